@@ -1,0 +1,230 @@
+"""The enriched text codec: a molecule with a conformer to text and back, lossless to the last written digit.
+
+``[C]<1.2034,-0.5100,0.0000>=[O]<...>``: each atom of the canonical SMILES becomes its bracketed descriptor and a
+block of three numbers; all else is copied. Numbers are truncated, never rounded, and never ``-0.0000``. Decoding
+is strict: a block is three numbers or an error that names it. Junk is the business of ``engine.text``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import ROUND_DOWN, Decimal
+
+import numpy as np
+from numpy.typing import NDArray
+from rdkit import Chem
+from rdkit.Geometry import Point3D
+
+from engine.chem.smiles import (
+    bare_form,
+    canonical_order,
+    captured_log,
+    enriched_descriptors,
+    read_text_order,
+    split_smiles,
+)
+from engine.errors import ConformerError, EnrichedError, UnsupportedMoleculeError
+from engine.records import FIXED4, Molecule, NumberFormat
+
+OPEN_TAG, CLOSE_TAG = "[CONFORMER]", "[/CONFORMER]"
+
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)\.\d+", re.ASCII)
+_LINK = re.compile(r"->|<-(?=\[|%|[0-9(])|%\(\d+\)|%\d\d|[0-9]|[-=#$:~/\\.()]", re.ASCII)
+_MOST_CHARACTERS = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Enriched:
+    """Enriched text, the canonical SMILES that it spells, and each atom's three numbers as written."""
+
+    text: str
+    smiles: str
+    numbers: tuple[tuple[str, str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What enriched text says: the rebuilt SMILES, the molecule (atoms in text order) and its coordinates."""
+
+    smiles: str
+    mol: Chem.Mol
+    numbers: tuple[tuple[str, str, str], ...]
+
+    @property
+    def coordinates(self) -> list[list[float]]:
+        return [[float(number) for number in triple] for triple in self.numbers]
+
+
+def format_number(value: float, form: NumberFormat = FIXED4) -> str:
+    """``value`` truncated to the format's decimals. Works on the shortest decimal form, so 1.2034 stays 1.2034."""
+    cut = Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-form.most_decimals), rounding=ROUND_DOWN)
+    text = f"{abs(cut) if cut == 0 else cut:f}"
+    whole, decimals = text.split(".")
+    kept = decimals[: form.least_decimals] + decimals[form.least_decimals :].rstrip("0")
+    return f"{whole}.{kept}"
+
+
+def encode(mol: Chem.Mol, form: NumberFormat = FIXED4, *, conformer: int = -1) -> Enriched:
+    """Enriched text of a sanitised molecule with a conformer. Hydrogens that SMILES leaves implicit are dropped."""
+    heavy = _without_hydrogens(mol)
+    smiles, order = canonical_order(heavy)
+    descriptors = enriched_descriptors(smiles)
+    xyz = _positions(heavy, conformer)[order]  # [atoms, 3]
+    numbers = tuple(_triple(row, atom, form) for atom, row in enumerate(xyz))
+    return Enriched(enriched_text(smiles, descriptors, numbers), smiles, numbers)
+
+
+def enriched_text(smiles: str, descriptors: tuple[str, ...], numbers: tuple[tuple[str, str, str], ...]) -> str:
+    """The SMILES with each atom replaced by its descriptor and its block."""
+    return fill_blocks(smiles, descriptors, [",".join(triple) for triple in numbers])
+
+
+def fill_blocks(smiles: str, descriptors: tuple[str, ...], contents: list[str]) -> str:
+    """The SMILES with each atom replaced by its descriptor and ``<content>``."""
+    parts = []
+    atom = 0
+    for piece in split_smiles(smiles):
+        if piece.is_atom:
+            parts.append(f"{descriptors[atom]}<{contents[atom]}>")
+            atom += 1
+        else:
+            parts.append(piece.text)
+    return "".join(parts)
+
+
+def skeleton_of(molecule: Molecule, content: str = "") -> str:
+    """The molecule's enriched text with the same content in every block: what templates are made of."""
+    return fill_blocks(molecule.smiles, molecule.descriptors, [content] * molecule.atoms)
+
+
+def decode(text: str) -> Decoded:
+    """The molecule and conformer of enriched text, tags and surrounding white space allowed."""
+    parts, numbers = _scan(_body(text))
+    smiles = "".join(parts)
+    with captured_log() as lines:
+        mol = read_text_order(smiles)
+    if mol is None:
+        reason = next((line for line in lines if line), "RDKit refuses it")
+        raise EnrichedError(f"its SMILES is not a molecule ({reason})", text=smiles)
+    if mol.GetNumAtoms() != len(numbers):
+        raise EnrichedError(f"{mol.GetNumAtoms()} atoms but {len(numbers)} blocks", text=smiles)
+    _set_positions(mol, numbers)
+    return Decoded(smiles, mol, tuple(numbers))
+
+
+def why_not_a_triple(content: str) -> str | None:
+    """Why a block's content is not three numbers; None when it is."""
+    if not content:
+        return "the block is empty"
+    for char in content:
+        if char not in "0123456789.,-":
+            return f"character {char!r} is no part of a number"
+    numbers = content.split(",")
+    if len(numbers) != 3:
+        return f"{len(numbers)} numbers instead of three"
+    for axis, number in zip("xyz", numbers, strict=True):
+        if not _NUMBER.fullmatch(number):
+            return f"{axis} is {number!r}, which is no decimal number" if number else f"{axis} is missing"
+    return None
+
+
+def _without_hydrogens(mol: Chem.Mol) -> Chem.Mol:
+    if mol.GetNumAtoms() == 0:
+        raise UnsupportedMoleculeError("the molecule has no atoms", "Give one that has")
+    if any(atom.GetAtomicNum() == 0 for atom in mol.GetAtoms()):
+        raise UnsupportedMoleculeError("the molecule has wildcard atoms", "Replace them by real ones")
+    with captured_log() as lines:
+        try:
+            return Chem.RemoveHs(mol)
+        except Chem.MolSanitizeException as error:
+            raise UnsupportedMoleculeError(f"the molecule is not valid: {error or lines}") from error
+
+
+def _positions(mol: Chem.Mol, conformer: int) -> NDArray[np.float64]:
+    known = [found.GetId() for found in mol.GetConformers()]
+    if not known:
+        raise ConformerError("the molecule has no conformer", "Embed it first, or read it from an SDF file")
+    if conformer not in (-1, *known):
+        raise ConformerError(f"there is no conformer {conformer}", f"The molecule has {known}")
+    return np.asarray(mol.GetConformer(conformer).GetPositions(), dtype=np.float64)
+
+
+def _triple(row: NDArray[np.float64], atom: int, form: NumberFormat) -> tuple[str, str, str]:
+    for axis, value in zip("xyz", row, strict=True):
+        if not np.isfinite(value):
+            raise ConformerError(f"{axis} of atom {atom} is {value}", "Coordinates must be finite")
+        if abs(value) >= 10**form.most_integer_digits:
+            raise ConformerError(
+                f"{axis} of atom {atom} is {value:g}, more than {form.most_integer_digits} integer digits",
+                "Centre the molecule, or allow more digits in the number format",
+            )
+    x, y, z = (format_number(value, form) for value in row)
+    return x, y, z
+
+
+def _body(text: str) -> str:
+    if len(text) > _MOST_CHARACTERS:
+        raise EnrichedError(f"{len(text):,} characters, the limit is {_MOST_CHARACTERS:,}")
+    body = text.strip()
+    body = body.removeprefix(OPEN_TAG)
+    body = body.removesuffix(CLOSE_TAG)
+    if not body:
+        raise EnrichedError("there is nothing in it")
+    return body
+
+
+def _scan(body: str) -> tuple[list[str], list[tuple[str, str, str]]]:
+    parts: list[str] = []
+    numbers: list[tuple[str, str, str]] = []
+    position = 0
+    while position < len(body):
+        if body[position] == "[":
+            atom, triple, position = _scan_atom(body, position, len(numbers))
+            parts.append(atom)
+            numbers.append(triple)
+            continue
+        link = _LINK.match(body, position)
+        if link is None:
+            raise _misplaced(body, position, len(numbers))
+        parts.append(link.group())
+        position = link.end()
+    return parts, numbers
+
+
+def _scan_atom(body: str, start: int, block: int) -> tuple[str, tuple[str, str, str], int]:
+    close = body.find("]", start)
+    if close < 0:
+        raise EnrichedError("the atom descriptor is not closed by ']'", block=block, position=start, text=body[start:])
+    atom = body[start : close + 1]
+    if body[close + 1 : close + 2] != "<":
+        raise EnrichedError(f"atom {atom} has no block", block=block, position=close + 1, text=body[start : close + 8])
+    end = body.find(">", close)
+    content = body[close + 2 : end] if end >= 0 else body[close + 2 :]
+    if end < 0 or "<" in content or "[" in content:
+        raise EnrichedError("the block is not closed by '>'", block=block, position=close + 1, text=content)
+    reason = why_not_a_triple(content)
+    if reason is not None:
+        raise EnrichedError(reason, block=block, position=close + 1, text=f"<{content}>")
+    x, y, z = content.split(",")
+    return bare_form(atom), (x, y, z), end + 1
+
+
+def _misplaced(body: str, position: int, blocks: int) -> EnrichedError:
+    char = body[position]
+    if char == "<":
+        reason = "a block that follows no atom descriptor"
+    elif char.isalpha():
+        reason = f"{char!r} stands outside brackets, where only bonds, branches and ring digits may"
+    else:
+        reason = f"{char!r} is no part of enriched text"
+    return EnrichedError(reason, position=position, text=body[position : position + 12])
+
+
+def _set_positions(mol: Chem.Mol, numbers: list[tuple[str, str, str]]) -> None:
+    conformer = Chem.Conformer(mol.GetNumAtoms())
+    conformer.Set3D(True)
+    for atom, triple in enumerate(numbers):
+        x, y, z = map(float, triple)
+        conformer.SetAtomPosition(atom, Point3D(x, y, z))
+    mol.AddConformer(conformer, assignId=True)

@@ -1,0 +1,74 @@
+"""``python -m engine``: parses arguments, runs one command, turns errors into one line and exit status 2."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn, TextIO, cast
+
+from engine import __version__
+from engine.errors import DriftscopeError, shown
+
+GROUPS = ("tokens", "molecules", "prepare")
+"""Modules of this package, each with ``add_commands(subparsers)``."""
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """argparse, but a mistake is one line on standard error instead of the usage text."""
+
+    def error(self, message: str) -> NoReturn:
+        sys.stderr.write(f"{self.prog}: {_one_line(message)} (see {self.prog} --help)\n")
+        sys.exit(2)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = OneLineParser(prog="python -m engine", description="Driftscope's engine from a terminal.")
+    parser.add_argument("--version", action="version", version=f"driftscope {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=OneLineParser)
+    for group in GROUPS:
+        import_module(f"engine.cli.{group}").add_commands(commands)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    _make_streams_safe()
+    args = build_parser().parse_args(argv)
+    try:
+        return int(args.run(args) or 0)
+    except DriftscopeError as error:
+        return _fail(str(error))
+    except BrokenPipeError:
+        # The reader (`head`, say) has what it wanted; the interpreter must not complain about it at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), cast(TextIO, sys.stdout).fileno())
+        return 0
+    except OSError as error:
+        name = f" {shown(error.filename, 200)}" if error.filename else ""
+        return _fail(f"{error.strerror or error}{name}")
+    except KeyboardInterrupt:
+        return _fail("stopped", status=130)
+
+
+def emit_json(document: object) -> None:
+    """One JSON document on standard output; ASCII, so that any text survives any terminal."""
+    json.dump(document, sys.stdout, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def _fail(message: str, status: int = 2) -> int:
+    sys.stderr.write(f"driftscope: {_one_line(message)}\n")
+    return status
+
+
+def _one_line(message: str) -> str:
+    return " ".join("".join(char if char.isprintable() else " " for char in message).split())
+
+
+def _make_streams_safe() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)  # tests put plain StringIO in their place
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")

@@ -1,0 +1,71 @@
+"""What the commands share: reading their input, and tables and progress on a terminal."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from engine.errors import FileFormatError, TextError, shown
+
+Item = TypeVar("Item")
+
+MOST_INPUT_BYTES = 64 * 1024 * 1024
+
+
+def json_option() -> argparse.ArgumentParser:
+    """The parent parser that gives a command its ``--json``."""
+    parent = argparse.ArgumentParser(add_help=False)
+    parent.add_argument("--json", action="store_true", help="write one JSON document to standard output")
+    return parent
+
+
+def read_text(path: str) -> str:
+    """A UTF-8 text file, or standard input for ``-``."""
+    raw = sys.stdin.buffer.read(MOST_INPUT_BYTES + 1) if path == "-" else _file_bytes(Path(path))
+    if len(raw) > MOST_INPUT_BYTES:
+        raise FileFormatError(f"{shown(path)} is larger than {MOST_INPUT_BYTES // 2**20} MB", "Split it")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise TextError(f"{shown(path)} is not UTF-8 text (byte {error.start})", "Save it as UTF-8") from error
+
+
+def given_text(text: str | None, file: str | None) -> str:
+    """The one of TEXT and --file that was given; TEXT may be ``-`` for standard input."""
+    if (text is None) == (file is None):
+        raise TextError("give either a text or --file", "`-` stands for standard input")
+    if file is not None:
+        return read_text(file)
+    return read_text("-") if text == "-" else text or ""
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Rows as aligned text columns."""
+    cells = [[str(value) for value in row] for row in [columns, *rows]]
+    widths = [max(len(row[index]) for row in cells) for index in range(len(columns))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+    return "\n".join(lines)
+
+
+def progress(items: Sequence[Item], label: str) -> Iterator[Item]:
+    """Pass items on, counting them on standard error where somebody watches it."""
+    watched = sys.stderr.isatty() and len(items) > 1
+    for done, item in enumerate(items):
+        if watched:
+            sys.stderr.write(f"\r{label} {done}/{len(items)}")
+            sys.stderr.flush()
+        yield item
+    if watched:
+        sys.stderr.write(f"\r{label} {len(items)}/{len(items)}\n")
+
+
+def write(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
+def _file_bytes(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(MOST_INPUT_BYTES + 1)

@@ -1,0 +1,105 @@
+"""Every error that a user can meet: what happened, with which values, and what to do about it.
+
+Messages are one line, so that a terminal and a page show them alike. Values come from untrusted text
+and pass through ``shown``, which escapes what would break a line and shortens what would flood it.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+SHOWN_CHARS = 60
+
+
+def shown(value: object, limit: int = SHOWN_CHARS) -> str:
+    """``value`` quoted, on one line, printable in any terminal, at most ``limit`` characters long."""
+    text = str(value)
+    cut = text if len(text) <= limit else text[: limit - 1] + "…"
+    return "'" + "".join(_visible(char) for char in cut) + "'"
+
+
+def _visible(char: str) -> str:
+    if char == "…" or (char.isprintable() and unicodedata.category(char) not in ("Cf", "Cs", "Co")):
+        return char
+    return char.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+class DriftscopeError(Exception):
+    """Base of all errors meant for users. ``str(error)`` is one line that ends with what to do."""
+
+    def __init__(self, what: str, fix: str = "") -> None:
+        self.what = " ".join(what.split())
+        self.fix = " ".join(fix.split())
+        super().__init__(f"{self.what}. {self.fix}" if self.fix else self.what)
+
+
+class TextError(DriftscopeError):
+    """Text that no tokenizer or parser can take, such as a lone surrogate."""
+
+
+class SmilesError(DriftscopeError):
+    """A SMILES that does not parse. ``position`` counts characters from 0; None where RDKit names none."""
+
+    def __init__(self, smiles: str, reason: str, position: int | None = None, fix: str = "") -> None:
+        self.smiles = smiles
+        self.reason = reason
+        self.position = position
+        where = "" if position is None else f" at position {position}"
+        super().__init__(f"SMILES {shown(smiles)} cannot be read{where}: {reason}", fix)
+
+
+class MoleculeSizeError(DriftscopeError):
+    """A molecule over a size limit."""
+
+
+class UnsupportedMoleculeError(DriftscopeError):
+    """A molecule that parses but cannot be embedded or used, such as one with dummy atoms."""
+
+
+class NoEnrichedFormError(DriftscopeError):
+    """A molecule without an enriched form: a bracket atom that would read like a wrapped bare one."""
+
+
+class EmbedError(DriftscopeError):
+    """Conformer embedding found nothing within its budget."""
+
+
+class ConformerError(DriftscopeError):
+    """A molecule whose conformer is missing or unusable (none at all, not finite, out of range)."""
+
+
+class EnrichedError(DriftscopeError):
+    """Enriched text that does not decode. ``block`` counts blocks from 0; None outside any block."""
+
+    def __init__(self, reason: str, *, block: int | None = None, position: int | None = None, text: str = "") -> None:
+        self.reason = reason
+        self.block = block
+        self.position = position
+        self.text = text
+        parts = ["enriched text"]
+        if block is not None:
+            parts.append(f"block {block}")
+        if position is not None:
+            parts.append(f"at position {position}")
+        found = f" in {shown(text)}" if text else ""
+        super().__init__(f"{', '.join(parts)}: {reason}{found}")
+
+
+class GraphMismatchError(DriftscopeError):
+    """Two molecules that had to be the same graph are not."""
+
+
+class TokenizerError(DriftscopeError):
+    """A tokenizer that is unknown, missing or unfit."""
+
+
+class PlaceholderError(DriftscopeError):
+    """A placeholder that cannot stand inside a block."""
+
+
+class FileFormatError(DriftscopeError):
+    """A file that cannot be read as what it was given for."""
+
+
+class AssetError(DriftscopeError):
+    """Something that set-up brings (3Dmol.js, a tokenizer's ranks) is missing or damaged."""

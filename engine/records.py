@@ -1,0 +1,113 @@
+"""The shared records: frozen dataclasses that check themselves, in the project's vocabulary.
+
+Coordinates are in angstrom. Positions in text count characters from 0; ``end`` is exclusive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from rdkit import Chem
+
+Role = Literal["COPY", "FREE", "BOUNDARY"]
+Kind = Literal[
+    "exact",
+    "letters",
+    "punctuation",
+    "extra_digit",
+    "fourth_number",
+    "missing_comma",
+    "trailing_mark",
+    "missing_z",
+    "cut",
+    "unverified",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class NumberFormat:
+    """How a model writes a coordinate: truncated to ``most_decimals``, trailing zeros dropped to ``least_decimals``."""
+
+    least_decimals: int = 4
+    most_decimals: int = 4
+    most_integer_digits: int = 3
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.least_decimals <= self.most_decimals <= 12:
+            raise ValueError(
+                f"decimals must satisfy 1 <= least <= most <= 12, got {self.least_decimals}, {self.most_decimals}"
+            )
+        if not 1 <= self.most_integer_digits <= 6:
+            raise ValueError(f"most_integer_digits must lie in 1..6, got {self.most_integer_digits}")
+
+
+FIXED4 = NumberFormat()
+"""Always four decimals, as FORMATS.md's enriched text has them."""
+TRIMMED4 = NumberFormat(least_decimals=1)
+"""Up to four decimals, trailing zeros dropped, as the reports' models write them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Molecule:
+    """A molecule ready for a template: canonical SMILES and what stands at each atom, in text order."""
+
+    smiles: str
+    source: str  # what the user typed
+    descriptors: tuple[str, ...]  # bracketed, one an atom of the SMILES text: "[C]", "[C@@H]"
+    elements: tuple[str, ...]
+    heavy_atoms: int
+    mol: Chem.Mol = field(compare=False, repr=False)  # hydrogens suppressed, atoms in text order
+
+    @property
+    def atoms(self) -> int:
+        return len(self.descriptors)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token of a text. ``piece`` is printable: bytes that are no whole character read ``\\xe5``."""
+
+    id: int
+    piece: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One generated block against its template: a row of the table ``blocks``."""
+
+    block: int
+    atom: int  # index in SMILES text order
+    element: str
+    text: str  # between the brackets, as generated
+    x: float | None
+    y: float | None
+    z: float | None
+    template_free: int
+    needed: int | None  # None where only the model could say
+    drift: int | None
+    kinds: tuple[Kind, ...]
+    junk_text: str
+    junk_tokens: int
+    continued_text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What is right and wrong with one generated answer."""
+
+    passed: bool  # the reports' rule: no issue named; junk may pass
+    clean: bool  # passed, one block an atom, and every block exact or unverified
+    issues: tuple[str, ...]
+    parsed: bool
+    parse_error: str | None
+    same_graph: bool
+    exact_match: bool  # the SMILES as written, not only the graph
+    extracted_smiles: str  # the answer without its blocks
+    generated_smiles: str | None  # the same, canonical; None where it does not parse
+    has_real_coordinates: bool
+    blocks: int
+    unverified_blocks: int

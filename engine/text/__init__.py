@@ -1,0 +1,1 @@
+"""Text and tokens: tokenizers, templates, drift, junk, alignment, cleanup and the check of a sample."""

@@ -1,0 +1,285 @@
+"""Generated blocks: where they stand in any text, of which kinds they are, and the exact span of their junk.
+
+Works on text that may be junk from end to end. The kinds are those of ``engine.records.Kind``; what only a model's
+probabilities can tell (``cut`` or ``exact`` of a clean triple under a position LP) is ``unverified`` without them.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+from engine.records import Kind, NumberFormat
+
+READ_FORMAT = NumberFormat(least_decimals=1)
+"""What counts as a number when nothing is known of the model: one to four decimals, up to three integer digits."""
+
+CLOSED_BY_MODEL = frozenset({"none", "truncating", "exact"})
+"""LPs under which the model itself chose to close a block; under all others the close was forced."""
+
+LP_NAMES = (
+    "none",
+    "position-blocklist",
+    "position-blocklist-short",
+    "position-allowlist",
+    "adaptive-placeholder",
+    "truncating",
+    "cleanup",
+    "exact",
+)
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+NUMERIC = frozenset("0123456789.,-")
+_DIGITS = frozenset("0123456789.-")
+
+_NUMBER = re.compile(r"-?(\d+)(?:\.(\d*))?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundBlock:
+    """A block in generated text: ``text[start:end]`` with its brackets, ``content`` without."""
+
+    start: int
+    end: int
+    content: str
+    closed: bool
+    descriptor: str = ""  # the "[C]" that it follows; empty when it follows none
+
+
+@dataclass(frozen=True, slots=True)
+class BlockReading:
+    """What a block's content is. The junk span counts characters of the content; both ends equal where there is none."""
+
+    content: str
+    kinds: tuple[Kind, ...]
+    is_clean_triple: bool
+    junk_start: int
+    junk_end: int
+    numbers: tuple[str, ...]  # the complete ones, three at most
+
+    @property
+    def junk_text(self) -> str:
+        return self.content[self.junk_start : self.junk_end]
+
+
+@dataclass(frozen=True, slots=True)
+class CloseMass:
+    """The model's own probability, where a block was closed, of closing it and of going on with the number."""
+
+    closing: float
+    going_on: float
+
+
+@dataclass(frozen=True, slots=True)
+class JunkCount:
+    """Both counts of the reports side by side, and ours, over blocks."""
+
+    blocks: int
+    bad_blocks: int  # not a clean triple
+    letters: int  # the reports' first rule: a letter in the block
+    nonnumeric: int  # the reports' second rule: anything but digits . , -
+    by_kind: dict[Kind, int]
+
+
+def find_blocks(text: str) -> list[FoundBlock]:
+    """All coordinate blocks of a text, closed or not, however damaged. Dative bonds are no blocks."""
+    found = []
+    start = text.find("<")
+    while start >= 0:
+        block = _block_at(text, start)
+        if block is not None:
+            found.append(block)
+        start = text.find("<", start + 1 if block is None else max(block.end, start + 1))
+    return found
+
+
+def read_block(
+    content: str,
+    *,
+    form: NumberFormat = READ_FORMAT,
+    lp: str = "none",
+    mass: CloseMass | None = None,
+    closed: bool = True,
+) -> BlockReading:
+    """The kinds of one block's content, under the LP that made it and, where known, with the model's own mass."""
+    start, end = _junk_span(content, form)
+    forced_close = lp not in CLOSED_BY_MODEL
+    is_clean = _clean_triple(form).fullmatch(content) is not None
+    if is_clean:
+        kinds = {_kind_of_clean(content, form, mass, closed, forced_close)}
+    else:
+        without_junk = content[:start] + content[end:]
+        is_whole_without_junk = _clean_triple(form).fullmatch(without_junk) is not None
+        kinds = _kinds_of_damaged(content, form, is_whole_without_junk, may_be_cut=forced_close or not closed)
+    ordered = tuple(sorted(kinds, key=KINDS.index))
+    return BlockReading(content, ordered, is_clean, start, end, _complete_numbers(content, start, end, form))
+
+
+def count_junk(readings: Sequence[BlockReading]) -> JunkCount:
+    """The reports' two counts and ours over these blocks."""
+    by_kind: dict[Kind, int] = {}
+    for kind in (kind for reading in readings for kind in reading.kinds):
+        by_kind[kind] = by_kind.get(kind, 0) + 1
+    return JunkCount(
+        blocks=len(readings),
+        bad_blocks=sum(not reading.is_clean_triple for reading in readings),
+        letters=sum(has_letter(reading.content) for reading in readings),
+        nonnumeric=sum(has_nonnumeric(reading.content) for reading in readings),
+        by_kind=by_kind,
+    )
+
+
+def has_letter(content: str) -> bool:
+    return any(char.isalpha() for char in content)
+
+
+def has_nonnumeric(content: str) -> bool:
+    return any(char not in NUMERIC for char in content)
+
+
+# --- where blocks stand -------------------------------------------------------------------------------------------
+
+
+def _block_at(text: str, start: int) -> FoundBlock | None:
+    """The block that opens at ``start``; None where that ``<`` is a bond or stray."""
+    before = text[start - 1 : start] if start else ""
+    close, reopen = text.find(">", start + 1), text.find("<", start + 1)
+    end = _end_of_content(text, start, close, reopen)
+    closed = end == close
+    content = text[start + 1 : end]
+    if text.startswith("<-[", start) and not closed:
+        return None  # a dative bond before a bracket atom
+    stands_alone = closed and (not before or before.isspace())
+    if before != "]" and not stands_alone and not _reads_like_numbers(content):
+        return None
+    opening = text.rfind("[", 0, start) if before == "]" else -1
+    return FoundBlock(start, end + closed, content, closed, text[opening:start] if opening >= 0 else "")
+
+
+def _end_of_content(text: str, start: int, close: int, reopen: int) -> int:
+    """Where a block's content ends: at ``>``, before the next atom when it was never closed, or at the end."""
+    if close >= 0 and (reopen < 0 or close < reopen):
+        return close
+    if reopen < 0:
+        tag = text.find("[/", start)
+        return tag if tag >= 0 else len(text)
+    atom = text.rfind("[", start, reopen)
+    return atom if atom >= 0 else reopen
+
+
+def _reads_like_numbers(content: str) -> bool:
+    # Without an atom before it, '<' may be a dative bond ('<-1') or stray; a triple has a point or a comma.
+    return any(char.isdigit() for char in content) and any(char in ".," for char in content)
+
+
+# --- what a block's content is ------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=64)
+def _clean_triple(form: NumberFormat) -> re.Pattern[str]:
+    number = _number_pattern(form)
+    return re.compile(f"{number},{number},{number}", re.ASCII)
+
+
+@functools.lru_cache(maxsize=64)
+def _start_of_triple(form: NumberFormat) -> re.Pattern[str]:
+    """Matches the longest beginning that could still become a clean triple."""
+    number = _number_pattern(form)
+    part = rf"-?(?:{_integer_pattern(form)}(?:\.\d{{0,{form.most_decimals}}})?)?"
+    return re.compile(f"{number},{number},{part}|{number},{part}|{part}", re.ASCII)
+
+
+def _number_pattern(form: NumberFormat) -> str:
+    return rf"-?{_integer_pattern(form)}\.\d{{1,{form.most_decimals}}}"
+
+
+def _integer_pattern(form: NumberFormat) -> str:
+    return rf"(?:0|[1-9]\d{{0,{form.most_integer_digits - 1}}})"
+
+
+def _junk_span(content: str, form: NumberFormat) -> tuple[int, int]:
+    """The characters that are no part of the triple; an empty span where the content only stops short."""
+    clean, length = _clean_triple(form), len(content)
+    match = _start_of_triple(form).match(content)
+    start = match.end() if match else 0
+    if start == length:
+        return length, length
+    if clean.fullmatch(content, 0, start):
+        return start, length
+    for end in range(start + 1, length):
+        if clean.fullmatch(content[:start] + content[end:]):
+            return start, end
+    foreign = _first_foreign(content)
+    return (length, length) if foreign == length else (foreign, length)
+
+
+def _first_foreign(content: str) -> int:
+    return next((index for index, char in enumerate(content) if char not in NUMERIC), len(content))
+
+
+def _complete_numbers(content: str, junk_start: int, junk_end: int, form: NumberFormat) -> tuple[str, ...]:
+    without_junk = content[:junk_start] + content[junk_end:]
+    # Digits on both sides of junk are never joined: that would be a number that nobody wrote.
+    joins_digits = content[:junk_start][-1:] in _DIGITS and content[junk_end:][:1] in _DIGITS
+    if _clean_triple(form).fullmatch(without_junk) and not joins_digits:
+        return tuple(without_junk.split(","))
+    matches = _NUMBER.finditer(content[: _first_foreign(content)])
+    return tuple(match.group() for match in matches if match.group(2))[:3]
+
+
+def _kind_of_clean(content: str, form: NumberFormat, mass: CloseMass | None, closed: bool, forced_close: bool) -> Kind:
+    if not closed:
+        return "cut"  # the text ends inside the block
+    if not forced_close or (mass is not None and mass.closing > 0.5):
+        return "exact"
+    if mass is not None and mass.going_on > 0.5:
+        return "cut"
+    is_short = any(len(number.partition(".")[2]) < form.least_decimals for number in content.split(","))
+    return "cut" if is_short else "unverified"
+
+
+def _kinds_of_damaged(content: str, form: NumberFormat, is_whole_without_junk: bool, *, may_be_cut: bool) -> set[Kind]:
+    kinds: set[Kind] = set()
+    foreign = _first_foreign(content)
+    if has_letter(content):
+        kinds.add("letters")
+    if any(char not in NUMERIC and not char.isalpha() for char in content):
+        kinds.add("punctuation")
+    is_numeric = foreign == len(content)
+    if is_numeric or not is_whole_without_junk:
+        kinds |= _kinds_of_numbers(content[:foreign], form, is_whole=is_numeric, may_be_cut=may_be_cut)
+    return kinds or {"punctuation"}
+
+
+def _kinds_of_numbers(head: str, form: NumberFormat, *, is_whole: bool, may_be_cut: bool) -> set[Kind]:
+    """Kinds of the numeric beginning of a block; ``is_whole`` when nothing foreign follows it."""
+    kinds: set[Kind] = set()
+    numbers = list(_NUMBER.finditer(head))
+    gaps = [head[left.end() : right.start()] for left, right in zip(numbers, numbers[1:], strict=False)]
+    if any(_has_extra_digit(number, form) for number in numbers):
+        kinds.add("extra_digit")
+    if len(numbers) > 3:
+        kinds.add("fourth_number")
+    if any("," not in gap for gap in gaps):
+        kinds.add("missing_comma")
+    if any("," in gap and gap != "," for gap in gaps) or (numbers and numbers[0].start() > 0):
+        kinds.add("punctuation")  # a mark where none belongs, such as ',,' or '--1'
+    ends_in_mark = is_whole and head[-1:] in (".", ",", "-")
+    if ends_in_mark:
+        kinds.add("trailing_mark")
+    if len(numbers) < 3:
+        kinds.add("missing_z")
+    lacks_decimals = any(not number.group(2) for number in (numbers[:-1] if ends_in_mark or not is_whole else numbers))
+    stops_short = len(numbers) < 3 or (len(numbers) == 3 and not numbers[2].group(2) and ends_in_mark)
+    if lacks_decimals or (may_be_cut and stops_short):
+        kinds.add("cut")
+    return kinds
+
+
+def _has_extra_digit(number: re.Match[str], form: NumberFormat) -> bool:
+    whole, decimals = number.group(1), number.group(2) or ""
+    too_long = len(decimals) > form.most_decimals or len(whole) > form.most_integer_digits
+    return too_long or (len(whole) > 1 and whole.startswith("0"))

@@ -1,0 +1,105 @@
+"""Drift of known coordinates against a template: template's FREE count minus the tokens that a block needs.
+
+Positive drift leaves FREE positions over, which a position LP fills with junk; negative drift cuts the number before
+its last digits. Needs are counted in the canonical tokenisation of the whole enriched text. What a model would
+really have written is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.text.template import FREE, block_spans, build_templates, token_roles
+from engine.text.tokenizers import TextTokenizer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockDrift:
+    """Drift of every block of one text."""
+
+    contents: tuple[str, ...]  # [blocks] the numbers as written
+    template_free: NDArray[np.int64]  # [blocks]
+    needed: NDArray[np.int64]  # [blocks]
+
+    @property
+    def drift(self) -> NDArray[np.int64]:  # [blocks]
+        return self.template_free - self.needed
+
+
+@dataclass(frozen=True, slots=True)
+class DriftSummary:
+    """Blocks by the sign of their drift, and how many blocks have each drift."""
+
+    tokenizer: str
+    placeholder: str
+    blocks: int
+    exact: int
+    junk_prone: int
+    cut: int
+    histogram: dict[int, int]
+
+    def share(self, count: int) -> float:
+        return count / self.blocks if self.blocks else 0.0
+
+    @property
+    def mean_drift(self) -> float:
+        total = sum(drift * count for drift, count in self.histogram.items())
+        return total / self.blocks if self.blocks else 0.0
+
+
+def needed_tokens(texts: Sequence[str], tokenizer: TextTokenizer) -> list[NDArray[np.int64]]:
+    """For each enriched text, the tokens that lie wholly inside each of its blocks."""
+    return [_inside(text, ids, tokenizer) for text, ids in zip(texts, tokenizer.encode_batch(texts), strict=True)]
+
+
+def block_drifts(texts: Sequence[str], tokenizer: TextTokenizer, placeholder: str) -> list[BlockDrift]:
+    """Drift of each block of each enriched text against the template of its own molecule."""
+    templates = build_templates(texts, tokenizer, placeholder)
+    needs = needed_tokens(texts, tokenizer)
+    return [
+        BlockDrift(block_contents(text), template.free_per_block, needed)
+        for text, template, needed in zip(texts, templates, needs, strict=True)
+    ]
+
+
+def needed_by_content(blocks: Sequence[tuple[str, str]], tokenizer: TextTokenizer) -> list[int]:
+    """Tokens that single contents need, each given with the descriptor before it, which may merge with a sign."""
+    probes = [f"{descriptor or '[C]'}<{content}>[" for descriptor, content in blocks]
+    return [int(needs[0]) if len(needs) else 0 for needs in needed_tokens(probes, tokenizer)]
+
+
+def block_contents(text: str) -> tuple[str, ...]:
+    """What stands between ``<`` and ``>`` of each block of well-formed enriched text."""
+    return tuple(text[start + 1 : end - 1] for start, end in block_spans(text).tolist())
+
+
+def summarise(drifts: Sequence[BlockDrift], tokenizer: str, placeholder: str) -> DriftSummary:
+    """One summary over many texts."""
+    empty = np.zeros(0, dtype=np.int64)
+    every = np.concatenate([one.drift for one in drifts]) if drifts else empty
+    values, counts = np.unique(every, return_counts=True)
+    return DriftSummary(
+        tokenizer=tokenizer,
+        placeholder=placeholder,
+        blocks=len(every),
+        exact=int((every == 0).sum()),
+        junk_prone=int((every > 0).sum()),
+        cut=int((every < 0).sum()),
+        histogram=dict(zip(values.tolist(), counts.tolist(), strict=True)),
+    )
+
+
+def drift_summary(texts: Sequence[str], tokenizer: TextTokenizer, placeholder: str) -> DriftSummary:
+    """How the blocks of these texts would fare under a position LP with this placeholder."""
+    return summarise(block_drifts(texts, tokenizer, placeholder), tokenizer.name, placeholder)
+
+
+def _inside(text: str, ids: Sequence[int], tokenizer: TextTokenizer) -> NDArray[np.int64]:
+    spans = block_spans(text)
+    starts, ends = tokenizer.offsets(text, ids)
+    roles, block_of = token_roles(starts, ends, spans, len(text))
+    return np.bincount(block_of[roles == FREE], minlength=len(spans)).astype(np.int64)

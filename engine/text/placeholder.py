@@ -1,0 +1,101 @@
+"""The fitted placeholder: over given coordinates, the one that costs least in junk and cut.
+
+A placeholder acts through one number only, the FREE positions k that it makes. With ``needed`` tokens a block, the
+cost of k is the mean over blocks of
+
+    junk_weight * max(k - needed, 0) + cut_weight * max(needed - k, 0)
+
+that is, surplus tokens and missing tokens a block, weighted. Among placeholders of the best k, the shape that most
+of the given blocks have wins. No placeholder makes both signs vanish unless all blocks need the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import PlaceholderError
+from engine.text.drift import block_contents, needed_tokens
+from engine.text.template import build_templates
+from engine.text.tokenizers import TextTokenizer
+
+_NUMBER = re.compile(r"(-?)(\d+)\.(\d+)", re.ASCII)
+_PROBE = "[C]<>[C]<>"
+
+
+@dataclass(frozen=True, slots=True)
+class FittedPlaceholder:
+    """The cheapest placeholder and what every other FREE count would have cost."""
+
+    placeholder: str
+    free: int
+    cost: float
+    junk_weight: float
+    cut_weight: float
+    costs: dict[int, float]  # FREE count -> cost, for every count that some placeholder reaches
+    blocks: int
+
+
+def fit_placeholder(
+    texts: Sequence[str], tokenizer: TextTokenizer, *, junk_weight: float = 1.0, cut_weight: float = 1.0
+) -> FittedPlaceholder:
+    """The placeholder that fits the blocks of these enriched texts best."""
+    if junk_weight < 0 or cut_weight < 0 or junk_weight + cut_weight == 0:
+        raise PlaceholderError("weights of junk and cut must not be negative, nor both zero", "Use for example 1 and 1")
+    needs = needed_tokens(texts, tokenizer)
+    needed = np.concatenate(needs) if needs else np.zeros(0, dtype=np.int64)
+    if len(needed) == 0:
+        raise PlaceholderError("there are no blocks to fit a placeholder to", "Give enriched text with coordinates")
+    shapes = Counter(shape for text in texts for content in block_contents(text) for shape in _shape(content))
+    by_free = _by_free_count(shapes, tokenizer)
+    costs = {free: placeholder_cost(needed, free, junk_weight, cut_weight) for free in sorted(by_free)}
+    best = min(costs, key=lambda free: (costs[free], free))
+    return FittedPlaceholder(by_free[best], best, costs[best], junk_weight, cut_weight, costs, len(needed))
+
+
+def placeholder_cost(needed: NDArray[np.int64], free: int, junk_weight: float, cut_weight: float) -> float:
+    """Mean weighted surplus and missing tokens a block, for a placeholder of ``free`` FREE positions."""
+    surplus = np.maximum(free - needed, 0).mean()
+    missing = np.maximum(needed - free, 0).mean()
+    return float(junk_weight * surplus + cut_weight * missing)
+
+
+def _shape(content: str) -> list[str]:
+    """The content with its digits levelled, as a list of one; empty where the content is no triple."""
+    numbers = [_NUMBER.fullmatch(number) for number in content.split(",")]
+    if len(numbers) != 3 or not all(numbers):
+        return []
+    return [",".join(_level(*found.groups()) for found in numbers if found)]
+
+
+def _level(sign: str, whole: str, decimals: str) -> str:
+    # A leading zero never stands before another digit, so longer integers are levelled to ones and zeros.
+    integer = "0" if len(whole) == 1 else "1" + "0" * (len(whole) - 1)
+    return f"{sign}{integer}.{'0' * len(decimals)}"
+
+
+def _by_free_count(shapes: Counter[str], tokenizer: TextTokenizer) -> dict[int, str]:
+    """For each FREE count that a placeholder can reach, the commonest shape that reaches it."""
+    candidates = sorted({*shapes, *_regular_shapes()}, key=lambda shape: (-shapes[shape], len(shape), shape))
+    skeletons = [_PROBE.replace("<>", f"<{shape}>") for shape in candidates]
+    best: dict[int, str] = {}
+    for shape, needs in zip(candidates, needed_tokens(skeletons, tokenizer), strict=True):
+        best.setdefault(int(needs[0]), shape)
+    return best
+
+
+def _regular_shapes() -> list[str]:
+    """Placeholders with one to four decimals on each axis and either sign of x: all counts in between."""
+    axes = itertools.product(("", "-"), (1, 2, 3, 4), (1, 2, 3, 4), (1, 2, 3, 4))
+    return [f"{sign}0.{'0' * x},0.{'0' * y},0.{'0' * z}" for sign, x, y, z in axes]
+
+
+def free_count(placeholder: str, tokenizer: TextTokenizer) -> int:
+    """FREE positions that a placeholder makes in an ordinary block."""
+    return int(build_templates([_PROBE], tokenizer, placeholder)[0].free_per_block[0])

