@@ -1,0 +1,106 @@
+# Driftscope: set-up, the app and its checks. Needs Python 3.11 or newer, pip and make.
+#
+# A stamp in .venv/.stamps says that a step was finished for just these requirements; its name holds their checksum.
+# An install first removes all stamps of installs, so one that is broken off leaves none behind.
+
+PORT ?=
+PYTHON =
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help run prepare test lint soak bench clean FORCE
+
+PY := .venv/bin/python
+PIP_INSTALL := $(PY) -m pip install --no-input --disable-pip-version-check
+STAMPS := .venv/.stamps
+sum = $(shell cat $(1) 2>/dev/null | cksum | tr -cs '0-9\n' '-')
+RUN := $(STAMPS)/run-$(call sum,requirements.txt)
+DEV := $(STAMPS)/dev-$(call sum,requirements.txt requirements-dev.txt)
+PREPARED := $(STAMPS)/prepared-$(call sum,requirements.txt engine/assets.py)
+
+# A broken environment (its Python is gone, or its making was broken off) is made anew, whatever the stamps say.
+# Half an environment falls back to the system's packages, so pip has to be its own.
+VENV := $(shell $(PY) -c 'import pip, sys; print(sys.version_info >= (3, 11) and pip.__file__.startswith(sys.prefix) \
+    and sys.prefix != sys.base_prefix)' 2>/dev/null)
+ifneq ($(VENV),True)
+$(RUN) $(DEV) $(PREPARED): FORCE
+endif
+
+define make_venv
+python=; found=; \
+for name in $(if $(PYTHON),"$(PYTHON)",python3.11 python3 python); do \
+  found="$$found $$name ($$("$$name" -V 2>/dev/null || echo none))"; \
+  if "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python=$$name; break; fi; \
+done; \
+if test -z "$$python"; then \
+  echo "Driftscope needs Python 3.11 or newer. Found:$$found." >&2; \
+  echo "Install Python 3.11, or name one that is there: make run PYTHON=/path/to/python3.11" >&2; exit 1; \
+fi; \
+if ! "$$python" -c 'import ensurepip, venv' 2>/dev/null; then \
+  echo "$$python cannot make a virtual environment: its venv module is missing (Debian: apt-get install python3-venv)." >&2; \
+  exit 1; \
+fi; \
+echo "Making .venv with $$("$$python" -V)"; \
+"$$python" -m venv --clear .venv
+endef
+
+help:
+	@echo "make run      set up once, then open the app (PORT=8600 for another port)"
+	@echo "make prepare  build the tokenizers' caches and bring 3Dmol.js, again if need be"
+	@echo "make test     set up once, then run the tests"
+	@echo "make soak     the large properties at full size"
+	@echo "make lint     ruff and mypy"
+	@echo "make bench    every benchmark in bench/"
+	@echo "make clean    remove the environment, static/ and all caches here; data/ stays"
+	@echo "PYTHON=/path/to/python3 names the Python to make the environment from."
+
+run: $(RUN) $(PREPARED)
+	@$(PY) -m streamlit run app.py $(if $(PORT),--server.port=$(PORT))
+
+prepare: $(RUN)
+	@$(PY) -m engine prepare
+	@touch $(PREPARED)
+
+test: $(DEV) $(PREPARED)
+	@$(PY) -m pytest --durations=5
+
+soak: $(DEV) $(PREPARED)
+	@DRIFTSCOPE_SOAK=1 $(PY) -m pytest -m soak --durations=5 -o faulthandler_timeout=1700
+
+lint: $(DEV)
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+
+bench: $(RUN) $(PREPARED)
+	@found=; failed=; \
+	for file in bench/[!_]*.py; do \
+	  test -e "$$file" || continue; \
+	  found=yes; name=$$(basename "$$file" .py); echo "== bench/$$name.py"; \
+	  $(PY) -m "bench.$$name" || failed="$$failed $$name"; \
+	done; \
+	test -n "$$found" || echo "bench/ holds no benchmark yet: nothing to time."; \
+	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
+
+clean:
+	rm -rf .venv static .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Order-only: what decides is the checksum in a stamp's name, not the time at which git wrote a file.
+$(RUN):
+	@rm -f $(STAMPS)/run-* $(STAMPS)/dev-*
+	@{ test "$(VENV)" = True && $(PY) -m pip --version >/dev/null 2>&1; } || { $(make_venv); }
+	@echo "Installing requirements.txt (the first time takes minutes)"
+	@$(PIP_INSTALL) -r requirements.txt
+	@mkdir -p $(STAMPS) && touch $@
+
+$(DEV): | $(RUN)
+	@rm -f $(STAMPS)/run-* $(STAMPS)/dev-*
+	@echo "Installing requirements-dev.txt"
+	@$(PIP_INSTALL) -r requirements-dev.txt
+	@touch $(RUN) $@
+
+$(PREPARED): | $(RUN)
+	@$(PY) -m engine prepare
+	@touch $@

