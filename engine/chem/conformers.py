@@ -1,0 +1,221 @@
+"""Reference conformers: ETKDGv3 geometries of a molecule, the same for the same seed and version of RDKit.
+
+Each conformer is embedded by a call of its own with a seed of its own, so conformer k depends neither on how many are
+asked for nor on threads. Plain ETKDGv3 comes first; once it fails for a molecule, random coordinates take over.
+RDKit embeds fragments on top of each other; here they stand side by side, a convention that says nothing of physics.
+
+What this module does not know: the lowest energy (ETKDGv3 samples, it does not search); the geometry of metals and of
+hypervalent centres such as PF6- (distance bounds alone, square-planar and octahedral stereo is not kept); and the exact
+time a call takes. RDKit looks at its clock between minimisations only: molecules of 600 atoms, hydrogens included, ran
+up to a minute over a limit of five seconds. Where the limit is met, the machine's speed decides how many are found.
+Stereo that the SMILES leaves open is drawn by lot, conformer by conformer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rdkit import Chem
+from rdkit.Chem import rdDistGeom, rdForceFieldHelpers
+
+from engine.chem.smiles import captured_log
+from engine.errors import EmbedError, shown
+from engine.records import Molecule
+
+PLAIN_ATTEMPTS = 10
+RANDOM_ATTEMPTS = 60
+HOPELESS_SEEDS = 3
+FRAGMENT_GAP_ANG = 3.0
+LEAST_DISTANCE_ANG = 0.3
+LEAST_CONTACT_ANG = 1.0
+RELAX_STEPS = 500
+RELAX_SLICE = 50
+
+FORCE_FIELD = "force_field"
+"""Conformer property after relaxation: ``MMFF94``, ``UFF``, or ``none`` where the embedded geometry was kept."""
+ENERGY = "energy_kcal_mol"
+"""Conformer property after relaxation: the force field's energy; comparable within one molecule and field only."""
+
+
+def reference_conformers(
+    molecule: Molecule, count: int = 1, *, seed: int = 0, mmff: bool = False, max_seconds: float = 30.0
+) -> Chem.Mol:
+    """A copy of ``molecule.mol``, atoms in the same order, with ``count`` conformers, or fewer if fewer were found.
+
+    With ``mmff`` each one is relaxed with MMFF94, with UFF where MMFF94 has no parameters, and left as it is where
+    neither has any or atoms would clash; its properties ``force_field`` and ``energy_kcal_mol`` say which it was.
+    """
+    _check_arguments(count, seed, max_seconds)
+    deadline = time.monotonic() + max_seconds
+    found = Chem.Mol(molecule.mol)
+    found.RemoveAllConformers()
+    with captured_log():
+        full = _with_hydrogens(molecule)
+        for embedded in _embeddings(full, count, seed, deadline, max_seconds):
+            _set_apart(embedded)
+            properties = _relax(embedded, deadline) if mmff else {}
+            _add_conformer(found, embedded.GetConformer().GetPositions(), properties)
+    if found.GetNumConformers() == 0:
+        raise _nothing_found(molecule, max_seconds, deadline)
+    return found
+
+
+def _check_arguments(count: int, seed: int, max_seconds: float) -> None:
+    if count < 1:
+        raise ValueError(f"count must be at least 1, got {count}")
+    if seed < 0:
+        raise ValueError(f"seed must not be negative, got {seed}")
+    if not 0 < max_seconds < 1e6:
+        raise ValueError(f"max_seconds must be positive, got {max_seconds}")
+
+
+def _with_hydrogens(molecule: Molecule) -> Chem.Mol:
+    """All hydrogens explicit. RDKit appends them, so the first atoms stay those of the text."""
+    if molecule.mol.GetNumAtoms() == 0:
+        raise EmbedError("the molecule has no atoms", "Give one that has")
+    full = Chem.AddHs(molecule.mol)
+    full.RemoveAllConformers()
+    return full
+
+
+def _embeddings(full: Chem.Mol, count: int, seed: int, deadline: float, max_seconds: float) -> Iterator[Chem.Mol]:
+    """One embedded copy a conformer; seeds that fail are left out. Time that runs out ends the search, and so do
+    the first seeds when none of them finds anything."""
+    fragments = len(Chem.GetMolFrags(full))
+    random_coordinates = False
+    found = 0
+    for tried, own_seed in enumerate(_seeds(seed, count)):
+        if time.monotonic() >= deadline or (tried == HOPELESS_SEEDS and not found):
+            return
+        if not random_coordinates:
+            # A hopeless plain embedding must leave time for the fallback.
+            embedded = _embed(full, own_seed, False, min(deadline, time.monotonic() + max_seconds / 2), fragments)
+            random_coordinates = embedded is None
+        if random_coordinates:
+            embedded = _embed(full, own_seed, True, deadline, fragments)
+        if embedded is not None:
+            found += 1
+            yield embedded
+
+
+def _seeds(seed: int, count: int) -> list[int]:
+    """Seeds for RDKit, which takes 31 bits, draws its own for -1 and gives every conformer the same with 0."""
+    words = np.random.SeedSequence(seed).generate_state(count)
+    return [int(word) % (2**31 - 2) + 1 for word in words]
+
+
+def _embed(full: Chem.Mol, seed: int, random_coordinates: bool, deadline: float, fragments: int) -> Chem.Mol | None:
+    """A copy with one conformer, or None when this seed finds none before the deadline."""
+    left_s = deadline - time.monotonic()
+    if left_s <= 0:
+        return None
+    parameters: Any = rdDistGeom.ETKDGv3()
+    parameters.randomSeed = seed
+    parameters.useRandomCoords = random_coordinates
+    parameters.maxIterations = RANDOM_ATTEMPTS if random_coordinates else PLAIN_ATTEMPTS
+    parameters.numThreads = 1
+    parameters.timeout = max(1, int(left_s / fragments))  # whole seconds, per fragment; 0 would mean no limit
+    embedded = Chem.Mol(full)
+    try:
+        ids = list(rdDistGeom.EmbedMultipleConfs(embedded, 1, parameters))
+    except (RuntimeError, ValueError):
+        return None
+    # A run that timed out answers [-1], and leaves no conformer.
+    return embedded if ids == [0] and _usable(embedded) else None
+
+
+def _usable(embedded: Chem.Mol) -> bool:
+    """Finite, and no two atoms of one fragment in one place: RDKit promises neither for unparametrised elements."""
+    xyz = embedded.GetConformer().GetPositions()
+    if not np.isfinite(xyz).all():
+        return False
+    fragments = map(list, Chem.GetMolFrags(embedded))
+    return all(_least(_distances(xyz[fragment])) > LEAST_DISTANCE_ANG for fragment in fragments)
+
+
+def _relaxed_well(relaxed: Chem.Mol) -> bool:
+    """No clash between atoms without a bond: UFF takes PF6- for tetrahedral and pushes fluorines into each other."""
+    distances = _distances(relaxed.GetConformer().GetPositions())
+    distances[Chem.GetAdjacencyMatrix(relaxed) > 0] = np.inf
+    return _least(distances) > LEAST_CONTACT_ANG
+
+
+def _distances(xyz: NDArray[np.float64]) -> NDArray[np.float64]:
+    distances = np.linalg.norm(xyz[:, None, :] - xyz[None, :, :], axis=-1)  # [atoms, atoms]
+    np.fill_diagonal(distances, np.inf)
+    return np.asarray(distances, dtype=np.float64)
+
+
+def _least(distances: NDArray[np.float64]) -> float:
+    return float(distances.min())
+
+
+def _set_apart(embedded: Chem.Mol) -> None:
+    """Put the fragments side by side along x, in text order, each centred in y and z."""
+    fragments = Chem.GetMolFrags(embedded)
+    if len(fragments) == 1:
+        return
+    xyz = embedded.GetConformer().GetPositions()
+    edge = 0.0
+    for fragment in map(list, fragments):
+        part = xyz[fragment] - xyz[fragment].mean(axis=0)
+        part[:, 0] += edge - part[:, 0].min()
+        edge = float(part[:, 0].max()) + FRAGMENT_GAP_ANG
+        xyz[fragment] = part
+    xyz -= xyz.mean(axis=0)
+    embedded.GetConformer().SetPositions(xyz)
+
+
+def _relax(embedded: Chem.Mol, deadline: float) -> dict[str, str | float]:
+    """Minimise in place, in slices, so that the deadline is seen; the properties for the conformer."""
+    name, field = _force_field(embedded)
+    if field is None:
+        return {FORCE_FIELD: name}
+    before = embedded.GetConformer().GetPositions()
+    try:
+        field.Initialize()
+        for _ in range(0, RELAX_STEPS, RELAX_SLICE):
+            if field.Minimize(maxIts=RELAX_SLICE) == 0 or time.monotonic() >= deadline:
+                break
+        energy = float(field.CalcEnergy())
+    except (RuntimeError, ValueError):
+        energy = float("nan")
+    if not (np.isfinite(energy) and _usable(embedded) and _relaxed_well(embedded)):
+        embedded.GetConformer().SetPositions(before)
+        return {FORCE_FIELD: "none"}
+    return {FORCE_FIELD: name, ENERGY: energy}
+
+
+def _force_field(embedded: Chem.Mol) -> tuple[str, Any]:
+    parameters: Any = rdForceFieldHelpers.MMFFGetMoleculeProperties(embedded)
+    if parameters is not None:
+        return "MMFF94", rdForceFieldHelpers.MMFFGetMoleculeForceField(embedded, parameters)
+    if rdForceFieldHelpers.UFFHasAllMoleculeParams(embedded):
+        return "UFF", rdForceFieldHelpers.UFFGetMoleculeForceField(embedded)
+    return "none", None
+
+
+def _add_conformer(found: Chem.Mol, xyz: NDArray[np.float64], properties: dict[str, str | float]) -> None:
+    conformer: Any = Chem.Conformer(found.GetNumAtoms())
+    conformer.Set3D(True)
+    conformer.SetPositions(np.ascontiguousarray(xyz[: found.GetNumAtoms()]))
+    for name, value in properties.items():
+        if isinstance(value, float):
+            conformer.SetDoubleProp(name, value)
+        else:
+            conformer.SetProp(name, value)
+    found.AddConformer(conformer, assignId=True)
+
+
+def _nothing_found(molecule: Molecule, max_seconds: float, deadline: float) -> EmbedError:
+    what = f"no conformer of {shown(molecule.smiles)} was found"
+    if time.monotonic() >= deadline:
+        return EmbedError(f"{what} within {max_seconds:g} s", "Allow more seconds, or give a smaller molecule")
+    return EmbedError(
+        f"{what} in {PLAIN_ATTEMPTS} plain attempts and {RANDOM_ATTEMPTS} a seed from random coordinates",
+        "Its rings or its stereo may be impossible in three dimensions; check them",
+    )

@@ -1,0 +1,172 @@
+"""2D drawings as SVG: transparent, for light and dark pages, with highlighted and annotated atoms.
+
+Every atom has elements of class ``atom-<i>``, i its index in the SMILES text, and an invisible circle of class
+``atom-selector`` on top, so that a page can make atoms clickable. Notes are written here and not by RDKit, which
+breaks what is not ASCII into bytes. All text that comes from outside is escaped.
+
+What this module does not know: 3D (a conformer is not projected), and whether notes of crowded atoms overlap.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+import unicodedata
+from collections.abc import Mapping
+from typing import Any
+
+from rdkit import Chem
+from rdkit.Chem import rdDepictor
+from rdkit.Chem.Draw import rdMolDraw2D
+
+from engine.chem.smiles import captured_log
+from engine.errors import UnsupportedMoleculeError, shown
+from engine.records import Molecule
+
+MOST_BOND_PX = 34.0  # small molecules are not blown up to the frame
+SIDE_RANGE = (40, 4_000)
+HIGHLIGHT_ALPHA = 0.55  # the atom's symbol and bonds stay readable on any colour, light or dark
+SELECTOR_RADIUS = 13.0
+NOTE_CHARS = 24
+NOTE_SIZE = 12
+NOTE_GAP = 18.0
+NOTE_COLOURS = {False: "#3b4252", True: "#d8dee9"}
+PALETTES: dict[bool, dict[int, str]] = {  # by dark; -1 is any other element. RDKit's own yellow and brown fade away
+    False: {-1: "#1b1f24", 7: "#2038d0", 8: "#c81e1e", 9: "#0b7285", 15: "#a34a00", 16: "#7a6200", 17: "#1a7f37",
+            35: "#8a3b12", 53: "#7b1fa2"},
+    True: {-1: "#e6e6e6", 7: "#8ea6ff", 8: "#ff7b72", 9: "#56d4dd", 15: "#ffa657", 16: "#e3c341", 17: "#56d364",
+           35: "#e09b6b", 53: "#d2a8ff"},
+}  # fmt: skip
+
+Spot = tuple[float, float]
+
+_COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
+
+
+def draw_svg(
+    molecule: Molecule,
+    *,
+    highlights: Mapping[int, str] | None = None,
+    notes: Mapping[int, str] | None = None,
+    width: int = 360,
+    height: int = 260,
+    dark: bool = False,
+) -> str:
+    """An SVG text of the molecule. ``highlights``: atom to ``#rrggbb``; ``notes``: atom to a short text beside it."""
+    _check_side("width", width)
+    _check_side("height", height)
+    colours = {_atom(molecule, atom): (*_rgb(colour), HIGHLIGHT_ALPHA) for atom, colour in (highlights or {}).items()}
+    texts = {_atom(molecule, atom): _note(text) for atom, text in (notes or {}).items()}
+    with captured_log():
+        flat = _flat(molecule)
+        drawer = _drawer(width, height, dark, bool(texts))
+        drawer.DrawMolecule(
+            flat, highlightAtoms=sorted(colours), highlightAtomColors=colours, highlightBonds=[], highlightBondColors={}
+        )
+        drawer.FinishDrawing()
+    spots = [(point.x, point.y) for point in map(drawer.GetDrawCoords, range(molecule.atoms))]
+    extra = _note_elements(spots, {atom: text for atom, text in texts.items() if text}, (width, height), dark)
+    extra += [_selector(atom, spot) for atom, spot in enumerate(spots)]
+    return _finished(str(drawer.GetDrawingText()), molecule.smiles, extra)
+
+
+def _check_side(name: str, value: int) -> None:
+    least, most = SIDE_RANGE
+    if not least <= value <= most:
+        raise ValueError(f"{name} must lie in {least}..{most} pixels, got {value}")
+
+
+def _atom(molecule: Molecule, atom: int) -> int:
+    if not 0 <= atom < molecule.atoms:
+        raise ValueError(f"atom {atom} is not in {shown(molecule.smiles)}, whose atoms are 0..{molecule.atoms - 1}")
+    return atom
+
+
+def _rgb(colour: str) -> tuple[float, float, float]:
+    if not _COLOUR.fullmatch(colour):
+        raise ValueError(f"colour {shown(colour)} is not of the form #rrggbb")
+    red, green, blue = (int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5))
+    return red, green, blue
+
+
+def _note(text: str) -> str:
+    """One line of visible characters: XML forbids control characters, bidirectional marks would reorder the page."""
+    line = " ".join("".join(char if _writable(char) else " " for char in text).split())
+    return line if len(line) <= NOTE_CHARS else line[: NOTE_CHARS - 1] + "…"
+
+
+def _writable(char: str) -> bool:
+    return unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+
+
+def _flat(molecule: Molecule) -> Chem.Mol:
+    """A copy with 2D coordinates and wedges; no hydrogens are added, so atom indices stay those of the text."""
+    flat = Chem.Mol(molecule.mol)
+    try:
+        rdDepictor.Compute2DCoords(flat)  # in place of any conformer
+        return rdMolDraw2D.PrepareMolForDrawing(flat, kekulize=True, addChiralHs=False, wedgeBonds=True)
+    except (RuntimeError, ValueError) as error:
+        raise UnsupportedMoleculeError(f"{shown(molecule.smiles)} cannot be drawn: {error}") from error
+
+
+def _drawer(width: int, height: int, dark: bool, with_notes: bool) -> Any:
+    drawer: Any = rdMolDraw2D.MolDraw2DSVG(width, height)
+    options = drawer.drawOptions()
+    palette = {number: _rgb(colour) for number, colour in PALETTES[dark].items()}
+    options.setAtomPalette(palette)
+    options.setSymbolColour(palette[-1])
+    options.setAnnotationColour(palette[-1])
+    options.clearBackground = False
+    options.prepareMolsBeforeDrawing = False
+    options.fixedBondLength = MOST_BOND_PX
+    options.bondLineWidth = 2
+    options.padding = 0.14 if with_notes else 0.06
+    options.highlightRadius = 0.4
+    options.fillHighlights = True
+    return drawer
+
+
+def _note_elements(spots: list[Spot], texts: dict[int, str], size: tuple[int, int], dark: bool) -> list[str]:
+    taken = list(spots)
+    elements = []
+    for atom, text in sorted(texts.items()):
+        half = 0.3 * NOTE_SIZE * len(text)
+        x, y = _note_spot(spots[atom], half, taken, size)
+        taken += [(x - half, y), (x, y), (x + half, y)]
+        elements.append(
+            f"<text x='{x:.1f}' y='{y:.1f}' class='note atom-{atom}' text-anchor='middle' dominant-baseline='middle' "
+            f"style='font-family:sans-serif;font-size:{NOTE_SIZE}px;fill:{NOTE_COLOURS[dark]};pointer-events:none'>"
+            f"{html.escape(text)}</text>"
+        )
+    return elements
+
+
+def _note_spot(atom: Spot, half: float, taken: list[Spot], size: tuple[int, int]) -> Spot:
+    """Of sixteen places around the atom the one that is farthest from other atoms and notes, inside the frame."""
+    best, best_room = atom, -1.0
+    for step in range(16):
+        angle = math.pi * (0.5 + step / 8)  # below the atom first
+        x = atom[0] + (NOTE_GAP + half) * math.cos(angle)
+        y = atom[1] + NOTE_GAP * math.sin(angle)
+        x = min(max(x, half + 2), max(size[0] - half - 2, half + 2))
+        y = min(max(y, NOTE_SIZE), size[1] - NOTE_SIZE)
+        room = min(math.dist((x + shift, y), spot) for shift in (-half, 0.0, half) for spot in taken)
+        if room > best_room + 0.01:
+            best, best_room = (x, y), room
+    return best
+
+
+def _selector(atom: int, spot: Spot) -> str:
+    """An invisible circle, large enough for a finger. RDKit's own are a few pixels wide."""
+    return (
+        f"<circle cx='{spot[0]:.1f}' cy='{spot[1]:.1f}' r='{SELECTOR_RADIUS:g}' class='atom-selector atom-{atom}' "
+        f"data-atom='{atom}' style='fill:#fff;fill-opacity:0;stroke:none' />"
+    )
+
+
+def _finished(svg: str, smiles: str, extra: list[str]) -> str:
+    """Without the XML header, which claims Latin-1; with a spoken name, and with notes and circles on top."""
+    body = svg[svg.index("<svg") :].strip().removesuffix("</svg>")
+    body = body.replace("<svg ", f"<svg role='img' aria-label='{html.escape(smiles)}' ", 1)
+    return "\n".join([body.rstrip(), *extra, "</svg>"])

@@ -1,0 +1,223 @@
+"""Heavy-atom RMSD over symmetry, and the ensemble metrics COV and MAT that are built on it.
+
+RMSD is the least root mean square distance over rotations, translations and the symmetries of the graph. Symmetries
+are what ``rdMolAlign.GetBestRMS`` takes: atoms match by element and isotope, stereo is not looked at, and terminal O
+and N of a conjugated group (carboxyl, nitro, amidine, phosphate) may swap. A molecule without heavy atoms is compared
+on all its atoms. The search is bounded: beyond ``max_matches`` symmetries the value is an upper bound, and said so.
+
+What this module does not know: whether two conformers have the same stereo or hydrogens in the same places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from rdkit import Chem
+
+from engine.chem.smiles import captured_log
+from engine.errors import ConformerError, GraphMismatchError, shown
+
+MAX_MATCHES = 10_000
+ENSEMBLE_MAX_MATCHES = 1_000
+_BLOCK = 4_096  # matches aligned at once
+
+_TERMINAL = Chem.MolFromSmarts("[O,N;D1;$([O,N;D1]-[*]=[O,N;D1]),$([O,N;D1]=[*]-[O,N;D1])]~[*]")
+
+Array = NDArray[np.float64]
+Mols: TypeAlias = Chem.Mol | Sequence[Chem.Mol]
+
+
+@dataclass(frozen=True, slots=True)
+class Rmsd:
+    """The value in angstrom, the symmetries tried, and whether these were all."""
+
+    value_ang: float
+    matches: int
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EnsembleMetrics:
+    """COV: share with a partner at most ``threshold_ang`` away; MAT: mean least RMSD.
+
+    R is over the references (low COV-R: missed ones), P over what was generated (low COV-P: unlike any reference).
+    """
+
+    cov_r: float
+    cov_p: float
+    mat_r_ang: float
+    mat_p_ang: float
+    threshold_ang: float
+    generated: int
+    references: int
+    matches: int
+    complete: bool
+    rmsd_ang: Array = field(compare=False, repr=False)  # [generated, references]
+
+
+def best_rmsd(
+    probe: Chem.Mol,
+    reference: Chem.Mol,
+    *,
+    probe_conf: int = -1,
+    reference_conf: int = -1,
+    max_matches: int = MAX_MATCHES,
+) -> Rmsd:
+    """The heavy-atom RMSD of two conformers of one graph, atom orders free; moves neither molecule."""
+    fixed, moved = _heavy(reference), _heavy(probe)
+    matches, complete = _matches(moved, fixed, max_matches)
+    mobile = _positions(moved, probe_conf)[None]
+    values = _rmsd_matrix(mobile, _positions(fixed, reference_conf)[None], matches)
+    return Rmsd(float(values[0, 0]), len(matches), complete)
+
+
+def ensemble_metrics(
+    generated: Mols, references: Mols, threshold_ang: float = 0.75, *, max_matches: int = ENSEMBLE_MAX_MATCHES
+) -> EnsembleMetrics:
+    """COV and MAT of generated conformers against a reference ensemble of the same graph.
+
+    Every conformer of every molecule given counts. Atom orders may differ from molecule to molecule.
+    """
+    if not threshold_ang > 0:
+        raise ValueError(f"threshold_ang must be positive, got {threshold_ang}")
+    first = _first(references)
+    matches, complete = _matches(first, first, max_matches)
+    values = _rmsd_matrix(_ensemble(generated, first, "generated"), _ensemble(references, first, "reference"), matches)
+    to_reference, to_generated = values.min(axis=1), values.min(axis=0)
+    return EnsembleMetrics(
+        cov_r=float((to_generated <= threshold_ang).mean()),
+        cov_p=float((to_reference <= threshold_ang).mean()),
+        mat_r_ang=float(to_generated.mean()),
+        mat_p_ang=float(to_reference.mean()),
+        threshold_ang=threshold_ang,
+        generated=values.shape[0],
+        references=values.shape[1],
+        matches=len(matches),
+        complete=complete,
+        rmsd_ang=values,
+    )
+
+
+def _heavy(mol: Chem.Mol) -> Chem.Mol:
+    """A copy without hydrogens, deuterium included; a molecule of hydrogens alone stays whole."""
+    if mol.GetNumHeavyAtoms() == 0:
+        return Chem.Mol(mol)
+    with captured_log():
+        try:
+            return Chem.RemoveAllHs(mol)
+        except (ValueError, RuntimeError) as error:
+            raise GraphMismatchError(f"a molecule is not valid: {error}", "Give sanitised molecules") from error
+
+
+def _as_list(mols: Mols) -> list[Chem.Mol]:
+    return [mols] if isinstance(mols, Chem.Mol) else list(mols)
+
+
+def _first(mols: Mols) -> Chem.Mol:
+    found = _as_list(mols)
+    if not found:
+        raise ConformerError("there is no reference conformer", "Embed some first")
+    return _heavy(found[0])
+
+
+def _ensemble(mols: Mols, order: Chem.Mol, role: str) -> Array:
+    """All conformers as [conformers, atoms, 3], atoms in the order of ``order``."""
+    stacks: list[Array] = []
+    for mol in map(_heavy, _as_list(mols)):
+        picked = _matches(mol, order, 1)[0][0]
+        stacks.extend(_positions(mol, conformer.GetId())[picked] for conformer in mol.GetConformers())
+    if not stacks:
+        raise ConformerError(f"there is no {role} conformer", "COV and MAT need at least one on each side")
+    return np.stack(stacks)
+
+
+def _matches(probe: Chem.Mol, reference: Chem.Mol, most: int) -> tuple[NDArray[np.intp], bool]:
+    """For each symmetry the probe's atom for each atom of the reference [matches, atoms], and whether these are all."""
+    if most < 1:
+        raise ValueError(f"max_matches must be at least 1, got {most}")
+    _check_same_graph(probe, reference)
+    found = _loosened(probe).GetSubstructMatches(_loosened(reference), uniquify=False, maxMatches=most + 1)
+    if not found:
+        raise _mismatch(probe, reference)
+    return np.array(found[:most], dtype=np.intp), len(found) <= most
+
+
+def _check_same_graph(probe: Chem.Mol, reference: Chem.Mol) -> None:
+    if _flat_smiles(probe) != _flat_smiles(reference):
+        raise _mismatch(probe, reference)
+
+
+def _flat_smiles(mol: Chem.Mol) -> str:
+    """Canonical SMILES without stereo and atom maps, isotopes kept."""
+    flat = Chem.Mol(mol)
+    Chem.RemoveStereochemistry(flat)
+    for atom in flat.GetAtoms():
+        atom.SetAtomMapNum(0)
+    return str(Chem.MolToSmiles(flat))
+
+
+def _mismatch(probe: Chem.Mol, reference: Chem.Mol) -> GraphMismatchError:
+    return GraphMismatchError(
+        f"{shown(_flat_smiles(probe))} and {shown(_flat_smiles(reference))} are different graphs",
+        "An RMSD needs two conformers of the same molecule",
+    )
+
+
+def _loosened(mol: Chem.Mol) -> Chem.Mol:
+    """A copy in which the terminal atoms of conjugated groups are alike, as RDKit's own search has them."""
+    loose = Chem.RWMol(mol)
+    for terminal, centre in mol.GetSubstructMatches(_TERMINAL, uniquify=False, maxMatches=10 * mol.GetNumAtoms()):
+        loose.GetAtomWithIdx(terminal).SetFormalCharge(0)
+        loose.GetBondBetweenAtoms(terminal, centre).SetBondType(Chem.BondType.SINGLE)
+    return loose.GetMol()
+
+
+def _positions(mol: Chem.Mol, conformer: int) -> Array:
+    known = [found.GetId() for found in mol.GetConformers()]
+    if not known:
+        raise ConformerError("the molecule has no conformer", "Embed it first, or read it from an SDF file")
+    if conformer not in (-1, *known):
+        raise ConformerError(f"there is no conformer {conformer}", f"The molecule has {known}")
+    xyz = np.asarray(mol.GetConformer(conformer).GetPositions(), dtype=np.float64)
+    if not np.isfinite(xyz).all():
+        raise ConformerError("a coordinate is not finite", "Coordinates must be finite")
+    return xyz
+
+
+def _rmsd_matrix(probes: Array, references: Array, matches: NDArray[np.intp]) -> Array:
+    """Least RMSD of each probe [p, n, 3] to each reference [r, n, 3] over the matches [m, n]: [p, r]."""
+    probes = probes - probes.mean(axis=1, keepdims=True)
+    references = references - references.mean(axis=1, keepdims=True)
+    rows = [_rmsd_row(probe, references, matches) for probe in probes]
+    return np.stack(rows)
+
+
+def _rmsd_row(probe: Array, references: Array, matches: NDArray[np.intp]) -> Array:
+    best = np.full(len(references), -np.inf)
+    chosen = np.zeros(len(references), dtype=np.intp)
+    for start in range(0, len(matches), _BLOCK):
+        overlap = _overlap(probe[matches[start : start + _BLOCK]], references)
+        found = np.linalg.svd(overlap, compute_uv=False)  # [r, m, 3]
+        found[..., 2] *= np.where(np.linalg.det(overlap) < 0, -1.0, 1.0)
+        traces = found.sum(axis=-1)  # the largest overlap that a rotation reaches: the least RMSD
+        pick = traces.argmax(axis=1)
+        value = np.take_along_axis(traces, pick[:, None], axis=1)[:, 0]
+        chosen = np.where(value > best, pick + start, chosen)
+        best = np.maximum(best, value)
+    return np.array([_aligned_rmsd(probe[matches[k]], one) for k, one in zip(chosen, references, strict=True)])
+
+
+def _overlap(probes: Array, references: Array) -> Array:
+    """Sum over atoms of probe x reference, for [m, n, 3] and [r, n, 3]: [r, m, 3, 3]."""
+    return np.asarray(np.einsum("mni,rnj->rmij", probes, references, optimize=True), dtype=np.float64)
+
+
+def _aligned_rmsd(probe: Array, reference: Array) -> float:
+    """RMSD after the best rotation, from the distances themselves: the trace formula loses digits near zero."""
+    left, _, right = np.linalg.svd(probe.T @ reference)
+    turn = np.diag([1.0, 1.0, -1.0 if np.linalg.det(left @ right) < 0 else 1.0])
+    return float(np.sqrt(((probe @ (left @ turn @ right) - reference) ** 2).sum(axis=1).mean()))

@@ -1,0 +1,72 @@
+"""Lines of text files that users bring: plain or gz, any line ending, bounded, and never garbage.
+
+Text is UTF-8, with or without a byte order mark; a line that is not is read as Latin-1. What cannot be read raises
+``FileFormatError``. What this module does not know: what the lines mean.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from engine.errors import FileFormatError, shown
+
+MOST_LINE_CHARACTERS = 1_000_000
+
+_BINARY = re.compile(r"[\x00-\x08\x0b\x0e-\x19\x1b-\x1f\x7f]")
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+def file_kind(path: Path, known: tuple[str, ...]) -> str:
+    """The suffix of the file without ``.gz``, one of ``known``; refuses others and what is no file."""
+    if path.is_dir():
+        raise FileFormatError(f"{shown(path.name)} is a directory", f"Give a file: {_listed(known)}")
+    kind = Path(path.name.lower().removesuffix(".gz")).suffix
+    if kind not in known:
+        raise FileFormatError(f"{shown(path.name)} is not of a known kind", f"Known are {_listed(known)}")
+    return kind
+
+
+def _listed(known: tuple[str, ...]) -> str:
+    return ", ".join(known) + ", each also with .gz"
+
+
+def text_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """(line number from 1, line without its end) of a text file, as it streams in."""
+    try:
+        with _opened(path) as stream, io.TextIOWrapper(stream, "utf-8-sig", "surrogateescape", newline=None) as text:
+            if stream.peek(2)[:2] in _UTF16:
+                raise FileFormatError(f"{shown(path.name)} is UTF-16 text", "Save it as UTF-8")
+            yield from _lines(path, text)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise FileFormatError(f"{shown(path.name)} is no whole gz file: {error}", "Compress it again") from error
+    except OSError as error:
+        raise FileFormatError(f"{shown(path.name)} cannot be read: {error.strerror or error}", "Check it") from error
+
+
+def _opened(path: Path) -> Any:
+    return gzip.open(path, "rb") if path.name.lower().endswith(".gz") else path.open("rb")
+
+
+def _lines(path: Path, text: TextIO) -> Iterator[tuple[int, str]]:
+    number = 0
+    while line := text.readline(MOST_LINE_CHARACTERS + 1):
+        number += 1
+        if len(line) > MOST_LINE_CHARACTERS:
+            raise FileFormatError(f"{shown(path.name)} has a line {number} of over {MOST_LINE_CHARACTERS:,} characters")
+        yield number, _plain(path, number, line.removesuffix("\n"))
+
+
+def _plain(path: Path, number: int, line: str) -> str:
+    if _BINARY.search(line):
+        raise FileFormatError(f"{shown(path.name)} is no text: line {number} is binary", "Give a text file")
+    try:
+        line.encode("utf-8")
+    except UnicodeEncodeError:
+        return line.encode("utf-8", "surrogateescape").decode("latin-1")
+    return line

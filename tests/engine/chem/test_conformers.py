@@ -1,0 +1,196 @@
+"""Reference conformers: the same for a seed, in text order, with the stereo asked for, or a named error."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from rdkit import Chem
+from rdkit.Chem import rdDistGeom
+
+from engine.chem import conformers
+from engine.chem.conformers import ENERGY, FORCE_FIELD, reference_conformers
+from engine.chem.rmsd import best_rmsd
+from engine.chem.smiles import parse_smiles
+from engine.errors import EmbedError
+
+DRUG = "CN1CCC[C@H]1c1cccnc1"
+
+
+def positions(mol: Chem.Mol) -> NDArray[np.float64]:
+    return np.stack([conformer.GetPositions() for conformer in mol.GetConformers()])
+
+
+def least_contact(xyz: NDArray[np.float64]) -> float:
+    if len(xyz) == 1:
+        return float("inf")
+    distances = np.linalg.norm(xyz[:, None] - xyz[None], axis=-1)
+    return float(distances[np.triu_indices(len(xyz), 1)].min())
+
+
+def test_the_same_seed_gives_the_same_conformers_and_another_seed_others() -> None:
+    molecule = parse_smiles(DRUG)
+    once, again = (positions(reference_conformers(molecule, 3, seed=7)) for _ in range(2))
+    np.testing.assert_array_equal(once, again)
+    other = positions(reference_conformers(molecule, 3, seed=8))
+    assert np.abs(once - other).max() > 0.1
+
+
+def test_seed_zero_gives_different_conformers() -> None:
+    # RDKit multiplies its seed by the conformer's number, so that its seed 0 embeds one conformer again and again.
+    first, second, third = positions(reference_conformers(parse_smiles("CCCCCCO"), 3, seed=0))
+    assert min(np.abs(first - second).max(), np.abs(first - third).max(), np.abs(second - third).max()) > 0.1
+
+
+def test_a_conformer_does_not_depend_on_how_many_are_asked_for() -> None:
+    molecule = parse_smiles(DRUG)
+    np.testing.assert_array_equal(
+        positions(reference_conformers(molecule, 2)), positions(reference_conformers(molecule, 5))[:2]
+    )
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**31 - 1, 2**31, 2**64])
+def test_any_seed_fits_into_rdkit(seed: int) -> None:
+    assert reference_conformers(parse_smiles("CCO"), 2, seed=seed).GetNumConformers() == 2
+
+
+@pytest.mark.parametrize(
+    "smiles",
+    [
+        "C", "O", "[H+]", "[2H]", "[H][H]", "[H-]", "[Na+]", "[He]", "[U]", "CCO", "[2H]C([2H])([2H])O", "[H]/N=C/C",
+        "[Na+].[Cl-]", "CC(=O)[O-].[NH4+]", "[Fe+2].[cH-]1cccc1.[cH-]1cccc1", "CC.CC.O.O", "N->[Cu+2]", "[Cu+2]<-N",
+        "C1CCCCCCCCCCCCCCCCCCC1", "C%10CCCCC%10", "[13CH3]C", "FS(F)(F)(F)(F)F", "F[P-](F)(F)(F)(F)F", "F[Xe](F)(F)F",
+        "C#CC#CC#C", "C12C3C4C1C1C2C3C41", "O=[N+]([O-])c1ccccc1", "CC[C@H](C)[C@H]1C(=O)N[C@@H](C)C(=O)NCC(=O)N1",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("mmff", [False, True])
+def test_atoms_stay_in_text_order_and_apart(smiles: str, mmff: bool) -> None:
+    molecule = parse_smiles(smiles)
+    mol = reference_conformers(molecule, 1, mmff=mmff)
+    assert [atom.GetSymbol() for atom in mol.GetAtoms()] == list(molecule.elements)
+    assert [atom.GetIsotope() for atom in mol.GetAtoms()] == [atom.GetIsotope() for atom in molecule.mol.GetAtoms()]
+    xyz = positions(mol)[0]
+    assert np.isfinite(xyz).all()
+    assert least_contact(xyz) > 0.6  # a bond between hydrogens is 0.7 long
+    assert mol.GetConformer().Is3D()
+    assert Chem.MolToSmiles(mol) == molecule.smiles
+
+
+def test_bonded_atoms_are_bond_lengths_apart() -> None:
+    mol = reference_conformers(parse_smiles("CC(=O)N[C@@H](C)c1ccccc1"), 2)
+    for xyz in positions(mol):
+        lengths = [np.linalg.norm(xyz[bond.GetBeginAtomIdx()] - xyz[bond.GetEndAtomIdx()]) for bond in mol.GetBonds()]
+        assert 1.15 < min(lengths) <= max(lengths) < 1.65
+
+
+def test_the_molecule_given_is_left_alone() -> None:
+    molecule = parse_smiles("CCO")
+    reference_conformers(molecule, 2)
+    assert molecule.mol.GetNumConformers() == 0
+    assert molecule.mol.GetNumAtoms() == 3
+
+
+@pytest.mark.parametrize(
+    "smiles",
+    ["C[C@H](N)C(=O)O", "C[C@@H](N)C(=O)O", "C/C=C/C", "C/C=C\\C", "C[C@H]1CC[C@@H](C)CC1", "F/C=C/[C@@H](C)Cl"],
+)
+def test_stereo_of_the_geometry_is_the_one_asked_for(smiles: str) -> None:
+    molecule = parse_smiles(smiles)
+    mol = reference_conformers(molecule, 3)
+    for conformer in mol.GetConformers():
+        seen = Chem.Mol(mol)
+        Chem.AssignStereochemistryFrom3D(seen, conformer.GetId())
+        assert Chem.MolToSmiles(seen) == molecule.smiles
+
+
+def test_fragments_stand_side_by_side() -> None:
+    # RDKit embeds fragments separately and leaves both ions in the origin.
+    mol = reference_conformers(parse_smiles("[Na+].[Cl-]"))
+    assert least_contact(positions(mol)[0]) == pytest.approx(conformers.FRAGMENT_GAP_ANG)
+    several = positions(reference_conformers(parse_smiles("CCO.c1ccccc1.[K+].O"), 2, mmff=True))
+    assert all(least_contact(xyz) > 1.0 for xyz in several)
+    assert np.abs(several).max() < 20
+
+
+def test_relaxing_lowers_the_force_field_energy_and_names_it() -> None:
+    molecule = parse_smiles("CC(C)CC(=O)O")
+    raw, relaxed = reference_conformers(molecule, 1), reference_conformers(molecule, 1, mmff=True)
+    conformer = relaxed.GetConformer()
+    assert conformer.GetProp(FORCE_FIELD) == "MMFF94"
+    assert np.isfinite(conformer.GetDoubleProp(ENERGY))
+    assert not raw.GetConformer().HasProp(FORCE_FIELD)
+    assert 0.001 < best_rmsd(relaxed, raw).value_ang < 1.0
+
+
+@pytest.mark.parametrize(
+    ("smiles", "force_field"),
+    [("CCO", "MMFF94"), ("C[N+]1(C)CCCC1.[I-]", "UFF"), ("FS(F)(F)(F)(F)F", "none"), ("F[P-](F)(F)(F)(F)F", "none")],
+)
+def test_missing_parameters_fall_back_and_say_so(smiles: str, force_field: str) -> None:
+    # UFF takes PF6- for tetrahedral and pushes fluorines into each other; then the embedded geometry is kept.
+    conformer = reference_conformers(parse_smiles(smiles), mmff=True).GetConformer()
+    assert conformer.GetProp(FORCE_FIELD) == force_field
+    assert conformer.HasProp(ENERGY) == (force_field != "none")
+
+
+@pytest.mark.parametrize("smiles", ["C1#CC1", "C[C@]12C[C@@]1(C)C2", "C[C@H]1[C@H]2C[C@@H]1C2"])
+def test_impossible_molecules_get_the_named_error(smiles: str) -> None:
+    with pytest.raises(EmbedError, match=r"no conformer of .* was found in .* attempts"):
+        reference_conformers(parse_smiles(smiles), 2)
+
+
+def test_random_coordinates_take_over() -> None:
+    # Bounds of XeF4 admit no plain start; measured with RDKit 2026.9.1.
+    full = Chem.AddHs(parse_smiles("F[Xe](F)(F)F").mol)
+    assert conformers._embed(full, 5, False, time.monotonic() + 100, 1) is None
+    assert reference_conformers(parse_smiles("F[Xe](F)(F)F"), 2).GetNumConformers() == 2
+
+
+def test_a_timed_out_embedding_is_no_conformer(monkeypatch: pytest.MonkeyPatch) -> None:
+    # RDKit answers [-1] then, which is not empty.
+    monkeypatch.setattr(rdDistGeom, "EmbedMultipleConfs", lambda *_: [-1])
+    with pytest.raises(EmbedError):
+        reference_conformers(parse_smiles("CCO"))
+
+
+def test_time_that_has_run_out_is_named() -> None:
+    with pytest.raises(EmbedError, match=r"within 1e-09 s.*Allow more seconds"):
+        reference_conformers(parse_smiles("CCO"), max_seconds=1e-9)
+
+
+def test_an_rdkit_exception_becomes_the_named_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("Invariant Violation")
+
+    monkeypatch.setattr(rdDistGeom, "EmbedMultipleConfs", broken)
+    with pytest.raises(EmbedError):
+        reference_conformers(parse_smiles("CCO"))
+
+
+def test_fewer_are_returned_when_some_seeds_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([True, False, False, True])  # plain; plain and random of the second seed; random of the third
+    embed = conformers._embed
+    monkeypatch.setattr(conformers, "_embed", lambda *args: embed(*args) if next(answers) else None)
+    assert reference_conformers(parse_smiles("CCO"), 3).GetNumConformers() == 2
+
+
+def test_a_hopeless_molecule_is_given_up_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[bool] = []
+    monkeypatch.setattr(conformers, "_embed", lambda *args: tried.append(args[2]))
+    with pytest.raises(EmbedError):
+        reference_conformers(parse_smiles("CCO"), 100)
+    assert tried == [False, True, True, True]
+
+
+@pytest.mark.parametrize("arguments", [{"count": 0}, {"seed": -1}, {"max_seconds": 0.0}, {"max_seconds": float("nan")}])
+def test_arguments_are_checked(arguments: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=next(iter(arguments))):
+        reference_conformers(parse_smiles("CCO"), **arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("smiles", ["[Fe]", "[Ru+2]", "[Cl-].[Cl-].[Pt+2]", "[BH4-].[Na+]", "O=[PH]", "[SiH4]"])
+def test_odd_elements_work_without_a_word_from_rdkit(smiles: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert reference_conformers(parse_smiles(smiles), mmff=True).GetNumConformers() == 1
+    assert capfd.readouterr().err == ""

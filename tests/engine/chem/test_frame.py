@@ -1,0 +1,196 @@
+"""The principal-axis frame does not depend on how a molecule was turned or moved, and never mirrors it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from rdkit import Chem
+
+from engine.chem.conformers import reference_conformers
+from engine.chem.frame import place_in_frame, principal_axis_frame
+from engine.chem.smiles import parse_smiles
+from engine.errors import ConformerError
+
+Array = NDArray[np.float64]
+SEEDS = st.integers(0, 2**32 - 1)
+
+TETRAHEDRON = np.array([[0, 0, 0], [1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]], dtype=float)
+SQUARE = np.array([[1, 0, 0], [0, 1, 0], [-1, 0, 0], [0, -1, 0]], dtype=float)
+PRISM = np.array([[np.cos(a), np.sin(a), z] for z in (-2, 2) for a in np.arange(3) * 2 * np.pi / 3])
+LINE = np.outer([0.0, 1.1, 2.5, 4.0], [1.0, 2.0, -2.0]) / 3
+PLANE = np.array([[0, 0, 0], [3, 0, 0], [0, 2, 0], [5, 1, 0], [1, 1, 0]], dtype=float)
+SYMMETRIC = {"tetrahedron": TETRAHEDRON, "square": SQUARE, "prism": PRISM, "line": LINE, "plane": PLANE}
+
+
+def rotation(seed: int) -> Array:
+    """A uniformly random proper rotation, from a unit quaternion."""
+    w, x, y, z = (lambda q: q / np.linalg.norm(q))(np.random.default_rng(seed).normal(size=4))
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+
+
+def asymmetric(seed: int, count: int) -> Array:
+    """Points whose spreads and third moments are far from equal and from zero."""
+    points = np.random.default_rng(seed).gamma(1.5, size=(count, 3)) * [4.0, 2.0, 1.0]
+    centred = points - points.mean(axis=0)
+    spread, axes = np.linalg.eigh(centred.T @ centred)
+    assume(np.diff(spread).min() > 0.01 * spread.max())
+    along = centred @ axes
+    assume((np.abs((along**3).sum(axis=0)) > 0.01 * (np.abs(along) ** 3).sum(axis=0))[1:].all())
+    return points
+
+
+def distances(points: Array) -> Array:
+    return np.asarray(np.linalg.norm(points[:, None] - points[None], axis=-1))
+
+
+def handedness(points: Array) -> float:
+    """The signed volume of the first four points: a mirror image has the other sign."""
+    return float(np.linalg.det(points[1:4] - points[0]))
+
+
+@given(seed=SEEDS, count=st.integers(5, 30), turn=SEEDS, shift=st.tuples(*[st.floats(-50, 50)] * 3))
+def test_turning_and_moving_the_input_changes_nothing(
+    seed: int, count: int, turn: int, shift: tuple[float, ...]
+) -> None:
+    points = asymmetric(seed, count)
+    moved = points @ rotation(turn).T + np.array(shift)
+    np.testing.assert_allclose(principal_axis_frame(moved), principal_axis_frame(points), atol=1e-9)
+
+
+@given(seed=SEEDS, count=st.integers(5, 30), order=st.randoms(use_true_random=False))
+def test_order_does_not_matter_where_moments_decide(seed: int, count: int, order: object) -> None:
+    points = asymmetric(seed, count)
+    shuffled = list(range(count))
+    order.shuffle(shuffled)  # type: ignore[attr-defined]
+    np.testing.assert_allclose(
+        principal_axis_frame(points[shuffled]), principal_axis_frame(points)[shuffled], atol=1e-9
+    )
+
+
+@given(seed=SEEDS, count=st.integers(5, 30))
+def test_frame_follows_its_stated_rules(seed: int, count: int) -> None:
+    framed = principal_axis_frame(asymmetric(seed, count))
+    np.testing.assert_allclose(framed.mean(axis=0), 0, atol=1e-9)
+    scatter = framed.T @ framed
+    np.testing.assert_allclose(scatter - np.diag(np.diag(scatter)), 0, atol=1e-8 * scatter.max())
+    assert np.diag(scatter)[0] >= np.diag(scatter)[1] >= np.diag(scatter)[2]
+    assert (framed[:, 0] ** 3).sum() > 0
+    assert (framed[:, 1] ** 3).sum() > 0
+
+
+@given(seed=SEEDS, count=st.integers(4, 30))
+def test_a_mirror_image_stays_a_mirror_image(seed: int, count: int) -> None:
+    points = asymmetric(seed, count)
+    framed = principal_axis_frame(points)
+    np.testing.assert_allclose(distances(framed), distances(points), atol=1e-9)
+    assert handedness(framed) == pytest.approx(handedness(points), abs=1e-7)
+    mirrored = principal_axis_frame(points * [1, 1, -1])
+    assert handedness(mirrored) == pytest.approx(-handedness(points), abs=1e-7)
+
+
+@given(seed=SEEDS, count=st.integers(4, 30))
+def test_a_second_time_changes_nothing(seed: int, count: int) -> None:
+    framed = principal_axis_frame(asymmetric(seed, count))
+    np.testing.assert_allclose(principal_axis_frame(framed), framed, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", SYMMETRIC)
+@given(turn=SEEDS)
+@settings(max_examples=20)
+def test_symmetric_points_have_one_frame_too(name: str, turn: int) -> None:
+    points = SYMMETRIC[name]
+    framed = principal_axis_frame(points)
+    np.testing.assert_allclose(principal_axis_frame(points @ rotation(turn).T + 3), framed, atol=1e-7)
+    np.testing.assert_allclose(distances(framed), distances(points), atol=1e-9)
+
+
+def test_points_on_a_line_lie_on_x() -> None:
+    framed = principal_axis_frame(LINE)
+    np.testing.assert_allclose(framed[:, 1:], 0, atol=1e-12)
+    np.testing.assert_allclose(np.ptp(framed[:, 0]), 4.0)
+    assert framed[-1, 0] > 0  # the far end, which the third moment points to
+
+
+def test_points_of_a_plane_lie_in_xy() -> None:
+    np.testing.assert_allclose(principal_axis_frame(PLANE)[:, 2], 0, atol=1e-12)
+
+
+def test_tie_break_puts_the_first_point_on_the_positive_side() -> None:
+    two = np.array([[0.0, 0.0, -1.0], [0.0, 0.0, 1.0]])
+    np.testing.assert_allclose(principal_axis_frame(two), [[1, 0, 0], [-1, 0, 0]], atol=1e-12)
+    np.testing.assert_allclose(principal_axis_frame(two[::-1]), [[1, 0, 0], [-1, 0, 0]], atol=1e-12)
+    rectangle = np.array([[2, 1, 0], [2, -1, 0], [-2, -1, 0], [-2, 1, 0]], dtype=float)
+    np.testing.assert_allclose(principal_axis_frame(-rectangle), rectangle, atol=1e-12)
+
+
+def test_equal_spreads_are_settled_by_the_first_points() -> None:
+    np.testing.assert_allclose(principal_axis_frame(SQUARE), SQUARE, atol=1e-12)
+    np.testing.assert_allclose(principal_axis_frame(SQUARE[[1, 2, 3, 0]]), SQUARE, atol=1e-12)
+    framed = principal_axis_frame(PRISM)
+    np.testing.assert_allclose(framed[0], [2, 1, 0], atol=1e-12)  # along the prism first, then towards the first point
+
+
+@pytest.mark.parametrize("points", [np.zeros((1, 3)), np.full((1, 3), 7.3), np.full((5, 3), -123.456)])
+def test_one_place_becomes_the_origin(points: Array) -> None:
+    np.testing.assert_array_equal(principal_axis_frame(points), np.zeros_like(points))
+
+
+EXTREMES = st.sampled_from([0.0, -0.0, 1.0, -1.0, 1e-320, 1e-200, 1e-8, 1e8, 1e150, 1e307, -1e307])
+
+
+@given(st.lists(st.tuples(EXTREMES, EXTREMES, EXTREMES), min_size=1, max_size=6))
+def test_never_nan(rows: list[tuple[float, float, float]]) -> None:
+    assert np.isfinite(principal_axis_frame(rows)).all()
+
+
+@pytest.mark.parametrize(
+    ("points", "message"),
+    [
+        ([[np.nan, 0, 0]], "not finite"),
+        ([[0, 0, 0], [0, np.inf, 0]], "atom 1"),
+        (np.zeros((0, 3)), "shape"),
+        ([[0, 1]], "shape"),
+    ],
+)
+def test_unusable_coordinates_are_named(points: object, message: str) -> None:
+    with pytest.raises(ConformerError, match=message):
+        principal_axis_frame(points)  # type: ignore[arg-type]
+
+
+def test_the_input_is_not_changed() -> None:
+    points = PLANE.copy()
+    principal_axis_frame(points)
+    np.testing.assert_array_equal(points, PLANE)
+
+
+def test_every_conformer_of_a_copy_is_placed() -> None:
+    mol = reference_conformers(parse_smiles("C[C@H](N)C(=O)O"), 3)
+    before = [conformer.GetPositions() for conformer in mol.GetConformers()]
+    placed = place_in_frame(mol)
+    assert placed.GetNumConformers() == 3
+    for conformer, original, untouched in zip(placed.GetConformers(), before, mol.GetConformers(), strict=True):
+        np.testing.assert_allclose(conformer.GetPositions(), principal_axis_frame(original), atol=1e-12)
+        np.testing.assert_array_equal(untouched.GetPositions(), original)
+
+
+def test_placing_keeps_chirality() -> None:
+    mol = reference_conformers(parse_smiles("C[C@H](N)C(=O)O"), 5)
+    placed = place_in_frame(mol)
+    for conformer in placed.GetConformers():
+        seen = Chem.Mol(placed)
+        Chem.AssignStereochemistryFrom3D(seen, conformer.GetId())
+        assert Chem.MolToSmiles(seen) == Chem.MolToSmiles(mol)
+
+
+def test_placing_needs_a_conformer() -> None:
+    with pytest.raises(ConformerError, match="no conformer"):
+        place_in_frame(parse_smiles("CC").mol)
