@@ -1,0 +1,1 @@
+"""Evidence: what the reports state, set beside what is measured here."""

@@ -1,0 +1,1 @@
+"""What pages share: functions and widgets that a page calls. No page lives here."""

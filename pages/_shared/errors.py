@@ -1,0 +1,59 @@
+"""An engine's error as one message on the page, and untrusted text as text.
+
+Streamlit reads messages, labels and captions as Markdown. ``escape_markdown`` makes it show a text as it was written:
+no link, picture, formula, colour or symbol, and nothing invisible.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import streamlit as st
+
+from engine.errors import DriftscopeError
+
+_PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+_WORD_JOINER = "\u2060"  # no width, no line break, no letter
+
+# Streamlit replaces these in the finished text, after Markdown's backslashes are gone, so only a character between can
+# stop it: arrows and comparisons that stand alone (a dative bond `->`), two symbols, and links without a scheme's dot.
+_REPLACED_LATER = re.compile(
+    r"(?P<sign>(?:(?<=\s)|^)[<~>-](?=(?:->|[=>-])(?:\s|$)))"
+    r"|(?P<symbol>:(?=material_\w+:|streamlit:))"
+    r"|(?P<link>https?:(?=//)|www(?=\.))"
+    r"|(?P<mail>(?<=[-.\w+])@(?=[-\w]+\.[-\w]))",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+@contextmanager
+def shown_errors() -> Iterator[None]:
+    """Show a ``DriftscopeError`` raised inside as one message and stop the page there."""
+    try:
+        yield
+    except DriftscopeError as error:
+        st.error(escape_markdown(str(error)), icon=":material/error:")
+        st.stop()
+
+
+def escape_markdown(text: str) -> str:
+    """``text`` as Markdown that shows just that text. What cannot be seen becomes a ``\\u202e``-like escape."""
+    seen = "".join(_visible(char) for char in text)
+    apart = _REPLACED_LATER.sub(lambda found: found[0] + _WORD_JOINER, seen)
+    escaped = _PUNCTUATION.sub(r"\\\1", apart)
+    return "\\\n".join(_margin(line) for line in escaped.split("\n"))
+
+
+def _visible(char: str) -> str:
+    if char == "\n" or (char.isprintable() and unicodedata.category(char) not in ("Cf", "Cs", "Co")):
+        return char
+    return char.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def _margin(line: str) -> str:
+    """Markdown drops leading spaces, or takes four for code; a no-break space is text, on an empty line too."""
+    bare = line.lstrip(" ")
+    return "\u00a0" * (len(line) - len(bare)) + bare or "\u00a0"

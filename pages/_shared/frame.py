@@ -1,0 +1,52 @@
+"""What every page draws around its content: window title, heading, the app's few CSS rules, the version.
+
+A page calls ``page`` first. It needs nothing from ``app.py``, so a page also runs alone.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import streamlit as st
+from streamlit.runtime.pages_manager import PagesManager
+
+from engine import __version__
+
+NAME = "Driftscope"
+FAVICON = str(Path(__file__).with_name("favicon.svg"))
+_LOGO = str(Path(__file__).with_name("logo.svg"))
+_CSS = Path(__file__).with_name("frame.css")
+
+
+def page(title: str, icon: str, lead: str) -> None:
+    """Open a page: its name, its symbol (``:material/...:``) and one line that says what the page is for."""
+    _leave_old_navigation()
+    # The favicon is a file of ours: a Material symbol would be fetched from the web.
+    st.set_page_config(page_title=f"{title} · {NAME}", page_icon=FAVICON, layout="wide")
+    st.html(f"<style>{_css()}</style>")
+    st.logo(_LOGO, icon_image=FAVICON, size="large")
+    st.title(f"{icon} {title}", anchor=False)
+    st.markdown(lead)
+    _footer()
+
+
+def _leave_old_navigation() -> None:
+    """Start over with ``app.py`` when Streamlit ran this page by itself.
+
+    Where a folder is called ``pages``, Streamlit makes a navigation of its own from it until the server has run
+    ``st.navigation`` once: who follows a link to a page as the server's first visitor would see that one.
+    """
+    if PagesManager.uses_pages_directory:
+        PagesManager.uses_pages_directory = False
+        st.rerun()
+
+
+def _footer() -> None:
+    with st.sidebar.container(key="driftscope-footer"):
+        st.caption(f"{NAME} {__version__} · runs on this machine, sends nothing anywhere")
+
+
+@cache
+def _css() -> str:
+    return _CSS.read_text(encoding="utf-8")

@@ -1,0 +1,82 @@
+"""The Tokenizer lab's third section: the reports' figures on tokens, each beside what the tokenizer gives now."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from engine.evidence.tokenisation import QUANTITIES, TokenFinding, findings, load_claims
+from engine.text.tokenizers import load_tokenizer
+from pages._shared.lab import NAMES
+
+SECTIONS = {
+    "002 · Vocabulary (2.1)": ("002", {"2.1"}),
+    "002 · Coordinates (2.2)": ("002", {"2.2"}),
+    "002 · Skeleton (2.3)": ("002", {"2.3"}),
+    "000 · Evidence of junk tokens": ("000", None),
+    "001 · LLaMA against Qwen": ("001", None),
+}
+SHOWN_PIECES = 40
+
+
+def show() -> None:
+    """Draw the section."""
+    found = _findings()
+    wrong = sum(finding.verdict == "contradicted" for finding in found)
+    st.markdown(
+        f"Of **{len(found)}** figures on tokens in reports 000, 001 and 002, **{len(found) - wrong}** come out again "
+        f"with the real tokenizers and **{wrong}** do not. *Measured* is counted as the page is drawn; *reported* stands "
+        "beside it, also where it is wrong."
+    )
+    only_wrong = st.toggle("Only what is contradicted", key="contradicted", bind="query-params")
+    for title, (report, sections) in SECTIONS.items():
+        rows = [
+            _row(finding)
+            for finding in found
+            if finding.claim.report == report
+            and (sections is None or finding.claim.section in sections)
+            and (finding.verdict == "contradicted" or not only_wrong)
+        ]
+        if rows:
+            st.subheader(title, anchor=False)
+            st.dataframe(rows, hide_index=True, height="content", column_config=_COLUMNS, alt=title)
+    st.download_button("Download all as CSV", _csv(found), "token_figures.csv", "text/csv", icon=":material/download:")
+
+
+@st.cache_data(show_spinner="Measuring …")
+def _findings() -> list[TokenFinding]:
+    return findings(load_claims())
+
+
+_COLUMNS = {
+    "reported": st.column_config.TextColumn("reported", help="What the report states"),
+    "measured": st.column_config.TextColumn("measured", help="What the tokenizer gives here, now"),
+    "cut into": st.column_config.TextColumn("cut into", width="large"),
+    "why": st.column_config.TextColumn("why", width="large"),
+}
+
+
+def _row(finding: TokenFinding) -> dict[str, str]:
+    claim = finding.claim
+    is_right = finding.verdict == "reproduced"
+    return {
+        "place": claim.section,
+        "text": claim.text or "–",
+        "tokenizer": NAMES[claim.tokenizer],
+        "quantity": QUANTITIES[claim.quantity].label,
+        "reported": claim.reported,
+        "measured": f"{finding.measured:,}",
+        "verdict": "✓ reproduced" if is_right else "✗ contradicted",
+        "cut into": _pieces(claim.text, claim.tokenizer),
+        "why": "" if is_right else claim.note,
+    }
+
+
+def _pieces(text: str, tokenizer: str) -> str:
+    pieces = [token.piece for token in load_tokenizer(tokenizer).tokens(text)]
+    return " ".join(pieces[:SHOWN_PIECES]) + (" …" if len(pieces) > SHOWN_PIECES else "")
+
+
+def _csv(found: list[TokenFinding]) -> str:
+    rows = [{"report": finding.claim.report, **_row(finding)} for finding in found]
+    cells = [list(rows[0]), *[list(row.values()) for row in rows]]
+    return "\n".join(",".join(f'"{cell.replace(chr(34), chr(34) * 2)}"' for cell in line) for line in cells) + "\n"

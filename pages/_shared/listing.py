@@ -1,0 +1,59 @@
+"""Which pages there are, read from the files of ``pages/`` without running them.
+
+A page is a file whose name does not begin with ``_``. It names itself in module-level string constants,
+``TITLE``, ``ICON`` (a Material symbol) and ``LEAD`` (one line on what the page is for), so a new page is a new file and
+nothing else. A file without them, or one that does not even parse, is still listed under its file name: the page itself
+then says what is wrong with it, and the other pages work.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent.parent
+ORDER = ("live", "drift", "tokenizer_lab", "compare", "evidence", "profiles", "logits")
+FALLBACK_ICON = ":material/article:"
+
+
+@dataclass(frozen=True, slots=True)
+class PageFile:
+    """One page as the navigation shows it."""
+
+    path: Path
+    title: str
+    icon: str
+    lead: str
+
+
+def page_files(folder: Path = FOLDER) -> list[PageFile]:
+    """The pages in ``folder``: the known ones in their order, then others by name. The first is the landing page."""
+    paths = [path for path in folder.glob("*.py") if not path.name.startswith("_")]
+    return [_page_file(path) for path in sorted(paths, key=_rank)]
+
+
+def _rank(path: Path) -> tuple[int, str]:
+    return (ORDER.index(path.stem) if path.stem in ORDER else len(ORDER), path.stem)
+
+
+def _page_file(path: Path) -> PageFile:
+    said = _constants(path)
+    title = said.get("TITLE") or path.stem.replace("_", " ").capitalize()
+    return PageFile(path, title, said.get("ICON") or FALLBACK_ICON, said.get("LEAD", ""))
+
+
+def _constants(path: Path) -> dict[str, str]:
+    """Module-level ``NAME = "text"`` assignments. Read, not imported: importing a page would run it."""
+    try:
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+    except (SyntaxError, ValueError):
+        return {}
+    return {
+        node.targets[0].id: node.value.value
+        for node in body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    }

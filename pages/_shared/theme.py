@@ -1,0 +1,140 @@
+"""Colours for figures and drawings, the same meaning in the light and in the dark.
+
+The hues are Okabe and Ito's. ``.streamlit/config.toml`` holds the same values for Streamlit's own widgets and the token
+strip (a test keeps the two together); here they are for what is drawn in Python: plotly figures and SVG. Colour never
+stands alone: ``KIND_PATTERNS`` gives each kind of a block a fill pattern of its own as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from engine.records import Kind, Role
+
+if TYPE_CHECKING:
+    from plotly.graph_objects.layout import Template
+
+
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """Named by purpose. ``copy`` to ``neutral`` are fills and lines; the rest is ground and writing."""
+
+    copy: str
+    free: str
+    boundary: str
+    junk: str  # positive drift
+    cut: str  # negative drift
+    exact: str
+    neutral: str
+    accent: str
+    background: str
+    surface: str
+    text: str
+    muted: str
+    grid: str
+    series: tuple[str, ...]
+
+
+LIGHT = Palette(
+    copy="#0072b2",
+    free="#e69f00",
+    boundary="#009e73",
+    junk="#cc79a7",
+    cut="#d55e00",
+    exact="#009e73",
+    neutral="#7b8d93",
+    accent="#0b6b74",
+    background="#fbfcfc",
+    surface="#eef3f4",
+    text="#15252b",
+    muted="#52646b",
+    grid="#c9d5d8",
+    series=("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#7b8d93", "#f0e442"),
+)
+DARK = Palette(
+    copy="#56b4e9",
+    free="#e69f00",
+    boundary="#2bb58c",
+    junk="#cc79a7",
+    cut="#e8752a",
+    exact="#2bb58c",
+    neutral="#8a9ba1",
+    accent="#1f828c",
+    background="#0f171a",
+    surface="#192429",
+    text="#e1eaed",
+    muted="#a3b3b9",
+    grid="#33444b",
+    series=("#56b4e9", "#e69f00", "#2bb58c", "#cc79a7", "#e8752a", "#9ad2f2", "#8a9ba1", "#f0e442"),
+)
+
+# Plotly's names. Kinds of one colour differ by pattern: junk is violet, what is lost is red, a broken triple is orange.
+KIND_PATTERNS: dict[Kind, str] = {
+    "exact": "",
+    "letters": "",
+    "punctuation": "/",
+    "extra_digit": "x",
+    "fourth_number": ".",
+    "missing_comma": "",
+    "trailing_mark": "/",
+    "missing_z": "/",
+    "cut": "",
+    "unverified": "",
+}
+_FONT = '"Source Sans", sans-serif'  # Streamlit's own, which it serves itself
+
+
+def palette() -> Palette:
+    """The colours for the theme that the reader sees. Streamlit knows it from the browser; unknown counts as light."""
+    return DARK if st.context.theme.type == "dark" else LIGHT
+
+
+def role_colour(role: Role, colours: Palette) -> str:
+    return {"COPY": colours.copy, "FREE": colours.free, "BOUNDARY": colours.boundary}[role]
+
+
+def kind_colour(kind: Kind, colours: Palette) -> str:
+    if kind == "exact":
+        return colours.exact
+    if kind == "unverified":
+        return colours.neutral
+    if kind in ("cut", "missing_z"):
+        return colours.cut
+    return colours.free if kind in ("missing_comma", "trailing_mark") else colours.junk
+
+
+def drift_colour(drift: int, colours: Palette) -> str:
+    """Both signs everywhere: left-over positions are prone to junk, missing ones cut the number."""
+    return colours.exact if drift == 0 else colours.junk if drift > 0 else colours.cut
+
+
+def plotly_template(colours: Palette) -> Template:
+    """A plotly template in the app's colours; show the figure with ``st.plotly_chart(figure, theme=None)``."""
+    import plotly.graph_objects as go  # half a second, and only pages with figures pay it
+
+    axis = {
+        "gridcolor": colours.grid,
+        "linecolor": colours.grid,
+        "zerolinecolor": colours.muted,
+        "ticks": "",
+        "automargin": True,
+        "title": {"standoff": 10},
+    }
+    return go.layout.Template(
+        layout={
+            "colorway": colours.series,
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "font": {"family": _FONT, "color": colours.text, "size": 14},
+            "title": {"x": 0, "xanchor": "left", "font": {"size": 16}},
+            "xaxis": axis,
+            "yaxis": axis,
+            "margin": {"l": 10, "r": 10, "t": 40, "b": 10},
+            "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0, "xanchor": "left"},
+            "hoverlabel": {"bgcolor": colours.surface, "bordercolor": colours.grid, "font": {"color": colours.text}},
+            "bargap": 0.15,
+        }
+    )

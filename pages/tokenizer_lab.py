@@ -1,0 +1,23 @@
+"""The Tokenizer lab: one text under both tokenizers, drift against a placeholder, and the reports' token figures."""
+
+import streamlit as st
+
+from pages._shared import lab_drift, lab_reports, lab_text
+from pages._shared.errors import shown_errors
+from pages._shared.frame import page
+
+TITLE = "Tokenizer lab"
+ICON = ":material/token:"
+LEAD = (
+    "How tokenizers cut coordinates, and what that does to a logits processor that counts positions: "
+    "positions left over fill with **junk**, missing ones **cut** the number."
+)
+
+SECTIONS = {"One text": lab_text.show, "A molecule set": lab_drift.show, "The reports' figures": lab_reports.show}
+
+page(TITLE, ICON, LEAD)
+tabs = st.tabs(list(SECTIONS), key="view", on_change="rerun", bind="query-params")
+for tab, show in zip(tabs, SECTIONS.values(), strict=True):
+    if tab.open:
+        with tab, shown_errors():
+            show()

@@ -1,0 +1,191 @@
+"""A real browser on a real server, for tests and for pictures: Streamlit in its own process, Debian's Chromium on it.
+
+Nothing outside of the server under test is reachable: such a request is refused and recorded, and a test asserts that
+there was none.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Route, expect, sync_playwright
+
+ROOT = Path(__file__).resolve().parents[2]
+START_LIMIT_S = 60.0
+LIMIT_MS = 30_000  # for anything that a test waits for; generous, because a busy machine is no failure
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --use-gl=angle --use-angle=swiftshader --enable-unsafe-swiftshader"
+).split()
+Theme = Literal["light", "dark"]
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running app. ``log`` is all that it wrote, so that a test can ask for warnings and tracebacks."""
+
+    url: str
+    log_file: Path
+
+    def log(self) -> str:
+        return self.log_file.read_text(encoding="utf-8", errors="replace")
+
+
+@contextmanager
+def serve(script: Path, *, env: dict[str, str] | None = None) -> Iterator[Server]:
+    """``script`` under ``streamlit run``, from the repository root, on a port that the system gave."""
+    with tempfile.TemporaryDirectory() as folder:
+        log_file = Path(folder) / "streamlit.log"
+        port = _free_port()
+        server = Server(f"http://localhost:{port}", log_file)
+        options = ["--server.headless=true", f"--server.port={port}", "--server.fileWatcherType=none"]
+        with log_file.open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "streamlit", "run", str(script), *options],
+                cwd=ROOT,
+                env={**os.environ, **(env or {})},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            _wait_until_healthy(process, server)
+            yield server
+        finally:
+            process.terminate()
+            process.wait(timeout=20)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait_until_healthy(process: subprocess.Popen[bytes], server: Server) -> None:
+    limit = time.monotonic() + START_LIMIT_S
+    while time.monotonic() < limit:
+        if process.poll() is not None:
+            raise RuntimeError(f"streamlit ended with {process.returncode}:\n{server.log()}")
+        try:
+            with urllib.request.urlopen(f"{server.url}/_stcore/health", timeout=1) as answer:
+                if answer.status == 200:
+                    return
+        except (urllib.error.URLError, TimeoutError, ConnectionError):
+            time.sleep(0.1)  # not up yet
+    raise RuntimeError(f"streamlit was not healthy within {START_LIMIT_S} s:\n{server.log()}")
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    path = chromium_path()
+    if path is None:
+        raise FileNotFoundError("Chromium is not installed (Debian: apt-get install chromium)")
+    expect.set_options(timeout=LIMIT_MS)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def chromium_path() -> str | None:
+    return shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@dataclass(slots=True)
+class Visit:
+    """One visitor: a page of the app, and what it asked for and said on the way."""
+
+    page: Page
+    outside: list[str] = field(default_factory=list)  # requests that were not for the server under test
+    console: list[str] = field(default_factory=list)  # errors and warnings
+    dialogs: list[str] = field(default_factory=list)  # an alert is a script that ran
+
+    def settle(self) -> None:
+        """Wait until the script has run and the page shows its result."""
+        self.page.wait_for_function(
+            "() => document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
+            " && !document.querySelector('[data-stale=true]')"
+        )
+
+    def press(self, name: str) -> None:
+        """Click the button, tab or link of that name, or else the words themselves, as a radio's or checkbox's."""
+        named = [self.page.get_by_role(role, name=name, exact=True) for role in ("button", "tab", "link")]
+        next((spot for spot in named if spot.count()), self.page.get_by_text(name, exact=True)).first.click()
+        self.settle()
+
+    def fill(self, label: str, text: str) -> None:
+        """Type into the field of that label and commit it as a reader would."""
+        field = self.page.get_by_label(label, exact=True).first
+        field.fill(text)
+        field.press("Control+Enter" if field.evaluate("field => field.tagName") == "TEXTAREA" else "Enter")
+        self.settle()
+
+
+@contextmanager
+def visit(
+    browser: Browser, server: Server, path: str = "/", *, theme: Theme = "light", width: int = 1280, height: int = 900
+) -> Iterator[Visit]:
+    context = browser.new_context(color_scheme=theme, viewport={"width": width, "height": height}, locale="en-GB")
+    context.set_default_timeout(LIMIT_MS)
+    context.grant_permissions(["clipboard-read", "clipboard-write"], origin=server.url)
+    page = context.new_page()
+    seen = Visit(page)
+    _watch(context, seen, server)
+    try:
+        page.goto(server.url + path)
+        page.wait_for_selector("[data-testid=stApp]")
+        seen.settle()
+        yield seen
+    finally:
+        context.close()
+
+
+def _watch(context: BrowserContext, seen: Visit, server: Server) -> None:
+    own = re.escape(server.url) + "|" + re.escape(server.url.replace("http", "ws", 1))
+    foreign = re.compile(rf"^(?!(?:{own})(?:/|$))(?:https?|wss?):")
+
+    def refuse(route: Route) -> None:
+        seen.outside.append(route.request.url)
+        route.abort()
+
+    def note_dialog(dialog: Dialog) -> None:
+        seen.dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    context.route(foreign, refuse)
+    page = seen.page
+    page.on("websocket", lambda socket: seen.outside.append(socket.url) if foreign.match(socket.url) else None)
+    page.on("console", lambda said: seen.console.append(said.text) if _counts(said) else None)
+    page.on("pageerror", lambda error: seen.console.append(str(error)))
+    page.on("dialog", note_dialog)
+
+
+def _counts(said: ConsoleMessage) -> bool:
+    """Errors and warnings, but not Streamlit's own search for its server below a page's path."""
+    return said.type in ("error", "warning") and not re.search(r"/\w+/_stcore/", said.location["url"])
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium for the whole session. Without it browser tests are skipped, but never in CI, which installs it."""
+    if chromium_path() is None and not os.environ.get("CI"):
+        pytest.skip("Chromium is not installed (Debian: apt-get install chromium)")
+    with chromium() as started:
+        yield started

@@ -1,0 +1,130 @@
+"""The Tokenizer lab's logic, page by page state, without a browser."""
+
+from collections.abc import Callable
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from engine.evidence.tokenisation import findings, load_claims
+from engine.paths import ROOT
+
+PAGE = str(ROOT / "pages" / "tokenizer_lab.py")
+
+
+@pytest.fixture
+def lab() -> Callable[..., AppTest]:
+    def run(**query: str) -> AppTest:
+        app = AppTest.from_file(PAGE, default_timeout=120)
+        for name, value in query.items():
+            app.query_params[name] = value
+        return app.run()
+
+    return run
+
+
+def _strips(app: AppTest) -> list[dict]:
+    return [block.proto for block in app.get("bidi_component")]
+
+
+def _table(app: AppTest, index: int = 0):
+    return app.dataframe[index].value
+
+
+def test_the_first_visit_shows_an_example_under_both_tokenizers(lab) -> None:
+    app = lab()
+    assert not app.exception and not app.error
+    table = _table(app)
+    assert list(table["Qwen3: drift"]) == ["−1 cut · 21 of 20", "exact · 20 of 20"]
+    assert list(table["LLaMA-3.2 chem: drift"]) == ["−1 cut · 15 of 14", "exact · 14 of 14"]
+
+
+def test_junk_is_counted_by_both_rules(lab) -> None:
+    app = lab(text="[C]<6.9467,-1.369,0.8415amen>[C]<3.175,-0.187,0.4142}2>[C]<1.0,2.0,3.0>")
+    assert {metric.label: metric.value for metric in app.metric} == {
+        "Blocks": "3",
+        "No clean triple": "2",
+        "With a letter": "1",
+        "Anything non-numeric": "2",
+    }
+    assert list(_table(app)["junk"]) == ["amen", "}2", ""]
+
+
+def test_a_smiles_shows_its_template_and_a_reference_conformers_drift(lab) -> None:
+    app = lab(text="CC=O")
+    assert not app.exception and not app.error
+    metrics = [(metric.label, metric.value) for metric in app.metric]
+    assert metrics[:3] == [("Template tokens", "70"), ("FREE", "60"), ("COPY", "10")]
+    assert list(_table(app)["atom"]) == ["[C]", "[C]", "[O]"]
+
+
+def test_a_bad_smiles_is_explained_and_still_shown_as_text(lab) -> None:
+    app = lab(text="CC(")
+    assert not app.exception
+    assert "at position 2" in app.warning[0].value
+    assert "plain text" in app.caption[0].value
+
+
+def test_an_example_fills_the_text(lab) -> None:
+    app = lab()
+    app.button_group[0].set_value("Aspirin").run()
+    assert app.text_area[0].value == "CC(=O)Oc1ccccc1C(=O)O"
+    assert not app.exception
+
+
+def test_another_placeholder_changes_the_drift(lab) -> None:
+    app = lab(text="[C]<-1.2034,-0.5100,0.0000>", placeholder="-0.0000,0.0000,0.0000")
+    assert list(_table(app)["Qwen3: drift"]) == ["exact · 21 of 21"]
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ({"text": "[C]<1.0,2.0,3.0>", "placeholder": "0<0"}, "placeholder"),
+        ({"tokenizer_folder": "/nowhere/at/all"}, "no tokenizer"),
+        ({"text": "x" * 20_001}, "limit"),
+    ],
+)
+def test_wrong_input_is_one_clear_message(lab, query, words) -> None:
+    app = lab(**query)
+    assert not app.exception
+    assert len(app.error) == 1 and words in app.error[0].value
+
+
+def test_an_empty_text_says_what_to_do(lab) -> None:
+    app = lab()
+    app.text_area[0].set_value("  ").run()
+    assert "Paste" in app.info[0].value
+    assert not app.exception
+
+
+@pytest.mark.parametrize("decimals", ["Four decimals", "Trailing zeros dropped"])
+def test_the_molecule_set_shows_both_signs(lab, decimals) -> None:
+    app = lab(view="A molecule set", count="10", decimals=decimals)
+    assert not app.exception and not app.error
+    table = _table(app)
+    short = table[table["placeholder"] == "0.000,0.000,0.000"]
+    assert len(table) == 8 and (short["cut"] > 0.9).all()
+    assert (table["exact"] + table["junk-prone"] + table["cut"]).round(6).eq(1).all()
+    default = table[(table["placeholder"] == "0.0000,0.0000,0.0000") & (table["chosen"] == "")]
+    assert (default["cut"] > 0.2).all()
+    assert (default["junk-prone"] > 0).all() == (decimals == "Trailing zeros dropped")
+
+
+def test_pasted_molecules_and_one_that_cannot_be_read(lab) -> None:
+    app = lab(view="A molecule set", set="Pasted SMILES")
+    app.text_area[0].set_value("CCO ethanol\nnot-a-smiles\n").run()
+    assert not app.exception
+    assert "1 of 2 molecules were left out" in app.expander[-1].label
+    assert set(_table(app)["blocks"]) == {3}
+
+
+def test_the_reports_figures_with_their_verdicts(lab) -> None:
+    app = lab(view="The reports' figures")
+    assert not app.exception and not app.error
+    found = findings(load_claims())
+    shown = sum(len(frame.value) for frame in app.dataframe)
+    assert shown == len(found)
+    wrong = sum(finding.verdict == "contradicted" for finding in found)
+    assert f"**{wrong}** do not" in app.markdown[1].value
+    app.toggle[0].set_value(True).run()
+    assert sum(len(frame.value) for frame in app.dataframe) == wrong
