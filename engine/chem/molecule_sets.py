@@ -1,0 +1,121 @@
+"""The molecules that ship in ``data/``: the 2,000 of ``molecules.tsv`` and the named ones of ``named.tsv``.
+
+Both are plain text, read without RDKit. A SMILES here is RDKit's canonical isomeric SMILES of the pinned version
+(``molecules.tsv``) or as a chemist writes it (``named.tsv``); whether it is, is for the tests, not for the reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import AssetError, DriftscopeError, FileFormatError, shown
+from engine.paths import DATA
+
+MOLECULES_FILE = DATA / "molecules.tsv"
+NAMED_FILE = DATA / "named.tsv"
+MOLECULES_COLUMNS = ("smiles", "tags", "name")
+NAMED_COLUMNS = ("name", "smiles", "note")
+
+TAGS: dict[str, str] = {
+    "moses": "drug-like, as the MOSES test split has it",
+    "fragment": "cut out of a MOSES molecule",
+    "variant": "a MOSES molecule with stereo, charges, isotopes, double bonds or counter-ions added",
+    "written": "from a written list of common molecules, cages and complexes",
+    "held-out": "no embedded model is trained on its skeleton",
+    "small": "at most 12 heavy atoms",
+    "stereo": "a stereocentre (@) or a stereo double bond (slashes)",
+    "ez": "a stereo double bond (slashes)",
+    "ps-stereo": "a stereocentre at phosphorus or sulfur",
+    "charged": "an atom with a formal charge",
+    "parts": "several fragments (.)",
+    "isotope": "an atom with a stated isotope",
+    "hydrogen": "a hydrogen atom that stays when hydrogens are removed",
+    "nh": "an aromatic [nH] or [nH+]",
+    "two-letter": "an element of two letters",
+    "percent": "a ring closure over nine (%10)",
+    "macrocycle": "a ring of more than nine atoms",
+    "spiro": "a spiro atom",
+    "dative": "a dative bond (-> or <-)",
+    "cumulene": "a carbon between two double bonds",
+    "triple": "a triple bond",
+    "nitro": "a nitro group",
+    "n-oxide": "an N-oxide, nitrone or nitrile oxide",
+    "boron": "a boron atom",
+    "iodine": "an iodine atom",
+    "wide": "a reference conformer reaches 10 angstrom from its centre along x",
+}
+"""What each tag of ``molecules.tsv`` says of a molecule."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoleculeEntry:
+    """One line of ``molecules.tsv``. ``name`` is empty where there is no common one."""
+
+    smiles: str
+    tags: tuple[str, ...]
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedMolecule:
+    """One line of ``named.tsv``, for a chooser. ``note`` says in a few words what the molecule shows."""
+
+    name: str
+    smiles: str
+    note: str
+
+
+def load_molecule_set(
+    limit: int | None = None, tag: str | None = None, *, path: Path = MOLECULES_FILE
+) -> list[MoleculeEntry]:
+    """The first ``limit`` molecules that have ``tag``. The file is shuffled: its start is a sample of the whole."""
+    if limit is not None and limit < 0:
+        raise ValueError(f"limit must not be negative, got {limit}")
+    if tag is not None and tag not in TAGS:
+        raise DriftscopeError(f"no molecule has the tag {shown(tag)}", f"The tags are {', '.join(TAGS)}")
+    entries = [_entry(path, line, cells) for line, cells in _rows(path, MOLECULES_COLUMNS)]
+    return [entry for entry in entries if tag is None or tag in entry.tags][:limit]
+
+
+def load_named(*, path: Path = NAMED_FILE) -> list[NamedMolecule]:
+    """The named molecules, in the file's order."""
+    return [_named(path, line, cells) for line, cells in _rows(path, NAMED_COLUMNS)]
+
+
+_RESTORE = "The file ships with the project: restore it from the repository"
+
+
+def _entry(path: Path, line: int, cells: list[str]) -> MoleculeEntry:
+    smiles, tags, name = cells
+    entry = MoleculeEntry(smiles, tuple(tags.split(",")), name)
+    unknown = [tag for tag in entry.tags if tag not in TAGS]
+    if not smiles or unknown:
+        problem = f"the tag {shown(unknown[0])} is not known" if unknown else "the SMILES is missing"
+        raise FileFormatError(f"{path}, line {line}: {problem}", _RESTORE)
+    return entry
+
+
+def _named(path: Path, line: int, cells: list[str]) -> NamedMolecule:
+    entry = NamedMolecule(*cells)
+    if not (entry.name and entry.smiles):
+        raise FileFormatError(f"{path}, line {line}: the name or the SMILES is missing", _RESTORE)
+    return entry
+
+
+def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, list[str]]]:
+    """Line number and cells of each line below the header."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        raise AssetError(f"{path} is missing", _RESTORE) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise AssetError(f"{path} cannot be read: {error}", _RESTORE) from error
+    if not lines or lines[0].split("\t") != list(columns):
+        raise FileFormatError(f"{path} does not start with the columns {', '.join(columns)}", _RESTORE)
+    for number, line in enumerate(lines[1:], start=2):
+        cells = line.split("\t")
+        if len(cells) != len(columns):
+            raise FileFormatError(f"{path}, line {number}: {len(cells)} columns instead of {len(columns)}", _RESTORE)
+        yield number, cells

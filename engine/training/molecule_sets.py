@@ -1,0 +1,196 @@
+"""Builds ``data/molecules.tsv``, the 2,000 molecules on which codec, templates and drift are tested.
+
+    python -m engine.training.molecule_sets --out data/molecules.tsv
+
+Composition, in the order of filling. MOSES molecules come from its test split, and only those whose skeleton
+``held_out.is_held_out`` keeps from training; a variant or fragment must itself be held out.
+
+- ``written``: all of ``written_molecules.tsv`` beside this module, small molecules and what a codec can get wrong
+- ``moses``: 396 molecules as they are, first of all, so that they are a fair sample
+- ``variant``: 32 isomers of molecules with stereo double bonds, 105 of molecules made unsaturated in a chain, 390 other
+  stereoisomers, 190 ions, 45 labelled molecules, 50 salts and solvates
+- ``fragment``: pieces of 3 to 12 heavy atoms, up to the 2,000
+
+Each is the canonical form of itself, has an enriched form, and embeds with two seeds. Chance is a hash of the SMILES:
+the same source gives the same file, in whatever order it is read. Counts per tag are in ``data/README.md``. What this
+module does not know: whether an ion, salt or unsaturated variant was ever made; they exercise text, not pharmacology.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from rdkit import Chem
+
+from engine.chem.conformers import reference_conformers
+from engine.chem.molecule_sets import MOLECULES_COLUMNS, MOLECULES_FILE, TAGS, MoleculeEntry
+from engine.chem.smiles import captured_log, parse_smiles
+from engine.errors import DriftscopeError, FileFormatError, shown
+from engine.records import Molecule
+from engine.training import variants
+from engine.training.held_out import skeleton, skeleton_is_held_out
+from engine.training.moses import read_moses
+from engine.training.tags import is_wide, structure_tags
+
+log = logging.getLogger(__name__)
+
+TOTAL = 2_000
+POOL = 8_000
+EMBED_SEEDS = (0, 1)
+EMBED_SECONDS = 60.0  # never met; a limit that is met would make the set depend on the machine
+CHANGES = {"stereo", "charged", "isotope", "parts"}
+WRITTEN_FILE = Path(__file__).with_name("written_molecules.tsv")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """So many molecules, each made of one molecule of the source."""
+
+    name: str
+    origin: str
+    wanted: int
+    make: variants.Make
+
+
+SECTIONS = (
+    Section("unchanged", "moses", 396, variants.unchanged),
+    Section("double bonds", "variant", 32, variants.double_bond_isomers),
+    Section("unsaturated", "variant", 105, variants.dehydrogenated),
+    Section("stereoisomers", "variant", 390, variants.stereoisomers),
+    Section("ions", "variant", 190, variants.charged),
+    Section("labelled", "variant", 45, variants.labelled),
+    Section("salts", "variant", 50, variants.salts),
+    Section("fragments", "fragment", TOTAL, variants.fragments),
+)
+
+
+def build(
+    source: Iterable[str],
+    written: Iterable[tuple[str, str]],
+    sections: Sequence[Section] = SECTIONS,
+    total: int = TOTAL,
+) -> list[MoleculeEntry]:
+    """At most ``total`` entries, unique and shuffled: those written down, then section by section."""
+    entries = {}
+    for smiles, name in written:
+        entry = entry_of(parse_smiles(smiles).mol, "written", name)
+        entries[entry.smiles] = entry
+    pool = list(held_out_pool(source))
+    for section in sections:
+        wanted = min(section.wanted, total - len(entries))
+        made = _fill(section, wanted, pool, entries)
+        log.info("%s: %d of %d", section.name, made, wanted)
+    return sorted(entries.values(), key=lambda entry: draw("order", entry.smiles))
+
+
+def held_out_pool(source: Iterable[str], most: int = POOL) -> Iterator[str]:
+    """The held-out molecules of the source in drawn order, at most ``most`` of them."""
+    drawn = sorted(set(source), key=lambda smiles: draw("pool", smiles))
+    yield from islice(filter(_is_held_out, drawn), most)
+
+
+def _is_held_out(smiles: str) -> bool:
+    """``is_held_out`` for SMILES that RDKit wrote, in half the time."""
+    return skeleton_is_held_out(skeleton(Chem.MolFromSmiles(smiles)))
+
+
+def entry_of(mol: Chem.Mol, origin: str, name: str = "") -> MoleculeEntry:
+    """The entry of a molecule, or the error that says why it has none."""
+    molecule = settled(Chem.MolToSmiles(Chem.RemoveHs(mol)))
+    tags = {origin} | structure_tags(molecule)
+    if origin != "written" and "held-out" not in tags:
+        raise DriftscopeError(f"{shown(molecule.smiles)} is not held out")
+    if origin == "variant" and not tags & CHANGES:
+        raise DriftscopeError(f"the canonical form of {shown(molecule.smiles)} lost what was changed")
+    for seed in EMBED_SEEDS:
+        found = reference_conformers(molecule, seed=seed, max_seconds=EMBED_SECONDS)
+        if seed == EMBED_SEEDS[0] and is_wide(found):
+            tags.add("wide")
+    return MoleculeEntry(molecule.smiles, tuple(tag for tag in TAGS if tag in tags), name)
+
+
+def settled(smiles: str) -> Molecule:
+    """The molecule whose SMILES is its own canonical form. Few need more than one reading."""
+    for _ in range(4):
+        molecule = parse_smiles(smiles)
+        if molecule.smiles == smiles:
+            return molecule
+        smiles = molecule.smiles
+    raise DriftscopeError(f"the canonical form of {shown(smiles)} does not settle")
+
+
+def draw(*parts: str) -> int:
+    """A large integer that stands for chance."""
+    return int.from_bytes(hashlib.sha256("\0".join(("driftscope", *parts)).encode()).digest()[:8])
+
+
+def read_written(path: Path = WRITTEN_FILE) -> Iterator[tuple[str, str]]:
+    """SMILES and name of each molecule that was written down; lines that start with '# ' are comments."""
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line and not line.startswith("# ")]
+    if not lines or lines[0] != "smiles\tname":
+        raise FileFormatError(f"{path} does not start with the columns smiles, name", "Restore it from the repository")
+    for line in lines[1:]:
+        smiles, _, name = line.partition("\t")
+        yield smiles, name
+
+
+def write(entries: Iterable[MoleculeEntry], path: Path) -> None:
+    rows = [MOLECULES_COLUMNS, *((entry.smiles, ",".join(entry.tags), entry.name) for entry in entries)]
+    aside = path.with_suffix(".part")
+    aside.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    aside.replace(path)
+
+
+def counts(entries: Iterable[MoleculeEntry]) -> dict[str, int]:
+    """How many molecules have each tag, in the order of ``TAGS``."""
+    found = Counter(tag for entry in entries for tag in entry.tags)
+    return {tag: found[tag] for tag in TAGS}
+
+
+def _fill(section: Section, wanted: int, pool: list[str], entries: dict[str, MoleculeEntry]) -> int:
+    """Add ``wanted`` entries, each from a molecule of the pool, which then leaves the pool."""
+    used: list[str] = []
+    for smiles in pool:
+        if len(used) == wanted:
+            break
+        entry = _first_entry(section, smiles, entries)
+        if entry is not None:
+            entries[entry.smiles] = entry
+            used.append(smiles)
+    taken = set(used)
+    pool[:] = [smiles for smiles in pool if smiles not in taken]
+    return len(used)
+
+
+def _first_entry(section: Section, smiles: str, known: dict[str, MoleculeEntry]) -> MoleculeEntry | None:
+    """The first candidate that is new and fits; most sources offer a section none."""
+    with captured_log():
+        for candidate in section.make(parse_smiles(smiles).mol, draw(section.name, smiles)):
+            try:
+                if settled(Chem.MolToSmiles(Chem.RemoveHs(candidate))).smiles not in known:
+                    return entry_of(candidate, section.origin)
+            except DriftscopeError as problem:
+                log.debug("%s: %s", section.name, problem)
+    return None
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m engine.training.molecule_sets", description="Build molecules.tsv")
+    parser.add_argument("--out", type=Path, default=MOLECULES_FILE, help="the file to write")
+    chosen = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    entries = build(read_moses("test"), read_written(), SECTIONS, TOTAL)
+    write(entries, chosen.out)
+    for tag, count in counts(entries).items():
+        log.info("%-12s %5d", tag, count)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,215 @@
+"""Molecules made out of flat, neutral ones: stereoisomers, ions, labelled forms, salts and fragments.
+
+Every function takes a sanitised molecule and a ``draw``, a large integer that stands for chance, and yields sanitised
+candidates, the preferred one first. The same molecule and draw give the same candidates in the same order. Whether a
+candidate can exist in three dimensions, or in a flask, is not known here: the builder embeds it, nobody synthesises it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice, pairwise
+from typing import Any, TypeVar
+
+from rdkit import Chem
+from rdkit.Chem.EnumerateStereoisomers import EnumerateStereoisomers, StereoEnumerationOptions
+
+MOST_ISOMERS = 4
+FRAGMENT_ATOMS = (3, 12)
+
+Make = Callable[[Chem.Mol, int], Iterator[Chem.Mol]]
+Item = TypeVar("Item")
+
+
+def unchanged(mol: Chem.Mol, draw: int) -> Iterator[Chem.Mol]:
+    yield mol
+
+
+def stereoisomers(mol: Chem.Mol, draw: int) -> Iterator[Chem.Mol]:
+    """A few of the isomers of a molecule with unspecified stereo, every centre and double bond specified."""
+    if not any(element.specified == Chem.StereoSpecified.Unspecified for element in Chem.FindPotentialStereo(mol)):
+        return
+    options: Any = StereoEnumerationOptions(unique=True, maxIsomers=4 * MOST_ISOMERS, rand=draw % 2**31)
+    yield from turned(list(EnumerateStereoisomers(mol, options=options)), draw)[:MOST_ISOMERS]
+
+
+def double_bond_isomers(mol: Chem.Mol, draw: int) -> Iterator[Chem.Mol]:
+    """Isomers of a molecule that has stereo double bonds."""
+    if any(element.type == Chem.StereoType.Bond_Double for element in Chem.FindPotentialStereo(mol)):
+        yield from stereoisomers(mol, draw)
+
+
+def dehydrogenated(mol: Chem.Mol, draw: int) -> Iterator[Chem.Mol]:
+    """One single bond of a chain becomes an alkene's or an imine's double bond, with its stereo stated."""
+    for start, end in turned(list(mol.GetSubstructMatches(_CHAIN_BOND)), draw):
+        changed = Chem.RWMol(mol)
+        changed.GetBondBetweenAtoms(start, end).SetBondType(Chem.BondType.DOUBLE)
+        for flat in sanitised(changed):
+            yield from double_bond_isomers(flat, draw)
+
+
+def charged(mol: Chem.Mol, draw: int) -> Iterator[Chem.Mol]:
+    """Cations, anions and zwitterions of a molecule, its stereo specified."""
+    for base in _bases(mol, draw):
+        yield from _charged_forms(base, draw)
+
+
+def salts(mol: Chem.Mol, draw: int) -> Iterator[Chem.Mol]:
+    """A molecule or one of its ions with counter-ions or a solvent molecule."""
+    for base in _bases(mol, draw):
+        ions = [ion for ion in _charged_forms(base, draw) if abs(Chem.GetFormalCharge(ion)) == 1]
+        if ions:
+            partners = ANIONS if Chem.GetFormalCharge(ions[0]) > 0 else CATIONS
+            yield from sanitised(Chem.CombineMols(ions[0], turned(partners, draw)[0]))
+        yield from sanitised(Chem.CombineMols(base, turned(SOLVENTS, draw)[0]))
+
+
+def labelled(mol: Chem.Mol, draw: int) -> Iterator[Chem.Mol]:
+    """A molecule, its stereo specified, with one to three labelled atoms, or with deuterium or tritium at a carbon."""
+    for base in _bases(mol, draw):
+        heavy = _heavy_label(base, draw)
+        hydrogen = _hydrogen_label(base, draw)
+        yield from turned([*heavy, *hydrogen], draw)
+
+
+def fragments(mol: Chem.Mol, draw: int) -> Iterator[Chem.Mol]:
+    """Pieces of 3 to 12 heavy atoms: one or two bonds outside rings cut, hydrogens put in their place."""
+    bonds = [mol.GetBondBetweenAtoms(*ends).GetIdx() for ends in mol.GetSubstructMatches(_CUTTABLE)]
+    least, most = FRAGMENT_ATOMS
+    for cut in turned(_pairs(bonds), draw):
+        for piece in turned(_pieces(mol, cut), draw):
+            if least <= piece.GetNumHeavyAtoms() <= most:
+                # A piece of a molecule without stereo is flat again, and half of them may stay so.
+                yield from _bases(piece, draw) if draw % 2 else unchanged(piece, draw)
+
+
+def turned(items: Sequence[Item], draw: int) -> list[Item]:
+    """The items, rotated by the draw."""
+    start = draw % len(items) if items else 0
+    return [*items[start:], *items[:start]]
+
+
+def sanitised(mol: Chem.Mol) -> Iterator[Chem.Mol]:
+    """The molecule, re-read from its SMILES so that nothing of its history is left; nothing where it is not valid."""
+    try:
+        Chem.SanitizeMol(mol)
+    except Chem.MolSanitizeException:
+        return
+    again = Chem.MolFromSmiles(Chem.MolToSmiles(mol))
+    if again is not None:
+        yield again
+
+
+def _smarts(pattern: str) -> Chem.Mol:
+    return Chem.MolFromSmarts(pattern)
+
+
+_CHAIN_BOND = _smarts("[CX4;!R;!H0;!H3]-;!@[CX4,$([NX3;!$(N-[CX3]);!$(N-S)]);!R;!H0;!H3]")
+_CUTTABLE = _smarts("[!D1]-;!@[!D1]")
+
+_AMINE = "[NX3;+0;!$(N-[!#6]);!$(N~[#6;!X4])]"
+# Name, pattern of the atom, its new charge, methyl groups put on it.
+_CHARGES = (
+    ("ammonium", _smarts(_AMINE), 1, 0),
+    ("carboxylate", _smarts("[OX2H1;+0;$(O-[#6,#15,#16]=O)]"), -1, 0),
+    ("pyridinium", _smarts("[n;X2;+0;r6]"), 1, 0),
+    ("quaternary ammonium", _smarts(_AMINE), 1, 1),
+    ("sulfonamide anion", _smarts("[NX3;!H0;+0;$(N-S(=O)=O)]"), -1, 0),
+    ("N-methylpyridinium", _smarts("[n;X2;+0;r6]"), 1, 1),
+    ("azolium", _smarts("[n;X2;+0;r5;$(n:[#6]:[n;X3])]"), 1, 0),
+    ("phenolate", _smarts("[OX2H1;+0;$(O-c)]"), -1, 0),
+    ("amidinium", _smarts("[NX2;+0;$(N=C-[NX3])]"), 1, 0),
+    ("azolide", _smarts("[nH;+0;$(n:n:n),$(n:[#6]:n)]"), -1, 0),
+    ("thiolate", _smarts("[SX2H1;+0]"), -1, 0),
+)
+
+
+def _bases(mol: Chem.Mol, draw: int) -> Iterator[Chem.Mol]:
+    """The first two stereoisomers, or the molecule itself where it has no stereo to specify."""
+    yield from islice(stereoisomers(mol, draw), 2)
+    if all(element.specified != Chem.StereoSpecified.Unspecified for element in Chem.FindPotentialStereo(mol)):
+        yield mol
+
+
+def _charged_forms(mol: Chem.Mol, draw: int) -> Iterator[Chem.Mol]:
+    """Both charges where the molecule offers both, else one, by kinds in drawn order."""
+    plus, minus = _sites(mol, 1), _sites(mol, -1)
+    if plus and minus:
+        yield from _edited(mol, [turned(plus, draw)[0], turned(minus, draw)[0]])
+    for site in turned([*plus, *minus], draw):
+        yield from _edited(mol, [site])
+
+
+def _sites(mol: Chem.Mol, sign: int) -> list[tuple[int, int, int]]:
+    """Atom, charge and methyl groups of each place that can take a charge of this sign."""
+    return [
+        (atom, charge, methyls)
+        for _, pattern, charge, methyls in _CHARGES
+        if charge == sign
+        for (atom,) in mol.GetSubstructMatches(pattern)
+    ]
+
+
+def _edited(mol: Chem.Mol, sites: list[tuple[int, int, int]]) -> Iterator[Chem.Mol]:
+    changed = Chem.RWMol(mol)
+    for index, charge, methyls in sites:
+        atom = changed.GetAtomWithIdx(index)
+        atom.SetFormalCharge(atom.GetFormalCharge() + charge)
+        if atom.GetNoImplicit() or atom.GetIsAromatic():
+            atom.SetNumExplicitHs(atom.GetNumExplicitHs() + (0 if methyls else charge))
+        for _ in range(methyls):
+            changed.AddBond(index, changed.AddAtom(Chem.Atom(6)), Chem.BondType.SINGLE)
+    yield from sanitised(changed)
+
+
+def _molecules(smiles: str) -> list[Chem.Mol]:
+    return [Chem.MolFromSmiles(text) for text in smiles.split()]
+
+
+ANIONS = _molecules(
+    "[Cl-] [Br-] [I-] CC(=O)[O-] CS(=O)(=O)[O-] O=C([O-])C(F)(F)F O=C([O-])/C=C/C(=O)O O=C([O-])/C=C\\C(=O)O "
+    "O=C(O)[C@H](O)[C@@H](O)C(=O)[O-] O=[N+]([O-])[O-] O=S(=O)([O-])O O=P([O-])(O)O Cc1ccc(S(=O)(=O)[O-])cc1"
+)
+CATIONS = _molecules("[Na+] [K+] [Li+] [NH4+] C[N+](C)(C)C OCC[NH3+] C[NH+](C)CCO [Cs+]")
+SOLVENTS = _molecules("O CO CCO CS(C)=O CC#N CC(=O)O Cl Br ClCCl OC(=O)C(F)(F)F C1CCOC1 O=C(O)CC(=O)O")
+
+_ISOTOPES = {6: (13, 14, 11), 7: (15, 13), 8: (18, 17, 15), 9: (18,), 16: (35, 34), 17: (37, 35), 35: (81, 76, 79)}
+
+
+def _heavy_label(mol: Chem.Mol, draw: int) -> list[Chem.Mol]:
+    atoms = [atom.GetIdx() for atom in mol.GetAtoms() if atom.GetAtomicNum() in _ISOTOPES]
+    changed = Chem.RWMol(mol)
+    for index in turned(atoms, draw)[: 1 + draw % 3]:
+        atom = changed.GetAtomWithIdx(index)
+        atom.SetIsotope(turned(_ISOTOPES[atom.GetAtomicNum()], draw // 7)[0])
+    return list(sanitised(changed))
+
+
+def _hydrogen_label(mol: Chem.Mol, draw: int) -> list[Chem.Mol]:
+    carbons = [atom.GetIdx() for atom in mol.GetAtoms() if atom.GetAtomicNum() == 6 and atom.GetTotalNumHs()]
+    if not carbons:
+        return []
+    changed = Chem.AddHs(mol)
+    isotope = 3 if draw % 5 == 0 else 2
+    for neighbour in changed.GetAtomWithIdx(turned(carbons, draw // 3)[0]).GetNeighbors():
+        if neighbour.GetAtomicNum() == 1:
+            neighbour.SetIsotope(isotope)
+    return list(sanitised(Chem.RemoveHs(changed)))
+
+
+def _pairs(bonds: list[int]) -> list[tuple[int, ...]]:
+    """Every bond alone, and every bond with the next one."""
+    return [*((bond,) for bond in bonds), *pairwise(bonds)]
+
+
+def _pieces(mol: Chem.Mol, bonds: tuple[int, ...]) -> list[Chem.Mol]:
+    cut = Chem.RWMol(mol)
+    ends = [(mol.GetBondWithIdx(bond).GetBeginAtomIdx(), mol.GetBondWithIdx(bond).GetEndAtomIdx()) for bond in bonds]
+    for pair in ends:
+        cut.RemoveBond(*pair)
+        for index in pair:
+            atom = cut.GetAtomWithIdx(index)
+            if atom.GetIsAromatic() and atom.GetAtomicNum() != 6:
+                atom.SetNumExplicitHs(atom.GetNumExplicitHs() + 1)  # nothing puts a hydrogen on [nH] by itself
+    pieces = Chem.GetMolFrags(cut, asMols=True, sanitizeFrags=False)
+    return [whole for piece in pieces for whole in sanitised(piece)]
