@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -18,12 +19,11 @@ from engine.text.template import DEFAULT_PLACEHOLDER, GUESSED_PLACEHOLDER, SHORT
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
 from pages._shared.errors import escape_markdown
 from pages._shared.lab import PLACEHOLDERS, folder_input, label_of, tokenizers
-from pages._shared.theme import palette, plotly_template
+from pages._shared.theme import drift_colour, palette, plotly_template
 
 SHIPPED, PASTED = "Shipped set", "Pasted SMILES"
 FORMS = {"Four decimals": FIXED4, "Trailing zeros dropped": TRIMMED4}
 MOST_MOLECULES = 400
-PATTERNS = ("", "/", ".", "x", "-", "+", "|", "\\")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,7 @@ def show() -> None:
         st.info("There is no molecule to look at.", icon=":material/info:")
         return
     rows = _rows(texts, placeholders)
+    st.caption("Green: exact. Violet, striped: junk-prone. Red, crossed: cut. Measured here, on reference conformers.")
     st.plotly_chart(_figure(rows), theme=None, alt=_sentence(rows), config={"displaylogo": False})
     st.markdown(_sentence(rows))
     table = [_table_row(row) for row in rows]
@@ -67,7 +68,7 @@ def show() -> None:
 
 
 def _molecules() -> list[str]:
-    source_column, rest = st.columns([1, 3], gap="large")
+    source_column, rest = st.columns([2, 3], gap="large")
     with source_column:
         source = st.segmented_control(
             "Molecules", [SHIPPED, PASTED], default=SHIPPED, required=True, key="set", bind="query-params"
@@ -171,39 +172,51 @@ def _fitted(texts: tuple[str, ...], tokenizer: str, junk_weight: float, cut_weig
 # --- showing ------------------------------------------------------------------------------------------------------
 
 
-def _name(row: Row) -> str:
-    return f"fitted: {row.summary.placeholder}" if row.fitted else row.summary.placeholder
-
-
 def _figure(rows: list[Row]) -> go.Figure:
-    """Share of blocks by drift: one panel a tokenizer, one colour and pattern a placeholder, the two signs shaded."""
+    """Share of blocks by drift: a row of panels a tokenizer, a column a placeholder, a colour and pattern a sign."""
     colours = palette()
     names = list(dict.fromkeys(label_of(row.tokenizer) for row in rows))
-    figure = make_subplots(rows=len(names), shared_xaxes=True, vertical_spacing=0.12, subplot_titles=names)
-    per_panel = len(rows) // len(names)
+    columns = len(rows) // len(names)
+    figure = make_subplots(
+        rows=len(names),
+        cols=columns,
+        shared_xaxes="all",
+        shared_yaxes="all",
+        horizontal_spacing=0.02,
+        vertical_spacing=0.16,
+        subplot_titles=[_panel_title(row) for row in rows],
+    )
     for index, row in enumerate(rows):
-        place = index % per_panel
+        drifts = list(row.summary.histogram)
         figure.add_bar(
-            x=list(row.summary.histogram),
+            x=drifts,
             y=[row.summary.share(count) for count in row.summary.histogram.values()],
-            name=_name(row) if not row.fitted else "fitted",
-            legendgroup=str(place),
-            showlegend=index < per_panel,
-            marker={"color": colours.series[place % len(colours.series)], "pattern": {"shape": PATTERNS[place]}},
-            hovertemplate=f"{_name(row)}<br>drift %{{x:+d}}: %{{y:.1%}} of blocks<extra></extra>",
-            row=index // per_panel + 1,
-            col=1,
+            marker={
+                "color": [drift_colour(drift, colours) for drift in drifts],
+                "pattern": {"shape": ["" if drift == 0 else "/" if drift > 0 else "x" for drift in drifts]},
+            },
+            hovertemplate=f"{row.summary.placeholder}<br>drift %{{x:+d}}: %{{y:.1%}} of blocks<extra></extra>",
+            showlegend=False,
+            row=index // columns + 1,
+            col=index % columns + 1,
         )
-    drifts = [drift for row in rows for drift in row.summary.histogram]
-    least, most = min(*drifts, -1) - 0.7, max(*drifts, 1) + 0.7
-    for panel in range(1, len(names) + 1):
-        figure.add_vrect(x0=least, x1=-0.5, fillcolor=colours.cut, opacity=0.10, line_width=0, row=panel, col=1)
-        figure.add_vrect(x0=0.5, x1=most, fillcolor=colours.junk, opacity=0.10, line_width=0, row=panel, col=1)
-    figure.update_xaxes(range=[least, most], dtick=1)
-    figure.update_xaxes(title="drift in tokens: ← cut · exact · junk-prone →", row=len(names))
-    figure.update_yaxes(tickformat=".0%", title="share of blocks", rangemode="tozero")
-    figure.update_layout(template=plotly_template(colours), height=150 + 210 * len(names), margin={"t": 80})
+    every = [drift for row in rows for drift in row.summary.histogram]
+    figure.update_xaxes(
+        range=[min(*every, -1) - 0.7, max(*every, 1) + 0.7], dtick=1 if max(every) - min(every) < 9 else 2
+    )
+    # Plotly adds the bars of linked panels up when it looks for a range.
+    highest = max(row.summary.share(count) for row in rows for count in row.summary.histogram.values())
+    figure.update_yaxes(tickformat=".0%", range=[0, 1.08 * highest])
+    for panel, name in enumerate(names):
+        figure.update_yaxes(title=f"{name}<br>share of blocks", row=panel + 1, col=1)
+    figure.update_xaxes(title="drift in tokens", row=len(names))
+    figure.update_annotations(font={"size": 13})
+    figure.update_layout(template=plotly_template(colours), height=120 + 190 * len(names))
     return figure
+
+
+def _panel_title(row: Row) -> str:
+    return f"fitted: {row.summary.placeholder}" if row.fitted else row.summary.placeholder
 
 
 def _table_row(row: Row) -> dict[str, object]:
@@ -213,18 +226,21 @@ def _table_row(row: Row) -> dict[str, object]:
         "placeholder": summary.placeholder,
         "chosen": "fitted" if row.fitted else "",
         "blocks": summary.blocks,
-        "exact": summary.share(summary.exact),
-        "junk-prone": summary.share(summary.junk_prone),
-        "cut": summary.share(summary.cut),
+        "exact": 100 * summary.share(summary.exact),
+        "junk-prone": 100 * summary.share(summary.junk_prone),
+        "cut": 100 * summary.share(summary.cut),
         "mean drift": round(summary.mean_drift, 2),
     }
 
 
-_SHARE = {"format": "percent", "min_value": 0.0, "max_value": 1.0}
+def _share_column(label: str, help_text: str) -> Any:
+    return st.column_config.ProgressColumn(label, help=help_text, format="%.1f %%", min_value=0.0, max_value=100.0)
+
+
 _COLUMNS = {
-    "exact": st.column_config.ProgressColumn("exact", help="Drift zero: the block fits", **_SHARE),
-    "junk-prone": st.column_config.ProgressColumn("junk-prone", help="Positive drift: positions left over", **_SHARE),
-    "cut": st.column_config.ProgressColumn("cut", help="Negative drift: the number loses its last digits", **_SHARE),
+    "exact": _share_column("exact", "Drift zero: the block fits"),
+    "junk-prone": _share_column("junk-prone", "Positive drift: positions left over"),
+    "cut": _share_column("cut", "Negative drift: the number loses its last digits"),
     "mean drift": st.column_config.NumberColumn("mean drift", help="In tokens a block", format="%+.2f"),
 }
 

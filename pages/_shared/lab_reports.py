@@ -24,8 +24,8 @@ def show() -> None:
     wrong = sum(finding.verdict == "contradicted" for finding in found)
     st.markdown(
         f"Of **{len(found)}** figures on tokens in reports 000, 001 and 002, **{len(found) - wrong}** come out again "
-        f"with the real tokenizers and **{wrong}** do not. *Measured* is counted as the page is drawn; *reported* stands "
-        "beside it, also where it is wrong."
+        f"with the real tokenizers and **{wrong}** do not. *Measured* is counted as the page is drawn; *reported* "
+        "stands beside it, also where it is wrong."
     )
     only_wrong = st.toggle("Only what is contradicted", key="contradicted", bind="query-params")
     for title, (report, sections) in SECTIONS.items():
@@ -38,7 +38,11 @@ def show() -> None:
         ]
         if rows:
             st.subheader(title, anchor=False)
-            st.dataframe(rows, hide_index=True, height="content", column_config=_COLUMNS, alt=title)
+            hidden = {"place"} if sections else set()
+            if all(row["verdict"].startswith("✓") for row in rows):
+                hidden.add("why")
+            order = [name for name in rows[0] if name not in hidden]
+            st.dataframe(rows, hide_index=True, height="content", column_order=order, column_config=_COLUMNS, alt=title)
     st.download_button("Download all as CSV", _csv(found), "token_figures.csv", "text/csv", icon=":material/download:")
 
 
@@ -60,14 +64,14 @@ def _row(finding: TokenFinding) -> dict[str, str]:
     is_right = finding.verdict == "reproduced"
     return {
         "place": claim.section,
-        "text": claim.text or "–",
+        "text": claim.text or "whole vocabulary",
         "tokenizer": NAMES[claim.tokenizer],
         "quantity": QUANTITIES[claim.quantity].label,
         "reported": claim.reported,
         "measured": f"{finding.measured:,}",
         "verdict": "✓ reproduced" if is_right else "✗ contradicted",
-        "cut into": _pieces(claim.text, claim.tokenizer),
         "why": "" if is_right else claim.note,
+        "cut into": _pieces(claim.text, claim.tokenizer),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from engine.chem.drawing import draw_svg
-from engine.chem.enriched import skeleton_of
+from engine.chem.enriched import decode, skeleton_of
 from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError, EmbedError, SmilesError, TextError
 from engine.records import Molecule
@@ -27,6 +27,7 @@ from pages._shared.errors import escape_markdown
 from pages._shared.lab import drift_words, folder_input, label_of, placeholder_input, tokenizers
 from pages._shared.theme import DARK, palette
 from pages._shared.token_strip import Chip, token_strip
+from pages._shared.view3d import show_conformer
 
 EXAMPLES = {
     "A negative x": "[C]<-1.2034,-0.5100,0.0000>=[O]<1.1034,0.5100,0.0000>",
@@ -125,7 +126,11 @@ def _show_molecule(molecule: Molecule, chosen: list[TextTokenizer], placeholder:
         return
     st.subheader("A reference conformer against this template", anchor=False)
     st.caption("ETKDGv3 with seed 0, in its principal-axis frame, four decimals. Measured here.")
-    st.code(text, language=None, wrap_lines=True)
+    conformer, written = st.columns([2, 3], gap="large")
+    with conformer:
+        show_conformer(decode(text).mol)
+    with written:
+        st.code(text, language=None, wrap_lines=True, height=308)
     _blocks_table(annotate(text, chosen[0]), chosen, placeholder)
 
 
@@ -220,6 +225,6 @@ def _blocks_table(annotated: AnnotatedText, chosen: list[TextTokenizer], placeho
         rows.append(row)
     st.dataframe(rows, hide_index=True, height="auto" if len(rows) < 12 else 420, alt="Blocks with kinds and drift")
     st.caption(
-        "Drift is the placeholder's FREE positions minus the tokens that the three numbers need: *+1 junk-prone · 19 of "
-        "20* leaves one position over. Negative drift is cut: the number loses its last digits."
+        "Drift is the placeholder's FREE positions minus the tokens that the three numbers need: *+1 junk-prone · 19 "
+        "of 20* leaves one position over. Negative drift is cut: the number loses its last digits."
     )
