@@ -1,7 +1,8 @@
 """Reference conformers: ETKDGv3 geometries of a molecule, the same for the same seed and version of RDKit.
 
 Each conformer is embedded by a call of its own with a seed of its own, so conformer k depends neither on how many are
-asked for nor on threads. Plain ETKDGv3 comes first; once it fails for a molecule, random coordinates take over.
+asked for nor on threads. Plain ETKDGv3 comes first; once it fails for a molecule, random coordinates take over, and
+then, for closed cages, random coordinates without ETKDGv3's rule that rings are flat.
 RDKit embeds fragments on top of each other; here they stand side by side, a convention that says nothing of physics.
 
 What this module does not know: the lowest energy (ETKDGv3 samples, it does not search); the geometry of metals and of
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,8 +28,22 @@ from engine.chem.smiles import captured_log
 from engine.errors import EmbedError, shown
 from engine.records import Molecule
 
-PLAIN_ATTEMPTS = 10
-RANDOM_ATTEMPTS = 60
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to embed a molecule, with the attempts that it gets for a seed."""
+
+    attempts: int
+    random_coordinates: bool = False
+    basic_knowledge: bool = True  # flat rings and straight triple bonds
+
+
+WAYS = (
+    Way(attempts=10),
+    Way(attempts=60, random_coordinates=True),
+    # Closed cages such as C60 cannot have all their rings flat; tried for no other molecule.
+    Way(attempts=10, random_coordinates=True, basic_knowledge=False),
+)
 HOPELESS_SEEDS = 3
 FRAGMENT_GAP_ANG = 3.0
 LEAST_DISTANCE_ANG = 0.3
@@ -86,20 +102,30 @@ def _embeddings(full: Chem.Mol, count: int, seed: int, deadline: float, max_seco
     """One embedded copy a conformer; seeds that fail are left out. Time that runs out ends the search, and so do
     the first seeds when none of them finds anything."""
     fragments = len(Chem.GetMolFrags(full))
-    random_coordinates = False
+    ways = [way for way in WAYS if way.basic_knowledge or _may_be_cage(full)]
     found = 0
     for tried, own_seed in enumerate(_seeds(seed, count)):
         if time.monotonic() >= deadline or (tried == HOPELESS_SEEDS and not found):
             return
-        if not random_coordinates:
-            # A hopeless plain embedding must leave time for the fallback.
-            embedded = _embed(full, own_seed, False, min(deadline, time.monotonic() + max_seconds / 2), fragments)
-            random_coordinates = embedded is None
-        if random_coordinates:
-            embedded = _embed(full, own_seed, True, deadline, fragments)
+        embedded = None
+        while embedded is None:
+            is_last = len(ways) == 1
+            # A hopeless way must leave time for the next one.
+            own_deadline = deadline if is_last else min(deadline, time.monotonic() + max_seconds / len(WAYS))
+            embedded = _embed(full, own_seed, ways[0], own_deadline, fragments)
+            if embedded is None and is_last:
+                break
+            if embedded is None:
+                del ways[0]  # what failed for one seed is not tried for the next
         if embedded is not None:
             found += 1
             yield embedded
+
+
+def _may_be_cage(full: Chem.Mol) -> bool:
+    """Whether aromatic rings may close to a ball. For other molecules, rings that cannot be flat are a mistake."""
+    rings = full.GetRingInfo()
+    return any(atom.GetIsAromatic() and rings.NumAtomRings(atom.GetIdx()) > 2 for atom in full.GetAtoms())
 
 
 def _seeds(seed: int, count: int) -> list[int]:
@@ -108,15 +134,16 @@ def _seeds(seed: int, count: int) -> list[int]:
     return [int(word) % (2**31 - 2) + 1 for word in words]
 
 
-def _embed(full: Chem.Mol, seed: int, random_coordinates: bool, deadline: float, fragments: int) -> Chem.Mol | None:
+def _embed(full: Chem.Mol, seed: int, way: Way, deadline: float, fragments: int) -> Chem.Mol | None:
     """A copy with one conformer, or None when this seed finds none before the deadline."""
     left_s = deadline - time.monotonic()
     if left_s <= 0:
         return None
     parameters: Any = rdDistGeom.ETKDGv3()
     parameters.randomSeed = seed
-    parameters.useRandomCoords = random_coordinates
-    parameters.maxIterations = RANDOM_ATTEMPTS if random_coordinates else PLAIN_ATTEMPTS
+    parameters.useRandomCoords = way.random_coordinates
+    parameters.useBasicKnowledge = way.basic_knowledge
+    parameters.maxIterations = way.attempts
     parameters.numThreads = 1
     parameters.timeout = max(1, int(left_s / fragments))  # whole seconds, per fragment; 0 would mean no limit
     embedded = Chem.Mol(full)
@@ -216,6 +243,6 @@ def _nothing_found(molecule: Molecule, max_seconds: float, deadline: float) -> E
     if time.monotonic() >= deadline:
         return EmbedError(f"{what} within {max_seconds:g} s", "Allow more seconds, or give a smaller molecule")
     return EmbedError(
-        f"{what} in {PLAIN_ATTEMPTS} plain attempts and {RANDOM_ATTEMPTS} a seed from random coordinates",
+        f"{what} in {sum(way.attempts for way in WAYS)} attempts a seed",
         "Its rings or its stereo may be impossible in three dimensions; check them",
     )

@@ -144,7 +144,7 @@ def test_impossible_molecules_get_the_named_error(smiles: str) -> None:
 def test_random_coordinates_take_over() -> None:
     # Bounds of XeF4 admit no plain start; measured with RDKit 2026.9.1.
     full = Chem.AddHs(parse_smiles("F[Xe](F)(F)F").mol)
-    assert conformers._embed(full, 5, False, time.monotonic() + 100, 1) is None
+    assert conformers._embed(full, 5, conformers.WAYS[0], time.monotonic() + 100, 1) is None
     assert reference_conformers(parse_smiles("F[Xe](F)(F)F"), 2).GetNumConformers() == 2
 
 
@@ -177,11 +177,23 @@ def test_fewer_are_returned_when_some_seeds_fail(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_hopeless_molecule_is_given_up_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried: list[bool] = []
+    tried: list[conformers.Way] = []
     monkeypatch.setattr(conformers, "_embed", lambda *args: tried.append(args[2]))
     with pytest.raises(EmbedError):
         reference_conformers(parse_smiles("CCO"), 100)
-    assert tried == [False, True, True, True]
+    plain, random, _ = conformers.WAYS
+    assert tried == [plain, random, random, random]
+
+
+def test_a_closed_cage_has_a_conformer() -> None:
+    buckminsterfullerene = (
+        "c12c3c4c5c1c1c6c7c2c2c8c3c3c9c4c4c%10c5c5c1c1c6c6c%11c7c2c2c7c8c3c3c8c9c4c4c9c%10c5c5c1c1c6c6c%11c2c2c7c3c3c8c4"
+        "c4c9c5c1c1c6c2c3c41"
+    )
+    mol = reference_conformers(parse_smiles(buckminsterfullerene))
+    xyz = mol.GetConformer().GetPositions()
+    bonds = [np.linalg.norm(xyz[bond.GetBeginAtomIdx()] - xyz[bond.GetEndAtomIdx()]) for bond in mol.GetBonds()]
+    assert len(bonds) == 90 and 1.3 < min(bonds) < max(bonds) < 1.5
 
 
 @pytest.mark.parametrize("arguments", [{"count": 0}, {"seed": -1}, {"max_seconds": 0.0}, {"max_seconds": float("nan")}])
