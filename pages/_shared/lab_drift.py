@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
 import streamlit as st
 from plotly.subplots import make_subplots
+from rdkit import Chem
 
+from engine.chem.enriched import encode
+from engine.chem.files import read_molecules, read_smiles_file
 from engine.chem.molecule_sets import TAGS, load_molecule_set
 from engine.errors import DriftscopeError
 from engine.records import FIXED4, TRIMMED4, NumberFormat
@@ -21,9 +26,10 @@ from pages._shared.errors import escape_markdown
 from pages._shared.lab import PLACEHOLDERS, folder_input, label_of, tokenizers
 from pages._shared.theme import drift_colour, palette, plotly_template
 
-SHIPPED, PASTED = "Shipped set", "Pasted SMILES"
+SHIPPED, PASTED, FILE = "Shipped set", "Pasted SMILES", "A file"
 FORMS = {"Four decimals": FIXED4, "Trailing zeros dropped": TRIMMED4}
 MOST_MOLECULES = 400
+_ENDINGS = (".sdf", ".mol", ".smi", ".csv", ".tsv", ".txt", ".gz")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +43,7 @@ class Row:
 
 def show() -> None:
     """Draw the section."""
-    smiles = _molecules()
+    molecules = _molecules()
     form = FORMS[
         st.segmented_control(
             "Number format",
@@ -51,7 +57,7 @@ def show() -> None:
         or "Four decimals"
     ]
     placeholders = _placeholders()
-    texts = _reference_texts(smiles, form)
+    texts = _texts(molecules, form)
     if not texts:
         st.info("There is no molecule to look at.", icon=":material/info:")
         return
@@ -67,14 +73,15 @@ def show() -> None:
 # --- input --------------------------------------------------------------------------------------------------------
 
 
-def _molecules() -> list[str]:
+def _molecules() -> list[str] | list[Chem.Mol]:
+    """SMILES to embed, or molecules that bring coordinates of their own."""
     source_column, rest = st.columns([2, 3], gap="large")
     with source_column:
         source = st.segmented_control(
-            "Molecules", [SHIPPED, PASTED], default=SHIPPED, required=True, key="set", bind="query-params"
+            "Molecules", [SHIPPED, PASTED, FILE], default=SHIPPED, required=True, key="set", bind="query-params"
         )
     with rest:
-        return _pasted() if source == PASTED else _shipped()
+        return {PASTED: _pasted, FILE: _uploaded}.get(source or SHIPPED, _shipped)()
 
 
 def _shipped() -> list[str]:
@@ -98,6 +105,24 @@ def _pasted() -> list[str]:
     if len(smiles) > MOST_MOLECULES:
         st.warning(f"Only the first {MOST_MOLECULES} of {len(smiles):,} molecules are used.", icon=":material/info:")
     return smiles[:MOST_MOLECULES]
+
+
+def _uploaded() -> list[str] | list[Chem.Mol]:
+    file = st.file_uploader(
+        "SDF with coordinates, or SMILES",
+        type=["sdf", "mol", "smi", "csv", "tsv", "txt", "gz"],
+        help=f"The coordinates of an SDF are taken as they are. At most {MOST_MOLECULES} molecules are used.",
+    )
+    if file is None:
+        return []
+    with tempfile.TemporaryDirectory() as folder:
+        # The name is the visitor's: only its endings are taken, and only those that the reader knows.
+        endings = "".join(suffix for suffix in Path(file.name).suffixes[-2:] if suffix.lower() in _ENDINGS)
+        path = Path(folder) / f"upload{endings.lower()}"
+        path.write_bytes(file.getvalue())
+        if {".sdf", ".mol"} & {suffix.lower() for suffix in path.suffixes}:
+            return read_molecules(path)[:MOST_MOLECULES]
+        return [smiles for smiles, _ in read_smiles_file(path)][:MOST_MOLECULES]
 
 
 def _placeholders() -> list[str]:
@@ -127,19 +152,22 @@ def _placeholders() -> list[str]:
 # --- measuring ----------------------------------------------------------------------------------------------------
 
 
-def _reference_texts(smiles: list[str], form: NumberFormat) -> list[str]:
-    """Texts molecule by molecule, each cached, so that an interrupted run goes on where it was."""
+def _texts(molecules: list[str] | list[Chem.Mol], form: NumberFormat) -> list[str]:
+    """Texts molecule by molecule, embedded ones cached, so that an interrupted run goes on where it was."""
     texts, refused = [], []
     bar = st.progress(0.0, text="Embedding reference conformers …")
-    for done, one in enumerate(smiles, start=1):
+    for done, molecule in enumerate(molecules, start=1):
         try:
-            texts.append(_reference_text(one, form.least_decimals))
+            if isinstance(molecule, str):
+                texts.append(_reference_text(molecule, form.least_decimals))
+            else:
+                texts.append(encode(molecule, form).text)
         except DriftscopeError as error:
             refused.append(str(error))
-        bar.progress(done / len(smiles), text=f"Embedding reference conformers: {done} of {len(smiles)}")
+        bar.progress(done / len(molecules), text=f"Embedding reference conformers: {done} of {len(molecules)}")
     bar.empty()
     if refused:
-        with st.expander(f"{len(refused)} of {len(smiles)} molecules were left out", icon=":material/warning:"):
+        with st.expander(f"{len(refused)} of {len(molecules)} molecules were left out", icon=":material/warning:"):
             st.markdown("\n".join(f"- {escape_markdown(reason)}" for reason in refused))
     return texts
 

@@ -5,6 +5,8 @@ from collections.abc import Callable
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from engine.chem.enriched import decode
+from engine.chem.files import to_sdf
 from engine.evidence.tokenisation import findings, load_claims
 from engine.paths import ROOT
 
@@ -128,3 +130,22 @@ def test_the_reports_figures_with_their_verdicts(lab) -> None:
     assert f"**{wrong}** do not" in app.markdown[1].value
     app.toggle[0].set_value(True).run()
     assert sum(len(frame.value) for frame in app.dataframe) == wrong
+
+
+def test_an_uploaded_sdf_keeps_its_own_coordinates(lab) -> None:
+    mol = decode("[C]<-1.0000,0.0000,0.0000>=[O]<1.0000,0.0000,0.0000>").mol
+    app = lab(view="A molecule set", set="A file")
+    app.file_uploader[0].set_value(("../../x.sdf", to_sdf([mol]).encode(), "chemical/x-mdl-sdfile")).run()
+    assert not app.exception and not app.error
+    default = _table(app).iloc[0]
+    assert (default["blocks"], default["exact"], default["cut"]) == (2, 50.0, 50.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("x.sdf", b"\xff\x00 nonsense"), ("x.csv", b"a,b\n1,2\n"), ("x.gz", b"C")]
+)
+def test_an_upload_of_another_kind_is_one_clear_message(lab, name, content) -> None:
+    app = lab(view="A molecule set", set="A file")
+    app.file_uploader[0].set_value((name, content, "application/octet-stream")).run()
+    assert not app.exception
+    assert len(app.error) == 1

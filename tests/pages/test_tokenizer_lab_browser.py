@@ -49,7 +49,9 @@ def test_a_link_holds_every_choice(browser: Browser, server: Server) -> None:
 
 
 def test_hostile_text_is_text(browser: Browser, server: Server) -> None:
-    hostile = "[C]<1.0,2.0,3.0<img src=x onerror=alert(1)>>[C]<1.0,</script><script>alert(2)</script>\u202e[x](http://a.b)"
+    hostile = (
+        "[C]<1.0,2.0,3.0<img src=x onerror=alert(1)>>[C]<1.0,</script><script>alert(2)</script>\u202e[x](http://a.b)"
+    )
     with visit(browser, server) as seen:
         seen.fill("Coordinate, enriched text or SMILES", hostile)
         expect(strips(seen).first.locator(".chip", has_text="alert").first).to_be_visible()
