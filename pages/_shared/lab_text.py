@@ -30,7 +30,7 @@ from pages._shared.token_strip import Chip, token_strip
 from pages._shared.view3d import show_conformer
 
 EXAMPLES = {
-    "A negative x": "[C]<-1.2034,-0.5100,0.0000>=[O]<1.1034,0.5100,0.0000>",
+    "Junk and cut": "[C]<6.9467,-1.369,0.8415amen>=[O]<-1.2034,-0.5100,0.8012>",
     "Junk of a report": "[C]<6.9467,-1.369,0.8415amen>[C]<3.601,0.363,0.3325 （C>[C]<3.175,-0.187,0.4142}2>",
     "Placeholder block": "<0.0000,0.0000,0.0000>",
     "Aspirin": "CC(=O)Oc1ccccc1C(=O)O",
@@ -67,7 +67,7 @@ def show() -> None:
 
 def _inputs() -> str:
     if "text" not in st.session_state and "text" not in st.query_params:
-        st.session_state["text"] = EXAMPLES["A negative x"]
+        st.session_state["text"] = EXAMPLES["Junk and cut"]
     st.pills("Examples", list(EXAMPLES), key="example", on_change=_take_example, label_visibility="collapsed")
     left, right = st.columns([3, 2], gap="large")
     with left:

@@ -36,8 +36,8 @@ def test_the_first_visit_shows_an_example_under_both_tokenizers(lab) -> None:
     app = lab()
     assert not app.exception and not app.error
     table = _table(app)
-    assert list(table["Qwen3: drift"]) == ["−1 cut · 21 of 20", "exact · 20 of 20"]
-    assert list(table["LLaMA-3.2 chem: drift"]) == ["−1 cut · 15 of 14", "exact · 14 of 14"]
+    assert list(table["Qwen3: drift"]) == ["+1 junk-prone · 19 of 20", "−1 cut · 21 of 20"]
+    assert list(table["LLaMA-3.2 chem: drift"]) == ["+1 junk-prone · 13 of 14", "−1 cut · 15 of 14"]
 
 
 def test_junk_is_counted_by_both_rules(lab) -> None:
