@@ -26,6 +26,10 @@ Kind = Literal[
 ]
 
 
+MOST_DECIMALS = 12
+MOST_INTEGER_DIGITS = 6
+
+
 @dataclass(frozen=True, slots=True)
 class NumberFormat:
     """How a model writes a coordinate: truncated to ``most_decimals``, trailing zeros dropped to ``least_decimals``."""
@@ -35,18 +39,23 @@ class NumberFormat:
     most_integer_digits: int = 3
 
     def __post_init__(self) -> None:
-        if not 1 <= self.least_decimals <= self.most_decimals <= 12:
+        if not 1 <= self.least_decimals <= self.most_decimals <= MOST_DECIMALS:
             raise ValueError(
-                f"decimals must satisfy 1 <= least <= most <= 12, got {self.least_decimals}, {self.most_decimals}"
+                f"decimals must satisfy 1 <= least <= most <= {MOST_DECIMALS}, "
+                f"got {self.least_decimals}, {self.most_decimals}"
             )
-        if not 1 <= self.most_integer_digits <= 6:
-            raise ValueError(f"most_integer_digits must lie in 1..6, got {self.most_integer_digits}")
+        if not 1 <= self.most_integer_digits <= MOST_INTEGER_DIGITS:
+            raise ValueError(
+                f"most_integer_digits must lie in 1..{MOST_INTEGER_DIGITS}, got {self.most_integer_digits}"
+            )
 
 
 FIXED4 = NumberFormat()
 """Always four decimals, as FORMATS.md's enriched text has them."""
 TRIMMED4 = NumberFormat(least_decimals=1)
 """Up to four decimals, trailing zeros dropped, as the reports' models write them."""
+WIDEST = NumberFormat(1, MOST_DECIMALS, MOST_INTEGER_DIGITS)
+"""What any model may write: all that reads as a number at all."""
 
 
 @dataclass(frozen=True, slots=True)

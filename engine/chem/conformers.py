@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from rdkit import Chem
 from rdkit.Chem import rdDistGeom, rdForceFieldHelpers
 
-from engine.chem.smiles import captured_log
+from engine.chem.rdkit_log import captured_log
 from engine.errors import EmbedError, shown
 from engine.records import Molecule
 

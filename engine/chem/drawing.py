@@ -20,7 +20,7 @@ from rdkit import Chem
 from rdkit.Chem import rdDepictor
 from rdkit.Chem.Draw import rdMolDraw2D
 
-from engine.chem.smiles import captured_log
+from engine.chem.rdkit_log import captured_log
 from engine.errors import UnsupportedMoleculeError, shown
 from engine.records import Molecule
 

@@ -16,22 +16,37 @@ from numpy.typing import NDArray
 from rdkit import Chem
 from rdkit.Geometry import Point3D
 
+from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import (
+    SmilesPiece,
     bare_form,
     canonical_order,
-    captured_log,
     enriched_descriptors,
     read_text_order,
     split_smiles,
 )
-from engine.errors import ConformerError, EnrichedError, UnsupportedMoleculeError
-from engine.records import FIXED4, Molecule, NumberFormat
+from engine.errors import (
+    ConformerError,
+    EnrichedError,
+    MoleculeSizeError,
+    SmilesError,
+    UnsupportedMoleculeError,
+    shown,
+)
+from engine.records import FIXED4, WIDEST, Molecule, NumberFormat
 
 OPEN_TAG, CLOSE_TAG = "[CONFORMER]", "[/CONFORMER]"
 
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)\.\d+", re.ASCII)
+MOST_ATOMS = 5_000
+"""Explicit atoms of one text; RDKit's canonical ordering recurses along the molecule and ends the process at 50,000."""
+
+_NUMBER = re.compile(
+    rf"-?(?:0|[1-9]\d{{0,{WIDEST.most_integer_digits - 1}}})\.\d{{1,{WIDEST.most_decimals}}}", re.ASCII
+)
+_DESCRIPTOR = re.compile(r"\[[!-;=?-Z\\^-~]+\]")  # ASCII that is seen, but for angle and square brackets
 _LINK = re.compile(r"->|<-(?=\[|%|[0-9(])|%\(\d+\)|%\d\d|[0-9]|[-=#$:~/\\.()]", re.ASCII)
 _MOST_CHARACTERS = 200_000
+_MOST_SMILES_CHARACTERS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +73,8 @@ class Decoded:
 
 def format_number(value: float, form: NumberFormat = FIXED4) -> str:
     """``value`` truncated to the format's decimals. Works on the shortest decimal form, so 1.2034 stays 1.2034."""
+    if not abs(value) < 10**WIDEST.most_integer_digits:
+        raise ConformerError(f"a coordinate is {value:g}", "Coordinates must be finite and of a few digits")
     cut = Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-form.most_decimals), rounding=ROUND_DOWN)
     text = f"{abs(cut) if cut == 0 else cut:f}"
     whole, decimals = text.split(".")
@@ -68,6 +85,7 @@ def format_number(value: float, form: NumberFormat = FIXED4) -> str:
 def encode(mol: Chem.Mol, form: NumberFormat = FIXED4, *, conformer: int = -1) -> Enriched:
     """Enriched text of a sanitised molecule with a conformer. Hydrogens that SMILES leaves implicit are dropped."""
     heavy = _without_hydrogens(mol)
+    _check_size(heavy.GetNumAtoms())
     smiles, order = canonical_order(heavy)
     descriptors = enriched_descriptors(smiles)
     xyz = _positions(heavy, conformer)[order]  # [atoms, 3]
@@ -100,13 +118,18 @@ def skeleton_of(molecule: Molecule, content: str = "") -> str:
 
 def decode(text: str) -> Decoded:
     """The molecule and conformer of enriched text, tags and surrounding white space allowed."""
-    parts, numbers = _scan(_body(text))
-    smiles = "".join(parts)
-    with captured_log() as lines:
+    pieces, numbers = _scan(*_body(text))
+    _check_size(len(numbers))
+    smiles = "".join(piece.text for piece in pieces)
+    if len(smiles) > _MOST_SMILES_CHARACTERS:
+        raise EnrichedError(f"its SMILES has {len(smiles):,} characters, the limit is {_MOST_SMILES_CHARACTERS:,}")
+    try:
         mol = read_text_order(smiles)
-    if mol is None:
-        reason = next((line for line in lines if line), "RDKit refuses it")
-        raise EnrichedError(f"its SMILES is not a molecule ({reason})", text=smiles)
+    except SmilesError as error:
+        raise _unread(smiles, error, pieces) from error
+    wildcard = next((atom.GetIdx() for atom in mol.GetAtoms() if atom.GetAtomicNum() == 0), None)
+    if wildcard is not None:
+        raise EnrichedError("the atom is a wildcard, which has no 3D structure", block=wildcard)
     if mol.GetNumAtoms() != len(numbers):
         raise EnrichedError(f"{mol.GetNumAtoms()} atoms but {len(numbers)} blocks", text=smiles)
     _set_positions(mol, numbers)
@@ -119,14 +142,19 @@ def why_not_a_triple(content: str) -> str | None:
         return "the block is empty"
     for char in content:
         if char not in "0123456789.,-":
-            return f"character {char!r} is no part of a number"
+            return f"character {shown(char)} is no part of a number"
     numbers = content.split(",")
     if len(numbers) != 3:
         return f"{len(numbers)} numbers instead of three"
     for axis, number in zip("xyz", numbers, strict=True):
         if not _NUMBER.fullmatch(number):
-            return f"{axis} is {number!r}, which is no decimal number" if number else f"{axis} is missing"
+            return f"{axis} is {shown(number)}, which is no decimal number" if number else f"{axis} is missing"
     return None
+
+
+def _check_size(atoms: int) -> None:
+    if atoms > MOST_ATOMS:
+        raise MoleculeSizeError(f"the molecule has {atoms:,} atoms, the limit is {MOST_ATOMS:,}", "Give a smaller one")
 
 
 def _without_hydrogens(mol: Chem.Mol) -> Chem.Mol:
@@ -163,62 +191,79 @@ def _triple(row: NDArray[np.float64], atom: int, form: NumberFormat) -> tuple[st
     return x, y, z
 
 
-def _body(text: str) -> str:
+def _unread(smiles: str, error: SmilesError, pieces: list[SmilesPiece]) -> EnrichedError:
+    """The error of a text whose SMILES does not parse, at the piece that RDKit's position falls into."""
+    reason = f"its SMILES is not a molecule: {error.reason}"
+    length = blocks = 0
+    for piece in pieces if error.position is not None else []:
+        length += len(piece.text)
+        if error.position is not None and error.position < length:
+            return EnrichedError(reason, block=blocks if piece.is_atom else None, position=piece.start, text=smiles)
+        blocks += piece.is_atom
+    return EnrichedError(reason, text=smiles)
+
+
+def _body(text: str) -> tuple[str, int, int]:
+    """The text, and where in it the enriched text between tags and white space begins and ends."""
     if len(text) > _MOST_CHARACTERS:
         raise EnrichedError(f"{len(text):,} characters, the limit is {_MOST_CHARACTERS:,}")
-    body = text.strip()
-    body = body.removeprefix(OPEN_TAG)
-    body = body.removesuffix(CLOSE_TAG)
+    body = text.strip().removesuffix(CLOSE_TAG).rstrip()
+    end = len(text) - len(text.lstrip()) + len(body)
+    body = body.removeprefix(OPEN_TAG).lstrip()
     if not body:
         raise EnrichedError("there is nothing in it")
-    return body
+    return text, end - len(body), end
 
 
-def _scan(body: str) -> tuple[list[str], list[tuple[str, str, str]]]:
-    parts: list[str] = []
+def _scan(text: str, start: int, end: int) -> tuple[list[SmilesPiece], list[tuple[str, str, str]]]:
+    pieces: list[SmilesPiece] = []
     numbers: list[tuple[str, str, str]] = []
-    position = 0
-    while position < len(body):
-        if body[position] == "[":
-            atom, triple, position = _scan_atom(body, position, len(numbers))
-            parts.append(atom)
+    position = start
+    while position < end:
+        if text[position] == "[":
+            atom, triple, after = _scan_atom(text, position, end, len(numbers))
+            pieces.append(SmilesPiece(bare_form(atom), position, True))
             numbers.append(triple)
+            position = after
             continue
-        link = _LINK.match(body, position)
+        link = _LINK.match(text, position, end)
         if link is None:
-            raise _misplaced(body, position, len(numbers))
-        parts.append(link.group())
+            raise _misplaced(text[:end], position)
+        pieces.append(SmilesPiece(link.group(), position, False))
         position = link.end()
-    return parts, numbers
+    return pieces, numbers
 
 
-def _scan_atom(body: str, start: int, block: int) -> tuple[str, tuple[str, str, str], int]:
-    close = body.find("]", start)
-    if close < 0:
-        raise EnrichedError("the atom descriptor is not closed by ']'", block=block, position=start, text=body[start:])
-    atom = body[start : close + 1]
-    if body[close + 1 : close + 2] != "<":
-        raise EnrichedError(f"atom {atom} has no block", block=block, position=close + 1, text=body[start : close + 8])
-    end = body.find(">", close)
-    content = body[close + 2 : end] if end >= 0 else body[close + 2 :]
-    if end < 0 or "<" in content or "[" in content:
-        raise EnrichedError("the block is not closed by '>'", block=block, position=close + 1, text=content)
-    reason = why_not_a_triple(content)
-    if reason is not None:
-        raise EnrichedError(reason, block=block, position=close + 1, text=f"<{content}>")
+def _scan_atom(text: str, start: int, end: int, block: int) -> tuple[str, tuple[str, str, str], int]:
+    """The descriptor, the numbers of its block, and the position behind it."""
+    found = _DESCRIPTOR.match(text, start, end)
+    if found is None:
+        is_closed = re.match(r"\[[^\[\]<>]*\]", text[start:end]) is not None
+        reason = "the atom descriptor is no SMILES atom" if is_closed else "the atom descriptor is not closed by ']'"
+        raise EnrichedError(reason, block=block, position=start, text=text[start:end])
+    atom, opening = found.group(), found.end()
+    if not text.startswith("<", opening, end):
+        raise EnrichedError(f"atom {shown(atom)} has no block", block=block, position=opening, text=text[start:end])
+    closing = text.find(">", opening, end)
+    content = text[opening + 1 : closing if closing >= 0 else end]
+    if closing < 0 or "<" in content or "[" in content:
+        raise EnrichedError("the block is not closed by '>'", block=block, position=opening, text=content)
+    reason_of_content = why_not_a_triple(content)
+    if reason_of_content is not None:
+        raise EnrichedError(reason_of_content, block=block, position=opening, text=f"<{content}>")
     x, y, z = content.split(",")
-    return bare_form(atom), (x, y, z), end + 1
+    return atom, (x, y, z), closing + 1
 
 
-def _misplaced(body: str, position: int, blocks: int) -> EnrichedError:
-    char = body[position]
+def _misplaced(text: str, position: int) -> EnrichedError:
+    char = text[position]
     if char == "<":
         reason = "a block that follows no atom descriptor"
     elif char.isalpha():
-        reason = f"{char!r} stands outside brackets, where only bonds, branches and ring digits may"
+        reason = f"{shown(char)} stands outside brackets, where only bonds, branches and ring digits may"
     else:
-        reason = f"{char!r} is no part of enriched text"
-    return EnrichedError(reason, position=position, text=body[position : position + 12])
+        reason = f"{shown(char)} is no part of enriched text"
+    return EnrichedError(reason, position=position, text=text[position : position + 12])
 
 
 def _set_positions(mol: Chem.Mol, numbers: list[tuple[str, str, str]]) -> None:

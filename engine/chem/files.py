@@ -18,7 +18,8 @@ from typing import TypeAlias
 import numpy as np
 from rdkit import Chem
 
-from engine.chem.smiles import captured_log, split_smiles
+from engine.chem.rdkit_log import captured_log
+from engine.chem.smiles import split_smiles
 from engine.chem.textfiles import file_kind, text_lines
 from engine.errors import ConformerError, FileFormatError, SmilesError, UnsupportedMoleculeError, shown
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem
 
-from engine.chem.smiles import captured_log
+from engine.chem.rdkit_log import captured_log
 from engine.errors import ConformerError, GraphMismatchError, shown
 
 MAX_MATCHES = 10_000

@@ -6,32 +6,50 @@ nothing of coordinates; whether a molecule embeds is found out by ``conformers``
 
 from __future__ import annotations
 
-import logging
+import random
 import re
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rdkit import Chem, rdBase
+from rdkit import Chem
 
+from engine.chem.rdkit_log import captured_log
 from engine.errors import MoleculeSizeError, NoEnrichedFormError, SmilesError, UnsupportedMoleculeError, shown
 from engine.records import Molecule
 
 MOST_CHARACTERS = 4_000
 MOST_HEAVY_ATOMS = 200
+MOST_RINGS = 300
+"""More than any drug or peptide has; in denser graphs the search for rings takes RDKit minutes."""
 MOST_CHARGE = 20
+MOST_ISOTOPE = 999
 
 BARE_ATOMS = frozenset("B C N O P S F Cl Br I b c n o p s".split())
 """Atoms that SMILES may write without brackets; inside brackets they would be atoms without hydrogens."""
+
+_TWO_LETTERS = frozenset(
+    "He Li Be Ne Na Mg Al Si Cl Ar Ca Sc Ti Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Zr Nb Mo Tc Ru Rh Pd Ag Cd "
+    "In Sn Sb Te Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu Hf Ta Re Os Ir Pt Au Hg Tl Pb Bi Po At Rn Fr "
+    "Ra Ac Th Pa Np Pu Am Cm Bk Cf Es Fm Md No Lr Rf Db Sg Bh Hs Mt Ds Rg Cn Nh Fl Mc Lv Ts Og as se te si".split()
+)
 
 _ATOM = r"\[[^\[\]]*\]|Br|Cl|[BCNOPSFI]|[bcnops]|\*"
 _LINK = r"->|<-|%\(\d+\)|%\d\d|[0-9]|[-=#$:~/\\.()]"
 _PIECE = re.compile(rf"(?P<atom>{_ATOM})|(?P<link>{_LINK})")
 _POSITION = re.compile(r"around position (\d+)")
+_ATOM_NUMBER = re.compile(r"\batoms?:? (?:# )?(\d+)")
+_NO_REASON = re.compile(r"[*\s]*|Violation occurred.*|\[?Pre-condition Violation\]?|.*Failed parsing.*", re.DOTALL)
 _ISOTOPE = re.compile(r"\[(\d+)", re.ASCII)
 _CHARGE = re.compile(r"[+-](\d+)", re.ASCII)
-_TIMESTAMP = re.compile(r"^\[\d\d:\d\d:\d\d\]\s*")
+_MOST_REASON = 200
+_MOST_MATCHES = 2_000
+_OTHER_ORDERS = 24
+_UNMATCHED_STEREO = (
+    Chem.ChiralType.CHI_SQUAREPLANAR,
+    Chem.ChiralType.CHI_TRIGONALBIPYRAMIDAL,
+    Chem.ChiralType.CHI_OCTAHEDRAL,
+    Chem.ChiralType.CHI_ALLENE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +86,13 @@ def bare_form(bracketed: str) -> str:
     return bracketed[1:-1] if bracketed[1:-1] in BARE_ATOMS else bracketed
 
 
+def element_of(descriptor: str) -> str:
+    """The element symbol in a bracketed descriptor; empty where there is none."""
+    letters = descriptor.strip("[]").lstrip("0123456789")
+    symbol = letters[:2] if letters[1:2].islower() and letters[:2] in _TWO_LETTERS else letters[:1]
+    return symbol[:1].upper() + symbol[1:] if symbol[:1].isalpha() else ""
+
+
 def parse_smiles(text: str, *, most_heavy_atoms: int = MOST_HEAVY_ATOMS) -> Molecule:
     """A ``Molecule`` of any SMILES that has an enriched form, or the named error that says why not."""
     smiles = _plain(text)
@@ -80,22 +105,29 @@ def molecule_of(mol: Chem.Mol, *, source: str = "") -> Molecule:
     """A ``Molecule`` of a sanitised RDKit molecule; its conformers, if any, are left behind."""
     smiles, _ = canonical_order(mol)
     descriptors = enriched_descriptors(smiles)
-    reparsed = read_text_order(smiles)
-    if reparsed is None or reparsed.GetNumAtoms() != len(descriptors):
-        raise UnsupportedMoleculeError(
-            f"the canonical SMILES {shown(smiles)} does not read back",
-            "RDKit cannot write this molecule as a SMILES that it reads again; use another form of it",
-        )
+    try:
+        reparsed = read_text_order(smiles)
+    except SmilesError as error:
+        raise _unwritable(smiles) from error
+    if reparsed.GetNumAtoms() != len(descriptors):
+        raise _unwritable(smiles)
     elements = tuple(atom.GetSymbol() for atom in reparsed.GetAtoms())
     heavy = sum(element != "H" for element in elements)
     return Molecule(smiles, source or smiles, descriptors, elements, heavy, reparsed)
 
 
+def _unwritable(smiles: str) -> UnsupportedMoleculeError:
+    return UnsupportedMoleculeError(
+        f"the canonical SMILES {shown(smiles)} does not read back",
+        "RDKit cannot write this molecule as a SMILES that it reads again; use another form of it",
+    )
+
+
 def canonical_order(mol: Chem.Mol) -> tuple[str, list[int]]:
     """Canonical SMILES of a hydrogen-suppressed molecule, and for each atom of the text its index in ``mol``."""
     smiles = Chem.MolToSmiles(mol)
-    properties = mol.GetPropsAsDict(includePrivate=True, includeComputed=True)
-    return smiles, [int(index) for index in properties["_smilesAtomOutputOrder"]]
+    # Not GetPropsAsDict: it reads every property, and those of a file may hold anything.
+    return smiles, [int(index) for index in re.findall(r"\d+", mol.GetProp("_smilesAtomOutputOrder"))]
 
 
 def enriched_descriptors(smiles: str) -> tuple[str, ...]:
@@ -106,19 +138,29 @@ def enriched_descriptors(smiles: str) -> tuple[str, ...]:
             raise NoEnrichedFormError(
                 f"atom {index} of {shown(smiles)} is {shown(piece.text)}, a bracket atom without hydrogens, which "
                 f"enriched text could not tell from the bare atom {shown(bare_form(piece.text))}",
-                "Molecules with such radical or carbene atoms have no enriched form",
+                "Radicals, carbenes, and ligands that SMILES brackets for being bound to a metal have no enriched form",
             )
     return tuple(descriptor(piece.text) for piece in atoms)
 
 
-def read_text_order(smiles: str) -> Chem.Mol | None:
-    """The sanitised molecule of a SMILES with its atoms in text order, explicit hydrogens kept; None if it has none."""
+def read_text_order(smiles: str) -> Chem.Mol:
+    """The sanitised molecule of a SMILES with its atoms in text order, explicit hydrogens kept."""
+    _check_characters(smiles)
+    raw = _raw(smiles)
+    _check_bracket_numbers(smiles)
+    _check_rings(smiles, raw)
     parameters = Chem.SmilesParserParams()
     parameters.removeHs = False
     parameters.allowCXSMILES = False
     parameters.parseName = False
-    with captured_log():
-        return Chem.MolFromSmiles(smiles, parameters)
+    with captured_log() as lines:
+        try:
+            mol = Chem.MolFromSmiles(smiles, parameters)
+        except (RuntimeError, ValueError) as error:
+            raise SmilesError(smiles, _first_line(error)) from error
+    if mol is None:
+        raise _syntax_error(smiles, lines)
+    return mol
 
 
 def graph_key(mol: Chem.Mol) -> str:
@@ -140,7 +182,30 @@ def same_graph(one: Chem.Mol, other: Chem.Mol) -> bool:
         return False
     if Chem.MolToSmiles(left, isomericSmiles=False) != Chem.MolToSmiles(right, isomericSmiles=False):
         return False
-    return _isotopes(left) == _isotopes(right) and _matches_both_ways(left, right)
+    if _isotopes(left) != _isotopes(right):
+        return False
+    if _can_be_matched(left, right):
+        return _matches_both_ways(left, right)
+    return not _keys_by_other_orders(left).isdisjoint(_keys_by_other_orders(right))
+
+
+def _can_be_matched(left: Chem.Mol, right: Chem.Mol) -> bool:
+    """Whether RDKit's matching answers in time, and sees all stereo that there is."""
+    if any(atom.GetChiralTag() in _UNMATCHED_STEREO for mol in (left, right) for atom in mol.GetAtoms()):
+        return False  # cisplatin would match transplatin
+    # RDKit looks at stereo only in whole matches and tries all of them: billions, with eight tert-butyl groups.
+    return len(left.GetSubstructMatches(right, uniquify=False, maxMatches=_MOST_MATCHES)) < _MOST_MATCHES
+
+
+def _keys_by_other_orders(mol: Chem.Mol) -> set[str]:
+    """Keys of the same graph with its atoms in other orders, which break other ties."""
+    rng = random.Random(0)
+    order = list(range(mol.GetNumAtoms()))
+    keys = set()
+    for _ in range(_OTHER_ORDERS):
+        rng.shuffle(order)
+        keys.add(graph_key(Chem.RenumberAtoms(mol, order)))
+    return keys
 
 
 def _isotopes(mol: Chem.Mol) -> list[tuple[int, int]]:
@@ -156,10 +221,22 @@ def _check_bracket_numbers(smiles: str) -> None:
     for piece in split_smiles(smiles):
         if piece.is_atom and piece.text.startswith("["):
             isotope, charge = _ISOTOPE.match(piece.text), _CHARGE.search(piece.text)
-            if isotope and int(isotope.group(1)) > 999:
-                raise SmilesError(smiles, f"isotope {shown(isotope.group(1))} is out of range", piece.start)
-            if charge and int(charge.group(1)) > MOST_CHARGE:
-                raise SmilesError(smiles, f"charge {shown(charge.group())} is out of range", piece.start)
+            if isotope and _exceeds(isotope.group(1), MOST_ISOTOPE):
+                raise SmilesError(smiles, f"isotope {shown(isotope.group(1), 12)} is out of range", piece.start)
+            if charge and _exceeds(charge.group(1), MOST_CHARGE):
+                raise SmilesError(smiles, f"charge {shown(charge.group(), 12)} is out of range", piece.start)
+
+
+def _exceeds(digits: str, most: int) -> bool:
+    return len(digits) > 9 or int(digits) > most  # int() refuses thousands of digits
+
+
+def _check_rings(smiles: str, raw: Chem.Mol) -> None:
+    rings = raw.GetNumBonds() - raw.GetNumAtoms() + 1
+    if rings > MOST_RINGS:
+        raise MoleculeSizeError(
+            f"{shown(smiles)} has at least {rings} rings, the limit is {MOST_RINGS}", "Give a smaller molecule"
+        )
 
 
 def _plain(text: str) -> str:
@@ -170,43 +247,76 @@ def _plain(text: str) -> str:
         raise MoleculeSizeError(
             f"the SMILES has {len(smiles):,} characters, the limit is {MOST_CHARACTERS:,}", "Give a smaller molecule"
         )
+    _check_characters(smiles)
+    return smiles
+
+
+def _check_characters(smiles: str) -> None:
+    # RDKit stops at a NUL, takes a space for the start of a name, and cannot be given a lone surrogate.
     for position, char in enumerate(smiles):
         if not "!" <= char <= "~":
             fix = "Give one SMILES at a time, without a name" if char.isspace() else "SMILES are plain ASCII"
             raise SmilesError(smiles, f"character {shown(char)} is not allowed", position, fix)
-    return smiles
 
 
-def _sanitised(smiles: str) -> Chem.Mol:
-    # Read without sanitising first: only then do RDKit's chemistry problems name their atoms.
+def _raw(smiles: str) -> Chem.Mol:
+    """The molecule as written, not sanitised; raises where not even that can be read."""
     with captured_log() as lines:
         raw = Chem.MolFromSmiles(smiles, sanitize=False)
     if raw is None:
         raise _syntax_error(smiles, lines)
+    return raw
+
+
+def _sanitised(smiles: str) -> Chem.Mol:
+    # Read without sanitising first: only then do RDKit's chemistry problems name their atoms.
+    raw = _raw(smiles)
     _check_bracket_numbers(smiles)
-    with captured_log():
-        problems = Chem.DetectChemistryProblems(raw)
+    _check_rings(smiles, raw)
+    with captured_log() as lines:
+        try:
+            problems = Chem.DetectChemistryProblems(raw)
+            mol = None if problems else Chem.MolFromSmiles(smiles)
+        except (RuntimeError, ValueError) as error:  # such as an atomic number that no element has
+            raise SmilesError(smiles, _first_line(error)) from error
     if problems:
         raise _chemistry_error(smiles, problems[0])
-    with captured_log() as lines:
-        mol = Chem.MolFromSmiles(smiles)
     if mol is None:
-        raise SmilesError(smiles, "; ".join(lines) or "RDKit refuses it without a reason")
+        raise _syntax_error(smiles, lines)
     return mol
 
 
-def _syntax_error(smiles: str, lines: list[str]) -> SmilesError:
-    reason, position = "it is no SMILES", None
+def _first_line(error: Exception) -> str:
+    return _reason(str(error).splitlines())
+
+
+def _reason(lines: Iterable[str]) -> str:
+    """What RDKit says, without the text that it repeats: that may be long, and of any characters."""
     for line in lines:
-        found = _POSITION.search(line)
-        if found:
-            position = min(int(found.group(1)) - 1, max(len(smiles) - 1, 0))
-        elif line.startswith("SMILES Parse Error: ") and "Failed parsing" not in line:
-            message = line.removeprefix("SMILES Parse Error: ")
-            reason = re.split(r" while parsing:| for input:", message)[0].strip()
-    if position is None and "unclosed ring" in reason:
-        position = _open_ring(smiles)
-    return SmilesError(smiles, reason, position)
+        message = line.strip().removeprefix("SMILES Parse Error: ")
+        said = re.split(r" while parsing:| for input:", message)[0].strip()
+        if said and not _POSITION.search(said) and not _NO_REASON.fullmatch(said):
+            return said[:_MOST_REASON]
+    return "RDKit refuses it without a reason"
+
+
+def _syntax_error(smiles: str, lines: list[str]) -> SmilesError:
+    reason = _reason(lines)
+    found = next((match for line in lines if (match := _POSITION.search(line))), None)
+    if found:
+        return SmilesError(smiles, reason, min(int(found.group(1)) - 1, max(len(smiles) - 1, 0)))
+    return SmilesError(smiles, reason, _open_ring(smiles) if "unclosed ring" in reason else _atom_named(smiles, reason))
+
+
+def _atom_named(smiles: str, reason: str) -> int | None:
+    """Where the last atom stands that RDKit's reason names by its number."""
+    numbers = _ATOM_NUMBER.findall(reason)
+    return _atom_start(smiles, int(numbers[-1])) if numbers else None
+
+
+def _atom_start(smiles: str, index: int) -> int | None:
+    atoms = [piece for piece in split_smiles(smiles) if piece.is_atom]
+    return atoms[index].start if index < len(atoms) else None
 
 
 def _open_ring(smiles: str) -> int | None:
@@ -222,9 +332,7 @@ def _open_ring(smiles: str) -> int | None:
 
 def _chemistry_error(smiles: str, problem: Chem.MolSanitizeException) -> SmilesError:
     index = _problem_atom(problem)
-    atoms = [piece for piece in split_smiles(smiles) if piece.is_atom]
-    position = atoms[index].start if index is not None and index < len(atoms) else None
-    return SmilesError(smiles, problem.Message().strip(), position)
+    return SmilesError(smiles, problem.Message().strip(), None if index is None else _atom_start(smiles, index))
 
 
 def _problem_atom(problem: Chem.MolSanitizeException) -> int | None:
@@ -249,49 +357,3 @@ def _check_usable(smiles: str, mol: Chem.Mol, most_heavy_atoms: int) -> None:
         raise MoleculeSizeError(
             f"{shown(smiles)} has {heavy} heavy atoms, the limit is {most_heavy_atoms}", "Give a smaller molecule"
         )
-
-
-class _ThreadLines(logging.Handler):
-    """Collects RDKit's log lines per thread, so that concurrent parses do not read each other's errors."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._local = threading.local()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        lines = getattr(self._local, "lines", None)
-        if lines is not None:
-            lines.append(_TIMESTAMP.sub("", record.getMessage()).strip())
-
-    @contextmanager
-    def collecting(self) -> Iterator[list[str]]:
-        outer = getattr(self._local, "lines", None)
-        self._local.lines = []
-        try:
-            yield self._local.lines
-        finally:
-            if outer is not None:
-                outer.extend(self._local.lines)
-            self._local.lines = outer
-
-
-_LINES = _ThreadLines()
-_LOG_LOCK = threading.Lock()
-
-
-def _route_rdkit_log() -> None:
-    """RDKit writes its messages to stderr; send them to the ``rdkit`` logger instead, once a process."""
-    logger = logging.getLogger("rdkit")
-    with _LOG_LOCK:
-        if _LINES not in logger.handlers:
-            rdBase.LogToPythonLogger()
-            logger.handlers[:] = [_LINES]  # RDKit's own handler there writes to stderr
-            logger.propagate = False
-
-
-@contextmanager
-def captured_log() -> Iterator[list[str]]:
-    """RDKit's messages of this thread as a list of lines, kept off the terminal."""
-    _route_rdkit_log()
-    with _LINES.collecting() as lines:
-        yield lines

@@ -8,13 +8,16 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NoReturn, TextIO, cast
+from typing import NoReturn
 
 from engine import __version__
 from engine.errors import DriftscopeError, shown
 
 GROUPS = ("tokens", "molecules", "prepare")
 """Modules of this package, each with ``add_commands(subparsers)``."""
+
+
+MOST_MESSAGE = 1_000
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -36,16 +39,19 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     _make_streams_safe()
-    args = build_parser().parse_args(argv)
     try:
-        return int(args.run(args) or 0)
+        try:
+            args = build_parser().parse_args(argv)
+            return int(args.run(args) or 0)
+        finally:
+            sys.stdout.flush()  # here, where a failure can still be told, and not when the interpreter ends
     except DriftscopeError as error:
         return _fail(str(error))
     except BrokenPipeError:
-        # The reader (`head`, say) has what it wanted; the interpreter must not complain about it at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), cast(TextIO, sys.stdout).fileno())
+        _drop_output()  # the reader (`head`, say) has what it wanted
         return 0
     except OSError as error:
+        _drop_output()
         name = f" {shown(error.filename, 200)}" if error.filename else ""
         return _fail(f"{error.strerror or error}{name}")
     except KeyboardInterrupt:
@@ -53,9 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def emit_json(document: object) -> None:
-    """One JSON document on standard output; ASCII, so that any text survives any terminal."""
-    json.dump(document, sys.stdout, allow_nan=False)
-    sys.stdout.write("\n")
+    """One JSON document on standard output; ASCII, so that any text survives any terminal. All of it, or nothing."""
+    sys.stdout.write(json.dumps(document, allow_nan=False) + "\n")
 
 
 def _fail(message: str, status: int = 2) -> int:
@@ -63,11 +68,24 @@ def _fail(message: str, status: int = 2) -> int:
     return status
 
 
+def _drop_output() -> None:
+    """What could not be written goes nowhere, or the interpreter would try again at its end, and complain."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _one_line(message: str) -> str:
-    return " ".join("".join(char if char.isprintable() else " " for char in message).split())
+    line = " ".join("".join(char if char.isprintable() else " " for char in message).split())
+    return line if len(line) <= MOST_MESSAGE else line[: MOST_MESSAGE - 1] + "…"
 
 
 def _make_streams_safe() -> None:
+    if sys.stdout is None:  # closed by whoever started us
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - as long as the process
+    if sys.stderr is None:
+        sys.stderr = sys.stdout
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)  # tests put plain StringIO in their place
         if reconfigure is not None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from engine.cli.main import emit_json
-from engine.cli.output import given_text, json_option, table, write
+from engine.cli.output import given_text, json_option, path_of, table, write
 from engine.records import NumberFormat
 
 
@@ -27,7 +26,7 @@ def run_encode(args: argparse.Namespace) -> None:
     from engine.chem.files import read_molecules
 
     form = NumberFormat(least_decimals=args.least_decimals)
-    encoded = [encode(mol, form) for mol in read_molecules(Path(args.file))]
+    encoded = [encode(mol, form) for mol in read_molecules(path_of(args.file))]
     if not args.json:
         return write("\n".join(record.text for record in encoded))
     records = [{"smiles": record.smiles, "enriched": record.text} for record in encoded]
@@ -41,9 +40,9 @@ def run_decode(args: argparse.Namespace) -> None:
 
     decoded = decode(given_text(args.text, None))
     if args.sdf:
-        Path(args.sdf).write_text(to_sdf([decoded.mol]), encoding="utf-8")
+        path_of(args.sdf).write_text(to_sdf([decoded.mol]), encoding="utf-8")
     if args.xyz:
-        Path(args.xyz).write_text(to_xyz(decoded.mol), encoding="utf-8")
+        path_of(args.xyz).write_text(to_xyz(decoded.mol), encoding="utf-8")
     if args.json:
         return emit_json({"smiles": decoded.smiles, "coordinates": decoded.coordinates})
     atoms = zip(decoded.mol.GetAtoms(), decoded.numbers, strict=True)

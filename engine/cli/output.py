@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -24,7 +25,7 @@ def json_option() -> argparse.ArgumentParser:
 
 def read_text(path: str) -> str:
     """A UTF-8 text file, or standard input for ``-``."""
-    raw = sys.stdin.buffer.read(MOST_INPUT_BYTES + 1) if path == "-" else _file_bytes(Path(path))
+    raw = _standard_input() if path == "-" else _file_bytes(path_of(path))
     if len(raw) > MOST_INPUT_BYTES:
         raise FileFormatError(f"{shown(path)} is larger than {MOST_INPUT_BYTES // 2**20} MB", "Split it")
     try:
@@ -35,11 +36,36 @@ def read_text(path: str) -> str:
 
 def given_text(text: str | None, file: str | None) -> str:
     """The one of TEXT and --file that was given; TEXT may be ``-`` for standard input."""
+    from engine.text.tokenizers import check_text
+
     if (text is None) == (file is None):
         raise TextError("give either a text or --file", "`-` stands for standard input")
     if file is not None:
         return read_text(file)
-    return read_text("-") if text == "-" else text or ""
+    if text == "-":
+        return read_text("-")
+    given = _as_utf8(text or "")
+    check_text(given)
+    return given
+
+
+def _as_utf8(argument: str) -> str:
+    """An argument as its bytes say it: a system without a UTF-8 locale hands non-ASCII over as lone surrogates."""
+    try:
+        return os.fsencode(argument).decode("utf-8")
+    except UnicodeError:
+        return argument
+
+
+def path_of(text: str) -> Path:
+    """A path from the command line, if the system can have it."""
+    try:
+        is_possible = b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        is_possible = False
+    if not text or not is_possible:
+        raise FileFormatError(f"{shown(text)} is no path", "Give the name of a file")
+    return Path(text)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -64,6 +90,12 @@ def progress(items: Sequence[Item], label: str) -> Iterator[Item]:
 
 def write(text: str) -> None:
     sys.stdout.write(text + "\n")
+
+
+def _standard_input() -> bytes:
+    if sys.stdin is None:
+        raise FileFormatError("there is no standard input", "Give the text itself, or a file")
+    return sys.stdin.buffer.read(MOST_INPUT_BYTES + 1)
 
 
 def _file_bytes(path: Path) -> bytes:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.cli.main import emit_json
-from engine.cli.output import given_text, json_option, progress, read_text, table, write
+from engine.cli.output import given_text, json_option, path_of, progress, read_text, table, write
 from engine.errors import EnrichedError, FileFormatError, TextError, shown
 from engine.records import NumberFormat
 
@@ -19,6 +18,10 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 200
 """Rows that a terminal table shows; ``--json`` has them all."""
+MOST_CONFORMERS = 1_000
+MOST_MOLECULES = 2_000
+MOST_SEED = 2**31 - 1
+MOST_WEIGHT = 1_000_000
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -50,13 +53,14 @@ def _add_drift(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     _add_placeholder(parser)
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--smiles", nargs="+", metavar="SMILES", help="reference conformers of these molecules")
+    source.add_argument("--set", type=_molecules, metavar="N", help="the first N molecules of data/molecules.tsv")
     source.add_argument("--file", help="enriched text, one molecule a line (- is standard input), or an SDF file")
-    parser.add_argument("--conformers", type=_positive, default=1, help="conformers a molecule (default 1)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the embedding (default 0)")
-    parser.add_argument("--least-decimals", type=_positive, default=4, help="1 drops trailing zeros (default 4)")
+    parser.add_argument("--conformers", type=_conformers, default=1, help="conformers a molecule (default 1)")
+    parser.add_argument("--seed", type=_seed, default=0, help="seed of the embedding (default 0)")
+    parser.add_argument("--least-decimals", type=int, choices=(1, 2, 3, 4), default=4, help="1 drops trailing zeros")
     parser.add_argument("--fit", action="store_true", help="also fit a placeholder to these coordinates")
-    parser.add_argument("--junk-weight", type=float, default=1.0, help="cost of a surplus token (default 1)")
-    parser.add_argument("--cut-weight", type=float, default=1.0, help="cost of a missing token (default 1)")
+    parser.add_argument("--junk-weight", type=_weight, default=1.0, help="cost of a surplus token (default 1)")
+    parser.add_argument("--cut-weight", type=_weight, default=1.0, help="cost of a missing token (default 1)")
     parser.set_defaults(run=run_drift)
 
 
@@ -101,9 +105,9 @@ def run_template(args: argparse.Namespace) -> None:
 def run_drift(args: argparse.Namespace) -> None:
     from engine.text.drift import drift_summary
 
-    form = NumberFormat(least_decimals=min(args.least_decimals, 4))
+    form = NumberFormat(least_decimals=args.least_decimals)
     tokenizer = _tokenizer(args)
-    texts = _reference_texts(args, form) if args.smiles else _file_texts(args.file, form)
+    texts = _file_texts(args.file, form) if args.file is not None else _reference_texts(args, form)
     summary = drift_summary(texts, tokenizer, args.placeholder)
     fitted = _fit(args, texts, tokenizer)
     document = {
@@ -133,8 +137,9 @@ def run_drift(args: argparse.Namespace) -> None:
 def run_junk(args: argparse.Namespace) -> None:
     from engine.text.blocks import count_junk, find_blocks, read_block
 
+    lp = _known_lp(args.lp)
     found = find_blocks(given_text(args.text, args.file))
-    readings = [read_block(block.content, lp=_known_lp(args.lp), closed=block.closed) for block in found]
+    readings = [read_block(block.content, lp=lp, closed=block.closed) for block in found]
     count = count_junk(readings)
     rows: list[dict[str, Any]] = [
         {"block": index, "text": reading.content, "kinds": list(reading.kinds), "junk_text": reading.junk_text}
@@ -160,10 +165,32 @@ def _add_placeholder(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--placeholder", default="0.0000,0.0000,0.0000", metavar="P", help="default %(default)s")
 
 
-def _positive(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{shown(text)} is not a whole number above 0")
+def _conformers(text: str) -> int:
+    return _whole_number(text, 1, MOST_CONFORMERS)
+
+
+def _molecules(text: str) -> int:
+    return _whole_number(text, 1, MOST_MOLECULES)
+
+
+def _seed(text: str) -> int:
+    return _whole_number(text, 0, MOST_SEED)
+
+
+def _whole_number(text: str, least: int, most: int) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 12 or not least <= int(text) <= most:
+        raise argparse.ArgumentTypeError(f"{shown(text)} is not a whole number from {least} to {most:,}")
     return int(text)
+
+
+def _weight(text: str) -> float:
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = -1.0
+    if not 0 <= weight <= MOST_WEIGHT:  # so that NaN fails too
+        raise argparse.ArgumentTypeError(f"{shown(text)} is not a number from 0 to {MOST_WEIGHT:,}")
+    return weight
 
 
 def _tokenizer(args: argparse.Namespace) -> TextTokenizer:
@@ -196,25 +223,26 @@ def _template_rows(template: Template, tokenizer: TextTokenizer) -> list[dict[st
 
 
 def _reference_texts(args: argparse.Namespace, form: NumberFormat) -> list[str]:
-    from engine.chem.conformers import reference_conformers
-    from engine.chem.enriched import encode
-    from engine.chem.frame import place_in_frame
+    from engine.chem.molecule_sets import load_molecule_set
     from engine.chem.smiles import parse_smiles
+    from engine.text.reference import reference_texts
 
-    molecules = [parse_smiles(smiles) for smiles in args.smiles]
-    texts = []
-    for molecule in progress(molecules, "embedding"):
-        mol = place_in_frame(reference_conformers(molecule, args.conformers, seed=args.seed))
-        texts += [encode(mol, form, conformer=conformer.GetId()).text for conformer in mol.GetConformers()]
-    return texts
+    given = args.smiles or [entry.smiles for entry in load_molecule_set(limit=args.set)]
+    # A mistake in the last one is told before the first is embedded.
+    molecules = [parse_smiles(smiles) for smiles in given]
+    return [
+        text
+        for molecule in progress(molecules, "embedding")
+        for text in reference_texts(molecule, form, conformers=args.conformers, seed=args.seed)
+    ]
 
 
 def _file_texts(path: str, form: NumberFormat) -> list[str]:
-    if Path(path).name.lower().endswith((".sdf", ".mol", ".sdf.gz", ".mol.gz")):
+    if path.lower().endswith((".sdf", ".mol", ".sdf.gz", ".mol.gz")):
         from engine.chem.enriched import encode
         from engine.chem.files import read_molecules
 
-        return [encode(mol, form).text for mol in read_molecules(Path(path))]
+        return [encode(mol, form).text for mol in read_molecules(path_of(path))]
     return _enriched_lines(read_text(path), path)
 
 
@@ -223,7 +251,7 @@ def _enriched_lines(text: str, path: str) -> list[str]:
     from engine.text.check import answer_of
 
     texts = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         answer = answer_of(line)

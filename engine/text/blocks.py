@@ -10,9 +10,10 @@ import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import get_args
 
-from engine.records import Kind, NumberFormat
+from engine.records import MOST_DECIMALS, MOST_INTEGER_DIGITS, Kind, NumberFormat
 
 READ_FORMAT = NumberFormat(least_decimals=1)
 """What counts as a number when nothing is known of the model: one to four decimals, up to three integer digits."""
@@ -35,7 +36,12 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 NUMERIC = frozenset("0123456789.,-")
 _DIGITS = frozenset("0123456789.-")
 
-_NUMBER = re.compile(r"-?(\d+)(?:\.(\d*))?", re.ASCII)
+SPECIAL_TOKEN = re.compile(r"<(?:\|[^<>|]*\||/?s|bos|eos|pad|unk)>")
+_TAGS = ("[SMILES]", "[/SMILES]", "[CONFORMER]", "[/CONFORMER]")
+
+# A number as it may be damaged: (whole)(points)(decimals), with the points or what stands before them missing.
+_NUMBER = re.compile(r"-?(\d+)(?:(\.+)(\d*))?|-?()(?<!\.)(\.++)(\d+)", re.ASCII)
+_WRITTEN = re.compile(rf"-?\d{{1,{MOST_INTEGER_DIGITS}}}\.\d{{1,{MOST_DECIMALS}}}(?!\d)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +57,7 @@ class FoundBlock:
 
 @dataclass(frozen=True, slots=True)
 class BlockReading:
-    """What a block's content is. The junk span counts characters of the content; both ends equal where there is none."""
+    """What a block's content is. The junk span counts characters of the content; its ends are equal without junk."""
 
     content: str
     kinds: tuple[Kind, ...]
@@ -85,14 +91,26 @@ class JunkCount:
 
 
 def find_blocks(text: str) -> list[FoundBlock]:
-    """All coordinate blocks of a text, closed or not, however damaged. Dative bonds are no blocks."""
+    """All coordinate blocks of a text, closed or not, however damaged. Bonds, special tokens and prompts are none."""
     found = []
+    prompt = _next_prompt(text, 0)
+    close = behind = 0  # the first '>' at or after where we are; where the last block, bond or special token ended
     start = text.find("<")
     while start >= 0:
-        block = _block_at(text, start)
-        if block is not None:
-            found.append(block)
-        start = text.find("<", start + 1 if block is None else max(block.end, start + 1))
+        while prompt and prompt[1] <= start:
+            prompt = _next_prompt(text, prompt[1])
+        special = SPECIAL_TOKEN.match(text, start)
+        if special:
+            behind = special.end()
+        elif prompt and prompt[0] < start:
+            behind = prompt[1]
+        else:
+            close = _find_from(text, ">", close, start)
+            block = _block_at(text, start, close, behind)
+            behind = start + 1 if block is None else block.end
+            if block is not None:
+                found.append(block)
+        start = text.find("<", max(behind, start + 1))
     return found
 
 
@@ -143,20 +161,37 @@ def has_nonnumeric(content: str) -> bool:
 # --- where blocks stand -------------------------------------------------------------------------------------------
 
 
-def _block_at(text: str, start: int) -> FoundBlock | None:
+def _next_prompt(text: str, position: int) -> tuple[int, int] | None:
+    """The next whole ``[SMILES]...[/SMILES]``: a plain SMILES, where every ``<`` is a bond."""
+    start = text.find(_TAGS[0], position)
+    end = text.find(_TAGS[1], start) if start >= 0 else -1
+    return (start, end + len(_TAGS[1])) if end >= 0 else None
+
+
+def _find_from(text: str, char: str, known: int, start: int) -> int:
+    """The first ``char`` at or after ``start``; ``known`` is an earlier answer, -1 for none left."""
+    return known if known < 0 or known > start else text.find(char, start)
+
+
+def _block_at(text: str, start: int, close: int, behind: int) -> FoundBlock | None:
     """The block that opens at ``start``; None where that ``<`` is a bond or stray."""
     before = text[start - 1 : start] if start else ""
-    close, reopen = text.find(">", start + 1), text.find("<", start + 1)
-    end = _end_of_content(text, start, close, reopen)
+    end = _end_of_content(text, start, close, text.find("<", start + 1))
     closed = end == close
     content = text[start + 1 : end]
     if text.startswith("<-[", start) and not closed:
         return None  # a dative bond before a bracket atom
-    stands_alone = closed and (not before or before.isspace())
-    if before != "]" and not stands_alone and not _reads_like_numbers(content):
+    descriptor = _descriptor_before(text, start, behind) if before == "]" else ""
+    follows_atom = before == "]" and not descriptor.endswith(_TAGS)
+    stands_alone = closed and (not before or before.isspace()) and not content[:1].isspace()
+    if not (follows_atom or stands_alone or _reads_like_numbers(content)):
         return None
-    opening = text.rfind("[", 0, start) if before == "]" else -1
-    return FoundBlock(start, end + closed, content, closed, text[opening:start] if opening >= 0 else "")
+    return FoundBlock(start, end + closed, content, closed, descriptor if follows_atom else "")
+
+
+def _descriptor_before(text: str, start: int, behind: int) -> str:
+    opening = text.rfind("[", behind, start)
+    return text[opening:start] if opening >= 0 else ""
 
 
 def _end_of_content(text: str, start: int, close: int, reopen: int) -> int:
@@ -209,11 +244,19 @@ def _junk_span(content: str, form: NumberFormat) -> tuple[int, int]:
         return length, length
     if clean.fullmatch(content, 0, start):
         return start, length
-    for end in range(start + 1, length):
-        if clean.fullmatch(content[:start] + content[end:]):
-            return start, end
+    longest = 3 * (form.most_integer_digits + form.most_decimals + 2) + 2
+    ends = range(max(start + 1, length - longest), length)
+    whole = [end for end in ends if clean.fullmatch(content[:start] + content[end:])]
+    apart = [end for end in whole if not _joins_digits(content, start, end)]
+    if whole:
+        return start, (apart or whole)[0]
     foreign = _first_foreign(content)
     return (length, length) if foreign == length else (foreign, length)
+
+
+def _joins_digits(content: str, junk_start: int, junk_end: int) -> bool:
+    """Whether without its junk the content would have a number that nobody wrote."""
+    return content[:junk_start][-1:] in _DIGITS and content[junk_end:][:1] in _DIGITS
 
 
 def _first_foreign(content: str) -> int:
@@ -222,12 +265,15 @@ def _first_foreign(content: str) -> int:
 
 def _complete_numbers(content: str, junk_start: int, junk_end: int, form: NumberFormat) -> tuple[str, ...]:
     without_junk = content[:junk_start] + content[junk_end:]
-    # Digits on both sides of junk are never joined: that would be a number that nobody wrote.
-    joins_digits = content[:junk_start][-1:] in _DIGITS and content[junk_end:][:1] in _DIGITS
-    if _clean_triple(form).fullmatch(without_junk) and not joins_digits:
+    if _clean_triple(form).fullmatch(without_junk) and not _joins_digits(content, junk_start, junk_end):
         return tuple(without_junk.split(","))
-    matches = _NUMBER.finditer(content[: _first_foreign(content)])
-    return tuple(match.group() for match in matches if match.group(2))[:3]
+    # From x on and no further than all is whole: the second number of a block whose x is damaged is not its x.
+    numbers: list[str] = []
+    position = 0
+    while len(numbers) < 3 and (match := _WRITTEN.match(content, position)):
+        numbers.append(match.group())
+        position = match.end() + content.startswith(",", match.end())
+    return tuple(numbers)
 
 
 def _kind_of_clean(content: str, form: NumberFormat, mass: CloseMass | None, closed: bool, forced_close: bool) -> Kind:
@@ -251,35 +297,57 @@ def _kinds_of_damaged(content: str, form: NumberFormat, is_whole_without_junk: b
     is_numeric = foreign == len(content)
     if is_numeric or not is_whole_without_junk:
         kinds |= _kinds_of_numbers(content[:foreign], form, is_whole=is_numeric, may_be_cut=may_be_cut)
-    return kinds or {"punctuation"}
+    return kinds
 
 
 def _kinds_of_numbers(head: str, form: NumberFormat, *, is_whole: bool, may_be_cut: bool) -> set[Kind]:
     """Kinds of the numeric beginning of a block; ``is_whole`` when nothing foreign follows it."""
     kinds: set[Kind] = set()
-    numbers = list(_NUMBER.finditer(head))
-    gaps = [head[left.end() : right.start()] for left, right in zip(numbers, numbers[1:], strict=False)]
-    if any(_has_extra_digit(number, form) for number in numbers):
+    numbers = [_Parts.of(match) for match in _NUMBER.finditer(head)]
+    gaps = [head[left.end : right.start] for left, right in pairwise(numbers)]
+    if any(number.has_extra_digit(form) for number in numbers):
         kinds.add("extra_digit")
     if len(numbers) > 3:
         kinds.add("fourth_number")
     if any("," not in gap for gap in gaps):
         kinds.add("missing_comma")
-    if any("," in gap and gap != "," for gap in gaps) or (numbers and numbers[0].start() > 0):
-        kinds.add("punctuation")  # a mark where none belongs, such as ',,' or '--1'
+    if _has_stray_mark(numbers, gaps):
+        kinds.add("punctuation")
     ends_in_mark = is_whole and head[-1:] in (".", ",", "-")
     if ends_in_mark:
         kinds.add("trailing_mark")
     if len(numbers) < 3:
         kinds.add("missing_z")
-    lacks_decimals = any(not number.group(2) for number in (numbers[:-1] if ends_in_mark or not is_whole else numbers))
-    stops_short = len(numbers) < 3 or (len(numbers) == 3 and not numbers[2].group(2) and ends_in_mark)
-    if lacks_decimals or (may_be_cut and stops_short):
+    ended = (numbers[:-1] if ends_in_mark or not is_whole else numbers)[:3]
+    stops_short = len(numbers) < 3 or (len(numbers) == 3 and not numbers[2].decimals and ends_in_mark)
+    if any(not number.decimals for number in ended) or (may_be_cut and stops_short):
         kinds.add("cut")
     return kinds
 
 
-def _has_extra_digit(number: re.Match[str], form: NumberFormat) -> bool:
-    whole, decimals = number.group(1), number.group(2) or ""
-    too_long = len(decimals) > form.most_decimals or len(whole) > form.most_integer_digits
-    return too_long or (len(whole) > 1 and whole.startswith("0"))
+def _has_stray_mark(numbers: Sequence[_Parts], gaps: Sequence[str]) -> bool:
+    """A mark where none belongs, such as ``,,`` or ``--1`` or ``1..0`` or ``.5``."""
+    if any("," in gap and gap != "," for gap in gaps) or (numbers and numbers[0].start > 0):
+        return True
+    return any(len(number.points) > 1 or not number.whole for number in numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """One number of a damaged block; any of its parts may be missing, but not all digits."""
+
+    start: int
+    end: int
+    whole: str
+    points: str
+    decimals: str
+
+    @classmethod
+    def of(cls, match: re.Match[str]) -> _Parts:
+        whole, points, decimals = match.groups()[:3] if match.group(1) else match.groups()[3:]
+        return cls(match.start(), match.end(), whole, points or "", decimals or "")
+
+    def has_extra_digit(self, form: NumberFormat) -> bool:
+        if len(self.decimals) > form.most_decimals or len(self.whole) > form.most_integer_digits:
+            return True
+        return len(self.whole) > 1 and self.whole.startswith("0")

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 
 from rdkit import Chem
 
-from engine.chem.smiles import MOST_CHARACTERS, bare_form, captured_log, read_text_order, same_graph
+from engine.chem.smiles import MOST_CHARACTERS, bare_form, read_text_order, same_graph
+from engine.errors import MoleculeSizeError, SmilesError
 from engine.records import Check, Molecule
-from engine.text.blocks import BlockReading, find_blocks, read_block
+from engine.text.blocks import SPECIAL_TOKEN, BlockReading, find_blocks, read_block
 from engine.text.template import CLOSE_TAG, OPEN_TAG
 
 NO_CONFORMER = "no conformer in the answer"
@@ -25,11 +26,14 @@ NO_COORDINATES = "no real coordinates"
 ISSUES = (NO_CONFORMER, NOT_CLOSED, NOT_PARSED, MISMATCH, NO_COORDINATES)
 
 _DESCRIPTOR = re.compile(r"\[[^\[\]]*\]")
+_PADDING = re.compile(rf"\A(?:\s*{SPECIAL_TOKEN.pattern})+")
 
 
 def answer_of(text: str) -> str:
     """The answer inside the conformer tags: what is left of a decoded text without prompt, tags and padding."""
-    body = text.rpartition(OPEN_TAG)[2]
+    before, opened, behind = text.partition(OPEN_TAG)
+    body = behind if opened else _PADDING.sub("", before)
+    body = SPECIAL_TOKEN.split(body, maxsplit=1)[0]  # behind an end token there is only padding
     return body.partition(CLOSE_TAG)[0].strip()
 
 
@@ -82,7 +86,7 @@ def _issues(text: str, *, blocks: int, parsed: bool, is_same: bool, has_real: bo
     if blocks == 0:
         return (NO_CONFORMER,)
     issues = []
-    if OPEN_TAG in text and CLOSE_TAG not in text.rpartition(OPEN_TAG)[2]:
+    if OPEN_TAG in text and CLOSE_TAG not in text.partition(OPEN_TAG)[2]:
         issues.append(NOT_CLOSED)
     if not parsed:
         issues.append(NOT_PARSED)
@@ -94,16 +98,16 @@ def _issues(text: str, *, blocks: int, parsed: bool, is_same: bool, has_real: bo
 
 
 def _parse(smiles: str) -> tuple[Chem.Mol | None, str | None]:
-    # Generated text may hold anything; RDKit stops at a NUL and takes a space for the start of a name.
+    if not smiles:
+        return None, "no SMILES is left without the blocks"
     if len(smiles) > MOST_CHARACTERS:
         return None, f"{len(smiles):,} characters are left without the blocks"
-    if not smiles or any(not "!" <= char <= "~" for char in smiles):
-        return None, "no SMILES is left without the blocks" if not smiles else "it holds characters that no SMILES has"
-    with captured_log() as lines:
-        mol = read_text_order(smiles)
-    if mol is None or mol.GetNumAtoms() == 0:
-        return None, next(iter(lines), "RDKit refuses it")
-    return mol, None
+    try:
+        return read_text_order(smiles), None
+    except SmilesError as error:
+        return None, error.reason
+    except MoleculeSizeError as error:
+        return None, error.what
 
 
 def _has_real_coordinates(readings: Sequence[BlockReading]) -> bool:

@@ -7,6 +7,7 @@ really have written is not known here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,9 @@ from numpy.typing import NDArray
 
 from engine.text.template import FREE, block_spans, build_templates, token_roles
 from engine.text.tokenizers import TextTokenizer
+
+_CONTENT = re.compile(r"[^<>\[\]]*")
+_DESCRIPTOR = re.compile(r"\[[^<>\[\]\r\n]+\]")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,6 +54,12 @@ class DriftSummary:
         total = sum(drift * count for drift, count in self.histogram.items())
         return total / self.blocks if self.blocks else 0.0
 
+    @property
+    def mean_distance(self) -> float:
+        """Mean number of tokens, of either sign, by which a block misses the template."""
+        total = sum(abs(drift) * count for drift, count in self.histogram.items())
+        return total / self.blocks if self.blocks else 0.0
+
 
 def needed_tokens(texts: Sequence[str], tokenizer: TextTokenizer) -> list[NDArray[np.int64]]:
     """For each enriched text, the tokens that lie wholly inside each of its blocks."""
@@ -68,8 +78,16 @@ def block_drifts(texts: Sequence[str], tokenizer: TextTokenizer, placeholder: st
 
 def needed_by_content(blocks: Sequence[tuple[str, str]], tokenizer: TextTokenizer) -> list[int]:
     """Tokens that single contents need, each given with the descriptor before it, which may merge with a sign."""
-    probes = [f"{descriptor or '[C]'}<{content}>[" for descriptor, content in blocks]
-    return [int(needs[0]) if len(needs) else 0 for needs in needed_tokens(probes, tokenizer)]
+    # One text with a line for each: a call a block would cost more than all the rest of an alignment.
+    sound = [index for index, (_, content) in enumerate(blocks) if _CONTENT.fullmatch(content)]
+    probes = [f"{_sound_descriptor(blocks[index][0])}<{blocks[index][1]}>[" for index in sound]
+    needs = needed_tokens(["\n".join(probes)], tokenizer)[0].tolist()
+    by_block = dict(zip(sound, needs, strict=True))
+    return [by_block.get(index, 0) for index in range(len(blocks))]
+
+
+def _sound_descriptor(descriptor: str) -> str:
+    return descriptor if _DESCRIPTOR.fullmatch(descriptor) else "[C]"
 
 
 def block_contents(text: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 Unit = tuple[str, str]  # descriptor, what stands before it
 
@@ -20,10 +21,8 @@ def match_units(template: Sequence[Unit], generated: Sequence[Unit]) -> list[int
     """For each generated atom the index of its template atom, rising; -1 where the template has none."""
     shortest = min(len(template), len(generated))
     head = next((i for i in range(shortest) if template[i] != generated[i]), shortest)
-    rest = shortest - head
+    rest = shortest - head  # none after a missing tail: what is there stands at the beginning
     tail = next((i for i in range(rest) if template[-1 - i] != generated[-1 - i]), rest)
-    if len(template) > len(generated) == head:
-        tail = 0  # a missing tail: what is there stands at the beginning
     middle = _align(template[head : len(template) - tail], generated[head : len(generated) - tail])
     matched = [index if index < 0 else index + head for index in middle]
     return [*range(head), *matched, *range(len(template) - tail, len(template))]
@@ -34,21 +33,40 @@ def _align(template: Sequence[Unit], generated: Sequence[Unit]) -> list[int]:
     if rows == 0 or columns == 0 or rows * columns > MOST_CELLS:
         # Text thousands of blocks long follows no template; pair from the left as far as both go.
         return [index if index < columns else -1 for index in range(rows)]
-    score = np.zeros((rows + 1, columns + 1), dtype=np.int32)
-    score[:, 0] = GAP * np.arange(rows + 1)
-    score[0, :] = GAP * np.arange(columns + 1)
-    for i in range(1, rows + 1):
-        for j in range(1, columns + 1):
-            diagonal = score[i - 1, j - 1] + _similarity(generated[i - 1], template[j - 1])
-            score[i, j] = max(diagonal, score[i - 1, j] + GAP, score[i, j - 1] + GAP)
-    return _trace_back(score, template, generated)
+    similarity = _similarity(generated, template)
+    return _trace_back(_scores(similarity), similarity)
 
 
-def _trace_back(score: np.ndarray, template: Sequence[Unit], generated: Sequence[Unit]) -> list[int]:
-    matched = [-1] * len(generated)
-    i, j = len(generated), len(template)
+def _similarity(generated: Sequence[Unit], template: Sequence[Unit]) -> NDArray[np.int32]:  # [generated, template]
+    atoms, units = ({key: rank for rank, key in enumerate(keys)} for keys in _keys([*generated, *template]))
+    mine, theirs = (np.array([(atoms[unit[0]], units[unit]) for unit in side]) for side in (generated, template))
+    same = mine[:, None, :] == theirs[None, :, :]
+    return np.where(same[..., 1], SAME, np.where(same[..., 0], SAME_ATOM, OTHER)).astype(np.int32)
+
+
+def _keys(every: Sequence[Unit]) -> tuple[set[str], set[Unit]]:
+    return {unit[0] for unit in every}, set(every)
+
+
+def _scores(similarity: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Best score of each pair of beginnings: [generated + 1, template + 1]."""
+    rows, columns = similarity.shape
+    score = np.empty((rows + 1, columns + 1), dtype=np.int32)
+    gaps = GAP * np.arange(columns + 1, dtype=np.int32)
+    score[0] = gaps
+    for i in range(rows):
+        best = score[i] + GAP
+        np.maximum(best[1:], score[i, :-1] + similarity[i], out=best[1:])
+        # A gap may follow from any column to the left: the running maximum, each step to the right at the price of one.
+        score[i + 1] = np.maximum.accumulate(best - gaps) + gaps
+    return score
+
+
+def _trace_back(score: NDArray[np.int32], similarity: NDArray[np.int32]) -> list[int]:
+    i, j = similarity.shape
+    matched = [-1] * i
     while i > 0 and j > 0:
-        if score[i, j] == score[i - 1, j - 1] + _similarity(generated[i - 1], template[j - 1]):
+        if score[i, j] == score[i - 1, j - 1] + similarity[i - 1, j - 1]:
             matched[i - 1] = j - 1
             i, j = i - 1, j - 1
         elif score[i, j] == score[i - 1, j] + GAP:
@@ -56,9 +74,3 @@ def _trace_back(score: np.ndarray, template: Sequence[Unit], generated: Sequence
         else:
             j -= 1
     return matched
-
-
-def _similarity(one: Unit, other: Unit) -> int:
-    if one == other:
-        return SAME
-    return SAME_ATOM if one[0] == other[0] else OTHER

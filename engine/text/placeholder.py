@@ -27,6 +27,7 @@ from engine.text.tokenizers import TextTokenizer
 
 _NUMBER = re.compile(r"(-?)(\d+)\.(\d+)", re.ASCII)
 _PROBE = "[C]<>[C]<>"
+MOST_WEIGHT = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +47,12 @@ def fit_placeholder(
     texts: Sequence[str], tokenizer: TextTokenizer, *, junk_weight: float = 1.0, cut_weight: float = 1.0
 ) -> FittedPlaceholder:
     """The placeholder that fits the blocks of these enriched texts best."""
-    if junk_weight < 0 or cut_weight < 0 or junk_weight + cut_weight == 0:
-        raise PlaceholderError("weights of junk and cut must not be negative, nor both zero", "Use for example 1 and 1")
+    weights = (junk_weight, cut_weight)
+    if not all(0 <= weight <= MOST_WEIGHT for weight in weights) or not any(weights):  # so that NaN fails too
+        raise PlaceholderError(
+            f"the weights of junk and cut are {junk_weight:g} and {cut_weight:g}",
+            f"Give two from 0 to {MOST_WEIGHT:,.0f}, not both zero",
+        )
     needs = needed_tokens(texts, tokenizer)
     needed = np.concatenate(needs) if needs else np.zeros(0, dtype=np.int64)
     if len(needed) == 0:

@@ -40,7 +40,7 @@ class Template:
     tokenizer: str
     ids: NDArray[np.int32]  # [tokens]
     roles: NDArray[np.int8]  # [tokens] index into ROLES
-    block_of: NDArray[np.int16]  # [tokens] the block that a token touches, -1 for none
+    block_of: NDArray[np.int32]  # [tokens] the block that a token touches, -1 for none
     starts: NDArray[np.int32]  # [tokens] first character
     ends: NDArray[np.int32]  # [tokens] last character plus one
     block_spans: NDArray[np.int32]  # [blocks, 2] from '<' to past '>'
@@ -80,11 +80,23 @@ def check_placeholder(placeholder: str) -> str:
     if not placeholder:
         raise PlaceholderError("the placeholder is empty", f"Use for example {DEFAULT_PLACEHOLDER}")
     if len(placeholder) > MOST_PLACEHOLDER_CHARACTERS:
-        raise PlaceholderError(f"the placeholder has {len(placeholder)} characters, the limit is 100", "Shorten it")
+        raise PlaceholderError(
+            f"the placeholder has {len(placeholder)} characters, the limit is {MOST_PLACEHOLDER_CHARACTERS}",
+            "Shorten it",
+        )
     for char in placeholder:
         if char in "<>[]" or not char.isprintable():
             raise PlaceholderError(f"the placeholder {shown(placeholder)} contains {shown(char)}", "Leave it out")
     return placeholder
+
+
+def _check_ordinary(placeholder: str, tokenizer: TextTokenizer) -> None:
+    ids = tokenizer.encode(f"<{placeholder}>")
+    if len(ids) == 1 and ids[0] in tokenizer.added:
+        raise PlaceholderError(
+            f"the placeholder {shown(placeholder)} makes every block the special token {shown(f'<{placeholder}>')}",
+            f"Use for example {DEFAULT_PLACEHOLDER}",
+        )
 
 
 def skeleton(enriched: str, placeholder: str = DEFAULT_PLACEHOLDER) -> str:
@@ -114,6 +126,7 @@ def build_templates(
 ) -> list[Template]:
     """Templates of many molecules, tokenised in one batch."""
     check_placeholder(placeholder)
+    _check_ordinary(placeholder, tokenizer)
     texts = [skeleton(text, placeholder) for text in enriched]
     if tags:
         texts = [f"{OPEN_TAG}{text}{CLOSE_TAG}" for text in texts]
@@ -123,7 +136,7 @@ def build_templates(
 
 def token_roles(
     starts: NDArray[np.integer], ends: NDArray[np.integer], spans: NDArray[np.integer], length: int
-) -> tuple[NDArray[np.int8], NDArray[np.int16]]:
+) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
     """Role and block of tokens that cover characters ``starts`` to ``ends`` of a text with blocks at ``spans``."""
     steps = np.zeros(length + 1, dtype=np.int32)
     np.add.at(steps, spans[:, 0] + 1, 1)
@@ -132,11 +145,11 @@ def token_roles(
     count = inside[ends] - inside[starts]
     roles = np.where(count == 0, COPY, np.where(count == ends - starts, FREE, BOUNDARY)).astype(np.int8)
     if len(spans) == 0:
-        return roles, np.full(len(starts), -1, dtype=np.int16)
+        return roles, np.full(len(starts), -1, dtype=np.int32)
     nearest = np.searchsorted(spans[:, 1], starts, side="right")
     block = np.minimum(nearest, len(spans) - 1)
     touches = (starts < spans[block, 1]) & (ends > spans[block, 0])
-    return roles, np.where(touches, block, -1).astype(np.int16)
+    return roles, np.where(touches, block, -1).astype(np.int32)
 
 
 def _template(text: str, ids: list[int], tokenizer: TextTokenizer, placeholder: str) -> Template:

@@ -31,7 +31,8 @@ from rdkit import Chem
 
 from engine.chem.conformers import reference_conformers
 from engine.chem.molecule_sets import MOLECULES_COLUMNS, MOLECULES_FILE, TAGS, MoleculeEntry
-from engine.chem.smiles import captured_log, parse_smiles
+from engine.chem.rdkit_log import captured_log
+from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError, FileFormatError, shown
 from engine.records import Molecule
 from engine.training import variants

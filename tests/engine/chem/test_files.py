@@ -15,7 +15,8 @@ from rdkit import Chem
 
 from engine.chem.conformers import reference_conformers
 from engine.chem.files import read_molecules, read_smiles_file, to_sdf, to_xyz
-from engine.chem.smiles import captured_log, parse_smiles, same_graph
+from engine.chem.rdkit_log import captured_log
+from engine.chem.smiles import parse_smiles, same_graph
 from engine.errors import ConformerError, FileFormatError
 
 SMILES = [

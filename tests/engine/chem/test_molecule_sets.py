@@ -21,7 +21,8 @@ from engine.chem.molecule_sets import (
     load_molecule_set,
     load_named,
 )
-from engine.chem.smiles import captured_log, parse_smiles
+from engine.chem.rdkit_log import captured_log
+from engine.chem.smiles import parse_smiles
 from engine.errors import AssetError, DriftscopeError, FileFormatError
 from tests.support import ROOT, sized
 

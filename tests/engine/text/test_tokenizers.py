@@ -51,8 +51,10 @@ def by_tiktoken(name: str) -> tiktoken.Encoding:
 
 
 def tiktoken_ids(name: str, text: str) -> list[int]:
-    # Qwen's tokenizer normalises, which is no part of its ranks.
-    text = unicodedata.normalize("NFC", text) if name == "qwen3" else text
+    if name == "qwen3":  # it normalises, which is no part of its ranks, and leaves its added tokens out of that
+        added = "|".join(re.escape(token) for token in by_tiktoken(name).special_tokens_set)
+        parts = re.split(f"({added})", text)
+        text = "".join(part if index % 2 else unicodedata.normalize("NFC", part) for index, part in enumerate(parts))
     return by_tiktoken(name).encode(text, allowed_special="all")
 
 

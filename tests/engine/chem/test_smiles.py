@@ -1,0 +1,341 @@
+"""SMILES in: canonical forms, the reason and place of every refusal, and graphs compared whatever their spelling."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations, count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rdkit import Chem
+
+from engine.chem.rdkit_log import captured_log
+from engine.chem.smiles import (
+    BARE_ATOMS,
+    MOST_CHARACTERS,
+    MOST_RINGS,
+    bare_form,
+    descriptor,
+    graph_key,
+    molecule_of,
+    parse_smiles,
+    read_text_order,
+    same_graph,
+    split_smiles,
+)
+from engine.errors import (
+    DriftscopeError,
+    MoleculeSizeError,
+    NoEnrichedFormError,
+    SmilesError,
+    UnsupportedMoleculeError,
+)
+from engine.records import Molecule
+from tests.strategies import any_text, damaged, molecules, seeds, shipped_smiles
+from tests.support import sized
+
+
+@pytest.mark.parametrize(
+    ("text", "smiles", "descriptors"),
+    [
+        ("O=CC", "CC=O", "[C] [C] [O]"),
+        ("  OCC\r\n", "CCO", "[C] [C] [O]"),
+        ("C(Cl)(Br)", "ClCBr", "[Cl] [C] [Br]"),
+        ("[H]C([H])([H])[H]", "C", "[C]"),
+        ("C1=CC=CC=C1", "c1ccccc1", "[c] [c] [c] [c] [c] [c]"),
+        ("N[C@@H](C)C(O)=O", "C[C@H](N)C(=O)O", "[C] [C@H] [N] [C] [O] [O]"),
+        ("c1cc[nH]c1", "c1cc[nH]c1", "[c] [c] [c] [nH] [c]"),
+        ("[13CH3][NH3+]", "[13CH3][NH3+]", "[13CH3] [NH3+]"),
+        ("[2H]O", "[2H]O", "[2H] [O]"),
+        ("[Fe]<-N", "[NH3]->[Fe]", "[NH3] [Fe]"),
+        ("C[Se]C", "C[Se]C", "[C] [Se] [C]"),
+        ("[Cl-].[Na+]", "[Cl-].[Na+]", "[Cl-] [Na+]"),
+        ("C%99CCCC%99", "C1CCCC1", "[C] [C] [C] [C] [C]"),
+    ],
+)
+def test_smiles_become_canonical_with_a_descriptor_an_atom(text: str, smiles: str, descriptors: str) -> None:
+    molecule = parse_smiles(text)
+    assert molecule.smiles == smiles
+    assert molecule.descriptors == tuple(descriptors.split())
+    assert molecule.source == text.strip()
+    assert molecule.atoms == len(molecule.elements) == molecule.mol.GetNumAtoms()
+
+
+@pytest.mark.soak
+def test_shipped_molecules_are_canonical_already() -> None:
+    for smiles in shipped_smiles()[: sized(100, 2000)]:
+        assert parse_smiles(smiles).smiles == smiles
+
+
+@pytest.mark.parametrize(
+    ("text", "position", "reason"),
+    [
+        ("C(C", 1, "extra open parentheses"),
+        ("CC)", 2, "extra close parentheses"),
+        ("CC1CC", 2, "unclosed ring"),
+        ("C1CC2C1", 4, "unclosed ring"),
+        ("C%10CC", 1, "unclosed ring"),
+        ("C11", 0, "duplicated ring closure"),
+        ("C1C1", 2, "duplicates bond"),
+        ("C[Xx]", 2, "syntax error"),
+        ("C[", 1, "syntax error"),
+        ("]", 0, "syntax error"),
+        ("=C", 0, "syntax error"),
+        ("C==C", 2, "syntax error"),
+        ("C..C", 2, "syntax error"),
+        ("C>>C", 1, "syntax error"),
+        ("[CH2:-1]", 5, "syntax error"),
+        ("C[$(C)]", 2, "syntax error"),
+        ("CC(C)(C)(C)C", 1, "valence"),
+        ("OCC(F)(F)(F)F", 2, "valence"),
+        ("[CH9]", 0, "valence"),
+        ("CCc", 2, "non-ring atom 2 marked aromatic"),
+        ("Cc1cccc1", 1, "kekulize"),
+        ("C[C+30]", 1, "charge '+30' is out of range"),
+        ("C[1000C]", 1, "isotope '1000' is out of range"),
+        ("C[C@TH9](F)Cl", 1, "chiral"),
+        ("[99999999999999C]", 10, "number too large"),
+        ("[#200]", None, "Atomic number not found"),
+        ("CCO ethanol", 3, "character ' ' is not allowed"),
+        ("C\0C", 1, "character '\\x00' is not allowed"),
+        ("CÉ", 1, "character 'É' is not allowed"),
+        ("C\udcff", 1, "character '\\udcff' is not allowed"),
+        ("", None, "there is nothing in it"),
+        ("  ", None, "there is nothing in it"),
+    ],
+)
+def test_a_bad_smiles_is_refused_with_position_and_reason(text: str, position: int | None, reason: str) -> None:
+    with pytest.raises(SmilesError) as caught:
+        parse_smiles(text)
+    assert caught.value.position == position
+    assert reason in caught.value.reason
+    assert caught.value.reason in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["*", "C*", "[*:1]CC", "[#0]C"])
+def test_wildcards_are_refused(text: str) -> None:
+    with pytest.raises(UnsupportedMoleculeError, match=r"is a wildcard.*real atom"):
+        parse_smiles(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "atom"),
+    [
+        ("[C]", "atom 0 .* is '\\[C\\]'"),
+        ("CC1(C)CCCC(C)(C)N1[O]", "is '\\[O\\]'"),  # a nitroxide
+        ("C[S]", "atom 1 .* is '\\[S\\]'"),
+        ("N[Pt](N)(Cl)Cl", "is '\\[Cl\\]'"),  # RDKit brackets what is bound to a metal
+    ],
+)
+def test_what_has_no_enriched_form_is_refused_by_name(text: str, atom: str) -> None:
+    with pytest.raises(NoEnrichedFormError, match=atom):
+        parse_smiles(text)
+
+
+def test_sizes_are_limited() -> None:
+    assert parse_smiles("C" * 200).heavy_atoms == 200
+    with pytest.raises(MoleculeSizeError, match="has 201 heavy atoms, the limit is 200"):
+        parse_smiles("C" * 201)
+    with pytest.raises(MoleculeSizeError, match="has 3 heavy atoms, the limit is 2"):
+        parse_smiles("CCO", most_heavy_atoms=2)
+    with pytest.raises(MoleculeSizeError, match="4,001 characters"):
+        parse_smiles("C" * (MOST_CHARACTERS + 1))
+    assert parse_smiles("[2H]O[2H]").heavy_atoms == 1
+
+
+def complete_graph(atoms: int) -> str:
+    """Every atom bound to every other: RDKit's search for rings would take minutes, then hours."""
+    labels = {pair: next(numbers) for numbers in [count(10)] for pair in combinations(range(atoms), 2)}
+    rings = [[f"%({labels[pair]})" for pair in labels if atom in pair] for atom in range(atoms)]
+    return ".".join("[U]" + "".join(closures) for closures in rings)
+
+
+def test_dense_graphs_are_refused_before_their_rings_are_searched() -> None:
+    assert parse_smiles(complete_graph(8)).atoms == 8
+    with pytest.raises(MoleculeSizeError, match=f"rings, the limit is {MOST_RINGS}"):
+        read_text_order(complete_graph(60))
+
+
+@pytest.mark.soak
+@given(molecules())
+def test_pieces_are_the_text_and_descriptors_turn_back(molecule: Molecule) -> None:
+    pieces = split_smiles(molecule.smiles)
+    assert "".join(piece.text for piece in pieces) == molecule.smiles
+    assert all(molecule.smiles.startswith(piece.text, piece.start) for piece in pieces)
+    atoms = [piece.text for piece in pieces if piece.is_atom]
+    assert [bare_form(bracketed) for bracketed in molecule.descriptors] == atoms
+    assert [descriptor(atom) for atom in atoms] == list(molecule.descriptors)
+    for element, bracketed in zip(molecule.elements, molecule.descriptors, strict=True):
+        assert element.lower() in bracketed.lower()
+
+
+def test_only_bare_atoms_lose_their_brackets() -> None:
+    assert {atom for atom in BARE_ATOMS if bare_form(f"[{atom}]") == atom} == BARE_ATOMS
+    for kept in ("[CH4]", "[Na]", "[13C]", "[C+]", "[C@H]", "[H]", "[se]", "[Se]", "[nH]", "[C:1]"):
+        assert bare_form(kept) == kept
+
+
+# --- anything at all ------------------------------------------------------------------------------------------------
+
+
+def check_refusal_or_molecule(text: str) -> None:
+    try:
+        molecule = parse_smiles(text)
+    except DriftscopeError as error:
+        message = str(error)
+        assert message.isprintable()
+        assert len(message) < 600
+        position = getattr(error, "position", None)
+        assert position is None or 0 <= position <= len(text)
+    else:
+        again = parse_smiles(molecule.smiles)
+        assert same_graph(molecule.mol, again.mol)
+
+
+@pytest.mark.soak
+def test_any_text_is_a_molecule_or_a_named_error(capfd: pytest.CaptureFixture[str]) -> None:
+    @given(any_text())
+    def check(text: str) -> None:
+        check_refusal_or_molecule(text)
+
+    check()
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.soak
+def test_damaged_smiles_are_molecules_or_named_errors(capfd: pytest.CaptureFixture[str]) -> None:
+    @given(molecules(), seeds())
+    def check(molecule: Molecule, seed: int) -> None:
+        check_refusal_or_molecule(damaged(molecule.smiles, seed))
+
+    check()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_huge_texts_are_refused_at_once() -> None:
+    for piece in ("(", "[", "%", "1", "=", ".", "C1", "[C", "C(", "é"):
+        with pytest.raises(DriftscopeError):
+            parse_smiles("C" + piece * (1_000_000 // len(piece)))
+        with pytest.raises(DriftscopeError):
+            parse_smiles("C" + piece * (3_900 // len(piece)))
+    for template in ("[{}C]", "[C+{}]", "[CH{}]", "[C:{}]", "C%({})"):
+        with pytest.raises(DriftscopeError):
+            parse_smiles(template.format("9" * 3_900))
+
+
+def test_messages_of_concurrent_parses_do_not_mix() -> None:
+    bad = {"C(C": "extra open parentheses", "C1CC": "unclosed ring", "CCc": "marked aromatic", "C==C": "syntax error"}
+
+    def reason(text: str) -> tuple[str, str]:
+        with pytest.raises(SmilesError) as caught:
+            parse_smiles(text)
+        return text, caught.value.reason
+
+    with ThreadPoolExecutor(4) as pool:
+        for text, said in pool.map(reason, list(bad) * 30):
+            assert bad[text] in said
+
+
+def test_captured_logs_nest() -> None:
+    with captured_log() as outer:
+        with captured_log() as inner:
+            Chem.MolFromSmiles("C(")
+        Chem.MolFromSmiles("CC1")
+    assert any("C(" in line for line in inner)
+    assert not any("CC1" in line for line in inner)
+    assert [line for line in outer if "CC1" in line]
+    assert set(inner) <= set(outer)
+
+
+def test_rdkit_molecules_from_elsewhere_are_taken_or_refused() -> None:
+    assert molecule_of(Chem.MolFromSmiles("OCC")).smiles == "CCO"
+    nitroxide = Chem.MolFromSmiles("CC1(C)CCCC(C)(C)N1[O]")
+    with pytest.raises(NoEnrichedFormError):
+        molecule_of(nitroxide)
+    broken = Chem.MolFromSmiles("CC(C)(C)(C)C", sanitize=False)  # reads back as nothing
+    broken.UpdatePropertyCache(strict=False)
+    with pytest.raises(UnsupportedMoleculeError, match="does not read back"):
+        molecule_of(broken)
+
+
+# --- the same graph -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.soak
+@given(molecules(), seeds())
+def test_a_graph_is_the_same_however_it_is_written(molecule: Molecule, seed: int) -> None:
+    rng = random.Random(seed)
+    order = list(range(molecule.atoms))
+    rng.shuffle(order)
+    renumbered = Chem.RenumberAtoms(molecule.mol, order)
+    assert same_graph(molecule.mol, renumbered)
+    random_spelling = Chem.MolToRandomSmilesVect(molecule.mol, 1, randomSeed=seed % 2**31)[0]
+    assert same_graph(molecule.mol, read_text_order(random_spelling))
+    assert same_graph(Chem.AddHs(molecule.mol), molecule.mol)
+    kekulised = Chem.Mol(molecule.mol)
+    Chem.Kekulize(kekulised, clearAromaticFlags=True)
+    assert same_graph(molecule.mol, read_text_order(Chem.MolToSmiles(kekulised)))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("C[C@H](N)O", "C[C@@H](N)O"),
+        ("C[C@H](N)O", "CC(N)O"),
+        ("F/C=C/F", "F/C=C\\F"),
+        ("F/C=C/F", "FC=CF"),
+        ("C[C@H]1CC[C@H](C)CC1", "C[C@H]1CC[C@@H](C)CC1"),
+        ("CC", "CCC"),
+        ("CCO", "COC"),
+        ("CC", "C=C"),
+        ("C[NH3+]", "CN"),
+        ("[13CH3]C", "CC"),
+        ("[13CH3]CO", "C[13CH2]O"),
+        ("CC.C", "C.CC.C"),
+        ("[2H]O", "O"),
+        ("O=c1cc[nH]cc1", "Oc1ccncc1"),  # tautomers are other graphs
+    ],
+)
+def test_different_graphs_differ(one: str, other: str) -> None:
+    left, right = Chem.MolFromSmiles(one), Chem.MolFromSmiles(other)
+    assert not same_graph(left, right)
+    assert not same_graph(right, left)
+    assert graph_key(left) != graph_key(right)
+
+
+def test_ties_that_canonical_ranking_breaks_by_input_order_are_no_difference() -> None:
+    """RDKit writes cisplatin in two ways; the key alone would call one molecule two."""
+    cis = Chem.MolFromSmiles("[NH3]->[Pt@SP1+2](<-[NH3])(<-[Cl-])<-[Cl-]")
+    trans = Chem.MolFromSmiles("[NH3]->[Pt@SP2+2](<-[NH3])(<-[Cl-])<-[Cl-]")
+    rng = random.Random(1)
+    keys = set()
+    for _ in range(20):
+        order = list(range(cis.GetNumAtoms()))
+        rng.shuffle(order)
+        renumbered = Chem.RenumberAtoms(cis, order)
+        keys.add(graph_key(renumbered))
+        assert same_graph(cis, renumbered)
+        assert not same_graph(trans, renumbered)  # RDKit's matching sees no difference between the two
+    assert len(keys) > 1
+
+
+@pytest.mark.parametrize("arms", [3, 12])
+def test_a_wrong_stereocentre_among_symmetric_groups_is_found_in_bounded_time(arms: int) -> None:
+    """RDKit tried all 6 ** 12 ways to match the tert-butyl groups of the larger one before it would say no."""
+    groups = "C(C(C(C)(C)C)" * arms + ")" * arms
+    left, right, neither = (Chem.MolFromSmiles(f"C[{centre}](F)(Cl){groups}") for centre in ("C@", "C@@", "C"))
+    assert not same_graph(left, right)
+    assert not same_graph(left, neither)
+    assert same_graph(left, Chem.RenumberAtoms(left, list(reversed(range(left.GetNumAtoms())))))
+
+
+@given(st.integers(0, 10**6))
+def test_isotopes_up_to_three_digits_are_read(number: int) -> None:
+    text = f"[{number}CH4]"
+    if 0 < number <= 999:
+        assert parse_smiles(text).descriptors == (text,)
+    elif number > 999:
+        with pytest.raises(SmilesError, match="out of range"):
+            parse_smiles(text)

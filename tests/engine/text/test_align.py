@@ -1,0 +1,523 @@
+"""Alignment: a position LP simulated to the token must come out as simulated; damaged free text must come out whole."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.chem.enriched import enriched_text, skeleton_of
+from engine.chem.smiles import element_of
+from engine.records import FIXED4, TRIMMED4, Block, Kind, Molecule, NumberFormat
+from engine.text.align import AlignedToken, Alignment, align
+from engine.text.blocks import CLOSED_BY_MODEL, KINDS, LP_NAMES, CloseMass, find_blocks
+from engine.text.drift import block_drifts
+from engine.text.generated import mode_of
+from engine.text.template import (
+    DEFAULT_PLACEHOLDER,
+    FREE,
+    GUESSED_PLACEHOLDER,
+    SHORT_PLACEHOLDER,
+    Template,
+    build_template,
+)
+from engine.text.tokenizers import TextTokenizer, load_tokenizer
+from tests.report_examples import LLAMA_EXAMPLES, QWEN_EXAMPLES
+from tests.small_tokenizers import SMALL_TOKENIZERS
+from tests.strategies import (
+    Written,
+    damaged,
+    enriched_texts,
+    molecule,
+    molecules,
+    random_triples,
+    seeds,
+    small_molecules,
+    written,
+)
+
+NAMES = ("qwen3", "llama3")
+PLACEHOLDERS = (DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER, GUESSED_PLACEHOLDER, "-0.0000,-0.0000,0.0000")
+POSITION_LPS = tuple(lp for lp in LP_NAMES if lp not in CLOSED_BY_MODEL)
+FILLERS = ("amen", "C", "abra", "icine", "chedulers", " （", "}", '"', "的", " and", "[c", "é")
+
+
+# --- a position LP, simulated ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SimulatedBlock:
+    """What was done to one block: the tokens that its number needs, and what stands at the FREE positions."""
+
+    free: int
+    number: str
+    number_ids: list[int]
+    junk_ids: list[int]
+
+    @property
+    def drift(self) -> int:
+        return self.free - len(self.number_ids)
+
+    @property
+    def ids(self) -> list[int]:
+        return [*self.number_ids, *self.junk_ids][: self.free]
+
+
+def simulate(template: Template, tokenizer: TextTokenizer, contents: Sequence[str], seed: int) -> list[SimulatedBlock]:
+    """Fill the FREE positions of each block with its number, then with junk, or break the number off."""
+    rng = random.Random(seed)
+    fillers = [id_ for text in FILLERS for id_ in tokenizer.encode(text) if not tokenizer.raw(id_).isdigit()]
+    blocks = []
+    for number, free in zip(contents, template.free_per_block.tolist(), strict=True):
+        needed = [
+            token.id
+            for token in tokenizer.tokens(f"[C]<{number}>[")
+            if token.start >= 4 and token.end <= 4 + len(number)
+        ]
+        blocks.append(
+            SimulatedBlock(free, number, needed, [rng.choice(fillers) for _ in range(max(free - len(needed), 0))])
+        )
+    return blocks
+
+
+def forced_by_position(template: Template, blocks: Sequence[SimulatedBlock]) -> list[int]:
+    """The ids that a position LP lets through: COPY as in the template, FREE as the model fills it."""
+    fills = [iter(block.ids) for block in blocks]
+    roles, of = template.roles.tolist(), template.block_of.tolist()
+    return [
+        next(fills[of[position]]) if roles[position] == FREE else id_
+        for position, id_ in enumerate(template.ids.tolist())
+    ]
+
+
+def check_simulated(
+    alignment: Alignment, template: Template, blocks: list[SimulatedBlock], tokenizer: TextTokenizer
+) -> None:
+    assert alignment.mode == "position"
+    assert len(alignment.rows) == template.tokens
+    running = 0
+    seen = [0] * len(blocks)
+    for position, row in enumerate(alignment.rows):
+        assert (row.pos, row.template_pos) == (position, position)
+        assert row.forced == (row.role != "FREE")
+        assert row.template_id == template.ids[position]
+        if row.role != "FREE":
+            assert row.token_id == row.template_id
+            assert row.mark == ""
+        else:
+            simulated = blocks[row.block]
+            is_junk = seen[row.block] >= len(simulated.number_ids)
+            seen[row.block] += 1
+            assert (row.mark == "junk") == is_junk
+            assert row.mark in ("junk", "cut", "")
+            running += is_junk
+        assert row.running_drift == running
+    for reading, found, simulated in zip(alignment.readings, alignment.blocks, blocks, strict=True):
+        check_simulated_block(alignment, found, simulated, tokenizer)
+        assert reading.kinds == found.kinds
+
+
+def check_simulated_block(
+    alignment: Alignment, found: Block, simulated: SimulatedBlock, tokenizer: TextTokenizer
+) -> None:
+    assert found.text == tokenizer.decode(simulated.ids)
+    assert found.template_free == simulated.free
+    if simulated.drift > 0:
+        assert set(found.kinds) <= {"letters", "punctuation"}
+        assert found.junk_tokens == simulated.drift == found.drift
+        assert found.junk_text == tokenizer.decode(simulated.junk_ids)
+        assert found.needed == len(simulated.number_ids)
+        assert (found.x, found.y, found.z) == tuple(map(float, simulated.number.split(",")))
+    elif simulated.drift == 0:
+        assert found.kinds == ("unverified",)
+        assert (found.text, found.junk_tokens, found.drift) == (simulated.number, 0, None)
+    else:
+        assert simulated.number.startswith(found.text)
+        assert set(found.kinds) <= {"unverified", "cut", "missing_z", "trailing_mark"}
+        assert found.junk_tokens == 0
+        assert found.needed is found.drift is None
+        last = [row for row in alignment.rows if row.block == found.block and row.role == "FREE"][-1]
+        assert (last.mark == "cut") == ("cut" in found.kinds)
+
+
+@pytest.mark.soak
+@given(
+    small_molecules(),
+    seeds(),
+    st.sampled_from((FIXED4, TRIMMED4)),
+    st.sampled_from(PLACEHOLDERS),
+    st.sampled_from(NAMES),
+    st.sampled_from(POSITION_LPS),
+    st.booleans(),
+)
+def test_a_simulated_position_lp_comes_out_as_simulated(
+    one: Molecule, seed: int, form: NumberFormat, placeholder: str, name: str, lp: str, tags: bool
+) -> None:
+    tokenizer = load_tokenizer(name)
+    template = build_template(skeleton_of(one), tokenizer, placeholder, tags=tags)
+    contents = [",".join(triple) for triple in random_triples(one.atoms, seed, form)]
+    blocks = simulate(template, tokenizer, contents, seed)
+    alignment = align(template, forced_by_position(template, blocks), tokenizer, lp=lp)
+    check_simulated(alignment, template, blocks, tokenizer)
+
+
+@pytest.mark.soak
+@given(small_molecules(), seeds(), st.sampled_from(NAMES))
+def test_diagnostics_settle_what_the_text_alone_cannot(one: Molecule, seed: int, name: str) -> None:
+    tokenizer = load_tokenizer(name)
+    template = build_template(skeleton_of(one), tokenizer, "0.0000,0.0000,0.0000")
+    contents = [",".join(triple) for triple in random_triples(one.atoms, seed)]
+    blocks = simulate(template, tokenizer, contents, seed)
+    masses = {
+        index: CloseMass(closing=0.0, going_on=0.9) if block.drift < 0 else CloseMass(closing=0.9, going_on=0.0)
+        for index, block in enumerate(blocks)
+    }
+    ids = forced_by_position(template, blocks)
+    found = align(template, ids, tokenizer, lp="position-blocklist", masses=masses).blocks
+    for block, simulated in zip(found, blocks, strict=True):
+        if simulated.drift < 0:
+            assert "cut" in block.kinds
+            assert block.drift is None
+        elif simulated.drift == 0:
+            assert block.kinds == ("exact",)
+            assert (block.needed, block.drift) == (simulated.free, 0)
+
+
+@pytest.mark.soak
+@given(small_molecules(), seeds(), st.sampled_from(NAMES), st.integers(0, 400))
+def test_a_position_lp_that_was_stopped(one: Molecule, seed: int, name: str, length: int) -> None:
+    tokenizer = load_tokenizer(name)
+    template = build_template(skeleton_of(one), tokenizer)
+    contents = [",".join(triple) for triple in random_triples(one.atoms, seed, TRIMMED4)]
+    blocks = simulate(template, tokenizer, contents, seed)
+    whole = align(template, forced_by_position(template, blocks), tokenizer, lp="position-blocklist")
+    ids = forced_by_position(template, blocks)[:length]
+    alignment = align(template, ids, tokenizer, lp="position-blocklist")
+    check_complete(alignment, template, ids)
+    closed = [block for block in alignment.blocks if block.text == whole.blocks[block.block].text]
+    assert len(alignment.blocks) - len(closed) <= 1
+    assert all(found in (whole.blocks[found.block], alignment.blocks[-1]) for found in closed)
+    assert all(row.mark == "" for row in alignment.rows if row.pos is None)
+
+
+def test_the_end_token_behind_the_template_is_forced() -> None:
+    tokenizer = load_tokenizer("qwen3")
+    template = build_template("[C]<>", tokenizer, tags=True)
+    end = tokenizer.end_id
+    assert end is not None
+    alignment = align(template, [*template.ids.tolist(), end], tokenizer, lp="position-allowlist")
+    assert (alignment.rows[-1].template_pos, alignment.rows[-1].forced, alignment.rows[-1].block) == (None, True, -1)
+    assert len(alignment.blocks) == 1
+
+
+@pytest.mark.soak
+@given(
+    small_molecules(),
+    st.lists(st.integers(0, 152_000), max_size=150),
+    st.sampled_from(NAMES),
+    st.sampled_from(LP_NAMES),
+)
+def test_any_ids_are_aligned(one: Molecule, ids: list[int], name: str, lp: str) -> None:
+    """Imported samples may name an LP that did not make them."""
+    template = build_template(skeleton_of(one), load_tokenizer(name))
+    check_complete(align(template, ids, load_tokenizer(name), lp=lp), template, ids)
+
+
+# --- text that nothing forced ---------------------------------------------------------------------------------------
+
+
+def check_complete(alignment: Alignment, template: Template, ids: Sequence[int]) -> None:
+    """Every token of both sides stands in the rows once, in order, and the running drift adds up."""
+    assert [row.pos for row in alignment.rows if row.pos is not None] == list(range(len(ids)))
+    assert [row.token_id for row in alignment.rows if row.pos is not None] == list(ids)
+    there = [row.template_pos for row in alignment.rows if row.template_pos is not None]
+    assert there == list(range(template.tokens))
+    assert [row.template_id for row in alignment.rows if row.template_pos is not None] == template.ids.tolist()
+    running = 0
+    for row in alignment.rows:
+        assert row.pos is not None or row.template_pos is not None
+        running += step_of(row)
+        assert row.running_drift == running
+        check_sides(row)
+    assert [block.block for block in alignment.blocks] == list(range(len(alignment.blocks)))
+    atoms = [block.atom for block in alignment.blocks if block.atom >= 0]
+    assert atoms == sorted(set(atoms))
+
+
+def step_of(row: AlignedToken) -> int:
+    return {"beyond": -1, "left_over": 1, "junk": int(row.template_pos is not None), "cut": 0, "": 0}[row.mark]
+
+
+def check_sides(row: AlignedToken) -> None:
+    if row.pos is None:
+        assert (row.token_id, row.piece, row.start, row.end, row.text_role) == (None, "", None, None, None)
+        assert (row.text_block, row.forced) == (-1, None)
+        assert row.mark in ("", "left_over")
+    if row.template_pos is None:
+        assert (row.template_id, row.template_piece, row.role, row.block) == (None, "", None, -1)
+        assert row.mark != "left_over"
+    if row.mark == "beyond":
+        assert row.template_pos is None
+        assert row.text_role == "FREE"
+    if row.mark == "left_over":
+        assert row.role == "FREE"
+
+
+def check_drift_of_blocks(alignment: Alignment, descriptors: set[str]) -> None:
+    """What the rows of a block add to the running drift is the block's drift, where that is known."""
+    found = find_blocks(alignment.text)
+    for block, place in zip(alignment.blocks, found, strict=True):
+        steps = [
+            step_of(row)
+            for row in alignment.rows
+            if (row.text_block == block.block and row.text_role == "FREE")
+            or (row.pos is None and row.block == block.atom >= 0)
+        ]
+        if block.kinds == ("exact",) and block.atom >= 0 and place.descriptor in descriptors:
+            assert block.drift == sum(steps)
+        if block.atom < 0:
+            assert block.drift is block.needed is None
+            assert block.template_free == 0
+
+
+@pytest.mark.soak
+@given(
+    enriched_texts(molecules(shipped=60), TRIMMED4),
+    st.sampled_from(PLACEHOLDERS),
+    st.sampled_from(NAMES),
+    st.booleans(),
+)
+def test_text_without_an_lp_drifts_as_its_numbers_say(one: Written, placeholder: str, name: str, tags: bool) -> None:
+    tokenizer = load_tokenizer(name)
+    template = build_template(one.text, tokenizer, placeholder, tags=tags)
+    ids = tokenizer.encode(f"[CONFORMER]{one.text}[/CONFORMER]" if tags else one.text)
+    alignment = align(template, ids, tokenizer)
+    check_complete(alignment, template, ids)
+    (drift,) = block_drifts([one.text], tokenizer, placeholder)
+    assert [block.drift for block in alignment.blocks] == drift.drift.tolist()
+    assert [block.needed for block in alignment.blocks] == drift.needed.tolist()
+    assert [block.atom for block in alignment.blocks] == list(range(one.molecule.atoms))
+    assert [block.element for block in alignment.blocks] == list(one.molecule.elements)
+    assert {kind for block in alignment.blocks for kind in block.kinds} == {"exact"}
+    assert [(block.x, block.y, block.z) for block in alignment.blocks] == [tuple(map(float, t)) for t in one.numbers]
+    marks = [row.mark for row in alignment.rows]
+    assert marks.count("left_over") == sum(value for value in drift.drift.tolist() if value > 0)
+    assert marks.count("beyond") == -sum(value for value in drift.drift.tolist() if value < 0)
+    assert set(marks) <= {"left_over", "beyond", ""}
+    assert alignment.rows[-1].running_drift == drift.drift.sum()
+    for row in alignment.rows:  # all that is not a number stands opposite itself
+        if row.role not in (None, "FREE"):
+            assert row.token_id == row.template_id
+        assert row.forced in (False, None)
+
+
+@pytest.mark.soak
+@given(enriched_texts(form=TRIMMED4), seeds(), st.sampled_from(NAMES), st.sampled_from(sorted(CLOSED_BY_MODEL)))
+def test_damaged_text_is_aligned_whole(one: Written, seed: int, name: str, lp: str) -> None:
+    tokenizer = load_tokenizer(name)
+    template = build_template(one.text, tokenizer)
+    text = damaged(one.text, seed, 8).encode(errors="replace").decode()
+    ids = tokenizer.encode(text)
+    alignment = align(template, ids, tokenizer, lp=lp)
+    check_complete(alignment, template, ids)
+    check_drift_of_blocks(alignment, set(one.molecule.descriptors))
+
+
+def edited(one: Written, seed: int) -> tuple[str, list[int]]:
+    """The text with atoms left out, atoms invented and junk behind numbers; for each atom left which it was."""
+    rng = random.Random(seed)
+    parts: list[str] = []
+    kept: list[int] = []
+    for block in find_blocks(one.text):
+        begin = find_blocks(one.text)[len(parts) - 1].end if parts else 0
+        parts.append(one.text[begin : block.end])
+    tail = one.text[find_blocks(one.text)[-1].end :]
+    text = ""
+    for atom, part in enumerate(parts):
+        if rng.random() < 0.1:
+            continue
+        if rng.random() < 0.1:
+            text += "[Xx]<9.0,9.0,9.0>"
+            kept.append(-1)
+        text += part[:-1] + "amen>" if rng.random() < 0.2 else part
+        kept.append(atom)
+    return text + tail, kept
+
+
+@pytest.mark.soak
+@given(enriched_texts(molecules(shipped=60), TRIMMED4), seeds(), st.sampled_from(NAMES))
+def test_missing_and_invented_atoms_leave_gaps(one: Written, seed: int, name: str) -> None:
+    tokenizer = load_tokenizer(name)
+    template = build_template(one.text, tokenizer)
+    text, kept = edited(one, seed)
+    ids = tokenizer.encode(text)
+    alignment = align(template, ids, tokenizer)
+    check_complete(alignment, template, ids)
+    check_drift_of_blocks(alignment, set(one.molecule.descriptors))
+    assert [block.atom < 0 for block in alignment.blocks].count(True) <= kept.count(-1)
+    for block, atom in zip(alignment.blocks, kept, strict=True):
+        if atom >= 0 and block.atom >= 0:  # it may be another atom, but one of its kind
+            assert one.molecule.descriptors[block.atom] == one.molecule.descriptors[atom]
+        assert block.junk_text == ("amen" if block.text.endswith("amen") else "")
+        assert block.kinds == (("letters",) if block.junk_text else ("exact",))
+
+
+@pytest.mark.soak
+@given(enriched_texts(molecules(shipped=60), TRIMMED4), seeds(), st.sampled_from(NAMES))
+def test_a_missing_tail_leaves_the_rest_of_the_template(one: Written, seed: int, name: str) -> None:
+    tokenizer = load_tokenizer(name)
+    template = build_template(one.text, tokenizer)
+    ids = tokenizer.encode(one.text)
+    ids = ids[: random.Random(seed).randrange(len(ids) + 1)]
+    alignment = align(template, ids, tokenizer)
+    check_complete(alignment, template, ids)
+    assert [block.atom for block in alignment.blocks] == list(range(len(alignment.blocks)))
+    for block in alignment.blocks[:-1]:
+        assert block.kinds == ("exact",)
+    # Nothing is left over in a block that has not ended, nor in one that has not begun.
+    ended = {
+        block.atom for block, found in zip(alignment.blocks, find_blocks(alignment.text), strict=True) if found.closed
+    }
+    assert all(row.block in ended for row in alignment.rows if row.mark == "left_over")
+
+
+# --- examples -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "junk_tokens"),
+    [
+        *zip(
+            ["qwen3"] * 11, [content for content, _, _ in QWEN_EXAMPLES], [1, 2, 1, 1, 1, 2, 1, 2, 2, 1, 1], strict=True
+        ),
+        *zip(["llama3"] * 3, [content for content, _, _ in LLAMA_EXAMPLES], [1, 1, 1], strict=True),
+    ],
+)
+def test_junk_tokens_of_the_reports(name: str, content: str, junk_tokens: int) -> None:
+    tokenizer = load_tokenizer(name)
+    template = build_template("[C]<>=[O]<>", tokenizer)
+    ids = tokenizer.encode(f"[C]<{content}>=[O]<1.0,2.0,3.0>")
+    alignment = align(template, ids, tokenizer)
+    junk, clean = alignment.blocks
+    assert junk.junk_tokens == junk_tokens == [row.mark for row in alignment.rows].count("junk")
+    assert clean.junk_tokens == 0
+    assert junk.drift == junk.template_free - len(tokenizer.encode(f"[C]<{content.removesuffix(junk.junk_text)}>")) + 3
+
+
+FILLS: dict[Kind, tuple[str, str]] = {  # what the model begins with, and what it repeats until the close is forced
+    "letters": ("1.0,2.0,3.0", "amen"),
+    "punctuation": ("1.0,2.0,3.0", "}"),
+    "extra_digit": ("1.0,2.0,3.0000", "0"),
+    "fourth_number": ("1.0,2.0,3.0,4.0", "0"),
+    "missing_comma": ("1.0-2.0,3.0", "0"),
+    "trailing_mark": ("1.0,2.0,3.0", ","),
+    "missing_z": ("1.0,2.0", "0"),
+    "cut": ("-123.4567,-123.4567,123.4567", "0"),
+    "unverified": ("1.2345,1.2345,1.2345", "0"),
+}
+
+
+def test_every_kind_is_reached() -> None:
+    """By what a position LP lets through, but for ``exact``, which takes a model that closed the block itself."""
+    tokenizer = load_tokenizer("qwen3")
+    template = build_template("[C]<>", tokenizer)
+    for expected, (begun, repeated) in FILLS.items():
+        free = [token.id for token in tokenizer.tokens(f"[C]<{begun}") if token.start >= 4]
+        free = [*free, *tokenizer.encode(repeated) * template.free][: template.free]
+        ids = [*template.ids[: len(template.ids) - template.free - 1].tolist(), *free, int(template.ids[-1])]
+        (block,) = align(template, ids, tokenizer, lp="position-blocklist").blocks
+        assert expected in block.kinds
+    (by_model,) = align(template, tokenizer.encode("[C]<1.0,2.0,3.0>"), tokenizer, lp="none").blocks
+    assert by_model.kinds == ("exact",)
+    assert {*FILLS, "exact"} == set(KINDS)
+
+
+def test_what_follows_an_unclosed_block_is_not_in_it() -> None:
+    tokenizer = load_tokenizer("qwen3")
+    template = build_template("[C]<>[O]<>", tokenizer)
+    alignment = align(template, tokenizer.encode("[C]<1.0,2.0[O]<3.0,4.0,5.0>"), tokenizer)
+    by_block = ["".join(row.piece for row in alignment.rows if row.text_block == block) for block in (0, 1)]
+    assert by_block == ["]<1.0,2.0", "]<3.0,4.0,5.0>"]
+    assert [(block.atom, block.text) for block in alignment.blocks] == [(0, "1.0,2.0"), (1, "3.0,4.0,5.0")]
+
+
+def test_forced_flags_are_taken_as_given() -> None:
+    tokenizer = load_tokenizer("llama3")
+    template = build_template("[C]<>", tokenizer)
+    ids = tokenizer.encode("[C]<0.5,0.5,0.5>")
+    forced = [index % 2 == 0 for index in range(len(ids))]
+    for lp in LP_NAMES:
+        rows = align(template, ids, tokenizer, lp=lp, forced=forced).rows
+        assert [row.forced for row in rows if row.pos is not None] == forced
+    with pytest.raises(ValueError, match="3 forced flags for"):
+        align(template, ids, tokenizer, forced=forced[:3])
+
+
+@pytest.mark.parametrize("lp", LP_NAMES)
+def test_modes(lp: str) -> None:
+    assert mode_of(lp) == ("structure" if lp in ("none", "truncating", "exact") else "position")
+
+
+def test_nothing_generated() -> None:
+    tokenizer = load_tokenizer("qwen3")
+    template = build_template("[C]<>=[O]<>", tokenizer)
+    for lp in LP_NAMES:
+        alignment = align(template, [], tokenizer, lp=lp)
+        check_complete(alignment, template, [])
+        assert alignment.blocks == ()
+        assert alignment.rows[-1].running_drift == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["0.1" * 3_000, "[C]<0.0>" * 1_000, "的" * 3_000, "]<" * 2_000, "[C" * 3_000, "amen " * 2_000]
+)
+def test_text_that_follows_no_template_is_aligned_in_bounded_time(text: str) -> None:
+    """Comparing token by token took a minute and a half for a model that wrote digits without end."""
+    tokenizer = load_tokenizer("qwen3")
+    one = written(molecule("CN1C=NC2=C1C(=O)N(C(=O)N2C)C"), 1)
+    template = build_template(one.text * 6, tokenizer)
+    ids = tokenizer.encode(text)
+    for lp in ("none", "position-blocklist"):
+        check_complete(align(template, ids, tokenizer, lp=lp), template, ids)
+
+
+@pytest.mark.parametrize("kind", sorted(SMALL_TOKENIZERS))
+def test_other_tokenizers_align_too(kind: str, tmp_path: Path) -> None:
+    SMALL_TOKENIZERS[kind]().save(str(tmp_path / "tokenizer.json"))
+    tokenizer = load_tokenizer(str(tmp_path))
+    numbers = (("1.5", "-2.25", "3.0"), ("0.1234", "1.0", "-1.0"))
+    text = enriched_text("CO", ("[C]", "[O]"), numbers)
+    template = build_template(text, tokenizer)
+    assert template.free + template.copy == template.tokens
+    ids = tokenizer.encode(text)
+    alignment = align(template, ids, tokenizer)
+    assert alignment.text == text
+    check_complete(alignment, template, ids)
+    assert [block.text for block in alignment.blocks] == ["1.5,-2.25,3.0", "0.1234,1.0,-1.0"]
+    assert [block.atom for block in alignment.blocks] == [0, 1]
+    (drift,) = block_drifts([text], tokenizer, DEFAULT_PLACEHOLDER)
+    assert drift.needed.sum() == sum(role == "FREE" for role in (row.text_role for row in alignment.rows))
+
+
+@pytest.mark.parametrize(
+    ("descriptor", "element"),
+    [
+        ("[C]", "C"), ("[c]", "C"), ("[nH]", "N"), ("[C@@H]", "C"), ("[Cl-]", "Cl"), ("[Cl]", "Cl"), ("[13CH3]", "C"),
+        ("[2H]", "H"), ("[se]", "Se"), ("[Se]", "Se"), ("[Na+]", "Na"), ("[Co]", "Co"), ("[CH2]", "C"), ("[Sn]", "Sn"),
+        ("[NH3+]", "N"), ("[H]", "H"), ("[sH]", "S"), ("[cH]", "C"), ("[Os]", "Os"), ("[OH2]", "O"), ("", ""),
+        ("[]", ""), ("[123]", ""), ("[+]", ""),
+    ],
+)  # fmt: skip
+def test_elements_of_descriptors(descriptor: str, element: str) -> None:
+    assert element_of(descriptor) == element
+
+
+@pytest.mark.soak
+@given(molecules())
+def test_elements_of_molecules(one: Molecule) -> None:
+    assert tuple(map(element_of, one.descriptors)) == one.elements

@@ -1,0 +1,347 @@
+"""Generated blocks: found in any text, of the kinds of DESIGN.md, with the exact span of their junk."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.records import FIXED4, TRIMMED4, WIDEST, Kind, NumberFormat
+from engine.text.blocks import (
+    CLOSED_BY_MODEL,
+    KINDS,
+    LP_NAMES,
+    NUMERIC,
+    READ_FORMAT,
+    BlockReading,
+    CloseMass,
+    count_junk,
+    find_blocks,
+    has_letter,
+    has_nonnumeric,
+    read_block,
+)
+from tests.report_examples import LLAMA_EXAMPLES, QWEN_EXAMPLES
+from tests.strategies import JUNK, Written, any_text, damaged, enriched_texts, formats, random_triples, seeds
+
+POSITION = "position-blocklist"
+
+# --- the reports ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("content", "kinds", "junk"), QWEN_EXAMPLES + LLAMA_EXAMPLES)
+@pytest.mark.parametrize("lp", LP_NAMES)
+def test_the_examples_of_the_reports(content: str, kinds: tuple[Kind, ...], junk: str, lp: str) -> None:
+    reading = read_block(content, lp=lp)
+    assert reading.kinds == kinds
+    assert reading.junk_text == junk
+    assert reading.numbers == tuple(content.removesuffix(junk).split(","))
+    (found,) = find_blocks(f"<{content}>")
+    assert found.content == content
+    (found,) = find_blocks(f"[C]<{content}>=[O]")
+    assert (found.content, found.descriptor, found.closed) == (content, "[C]", True)
+
+
+def test_both_counts_of_the_reports_on_one_text() -> None:
+    """61 (3.8 %) and 180 (11.1 %) of the same 1,619 blocks: one counts letters, the other anything non-numeric."""
+    lettered = [content for content, kinds, _ in QWEN_EXAMPLES if "letters" in kinds]
+    marked = [content for content, kinds, _ in QWEN_EXAMPLES if "letters" not in kinds]
+    contents = [lettered[i % len(lettered)] for i in range(61)] + [marked[i % len(marked)] for i in range(119)]
+    contents += ["1.234,-5.678,9.012"] * (1_619 - 180)
+    text = "".join(f"[C]<{content}>" for content in contents)
+    count = count_junk([read_block(block.content, lp=POSITION) for block in find_blocks(text)])
+    assert (count.blocks, count.letters, count.nonnumeric, count.bad_blocks) == (1_619, 61, 180, 180)
+    assert f"{count.letters / count.blocks:.1%} {count.nonnumeric / count.blocks:.1%}" == "3.8% 11.1%"
+    assert count.by_kind["letters"] == 61
+    assert count.by_kind["unverified"] == 1_439
+
+
+def test_what_neither_count_sees() -> None:
+    contents = ["1.0,2.0,3.00000", "1.0,2.0,3.0,4.0", "1.0,2.0", "1.0,2.0,3.0,", "1.02.0,3.0"]
+    count = count_junk([read_block(content) for content in contents])
+    assert (count.bad_blocks, count.letters, count.nonnumeric) == (5, 0, 0)
+    assert set(count.by_kind) >= {"extra_digit", "fourth_number", "missing_z", "trailing_mark", "missing_comma"}
+
+
+# --- kinds ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "free", "forced", "junk", "numbers"),
+    [
+        # kinds where the model closed the block, kinds where a position LP did, junk, complete numbers
+        ("1.0,2.0,3.0", "exact", "unverified", "", "1.0 2.0 3.0"),
+        ("-0.0,1.2345,999.9", "exact", "unverified", "", "-0.0 1.2345 999.9"),
+        ("", "missing_z", "missing_z cut", "", ""),
+        ("1.0", "missing_z", "missing_z cut", "", "1.0"),
+        ("1.0,2.0", "missing_z", "missing_z cut", "", "1.0 2.0"),
+        ("1.0,2.0,", "trailing_mark missing_z", "trailing_mark missing_z cut", "", "1.0 2.0"),
+        ("1.0,2.0,-", "trailing_mark missing_z", "trailing_mark missing_z cut", "", "1.0 2.0"),
+        ("1.0,2.0,3", "cut", "cut", "", "1.0 2.0"),
+        ("1.0,2.0,3.", "trailing_mark", "trailing_mark cut", "", "1.0 2.0"),
+        ("1,2,3", "cut", "cut", "", ""),
+        ("1.,2.0,3.0", "cut", "cut", "", ""),
+        ("1.0,2.0,3.0,", "trailing_mark", "trailing_mark", ",", "1.0 2.0 3.0"),
+        ("1.0,2.0,3.0-", "trailing_mark", "trailing_mark", "-", "1.0 2.0 3.0"),
+        ("1.0,2.0,3.0000.", "trailing_mark", "trailing_mark", ".", "1.0 2.0 3.0000"),
+        ("1.0,2.0,3.0,4.0", "fourth_number", "fourth_number", ",4.0", "1.0 2.0 3.0"),
+        ("1.0,2.0,3.0,4", "fourth_number", "fourth_number", ",4", "1.0 2.0 3.0"),
+        ("1.0,2.0,3.0,4.", "fourth_number trailing_mark", "fourth_number trailing_mark", ",4.", "1.0 2.0 3.0"),
+        ("1.0,2.0,3.00001", "extra_digit", "extra_digit", "1", "1.0 2.0 3.0000"),
+        ("1.00000,2.0,3.0", "extra_digit", "extra_digit", "0", "1.0000 2.0 3.0"),
+        ("1234.0,1.0,2.0", "extra_digit", "extra_digit", "4", "1234.0 1.0 2.0"),
+        ("01.0,2.0,3.0", "extra_digit", "extra_digit", "1", "01.0 2.0 3.0"),
+        ("1.0-2.0,3.0", "missing_comma", "missing_comma", "", "1.0 -2.0 3.0"),
+        ("1.0,2.0-3.0", "missing_comma", "missing_comma", "", "1.0 2.0 -3.0"),
+        ("1.0,,2.0,3.0", "punctuation", "punctuation", ",", "1.0 2.0 3.0"),
+        (",1.0,2.0,3.0", "punctuation", "punctuation", ",", "1.0 2.0 3.0"),
+        ("--1.0,2.0,3.0", "punctuation", "punctuation", "-", ""),
+        ("1..0,2.0,3.0", "punctuation", "punctuation", ".", ""),
+        (".5,1.0,2.0", "punctuation", "punctuation", "", ""),
+        ("1.0 2.0 3.0", "punctuation missing_z", "punctuation missing_z cut", " 2.0 3.0", "1.0"),
+        ("1.0, 2.0,3.0", "punctuation", "punctuation", " ", "1.0 2.0 3.0"),
+        ("1.0,2.0abc,3.0", "letters", "letters", "abc", "1.0 2.0 3.0"),
+        ("1.0,2.0abc5,3.0", "letters", "letters", "abc5", "1.0 2.0 3.0"),  # not 2.05, which nobody wrote
+        ("1.0,2a.0,3.0", "letters", "letters", "a", "1.0"),
+        ("1.0,2.0,3.0\n", "punctuation", "punctuation", "\n", "1.0 2.0 3.0"),
+        ("1.0,2.0,3.0的", "letters", "letters", "的", "1.0 2.0 3.0"),
+        ("\u0661.0,2.0,3.0", "punctuation missing_z", "punctuation missing_z cut", "\u0661.0,2.0,3.0", ""),
+        ("1.0,2.0,abra", "letters missing_z", "letters missing_z cut", "abra", "1.0 2.0"),
+        ("abra", "letters missing_z", "letters missing_z cut", "abra", ""),
+        ("...", "trailing_mark missing_z", "trailing_mark missing_z cut", "", ""),
+        ("1" * 400 + ".0,1.0,2.0", "extra_digit", "extra_digit", "", ""),  # would be infinite as a float
+    ],
+)
+def test_kinds_junk_and_numbers(content: str, free: str, forced: str, junk: str, numbers: str) -> None:
+    for lp in LP_NAMES:
+        reading = read_block(content, lp=lp)
+        expected = free if lp in CLOSED_BY_MODEL else forced
+        assert set(reading.kinds) == set(expected.split())
+        if junk or len(content) < 100:
+            assert reading.junk_text == junk
+        assert reading.numbers == tuple(numbers.split())
+
+
+def test_numbers_are_those_of_their_axes() -> None:
+    """The second number of a block whose x is damaged was once taken for x."""
+    assert read_block("1..5,2.0,3.0").numbers == ()
+    assert read_block("1.0,2,3.0").numbers == ("1.0",)
+
+
+@pytest.mark.parametrize(
+    ("closing", "going_on", "kind"),
+    [
+        (0.51, 0.0, "exact"),
+        (0.5, 0.5, "unverified"),
+        (0.2, 0.51, "cut"),
+        (0.0, 0.0, "unverified"),
+        (0.9, 0.05, "exact"),
+    ],
+)
+def test_the_mass_of_the_model_decides_under_a_position_lp(closing: float, going_on: float, kind: Kind) -> None:
+    mass = CloseMass(closing, going_on)
+    for lp in LP_NAMES:
+        reading = read_block("1.0,2.0,3.0", lp=lp, mass=mass)
+        assert reading.kinds == (("exact",) if lp in CLOSED_BY_MODEL else (kind,))
+        assert read_block("1.0,2.0,3.0amen", lp=lp, mass=mass).kinds == ("letters",)
+        assert read_block("1.0,2.0,3.0", lp=lp, mass=mass, closed=False).kinds == ("cut",)
+
+
+def test_fewer_decimals_than_the_model_has_are_a_cut() -> None:
+    assert read_block("1.0000,2.0000,3.00", form=FIXED4, lp=POSITION).kinds == ("cut",)
+    assert read_block("1.0000,2.0000,3.00", form=FIXED4, lp="none").kinds == ("exact",)
+    assert read_block("1.0000,2.0000,3.00", form=TRIMMED4, lp=POSITION).kinds == ("unverified",)
+    wanted_to_close = CloseMass(0.9, 0.0)
+    assert read_block("1.0000,2.0000,3.00", form=FIXED4, lp=POSITION, mass=wanted_to_close).kinds == ("exact",)
+
+
+def test_the_format_decides_what_a_surplus_digit_is() -> None:
+    assert read_block("1.0,2.0,3.00000").kinds == ("extra_digit",)
+    assert read_block("1.0,2.0,3.00000", form=WIDEST).kinds == ("exact",)
+    assert read_block("1000.0,2.0,3.0").kinds == ("extra_digit",)
+    assert read_block("1000.0,2.0,3.0", form=NumberFormat(1, 4, 4)).kinds == ("exact",)
+
+
+def contents() -> st.SearchStrategy[str]:
+    triple = seeds().map(lambda seed: ",".join(random_triples(1, seed, TRIMMED4)[0]))
+    return st.one_of(
+        triple,
+        st.builds(damaged, triple, seeds(), st.just(2)),
+        st.builds("{}{}".format, triple, st.sampled_from(JUNK)),
+        st.text("0123456789.,-", max_size=24),
+        any_text(),
+    )
+
+
+@pytest.mark.soak
+@given(contents(), formats(), st.sampled_from(LP_NAMES), st.booleans())
+def test_every_content_has_a_reading(content: str, form: NumberFormat, lp: str, closed: bool) -> None:
+    reading = read_block(content, form=form, lp=lp, closed=closed)
+    assert reading.kinds
+    assert list(reading.kinds) == sorted(set(reading.kinds), key=KINDS.index)
+    check_clean(reading, lp, closed)
+    assert 0 <= reading.junk_start <= reading.junk_end <= len(content)
+    assert reading.junk_text == content[reading.junk_start : reading.junk_end]
+    assert ("letters" in reading.kinds) == has_letter(content) == any(char.isalpha() for char in content)
+    foreign = [char for char in content if char not in NUMERIC]
+    assert has_nonnumeric(content) == bool(foreign)
+    assert bool(foreign) <= bool({"letters", "punctuation"} & set(reading.kinds))
+    if any(not char.isalpha() for char in foreign):
+        assert "punctuation" in reading.kinds
+    assert len(reading.numbers) <= 3
+    assert all(math.isfinite(float(number)) for number in reading.numbers)
+    other = read_block(content, form=form, lp=POSITION if lp in CLOSED_BY_MODEL else "none", closed=closed)
+    by_lp = {"exact", "unverified", "cut"}  # who closed the block makes no other difference
+    assert set(reading.kinds) - by_lp == set(other.kinds) - by_lp
+    assert (reading.junk_text, reading.numbers) == (other.junk_text, other.numbers)
+
+
+def check_clean(reading: BlockReading, lp: str, closed: bool) -> None:
+    finished = {"exact", "unverified"} & set(reading.kinds)
+    if reading.is_clean_triple:
+        assert len(reading.kinds) == 1
+        assert bool(finished) <= closed
+        assert reading.junk_text == ""
+        assert reading.numbers == tuple(reading.content.split(","))
+    else:
+        assert not finished
+    assert "unverified" not in reading.kinds or lp not in CLOSED_BY_MODEL
+
+
+@pytest.mark.soak
+@given(seeds(), st.sampled_from(JUNK), formats())
+def test_junk_behind_a_triple_is_found_to_the_character(seed: int, junk: str, form: NumberFormat) -> None:
+    clean = ",".join(random_triples(1, seed, form)[0])
+    reading = read_block(clean + junk, form=form, lp=POSITION)
+    assert reading.junk_text == junk
+    assert reading.numbers == tuple(clean.split(","))
+    assert set(reading.kinds) <= {"letters", "punctuation"}
+
+
+@pytest.mark.soak
+@given(contents(), formats())
+def test_numbers_are_written_in_the_block_from_x_on(content: str, form: NumberFormat) -> None:
+    """Digits that are in none of them are junk: nobody wrote any other number."""
+    reading = read_block(content, form=form)
+    position = 0
+    for number in reading.numbers:
+        found = content.find(number, position)
+        assert found >= 0
+        skipped = [index for index in range(position, found) if content[index] in "0123456789"]
+        assert all(reading.junk_start <= index < reading.junk_end for index in skipped)
+        position = found + len(number)
+
+
+@pytest.mark.parametrize("piece", [".", "-", "1", "1.0,", "a", ".1", "-1", "1...", "-.", " ", "的"])
+def test_huge_contents_are_read_in_bounded_time(piece: str) -> None:
+    content = piece * (200_000 // len(piece))
+    assert read_block(content).kinds
+    assert read_block(f"1.0,2.0,3.0{content}").kinds
+    assert read_block(f"{content}1.0,2.0,3.0").kinds
+
+
+# --- where blocks stand ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "contents"),
+    [
+        ("", []),
+        ("CC=O", []),
+        ("[C]<1.0,2.0,3.0>=[O]<4.0,5.0,6.0>", ["1.0,2.0,3.0", "4.0,5.0,6.0"]),
+        ("[C]<>", [""]),
+        ("[C]<abra>", ["abra"]),
+        ("[C]<1.026,0.6438,-0.4296[c>=[O]<1.0,2.0,3.0>", ["1.026,0.6438,-0.4296[c", "1.0,2.0,3.0"]),
+        # bonds, in enriched text and in plain SMILES
+        ("[Na+]<1.0,2.0,3.0><-[OH2]<4.0,5.0,6.0>", ["1.0,2.0,3.0", "4.0,5.0,6.0"]),
+        ("[N]<1.0,2.0,3.0>->[Fe]<4.0,5.0,6.0>", ["1.0,2.0,3.0", "4.0,5.0,6.0"]),
+        ("[Fe]<1.0,2.0,3.0>(<-[N]<4.0,5.0,6.0>)<-1", ["1.0,2.0,3.0", "4.0,5.0,6.0"]),
+        ("[Fe]<1.0,2.0,3.0><-1[N]<4.0,5.0,6.0>", ["1.0,2.0,3.0", "4.0,5.0,6.0"]),
+        ("[SMILES][Fe]<-N.[Fe]<-[NH3][/SMILES][CONFORMER][Fe]<1.0,2.0,3.0>", ["1.0,2.0,3.0"]),
+        ("[SMILES]C[/SMILES] [SMILES][Fe]<-N>C[/SMILES][C]<1.0>", ["1.0"]),
+        # blocks that were never closed
+        ("[C]<1.0,2.0[O]<4.0,5.0,6.0>", ["1.0,2.0", "4.0,5.0,6.0"]),
+        ("[C]<1.0,2.0", ["1.0,2.0"]),
+        ("[C]<", [""]),
+        ("[C]<1.0,2.0[/CONFORMER]", ["1.0,2.0"]),
+        ("[C]<1.0,2.0[/CONFORMER]<|endoftext|><|endoftext|>", ["1.0,2.0"]),
+        ("[C]<1.0,2.0<|endoftext|>", ["1.0,2.0"]),
+        ("[C]<1.0,2.0<3.0,4.0>", ["1.0,2.0", "3.0,4.0"]),
+        # special tokens
+        ("[C]<1.0,2.0,3.0>[/CONFORMER]<|endoftext|>", ["1.0,2.0,3.0"]),
+        ("<|begin_of_text|>[CONFORMER]<|eot_id|>[C]<1.0,2.0,3.0>[O]<|end_of_text|>", ["1.0,2.0,3.0"]),
+        ("[C]<1.0,2.0,3.0></s><pad><pad>", ["1.0,2.0,3.0"]),
+        # blocks without an atom
+        ("<1.0,2.0,3.0>", ["1.0,2.0,3.0"]),
+        ('<1.0,2.0,0.5204"1>\n<4.432,0.567,1.2637icineC>', ['1.0,2.0,0.5204"1', "4.432,0.567,1.2637icineC"]),
+        ("[CONFORMER]<1.0,2.0,3.0>[C]<1.0>", ["1.0,2.0,3.0", "1.0"]),
+        ("[C]=<1.0,2.0,3.0>", ["1.0,2.0,3.0"]),
+        ("1 < 2 and 3 > 2", []),
+        ("a<b>c", []),
+    ],
+)
+def test_blocks_are_found_in_any_text(text: str, contents: list[str]) -> None:
+    assert [block.content for block in find_blocks(text)] == contents
+
+
+def test_found_blocks_know_their_atom() -> None:
+    blocks = find_blocks("[CONFORMER][C@@H]<1.0>([N+]<2.0>)<3.0,1>[C]<[O]<5.0")
+    assert [block.descriptor for block in blocks] == ["[C@@H]", "[N+]", "", "[C]", "[O]"]
+    assert [block.closed for block in blocks] == [True, True, True, False, False]
+
+
+@pytest.mark.soak
+@given(enriched_texts(), st.sampled_from(JUNK))
+def test_all_blocks_of_an_enriched_text_are_found(one: Written, junk: str) -> None:
+    expected = [",".join(triple) for triple in one.numbers]
+    tagged = f"[SMILES]{one.molecule.smiles}[/SMILES][CONFORMER]{one.text}[/CONFORMER]<|im_end|>"
+    for text in (one.text, tagged):
+        blocks = find_blocks(text)
+        assert [block.content for block in blocks] == expected
+        assert [block.descriptor for block in blocks] == list(one.molecule.descriptors)
+        assert all(block.closed for block in blocks)
+    with_junk = one.text.replace(">[", f"{junk}>[")
+    assert len(find_blocks(with_junk)) == len(expected)
+
+
+@pytest.mark.soak
+@given(st.one_of(any_text(), st.builds(lambda one, seed: damaged(one.text, seed, 8), enriched_texts(), seeds())))
+def test_found_blocks_are_in_order_and_in_the_text(text: str) -> None:
+    behind = 0
+    for block in find_blocks(text):
+        assert behind <= block.start < block.end <= len(text)
+        assert text[block.start] == "<"
+        assert text[block.start : block.end] == f"<{block.content}" + ">" * block.closed
+        assert ">" not in block.content
+        assert text.startswith(block.descriptor, block.start - len(block.descriptor))
+        behind = block.end
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "<",
+        ">",
+        "]<",
+        "[C]<",
+        "[C]<1.0",
+        "<|",
+        "<1.0,2",
+        "[/",
+        "[SMILES]",
+        "[SMILES][/SMILES]<",
+        "<-[",
+        "<-[>",
+        "[C]<a>",
+    ],
+)
+def test_huge_texts_are_searched_in_bounded_time(piece: str) -> None:
+    for text in (piece * (300_000 // len(piece)), "<" + piece * (300_000 // len(piece)) + "<"):
+        blocks = find_blocks(text)
+        assert len(blocks) <= text.count("<")
+
+
+def test_the_read_format_is_the_loosest_of_the_field() -> None:
+    assert NumberFormat(1, 4, 3) == READ_FORMAT

@@ -1,0 +1,148 @@
+"""Drift against counting token by token, its two signs, and the figures of DESIGN.md on reference conformers."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.chem.molecule_sets import load_molecule_set
+from engine.records import FIXED4, TRIMMED4, NumberFormat
+from engine.text.drift import (
+    BlockDrift,
+    block_contents,
+    block_drifts,
+    drift_summary,
+    needed_by_content,
+    needed_tokens,
+    summarise,
+)
+from engine.text.reference import reference_texts
+from engine.text.template import DEFAULT_PLACEHOLDER, GUESSED_PLACEHOLDER, SHORT_PLACEHOLDER, skeleton
+from engine.text.tokenizers import TextTokenizer, load_tokenizer
+from tests.strategies import enriched_texts, formats, molecules, seeds, written
+from tests.support import sized
+
+NAMES = ("qwen3", "llama3")
+PLACEHOLDERS = (DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER, GUESSED_PLACEHOLDER)
+
+
+def counted(text: str, tokenizer: TextTokenizer) -> list[int]:
+    """Tokens wholly between the brackets of each block, one by one. Blocks follow a ']'; bonds do not."""
+    blocks: list[tuple[int, int]] = []
+    start = text.find("]<")
+    while start >= 0:
+        blocks.append((start + 2, text.index(">", start)))
+        start = text.find("]<", start + 2)
+    tokens = tokenizer.tokens(text)
+    return [sum(left <= token.start and token.end <= right for token in tokens) for left, right in blocks]
+
+
+@pytest.mark.soak
+@given(molecules(shipped=60), seeds(), formats(), st.sampled_from(PLACEHOLDERS), st.sampled_from(NAMES))
+def test_drift_is_what_counting_gives(one, seed: int, form: NumberFormat, placeholder: str, name: str) -> None:
+    tokenizer = load_tokenizer(name)
+    text = written(one, seed, form).text
+    (drift,) = block_drifts([text], tokenizer, placeholder)
+    free, needed = counted(skeleton(text, placeholder), tokenizer), counted(text, tokenizer)
+    assert drift.template_free.tolist() == free
+    assert drift.needed.tolist() == needed
+    assert drift.drift.tolist() == [mine - theirs for mine, theirs in zip(free, needed, strict=True)]
+    assert drift.contents == tuple(",".join(triple) for triple in written(one, seed, form).numbers)
+
+
+@pytest.mark.parametrize(
+    ("content", "qwen", "llama"),
+    [
+        # Section 2.2 of the report, which gives +9, +3, +3, +0 and +3, +3, +3, +3
+        ("0.0000,0.0000,0.0000", 0, 0),
+        ("0.5,1.2,0.3", 9, 3),
+        ("1.234,-2.345,0.987", 3, 3),
+        ("12.345,-23.456,34.567", 0, 3),
+        # and what it does not: the other sign
+        ("-0.5000,1.2000,0.3000", -1, -1),
+        ("-12.3456,1.2000,0.3000", -2, -1),
+        ("1.2034,-0.5100,-0.3000", 0, 0),
+    ],
+)
+def test_known_drifts(content: str, qwen: int, llama: int) -> None:
+    for name, expected in (("qwen3", qwen), ("llama3", llama)):
+        (drift,) = block_drifts([f"[C]<{content}>"], load_tokenizer(name), DEFAULT_PLACEHOLDER)
+        assert drift.drift.tolist() == [expected]
+
+
+@pytest.mark.soak
+@given(st.lists(enriched_texts(molecules(shipped=60), TRIMMED4), min_size=1, max_size=4), st.sampled_from(NAMES))
+def test_a_summary_counts_every_block_once(texts, name: str) -> None:
+    tokenizer = load_tokenizer(name)
+    drifts = block_drifts([one.text for one in texts], tokenizer, DEFAULT_PLACEHOLDER)
+    summary = summarise(drifts, name, DEFAULT_PLACEHOLDER)
+    every = [int(value) for drift in drifts for value in drift.drift]
+    assert summary.blocks == len(every) == summary.exact + summary.junk_prone + summary.cut
+    assert summary.exact == every.count(0)
+    assert summary.junk_prone == sum(value > 0 for value in every)
+    assert summary.cut == sum(value < 0 for value in every)
+    assert summary.histogram == dict(sorted(Counter(every).items()))
+    assert summary.mean_drift == pytest.approx(np.mean(every))
+    assert summary.mean_distance == pytest.approx(np.mean(np.abs(every)))
+    assert summary.share(summary.cut) == summary.cut / len(every)
+    assert summary == drift_summary([one.text for one in texts], tokenizer, DEFAULT_PLACEHOLDER)
+
+
+def test_a_summary_of_nothing() -> None:
+    summary = summarise([], "qwen3", DEFAULT_PLACEHOLDER)
+    assert (summary.blocks, summary.exact, summary.junk_prone, summary.cut, summary.histogram) == (0, 0, 0, 0, {})
+    assert summary.mean_drift == summary.mean_distance == summary.share(0) == 0.0
+    none = BlockDrift((), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+    assert summarise([none], "qwen3", DEFAULT_PLACEHOLDER).blocks == 0
+    assert needed_tokens([], load_tokenizer("qwen3")) == []
+    assert needed_by_content([], load_tokenizer("qwen3")) == []
+
+
+@pytest.mark.soak
+@given(enriched_texts(), st.sampled_from(NAMES))
+def test_single_contents_need_what_they_need_in_their_text(one, name: str) -> None:
+    tokenizer = load_tokenizer(name)
+    contents = list(zip(one.molecule.descriptors, block_contents(one.text), strict=True))
+    (needed,) = needed_tokens([one.text], tokenizer)
+    assert needed_by_content(contents, tokenizer) == needed.tolist()
+
+
+def test_single_contents_may_be_anything() -> None:
+    tokenizer = load_tokenizer("qwen3")
+    blocks = [
+        ("[C]", "1.0,2.0,3.0"), ("[Ca++]", "-1.0,2.0,3.0"), ("", "-1.0,2.0,3.0"), ("[C]", ""), ("[C]", "a[c"),
+        ("[C]", "1>2"), ("[C]<1>\n[C]", "1.0,2.0,3.0"), ("]<[x", "1.0,2.0,3.0"), ("[C]", "1.0\n2.0"), ("[C]", "的"),
+    ]  # fmt: skip
+    alone = [needed_by_content([block], tokenizer)[0] for block in blocks]
+    assert needed_by_content(blocks, tokenizer) == alone
+    assert alone[:8] == [11, 11, 12, 0, 0, 0, 11, 11]  # '++]' takes the sign with it
+
+
+# --- the figures of DESIGN.md ---------------------------------------------------------------------------------------
+
+
+@functools.cache
+def conformers(form: NumberFormat) -> list[str]:
+    molecules_of_set = load_molecule_set(sized(40, 400), "moses")
+    return [text for entry in molecules_of_set for text in reference_texts(entry.smiles, form)]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", NAMES)
+def test_both_signs_on_reference_conformers(name: str) -> None:
+    """The reports saw junk only. A negative x needs one token more than 0.0000 has: every second block is cut."""
+    tokenizer = load_tokenizer(name)
+    fixed = drift_summary(conformers(FIXED4), tokenizer, DEFAULT_PLACEHOLDER)
+    assert 0.35 <= fixed.share(fixed.cut) <= 0.6
+    assert fixed.junk_prone == 0
+    trimmed = drift_summary(conformers(TRIMMED4), tokenizer, DEFAULT_PLACEHOLDER)
+    assert 0.25 <= trimmed.share(trimmed.cut) <= 0.5
+    assert 0.1 <= trimmed.share(trimmed.junk_prone) <= 0.25
+    for form in (FIXED4, TRIMMED4):
+        short = drift_summary(conformers(form), tokenizer, SHORT_PLACEHOLDER)
+        assert short.share(short.cut) >= 0.96

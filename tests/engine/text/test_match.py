@@ -1,0 +1,97 @@
+"""Matching atoms against trying every way to match them."""
+
+from __future__ import annotations
+
+import functools
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.text import match
+from engine.text.match import GAP, OTHER, SAME, SAME_ATOM, Unit, match_units
+from tests.strategies import seeds
+
+UNITS: tuple[Unit, ...] = (("[C]", ""), ("[C]", "="), ("[N]", ""), ("[O]", "("), ("[c]", "1"))
+C, DOUBLE_C, N, OX, AROMATIC = UNITS
+
+
+def units(most: int = 7) -> st.SearchStrategy[list[Unit]]:
+    return st.lists(st.sampled_from(UNITS), max_size=most)
+
+
+def score_of(matched: list[int], template: list[Unit], generated: list[Unit]) -> int:
+    pairs = [(template[there], generated[here]) for here, there in enumerate(matched) if there >= 0]
+    values = [SAME if one == other else SAME_ATOM if one[0] == other[0] else OTHER for one, other in pairs]
+    return sum(values) + GAP * (len(template) + len(generated) - 2 * len(pairs))
+
+
+def best_score(template: list[Unit], generated: list[Unit]) -> int:
+    """By trying everything: match, leave out, leave out."""
+
+    @functools.cache
+    def best(i: int, j: int) -> int:
+        if i == len(generated) or j == len(template):
+            return GAP * (len(generated) - i + len(template) - j)
+        one, other = template[j], generated[i]
+        value = SAME if one == other else SAME_ATOM if one[0] == other[0] else OTHER
+        return max(value + best(i + 1, j + 1), GAP + best(i + 1, j), GAP + best(i, j + 1))
+
+    return best(0, 0)
+
+
+@pytest.mark.soak
+@given(units(), units())
+def test_no_other_matching_scores_more(template: list[Unit], generated: list[Unit]) -> None:
+    matched = match_units(template, generated)
+    assert len(matched) == len(generated)
+    there = [index for index in matched if index >= 0]
+    assert there == sorted(set(there))
+    assert all(index < len(template) for index in there)
+    assert score_of(matched, template, generated) == best_score(template, generated)
+
+
+@pytest.mark.soak
+@given(units(40), seeds())
+def test_what_is_left_of_a_text_finds_its_place(template: list[Unit], seed: int) -> None:
+    rng = random.Random(seed)
+    kept = [index for index in range(len(template)) if rng.random() < 0.8]
+    matched = match_units(template, [template[index] for index in kept])
+    assert -1 not in matched  # each is some atom of the template, though not always the one that it was
+    assert [template[there] for there in matched] == [template[index] for index in kept]
+
+
+@pytest.mark.parametrize(
+    ("template", "generated", "matched"),
+    [
+        ([], [], []),
+        ([C, N], [], []),
+        ([], [C, N], [-1, -1]),
+        ([C, N, OX], [C, N, OX], [0, 1, 2]),
+        ([C, N, OX], [C, N], [0, 1]),  # the tail is missing
+        ([C, N, OX], [N, OX], [1, 2]),
+        ([C, N, OX], [C, OX], [0, 2]),
+        ([C, C, C, C], [C, C], [0, 1]),
+        ([C, OX], [C, N, N, OX], [0, -1, -1, 1]),
+        ([C, N, OX], [C, AROMATIC, OX], [0, 1, 2]),  # another atom in its place stands for it
+        ([C, N, OX], [C, AROMATIC, N, OX], [0, -1, 1, 2]),  # an invented one for none
+        ([C, DOUBLE_C, OX], [C, C, OX], [0, 1, 2]),  # another bond before the same atom is
+    ],
+)
+def test_atoms_match_by_what_they_are(template: list[Unit], generated: list[Unit], matched: list[int]) -> None:
+    assert match_units(template, generated) == matched
+
+
+def test_beyond_the_limit_atoms_pair_from_the_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(match, "MOST_CELLS", 5)
+    assert match_units([C, N, OX], [N, OX, C, C]) == [0, 1, 2, -1]
+    assert match_units([C, N, OX], [C, OX]) == [0, 2]  # what differs is small: the equal beginning does not count
+
+
+def test_thousands_of_blocks_are_matched_in_bounded_time() -> None:
+    rng = random.Random(0)
+    template = [rng.choice(UNITS) for _ in range(1_500)]
+    generated = [rng.choice(UNITS) for _ in range(2_000)]
+    assert len(match_units(template, generated)) == 2_000
+    assert len(match_units(template * 3, generated * 3)) == 6_000

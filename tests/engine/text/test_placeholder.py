@@ -1,0 +1,120 @@
+"""The fitted placeholder against trying every other one."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.errors import PlaceholderError
+from engine.records import TRIMMED4
+from engine.text.drift import block_drifts
+from engine.text.placeholder import MOST_WEIGHT, fit_placeholder, free_count, placeholder_cost
+from engine.text.template import DEFAULT_PLACEHOLDER, check_placeholder
+from engine.text.tokenizers import load_tokenizer
+from tests.strategies import enriched_texts, molecules
+
+NAMES = ("qwen3", "llama3")
+
+
+def cost_by_block(texts: list[str], name: str, placeholder: str, junk_weight: float, cut_weight: float) -> float:
+    """The stated cost, block by block, against the templates that the placeholder really makes."""
+    drifts = [int(d) for one in block_drifts(texts, load_tokenizer(name), placeholder) for d in one.drift]
+    return sum(junk_weight * max(d, 0) + cut_weight * max(-d, 0) for d in drifts) / len(drifts)
+
+
+def candidates() -> list[str]:
+    """Every placeholder of one to four decimals and one or two integer digits, with and without each sign."""
+    numbers = [f"{sign}{whole}.{'0' * n}" for sign in ("", "-") for whole in ("0", "10") for n in (1, 2, 3, 4)]
+    return [",".join(axes) for axes in itertools.product(numbers, numbers[:8], numbers[:4])]
+
+
+@pytest.mark.soak
+@given(
+    st.lists(enriched_texts(molecules(shipped=40), TRIMMED4), min_size=1, max_size=3),
+    st.sampled_from([(1.0, 1.0), (1.0, 3.0), (5.0, 1.0), (0.2, 1.0)]),
+    st.sampled_from(NAMES),
+)
+def test_no_other_placeholder_costs_less(texts, weights: tuple[float, float], name: str) -> None:
+    written = [one.text for one in texts]
+    fitted = fit_placeholder(written, load_tokenizer(name), junk_weight=weights[0], cut_weight=weights[1])
+    assert fitted.cost == pytest.approx(cost_by_block(written, name, fitted.placeholder, *weights))
+    assert fitted.cost == min(fitted.costs.values())
+    for placeholder in candidates()[::41]:
+        assert fitted.cost <= cost_by_block(written, name, placeholder, *weights) + 1e-9
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_best_of_all_candidates(name: str) -> None:
+    texts = ["[C]<-1.5,2.25,-0.125>[C]<10.5,2.0,3.1>=[O]<0.1,-0.1234,0.1234>", "[N]<-12.3456,7.8901,-2.3456>"]
+    everything = {placeholder: cost_by_block(texts, name, placeholder, 1, 2) for placeholder in candidates()}
+    fitted = fit_placeholder(texts, load_tokenizer(name), junk_weight=1, cut_weight=2)
+    assert fitted.cost == pytest.approx(min(everything.values()))
+    assert fitted.blocks == 4
+    assert check_placeholder(fitted.placeholder) == fitted.placeholder
+    assert free_count(fitted.placeholder, load_tokenizer(name)) == fitted.free
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_weights_decide_which_side_pays(name: str) -> None:
+    texts = ["[C]<-10.1234,-10.1234,10.1234>" + "[C]<0.1,0.2,0.3>" * 4]
+    tokenizer = load_tokenizer(name)
+    short, long = (free_count(content, tokenizer) for content in ("0.1,0.2,0.3", "-10.1234,-10.1234,10.1234"))
+    assert short < long
+    assert fit_placeholder(texts, tokenizer).free == short  # four against one
+    assert fit_placeholder(texts, tokenizer, junk_weight=1, cut_weight=10).free == long
+    no_junk = fit_placeholder(texts, tokenizer, junk_weight=1, cut_weight=0)
+    no_cut = fit_placeholder(texts, tokenizer, junk_weight=0, cut_weight=1)
+    assert no_junk.free <= short
+    assert no_cut.free >= long
+    assert no_junk.cost == no_cut.cost == 0.0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_equal_blocks_are_fitted_exactly_with_their_own_shape(name: str) -> None:
+    fitted = fit_placeholder(["[C]<-1.2345,-1.2345,1.2345>" * 3], load_tokenizer(name))
+    assert (fitted.placeholder, fitted.cost) == ("-0.0000,-0.0000,0.0000", 0.0)
+    wide = fit_placeholder(["[C]<-123.4567,1.2345,0.1>"], load_tokenizer(name))
+    assert (wide.placeholder, wide.cost) == ("-100.0000,0.0000,0.0", 0.0)
+
+
+def test_blocks_that_are_no_triples_count_but_give_no_shape() -> None:
+    fitted = fit_placeholder(["[C]<1.2345,2.3456,3.4567abra>" * 2], load_tokenizer("qwen3"))
+    assert fitted.blocks == 2
+    check_placeholder(fitted.placeholder)
+    assert set(fitted.placeholder) <= set("0.,-")
+
+
+def test_costs_are_the_stated_mean() -> None:
+    needed = np.array([18, 20, 20, 23])
+    assert placeholder_cost(needed, 20, 1.0, 1.0) == (2 + 3) / 4
+    assert placeholder_cost(needed, 20, 2.0, 0.5) == (2 * 2 + 3 * 0.5) / 4
+    fitted = fit_placeholder(["[C]<-0.1234,0.1234,0.1234>[C]<0.1234,0.1234,0.1234>"], load_tokenizer("qwen3"))
+    assert fitted.costs[20] == fitted.costs[21] == 0.5
+    assert fitted.free == 20  # the shorter of two that cost the same
+
+
+@pytest.mark.parametrize(
+    "weights", [(-1, 1), (1, -1), (0, 0), (math.nan, 1), (1, math.nan), (math.inf, 1), (1, MOST_WEIGHT * 2)]
+)
+def test_weights_that_are_none_are_refused(weights: tuple[float, float]) -> None:
+    with pytest.raises(PlaceholderError, match="the weights of junk and cut are"):
+        fit_placeholder(["[C]<0.1,0.2,0.3>"], load_tokenizer("qwen3"), junk_weight=weights[0], cut_weight=weights[1])
+
+
+@pytest.mark.parametrize("texts", [[], ["CCO"], ["", ""]])
+def test_nothing_to_fit_to_is_an_error(texts: list[str]) -> None:
+    with pytest.raises(PlaceholderError, match="no blocks to fit a placeholder to"):
+        fit_placeholder(texts, load_tokenizer("qwen3"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_reference_shapes_beat_the_default(name: str) -> None:
+    """Half of all x are negative: the default misses every second block, the fitted one no more than that."""
+    texts = ["".join(f"[C]<{sign}1.2345,-1.2345,1.2345>" for sign in ("-", "", "-"))]
+    fitted = fit_placeholder(texts, load_tokenizer(name))
+    assert fitted.cost < cost_by_block(texts, name, DEFAULT_PLACEHOLDER, 1, 1)
