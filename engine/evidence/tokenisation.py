@@ -131,6 +131,11 @@ def _angle_tokens(text: str, tokenizer: TextTokenizer) -> int:
     return len(tokenizer.ids_containing("<>"))
 
 
+def _masked_entries(text: str, tokenizer: TextTokenizer) -> int:
+    """Scores that a blocklist LP overwrites for this text: FREE positions times blocked tokens."""
+    return _free(text, tokenizer) * _angle_tokens(text, tokenizer)
+
+
 def _with_atoms(text: str) -> str:
     """A block alone becomes the block of a carbon: only after an atom is it a block."""
     return text if len(block_spans(text)) else f"[C]{text}"
@@ -145,4 +150,5 @@ QUANTITIES: dict[str, Quantity] = {
     "digit_tokens": Quantity("digits a token, at most", _digit_tokens),
     # The reports round to the hundred: a twentieth more or less is the same figure.
     "angle_tokens": Quantity("tokens with < or >", _angle_tokens, tolerance=0.05),
+    "masked_entries": Quantity("masked scores, three blocks", _masked_entries, tolerance=0.05),
 }
