@@ -14,30 +14,32 @@ SHOWN_CHARS = 60
 def shown(value: object, limit: int = SHOWN_CHARS) -> str:
     """``value`` quoted, on one line, printable in any terminal, at most ``limit`` characters between the quotes."""
     text = str(value)
-    visible = [_visible(char) for char in text[: limit + 1]]
-    if len(text) > limit or sum(map(len, visible)) > limit:
-        while visible and sum(map(len, visible)) > limit - 1:
-            visible.pop()
-        visible.append("…")
-    return "'" + "".join(visible) + "'"
+    seen = [visible(char) for char in text[: limit + 1]]
+    if len(text) > limit or sum(map(len, seen)) > limit:
+        while seen and sum(map(len, seen)) > limit - 1:
+            seen.pop()
+        seen.append("…")
+    return "'" + "".join(seen) + "'"
 
 
-def _visible(char: str) -> str:
-    if char == "…" or (char.isprintable() and unicodedata.category(char) not in ("Cf", "Cs", "Co")):
+def visible(char: str) -> str:
+    """A character as it is, or as a ``\\u202e``-like escape where it cannot be seen or would reorder its neighbours."""
+    if char.isprintable() and unicodedata.category(char) not in ("Cf", "Cs", "Co"):
         return char
     return char.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
-def _one_line(text: str) -> str:
-    return "".join(_visible(char) for char in " ".join(text.split()))
+def one_line(text: str) -> str:
+    """``text`` without line breaks and without anything that cannot be seen."""
+    return "".join(visible(char) for char in " ".join(text.split()))
 
 
 class DriftscopeError(Exception):
     """Base of all errors meant for users. ``str(error)`` is one line that ends with what to do."""
 
     def __init__(self, what: str, fix: str = "") -> None:
-        self.what = _one_line(what)
-        self.fix = _one_line(fix)
+        self.what = one_line(what)
+        self.fix = one_line(fix)
         super().__init__(f"{self.what}. {self.fix}" if self.fix else self.what)
 
 
@@ -50,7 +52,7 @@ class SmilesError(DriftscopeError):
 
     def __init__(self, smiles: str, reason: str, position: int | None = None, fix: str = "") -> None:
         self.smiles = smiles
-        self.reason = _one_line(reason)
+        self.reason = one_line(reason)
         self.position = position
         where = "" if position is None else f" at position {position}"
         super().__init__(f"SMILES {shown(smiles)} cannot be read{where}: {reason}", fix)
@@ -80,7 +82,7 @@ class EnrichedError(DriftscopeError):
     """Enriched text that does not decode. ``block`` counts blocks from 0; None outside any block."""
 
     def __init__(self, reason: str, *, block: int | None = None, position: int | None = None, text: str = "") -> None:
-        self.reason = _one_line(reason)
+        self.reason = one_line(reason)
         self.block = block
         self.position = position
         self.text = text

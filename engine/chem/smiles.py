@@ -173,11 +173,11 @@ def graph_key(mol: Chem.Mol) -> str:
 
 def same_graph(one: Chem.Mol, other: Chem.Mol) -> bool:
     """Whether two molecules are the same graph, stereo included; how they were written does not matter."""
-    if graph_key(one) == graph_key(other):
-        return True
-    # Canonical ranking breaks some stereo ties by input order, so unequal keys are no proof of inequality.
     with captured_log():
         left, right = Chem.RemoveHs(one), Chem.RemoveHs(other)
+    if Chem.MolToSmiles(left) == Chem.MolToSmiles(right) or graph_key(left) == graph_key(right):
+        return True
+    # Canonical ranking breaks some stereo ties by input order, so unequal keys are no proof of inequality.
     if left.GetNumAtoms() != right.GetNumAtoms() or left.GetNumBonds() != right.GetNumBonds():
         return False
     if Chem.MolToSmiles(left, isomericSmiles=False) != Chem.MolToSmiles(right, isomericSmiles=False):

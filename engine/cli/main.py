@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from engine import __version__
-from engine.errors import DriftscopeError, shown
+from engine.errors import DriftscopeError, one_line, shown
 
 GROUPS = ("tokens", "molecules", "prepare")
 """Modules of this package, each with ``add_commands(subparsers)``."""
@@ -24,7 +24,7 @@ class OneLineParser(argparse.ArgumentParser):
     """argparse, but a mistake is one line on standard error instead of the usage text."""
 
     def error(self, message: str) -> NoReturn:
-        sys.stderr.write(f"{self.prog}: {_one_line(message)} (see {self.prog} --help)\n")
+        sys.stderr.write(f"{self.prog}: {_shortened(message)} (see {self.prog} --help)\n")
         sys.exit(2)
 
 
@@ -64,7 +64,7 @@ def emit_json(document: object) -> None:
 
 
 def _fail(message: str, status: int = 2) -> int:
-    sys.stderr.write(f"driftscope: {_one_line(message)}\n")
+    sys.stderr.write(f"driftscope: {_shortened(message)}\n")
     return status
 
 
@@ -76,8 +76,8 @@ def _drop_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _one_line(message: str) -> str:
-    line = " ".join("".join(char if char.isprintable() else " " for char in message).split())
+def _shortened(message: str) -> str:
+    line = one_line(message)
     return line if len(line) <= MOST_MESSAGE else line[: MOST_MESSAGE - 1] + "…"
 
 

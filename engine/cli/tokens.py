@@ -55,12 +55,12 @@ def _add_drift(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     source.add_argument("--smiles", nargs="+", metavar="SMILES", help="reference conformers of these molecules")
     source.add_argument("--set", type=_molecules, metavar="N", help="the first N molecules of data/molecules.tsv")
     source.add_argument("--file", help="enriched text, one molecule a line (- is standard input), or an SDF file")
-    parser.add_argument("--conformers", type=_conformers, default=1, help="conformers a molecule (default 1)")
-    parser.add_argument("--seed", type=_seed, default=0, help="seed of the embedding (default 0)")
+    parser.add_argument("--conformers", type=_conformers, help="conformers a molecule (default 1)")
+    parser.add_argument("--seed", type=_seed, help="seed of the embedding (default 0)")
     parser.add_argument("--least-decimals", type=int, choices=(1, 2, 3, 4), default=4, help="1 drops trailing zeros")
     parser.add_argument("--fit", action="store_true", help="also fit a placeholder to these coordinates")
-    parser.add_argument("--junk-weight", type=_weight, default=1.0, help="cost of a surplus token (default 1)")
-    parser.add_argument("--cut-weight", type=_weight, default=1.0, help="cost of a missing token (default 1)")
+    parser.add_argument("--junk-weight", type=_weight, help="cost of a surplus token (default 1)")
+    parser.add_argument("--cut-weight", type=_weight, help="cost of a missing token (default 1)")
     parser.set_defaults(run=run_drift)
 
 
@@ -105,6 +105,7 @@ def run_template(args: argparse.Namespace) -> None:
 def run_drift(args: argparse.Namespace) -> None:
     from engine.text.drift import drift_summary
 
+    _refuse_idle_options(args)
     form = NumberFormat(least_decimals=args.least_decimals)
     tokenizer = _tokenizer(args)
     texts = _file_texts(args.file, form) if args.file is not None else _reference_texts(args, form)
@@ -167,6 +168,16 @@ def _add_placeholder(parser: argparse.ArgumentParser) -> None:
 
 def _conformers(text: str) -> int:
     return _whole_number(text, 1, MOST_CONFORMERS)
+
+
+def _refuse_idle_options(args: argparse.Namespace) -> None:
+    """An option that would do nothing is a mistake that its user should hear of."""
+    if args.file is not None and (args.conformers, args.seed) != (None, None):
+        raise TextError(
+            "--conformers and --seed embed SMILES, and --file brings coordinates of its own", "Leave them out"
+        )
+    if not args.fit and (args.junk_weight, args.cut_weight) != (None, None):
+        raise TextError("--junk-weight and --cut-weight weigh the fit", "Add --fit, or leave them out")
 
 
 def _molecules(text: str) -> int:
@@ -233,7 +244,7 @@ def _reference_texts(args: argparse.Namespace, form: NumberFormat) -> list[str]:
     return [
         text
         for molecule in progress(molecules, "embedding")
-        for text in reference_texts(molecule, form, conformers=args.conformers, seed=args.seed)
+        for text in reference_texts(molecule, form, conformers=args.conformers or 1, seed=args.seed or 0)
     ]
 
 
@@ -270,7 +281,9 @@ def _fit(args: argparse.Namespace, texts: Sequence[str], tokenizer: TextTokenize
         return None
     from engine.text.placeholder import fit_placeholder
 
-    return fit_placeholder(texts, tokenizer, junk_weight=args.junk_weight, cut_weight=args.cut_weight)
+    junk_weight = 1.0 if args.junk_weight is None else args.junk_weight
+    cut_weight = 1.0 if args.cut_weight is None else args.cut_weight
+    return fit_placeholder(texts, tokenizer, junk_weight=junk_weight, cut_weight=cut_weight)
 
 
 def _fitted_document(fitted: FittedPlaceholder) -> dict[str, Any]:

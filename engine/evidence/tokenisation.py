@@ -21,6 +21,9 @@ from engine.text.tokenizers import TextTokenizer, load_tokenizer
 
 CLAIMS_FILE = DATA / "claims" / "tokenisation.toml"
 
+UNBOUNDED = 10**9
+"""The upper end of a claim that gives none."""
+
 Verdict = Literal["reproduced", "contradicted"]
 
 
@@ -45,6 +48,8 @@ class TokenClaim:
 
     @property
     def reported(self) -> str:
+        if self.most == UNBOUNDED:
+            return f"{self.least:,} or more"
         return f"{self.least:,}" if self.least == self.most else f"{self.least:,} to {self.most:,}"
 
 
@@ -73,8 +78,11 @@ def findings(claims: list[TokenClaim]) -> list[TokenFinding]:
 
 
 def _claim(table: dict[str, Any]) -> TokenClaim:
-    reported = table["reported"]
-    least, most = reported if isinstance(reported, list) else (reported, reported)
+    if "reported_at_least" in table:
+        least, most = table["reported_at_least"], UNBOUNDED
+    else:
+        reported = table["reported"]
+        least, most = reported if isinstance(reported, list) else (reported, reported)
     words = {name: str(table[name]) for name in ("report", "section", "quantity", "tokenizer")}
     return TokenClaim(**words, text=table.get("text", ""), least=least, most=most, note=table.get("note", ""))
 

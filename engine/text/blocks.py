@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import get_args
 
-from engine.records import MOST_DECIMALS, MOST_INTEGER_DIGITS, Kind, NumberFormat
+from engine.records import MOST_DECIMALS, MOST_INTEGER_DIGITS, TRIMMED4, Kind, NumberFormat
 
-READ_FORMAT = NumberFormat(least_decimals=1)
+READ_FORMAT = TRIMMED4
 """What counts as a number when nothing is known of the model: one to four decimals, up to three integer digits."""
 
 CLOSED_BY_MODEL = frozenset({"none", "truncating", "exact"})
@@ -297,7 +297,7 @@ def _kinds_of_damaged(content: str, form: NumberFormat, is_whole_without_junk: b
     is_numeric = foreign == len(content)
     if is_numeric or not is_whole_without_junk:
         kinds |= _kinds_of_numbers(content[:foreign], form, is_whole=is_numeric, may_be_cut=may_be_cut)
-    return kinds
+    return kinds or {"punctuation"}  # a number that the model ended without its point: nobody cut it
 
 
 def _kinds_of_numbers(head: str, form: NumberFormat, *, is_whole: bool, may_be_cut: bool) -> set[Kind]:
@@ -320,7 +320,8 @@ def _kinds_of_numbers(head: str, form: NumberFormat, *, is_whole: bool, may_be_c
         kinds.add("missing_z")
     ended = (numbers[:-1] if ends_in_mark or not is_whole else numbers)[:3]
     stops_short = len(numbers) < 3 or (len(numbers) == 3 and not numbers[2].decimals and ends_in_mark)
-    if any(not number.decimals for number in ended) or (may_be_cut and stops_short):
+    lacks_decimals = any(not number.decimals for number in ended)
+    if may_be_cut and (lacks_decimals or stops_short):
         kinds.add("cut")
     return kinds
 

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 from rdkit import Chem
 
+from engine.chem.enriched import CLOSE_TAG, OPEN_TAG
 from engine.chem.smiles import MOST_CHARACTERS, bare_form, read_text_order, same_graph
 from engine.errors import MoleculeSizeError, SmilesError
 from engine.records import Check, Molecule
 from engine.text.blocks import SPECIAL_TOKEN, BlockReading, find_blocks, read_block
-from engine.text.template import CLOSE_TAG, OPEN_TAG
 
 NO_CONFORMER = "no conformer in the answer"
 NOT_CLOSED = "conformer not closed"

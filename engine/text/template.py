@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.chem.enriched import CLOSE_TAG, OPEN_TAG
 from engine.errors import EnrichedError, PlaceholderError, shown
 from engine.records import Role
 from engine.text.tokenizers import TextTokenizer, check_text
@@ -23,7 +24,6 @@ SHORT_PLACEHOLDER = "0.000,0.000,0.000"
 GUESSED_PLACEHOLDER = "1.23,-4.56,7.89"
 """What the reports guessed to fit the Qwen tokenizer better."""
 
-OPEN_TAG, CLOSE_TAG = "[CONFORMER]", "[/CONFORMER]"
 ROLES: tuple[Role, ...] = ("COPY", "FREE", "BOUNDARY")
 COPY, FREE, BOUNDARY = range(3)
 

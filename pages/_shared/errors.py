@@ -7,13 +7,12 @@ no link, picture, formula, colour or symbol, and nothing invisible.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import streamlit as st
 
-from engine.errors import DriftscopeError
+from engine.errors import DriftscopeError, visible
 
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 _WORD_JOINER = "\u2060"  # no width, no line break, no letter
@@ -41,16 +40,10 @@ def shown_errors() -> Iterator[None]:
 
 def escape_markdown(text: str) -> str:
     """``text`` as Markdown that shows just that text. What cannot be seen becomes a ``\\u202e``-like escape."""
-    seen = "".join(_visible(char) for char in text)
+    seen = "".join(char if char == "\n" else visible(char) for char in text)
     apart = _REPLACED_LATER.sub(lambda found: found[0] + _WORD_JOINER, seen)
     escaped = _PUNCTUATION.sub(r"\\\1", apart)
     return "\\\n".join(_margin(line) for line in escaped.split("\n"))
-
-
-def _visible(char: str) -> str:
-    if char == "\n" or (char.isprintable() and unicodedata.category(char) not in ("Cf", "Cs", "Co")):
-        return char
-    return char.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 def _margin(line: str) -> str:

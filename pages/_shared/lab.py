@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Sequence
+
 import streamlit as st
 
+from engine.records import NumberFormat
+from engine.text.reference import reference_texts
 from engine.text.template import DEFAULT_PLACEHOLDER, GUESSED_PLACEHOLDER, SHORT_PLACEHOLDER
 from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer
 
@@ -14,7 +20,8 @@ PLACEHOLDERS = [DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER, GUESSED_PLACEHOLDER, "-0
 def tokenizers() -> list[TextTokenizer]:
     """The two of the field, and a third where its folder is given."""
     folder = st.session_state.get("tokenizer_folder", "").strip()
-    return [load_tokenizer(name) for name in (*BUILT_IN, *([folder] if folder else []))]
+    # A built-in name typed as a third tokenizer is still the same tokenizer.
+    return [load_tokenizer(name) for name in dict.fromkeys((*BUILT_IN, folder)) if name]
 
 
 def label_of(tokenizer: TextTokenizer) -> str:
@@ -50,3 +57,18 @@ def drift_words(drift: int | None) -> str:
     if drift is None:
         return "unknown"
     return "exact" if drift == 0 else f"+{drift} junk-prone" if drift > 0 else f"−{-drift} cut"
+
+
+@st.cache_data(max_entries=5_000, show_spinner=False)
+def reference_text(smiles: str, least_decimals: int = 4) -> str:
+    """Enriched text of a molecule's first reference conformer."""
+    return reference_texts(smiles, NumberFormat(least_decimals=least_decimals))[0]
+
+
+def csv_text(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A table as CSV for a download; quoting is the library's."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return file.getvalue()

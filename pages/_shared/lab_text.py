@@ -20,11 +20,10 @@ from engine.text.annotate import (
     kind_of_input,
 )
 from engine.text.blocks import count_junk
-from engine.text.reference import reference_texts
 from engine.text.template import Template, build_template
 from engine.text.tokenizers import TextTokenizer
 from pages._shared.errors import escape_markdown
-from pages._shared.lab import drift_words, folder_input, label_of, placeholder_input, tokenizers
+from pages._shared.lab import drift_words, folder_input, label_of, placeholder_input, reference_text, tokenizers
 from pages._shared.theme import DARK, palette
 from pages._shared.token_strip import Chip, token_strip
 from pages._shared.view3d import show_conformer
@@ -120,7 +119,8 @@ def _show_molecule(molecule: Molecule, chosen: list[TextTokenizer], placeholder:
         chips = _chips(annotate_template(template, tokenizer), set())
         token_strip(chips, key=f"strip_{tokenizer.name}", label=f"Template under {label_of(tokenizer)}")
     try:
-        text = _reference_text(molecule.smiles)
+        with st.spinner("Embedding a reference conformer …"):
+            text = reference_text(molecule.smiles)
     except EmbedError as error:
         st.warning(escape_markdown(str(error)), icon=":material/info:")
         return
@@ -131,7 +131,9 @@ def _show_molecule(molecule: Molecule, chosen: list[TextTokenizer], placeholder:
         show_conformer(decode(text).mol)
     with written:
         st.code(text, language=None, wrap_lines=True, height=308)
-    _blocks_table(annotate(text, chosen[0]), chosen, placeholder)
+    annotated = annotate(text, chosen[0])
+    needs = {label_of(tokenizer): block_needs(annotated, tokenizer, placeholder) for tokenizer in chosen}
+    _blocks_table(annotated, needs)
 
 
 def _template_metrics(tokenizer: TextTokenizer, template: Template) -> None:
@@ -143,18 +145,15 @@ def _template_metrics(tokenizer: TextTokenizer, template: Template) -> None:
     columns[3].metric("Forced share", f"{template.copy / template.tokens:.0%}")
 
 
-@st.cache_data(max_entries=500, show_spinner="Embedding a reference conformer …")
-def _reference_text(smiles: str) -> str:
-    return reference_texts(smiles)[0]
-
-
 # --- any other text -----------------------------------------------------------------------------------------------
 
 
 def _show_text(text: str, chosen: list[TextTokenizer], placeholder: str) -> None:
+    needs_by_tokenizer = {}
     for tokenizer in chosen:
         annotated = annotate(text, tokenizer)
         needs = block_needs(annotated, tokenizer, placeholder)
+        needs_by_tokenizer[label_of(tokenizer)] = needs
         beyond = beyond_template(annotated, needs)
         token_strip(
             _chips(annotated, beyond),
@@ -165,7 +164,7 @@ def _show_text(text: str, chosen: list[TextTokenizer], placeholder: str) -> None
         )
     if annotated.blocks:
         _junk_metrics(annotated)
-        _blocks_table(annotated, chosen, placeholder)
+        _blocks_table(annotated, needs_by_tokenizer)
 
 
 def _strip_caption(annotated: AnnotatedText, needs: list[BlockNeed]) -> str:
@@ -207,8 +206,7 @@ def _junk_metrics(annotated: AnnotatedText) -> None:
     columns[3].metric("Anything non-numeric", count.nonnumeric, help="The reports' second count: all but digits . , -")
 
 
-def _blocks_table(annotated: AnnotatedText, chosen: list[TextTokenizer], placeholder: str) -> None:
-    needs = {label_of(tokenizer): block_needs(annotated, tokenizer, placeholder) for tokenizer in chosen}
+def _blocks_table(annotated: AnnotatedText, needs: dict[str, list[BlockNeed]]) -> None:
     rows = []
     for index, (block, reading) in enumerate(zip(annotated.blocks, annotated.readings, strict=True)):
         row: dict[str, object] = {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from engine.records import Kind, Role
+from engine.records import Kind
 
 if TYPE_CHECKING:
     from plotly.graph_objects.layout import Template
@@ -90,10 +90,6 @@ _FONT = '"Source Sans", sans-serif'  # Streamlit's own, which it serves itself
 def palette() -> Palette:
     """The colours for the theme that the reader sees. Streamlit knows it from the browser; unknown counts as light."""
     return DARK if st.context.theme.type == "dark" else LIGHT
-
-
-def role_colour(role: Role, colours: Palette) -> str:
-    return {"COPY": colours.copy, "FREE": colours.free, "BOUNDARY": colours.boundary}[role]
 
 
 def kind_colour(kind: Kind, colours: Palette) -> str:

@@ -17,6 +17,7 @@ from typing import Literal
 
 import streamlit as st
 
+from engine.errors import visible as visible_char
 from engine.records import Role
 
 Mark = Literal["", "junk", "cut", "extra"]
@@ -137,9 +138,7 @@ def visible(piece: str, limit: int = SHOWN_CHARS) -> str:
 def _glyph(char: str) -> str:
     if "!" <= char <= "~" or char in _GLYPHS:
         return _GLYPHS.get(char, char)
-    if char.isprintable() and unicodedata.category(char) not in ("Cf", "Cs", "Co"):
-        return char
-    return char.encode("unicode_escape", "surrogatepass").decode("ascii")
+    return visible_char(char)
 
 
 def _nothing() -> None:

@@ -9,6 +9,7 @@ from engine.chem.enriched import decode
 from engine.chem.files import to_sdf
 from engine.evidence.tokenisation import findings, load_claims
 from engine.paths import ROOT
+from engine.text.tokenizer_build import folder_of
 
 PAGE = str(ROOT / "pages" / "tokenizer_lab.py")
 
@@ -149,3 +150,43 @@ def test_an_upload_of_another_kind_is_one_clear_message(lab, name, content) -> N
     app.file_uploader[0].set_value((name, content, "application/octet-stream")).run()
     assert not app.exception
     assert len(app.error) == 1
+
+
+def test_a_built_in_name_as_another_tokenizer_changes_nothing(lab) -> None:
+    assert not lab(tokenizer_folder="qwen3").exception
+    app = lab(view="A molecule set", count="10", tokenizer_folder="llama3")
+    assert not app.exception
+    assert list(_table(app)["tokenizer"]) == ["Qwen3"] * 4 + ["LLaMA-3.2 chem"] * 4
+
+
+def test_a_folder_as_another_tokenizer_stands_beside_the_two(lab) -> None:
+    folder = str(folder_of("llama3"))
+    app = lab(view="A molecule set", count="10", tokenizer_folder=folder)
+    assert not app.exception and not app.error
+    table = _table(app)
+    third, llama = table[table["tokenizer"] == folder], table[table["tokenizer"] == "LLaMA-3.2 chem"]
+    assert third["cut"].tolist() == llama["cut"].tolist()
+
+
+def test_a_hostile_placeholder_is_text_in_figure_and_file(lab) -> None:
+    hostile = '"&a,b%{x}'
+    app = lab(view="A molecule set", count="10", placeholders=hostile)
+    assert not app.exception and not app.error
+    assert set(_table(app)["placeholder"]) >= {hostile}
+    spec = app.get("plotly_chart")[0].proto.spec
+    assert "%{x}<br>" not in spec and "&quot;&amp;a" in spec
+
+
+def test_coordinates_say_where_they_come_from(lab) -> None:
+    app = lab(view="A molecule set", count="10")
+    assert "reference conformers" in app.caption[0].value
+    app = lab(view="A molecule set", set="A file")
+    mol = decode("[C]<-1.0000,0.0000,0.0000>=[O]<1.0000,0.0000,0.0000>").mol
+    app.file_uploader[0].set_value(("x.sdf", to_sdf([mol]).encode(), "chemical/x-mdl-sdfile")).run()
+    assert "the file's own coordinates" in app.caption[0].value
+
+
+def test_the_reports_expectations_stand_beside_the_measure(lab) -> None:
+    app = lab(view="A molecule set", count="10")
+    said = " ".join(markdown.value for markdown in app.markdown).replace("\\", "")
+    assert "report 001 expected 18 to 25" in said and "to reduce drift by about 30 %" in said

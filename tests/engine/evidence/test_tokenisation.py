@@ -6,6 +6,7 @@ import pytest
 
 from engine.errors import FileFormatError
 from engine.evidence.tokenisation import QUANTITIES, TokenClaim, findings, load_claims
+from engine.text.tokenizers import load_tokenizer
 
 
 def _of(report: str, section: str) -> list[tuple[str, str, str, int, str]]:
@@ -25,12 +26,16 @@ def test_the_skeleton_of_report_002_is_reproduced() -> None:
     assert {verdict for *_, verdict in _of("002", "2.3")} == {"reproduced"}
 
 
-def test_coordinates_of_report_002_come_out_again_but_their_one_sided_drift_does_not() -> None:
+def test_coordinates_of_report_002_come_out_again() -> None:
     rows = _of("002", "2.2")
-    counts = [measured for quantity, _, _, measured, _ in rows if quantity == "tokens"]
-    assert counts == [22, 16, 13, 13, 19, 13, 22, 13]
-    wrong = [(tokenizer, text, measured) for _, tokenizer, text, measured, verdict in rows if verdict == "contradicted"]
-    assert wrong == [("qwen3", "<-1.2345,0.6789,2.1234>", -1), ("llama3", "<-1.2345,0.6789,2.1234>", -1)]
+    assert [measured for quantity, *_, measured, _ in rows if quantity == "tokens"] == [22, 16, 13, 13, 19, 13, 22, 13]
+    assert [measured for quantity, *_, measured, _ in rows if quantity == "drift"] == [9, 3, 3, 3, 0, 3]
+    assert {verdict for *_, verdict in rows} == {"reproduced"}
+
+
+def test_a_negative_x_with_four_decimals_drifts_the_other_way() -> None:
+    drift = QUANTITIES["drift"].measure
+    assert [drift("<-1.2345,0.6789,2.1234>", load_tokenizer(name)) for name in ("qwen3", "llama3")] == [-1, -1]
 
 
 def test_llamas_predicted_tokens_are_contradicted() -> None:
@@ -86,3 +91,9 @@ def test_every_quantity_is_used() -> None:
 def test_a_range_reads_as_one() -> None:
     claim = TokenClaim("0", "1", "tokens", "qwen3", "x", 1_000, 2_000, "")
     assert (claim.reported, replace(claim, most=1_000).reported) == ("1,000 to 2,000", "1,000")
+
+
+def test_several_has_no_upper_end() -> None:
+    several = next(claim for claim in load_claims() if (claim.quantity, claim.tokenizer) == ("digit_tokens", "llama3"))
+    (finding,) = findings([several])
+    assert (several.reported, finding.measured, finding.verdict) == ("2 or more", 3, "reproduced")

@@ -79,10 +79,10 @@ def test_what_neither_count_sees() -> None:
         ("1.0,2.0", "missing_z", "missing_z cut", "", "1.0 2.0"),
         ("1.0,2.0,", "trailing_mark missing_z", "trailing_mark missing_z cut", "", "1.0 2.0"),
         ("1.0,2.0,-", "trailing_mark missing_z", "trailing_mark missing_z cut", "", "1.0 2.0"),
-        ("1.0,2.0,3", "cut", "cut", "", "1.0 2.0"),
+        ("1.0,2.0,3", "punctuation", "cut", "", "1.0 2.0"),
         ("1.0,2.0,3.", "trailing_mark", "trailing_mark cut", "", "1.0 2.0"),
-        ("1,2,3", "cut", "cut", "", ""),
-        ("1.,2.0,3.0", "cut", "cut", "", ""),
+        ("1,2,3", "punctuation", "cut", "", ""),
+        ("1.,2.0,3.0", "punctuation", "cut", "", ""),
         ("1.0,2.0,3.0,", "trailing_mark", "trailing_mark", ",", "1.0 2.0 3.0"),
         ("1.0,2.0,3.0-", "trailing_mark", "trailing_mark", "-", "1.0 2.0 3.0"),
         ("1.0,2.0,3.0000.", "trailing_mark", "trailing_mark", ".", "1.0 2.0 3.0000"),
@@ -194,7 +194,8 @@ def test_every_content_has_a_reading(content: str, form: NumberFormat, lp: str, 
     assert all(math.isfinite(float(number)) for number in reading.numbers)
     other = read_block(content, form=form, lp=POSITION if lp in CLOSED_BY_MODEL else "none", closed=closed)
     by_lp = {"exact", "unverified", "cut"}  # who closed the block makes no other difference
-    assert set(reading.kinds) - by_lp == set(other.kinds) - by_lp
+    if {*reading.kinds, *other.kinds} != {"punctuation", "cut"}:  # a number without its point is cut only by an LP
+        assert set(reading.kinds) - by_lp == set(other.kinds) - by_lp
     assert (reading.junk_text, reading.numbers) == (other.junk_text, other.numbers)
 
 
@@ -223,15 +224,17 @@ def test_junk_behind_a_triple_is_found_to_the_character(seed: int, junk: str, fo
 @pytest.mark.soak
 @given(contents(), formats())
 def test_numbers_are_written_in_the_block_from_x_on(content: str, form: NumberFormat) -> None:
-    """Digits that are in none of them are junk: nobody wrote any other number."""
+    """They are all of it but the junk, or stand at its beginning one behind the other: no other number is written."""
     reading = read_block(content, form=form)
+    without_junk = content[: reading.junk_start] + content[reading.junk_end :]
+    if ",".join(reading.numbers) == without_junk:
+        return
     position = 0
     for number in reading.numbers:
-        found = content.find(number, position)
-        assert found >= 0
-        skipped = [index for index in range(position, found) if content[index] in "0123456789"]
-        assert all(reading.junk_start <= index < reading.junk_end for index in skipped)
-        position = found + len(number)
+        assert content.startswith(number, position)
+        position += len(number)
+        assert content[position : position + 1] not in set("0123456789")
+        position += content.startswith(",", position)
 
 
 @pytest.mark.parametrize("piece", [".", "-", "1", "1.0,", "a", ".1", "-1", "1...", "-.", " ", "的"])
