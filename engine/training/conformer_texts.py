@@ -1,0 +1,191 @@
+"""One molecule of the plan to its training texts: conformers in the principal-axis frame, and the ways to write them.
+
+A conformer's first text is canonical, further ones write the same atoms in random orders. A share of the molecules
+takes the stereo that its conformer happens to have, so that ``@`` and ``/`` are learnt from flat sources. Every text
+is decoded again and compared before it is used. Chance is a hash of the molecule and the seed.
+
+What this module does not know: which of many conformers matters (ETKDGv3 draws one), and the machine's patience: the
+embedding's time limit is set so high that no molecule of these sizes meets it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rdkit import Chem
+
+from engine.chem.conformers import reference_conformers
+from engine.chem.enriched import Enriched, decode, encode, enriched_text
+from engine.chem.frame import place_in_frame
+from engine.chem.rdkit_log import captured_log
+from engine.chem.smiles import enriched_descriptors, graph_key, parse_smiles, same_graph
+from engine.errors import DriftscopeError
+from engine.records import TRIMMED4
+from engine.training.held_out import skeleton, skeleton_is_held_out
+from engine.training.molecule_sets import draw
+from engine.training.shards import Arrays, Meta
+
+EMBED_SECONDS = 60.0
+"""Never met; a limit that is met would make the corpus depend on the machine."""
+UNITS_PER_ANG = 10_000
+Numbers = tuple[tuple[str, str, str], ...]
+
+
+class RefusedError(DriftscopeError):
+    """A molecule that the corpus leaves out; the manifest counts the reasons."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What becomes of each molecule."""
+
+    seed: int = 0
+    conformers: int = 1
+    random_orders: int = 0
+    stereo_share: float = 0.5
+    held_out: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConformerTexts:
+    """One conformer: coordinates in 1e-4 angstrom, and SMILES that write its atoms in the order given."""
+
+    xyz: NDArray[np.int32]  # [atoms, 3]
+    texts: tuple[tuple[str, tuple[int, ...]], ...]  # SMILES, and for each atom of it the row in xyz; canonical first
+
+
+def texts_of(smiles: str, recipe: Recipe) -> list[ConformerTexts]:
+    """The conformers of one molecule, or the ``DriftscopeError`` that says why it has none."""
+    molecule = parse_smiles(smiles)
+    own_seed = draw("embed", str(recipe.seed), smiles) % 2**31
+    found = reference_conformers(molecule, recipe.conformers, seed=own_seed, max_seconds=EMBED_SECONDS)
+    placed = place_in_frame(found)
+    takes_stereo = _chance("stereo", recipe, smiles) < recipe.stereo_share
+    made = []
+    for conformer in placed.GetConformers():
+        one = Chem.Mol(placed, False, conformer.GetId())
+        if takes_stereo:
+            with captured_log():
+                Chem.AssignStereochemistryFrom3D(one)
+        made.append(_written(one, recipe))
+    return made
+
+
+def make_conformers(payload: dict[str, Any]) -> tuple[Meta, Arrays]:
+    """A job: the texts of a list of molecules, as arrays, with the refusals counted by their error's name."""
+    recipe = Recipe(**payload["recipe"])
+    made: list[ConformerTexts] = []
+    refusals: Counter[str] = Counter()
+    for smiles in payload["smiles"]:
+        try:
+            made += texts_of(smiles, recipe)
+        except DriftscopeError as error:
+            refusals[type(error).__name__] += 1
+    return _meta(made, refusals, len(payload["smiles"])), as_arrays(made)
+
+
+def as_arrays(made: Sequence[ConformerTexts]) -> Arrays:
+    texts = [text for one in made for text in one.texts]
+    lines = "\n".join(smiles for smiles, _ in texts).encode()
+    return {
+        "atoms": np.array([len(one.xyz) for one in made], dtype=np.uint16),  # [conformers]
+        "texts": np.array([len(one.texts) for one in made], dtype=np.uint16),  # [conformers]
+        "xyz": np.concatenate([one.xyz for one in made] or [np.zeros((0, 3), dtype=np.int32)]),  # [atoms, 3]
+        "smiles": np.frombuffer(lines, dtype=np.uint8),  # one a text, a line each
+        "order": np.array([row for _, order in texts for row in order], dtype=np.uint16),  # one an atom of each text
+    }
+
+
+def from_arrays(arrays: Arrays) -> list[ConformerTexts]:
+    lines = iter(arrays["smiles"].tobytes().decode().split("\n"))
+    order = arrays["order"].tolist()
+    made, row, used = [], 0, 0
+    for atoms, texts in zip(arrays["atoms"].tolist(), arrays["texts"].tolist(), strict=True):
+        own = [(next(lines), tuple(order[used + k * atoms : used + (k + 1) * atoms])) for k in range(texts)]
+        made.append(ConformerTexts(arrays["xyz"][row : row + atoms], tuple(own)))
+        row += atoms
+        used += texts * atoms
+    return made
+
+
+def numbers_of(xyz: NDArray[np.int32]) -> Numbers:
+    """The coordinates as the enriched text writes them: trailing zeros dropped, one decimal kept."""
+    return tuple((_number(x), _number(y), _number(z)) for x, y, z in xyz.tolist())
+
+
+def answer_of(conformer: ConformerTexts, text: int) -> str:
+    """The enriched text of one of a conformer's texts."""
+    smiles, order = conformer.texts[text]
+    return enriched_text(smiles, enriched_descriptors(smiles), numbers_of(conformer.xyz[list(order)]))
+
+
+def _written(mol: Chem.Mol, recipe: Recipe) -> ConformerTexts:
+    enriched = encode(mol, TRIMMED4)
+    if parse_smiles(enriched.smiles).smiles != enriched.smiles:
+        raise RefusedError("the canonical form does not settle")
+    if skeleton_is_held_out(skeleton(mol)) != recipe.held_out:
+        raise RefusedError("the molecule belongs to the other side of the split")
+    units = [[_units(number) for number in triple] for triple in enriched.numbers]
+    xyz = np.array(units, dtype=np.int32)
+    first = decode(enriched.text)
+    if not same_graph(first.mol, mol) or numbers_of(xyz) != enriched.numbers:
+        raise RefusedError("the text does not decode to the molecule that it was made of")
+    texts = {enriched.smiles: tuple(range(len(xyz)))}
+    texts.update(_random_orders(first.mol, enriched, recipe))
+    made = ConformerTexts(xyz, tuple(texts.items()))
+    for text in range(1, len(made.texts)):
+        _check_order(made, text, graph_key(first.mol), first.mol)
+    return made
+
+
+def _random_orders(mol: Chem.Mol, enriched: Enriched, recipe: Recipe) -> dict[str, tuple[int, ...]]:
+    """SMILES of the molecule (atoms in the order of ``xyz``) that walk it from other atoms along other branches."""
+    rng = random.Random(draw("orders", str(recipe.seed), enriched.text))
+    found = {}
+    for _ in range(recipe.random_orders):
+        order = rng.sample(range(mol.GetNumAtoms()), mol.GetNumAtoms())
+        shuffled = Chem.RenumberAtoms(mol, order)
+        text = Chem.MolToSmiles(shuffled, canonical=False)
+        walked = shuffled.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"]
+        found[text] = tuple(order[index] for index in walked)
+    found.pop(enriched.smiles, None)
+    return found
+
+
+def _check_order(made: ConformerTexts, text: int, key: str, mol: Chem.Mol) -> None:
+    decoded = decode(answer_of(made, text))
+    if graph_key(decoded.mol) != key and not same_graph(decoded.mol, mol):
+        raise RefusedError("a random order of the atoms does not decode to the same graph")
+
+
+def _chance(what: str, recipe: Recipe, smiles: str) -> float:
+    return draw(what, str(recipe.seed), smiles) / 2**64
+
+
+def _units(number: str) -> int:
+    whole, _, decimals = number.partition(".")
+    return int(whole + decimals.ljust(4, "0"))
+
+
+def _number(units: int) -> str:
+    whole, decimals = divmod(abs(units), UNITS_PER_ANG)
+    shortened = f"{decimals:04d}".rstrip("0") or "0"
+    return f"{'-' if units < 0 else ''}{whole}.{shortened}"
+
+
+def _meta(made: Sequence[ConformerTexts], refusals: Counter[str], molecules: int) -> Meta:
+    sizes = Counter(len(one.xyz) for one in made)
+    return {
+        "molecules": molecules,
+        "conformers": len(made),
+        "texts": sum(len(one.texts) for one in made),
+        "atoms": sum(len(one.xyz) for one in made),
+        "sizes": {str(size): count for size, count in sorted(sizes.items())},
+        "refusals": dict(sorted(refusals.items())),
+    }

@@ -1,0 +1,179 @@
+"""Jobs that each leave one file: in parallel, in order, and only where the file is not there already.
+
+A job's result depends on its payload alone, never on the number of workers or on what ran before. Its file carries a
+key, the digest of payload and versions: a file with the same key is kept, one that is damaged is named and made again.
+What this module does not know: what the jobs do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import multiprocessing
+import multiprocessing.connection
+import signal
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from engine.errors import DriftscopeError, FileFormatError
+from engine.training.shards import Arrays, Meta, read_meta, write_arrays
+
+log = logging.getLogger(__name__)
+
+Make = Callable[[Any], tuple[Meta, Arrays]]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One file to make: ``make`` must be a function that another process can import."""
+
+    path: Path
+    make: Make
+    payload: Any  # of what JSON can hold
+    versions: Mapping[str, str]
+
+    @property
+    def key(self) -> str:
+        return key_of(f"{self.make.__module__}.{self.make.__qualname__}", self.payload, self.versions)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A finished file, its meta, and what was wrong with the one that it took the place of."""
+
+    path: Path
+    meta: Meta
+    was_there: bool
+    damage: str = ""
+
+
+def key_of(what: str, payload: Any, versions: Mapping[str, str]) -> str:
+    return hashlib.sha256(json.dumps([what, payload, dict(versions)], sort_keys=True).encode()).hexdigest()
+
+
+def run_jobs(jobs: Iterable[Job], workers: int) -> Generator[Done, None, None]:
+    """The finished jobs in their order. Jobs are taken from the iterable as they are needed."""
+    if workers < 1:
+        raise DriftscopeError(f"{workers} workers were asked for", "Ask for one or more")
+    finished = (run_job(job) for job in jobs) if workers == 1 else _in_parallel(jobs, workers)
+    with closing(finished):  # left to the garbage collector, a Ctrl-C while it waits for workers would be swallowed
+        for done in finished:
+            if done.damage:
+                log.warning("%s: made again", done.damage)
+            yield done
+
+
+def run_job(job: Job) -> Done:
+    """Keep the job's file if it is whole and has the job's key; make it else."""
+    damage = ""
+    if job.path.exists():
+        try:
+            meta = read_meta(job.path)
+            if meta.get("key") == job.key:
+                return Done(job.path, meta, was_there=True)
+        except FileFormatError as error:
+            damage = error.what
+    found, arrays = job.make(job.payload)
+    meta = {**found, "key": job.key}
+    write_arrays(job.path, meta, arrays)
+    return Done(job.path, meta, was_there=False, damage=damage)
+
+
+def _in_parallel(jobs: Iterable[Job], workers: int) -> Generator[Done, None, None]:
+    """Hand jobs to workers, a few ahead of the one that is waited for, and yield what is finished in order."""
+    pool = [_Worker() for _ in range(workers)]
+    try:
+        queue = enumerate(jobs)
+        idle, busy = list(pool), dict[Any, tuple[int, _Worker]]()
+        finished: dict[int, Done] = {}
+        wanted = 0
+        while True:
+            while idle and len(finished) < 2 * workers and (job := next(queue, None)) is not None:
+                worker = idle.pop()
+                worker.send(job[1])
+                busy[worker.connection] = job[0], worker
+            if not busy:
+                return
+            for connection in multiprocessing.connection.wait(list(busy)):
+                index, worker = busy.pop(connection)
+                finished[index] = worker.receive()
+                idle.append(worker)
+            while wanted in finished:
+                yield finished.pop(wanted)
+                wanted += 1
+    finally:
+        for worker in pool:
+            worker.end()
+
+
+class _Worker:
+    """A process that runs one job at a time. Neither it nor its parent has threads: an end is an end of the pipe."""
+
+    def __init__(self) -> None:
+        # Not fork: RDKit and numpy have threads and locks by now.
+        context = multiprocessing.get_context("spawn")
+        self.connection, other = context.Pipe()
+        self.process = context.Process(target=_work, args=(other,), daemon=True)
+        with _interrupts_later():
+            self.process.start()
+        other.close()  # or the end of the worker would not end the pipe
+
+    def send(self, job: Job) -> None:
+        try:
+            self.connection.send(job)
+        except OSError as error:
+            raise _worker_ended() from error
+
+    def receive(self) -> Done:
+        try:
+            answer = self.connection.recv()
+        except (EOFError, OSError) as error:
+            raise _worker_ended() from error
+        if isinstance(answer, DriftscopeError):
+            raise answer
+        return cast(Done, answer)
+
+    def end(self) -> None:
+        """At once: files are renamed into place, so nothing is left half done."""
+        self.process.terminate()
+        self.process.join()
+        self.connection.close()
+
+
+def _work(connection: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+    try:
+        while True:
+            job = connection.recv()
+            try:
+                answer: Done | DriftscopeError = run_job(job)
+            except DriftscopeError as error:
+                answer = error
+            connection.send(answer)
+    except (EOFError, OSError):
+        return  # the parent is gone
+
+
+def _worker_ended() -> DriftscopeError:
+    return DriftscopeError(
+        "a worker process ended before its work was done (killed, or out of memory)",
+        "Run the same command again: what is finished is kept. Fewer --workers need less memory",
+    )
+
+
+@contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """A worker that starts in here never hears of Ctrl-C, not even before it could say that it does not want to."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

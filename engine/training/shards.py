@@ -1,0 +1,142 @@
+"""Files of named integer arrays with a checksum, written aside and renamed into place. Only numpy and Python itself.
+
+A file is one line that names the format, the SHA-256 of all that follows, one line of JSON (``meta`` and each array's
+type, shape and compressed size), then the arrays, each compressed with LZMA. The same content gives the same bytes on
+the same machine. What this module does not know: what the arrays mean.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import AssetError, FileFormatError
+
+Arrays = dict[str, NDArray[Any]]
+Meta = dict[str, Any]
+
+MAGIC = b"driftscope arrays 1\n"
+_TYPES = {"|u1", "<u2", "<u4", "<i4", "<i8"}
+_DIGEST_CHARACTERS = 64
+_MOST_BYTES = 1 << 31
+PART = ".part"
+"""Suffix of files that are being written; they start with a dot."""
+
+
+def write_arrays(path: Path, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write the file, or leave what was there before. ``AssetError`` where the disk does not take it."""
+    write_bytes(path, packed_bytes(meta, arrays))
+
+
+def packed_bytes(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    blobs, entries = [], []
+    for name, array in arrays.items():
+        plain = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
+        if plain.dtype.str not in _TYPES:
+            raise ValueError(f"{name} has type {plain.dtype}, known are {sorted(_TYPES)}")
+        blob = lzma.compress(plain.tobytes(), preset=6)
+        blobs.append(blob)
+        entries.append({"name": name, "type": plain.dtype.str, "shape": list(plain.shape), "bytes": len(blob)})
+    header = json.dumps({"meta": dict(meta), "arrays": entries}, sort_keys=True, allow_nan=False)
+    body = header.encode() + b"\n" + b"".join(blobs)
+    return MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+
+
+def read_arrays(path: Path) -> tuple[Meta, Arrays]:
+    """What was written, or ``FileFormatError`` that names the file: missing, cut, changed, or of another kind."""
+    try:
+        return _unpacked(read_body(path))
+    except (ValueError, KeyError, TypeError, lzma.LZMAError) as error:
+        raise _damaged(path, f"its content does not fit together ({error})") from error
+
+
+def read_meta(path: Path) -> Meta:
+    """The meta of a file that is whole: the checksum covers all of it, and no array is unpacked."""
+    try:
+        meta, _, _ = _header(read_body(path))
+    except (ValueError, KeyError, TypeError) as error:
+        raise _damaged(path, f"its header does not fit ({error})") from error
+    return meta
+
+
+def read_body(path: Path) -> bytes:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise FileFormatError(f"{path} cannot be read: {error.strerror or error}", "Make it again") from error
+    if not content.startswith(MAGIC):
+        raise _damaged(path, "it does not begin as such a file does")
+    start = len(MAGIC) + _DIGEST_CHARACTERS + 1
+    if hashlib.sha256(content[start:]).hexdigest().encode() + b"\n" != content[len(MAGIC) : start]:
+        raise _damaged(path, "its checksum is wrong")
+    return content[start:]
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Written beside its place and renamed: no reader meets half a file, and a full disk leaves nothing behind."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}{PART}")
+    try:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            aside.write_bytes(content)
+            aside.replace(path)
+        finally:
+            aside.unlink(missing_ok=True)
+    except OSError as error:
+        raise AssetError(
+            f"{path} cannot be written: {error.strerror or error}", "Look at the folder and the space left there"
+        ) from error
+
+
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    write_bytes(path, (json.dumps(document, indent=1, sort_keys=True, allow_nan=False) + "\n").encode())
+
+
+def read_json(path: Path) -> Meta:
+    try:
+        document = json.loads(path.read_bytes())
+    except OSError as error:
+        raise FileFormatError(f"{path} cannot be read: {error.strerror or error}", "Make it again") from error
+    except ValueError as error:
+        raise _damaged(path, str(error)) from error
+    if not isinstance(document, dict):
+        raise _damaged(path, "it holds no object")
+    return document
+
+
+def _header(body: bytes) -> tuple[Meta, list[dict[str, Any]], int]:
+    line, found, _ = body.partition(b"\n")
+    if not found:
+        raise ValueError("there is no header")
+    header = json.loads(line)
+    return dict(header["meta"]), list(header["arrays"]), len(line) + 1
+
+
+def _unpacked(body: bytes) -> tuple[Meta, Arrays]:
+    meta, entries, position = _header(body)
+    arrays = {}
+    for entry in entries:
+        if entry["type"] not in _TYPES:
+            raise ValueError(f"unknown type {entry['type']}")
+        blob = body[position : position + entry["bytes"]]
+        position += entry["bytes"]
+        dtype = np.dtype(entry["type"])
+        size = math.prod(entry["shape"]) * dtype.itemsize
+        if size > _MOST_BYTES:
+            raise ValueError(f"array {entry['name']} claims {size:,} bytes")
+        plain = lzma.LZMADecompressor().decompress(blob, max_length=size + 1)
+        arrays[entry["name"]] = np.frombuffer(plain, dtype=dtype).reshape(entry["shape"])
+    return meta, arrays
+
+
+def _damaged(path: Path, reason: str) -> FileFormatError:
+    return FileFormatError(f"{path} is damaged: {reason}", "Make it again")
