@@ -1,0 +1,61 @@
+"""Running the command line inside the test's own process, where starting Python for each call would take minutes."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+from engine.cli.main import main
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one call left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> str:
+        """The one line of a refused call."""
+        assert self.code == 2, self
+        assert self.out == ""
+        assert self.err.endswith("\n")
+        (line,) = self.err.splitlines()
+        assert line.isprintable()
+        return line
+
+
+def run(*argv: str, stdin: bytes = b"") -> Result:
+    out, err = io.StringIO(), io.StringIO()
+    given = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
+    with mock.patch.multiple(sys, stdout=out, stderr=err, stdin=given):
+        try:
+            code = main(argv)
+        except SystemExit as stop:  # argparse ends by itself
+            code = stop.code if isinstance(stop.code, int) else 1
+    return Result(code, out.getvalue(), err.getvalue())
+
+
+def run_json(*argv: str, stdin: bytes = b"") -> Any:
+    result = run(*argv, "--json", stdin=stdin)
+    assert (result.code, result.err) == (0, ""), result
+    assert result.out.isascii()
+    assert result.out.endswith("\n")
+    assert len(result.out.splitlines()) == 1
+    return result.document
+
+
+def keys(document: Any, expected: Sequence[str]) -> bool:
+    """Whether the document has at least these keys: those of the contract stay, others may come."""
+    return set(expected) <= set(document)

@@ -1,0 +1,254 @@
+"""The command line as a whole: exit status, one line for any bad input, streams that end early, a lean start."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import __version__
+from engine.cli import main as main_module
+from engine.errors import DriftscopeError
+from tests.cli import run
+from tests.strategies import any_text
+from tests.support import ROOT
+
+TOKENS = ("tokens", "<1.0,2.0,3.0>", "--tokenizer", "qwen3")
+
+
+def start(*argv: str | bytes, **options: object) -> subprocess.CompletedProcess[bytes]:
+    """A true call of ``python -m engine``."""
+    command = [sys.executable, "-m", "engine", *argv]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, check=False, timeout=120, **options)  # type: ignore[call-overload]
+
+
+# --- exit status ----------------------------------------------------------------------------------------------------
+
+
+def test_a_true_call() -> None:
+    result = start(*TOKENS, "--json")
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert json.loads(result.stdout)["count"] == 13
+
+
+def test_version_and_help() -> None:
+    assert run("--version").out == f"driftscope {__version__}\n"
+    for argv in ((), ("tokens",), ("template",), ("drift",), ("junk",), ("encode",), ("decode",)):
+        shown = run(*argv, "--help")
+        assert (shown.code, shown.err) == (0, "")
+        assert "usage: python -m engine" in shown.out
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        ((), "the following arguments are required: COMMAND"),
+        (("fly",), "invalid choice: 'fly'"),
+        (("",), "invalid choice: ''"),
+        (("\0",), "invalid choice"),
+        (("tokens", "--no-such-option"), "required"),
+        ((*TOKENS, "--no-such-option"), "unrecognized arguments: --no-such-option"),
+        ((*TOKENS, "x\ny"), "unrecognized arguments: x y"),
+        (("x" * 100_000,), "invalid choice"),
+    ],
+)
+def test_a_wrong_call_is_one_line(argv: tuple[str, ...], said: str) -> None:
+    line = run(*argv).error
+    assert said in line
+    assert line.startswith("python -m engine")
+    assert len(line) < 1_200
+
+
+def test_errors_of_every_kind_end_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def raising(error: BaseException) -> str:
+        def fail(text: str | None, file: str | None) -> str:
+            raise error
+
+        monkeypatch.setattr("engine.cli.tokens.given_text", fail)
+        return run(*TOKENS).error
+
+    assert raising(DriftscopeError("it\nbroke\x1b", "Mend it")) == "driftscope: it broke\\x1b. Mend it"
+    assert raising(OSError(28, "No space left on device")) == "driftscope: No space left on device"
+    assert raising(PermissionError(13, "Permission denied", "/x\n")) == "driftscope: Permission denied '/x\\n'"
+    assert len(raising(DriftscopeError("x" * 100_000))) <= 1_020
+
+
+def test_an_interrupt_ends_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(text: str | None, file: str | None) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("engine.cli.tokens.given_text", interrupted)
+    result = run(*TOKENS)
+    assert (result.code, result.out, result.err) == (130, "", "driftscope: stopped\n")
+
+
+def test_a_bug_is_no_user_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the engine did not foresee is not dressed up as bad input."""
+
+    def broken(text: str | None, file: str | None) -> str:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("engine.cli.tokens.given_text", broken)
+    with pytest.raises(ZeroDivisionError):
+        run(*TOKENS)
+
+
+def test_json_is_whole_or_not_there() -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        main_module.emit_json({"fine": 1, "not": float("nan")})
+
+
+# --- any arguments at all -------------------------------------------------------------------------------------------
+
+TEXTS = ("[C]<1.0,-2.0,3.0>=[O]<0.0,0.5,1.0>", "[C]<1.0,2.0,3.0amen>", "CC=O", "C(C", "*", "-", "-1.0", "", "[C]<1.0")
+OPTIONS = (
+    "--json", "--tokenizer", "--placeholder", "--tags", "--smiles", "--file", "--conformers", "--seed", "--fit", "--lp",
+    "--least-decimals", "--junk-weight", "--cut-weight", "--sdf", "--xyz", "--", "--help", "-h", "--tok", "-x",
+)  # fmt: skip
+VALUES = (
+    "qwen3",
+    "llama3",
+    "gpt5",
+    "1",
+    "0",
+    "-1",
+    "4",
+    "nan",
+    "1e9",
+    "none",
+    "out.sdf",
+    "in.sdf",
+    "no/such/file",
+    "/",
+    "\0",
+)
+
+
+def arguments() -> st.SearchStrategy[list[str]]:
+    # Random texts without what could name a file elsewhere: some of these options write.
+    text = any_text(20).filter(lambda one: not {"/", "~"} & set(one))
+    words = st.one_of(st.sampled_from(TEXTS), st.sampled_from(OPTIONS), st.sampled_from(VALUES), text)
+    command = st.one_of(st.sampled_from(("tokens", "template", "drift", "junk", "encode", "decode")), text)
+    tokenizer = st.sampled_from(([], ["--tokenizer", "qwen3"], ["--tokenizer", "llama3"]))
+    return st.builds(lambda first, more, rest: [first, *more, *rest], command, tokenizer, st.lists(words, max_size=5))
+
+
+@pytest.mark.soak
+def test_any_arguments_give_a_result_or_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.sdf").write_text("\n")
+
+    @given(arguments(), st.one_of(st.binary(max_size=40), st.sampled_from(TEXTS).map(str.encode)))
+    def check(argv: list[str], stdin: bytes) -> None:
+        if argv[0] == "prepare":  # it builds and fetches
+            return
+        result = run(*argv, stdin=stdin)
+        assert result.code in (0, 2)
+        if result.code == 2:
+            assert len(result.error) < 1_200
+        else:
+            assert result.err == ""
+            assert result.out
+            result.out.encode("utf-8", "backslashreplace")
+
+    check()
+    assert capfd.readouterr() == ("", "")
+
+
+# --- true streams ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("argv", [TOKENS, (*TOKENS, "--json"), ("--help",), ("junk", "[C]<1>" * 20_000, "--json")])
+def test_a_reader_that_stops_is_no_error(argv: tuple[str, ...]) -> None:
+    """Output this short is written when the interpreter ends, which once complained of the closed pipe."""
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "engine", *argv]
+    process = subprocess.run(command, cwd=ROOT, stdout=write, stderr=subprocess.PIPE, check=False, timeout=120)
+    os.close(write)
+    assert (process.returncode, process.stderr) == (0, b"")
+
+
+def test_a_full_disk_is_one_line() -> None:
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "engine", *TOKENS, "--json"]
+        process = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, check=False, timeout=120)
+    assert (process.returncode, process.stderr) == (2, b"driftscope: No space left on device\n")
+
+
+@pytest.mark.parametrize(
+    ("closed", "argv", "code", "said"),
+    [
+        (
+            "<&-",
+            "tokens - --tokenizer qwen3",
+            2,
+            b"driftscope: there is no standard input. Give the text itself, or a file\n",
+        ),
+        (">&-", "junk '[C]<1>' --json", 0, b""),
+        ("2>&-", "junk '[C]<1>' --lp magic", 2, b""),
+        (">&- 2>&-", "junk '[C]<1>' --lp magic", 2, b""),
+    ],
+)
+def test_closed_streams(closed: str, argv: str, code: int, said: bytes) -> None:
+    line = f"{sys.executable} -m engine {argv} {closed}"
+    process = subprocess.run(["/bin/sh", "-c", line], cwd=ROOT, capture_output=True, check=False, timeout=120)
+    assert (process.returncode, process.stderr) == (code, said)
+
+
+@pytest.mark.parametrize(
+    "argv", [("junk", b"[C]<\xff>"), ("decode", b"\xe9"), ("junk", "--file", b"\xff"), ("junk", "--lp", b"\xff", "C")]
+)
+def test_arguments_that_are_not_utf8(argv: tuple[str | bytes, ...]) -> None:
+    result = start(*argv)
+    assert result.returncode == 2
+    assert result.stdout == b""
+    assert len(result.stderr.splitlines()) == 1
+    assert b"\\udc" in result.stderr
+
+
+def test_any_text_survives_any_terminal() -> None:
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    result = start("junk", "[C]<1.0,2.0,3.0\\u7684的>".encode(), env=environment)
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert b"1 blocks, 1 of them no clean triple" in result.stdout
+
+
+# --- a lean start ---------------------------------------------------------------------------------------------------
+
+HEAVY = {"torch", "transformers", "streamlit", "pandas", "pyarrow", "duckdb", "plotly"}
+
+
+@pytest.mark.parametrize(
+    ("argv", "absent"),
+    [
+        (("--help",), HEAVY | {"numpy", "rdkit", "tokenizers", "tiktoken"}),
+        (("junk", "[C]<1.0,2.0,3.0>"), HEAVY | {"numpy", "rdkit", "tokenizers", "tiktoken"}),
+        (TOKENS, HEAVY | {"numpy", "rdkit"}),
+        (("decode", "[C]<1.0,2.0,3.0>"), HEAVY | {"tokenizers", "tiktoken"}),
+        (("template", "C", "--tokenizer", "llama3"), HEAVY),
+        (("drift", "--tokenizer", "qwen3", "--file", "-"), HEAVY),
+    ],
+)
+def test_a_command_imports_only_what_it_needs(argv: tuple[str, ...], absent: set[str]) -> None:
+    code = (
+        "import sys\n"
+        "from engine.cli.main import main\n"
+        "try: status = main(sys.argv[1:])\n"
+        "except SystemExit as stop: status = stop.code\n"
+        "sys.stderr.write(' '.join(name for name in sys.modules if '.' not in name))\n"
+        "sys.exit(status)\n"
+    )
+    command = [sys.executable, "-c", code, *argv]
+    result = subprocess.run(command, cwd=ROOT, input=b"[C]<1.0,2.0,3.0>", capture_output=True, check=False, timeout=120)
+    assert result.returncode == 0
+    assert set(result.stderr.decode().split()) & absent == set()
+    assert b"engine" in result.stderr
