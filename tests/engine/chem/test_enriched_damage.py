@@ -1,0 +1,165 @@
+"""Enriched text that is damaged: a molecule or a named error, never anything else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.chem.enriched import (
+    MOST_ATOMS,
+    decode,
+    why_not_a_triple,
+)
+from engine.errors import (
+    DriftscopeError,
+    EnrichedError,
+    MoleculeSizeError,
+)
+from engine.records import WIDEST, NumberFormat
+from engine.text.blocks import read_block
+from tests.strategies import (
+    Written,
+    any_text,
+    damaged,
+    enriched_texts,
+    random_triples,
+    seeds,
+)
+
+B = "<1.0000,-2.0000,0.5000>"
+
+
+@pytest.mark.parametrize(
+    ("text", "block", "position", "reason"),
+    [
+        ("", None, None, "there is nothing in it"),
+        (" \n ", None, None, "there is nothing in it"),
+        ("[CONFORMER][/CONFORMER]", None, None, "there is nothing in it"),
+        ("[C]", 0, 3, "atom '[C]' has no block"),
+        (f"[C]{B}[O]1", 1, 29, "atom '[O]' has no block"),
+        ("[C]<1.0,2.0,3.0", 0, 3, "the block is not closed by '>'"),
+        (f"[C]<1.0,2.0,3.0[O]{B}", 0, 3, "the block is not closed by '>'"),
+        (f"[C]<1.0,2.0<{B}", 0, 3, "the block is not closed by '>'"),
+        ("[C]<>", 0, 3, "the block is empty"),
+        (f"[C]{B}[O]<1.0,2.0>", 1, 29, "2 numbers instead of three"),
+        ("[C]<1.0,2.0,3.0,4.0>", 0, 3, "4 numbers instead of three"),
+        ("[C]<1.0,,3.0>", 0, 3, "y is missing"),
+        ("[C]<1.0,2.0,3>", 0, 3, "z is '3', which is no decimal number"),
+        ("[C]<1.0,2.,3.0>", 0, 3, "y is '2.', which is no decimal number"),
+        ("[C]<01.0,2.0,3.0>", 0, 3, "x is '01.0', which is no decimal number"),
+        ("[C]<--1.0,2.0,3.0>", 0, 3, "x is '--1.0'"),
+        ("[C]<1.0,2.0,0.8415amen>", 0, 3, "character 'a' is no part of a number"),
+        ("[C]<1.0,2.0,3.0 （C>", 0, 3, "character ' ' is no part of a number"),
+        ("[C]<1.0,2.0,\u0663.0>", 0, 3, "character '\u0663' is no part of a number"),
+        ("[C]<1234567.0,2.0,3.0>", 0, 3, "x is '1234567.0'"),
+        ("[C]<1.0,2.0,0.1234567890123>", 0, 3, "z is '0.1234567890123'"),
+        (f"[C{B}", 0, 0, "the atom descriptor is not closed by ']'"),
+        (f"[C\0]{B}", 0, 0, "the atom descriptor is no SMILES atom"),
+        (f"[]{B}", 0, 0, "the atom descriptor is no SMILES atom"),
+        (f"[C\udcff]{B}", 0, 0, "the atom descriptor is no SMILES atom"),
+        (f"[C H]{B}", 0, 0, "the atom descriptor is no SMILES atom"),
+        (f"C[C]{B}", None, 0, "'C' stands outside brackets"),
+        (f"[C]{B}C[O]{B}", None, 26, "'C' stands outside brackets"),
+        (f"{B}", None, 0, "a block that follows no atom descriptor"),
+        (f"[C]{B}{B}", None, 26, "a block that follows no atom descriptor"),
+        (f"[C]{B} [C]{B}", None, 26, "' ' is no part of enriched text"),
+        (f"[C]{B}\0", None, 26, "'\\x00' is no part of enriched text"),
+        (f"[C]{B}[Q]{B}", 1, 26, "its SMILES is not a molecule: syntax error"),
+        (f"[C]{B}[c]{B}", 1, 26, "its SMILES is not a molecule: non-ring atom 1 marked aromatic"),
+        (f"[C]{B}1[C]{B}", None, 26, "its SMILES is not a molecule: unclosed ring"),
+        (f"[C]{B}([C]{B}", None, 26, "its SMILES is not a molecule: extra open parentheses"),
+        (f"[C]{B}=[F]{B}", 1, 27, "its SMILES is not a molecule: Explicit valence"),
+        (f"[C]{B}[C+99]{B}", 1, 26, "its SMILES is not a molecule: charge '+99' is out of range"),
+        (f"[C]{B}[#200]{B}", None, None, "its SMILES is not a molecule: Atomic number not found"),
+        (f"[C]{B}[*]{B}", 1, None, "the atom is a wildcard"),
+        (f"  [CONFORMER] [C]{B}[O]<1.0> [/CONFORMER]", 1, 43, "1 numbers instead of three"),
+        ("[C]<1.0,2.0,3.0>" * 20_000, None, None, "320,000 characters, the limit is 200,000"),
+    ],
+)
+def test_damage_is_named_with_block_position_and_reason(
+    text: str, block: int | None, position: int | None, reason: str
+) -> None:
+    with pytest.raises(EnrichedError) as caught:
+        decode(text)
+    assert caught.value.reason.startswith(reason)
+    assert (caught.value.block, caught.value.position) == (block, position)
+    assert caught.value.reason in str(caught.value)
+
+
+def test_more_atoms_than_the_limit_are_refused() -> None:
+    assert decode("[C]<0.0,0.0,0.0>" * MOST_ATOMS).mol.GetNumAtoms() == MOST_ATOMS
+    with pytest.raises(MoleculeSizeError, match="5,001 atoms, the limit is 5,000"):
+        decode("[C]<0.0,0.0,0.0>" * (MOST_ATOMS + 1))
+
+
+@pytest.mark.parametrize(
+    "around", ["{}", "[CONFORMER]{}[/CONFORMER]", "\n [CONFORMER]\n{}\n[/CONFORMER]\t", "[CONFORMER]{}"]
+)
+def test_tags_and_white_space_around_are_allowed(around: str) -> None:
+    assert decode(around.format(f"[C]{B}")).coordinates == [[1.0, -2.0, 0.5]]
+
+
+def check_message(error: DriftscopeError) -> None:
+    assert str(error).isprintable()
+    assert len(str(error)) < 600
+
+
+def check_decodes_or_says_why(text: str) -> None:
+    try:
+        decoded = decode(text)
+    except DriftscopeError as error:
+        check_message(error)
+        return
+    assert len(decoded.numbers) == decoded.mol.GetNumAtoms() == len(decoded.coordinates) > 0
+    assert np.isfinite(decoded.coordinates).all()
+    assert decoded.mol.GetConformer().Is3D()
+
+
+@pytest.mark.soak
+def test_damaged_texts_decode_or_name_an_error(capfd: pytest.CaptureFixture[str]) -> None:
+    @given(enriched_texts(), seeds())
+    def check(written: Written, seed: int) -> None:
+        check_decodes_or_says_why(damaged(written.text, seed))
+
+    check()
+    assert capfd.readouterr() == ("", "")
+
+
+@given(any_text())
+def test_any_text_decodes_or_names_an_error(text: str) -> None:
+    check_decodes_or_says_why(text)
+    check_decodes_or_says_why(f"[C]<{text}>")
+    check_decodes_or_says_why(f"[{text}]{B}")
+
+
+@pytest.mark.parametrize(
+    "piece", ["(", "[", "<", "[C]<", "[C]", "%", "\0", "é", "[C]<1.0,", ">", "1", "[[", "[/CONFORMER]"]
+)
+def test_huge_texts_are_refused_at_once(piece: str) -> None:
+    for length in (150_000, 3_000_000):
+        with pytest.raises(DriftscopeError):
+            decode(f"[C]{B}" + piece * (length // len(piece)))
+    with pytest.raises(DriftscopeError):
+        decode(f"[C]<{piece * (150_000 // len(piece))}>")
+
+
+def damaged_triple(seed: int) -> str:
+    (triple,) = random_triples(1, seed, NumberFormat(1, 12, 6))
+    return damaged(",".join(triple), seed, edits=1)
+
+
+@pytest.mark.soak
+@given(st.one_of(any_text(), st.text("0123456789.,-", max_size=30), seeds().map(damaged_triple)))
+def test_the_codec_and_the_reader_of_blocks_agree_on_triples(content: str) -> None:
+    """``why_not_a_triple`` and ``read_block`` know the number format each on its own; they must know the same."""
+    is_clean = read_block(content, form=WIDEST).is_clean_triple
+    assert (why_not_a_triple(content) is None) == is_clean
+    if not {"<", "[", ">"} & set(content):  # those may end or begin something else
+        try:
+            decode(f"[C]<{content}>")
+        except EnrichedError:
+            assert not is_clean
+        else:
+            assert is_clean

