@@ -34,7 +34,8 @@ def shown_errors() -> Iterator[None]:
     try:
         yield
     except DriftscopeError as error:
-        st.error(escape_markdown(str(error)), icon=":material/error:")
+        words = str(error)
+        st.error(escape_markdown(words[:1].upper() + words[1:]), icon=":material/error:")
         st.stop()
 
 
