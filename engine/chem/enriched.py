@@ -246,7 +246,7 @@ def _scan_atom(text: str, start: int, end: int, block: int) -> tuple[str, tuple[
         raise EnrichedError(f"atom {shown(atom)} has no block", block=block, position=opening, text=text[start:end])
     closing = text.find(">", opening, end)
     content = text[opening + 1 : closing if closing >= 0 else end]
-    if closing < 0 or "<" in content or "[" in content:
+    if closing < 0 or "<" in content:
         raise EnrichedError("the block is not closed by '>'", block=block, position=opening, text=content)
     reason_of_content = why_not_a_triple(content)
     if reason_of_content is not None:

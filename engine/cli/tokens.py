@@ -33,7 +33,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _add_tokens(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser("tokens", parents=[json_option()], help="the tokens of a text")
-    parser.add_argument("text", help="any text; - reads standard input")
+    parser.add_argument("text", help="any text; - reads standard input, -- goes before a text that begins with -")
     _add_tokenizer(parser)
     parser.set_defaults(run=run_tokens)
 

@@ -14,7 +14,8 @@ import numpy as np
 from engine.records import Role, Token
 from engine.text.blocks import BlockReading, FoundBlock, find_blocks, read_block
 from engine.text.drift import needed_by_content
-from engine.text.template import ROLES, Template, check_placeholder, token_roles
+from engine.text.generated import roles_of
+from engine.text.template import ROLES, Template, check_placeholder
 from engine.text.tokenizers import TextTokenizer
 
 InputKind = Literal["smiles", "enriched", "coordinate", "text"]
@@ -65,8 +66,7 @@ def annotate(text: str, tokenizer: TextTokenizer) -> AnnotatedText:
     tokens = tokenizer.tokens(text)
     starts = np.array([token.start for token in tokens], dtype=np.int64)
     ends = np.array([token.end for token in tokens], dtype=np.int64)
-    spans = np.array([(b.start, b.end + (not b.closed)) for b in blocks], dtype=np.int64).reshape(-1, 2)
-    roles, block_of = token_roles(starts, ends, spans, len(text) + 1)
+    roles, block_of = roles_of(starts, ends, blocks, len(text))
     annotated = []
     for token, role, block in zip(tokens, roles.tolist(), block_of.tolist(), strict=True):
         is_junk = block >= 0 and _touches_junk(token, blocks[block], readings[block])

@@ -32,7 +32,7 @@ def clean_up(text: str, form: NumberFormat = READ_FORMAT) -> CleanedText:
         if reading.is_clean_triple:
             continue
         before_junk = reading.content[: reading.junk_start]
-        follows_triple = reading.junk_end == len(reading.content) and read_block(before_junk, form=form).is_clean_triple
+        follows_triple = read_block(before_junk, form=form).is_clean_triple
         if not (follows_triple and block.closed):
             left.append(index)
             continue

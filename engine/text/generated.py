@@ -68,18 +68,21 @@ def read_generated(
         read_block(block.content, form=form, lp=lp, mass=masses.get(index), closed=block.closed)
         for index, block in enumerate(found)
     ]
-    roles, block_of = _roles_of(spanned, found)
+    roles, block_of = roles_of(spanned.starts, spanned.ends, found, len(spanned.text))
     is_junk = _junk_mask(spanned, found, readings)
     return Generated(ids, spanned, found, block_of, roles, template_block, readings, is_junk)
 
 
-def _roles_of(spanned: SpannedText, found: Sequence[FoundBlock]) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
+def roles_of(
+    starts: NDArray[np.integer], ends: NDArray[np.integer], found: Sequence[FoundBlock], length: int
+) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
+    """Role and block of tokens of any text, by the blocks that were found in it."""
     # An unclosed block has no '>' of its own; its span is widened by one so that its last token still lies inside.
     spans = np.array([(block.start, block.end + (not block.closed)) for block in found], dtype=np.int64).reshape(-1, 2)
-    roles, block_of = token_roles(spanned.starts, spanned.ends, spans, len(spanned.text) + 1)
+    roles, block_of = token_roles(starts, ends, spans, length + 1)
     for index, block in enumerate(found):
         if not block.closed:  # the widening must not take what follows the block
-            behind = (block_of == index) & (spanned.starts >= block.end)
+            behind = (block_of == index) & (starts >= block.end)
             is_next = index + 1 < len(found) and found[index + 1].start == block.end
             block_of[behind] = np.where(is_next, index + 1, -1)
     return roles, block_of

@@ -219,6 +219,13 @@ def test_hydrogens_of_a_file_are_dropped_with_their_coordinates() -> None:
     assert encode(Chem.AddHs(heavy, addCoords=True)).text == encode(heavy).text
 
 
+def test_hydrogens_that_a_text_spells_keep_their_blocks() -> None:
+    decoded = decode("[H]<1.0,0.0,0.0>[O]<2.0,0.0,0.0>[H]<3.0,0.0,0.0>")
+    assert [atom.GetSymbol() for atom in decoded.mol.GetAtoms()] == ["H", "O", "H"]
+    assert [row[0] for row in decoded.coordinates] == [1.0, 2.0, 3.0]
+    assert same_graph(decoded.mol, parse_smiles("O").mol)
+
+
 def test_one_conformer_is_chosen_by_its_id() -> None:
     mol = with_xyz("C", [(1, 2, 3)])
     second = Chem.Conformer(1)

@@ -42,6 +42,7 @@ B = "<1.0000,-2.0000,0.5000>"
         ("[C]<1.0,2.0,3.0", 0, 3, "the block is not closed by '>'"),
         (f"[C]<1.0,2.0,3.0[O]{B}", 0, 3, "the block is not closed by '>'"),
         (f"[C]<1.0,2.0<{B}", 0, 3, "the block is not closed by '>'"),
+        ("[C]<1.026,0.6438,-0.4296[c>", 0, 3, "character '[' is no part of a number"),  # an example of the reports
         ("[C]<>", 0, 3, "the block is empty"),
         (f"[C]{B}[O]<1.0,2.0>", 1, 29, "2 numbers instead of three"),
         ("[C]<1.0,2.0,3.0,4.0>", 0, 3, "4 numbers instead of three"),

@@ -22,10 +22,15 @@ from tests.support import ROOT
 TOKENS = ("tokens", "<1.0,2.0,3.0>", "--tokenizer", "qwen3")
 
 
+# Unbuffered output would hide what a buffer does when the interpreter ends.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+
+
 def start(*argv: str | bytes, **options: object) -> subprocess.CompletedProcess[bytes]:
-    """A true call of ``python -m engine``."""
+    """A true call of ``python -m engine``, its output captured unless the options say where it goes."""
     command = [sys.executable, "-m", "engine", *argv]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, check=False, timeout=120, **options)  # type: ignore[call-overload]
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": ENVIRONMENT, **options}
+    return subprocess.run(command, cwd=ROOT, check=False, timeout=120, **options)  # type: ignore[call-overload]
 
 
 # --- exit status ----------------------------------------------------------------------------------------------------
@@ -171,16 +176,14 @@ def test_a_reader_that_stops_is_no_error(argv: tuple[str, ...]) -> None:
     """Output this short is written when the interpreter ends, which once complained of the closed pipe."""
     read, write = os.pipe()
     os.close(read)
-    command = [sys.executable, "-m", "engine", *argv]
-    process = subprocess.run(command, cwd=ROOT, stdout=write, stderr=subprocess.PIPE, check=False, timeout=120)
+    process = start(*argv, stdout=write)
     os.close(write)
     assert (process.returncode, process.stderr) == (0, b"")
 
 
 def test_a_full_disk_is_one_line() -> None:
     with Path("/dev/full").open("wb") as full:
-        command = [sys.executable, "-m", "engine", *TOKENS, "--json"]
-        process = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, check=False, timeout=120)
+        process = start(*TOKENS, "--json", stdout=full)
     assert (process.returncode, process.stderr) == (2, b"driftscope: No space left on device\n")
 
 
@@ -200,7 +203,9 @@ def test_a_full_disk_is_one_line() -> None:
 )
 def test_closed_streams(closed: str, argv: str, code: int, said: bytes) -> None:
     line = f"{sys.executable} -m engine {argv} {closed}"
-    process = subprocess.run(["/bin/sh", "-c", line], cwd=ROOT, capture_output=True, check=False, timeout=120)
+    process = subprocess.run(
+        ["/bin/sh", "-c", line], cwd=ROOT, env=ENVIRONMENT, capture_output=True, check=False, timeout=120
+    )
     assert (process.returncode, process.stderr) == (code, said)
 
 
@@ -216,8 +221,8 @@ def test_arguments_that_are_not_utf8(argv: tuple[str | bytes, ...]) -> None:
 
 
 def test_any_text_survives_any_terminal() -> None:
-    environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
-    result = start("junk", "[C]<1.0,2.0,3.0\\u7684的>".encode(), env=environment)
+    environment = {**ENVIRONMENT, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    result = start("junk", "[C]<1.0,2.0,3.0的>".encode(), env=environment)
     assert (result.returncode, result.stderr) == (0, b"")
     assert b"1 blocks, 1 of them no clean triple" in result.stdout
 

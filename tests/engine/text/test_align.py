@@ -210,6 +210,15 @@ def test_every_kind_is_reached() -> None:
     assert {*FILLS, "exact"} == set(KINDS)
 
 
+def test_a_token_that_is_junk_in_part_counts_as_junk() -> None:
+    """LLaMA's digits come three to a token: the fifth decimal shares one with the fourth."""
+    tokenizer = load_tokenizer("llama3")
+    alignment = align(build_template("[C]<>", tokenizer), tokenizer.encode("[C]<1.0,2.0,3.00001>"), tokenizer)
+    (block,) = alignment.blocks
+    assert (block.kinds, block.junk_text, block.junk_tokens) == (("extra_digit",), "1", 1)
+    assert [row.piece for row in alignment.rows if row.mark == "junk"] == ["01"]
+
+
 def test_what_follows_an_unclosed_block_is_not_in_it() -> None:
     tokenizer = load_tokenizer("qwen3")
     template = build_template("[C]<>[O]<>", tokenizer)

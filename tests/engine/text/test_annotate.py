@@ -76,3 +76,10 @@ def test_text_without_blocks_is_copy_from_end_to_end() -> None:
     annotated = annotate("hello 😀 world", load_tokenizer("llama3"))
     assert {item.role for item in annotated.tokens} == {"COPY"}
     assert annotated.blocks == ()
+
+
+def test_what_follows_an_unclosed_block_is_not_in_it() -> None:
+    """The bracket of the next atom was once shown as part of the block before it."""
+    tokens = annotate("[C]<1.0,2.0[O]<3.0,4.0,5.0>", load_tokenizer("qwen3")).tokens
+    assert "".join(one.token.piece for one in tokens if one.block == 0) == "]<1.0,2.0"
+    assert "".join(one.token.piece for one in tokens if one.block == 1) == "]<3.0,4.0,5.0>"

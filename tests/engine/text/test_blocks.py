@@ -102,6 +102,7 @@ def test_what_neither_count_sees() -> None:
         (".5,1.0,2.0", "punctuation", "punctuation", "", ""),
         ("1.0 2.0 3.0", "punctuation missing_z", "punctuation missing_z cut", " 2.0 3.0", "1.0"),
         ("1.0, 2.0,3.0", "punctuation", "punctuation", " ", "1.0 2.0 3.0"),
+        ("x-123.4567,-123.4567,-123.4567", "letters", "letters", "x", "-123.4567 -123.4567 -123.4567"),
         ("1.0,2.0abc,3.0", "letters", "letters", "abc", "1.0 2.0 3.0"),
         ("1.0,2.0abc5,3.0", "letters", "letters", "abc5", "1.0 2.0 3.0"),  # not 2.05, which nobody wrote
         ("1.0,2a.0,3.0", "letters", "letters", "a", "1.0"),
@@ -264,6 +265,7 @@ def test_huge_contents_are_read_in_bounded_time(piece: str) -> None:
         ("[Fe]<1.0,2.0,3.0><-1[N]<4.0,5.0,6.0>", ["1.0,2.0,3.0", "4.0,5.0,6.0"]),
         ("[SMILES][Fe]<-N.[Fe]<-[NH3][/SMILES][CONFORMER][Fe]<1.0,2.0,3.0>", ["1.0,2.0,3.0"]),
         ("[SMILES]C[/SMILES] [SMILES][Fe]<-N>C[/SMILES][C]<1.0>", ["1.0"]),
+        ("[Fe]<-[N]<1.0,2.0,3.0>", ["1.0,2.0,3.0"]),  # an atom without its block, then a bond
         # blocks that were never closed
         ("[C]<1.0,2.0[O]<4.0,5.0,6.0>", ["1.0,2.0", "4.0,5.0,6.0"]),
         ("[C]<1.0,2.0", ["1.0,2.0"]),
@@ -280,6 +282,7 @@ def test_huge_contents_are_read_in_bounded_time(piece: str) -> None:
         ("<1.0,2.0,3.0>", ["1.0,2.0,3.0"]),
         ('<1.0,2.0,0.5204"1>\n<4.432,0.567,1.2637icineC>', ['1.0,2.0,0.5204"1', "4.432,0.567,1.2637icineC"]),
         ("[CONFORMER]<1.0,2.0,3.0>[C]<1.0>", ["1.0,2.0,3.0", "1.0"]),
+        ("[C]<1.0,2.0,3.0>[/CONFORMER]<br>", ["1.0,2.0,3.0"]),  # a tag is no atom
         ("[C]=<1.0,2.0,3.0>", ["1.0,2.0,3.0"]),
         ("1 < 2 and 3 > 2", []),
         ("a<b>c", []),
