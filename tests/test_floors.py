@@ -188,7 +188,9 @@ def test_the_engine_has_no_face(path: Path) -> None:
     assert not top_names(path) & NOT_IN_ENGINE
 
 
-@pytest.mark.parametrize("path", sources("engine", "pages", "tests", "bench"), ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "path", sources("engine", "pages", "tests", "bench"), ids=lambda path: str(path.relative_to(ROOT))
+)
 def test_no_file_is_too_long(path: Path) -> None:
     lines = len(path.read_text(encoding="utf-8").splitlines())
     assert lines <= MOST_LINES, f"{lines} lines: split it"
