@@ -51,7 +51,7 @@ class NumberFormat:
 
 
 FIXED4 = NumberFormat()
-"""Always four decimals, as FORMATS.md's enriched text has them."""
+"""Always four decimals: the format's first form."""
 TRIMMED4 = NumberFormat(least_decimals=1)
 """Up to four decimals, trailing zeros dropped, as the reports' models write them."""
 WIDEST = NumberFormat(1, MOST_DECIMALS, MOST_INTEGER_DIGITS)

@@ -1,4 +1,4 @@
-"""Generated blocks: found in any text, of the kinds of DESIGN.md, with the exact span of their junk."""
+"""Generated blocks: found in any text, of every kind, with the exact span of their junk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drift against counting token by token, its two signs, and the figures of DESIGN.md on reference conformers."""
+"""Drift against counting token by token, its two signs, and the known shares on reference conformers."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_single_contents_may_be_anything() -> None:
     assert alone[:8] == [11, 11, 12, 0, 0, 0, 11, 11]  # '++]' takes the sign with it
 
 
-# --- the figures of DESIGN.md ---------------------------------------------------------------------------------------
+# --- the known shares ------------------------------------------------------------------------------------------------
 
 
 @functools.cache

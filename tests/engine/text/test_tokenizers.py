@@ -1,4 +1,4 @@
-"""Both tokenizers against FORMATS.md and tiktoken, and their offsets."""
+"""Both tokenizers against known counts and tiktoken, and their offsets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DIGITS = {"qwen3": r"\p{N}", "llama3": r"\p{N}{1,3}"}
 
 @functools.cache
 def by_tiktoken(name: str) -> tiktoken.Encoding:
-    """An independent build: tiktoken's own BPE over the package's ranks, added tokens as FORMATS.md numbers them."""
+    """An independent build: tiktoken's own BPE over the package's ranks, added tokens by their known numbers."""
     package, file = RANKS[name]
     lines = importlib.resources.files(package).joinpath(file).read_bytes().splitlines()
     ranks = {base64.b64decode(token): int(rank) for token, rank in (line.split() for line in lines if line)}
@@ -61,7 +61,7 @@ def ordinary_tokens(name: str) -> list[bytes]:
     return [tokenizer.raw(id_) for id_ in range(min(tokenizer.added))]
 
 
-# --- FORMATS.md, to the number ----------------------------------------------------------------------------------------
+# --- known counts, to the number -------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("text", "qwen", "llama"),
     [
