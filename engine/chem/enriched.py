@@ -175,7 +175,10 @@ def _positions(mol: Chem.Mol, conformer: int) -> NDArray[np.float64]:
         raise ConformerError("the molecule has no conformer", "Embed it first, or read it from an SDF file")
     if conformer not in (-1, *known):
         raise ConformerError(f"there is no conformer {conformer}", f"The molecule has {known}")
-    return np.asarray(mol.GetConformer(conformer).GetPositions(), dtype=np.float64)
+    chosen = mol.GetConformer(conformer)
+    if not chosen.Is3D():
+        raise ConformerError("the coordinates are a flat drawing (2D)", "Embed the molecule, or read it from a 3D file")
+    return np.asarray(chosen.GetPositions(), dtype=np.float64)
 
 
 def _triple(row: NDArray[np.float64], atom: int, form: NumberFormat) -> tuple[str, str, str]:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rdkit import Chem
+from rdkit.Chem import AllChem
 
 from engine.chem.enriched import (
     MOST_ATOMS,
@@ -259,3 +260,12 @@ def test_properties_of_a_molecule_do_not_matter() -> None:
 def test_what_cannot_be_encoded_is_refused(mol: Chem.Mol, error: type[Exception], reason: str) -> None:
     with pytest.raises(error, match=reason):
         encode(mol)
+
+
+def test_a_flat_drawing_is_refused_and_a_flat_conformer_is_not() -> None:
+    mol = Chem.MolFromSmiles("c1ccccc1")
+    AllChem.Compute2DCoords(mol)
+    with pytest.raises(ConformerError, match="flat drawing"):
+        encode(mol)
+    mol.GetConformer().Set3D(True)
+    assert encode(mol).text.count(",0.0000>") == 6
