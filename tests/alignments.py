@@ -1,11 +1,14 @@
-"""What holds for every alignment, whatever was aligned."""
+"""What alignments are tried on, and what holds for every one of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from engine.text.align import AlignedToken, Alignment
-from engine.text.template import Template
+from engine.text.template import DEFAULT_PLACEHOLDER, GUESSED_PLACEHOLDER, SHORT_PLACEHOLDER, Template
+
+NAMES = ("qwen3", "llama3")
+PLACEHOLDERS = (DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER, GUESSED_PLACEHOLDER, "-0.0000,-0.0000,0.0000")
 
 
 def check_complete(alignment: Alignment, template: Template, ids: Sequence[int]) -> None:

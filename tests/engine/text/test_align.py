@@ -18,12 +18,10 @@ from engine.text.drift import block_drifts
 from engine.text.generated import mode_of
 from engine.text.template import (
     DEFAULT_PLACEHOLDER,
-    GUESSED_PLACEHOLDER,
-    SHORT_PLACEHOLDER,
     build_template,
 )
 from engine.text.tokenizers import load_tokenizer
-from tests.alignments import check_complete, step_of
+from tests.alignments import NAMES, PLACEHOLDERS, check_complete, step_of
 from tests.report_examples import LLAMA_EXAMPLES, QWEN_EXAMPLES
 from tests.small_tokenizers import SMALL_TOKENIZERS
 from tests.strategies import (
@@ -35,10 +33,6 @@ from tests.strategies import (
     seeds,
     written,
 )
-
-NAMES = ("qwen3", "llama3")
-PLACEHOLDERS = (DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER, GUESSED_PLACEHOLDER, "-0.0000,-0.0000,0.0000")
-
 
 # --- text that nothing forced -----------------------------------------------------------------------------------------
 

@@ -15,23 +15,18 @@ from engine.records import FIXED4, TRIMMED4, Block, Molecule, NumberFormat
 from engine.text.align import Alignment, align
 from engine.text.blocks import CLOSED_BY_MODEL, LP_NAMES, CloseMass
 from engine.text.template import (
-    DEFAULT_PLACEHOLDER,
     FREE,
-    GUESSED_PLACEHOLDER,
-    SHORT_PLACEHOLDER,
     Template,
     build_template,
 )
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
-from tests.alignments import check_complete
+from tests.alignments import NAMES, PLACEHOLDERS, check_complete
 from tests.strategies import (
     random_triples,
     seeds,
     small_molecules,
 )
 
-NAMES = ("qwen3", "llama3")
-PLACEHOLDERS = (DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER, GUESSED_PLACEHOLDER, "-0.0000,-0.0000,0.0000")
 POSITION_LPS = tuple(lp for lp in LP_NAMES if lp not in CLOSED_BY_MODEL)
 FILLERS = ("amen", "C", "abra", "icine", "chedulers", " （", "}", '"', "的", " and", "[c", "é")
 
