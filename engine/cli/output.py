@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -86,6 +88,20 @@ def progress(items: Sequence[Item], label: str) -> Iterator[Item]:
         yield item
     if watched:
         sys.stderr.write(f"\r{label} {len(items)}/{len(items)}\n")
+
+
+@contextmanager
+def logs_shown() -> Iterator[None]:
+    """The engine's log on standard error, for commands that work for long."""
+    log, handler = logging.getLogger("engine"), logging.StreamHandler(sys.stderr)
+    level = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
 
 
 def write(text: str) -> None:

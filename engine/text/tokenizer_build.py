@@ -12,12 +12,12 @@ import importlib.util
 import json
 import logging
 import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.errors import AssetError, TokenizerError, shown
+from engine.folders import publish
 from engine.paths import cache_folder
 
 if TYPE_CHECKING:
@@ -144,28 +144,8 @@ def from_folder(path: Path) -> Tokenizer:
 
 def build(name: str) -> Path:
     """Build a tokenizer and rename it into place; whoever comes second keeps what the first one wrote."""
-    target = folder_of(name)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=target.parent))
-    except OSError as error:
-        raise _unwritable(target.parent, error) from error
-    try:
-        _write(RECIPES[name], _assemble(name), aside)
-        aside.chmod(0o755)
-        aside.rename(target)
-    except OSError as error:
-        if not target.is_dir():  # otherwise another process was first, with the same content
-            raise _unwritable(target, error) from error
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-    return target
-
-
-def _unwritable(path: Path, error: OSError) -> AssetError:
-    return AssetError(
-        f"the tokenizer cache {shown(path, 200)} cannot be written ({error.strerror})",
-        "Set DRIFTSCOPE_CACHE to a folder that can",
+    return publish(
+        folder_of(name), lambda folder: _write(RECIPES[name], _assemble(name), folder), "the tokenizer cache"
     )
 
 

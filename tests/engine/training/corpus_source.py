@@ -6,6 +6,11 @@ import gzip
 from pathlib import Path
 
 from engine.chem.molecule_sets import load_molecule_set
+from engine.training import packing
+from engine.training.conformer_texts import Recipe
+from engine.training.corpus import Settings, build_corpus
+from engine.training.corpus_plan import Wanted
+from engine.training.moses import read_csv
 
 
 def write_source(path: Path) -> list[str]:
@@ -19,3 +24,12 @@ def write_source(path: Path) -> list[str]:
     content = "".join(f"{smiles},train\n" for smiles in [*drugs, *small[:80]])
     path.write_bytes(gzip.compress(f"SMILES,SPLIT\n{content}".encode(), mtime=0))
     return [*drugs, *small[:80]]
+
+
+def write_packed(folder: Path, molecules: int = 40) -> Path:
+    """A small packed corpus, made by the same code as the large one."""
+    write_source(folder / "source.csv.gz")
+    settings = Settings(Wanted(molecules, 4, 12), Recipe(conformers=2, random_orders=2))
+    build_corpus(folder / "corpus", settings, read_csv(folder / "source.csv.gz"))
+    assert packing.main(["--corpus", str(folder / "corpus"), "--out", str(folder / "packed")]) == 0
+    return folder / "packed"

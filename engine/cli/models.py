@@ -1,0 +1,73 @@
+"""``models``: the registered models, from a terminal."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from engine.cli.main import emit_json
+from engine.cli.output import json_option, table, write
+
+if TYPE_CHECKING:
+    from engine.models.summary import ModelSummary
+
+COLUMNS = ("model", "family", "tokenizer", "rows", "parameters", "on disk", "fits", "card")
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "models",
+        parents=[json_option()],
+        help="the registered models",
+        description="The registered models: size, tokenizer, the devices with room for them, their cards. "
+        "DRIFTSCOPE_MODELS names a file with more; data/README.md says how it is written.",
+    )
+    parser.add_argument("model", nargs="?", help="one model alone: ALIAS or ALIAS:STEP")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    # Imported here since every command of the terminal imports this module.
+    from engine.models.registry import load_registry
+    from engine.models.summary import summarise
+
+    registry = load_registry()
+    entries = [registry.find(args.model)] if args.model else registry.entries
+    summaries = [summarise(entry) for entry in entries]
+    if args.json:
+        emit_json([summary.as_json() for summary in summaries])
+    elif summaries:
+        _show(summaries)
+    else:
+        write("no model is registered")
+    for summary in summaries:
+        if summary.problem:
+            name = summary.entry.name
+            sys.stderr.write(f"{'' if summary.problem.startswith(name) else f'{name}: '}{summary.problem}\n")
+    return 2 if args.model and summaries[0].problem else 0
+
+
+def _show(summaries: Sequence[ModelSummary]) -> None:
+    write(table(COLUMNS, map(_row, summaries)))
+    for summary in summaries:
+        if summary.entry.notes:
+            write(f"{summary.entry.name}: {summary.entry.notes}")
+
+
+def _row(summary: ModelSummary) -> tuple[str, ...]:
+    entry = summary.entry
+    card = str(entry.card) if entry.card else "-"
+    if summary.problem:
+        return (entry.name, "-", entry.tokenizer, "-", "-", "-", "cannot be loaded", card)
+    return (
+        entry.name,
+        summary.family or "-",
+        entry.tokenizer,
+        f"{summary.vocab_size:,}",
+        f"{(summary.parameters or 0) / 1e6:.1f} M",
+        f"{summary.size_mb:.1f} MB",
+        ", ".join(summary.fits) or "no device",
+        card,
+    )

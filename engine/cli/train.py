@@ -1,0 +1,93 @@
+"""``train``: train one of the embedded models, or go on with it."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from engine.cli.main import emit_json
+from engine.cli.output import json_option, logs_shown, write
+from engine.errors import DriftscopeError
+from engine.paths import cache_folder
+
+
+def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "train",
+        parents=[json_option()],
+        help="train an embedded model",
+        description="Train an embedded model on the packed corpus, or go on where the last run stopped.",
+    )
+    parser.add_argument("--model", required=True, help="alias of a recipe: demo-qwen, demo-llama, demo-qwen-l3")
+    end = parser.add_mutually_exclusive_group(required=True)
+    end.add_argument("--hours", type=float, default=0.0, help="time of the whole training, over all its runs")
+    end.add_argument("--texts", type=int, default=0, help="or its length in texts seen, over all its runs")
+    parser.add_argument("--data", type=Path, help="the packed corpus; the cache's without it")
+    parser.add_argument("--held-out", type=Path, help="the packed held-out molecules; the cache's without it")
+    parser.add_argument("--out", type=Path, help="folder of the training; one in the cache without it")
+    parser.add_argument("--device", default="auto", help="auto (a GPU when there is one), cpu, cuda")
+    parser.add_argument("--precision", default="auto", choices=("auto", "fp32", "bf16"), help="auto: the faster one")
+    parser.add_argument("--threads", type=int, default=0, help="0: as many as there are cores")
+    parser.add_argument("--compile", action="store_true", help="compile the body: faster, needs a C++ compiler")
+    parser.add_argument("--tokens-a-step", type=int, default=0, help="0: the recipe's; more on a GPU")
+    parser.add_argument("--examine-every", type=float, default=240.0, metavar="S", help="seconds between examinations")
+    parser.add_argument("--prompts", type=int, default=96, help="held-out molecules in an examination")
+    parser.add_argument("--snapshots", type=int, default=0, help="how many to keep, the newest; 0 keeps all")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    # Imported here: every command of the terminal imports this module, and torch takes seconds.
+    from engine.training.recipes import recipe_of
+    from engine.training.trainer import Options, Training
+
+    recipe = recipe_of(args.model)
+    packed = _folder(args.data, "packed", "python -m engine.training.packing")
+    held_out = _folder(args.held_out, "packed-held-out", "python -m engine.training.packing")
+    out = args.out or cache_folder() / "training" / recipe.alias
+    options = Options(
+        hours=args.hours,
+        texts=args.texts,
+        device=args.device,
+        precision=args.precision,
+        threads=args.threads,
+        compile=args.compile,
+        examine_s=args.examine_every,
+        prompts=args.prompts,
+        tokens_a_step=args.tokens_a_step,
+        snapshots=args.snapshots,
+    )
+    with logs_shown(), _termination_as_ctrl_c():
+        state = Training(recipe, packed, held_out, out, options).run()
+    if args.json:
+        emit_json(
+            {name: getattr(state, name) for name in ("alias", "tokens", "texts", "steps", "spent_s", "pass_rate")}
+        )
+    else:
+        write(f"{state.alias}: {state.tokens:,} tokens, {100 * state.pass_rate:.1f} % of the held-out prompts right")
+        write(f"in {out}")
+    return 0
+
+
+@contextmanager
+def _termination_as_ctrl_c() -> Iterator[None]:
+    """A batch system says so that time is over: the training saves, and ends."""
+
+    def stop(_signal: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _folder(given: Path | None, name: str, maker: str) -> Path:
+    folder = given or cache_folder() / name
+    if not folder.is_dir():
+        raise DriftscopeError(f"no packed corpus at {folder}", f"Make one with `{maker}`; data/README.md says how")
+    return folder

@@ -1,0 +1,40 @@
+"""Folders that appear whole: filled aside, then renamed into place, so that a reader sees all of one or none."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from engine.errors import AssetError, shown
+
+
+def publish(target: Path, fill: Callable[[Path], None], what: str) -> Path:
+    """Fill a new folder and rename it to ``target``; whoever comes second keeps what the first one wrote.
+
+    Nothing half-written is left: on any error the folder aside is removed. ``what`` names it in the error of a disk
+    that does not take it, such as ``the tokenizer cache``.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        aside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    except OSError as error:
+        raise _unwritable(what, target.parent, error) from error
+    try:
+        fill(aside)
+        aside.chmod(0o755)
+        aside.rename(target)
+    except OSError as error:
+        if not target.is_dir():  # otherwise another process was first, with the same content
+            raise _unwritable(what, target, error) from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return target
+
+
+def _unwritable(what: str, path: Path, error: OSError) -> AssetError:
+    return AssetError(
+        f"{what} {shown(path, 200)} cannot be written ({error.strerror})",
+        "Set DRIFTSCOPE_CACHE to a folder that takes it, or make room",
+    )

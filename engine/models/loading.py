@@ -1,0 +1,201 @@
+"""Loads a registered checkpoint: an embedded one is expanded into the cache first, any other is taken where it lies.
+
+Weights come from safetensors alone, and code that a checkpoint carries is never run. What does not fit (vocabulary,
+end token, shapes, memory) is said before the weights are read. Loading imports torch and transformers; finding the
+folder does not, unless an embedded model has to be expanded.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import ModelError, shown
+from engine.folders import publish
+from engine.models.devices import free_memory, pick_device
+from engine.models.fit import ConfigFacts, check_rows, check_vocabulary, read_config
+from engine.models.headers import Header, read_headers
+from engine.models.registry import OWN_TOKENIZER, ModelEntry
+from engine.paths import cache_folder
+from engine.text.tokenizers import TextTokenizer, load_tokenizer
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
+
+log = logging.getLogger(__name__)
+
+EXPANDED_FORMAT = 1
+"""Raise this when the expanded files change, so that folders of older versions are left alone."""
+ATTEMPTS = 2
+FIX_PAIR = "Bring config and weights of one checkpoint"
+ROOM = 1.2
+"""Memory that a model needs while it works, in sizes of its weights; activations and the cache come on top."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadedModel:
+    """A model on its device, in evaluation mode, and its tokenizer."""
+
+    entry: ModelEntry
+    model: PreTrainedModel
+    tokenizer: TextTokenizer
+    config: ConfigFacts
+    device: torch.device
+    dtype: torch.dtype
+    parameters: int
+
+    @property
+    def family(self) -> str:
+        return self.config.family
+
+    @property
+    def vocab_rows(self) -> int:
+        """Rows of the head; those from ``tokenizer.vocab_size`` on decode to nothing, and are masked on every path."""
+        return self.config.vocab_rows
+
+
+def load_model(
+    entry: ModelEntry, device: str = "auto", dtype: str | None = None, attention: str = "sdpa"
+) -> LoadedModel:
+    """The model on ``device`` (auto: a GPU when there is one) in ``dtype`` (the entry's without it)."""
+    import torch
+
+    folder = model_folder(entry)
+    tokenizer = tokenizer_of(entry, folder)
+    config, header = checked(entry, folder, tokenizer)
+    target = pick_device(device)
+    wanted: torch.dtype = getattr(torch, dtype or entry.dtype)
+    _check_memory(entry, header.parameters * wanted.itemsize, target)
+    model: Any = _loaded(entry, folder, wanted, attention)
+    _check_shapes(entry, model, header)
+    model.to(target).eval()
+    return LoadedModel(entry, model, tokenizer, config, target, wanted, header.parameters)
+
+
+def model_folder(entry: ModelEntry) -> Path:
+    """The Hugging Face folder of an entry, made first if it is an embedded one whose folder is not there."""
+    if entry.folder is not None:
+        if not entry.folder.is_dir():
+            raise ModelError(
+                f"{entry.name} should be in {shown(entry.folder, 200)}, and there is no such folder",
+                f"Correct it in {entry.source}",
+            )
+        return entry.folder
+    return _expanded(entry)
+
+
+def expanded_folder(entry: ModelEntry) -> Path:
+    """Where an embedded model is expanded, whether it is there yet or not."""
+    return cache_folder() / "models" / f"{entry.alias}-{entry.step}-{entry.sha256[:16]}-{EXPANDED_FORMAT}"
+
+
+def tokenizer_of(entry: ModelEntry, folder: Path) -> TextTokenizer:
+    return load_tokenizer(str(folder) if entry.tokenizer == OWN_TOKENIZER else entry.tokenizer)
+
+
+def checked(entry: ModelEntry, folder: Path, tokenizer: TextTokenizer) -> tuple[ConfigFacts, Header]:
+    """Config and header of a checkpoint that fits its tokenizer; ``ModelError`` says what does not."""
+    config = read_config(folder)
+    check_vocabulary(config, tokenizer, entry.name)
+    header = read_headers(folder)
+    check_rows(config, header, entry.name)
+    return config, header
+
+
+def _expanded(entry: ModelEntry) -> Path:
+    from engine.models.shipped import expand, is_whole, unpack
+
+    assert entry.shipped is not None
+    folder = expanded_folder(entry)
+    for _ in range(ATTEMPTS):  # another process may remove the folder that this one has just written
+        if folder.is_dir() and is_whole(folder):
+            return folder
+        if folder.is_dir():
+            log.warning("the expanded model in %s is damaged and is made again", folder)
+            shutil.rmtree(folder, ignore_errors=True)
+        shipped = unpack(entry.shipped, entry.sha256)
+        if shipped.tokenizer != entry.tokenizer:
+            raise ModelError(
+                f"{entry.name} was trained with {shipped.tokenizer}, the registry says {shown(entry.tokenizer)}",
+                f"Correct it in {entry.source}",
+            )
+        publish(folder, functools.partial(expand, shipped), "the model cache")
+    if is_whole(folder):
+        return folder
+    raise ModelError(f"the expanded model {shown(folder, 200)} stays damaged", "Delete it, and look at the disk")
+
+
+def _loaded(entry: ModelEntry, folder: Path, dtype: torch.dtype, attention: str) -> PreTrainedModel:
+    from transformers import AutoModelForCausalLM
+    from transformers import logging as transformers_logging
+
+    level = transformers_logging.get_verbosity()
+    transformers_logging.set_verbosity_error()  # its report on names and shapes is given below, in one line
+    bar = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        kind: Any = AutoModelForCausalLM
+        model, report = kind.from_pretrained(
+            str(folder),
+            dtype=dtype,
+            attn_implementation=attention,
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+            output_loading_info=True,
+        )
+    except Exception as error:  # it trusts config and weights, and raises whatever they lead to
+        raise ModelError(
+            f"{entry.name} cannot be loaded from {shown(folder, 200)} ({_first_line(error)})",
+            FIX_PAIR,
+        ) from error
+    finally:
+        transformers_logging.set_verbosity(level)
+        if bar:
+            transformers_logging.enable_progress_bar()
+    _check_report(entry, report)
+    loaded: PreTrainedModel = model
+    return loaded
+
+
+def _check_report(entry: ModelEntry, report: dict[str, Any]) -> None:
+    """Weights that were left at random, or left out, would be nobody's model."""
+    for what, names in (
+        ("lacks the weights", report.get("missing_keys")),
+        ("has weights that the architecture does not know", report.get("unexpected_keys")),
+        ("has weights of another shape", report.get("mismatched_keys")),
+    ):
+        if names:
+            first = sorted(map(str, names))[0]
+            raise ModelError(
+                f"{entry.name} {what}: {shown(first)}, {len(names)} in all",
+                "Bring config and weights of one checkpoint",
+            )
+
+
+def _check_shapes(entry: ModelEntry, model: PreTrainedModel, header: Header) -> None:
+    for name, value in model.state_dict().items():
+        tensor = header.tensors.get(name)
+        if tensor is not None and tensor.shape != tuple(value.shape):
+            raise ModelError(f"{entry.name}: {name} was loaded as {list(value.shape)}", "Bring the whole checkpoint")
+
+
+def _check_memory(entry: ModelEntry, weight_bytes: int, device: torch.device) -> None:
+    free = free_memory(device.type)
+    if free is not None and weight_bytes * ROOM > free:
+        raise ModelError(
+            f"{entry.name} takes {weight_bytes / 2**30:.1f} GiB on {device.type}, "
+            f"where {free / 2**30:.1f} GiB are free",
+            "Use another device, or a smaller dtype such as bfloat16",
+        )
+
+
+def _first_line(error: Exception) -> str:
+    """What it says, up to its first line that is no heading."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return " ".join(lines[:2] if lines[0].endswith(":") else lines[:1])[:200]

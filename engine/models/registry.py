@@ -1,0 +1,225 @@
+"""The model registry: which checkpoint an alias and a step stand for, and how that model reads and writes.
+
+``data/models.toml`` names the embedded models; a user's own file, named by ``DRIFTSCOPE_MODELS``, adds to them:
+
+    [[model]]
+    alias = "m380_conf_v2"
+    step = "2e"
+    folder = "/data/checkpoints/m380/2e"   # Hugging Face, weights as safetensors; relative to this file
+    tokenizer = "llama3"                   # qwen3, llama3, a path, or "own": the checkpoint's
+    decimals = [1, 4]                      # least and most that it writes; [4, 4] without it
+    integer_digits = 3
+    dtype = "bfloat16"                     # computed in; float32 without it
+    notes = "two epochs, drug-like molecules"
+
+A file is read strictly: what is unknown or of the wrong type is named. Whether a checkpoint exists and fits is for
+``loading``; this module imports neither torch nor transformers.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from engine.errors import RegistryError, shown
+from engine.models.layout import VOCAB_ROWS
+from engine.paths import DATA
+from engine.records import NumberFormat
+
+EMBEDDED = DATA / "models.toml"
+USER_VARIABLE = "DRIFTSCOPE_MODELS"
+OWN_TOKENIZER = "own"
+
+Dtype = Literal["float32", "bfloat16", "float16"]
+
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "alias": str,
+    "step": str,
+    "folder": str,
+    "shipped": str,
+    "sha256": str,
+    "tokenizer": str,
+    "decimals": list,
+    "integer_digits": int,
+    "dtype": str,
+    "notes": str,
+    "card": str,
+}
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEntry:
+    """One checkpoint. Either ``folder`` is set, or ``shipped`` and its ``sha256``."""
+
+    alias: str
+    step: str
+    tokenizer: str
+    numbers: NumberFormat
+    dtype: Dtype
+    notes: str
+    source: Path  # the registry file
+    folder: Path | None = None
+    shipped: Path | None = None
+    sha256: str = ""
+    card: Path | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.alias}:{self.step}"
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """All entries, in the order of their files."""
+
+    entries: tuple[ModelEntry, ...]
+
+    def find(self, name: str, step: str | None = None) -> ModelEntry:
+        """``alias`` with a step, or ``alias:step``; without a step the alias's last one."""
+        alias, _, named = name.partition(":")
+        wanted = step or named or None
+        if named and step and named != step:
+            raise RegistryError(f"two steps are given: {shown(named)} and {shown(step)}", "Give one")
+        of_alias = [entry for entry in self.entries if entry.alias == alias]
+        if not of_alias:
+            known = ", ".join(dict.fromkeys(entry.alias for entry in self.entries)) or "none"
+            raise RegistryError(
+                f"there is no model {shown(alias)}", f"Known are {known}; {USER_VARIABLE} names a file with more"
+            )
+        found = [entry for entry in of_alias if wanted in (None, entry.step)]
+        if not found:
+            steps = ", ".join(entry.step for entry in of_alias)
+            raise RegistryError(f"the model {alias} has no step {shown(wanted)}", f"Its steps are {steps}")
+        return found[-1]
+
+
+def load_registry(files: Iterable[Path] | None = None) -> Registry:
+    """The embedded models and the user's, or those of the files that are given."""
+    chosen = list(registry_files() if files is None else files)
+    entries = [entry for path in chosen for entry in read_registry(path)]
+    seen: dict[tuple[str, str], ModelEntry] = {}
+    for entry in entries:
+        other = seen.setdefault((entry.alias, entry.step), entry)
+        if other is not entry:
+            places = " and ".join(dict.fromkeys(shown(path, 200) for path in (other.source, entry.source)))
+            raise RegistryError(f"{entry.name} is there twice, in {places}", "Rename one of them")
+    return Registry(tuple(entries))
+
+
+def registry_files() -> list[Path]:
+    chosen = os.environ.get(USER_VARIABLE)
+    return [EMBEDDED, Path(chosen).expanduser()] if chosen else [EMBEDDED]
+
+
+def read_registry(path: Path) -> list[ModelEntry]:
+    """The entries of one file."""
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RegistryError(
+            f"the model registry {shown(path, 200)} cannot be read ({error.strerror})", _where_from(path)
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise RegistryError(f"the model registry {shown(path, 200)} is no TOML file ({error})", "Mend it") from error
+    models = document.pop("model", [])
+    if document or not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
+        unknown = ", ".join(map(shown, document)) or "'model'"
+        raise RegistryError(f"the model registry {shown(path, 200)} holds {unknown}", "It holds [[model]] tables only")
+    return [_Reader(path, number, model).entry() for number, model in enumerate(models, start=1)]
+
+
+class _Reader:
+    """One [[model]] table; every complaint names the file and the table."""
+
+    def __init__(self, path: Path, number: int, table: dict[str, Any]) -> None:
+        self._path = path
+        self._table = table
+        self._where = f"the model registry {shown(path, 200)}, model {number}"
+
+    def entry(self) -> ModelEntry:
+        self._check_keys()
+        folder, shipped = self._place("folder"), self._place("shipped")
+        if (folder is None) == (shipped is None):
+            raise self._wrong("folder", "is the checkpoint's place, and `shipped` that of an embedded one", "Give one")
+        if shipped is not None and self._text("tokenizer") not in VOCAB_ROWS:
+            raise self._wrong(
+                "tokenizer", "of a shipped model is a built-in one", f"Use one of {', '.join(VOCAB_ROWS)}"
+            )
+        sha256 = self._text("sha256")
+        if bool(shipped) != bool(_SHA256.fullmatch(sha256)):
+            raise self._wrong("sha256", "belongs to `shipped`, and has 64 hexadecimal digits")
+        return ModelEntry(
+            alias=self._name("alias"),
+            step=self._name("step"),
+            tokenizer=self._tokenizer(),
+            numbers=self._numbers(),
+            dtype=self._dtype(),
+            notes=self._text("notes"),
+            source=self._path,
+            folder=folder,
+            shipped=shipped,
+            sha256=sha256,
+            card=self._place("card"),
+        )
+
+    def _check_keys(self) -> None:
+        for key, value in self._table.items():
+            if key not in _TYPES:
+                raise RegistryError(f"{self._where}: the key {shown(key)} is unknown", f"Known are {', '.join(_TYPES)}")
+            if not isinstance(value, _TYPES[key]) or isinstance(value, bool):
+                raise self._wrong(key, f"is {shown(value)}, which is of the wrong type")
+        missing = [key for key in ("alias", "step", "tokenizer") if not self._table.get(key)]
+        if missing:
+            raise self._wrong(missing[0], "is missing")
+
+    def _name(self, key: str) -> str:
+        text = self._text(key)
+        if not _NAME.fullmatch(text):
+            raise self._wrong(key, f"is {shown(text)}", "Use at most 64 letters, digits, points, `_` and `-`")
+        return text
+
+    def _tokenizer(self) -> str:
+        """A built-in name, ``own``, or a path, which is relative to the registry file."""
+        text = self._text("tokenizer")
+        place = self._path.parent / Path(text).expanduser()
+        return str(place) if "/" in text or place.exists() else text
+
+    def _numbers(self) -> NumberFormat:
+        decimals = self._table.get("decimals", [4, 4])
+        if len(decimals) != 2 or not all(type(count) is int for count in decimals):
+            raise self._wrong("decimals", f"is {shown(decimals)}", "Give the least and the most, such as [1, 4]")
+        try:
+            return NumberFormat(decimals[0], decimals[1], self._table.get("integer_digits", 3))
+        except ValueError as error:
+            raise RegistryError(f"{self._where}: {error}", "Mend `decimals` or `integer_digits`") from error
+
+    def _dtype(self) -> Dtype:
+        text = self._text("dtype") or "float32"
+        for known in get_args(Dtype):
+            if text == known:
+                chosen: Dtype = known
+                return chosen
+        raise self._wrong("dtype", f"is {shown(text)}", f"Use one of {', '.join(get_args(Dtype))}")
+
+    def _place(self, key: str) -> Path | None:
+        text = self._text(key)
+        return self._path.parent / Path(text).expanduser() if text else None
+
+    def _text(self, key: str) -> str:
+        return str(self._table.get(key, ""))
+
+    def _wrong(self, key: str, what: str, fix: str = "Mend it") -> RegistryError:
+        return RegistryError(f"{self._where}: `{key}` {what}", fix)
+
+
+def _where_from(path: Path) -> str:
+    if path == EMBEDDED:
+        return "It ships with the project: restore it from the repository"
+    return f"Correct {USER_VARIABLE}, or unset it"

@@ -1,0 +1,112 @@
+"""What can be said of a registered model without loading it: size, vocabulary, whether it fits, where its card is.
+
+Reads headers and configs only; what is wrong with an entry becomes its ``problem``, so that a list shows all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from typing import Any
+
+from engine.errors import DriftscopeError, FileFormatError, shown
+from engine.models.devices import free_memory
+from engine.models.fit import FAMILIES
+from engine.models.headers import read_header
+from engine.models.layout import LIVE_IDS, ROWS, SHAPE, VOCAB_ROWS
+from engine.models.loading import ROOM, checked, expanded_folder, model_folder, tokenizer_of
+from engine.models.registry import ModelEntry
+from engine.models.shipped import read_verified
+
+DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSummary:
+    """One line of a list of models. Numbers are None where the checkpoint cannot be read; ``problem`` says why."""
+
+    entry: ModelEntry
+    family: str | None = None
+    vocab_size: int | None = None  # rows of the embedding
+    parameters: int | None = None
+    size_mb: float | None = None  # of the weights on disk
+    is_expanded: bool = False  # whether the cache holds an embedded model's folder
+    fits: tuple[str, ...] = ()  # devices with room for it
+    problem: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        entry = self.entry
+        return {
+            "alias": entry.alias,
+            "step": entry.step,
+            "family": self.family,
+            "tokenizer": entry.tokenizer,
+            "vocab_size": self.vocab_size,
+            "parameters": self.parameters,
+            "size_mb": self.size_mb,
+            "dtype": entry.dtype,
+            "decimals": [entry.numbers.least_decimals, entry.numbers.most_decimals],
+            "integer_digits": entry.numbers.most_integer_digits,
+            "embedded": entry.shipped is not None,
+            "expanded": self.is_expanded,
+            "fits": list(self.fits),
+            "place": str(entry.shipped or entry.folder),
+            "card": str(entry.card) if entry.card else None,
+            "source": str(entry.source),
+            "notes": entry.notes,
+            "problem": self.problem,
+        }
+
+
+def summarise(entry: ModelEntry) -> ModelSummary:
+    """The entry's summary; ``problem`` is empty where it can be loaded."""
+    try:
+        return _of_shipped(entry) if entry.shipped is not None else _of_folder(entry)
+    except DriftscopeError as error:
+        return ModelSummary(entry, problem=str(error))
+
+
+def _of_shipped(entry: ModelEntry) -> ModelSummary:
+    assert entry.shipped is not None
+    header = read_header(entry.shipped)
+    read_verified(entry.shipped, entry.sha256)
+    if not {ROWS, LIVE_IDS} <= header.tensors.keys() or SHAPE not in header.metadata:
+        raise FileFormatError(
+            f"{shown(entry.shipped, 200)} is no shipped model", "Name a checkpoint of yours as `folder`"
+        )
+    shape = json.loads(header.metadata[SHAPE])
+    rows = VOCAB_ROWS[entry.tokenizer]
+    live = header.tensors[ROWS]
+    body = sum(tensor.count for name, tensor in header.tensors.items() if name.startswith("model.")) - live.count
+    parameters = body + rows * live.shape[1]
+    return ModelSummary(
+        entry,
+        family=FAMILIES[shape["family"]],
+        vocab_size=rows,
+        parameters=parameters,
+        size_mb=round(header.size_bytes / 1e6, 2),
+        is_expanded=expanded_folder(entry).is_dir(),
+        fits=_fits(entry, parameters),
+    )
+
+
+def _of_folder(entry: ModelEntry) -> ModelSummary:
+    folder = model_folder(entry)
+    config, header = checked(entry, folder, tokenizer_of(entry, folder))
+    return ModelSummary(
+        entry,
+        family=config.family,
+        vocab_size=config.vocab_rows,
+        parameters=header.parameters,
+        size_mb=round(header.size_bytes / 1e6, 2),
+        fits=_fits(entry, header.parameters),
+    )
+
+
+def _fits(entry: ModelEntry, parameters: int) -> tuple[str, ...]:
+    needed = parameters * DTYPE_BYTES[entry.dtype] * ROOM
+    # A GPU is asked about only where its driver's tool is: torch takes seconds to say that there is none.
+    devices = ["cpu", "cuda"] if shutil.which("nvidia-smi") else ["cpu"]
+    free = {device: free_memory(device) for device in devices}
+    return tuple(device for device, room in free.items() if room is not None and needed <= room)

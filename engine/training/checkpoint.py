@@ -1,0 +1,48 @@
+"""A training on disk: weights and state in one safetensors file, written aside and renamed into place.
+
+A stop at any moment leaves the checkpoint before it. The optimiser's moments are not kept: they would triple the file,
+and a short warm-up after resuming makes them anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from engine.errors import FileFormatError
+
+STATE = "state"
+
+
+def save(path: Path, weights: Mapping[str, Tensor], state: Mapping[str, Any], dtype: torch.dtype) -> None:
+    """Write the file, or leave what was there before."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.part")
+    tensors = {name: value.detach().to("cpu", dtype).contiguous() for name, value in weights.items()}
+    try:
+        save_file(tensors, aside, metadata={STATE: json.dumps(dict(state))})
+        with aside.open("rb+") as file:
+            os.fsync(file.fileno())
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Weights in float32, and the state."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            state = json.loads((file.metadata() or {})[STATE])
+            return {name: file.get_tensor(name).float() for name in file.keys()}, state  # noqa: SIM118 - no dict
+    except (SafetensorError, OSError, KeyError, ValueError) as error:
+        raise FileFormatError(
+            f"{path} is no checkpoint that can be read ({error})", "Remove it to begin anew, or bring a whole one"
+        ) from error

@@ -1,0 +1,119 @@
+"""How many held-out molecules the model copies right while it is being trained: by ids, without RDKit.
+
+Sampled as the preset ``qwen3`` samples (temperature 0.7, top-p 0.8, top-k 20), over the live ids only: the tail has no
+rows yet. The figures that a card states come from the shipped form, in ``quality``; these steer the training.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from engine.training.batches import LiveIds
+from engine.training.network import Network
+from engine.training.number_tokens import PROMPT
+from engine.training.packed import PackedCorpus
+from engine.training.structure import Segments, StructureJudge
+
+SIZES = (8, 12, 16)
+"""Figures are given for molecules of at most so many atoms, and more than the size before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A held-out molecule. ``most`` bounds its answer: the reference's own length and some more."""
+
+    ids: NDArray[np.int64]  # the model's numbering
+    atoms: int
+    most: int
+    plain: Segments
+    signed: Segments
+
+
+@dataclass(frozen=True, slots=True)
+class PassRate:
+    """``right`` and ``asked`` by the classes of ``SIZES``."""
+
+    right: tuple[int, ...]
+    asked: tuple[int, ...]
+
+    @property
+    def share(self) -> float:
+        return sum(self.right) / max(1, sum(self.asked))
+
+    def line(self) -> str:
+        parts = [
+            f"{right} of {asked} up to {most}" for right, asked, most in zip(self.right, self.asked, SIZES, strict=True)
+        ]
+        return f"{100 * self.share:.1f} % right ({', '.join(parts)} atoms)"
+
+
+class Examination:
+    """Held-out prompts of one tokenizer, ready to be asked again and again."""
+
+    def __init__(self, corpus: PackedCorpus, live: LiveIds, count: int, most_atoms: int = SIZES[-1]) -> None:
+        self._live = live
+        self._judge = StructureJudge(corpus.numbers)
+        self.prompts: list[Prompt] = []
+        for part in corpus.parts:
+            for row in np.flatnonzero(part.is_canonical & (part.atoms <= most_atoms)):
+                ids, kinds = part.tokens(np.array([row])).text(0)
+                prompt = live.local(ids[kinds == PROMPT])
+                if (prompt < 0).any():
+                    continue  # a token that the training texts never hold
+                plain, signed = part.segments(int(row))
+                most = int(1.15 * (len(ids) - len(prompt))) + 16
+                self.prompts.append(Prompt(prompt, int(part.atoms[row]), most, plain, signed))
+                if len(self.prompts) == count:
+                    return
+
+    def rate(self, network: Network, seed: int = 0, batch: int = 64) -> PassRate:
+        """Ask each prompt once. The network's mode and the global generator are left as they were."""
+        right, asked = [0] * len(SIZES), [0] * len(SIZES)
+        was_training = network.training
+        network.eval()
+        order = sorted(self.prompts, key=lambda prompt: prompt.most)
+        device = network.tail_row.device
+        with torch.random.fork_rng([device] if device.type == "cuda" else []), torch.inference_mode():
+            torch.manual_seed(seed)
+            for start in range(0, len(order), batch):
+                group = order[start : start + batch]
+                for prompt, answer in zip(group, self._answers(network, group), strict=True):
+                    size = next(number for number, most in enumerate(SIZES) if prompt.atoms <= most)
+                    asked[size] += 1
+                    right[size] += self._judge.first_wrong(answer, prompt.plain, prompt.signed) is None
+        network.train(was_training)
+        return PassRate(tuple(right), tuple(asked))
+
+    def _answers(self, network: Network, group: list[Prompt]) -> list[list[int]]:
+        """The answers in the tokenizer's numbering, up to their end token."""
+        end = self._live.end
+        width = max(len(prompt.ids) for prompt in group)
+        ids = torch.full((len(group), width), end)
+        mask = torch.zeros((len(group), width), dtype=torch.int64)
+        for row, prompt in enumerate(group):
+            ids[row, width - len(prompt.ids) :] = torch.from_numpy(prompt.ids)
+            mask[row, width - len(prompt.ids) :] = 1
+        device = network.tail_row.device
+        found: Tensor = network.causal.generate(  # type: ignore[operator]
+            input_ids=ids.to(device),
+            attention_mask=mask.to(device),
+            do_sample=True,
+            temperature=0.7,
+            top_p=0.8,
+            top_k=20,
+            max_new_tokens=max(prompt.most for prompt in group),
+            eos_token_id=end,
+            pad_token_id=end,
+        )
+        answers = found[:, width:].cpu().numpy()
+        return [self._live.ids[_until_end(answer, end)].tolist() for answer in answers]
+
+
+def _until_end(answer: NDArray[np.int64], end: int) -> NDArray[np.int64]:
+    ends = np.flatnonzero(answer == end)
+    return answer[: ends[0] + 1] if len(ends) else answer

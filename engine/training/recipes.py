@@ -1,0 +1,102 @@
+"""How each embedded model is trained: its body, its tokenizer, and the order in which it meets the data.
+
+Learnt by trial on a CPU: copying the molecule is the hard part, the numbers are easy. So structure weighs more than
+digits, late digits weigh little (they are noise that no model can guess), and the texts grow: few atoms and one decimal
+first, since copying is learnt where the copied tokens stand close together, then more of both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import DriftscopeError, shown
+from engine.models.shapes import Shape
+from engine.training.number_tokens import KINDS
+
+WEIGHTS = {
+    "prompt": 0.0,  # given, never written
+    "structure": 3.0,
+    "end": 3.0,
+    "sign": 0.5,
+    "comma": 0.5,
+    "integer": 0.5,
+    "point": 0.5,
+    "decimal_1": 0.5,
+    "decimal_2": 0.5,
+    "decimal_3": 0.25,
+    "decimal_4": 0.25,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What is drawn until this share of the training is done."""
+
+    until: float
+    most_atoms: int
+    decimals: tuple[int, ...]  # one is drawn for each group of texts; repeat one for more of it
+
+
+GROWING = (
+    Stage(0.15, most_atoms=12, decimals=(1,)),
+    Stage(0.30, most_atoms=16, decimals=(1, 1, 2, 3)),
+    Stage(0.50, most_atoms=18, decimals=(1, 2, 3, 4, 4)),
+    Stage(1.0, most_atoms=18, decimals=(4,)),
+)
+"""Qwen's tokenizer cuts digits one by one: an atom takes 23 tokens with four decimals, and 14 with one."""
+GROWING_IN_ATOMS = (
+    Stage(0.15, most_atoms=12, decimals=(4,)),
+    Stage(0.30, most_atoms=16, decimals=(4,)),
+    Stage(1.0, most_atoms=18, decimals=(4,)),
+)
+"""LLaMA's takes 16 and 13: little to gain, and an early checkpoint writes all its decimals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """One embedded model."""
+
+    alias: str
+    tokenizer: str
+    shape: Shape
+    seed: int = 0
+    tokens_a_step: int = 8_192
+    learning_rate: float = 3e-3
+    weight_decay: float = 0.01
+    warm_up: float = 0.02  # share of a run in which the learning rate rises
+    decay: float = 0.35  # share of a run, at its end, in which it falls to nothing
+    stages: tuple[Stage, ...] = GROWING
+
+    def stage(self, progress: float) -> Stage:
+        return next((stage for stage in self.stages if progress < stage.until), self.stages[-1])
+
+    def rate(self, share: float) -> float:
+        """The learning rate when this share of a run is over: up, level, down in a straight line."""
+        up = share / self.warm_up if self.warm_up else 1.0
+        down = (1.0 - share) / self.decay if self.decay else 1.0
+        return self.learning_rate * max(0.0, min(1.0, up, down))
+
+
+RECIPES = {
+    recipe.alias: recipe
+    for recipe in (
+        Recipe("demo-qwen", "qwen3", Shape("qwen3")),
+        Recipe("demo-llama", "llama3", Shape("llama"), stages=GROWING_IN_ATOMS),
+        # demo-qwen but for the tokenizer: as many texts a step, and LLaMA's take 0.77 times the tokens.
+        Recipe("demo-qwen-l3", "llama3", Shape("qwen3"), tokens_a_step=6_304),
+    )
+}
+
+
+def recipe_of(alias: str) -> Recipe:
+    if alias not in RECIPES:
+        raise DriftscopeError(f"no recipe for {shown(alias)}", f"Known are {', '.join(RECIPES)}")
+    return RECIPES[alias]
+
+
+def kind_weights() -> NDArray[np.float32]:
+    """The weight of each of ``number_tokens.KINDS``, by its number."""
+    return np.array([WEIGHTS[kind] for kind in KINDS], dtype=np.float32)

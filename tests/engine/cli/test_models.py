@@ -1,0 +1,52 @@
+"""``models`` on a terminal and as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.models.registry import USER_VARIABLE
+from tests.cli import keys, run, run_json
+from tests.small_models import registered, small_shipped, write_registry
+
+NOWHERE = 'alias = "gone"\nstep = "1"\nfolder = "gone"\ntokenizer = "qwen3"\n'
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = registered(tmp_path, small_shipped(), extra='notes = "made on the spot"\n')
+    monkeypatch.setenv(USER_VARIABLE, str(path))
+    return path
+
+
+def test_every_model_is_listed(mine: Path) -> None:
+    *embedded, own = run_json("models")
+    assert keys(own, ["alias", "step", "family", "tokenizer", "vocab_size", "parameters", "card", "fits", "problem"])
+    assert (own["alias"], own["step"], own["family"], own["vocab_size"]) == ("small", "final", "Qwen", 151_936)
+    assert own["source"] == str(mine)
+    assert all(model["embedded"] and not model["problem"] for model in embedded)
+
+
+def test_one_model_as_a_table(mine: Path) -> None:
+    result = run("models", "small")
+    head, row, note = result.out.splitlines()
+    assert head.split()[:4] == ["model", "family", "tokenizer", "rows"]
+    assert row.split()[:4] == ["small:final", "Qwen", "qwen3", "151,936"]
+    assert note == "small:final: made on the spot"
+    assert (result.code, result.err) == (0, "")
+
+
+def test_a_broken_model_is_named_among_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(USER_VARIABLE, str(write_registry(tmp_path, NOWHERE)))
+    result = run("models")
+    assert result.code == 0
+    assert "cannot be loaded" in result.out.splitlines()[-1]
+    assert result.err.startswith("gone:1 should be in")
+    assert run("models", "gone").code == 2
+
+
+def test_wrong_names_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "there is no model 'nobody'" in run("models", "nobody").error
+    monkeypatch.setenv(USER_VARIABLE, str(tmp_path / "none.toml"))
+    assert "Correct DRIFTSCOPE_MODELS, or unset it" in run("models").error

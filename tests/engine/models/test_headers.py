@@ -1,0 +1,99 @@
+"""Headers of safetensors files: what they hold, and every way in which a file can be no whole one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save
+
+from engine.errors import FileFormatError
+from engine.models.headers import INDEX, WEIGHTS, TensorInfo, read_header, read_headers
+
+TENSORS: dict[str, np.ndarray] = {"a": np.zeros((3, 4), dtype=np.float16), "b": np.zeros(5, dtype=np.float32)}
+
+
+def with_header(document: object, data: bytes = b"") -> bytes:
+    header = json.dumps(document).encode()
+    return len(header).to_bytes(8, "little") + header + data
+
+
+def test_a_header_is_read_without_the_tensors(tmp_path: Path) -> None:
+    path = tmp_path / WEIGHTS
+    path.write_bytes(save(TENSORS, metadata={"format": "pt"}))
+    header = read_header(path)
+    assert header.tensors == {"a": TensorInfo("F16", (3, 4)), "b": TensorInfo("F32", (5,))}
+    assert header.metadata == {"format": "pt"}
+    assert (header.parameters, header.size_bytes) == (17, path.stat().st_size)
+    assert read_headers(tmp_path) == header
+
+
+@pytest.mark.parametrize("kept", [0, 4, 8, 20, -1, -20])
+def test_a_truncated_file_is_damaged(tmp_path: Path, kept: int) -> None:
+    path = tmp_path / WEIGHTS
+    path.write_bytes(save(TENSORS)[:kept])
+    with pytest.raises(FileFormatError, match=r"the weights '.*' are damaged: .* bytes"):
+        read_header(path)
+
+
+def test_a_lengthened_file_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / WEIGHTS
+    path.write_bytes(save(TENSORS) + b"x")
+    with pytest.raises(FileFormatError, match="bytes and should have"):
+        read_header(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x10" + bytes(7) + b"this is no JSON!",
+        with_header([]),
+        with_header({"a": 1}),
+        with_header({"a": {"dtype": "F16", "shape": [2]}}),
+        with_header({"a": {"dtype": "F16", "shape": ["x"], "data_offsets": [0, 4]}}, bytes(4)),
+        with_header({"a": {"dtype": "F16", "shape": [3], "data_offsets": [0, 4]}}, bytes(4)),
+        b"\xff" * 64,
+    ],
+)
+def test_other_content_is_damaged(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / WEIGHTS
+    path.write_bytes(content)
+    with pytest.raises(FileFormatError, match="are damaged"):
+        read_header(path)
+
+
+def test_a_folder_without_weights(tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError, match=r"holds no model\.safetensors"):
+        read_headers(tmp_path)
+    (tmp_path / "pytorch_model.bin").write_bytes(b"pickle")
+    with pytest.raises(
+        FileFormatError, match=r"'pytorch_model\.bin' and no safetensors: pickled weights are not loaded"
+    ):
+        read_headers(tmp_path)
+
+
+def test_weights_in_several_files(tmp_path: Path) -> None:
+    for name, tensor in TENSORS.items():
+        (tmp_path / f"part-{name}.safetensors").write_bytes(save({name: tensor}))
+    index = tmp_path / INDEX
+    index.write_text(json.dumps({"weight_map": {name: f"part-{name}.safetensors" for name in TENSORS}}))
+    assert read_headers(tmp_path).parameters == 17
+    (tmp_path / "part-b.safetensors").unlink()
+    with pytest.raises(FileFormatError, match=r"part-b\.safetensors' cannot be read \(No such file"):
+        read_headers(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["../elsewhere.safetensors", "/etc/passwd", 7])
+def test_an_index_names_files_beside_it_only(tmp_path: Path, name: object) -> None:
+    (tmp_path / INDEX).write_text(json.dumps({"weight_map": {"a": name}}))
+    with pytest.raises(FileFormatError, match="which is no file beside it"):
+        read_headers(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"weight_map": 3}'])
+def test_an_index_that_is_none(tmp_path: Path, content: str) -> None:
+    (tmp_path / INDEX).write_text(content)
+    with pytest.raises(FileFormatError, match="is no index"):
+        read_headers(tmp_path)

@@ -1,0 +1,121 @@
+"""The registry: what it takes, what it refuses by name, how a model is found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import RegistryError
+from engine.models.registry import EMBEDDED, USER_VARIABLE, load_registry, read_registry, registry_files
+from engine.records import NumberFormat
+from tests.small_models import write_registry
+
+PLAIN = 'alias = "m380"\nstep = "2e"\nfolder = "checkpoints/2e"\ntokenizer = "llama3"\n'
+SHA = "0" * 64
+
+
+def test_an_entry_with_all_keys(tmp_path: Path) -> None:
+    more = 'decimals = [1, 4]\ninteger_digits = 2\ndtype = "bfloat16"\nnotes = "two epochs"\ncard = "card.md"\n'
+    (entry,) = read_registry(write_registry(tmp_path, PLAIN + more))
+    assert (entry.name, entry.tokenizer, entry.dtype, entry.notes) == ("m380:2e", "llama3", "bfloat16", "two epochs")
+    assert entry.numbers == NumberFormat(1, 4, 2)
+    assert entry.folder == tmp_path / "checkpoints/2e"
+    assert entry.card == tmp_path / "card.md"
+
+
+def test_defaults(tmp_path: Path) -> None:
+    (entry,) = read_registry(write_registry(tmp_path, PLAIN))
+    assert (entry.dtype, entry.numbers, entry.notes, entry.card) == ("float32", NumberFormat(4, 4, 3), "", None)
+
+
+@pytest.mark.parametrize(("given", "found"), [("own", "own"), ("qwen3", "qwen3"), ("tok/x", None), ("here", None)])
+def test_a_tokenizer_is_a_name_or_a_path_beside_the_file(tmp_path: Path, given: str, found: str | None) -> None:
+    (tmp_path / "here").mkdir()
+    (entry,) = read_registry(write_registry(tmp_path, PLAIN.replace("llama3", given)))
+    assert entry.tokenizer == (found or str(tmp_path / given))
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (("llama3", 'llama3"\nfodler = "x'), "the key 'fodler' is unknown. Known are alias"),
+        (('"2e"', "2"), "`step` is '2', which is of the wrong type"),
+        (('"2e"', '""'), "`step` is missing"),
+        (('"2e"', '"../2e"'), "`step` is '../2e'. Use at most 64 letters"),
+        (('alias = "m380"\n', ""), "`alias` is missing"),
+        (("folder", "notes"), "`folder` is the checkpoint's place"),
+        (('"llama3"', '"llama3"\ndtype = "float8"'), "`dtype` is 'float8'. Use one of float32, bfloat16, float16"),
+        (('"llama3"', '"llama3"\ndecimals = [4, 1]'), "decimals must satisfy 1 <= least <= most"),
+        (('"llama3"', '"llama3"\ndecimals = 4'), "`decimals` is '4', which is of the wrong type"),
+        (('"llama3"', '"llama3"\ndecimals = [1, 4, 5]'), "`decimals` is '[1, 4, 5]'. Give the least and the most"),
+        (('"llama3"', '"llama3"\ndecimals = [true, 4]'), "`decimals` is '[True, 4]'"),
+        (('"llama3"', '"llama3"\ninteger_digits = true'), "`integer_digits` is 'True', which is of the wrong type"),
+        (("folder", "shipped"), "`sha256` belongs to `shipped`"),
+        (('"llama3"', f'"llama3"\nsha256 = "{SHA}"'), "`sha256` belongs to `shipped`"),
+        (('folder = "checkpoints/2e"\ntokenizer = "llama3"', 'shipped = "x"\ntokenizer = "own"'), "is a built-in one"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, change: tuple[str, str], complaint: str) -> None:
+    path = write_registry(tmp_path, PLAIN, PLAIN.replace(*change))
+    with pytest.raises(RegistryError) as caught:
+        read_registry(path)
+    assert str(caught.value).startswith(f"the model registry '{path}', model 2: ")
+    assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("alias = ", "is no TOML file"),
+        ("alias = 'x'", "holds 'alias'. It holds [[model]] tables only"),
+        ("[model]\nalias = 'x'", "tables only"),
+        ("model = [1]", "tables only"),
+        ("a = '\udcff'", "is no TOML file"),
+    ],
+)
+def test_a_file_that_is_no_registry(tmp_path: Path, content: str, complaint: str) -> None:
+    path = tmp_path / "models.toml"
+    path.write_bytes(content.encode("utf-8", "surrogateescape"))
+    with pytest.raises(RegistryError) as caught:
+        read_registry(path)
+    assert complaint in str(caught.value)
+
+
+def test_the_user_file_adds_to_the_embedded_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(USER_VARIABLE, raising=False)
+    assert registry_files() == [EMBEDDED]
+    path = write_registry(tmp_path, PLAIN)
+    monkeypatch.setenv(USER_VARIABLE, str(path))
+    entries = load_registry().entries
+    assert [entry.source for entry in entries] == [EMBEDDED] * (len(entries) - 1) + [path]
+
+
+def test_a_user_file_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(USER_VARIABLE, str(tmp_path / "none.toml"))
+    with pytest.raises(RegistryError, match=r"No such file or directory\). Correct DRIFTSCOPE_MODELS"):
+        load_registry()
+
+
+def test_a_checkpoint_may_stand_once_only(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    first, second = write_registry(tmp_path, PLAIN), write_registry(tmp_path / "b", PLAIN)
+    with pytest.raises(RegistryError, match=rf"m380:2e is there twice, in '{first}' and '{second}'"):
+        load_registry([first, second])
+
+
+def test_models_are_found_by_alias_and_step(tmp_path: Path) -> None:
+    steps = [PLAIN.replace("2e", step) for step in ("1e", "2e")]
+    registry = load_registry([write_registry(tmp_path, *steps, PLAIN.replace("m380", "other"))])
+    assert registry.find("m380").step == "2e"  # the last one
+    assert registry.find("m380", "1e").step == "1e"
+    assert registry.find("m380:1e").step == "1e"
+    assert registry.find("m380:1e", "1e").step == "1e"
+    with pytest.raises(RegistryError, match=r"no model 'm381'. Known are m380, other; DRIFTSCOPE_MODELS names"):
+        registry.find("m381")
+    with pytest.raises(RegistryError, match=r"m380 has no step '3e'. Its steps are 1e, 2e"):
+        registry.find("m380:3e")
+    with pytest.raises(RegistryError, match="two steps are given"):
+        registry.find("m380:1e", "2e")
+    with pytest.raises(RegistryError, match="Known are none"):
+        load_registry([]).find("m380")

@@ -1,0 +1,137 @@
+"""The shipped form: it packs, it expands to the same folder everywhere, and damage is named."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save
+
+from engine.errors import FileFormatError
+from engine.models.layout import ROWS, VOCAB_ROWS
+from engine.models.shipped import Shipped, end_token, expand, is_whole, pack, read_verified, unpack
+from engine.text.tokenizer_build import NAMES, RECIPES
+from engine.text.tokenizers import load_tokenizer
+from tests.small_models import small_shipped
+
+
+def written(folder: Path, content: bytes) -> tuple[Path, str]:
+    path = folder / "model.safetensors"
+    path.write_bytes(content)
+    return path, hashlib.sha256(content).hexdigest()
+
+
+def expanded(folder: Path, shipped: Shipped) -> Path:
+    folder.mkdir()
+    expand(shipped, folder)
+    return folder
+
+
+def test_what_is_packed_comes_back(tmp_path: Path) -> None:
+    shipped = small_shipped()
+    again = unpack(*written(tmp_path, pack(shipped)))
+    assert (again.shape, again.tokenizer, again.sigma, again.seed) == (shipped.shape, "qwen3", 0.02, "small 0")
+    assert again.about == {"alias": "small", "tokens": 0}
+    for name in ("live_ids", "live_rows", "tail_row"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(shipped, name))
+    assert again.body.keys() == shipped.body.keys()
+    assert all(np.array_equal(again.body[name], value) for name, value in shipped.body.items())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_expanded_rows_are_live_rows_and_the_tail(tmp_path: Path, name: str) -> None:
+    shipped = small_shipped(name)
+    rows = load_file(expanded(tmp_path / "a", shipped) / "model.safetensors")[ROWS]
+    assert rows.shape == (VOCAB_ROWS[name], 32)
+    assert rows.dtype == np.float16
+    np.testing.assert_array_equal(rows[shipped.live_ids], shipped.live_rows)
+    size = RECIPES[name].size
+    assert (rows[size:] == shipped.tail_row.astype(np.float16)).all()  # padded rows: masked, and no part of the tail
+    tail = np.delete(rows[:size].astype(np.float32), shipped.live_ids, axis=0)
+    assert tail.std(axis=0) == pytest.approx(np.full(32, 0.02), rel=0.02)
+    np.testing.assert_allclose(tail.mean(axis=0), shipped.tail_row, atol=1e-3)
+
+
+def test_the_same_file_gives_the_same_folder(tmp_path: Path) -> None:
+    folders = [expanded(tmp_path / name, small_shipped()) for name in ("a", "b")]
+    files = [{path.name: path.read_bytes() for path in folder.iterdir()} for folder in folders]
+    assert files[0] == files[1]
+    assert set(files[0]) == {
+        *("config.json", "generation_config.json", "driftscope.json"),
+        *("model.safetensors", "tokenizer.json", "tokenizer_config.json"),
+    }
+
+
+def test_generate_masks_the_rows_that_no_token_has(tmp_path: Path) -> None:
+    qwen, llama = (expanded(tmp_path / name, small_shipped(name)) for name in NAMES)
+    assert json.loads((qwen / "generation_config.json").read_text())["suppress_tokens"] == [*range(151_673, 151_936)]
+    assert "suppress_tokens" not in json.loads((llama / "generation_config.json").read_text())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_end_token_is_the_tokenizers(name: str) -> None:
+    assert end_token(name) == load_tokenizer(name).end_id
+
+
+def test_an_expanded_folder_knows_when_it_is_damaged(tmp_path: Path) -> None:
+    folder = expanded(tmp_path / "a", small_shipped())
+    assert is_whole(folder)
+    weights = folder / "model.safetensors"
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-1])
+    assert not is_whole(folder)
+    weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    assert not is_whole(folder)
+    weights.unlink()
+    assert not is_whole(folder)
+    assert not is_whole(tmp_path / "nowhere")
+
+
+def test_a_wrong_checksum_names_both(tmp_path: Path) -> None:
+    path, sha256 = written(tmp_path, pack(small_shipped()))
+    with pytest.raises(FileFormatError, match=rf"SHA-256 {sha256}, the registry says {'0' * 64}\. Restore"):
+        unpack(path, "0" * 64)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(FileFormatError, match=rf"the registry says {sha256}"):
+        unpack(path, sha256)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError, match=r"cannot be read \(No such file or directory\)"):
+        read_verified(tmp_path / "nowhere", "0" * 64)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"no safetensors at all",
+        save({"a": np.zeros(3, dtype=np.float16)}),
+        save({"a": np.zeros(3, dtype=np.float16)}, metadata={"format": "pt"}),
+        pack(small_shipped())[:-100],
+        pack(small_shipped()).replace(b"driftscope shipped model 1", b"driftscope shipped model 9"),
+        pack(small_shipped()).replace(b'qwen3"', b'qwen4"'),
+    ],
+)
+def test_other_content_with_its_right_checksum_is_no_shipped_model(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(FileFormatError, match=r"is no shipped model \("):
+        unpack(*written(tmp_path, content))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("live_ids", np.array([24, 17, 25, 26, 27, 28], dtype=np.int32)),
+        ("live_ids", np.array([17, 24, 25, 26, 27, 151_673], dtype=np.int32)),
+        ("live_ids", np.array([17], dtype=np.int32)),
+        ("tail_row", np.zeros(31, dtype=np.float32)),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(field: str, value: Any) -> None:
+    with pytest.raises(ValueError, match="live"):
+        replace(small_shipped(), **{field: value})

@@ -1,0 +1,86 @@
+"""The list of models: what it says of each, the broken ones among them, and that it needs no torch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.models import summary as module
+from engine.models.headers import WEIGHTS
+from engine.models.loading import load_model
+from engine.models.registry import load_registry
+from engine.models.summary import summarise
+from tests.small_models import registered, small_folder, small_shipped, write_registry
+from tests.support import ROOT
+
+FOLDER = 'alias = "mine"\nstep = "1"\nfolder = "mine"\ntokenizer = "qwen3"\n'
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    return small_folder(tmp_path / "mine")
+
+
+def test_an_embedded_model_before_and_after_it_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = load_registry([registered(tmp_path, small_shipped())]).find("small")
+    monkeypatch.setattr(module, "expanded_folder", lambda entry: tmp_path / "expanded")
+    found = summarise(entry)
+    assert (found.family, found.vocab_size, found.is_expanded, found.problem) == ("Qwen", 151_936, False, "")
+    assert found.fits[0] == "cpu"
+    assert found.parameters == load_model(entry, "cpu").parameters
+    (tmp_path / "expanded").mkdir()
+    assert summarise(entry).is_expanded
+
+
+def test_a_checkpoint_of_ones_own(tmp_path: Path, mine: Path) -> None:
+    found = summarise(load_registry([write_registry(tmp_path, FOLDER)]).find("mine"))
+    assert (found.family, found.vocab_size, found.problem) == ("Qwen", 151_936, "")
+    assert found.size_mb == round((mine / WEIGHTS).stat().st_size / 1e6, 2)
+    assert found.as_json()["place"] == str(mine)
+
+
+def test_what_does_not_fit_is_the_entrys_problem(tmp_path: Path, mine: Path) -> None:
+    entry = load_registry([write_registry(tmp_path, FOLDER)]).find("mine")
+    assert "do not belong together" in summarise(replace(entry, tokenizer="llama3")).problem
+    (mine / WEIGHTS).write_bytes(b"")
+    assert "are damaged" in summarise(entry).problem
+    assert "no such folder" in summarise(replace(entry, folder=tmp_path / "nowhere")).problem
+
+
+def test_a_shipped_file_that_changed(tmp_path: Path) -> None:
+    entry = load_registry([registered(tmp_path, small_shipped())]).find("small")
+    assert entry.shipped is not None
+    content = entry.shipped.read_bytes()
+    entry.shipped.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    assert "the registry says" in summarise(entry).problem
+
+
+def test_an_ordinary_file_under_shipped(tmp_path: Path, mine: Path) -> None:
+    entry = load_registry([registered(tmp_path, small_shipped())]).find("small")
+    from hashlib import sha256
+
+    other = mine / WEIGHTS
+    found = summarise(replace(entry, shipped=other, sha256=sha256(other.read_bytes()).hexdigest()))
+    assert "is no shipped model. Name a checkpoint of yours as `folder`" in found.problem
+
+
+def test_a_model_with_no_room_fits_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "free_memory", lambda device: 1000)
+    assert summarise(load_registry([registered(tmp_path, small_shipped())]).find("small")).fits == ()
+
+
+def test_listing_needs_neither_torch_nor_transformers(tmp_path: Path) -> None:
+    path = registered(tmp_path, small_shipped())
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from engine.models.registry import load_registry\nfrom engine.models.summary import summarise\n"
+        f"found = [summarise(entry) for entry in load_registry([Path({str(path)!r})]).entries]\n"
+        "assert not found[0].problem, found\n"
+        "assert not {'torch', 'transformers'} & set(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
