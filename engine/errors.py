@@ -121,3 +121,7 @@ class RegistryError(DriftscopeError):
 
 class ModelError(DriftscopeError):
     """A checkpoint that cannot be loaded, or does not fit its tokenizer, its config or the device."""
+
+
+class ConstraintError(DriftscopeError):
+    """A constraint that is unknown, cannot be compiled, or is asked for what it does not have."""

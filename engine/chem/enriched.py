@@ -8,6 +8,7 @@ is strict: a block is three numbers or an error that names it. Junk is the busin
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, Decimal
 
@@ -21,6 +22,7 @@ from engine.chem.smiles import (
     SmilesPiece,
     bare_form,
     canonical_order,
+    descriptor,
     enriched_descriptors,
     read_text_order,
     split_smiles,
@@ -114,6 +116,18 @@ def fill_blocks(smiles: str, descriptors: tuple[str, ...], contents: list[str]) 
 def skeleton_of(molecule: Molecule, content: str = "") -> str:
     """The molecule's enriched text with the same content in every block: what templates are made of."""
     return fill_blocks(molecule.smiles, molecule.descriptors, [content] * molecule.atoms)
+
+
+def segments_of(smiles: str) -> Iterator[str]:
+    """What stands before the first number, between the blocks and after the last number, with the answer's tags."""
+    text = OPEN_TAG
+    for piece in split_smiles(smiles):
+        if piece.is_atom:
+            yield f"{text}{descriptor(piece.text)}<"
+            text = ">"
+        else:
+            text += piece.text
+    yield text + CLOSE_TAG
 
 
 def decode(text: str) -> Decoded:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from engine.text.number_ids import NumberIds
 
 KINDS = (
     "prompt",  # [SMILES] to [/SMILES]
@@ -31,36 +32,6 @@ PROMPT, STRUCTURE, END, SIGN, COMMA, INTEGER, POINT, DECIMAL_1 = range(8)
 MOST_DECIMALS = 4
 PREFIXES = 3
 """Ways in which an integer part begins: nothing (x), ``,`` and ``,-``."""
-
-
-@dataclass(frozen=True, slots=True)
-class NumberIds:
-    """The token ids that numbers are made of. ``digits[k - 1]`` are those of k digits, by value."""
-
-    digits: tuple[tuple[int, ...], ...]
-    point: int
-    comma: int
-    comma_minus: int
-    minus: int
-
-    @classmethod
-    def from_json(cls, document: dict[str, Any]) -> NumberIds:
-        digits = tuple(tuple(map(int, row)) for row in document["digits"])
-        if not digits or [len(row) for row in digits] != [10**width for width in range(1, len(digits) + 1)]:
-            raise ValueError("the digit tokens are not complete")
-        return cls(digits, *(int(document[name]) for name in ("point", "comma", "comma_minus", "minus")))
-
-    def run(self, digits: str) -> list[int]:
-        """The tokens of a run of digits."""
-        width = len(self.digits)
-        parts = [digits[start : start + width] for start in range(0, len(digits), width)]
-        return [self.digits[len(part) - 1][int(part)] for part in parts]
-
-    @property
-    def all(self) -> list[int]:
-        return sorted(
-            {*(id_ for row in self.digits for id_ in row), self.point, self.comma, self.comma_minus, self.minus}
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +63,7 @@ def integer_table(numbers: NumberIds, most: int) -> Table:
 
 def decimal_table(numbers: NumberIds, decimals: int) -> Table:
     """Entry ``value``: the decimals 0 to 10**decimals - 1, trailing zeros dropped, one digit kept."""
-    width = len(numbers.digits)
+    width = numbers.width
     entries = []
     for value in range(10**decimals):
         text = f"{value:0{decimals}d}".rstrip("0") or "0"

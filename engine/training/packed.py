@@ -23,13 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import FileFormatError, shown
+from engine.text.number_ids import NumberIds
 from engine.training.number_tokens import (
     END,
     MOST_DECIMALS,
     PROMPT,
     SIGN,
     STRUCTURE,
-    NumberIds,
     Table,
     decimal_table,
     integer_table,

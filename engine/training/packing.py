@@ -19,14 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from engine.chem.enriched import CLOSE_TAG, OPEN_TAG
-from engine.chem.smiles import descriptor, split_smiles
+from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, segments_of
 from engine.errors import DriftscopeError, TokenizerError
 from engine.paths import cache_folder
+from engine.text.number_ids import NumberIds, number_ids
 from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer
 from engine.training.conformer_texts import ConformerTexts, answer_of
 from engine.training.corpus import corpus_manifest, read_corpus
-from engine.training.number_tokens import MOST_DECIMALS, NumberIds
+from engine.training.number_tokens import MOST_DECIMALS
 from engine.training.packed import MANIFEST, PACKED_FORMAT, PackedPart, packed_xyz
 from engine.training.shards import Arrays, Meta, packed_bytes, write_bytes, write_json
 from engine.training.tool import Progress, ToolParser, run_tool
@@ -97,41 +97,9 @@ def part_arrays(part: Sequence[ConformerTexts], tokenizers: Sequence[TextTokeniz
     return arrays, list(numbered)
 
 
-def segments_of(smiles: str) -> Iterator[str]:
-    """What stands before the first number, between the blocks, and after the last number."""
-    text = OPEN_TAG
-    for piece in split_smiles(smiles):
-        if piece.is_atom:
-            yield f"{text}{descriptor(piece.text)}<"
-            text = ">"
-        else:
-            text += piece.text
-    yield text + CLOSE_TAG
-
-
 def full_text(conformer: ConformerTexts, text: int) -> str:
     smiles = conformer.texts[text][0]
     return f"{SMILES_TAGS[0]}{smiles}{SMILES_TAGS[1]}{OPEN_TAG}{answer_of(conformer, text)}{CLOSE_TAG}"
-
-
-def number_ids(tokenizer: TextTokenizer) -> dict[str, Any]:
-    """The tokens of numbers, asked of the tokenizer; ``TokenizerError`` where it does not follow the rule."""
-    digits = []
-    for width in (1, 2, 3):
-        runs = tokenizer.encode_batch([f"{value:0{width}d}" for value in range(10**width)])
-        if any(len(run) != 1 for run in runs):
-            break
-        digits.append([run[0] for run in runs])
-    marks = {"point": ".", "comma": ",", "comma_minus": ",-", "minus": "-"}
-    found = {name: tokenizer.encode(text) for name, text in marks.items()}
-    document = {"digits": digits, **{name: ids[0] for name, ids in found.items()}}
-    if not digits or any(len(ids) != 1 for ids in found.values()):
-        raise TokenizerError(f"{tokenizer!r} has no tokens for digits, '.', ',', ',-' and '-'", "Use another one")
-    rule = NumberIds.from_json(document)
-    for text in ("1234", "12345", "0001", "907"):
-        if tokenizer.encode(text) != rule.run(text):
-            raise TokenizerError(f"{tokenizer!r} does not cut digits from the left", "Use another one")
-    return document
 
 
 def _about(tokenizer: TextTokenizer, slot: int) -> dict[str, Any]:
@@ -146,7 +114,7 @@ def _about(tokenizer: TextTokenizer, slot: int) -> dict[str, Any]:
         "vocab_size": tokenizer.vocab_size,
         "end": tokenizer.end_id,
         "tags": tags,
-        "numbers": number_ids(tokenizer),
+        "numbers": number_ids(tokenizer).as_json(),
     }
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import takewhile
 
-from engine.training.number_tokens import NumberIds
+from engine.text.number_ids import NumberIds
 
 Segments = Sequence[Sequence[int]]
 

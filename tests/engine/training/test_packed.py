@@ -18,15 +18,16 @@ from engine.chem.molecule_sets import load_molecule_set
 from engine.chem.smiles import enriched_descriptors, split_smiles
 from engine.errors import FileFormatError
 from engine.records import NumberFormat
+from engine.text.number_ids import number_ids
 from engine.text.tokenizers import load_tokenizer
 from engine.training import packing
 from engine.training.conformer_texts import ConformerTexts, Recipe
 from engine.training.corpus import Settings, build_corpus, read_corpus
 from engine.training.corpus_plan import Wanted
 from engine.training.moses import read_csv
-from engine.training.number_tokens import KINDS, NumberIds
+from engine.training.number_tokens import KINDS
 from engine.training.packed import PackedCorpus, PackedPart, packed_xyz, unpacked_xyz
-from engine.training.packing import full_text, main, number_ids, part_arrays
+from engine.training.packing import full_text, main, part_arrays
 from engine.training.structure import StructureJudge
 from tests.engine.training.corpus_source import write_source
 from tests.support import ROOT, sized
@@ -80,7 +81,7 @@ def reader(part: list[ConformerTexts], name: str) -> PackedPart:
     arrays, _ = part_arrays(part, [tokenizer])
     end = tokenizer.end_id
     assert end is not None
-    return PackedPart(arrays, "t0", NumberIds.from_json(number_ids(tokenizer)), end)
+    return PackedPart(arrays, "t0", number_ids(tokenizer), end)
 
 
 def written(one: ConformerTexts, text: int, decimals: int) -> str:

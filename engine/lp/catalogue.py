@@ -1,0 +1,105 @@
+"""All constraints by the names that the reports and the command line use, and the parameters that each one takes."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from engine.errors import ConstraintError, shown
+from engine.lp.exact import ExactConstraint
+from engine.lp.position import PositionConstraint
+from engine.lp.table import Automaton, Program
+from engine.lp.truncating import TruncatingConstraint
+from engine.lp.unconstrained import Unconstrained
+from engine.records import TRIMMED4, Molecule, NumberFormat
+from engine.text.template import DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER
+from engine.text.tokenizers import TextTokenizer
+
+
+class Constraint(Protocol):
+    """What every LP is: one automaton, and a program for each molecule."""
+
+    name: str
+    automaton: Automaton
+
+    def compile(self, molecule: Molecule) -> Program: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LpInfo:
+    """``placeholder`` is the default one, "" where the LP has none."""
+
+    name: str
+    what: str
+    placeholder: str
+
+
+@dataclass(frozen=True, slots=True)
+class LpParameters:
+    """What a user may choose. An empty placeholder means the LP's own."""
+
+    placeholder: str = ""
+    form: NumberFormat = TRIMMED4
+
+
+LPS = {
+    info.name: info
+    for info in (
+        LpInfo("none", "no constraint", ""),
+        LpInfo("position-blocklist", "by position; < and > are blocked where numbers belong", DEFAULT_PLACEHOLDER),
+        LpInfo("position-blocklist-short", "the same, no mark in a block's last two positions", SHORT_PLACEHOLDER),
+        LpInfo("position-allowlist", "by position; only digits and marks where numbers belong", SHORT_PLACEHOLDER),
+        LpInfo("adaptive-placeholder", "by position, with a placeholder fitted to coordinates", DEFAULT_PLACEHOLDER),
+        LpInfo("truncating", "by position; the model may end a block early", DEFAULT_PLACEHOLDER),
+        LpInfo("exact", "an automaton of the numbers themselves: no drift, no junk, no cut", ""),
+    )
+}
+ALIASES = {
+    "generic": "position-blocklist",
+    "v3.8": "position-blocklist",
+    "v3.9": "position-blocklist-short",
+    "v4.3": "position-allowlist",
+}
+"""The reports' processor types."""
+
+
+def lp_info(name: str) -> LpInfo:
+    """The LP of this name, or of a report's name for it."""
+    known = ALIASES.get(name, name)
+    if known in LPS:
+        return LPS[known]
+    near = difflib.get_close_matches(name, [*LPS, *ALIASES], n=2, cutoff=0.4)
+    hint = f"Did you mean {' or '.join(near)}? " if near else ""
+    raise ConstraintError(f"there is no LP {shown(name)}", f"{hint}Known are {', '.join(LPS)}")
+
+
+def build_constraint(
+    name: str, tokenizer: TextTokenizer, vocab_rows: int, parameters: LpParameters | None = None
+) -> Constraint:
+    """The constraint for a model with this tokenizer and so many rows."""
+    info = lp_info(name)
+    given = parameters or LpParameters()
+    if given.placeholder and not info.placeholder:
+        raise ConstraintError(f"the LP {info.name} has no placeholder", "Leave --placeholder out")
+    placeholder = given.placeholder or info.placeholder
+    return _MAKERS[info.name](tokenizer, vocab_rows, placeholder, given.form)
+
+
+def _position(name: str, *, numeric: bool, last_marks: bool) -> Callable[..., Constraint]:
+    def make(tokenizer: TextTokenizer, rows: int, placeholder: str, form: NumberFormat) -> Constraint:
+        return PositionConstraint(name, tokenizer, placeholder, rows, numeric=numeric, last_marks=last_marks)
+
+    return make
+
+
+_MAKERS: dict[str, Callable[[TextTokenizer, int, str, NumberFormat], Constraint]] = {
+    "none": lambda tokenizer, rows, placeholder, form: Unconstrained(tokenizer.vocab_size, rows),
+    "position-blocklist": _position("position-blocklist", numeric=False, last_marks=True),
+    "position-blocklist-short": _position("position-blocklist-short", numeric=False, last_marks=False),
+    "position-allowlist": _position("position-allowlist", numeric=True, last_marks=False),
+    "adaptive-placeholder": _position("adaptive-placeholder", numeric=False, last_marks=True),
+    "truncating": lambda tokenizer, rows, placeholder, form: TruncatingConstraint(tokenizer, placeholder, form, rows),
+    "exact": lambda tokenizer, rows, placeholder, form: ExactConstraint(tokenizer, form, rows),
+}

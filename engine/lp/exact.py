@@ -1,0 +1,67 @@
+"""The exact LP: the molecule's own text forced segment by segment, and numbers that are numbers between them.
+
+A segment, such as ``>=[O]<``, is tokenised whole: the token that closes a block depends on what follows it, and greedy
+matching gets it wrong. Where a minus sign would change the segment's last token (``++]`` before ``<-``), a cell in its
+place lets the model choose between the two. Every text that this admits parses, has the molecule's graph, and
+re-tokenises to the very ids that were sampled.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from engine.chem.enriched import segments_of
+from engine.errors import ConstraintError
+from engine.lp.numbers import BRANCH, NumberAutomaton, number_automaton
+from engine.lp.table import KEEP, Cells, Program
+from engine.records import Molecule, NumberFormat
+from engine.text.number_ids import number_ids
+from engine.text.tokenizers import TextTokenizer
+
+
+class ExactConstraint:
+    """Compiles molecules for one tokenizer and one number format."""
+
+    name = "exact"
+
+    def __init__(self, tokenizer: TextTokenizer, form: NumberFormat, vocab_rows: int) -> None:
+        if tokenizer.end_id is None:
+            raise ConstraintError(f"{tokenizer!r} has no token that ends a text", "Use another tokenizer")
+        self._tokenizer = tokenizer
+        self._end = tokenizer.end_id
+        self._ids = number_ids(tokenizer)
+        self._numbers: NumberAutomaton = number_automaton(self._ids, form, vocab_rows)
+        self.automaton = self._numbers.automaton
+        self._segment = functools.lru_cache(maxsize=65_536)(self._tokenised)
+
+    def compile(self, molecule: Molecule) -> Program:
+        """The molecule's program, from ``[CONFORMER]`` to the end token."""
+        cells = Cells.empty()
+        entries = self._numbers.entries
+        *opening, closing = segments_of(molecule.smiles)
+        for block, text in enumerate(opening):
+            plain, signed = self._segment(text)
+            rest = plain if block == 0 else plain[1:]  # the closing token was the cell before
+            if len(signed) == len(plain) + 1:
+                cells.force(rest, block)
+                entry, sign = entries["x"], signed[-1]
+            else:
+                cells.force(rest[:-1], block)
+                cells.choose(entries[BRANCH], block, (plain[-1], signed[-1]))
+                entry, sign = KEEP, -1
+            following = opening[block + 1] if block + 1 < len(opening) else closing
+            cells.choose(entry, block, (self._segment(following)[0][0], sign))
+        cells.force([*self._segment(closing)[0][1:], self._end])
+        return cells.program()
+
+    def _tokenised(self, text: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The segment before a plain number and before a minus sign: one token more, or another last one."""
+        plain = tuple(self._tokenizer.encode(text))
+        signed = tuple(self._tokenizer.encode(f"{text}-")) if text.endswith("<") else plain
+        is_known = signed[:-1] == plain if len(signed) > len(plain) else signed[:-1] == plain[:-1]
+        if not is_known or len(plain) < 2 or len(signed) > len(plain) + 1:
+            raise ConstraintError(
+                f"the tokenizer {self._tokenizer.name} cuts {text!r} in a way that has no exact form",
+                "Use another LP for this molecule",
+            )
+        return plain, signed

@@ -1,0 +1,178 @@
+"""The number automaton of the exact LP: three numbers of a block, as one tokenizer writes them, and nothing else.
+
+It admits a triple if and only if every number fits the format (no leading zeros, least to most decimals, no ``-0.0``)
+and the ids are the tokenizer's own for the text. Digit runs are cut from the left into the widest tokens, so a token
+narrower than that ends its run. Nodes from which no number can be finished are left out: there is no dead end.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from engine.lp.table import DEAD, ILLEGAL, NEXT, STAY, Automaton
+from engine.records import NumberFormat
+from engine.text.number_ids import NumberIds
+
+CLOSE, SIGN = "close", "sign"
+"""The symbols: the token that closes this block; the token that makes its x negative."""
+POINT, COMMA, COMMA_MINUS = "point", "comma", "comma_minus"
+AXES = "xyz"
+BRANCH = "branch"
+
+
+@dataclass(frozen=True, slots=True)
+class Digits:
+    """A class of digit tokens: those of one width that are all zeros, begin with a zero, or do not."""
+
+    width: int
+    lead: str  # zero, padded, plain
+
+    @property
+    def name(self) -> str:
+        return f"{self.width} {self.lead}"
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """A place inside a block."""
+
+    axis: int = 0
+    may_sign: bool = False  # an x whose sign is open
+    negative: bool = False
+    integer: int = 0  # digits so far
+    decimals: int = -1  # -1 before the point
+    is_zero: bool = True  # all digits so far are zeros
+    is_open: bool = True  # the run may go on: all its tokens had the widest width
+    after_branch: str = ""  # the cell before x, where the sign changes the token: "here"; else ""
+
+
+def number_automaton(ids: NumberIds, form: NumberFormat, vocab_rows: int) -> NumberAutomaton:
+    """The automaton of a tokenizer and a format."""
+    kinds = [Digits(width, lead) for width in range(1, ids.width + 1) for lead in _leads(width)]
+    names = ["dead", *(kind.name for kind in kinds), POINT, COMMA, COMMA_MINUS, CLOSE, SIGN]
+    classes = np.full(vocab_rows, DEAD, dtype=np.int16)
+    for width, row in enumerate(ids.digits, start=1):
+        for value, id_ in enumerate(row):
+            classes[id_] = names.index(Digits(width, _lead(value, width)).name)
+    for name in (POINT, COMMA, COMMA_MINUS):
+        classes[getattr(ids, name)] = names.index(name)
+    starts = {
+        "x": At(may_sign=True),
+        "x unsigned": At(),
+        "x negative": At(negative=True),
+        BRANCH: At(after_branch="here"),
+    }
+    nodes, edges = _reachable(list(starts.values()), kinds, form, ids.width)
+    alive = _alive(nodes, edges)
+    numbered = {at: number for number, at in enumerate(at for at in nodes if at in alive)}
+    goto = np.full((len(numbered), len(names)), ILLEGAL, dtype=np.int16)
+    move = np.zeros(goto.shape, dtype=np.int8)
+    for at, number in numbered.items():
+        for name, target in edges[at].items():
+            if target is None or target in alive:
+                goto[number, names.index(name)] = 0 if target is None else numbered[target]
+                move[number, names.index(name)] = NEXT if target is None or at.after_branch else STAY
+    rules = tuple(_rule(at, form) for at in numbered)
+    return NumberAutomaton(
+        Automaton(classes, goto, move, rules), {name: numbered[at] for name, at in starts.items()}, tuple(names)
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NumberAutomaton:
+    """``entries`` are the nodes at which a block begins."""
+
+    automaton: Automaton
+    entries: dict[str, int]
+    class_names: tuple[str, ...]
+
+
+def _leads(width: int) -> tuple[str, ...]:
+    return ("zero", "plain") if width == 1 else ("zero", "padded", "plain")
+
+
+def _lead(value: int, width: int) -> str:
+    return "zero" if value == 0 else "plain" if value >= 10 ** (width - 1) else "padded"
+
+
+def _reachable(
+    starts: list[At], kinds: list[Digits], form: NumberFormat, width: int
+) -> tuple[list[At], dict[At, dict[str, At | None]]]:
+    """All places, and by class where each leads; None is behind the block."""
+    nodes, queue = list(starts), deque(starts)
+    edges: dict[At, dict[str, At | None]] = {}
+    while queue:
+        at = queue.popleft()
+        edges[at] = dict(_steps(at, kinds, form, width))
+        for target in edges[at].values():
+            if target is not None and target not in edges and target not in nodes:
+                nodes.append(target)
+                queue.append(target)
+    return nodes, edges
+
+
+def _alive(nodes: list[At], edges: dict[At, dict[str, At | None]]) -> set[At]:
+    """Places from which the block can be closed."""
+    alive: set[At] = set()
+    grew = True
+    while grew:
+        found = {at for at in nodes if any(target is None or target in alive for target in edges[at].values())}
+        grew, alive = len(found) > len(alive), found
+    return alive
+
+
+def _steps(at: At, kinds: list[Digits], form: NumberFormat, width: int) -> Iterator[tuple[str, At | None]]:
+    if at.after_branch:
+        yield CLOSE, At()
+        yield SIGN, At(negative=True)
+        return
+    if at.may_sign:
+        yield SIGN, At(negative=True)
+    for kind in kinds:
+        target = _after_digits(at, kind, form, width)
+        if target is not None:
+            yield kind.name, target
+    if at.decimals < 0:
+        if at.integer:
+            yield POINT, replace(at, decimals=0, is_open=True)
+    elif at.decimals >= form.least_decimals and not (at.negative and at.is_zero):
+        if at.axis == len(AXES) - 1:
+            yield CLOSE, None
+        else:
+            yield COMMA, At(at.axis + 1)
+            yield COMMA_MINUS, At(at.axis + 1, negative=True)
+
+
+def _after_digits(at: At, kind: Digits, form: NumberFormat, width: int) -> At | None:
+    if not at.is_open:
+        return None
+    is_zero = at.is_zero and kind.lead == "zero"
+    if at.decimals >= 0:
+        decimals = at.decimals + kind.width
+        if decimals > form.most_decimals:
+            return None
+        return replace(at, decimals=decimals, is_zero=is_zero, is_open=kind.width == width)
+    integer = at.integer + kind.width
+    if at.integer == 0 and kind.lead != "plain":
+        # A leading zero stands alone, and nothing follows it but the point.
+        return At(at.axis, False, at.negative, 1, is_open=False) if (kind.width, kind.lead) == (1, "zero") else None
+    if integer > form.most_integer_digits:
+        return None
+    return At(at.axis, False, at.negative, integer, is_zero=False, is_open=kind.width == width)
+
+
+def _rule(at: At, form: NumberFormat) -> str:
+    """What the node allows, in words."""
+    axis = AXES[at.axis]
+    if at.after_branch:
+        return "open the block, with or without a minus sign"
+    if at.decimals >= 0:
+        return f"{axis}: {at.decimals} of {form.least_decimals} to {form.most_decimals} decimals"
+    if at.integer:
+        return f"{axis}: {at.integer} of at most {form.most_integer_digits} integer digits"
+    sign = "a sign or " if at.may_sign else ""
+    return f"{axis}: {sign}the first integer digit{' of a negative number' if at.negative else ''}"

@@ -1,0 +1,80 @@
+"""The reports' LPs that count positions: a template's tokens are forced, its FREE positions are left to the model.
+
+``position-blocklist``: anything but tokens with ``<`` or ``>`` and special ones. ``position-blocklist-short``: the
+same, and no ``,`` or ``-`` at a block's last two positions. ``position-allowlist``: only tokens made of digits, ``.``,
+``,`` and ``-``; no comma alone first, none of ``,`` and ``-`` in the last two. ``adaptive-placeholder`` is the first
+with a placeholder fitted to coordinates. All believe the placeholder: a number of another length drifts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.chem.enriched import skeleton_of
+from engine.errors import ConstraintError
+from engine.lp.table import DEAD, ILLEGAL, NEXT, SYMBOLS, Automaton, Cells, Program
+from engine.lp.vocabulary import padded, vocabulary_of
+from engine.records import Molecule
+from engine.text.template import FREE, Template, build_template
+from engine.text.tokenizers import TextTokenizer
+
+ANY, MARKED, COMMAS = 1, 2, 3
+"""Classes: legal tokens; those with ``,`` or ``-``; commas alone."""
+FIRST_NODE, MIDDLE_NODE, LAST_NODE = range(3)
+LAST_POSITIONS = 2
+
+
+class PositionConstraint:
+    """One of the position LPs for one tokenizer and one placeholder."""
+
+    def __init__(
+        self, name: str, tokenizer: TextTokenizer, placeholder: str, vocab_rows: int, *, numeric: bool, last_marks: bool
+    ) -> None:
+        """``numeric``: the allowlist. ``last_marks``: whether ``,`` and ``-`` may come in the last two positions."""
+        if tokenizer.end_id is None:
+            raise ConstraintError(f"{tokenizer!r} has no token that ends a text", "Use another tokenizer")
+        self.name = name
+        self.placeholder = placeholder
+        self._tokenizer = tokenizer
+        self._end = tokenizer.end_id
+        self.automaton = _automaton(tokenizer, vocab_rows, numeric=numeric, last_marks=last_marks)
+
+    def compile(self, molecule: Molecule) -> Program:
+        template = build_template(skeleton_of(molecule), self._tokenizer, self.placeholder, tags=True)
+        return position_program(template, self._end)
+
+
+def position_program(template: Template, end: int) -> Program:
+    """One cell a token of the template, and one for the end."""
+    cells = Cells.empty()
+    is_free = template.roles == FREE
+    count = template.free_per_block
+    seen = np.zeros(template.blocks, dtype=np.int64)
+    for id_, free, block in zip(template.ids.tolist(), is_free.tolist(), template.block_of.tolist(), strict=True):
+        if not free:
+            cells.force([id_], block)
+            continue
+        left = count[block] - seen[block]
+        node = LAST_NODE if left <= LAST_POSITIONS else FIRST_NODE if seen[block] == 0 else MIDDLE_NODE
+        cells.choose(node, block)
+        seen[block] += 1
+    cells.force([end])
+    return cells.program()
+
+
+def _automaton(tokenizer: TextTokenizer, vocab_rows: int, *, numeric: bool, last_marks: bool) -> Automaton:
+    found = vocabulary_of(tokenizer)
+    classes = np.where(found.has_mark, np.where(found.is_comma_only, COMMAS, MARKED), ANY)
+    classes[(~found.is_numeric if numeric else found.is_blocked)] = DEAD
+    legal = {
+        FIRST_NODE: (ANY, MARKED) if numeric else (ANY, MARKED, COMMAS),
+        MIDDLE_NODE: (ANY, MARKED, COMMAS),
+        LAST_NODE: (ANY, MARKED, COMMAS) if last_marks else (ANY,),
+    }
+    goto = np.full((len(legal), COMMAS + 1 + SYMBOLS), ILLEGAL, dtype=np.int16)
+    move = np.full(goto.shape, NEXT, dtype=np.int8)
+    for node, kinds in legal.items():
+        goto[node, list(kinds)] = node
+    what = "digits, points, commas and minus signs" if numeric else "anything but < and >"
+    rules = (f"first position: {what}", f"a FREE position: {what}", f"a block's last positions: {what}")
+    return Automaton(padded(classes, vocab_rows), goto, move, rules)

@@ -1,0 +1,118 @@
+"""Any constraint inside anyone's ``model.generate``, as a ``transformers`` logits processor.
+
+    processor = ConstraintProcessor(constraint, molecules, end_id=151_643)
+    model.generate(input_ids, attention_mask=mask, logits_processor=[processor])
+
+Rows are the prompts in their order, each as often as ``num_return_sequences`` or ``num_beams`` repeats it. What was
+written is read from the ids behind the prompt, so padding on the left does not matter, an instance may be used again,
+and beams that change places are replayed. A row without a legal token is ended, and ``stops`` says why; the others
+go on. Outside ``generate`` call it once a token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from transformers import LogitsProcessor
+
+from engine.errors import ConstraintError
+from engine.lp.catalogue import Constraint
+from engine.lp.driver import LOST, State, Tables
+from engine.records import Molecule
+
+
+class ConstraintProcessor(LogitsProcessor):
+    """One batch of molecules under one constraint."""
+
+    def __init__(self, constraint: Constraint, molecules: Sequence[Molecule], end_id: int) -> None:
+        self._automaton = constraint.automaton
+        self._programs = [constraint.compile(molecule) for molecule in molecules]
+        self._end = end_id
+        self._tables: Tables | None = None
+        self._state: State | None = None
+        self._seen: Tensor | None = None  # [R, T] the ids of the call before
+        self._prompt = 0  # how many of them are prompt
+        self._ended: Tensor | None = None  # bool [R]
+        self._buffer: Tensor | None = None  # [R, V] of the scores' type: one for all steps
+        self.stops: dict[int, str] = {}
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        self._check(input_ids, scores)
+        self._follow(input_ids)
+        assert self._tables is not None
+        assert self._state is not None
+        assert self._ended is not None
+        mask = self._tables.mask(self._state)  # [R, V]
+        dead = ~mask.any(dim=1) | self._ended
+        if bool(dead.any()):
+            self._note(dead & ~self._ended)
+            mask[dead] = False
+            mask[dead, self._end] = True
+        if self._buffer is None or self._buffer.shape != scores.shape or self._buffer.dtype != scores.dtype:
+            self._buffer = torch.empty_like(scores)
+        self._buffer.copy_(scores)
+        # A forced token that the model holds for impossible has to be possible all the same.
+        self._buffer.masked_fill_(~mask, -torch.inf)
+        lifted = mask & torch.isneginf(self._buffer) & (mask.sum(dim=1, keepdim=True) == 1)
+        return self._buffer.masked_fill_(lifted, 0.0)
+
+    def _follow(self, input_ids: Tensor) -> None:
+        """Bring the state up to the ids: one step as a rule, a replay where rows changed places."""
+        seen = self._seen
+        goes_on = seen is not None and input_ids.shape == (seen.shape[0], seen.shape[1] + 1)
+        if goes_on and torch.equal(input_ids[:, :-1], seen):  # type: ignore[arg-type]
+            self._take(input_ids[:, -1])
+        elif goes_on and self._comes_from(input_ids[:, :-1]):
+            self._begin(input_ids)
+            for place in range(self._prompt, input_ids.shape[1]):
+                self._take(input_ids[:, place])
+        else:
+            self._prompt = input_ids.shape[1]
+            self.stops = {}
+            self._begin(input_ids)
+        self._seen = input_ids.clone()
+
+    def _begin(self, input_ids: Tensor) -> None:
+        times = len(input_ids) // len(self._programs)
+        if self._tables is None or self._tables.forced.shape[0] != len(input_ids):
+            programs = [program for program in self._programs for _ in range(times)]
+            self._tables = Tables.of(self._automaton, programs, input_ids.device)
+        self._state = self._tables.start()
+        self._ended = torch.zeros(len(input_ids), dtype=torch.bool, device=input_ids.device)
+
+    def _take(self, token: Tensor) -> None:
+        assert self._tables is not None
+        assert self._state is not None
+        assert self._ended is not None
+        after = self._tables.step(self._state, token)
+        self._state = State(
+            torch.where(self._ended, self._state.cell, after.cell),
+            torch.where(self._ended, self._state.node, after.node),
+        )
+        self._ended = self._ended | (token == self._end)
+
+    def _comes_from(self, prefix: Tensor) -> bool:
+        """Whether each row's past is a row of the call before: beams, not another text."""
+        assert self._seen is not None
+        return bool((prefix[:, None] == self._seen[None]).all(dim=2).any(dim=1).all())
+
+    def _note(self, dead: Tensor) -> None:
+        assert self._state is not None
+        for row in dead.nonzero().flatten().tolist():
+            lost = int(self._state.cell[row]) == LOST
+            self.stops.setdefault(row, "desync" if lost else "empty_mask")
+
+    def _check(self, input_ids: Tensor, scores: Tensor) -> None:
+        rows, programs = len(input_ids), len(self._programs)
+        if rows % programs:
+            raise ConstraintError(
+                f"{rows} rows do not divide among {programs} molecules", "Give one molecule for each prompt"
+            )
+        width = len(self._automaton.classes)
+        if scores.shape[1] != width:
+            raise ConstraintError(
+                f"the scores have {scores.shape[1]:,} columns, the constraint was built for {width:,}",
+                "Build it with the model's own number of rows",
+            )

@@ -1,0 +1,95 @@
+"""The reports' first solution: a position LP under which the model may end a block before the template does.
+
+As ``position-blocklist``; from z's first decimal on (from the least decimals on, if the format has more) the template's
+closing token is legal beside the rest, and choosing it jumps behind the block. With the most decimals written it is
+forced, and a piece that is no number makes the number complete and forces it too. It cannot help a number that is
+longer than its template: the positions end, and the block is cut.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.chem.enriched import skeleton_of
+from engine.errors import ConstraintError
+from engine.lp.table import DEAD, ILLEGAL, JUMP, KEEP, NEXT, NO_ID, SYMBOLS, Automaton, Cells, Program
+from engine.lp.vocabulary import padded, vocabulary_of
+from engine.records import Molecule, NumberFormat
+from engine.text.template import FREE, build_template
+from engine.text.tokenizers import TextTokenizer
+
+OTHER, POINT, COMMA, MINUS = 1, 2, 3, 4
+FIRST_DIGITS = 5
+"""Class of tokens of one digit; those of more follow, up to the format's most and all beyond it."""
+X, Y, Z_INTEGER = range(3)
+FIRST_DECIMAL = 3
+"""Node of a z with a point and no decimals; one more for each decimal, the last is the complete number."""
+
+
+class TruncatingConstraint:
+    """The LP for one tokenizer, placeholder and number format."""
+
+    name = "truncating"
+
+    def __init__(self, tokenizer: TextTokenizer, placeholder: str, form: NumberFormat, vocab_rows: int) -> None:
+        if tokenizer.end_id is None:
+            raise ConstraintError(f"{tokenizer!r} has no token that ends a text", "Use another tokenizer")
+        self.placeholder = placeholder
+        self._tokenizer = tokenizer
+        self._end = tokenizer.end_id
+        self.automaton = _automaton(tokenizer, form, vocab_rows)
+
+    def compile(self, molecule: Molecule) -> Program:
+        template = build_template(skeleton_of(molecule), self._tokenizer, self.placeholder, tags=True)
+        is_free = (template.roles == FREE).tolist()
+        ids, blocks = template.ids.tolist(), template.block_of.tolist()
+        closing = _closing_positions(is_free)
+        cells = Cells.empty()
+        for position, id_ in enumerate(ids):
+            if not is_free[position]:
+                cells.force([id_], blocks[position])
+                continue
+            entry = KEEP if position and is_free[position - 1] else X
+            close = closing[position]
+            cells.choose(entry, blocks[position], (ids[close], NO_ID), jump=close + 1)
+        cells.force([self._end])
+        return cells.program()
+
+
+def _closing_positions(is_free: list[bool]) -> list[int]:
+    """For each position the next one that is not FREE."""
+    found = [len(is_free)] * len(is_free)
+    for position in reversed(range(len(is_free) - 1)):
+        found[position] = found[position + 1] if is_free[position + 1] else position + 1
+    return found
+
+
+def _automaton(tokenizer: TextTokenizer, form: NumberFormat, vocab_rows: int) -> Automaton:
+    found = vocabulary_of(tokenizer)
+    most = form.most_decimals
+    classes = np.full(len(found.digits), OTHER, dtype=np.int16)
+    for kind, marks in ((POINT, (1,)), (COMMA, (2, 3)), (MINUS, (4,))):
+        classes[np.isin(found.mark, marks)] = kind
+    is_digits = found.digits > 0
+    classes[is_digits] = FIRST_DIGITS - 1 + np.minimum(found.digits[is_digits], most)
+    classes[found.is_blocked] = DEAD
+    tokens = FIRST_DIGITS + most
+    close = tokens
+    complete = FIRST_DECIMAL + most
+    goto = np.full((complete + 1, tokens + SYMBOLS), ILLEGAL, dtype=np.int16)
+    move = np.full(goto.shape, NEXT, dtype=np.int8)
+    move[:, close] = JUMP
+    for node in range(complete):
+        goto[node, 1:tokens] = node
+    goto[X, COMMA], goto[Y, COMMA], goto[Z_INTEGER, POINT] = Y, Z_INTEGER, FIRST_DECIMAL
+    for written in range(most):
+        node = FIRST_DECIMAL + written
+        for digits in range(1, most + 1):
+            goto[node, FIRST_DIGITS - 1 + digits] = min(node + digits, complete)
+        if written >= max(1, form.least_decimals):
+            goto[node, close] = X
+            goto[node, [OTHER, POINT, COMMA, MINUS]] = complete
+    goto[complete, close] = X
+    decimals = [f"z: {written} decimals" for written in range(most)]
+    rules = ("x", "y", "z before its point", *decimals, "a complete number: only the closing token")
+    return Automaton(padded(classes, vocab_rows), goto, move, rules)

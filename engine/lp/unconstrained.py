@@ -1,0 +1,25 @@
+"""No LP: any token that the tokenizer has may come at any time, until the model ends its text."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.lp.table import DEAD, ILLEGAL, STAY, SYMBOLS, Automaton, Cells, Program
+from engine.records import Molecule
+
+
+class Unconstrained:
+    """The baseline, in the same form: rows beyond the tokenizer's size are masked here as everywhere."""
+
+    name = "none"
+
+    def __init__(self, vocab_size: int, vocab_rows: int) -> None:
+        classes = np.full(vocab_rows, DEAD, dtype=np.int16)
+        classes[:vocab_size] = 1
+        goto = np.array([[ILLEGAL, 0, *[ILLEGAL] * SYMBOLS]], dtype=np.int16)
+        self.automaton = Automaton(classes, goto, np.full(goto.shape, STAY, dtype=np.int8), ("anything",))
+
+    def compile(self, molecule: Molecule) -> Program:
+        cells = Cells.empty()
+        cells.choose(0, -1)
+        return cells.program()
