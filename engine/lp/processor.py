@@ -6,7 +6,8 @@
 Rows are the prompts in their order, each as often as ``num_return_sequences`` or ``num_beams`` repeats it. What was
 written is read from the ids behind the prompt, so padding on the left does not matter, an instance may be used again,
 and beams that change places are replayed. A row without a legal token is ended, and ``stops`` says why; the others
-go on. Outside ``generate`` call it once a token.
+go on. (Where fewer tokens are legal than there are beams, beam search goes on with one of no probability: such a beam
+is lost, is named in ``stops``, and cannot win.) Outside ``generate`` call it once a token.
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ from __future__ import annotations
 import functools
 import logging
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -132,35 +134,43 @@ def _expanded(entry: ModelEntry) -> Path:
 
 def _loaded(entry: ModelEntry, folder: Path, dtype: torch.dtype, attention: str) -> PreTrainedModel:
     from transformers import AutoModelForCausalLM
-    from transformers import logging as transformers_logging
 
-    level = transformers_logging.get_verbosity()
-    transformers_logging.set_verbosity_error()  # its report on names and shapes is given below, in one line
-    bar = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()
+    kind: Any = AutoModelForCausalLM
     try:
-        kind: Any = AutoModelForCausalLM
-        model, report = kind.from_pretrained(
-            str(folder),
-            dtype=dtype,
-            attn_implementation=attention,
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=True,
-            output_loading_info=True,
-        )
+        with quiet_transformers():  # its report on names and shapes is given below, in one line
+            model, report = kind.from_pretrained(
+                str(folder),
+                dtype=dtype,
+                attn_implementation=attention,
+                local_files_only=True,
+                trust_remote_code=False,
+                use_safetensors=True,
+                output_loading_info=True,
+            )
     except Exception as error:  # it trusts config and weights, and raises whatever they lead to
         raise ModelError(
             f"{entry.name} cannot be loaded from {shown(folder, 200)} ({_first_line(error)})",
             FIX_PAIR,
         ) from error
+    _check_report(entry, report)
+    loaded: PreTrainedModel = model
+    return loaded
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Without its warnings and progress bars; both are as they were afterwards."""
+    from transformers import logging as transformers_logging
+
+    level, bar = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
     finally:
         transformers_logging.set_verbosity(level)
         if bar:
             transformers_logging.enable_progress_bar()
-    _check_report(entry, report)
-    loaded: PreTrainedModel = model
-    return loaded
 
 
 def _check_report(entry: ModelEntry, report: dict[str, Any]) -> None:

@@ -267,7 +267,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterable[str]:
 
 
 def _share(count: int, asked: int) -> str:
-    return f"{count:,} ({100 * count / asked:.0f} %)" if asked else NO_FIGURE
+    return f"{count:,} ({100 * count / asked:.3g} %)" if asked else NO_FIGURE
 
 
 def _spread(summary: dict[str, Any]) -> str:

@@ -25,6 +25,7 @@ from engine.chem.enriched import decode
 from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError, ModelError
 from engine.models.devices import pick_device
+from engine.models.loading import quiet_transformers
 from engine.models.shipped import SAMPLING
 from engine.records import Kind, Molecule
 from engine.text.blocks import find_blocks, read_block
@@ -146,9 +147,10 @@ def measure(
 def load_model(folder: Path, tokenizer: TextTokenizer) -> Any:
     """The model, or ``ModelError`` where its folder would not generate as it is meant to."""
     try:
-        model = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=torch.float32, local_files_only=True, trust_remote_code=False, use_safetensors=True
-        )
+        with quiet_transformers():
+            model = AutoModelForCausalLM.from_pretrained(
+                folder, dtype=torch.float32, local_files_only=True, trust_remote_code=False, use_safetensors=True
+            )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ModelError(f"{folder} holds no model that can be loaded ({error})", "Write it again") from error
     padded = set(range(tokenizer.vocab_size, model.config.vocab_size))

@@ -81,12 +81,12 @@ def test_it_writes_molecules(entry: ModelEntry) -> None:
 @each
 def test_plain_transformers_loads_and_runs_it(entry: ModelEntry) -> None:
     folder = str(model_folder(entry))
-    model = AutoModelForCausalLM.from_pretrained(folder)
+    model: Any = AutoModelForCausalLM.from_pretrained(folder)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     inputs = tokenizer("[SMILES]CC=O[/SMILES]", return_tensors="pt", add_special_tokens=False)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        written: Any = model.generate(inputs["input_ids"], attention_mask=inputs["attention_mask"], max_new_tokens=20)
+        written = model.generate(inputs["input_ids"], attention_mask=inputs["attention_mask"], max_new_tokens=20)
     assert "[CONFORMER]" in tokenizer.decode(written[0])
     assert int(written.max()) < loaded_size(entry)
 

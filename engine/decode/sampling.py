@@ -1,0 +1,130 @@
+"""Sampling as ``transformers`` defines it, on any set of logits, with randomness that belongs to the sample alone.
+
+The order is that of ``generate``: temperature, top-k, top-p, min-p. On the legal rows of a constraint the result is the
+same as on the full vocabulary with all other rows at minus infinity, since none of the filters looks at those. A
+number drawn for (seed, sample, step) is a hash of the three: a sample comes out alike in any batch, place and order.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from engine.errors import ConstraintError, shown
+
+_GOLDEN = 0x9E3779B97F4A7C15
+_MIX_1, _MIX_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+_BITS = 53
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Zero, or one for ``top_p``, switches a filter off. Greedy where the temperature is 0."""
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+
+    def __post_init__(self) -> None:
+        fits = self.temperature >= 0 and self.top_k >= 0 and 0 < self.top_p <= 1 and 0 <= self.min_p <= 1
+        if not fits:
+            raise ConstraintError(
+                f"the sampling parameters {self} do not fit",
+                "temperature and top-k are at least 0, top-p lies in (0, 1], min-p in [0, 1]",
+            )
+
+    @property
+    def is_greedy(self) -> bool:
+        return self.temperature == 0
+
+
+def _presets() -> dict[str, Sampling]:
+    found = {"greedy": Sampling(0.0)}
+    for temperature in (1.0, 1.2, 1.4):
+        found.update({f"p{top_p}_t{temperature}": Sampling(temperature, top_p=top_p) for top_p in (1.0, 0.8, 0.6, 0.4)})
+    found["p0.8_t0.8"] = Sampling(0.8, top_p=0.8)
+    for temperature in (0.8, 1.0, 1.2, 1.4):
+        found.update(
+            {f"minp{min_p}_t{temperature}": Sampling(temperature, min_p=min_p) for min_p in (0.1, 0.075, 0.05)}
+        )
+    found["qwen3"] = Sampling(0.7, top_k=20, top_p=0.8)
+    return found
+
+
+PRESETS = _presets()
+"""By the reports' names; ``qwen3`` is what Qwen's own documentation asks for in place of greedy."""
+
+
+def preset(name: str) -> Sampling:
+    if name in PRESETS:
+        return PRESETS[name]
+    near = difflib.get_close_matches(name, PRESETS, n=3, cutoff=0.3)
+    hint = f"Did you mean {' or '.join(near)}?" if near else f"Known are {', '.join(PRESETS)}"
+    raise ConstraintError(f"there is no sampling preset {shown(name)}", hint)
+
+
+def probabilities(logits: Tensor, sampling: Sampling) -> Tensor:
+    """What is sampled from: logits [B, L], minus infinity where illegal, give [B, L] in float32."""
+    scores = logits.float()
+    if sampling.is_greedy:
+        return torch.nn.functional.one_hot(scores.argmax(dim=-1), scores.shape[-1]).float()
+    scores = scores / sampling.temperature
+    if 0 < sampling.top_k < scores.shape[-1]:
+        least = scores.topk(sampling.top_k, dim=-1).values[:, -1:]
+        scores = scores.masked_fill(scores < least, -torch.inf)
+    if sampling.top_p < 1:
+        scores = _nucleus(scores, sampling)
+    found = scores.softmax(dim=-1)
+    if sampling.min_p > 0:
+        kept = found >= sampling.min_p * found.amax(dim=-1, keepdim=True)
+        found = torch.where(kept, found, 0.0)
+        found = found / found.sum(dim=-1, keepdim=True)
+    return found
+
+
+def _nucleus(scores: Tensor, sampling: Sampling) -> Tensor:
+    """The smallest set of the likeliest tokens that holds ``top_p`` of the mass; always the likeliest one."""
+    if 0 < sampling.top_k < scores.shape[-1]:
+        found, ids = scores.topk(sampling.top_k, dim=-1)  # all others are out already, but for ties
+        rest = scores < found[:, -1:]
+    else:
+        found, ids = scores.sort(dim=-1, descending=True)
+        rest = torch.zeros_like(scores, dtype=torch.bool)
+    before = found.softmax(dim=-1).cumsum(dim=-1) - found.softmax(dim=-1)
+    out = (before >= sampling.top_p).scatter(-1, torch.zeros_like(ids[:, :1]), False)
+    return scores.masked_fill(rest | torch.zeros_like(rest).scatter(-1, ids, out), -torch.inf)
+
+
+def draw(found: Tensor, uniform: Tensor) -> Tensor:
+    """The index at which the running sum of probabilities [B, L] passes each row's uniform number [B]."""
+    sums = found.double().cumsum(dim=-1)
+    place = torch.searchsorted(sums, (uniform.double() * sums[:, -1])[:, None], right=True).squeeze(-1)
+    last = found.shape[-1] - 1 - found.flip(-1).gt(0).int().argmax(dim=-1)  # of those that have any probability
+    return torch.minimum(place, last)
+
+
+def uniform(seed: int, samples: Tensor, steps: Tensor) -> Tensor:
+    """A number in [0, 1) for each (seed, sample, step): int64 [B] and [B] give float64 [B]."""
+    mixed = _mix(samples * _signed(_GOLDEN) + _signed((seed * 0xD1342543DE82EF95 + 1) % 2**64))
+    mixed = _mix(mixed + steps * _signed(_GOLDEN) + 1)
+    return _shifted(mixed, 64 - _BITS).double() * 2.0**-_BITS
+
+
+def _mix(value: Tensor) -> Tensor:
+    """The finaliser of splitmix64, on wrapping 64-bit integers."""
+    value = (value ^ _shifted(value, 30)) * _signed(_MIX_1)
+    value = (value ^ _shifted(value, 27)) * _signed(_MIX_2)
+    return value ^ _shifted(value, 31)
+
+
+def _shifted(value: Tensor, bits: int) -> Tensor:
+    """Shifted to the right with zeros coming in."""
+    return (value >> bits) & ((1 << (64 - bits)) - 1)
+
+
+def _signed(value: int) -> int:
+    return value - 2**64 if value >= 2**63 else value

@@ -1,0 +1,120 @@
+"""Sampling against ``transformers``' own warpers, on full vocabularies and on legal rows alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import (
+    LogitsProcessorList,
+    MinPLogitsWarper,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from engine.decode.sampling import PRESETS, Sampling, draw, preset, probabilities, uniform
+from engine.errors import ConstraintError
+from tests.support import sized
+
+samplings = st.builds(
+    Sampling,
+    temperature=st.sampled_from([0.3, 0.7, 1.0, 1.4]),
+    top_k=st.sampled_from([0, 1, 2, 5, 20, 1000]),
+    top_p=st.sampled_from([1.0, 0.95, 0.8, 0.4, 0.01]),
+    min_p=st.sampled_from([0.0, 0.05, 0.1, 1.0]),
+)
+
+
+def by_transformers(logits: torch.Tensor, sampling: Sampling) -> torch.Tensor:
+    """What ``generate`` would sample from."""
+    warpers = LogitsProcessorList([TemperatureLogitsWarper(sampling.temperature)])
+    if sampling.top_k:
+        warpers.append(TopKLogitsWarper(sampling.top_k))
+    if sampling.top_p < 1:
+        warpers.append(TopPLogitsWarper(sampling.top_p))
+    if sampling.min_p:
+        warpers.append(MinPLogitsWarper(sampling.min_p))
+    ids: Any = torch.zeros((len(logits), 1), dtype=torch.int64)
+    scores: Any = logits.clone()
+    return warpers(ids, scores).softmax(dim=-1)
+
+
+@given(samplings, st.integers(0, 2**32), st.sampled_from([0.3, 2.0, 8.0]))
+def test_the_probabilities_are_those_of_transformers(sampling: Sampling, seed: int, scale: float) -> None:
+    logits = torch.randn((4, 50), generator=torch.Generator().manual_seed(seed)) * scale
+    torch.testing.assert_close(probabilities(logits, sampling), by_transformers(logits, sampling), atol=1e-6, rtol=1e-4)
+
+
+@given(samplings, st.integers(0, 2**32))
+def test_legal_rows_alone_give_what_the_full_vocabulary_gives(sampling: Sampling, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randn((4, 300), generator=generator) * 3
+    legal = torch.rand(300, generator=generator) < 0.05
+    legal[7] = True
+    masked = logits.masked_fill(~legal, -torch.inf)
+    full, few = by_transformers(masked, sampling), probabilities(logits[:, legal], sampling)
+    torch.testing.assert_close(few, full[:, legal], atol=1e-6, rtol=1e-4)
+
+
+def test_greedy_takes_the_likeliest() -> None:
+    logits = torch.tensor([[0.0, 2.0, 1.0], [-torch.inf, -3.0, -torch.inf]])
+    assert probabilities(logits, preset("greedy")).argmax(dim=1).tolist() == [1, 1]
+    assert draw(probabilities(logits, preset("greedy")), torch.tensor([0.0, 0.999])).tolist() == [1, 1]
+
+
+def test_drawing_follows_the_probabilities() -> None:
+    found = torch.tensor([[0.0, 0.25, 0.5, 0.0, 0.25, 0.0]]).expand(1000, -1)
+    drawn = draw(found, torch.linspace(0, 1, 1001)[:-1])
+    assert torch.bincount(drawn, minlength=6).tolist() == [0, 250, 500, 0, 250, 0]
+    assert draw(found[:2], torch.tensor([0.0, 1 - 2**-53], dtype=torch.float64)).tolist() == [1, 4]
+
+
+@pytest.mark.soak
+def test_numbers_are_even_and_of_no_order() -> None:
+    count = sized(20_000, 2_000_000)
+    samples, steps = torch.arange(count) // 200, torch.arange(count) % 200
+    drawn = uniform(7, samples, steps)
+    assert drawn.dtype == torch.float64
+    assert float(drawn.min()) >= 0 and float(drawn.max()) < 1
+    counts = torch.histc(drawn.float(), 50, 0, 1)
+    chi_square = float(((counts - count / 50) ** 2 / (count / 50)).sum())
+    assert 20 < chi_square < 95  # 49 degrees of freedom: outside by chance once in ten thousand
+    for shift in (1, 200, 201):
+        pairs = torch.stack([drawn[:-shift], drawn[shift:]])
+        assert abs(float(torch.corrcoef(pairs)[0, 1])) < 5 / count**0.5
+    assert len(drawn.unique()) == count
+
+
+def test_a_number_belongs_to_its_seed_sample_and_step() -> None:
+    samples, steps = torch.tensor([3, 4, 3, 3]), torch.tensor([5, 5, 6, 5])
+    first = uniform(1, samples, steps)
+    assert len(first.unique()) == 3
+    assert first[0] == first[3] == uniform(1, samples[:1], steps[:1])[0]
+    assert (first != uniform(2, samples, steps)).all()
+    assert uniform(2**63 + 5, samples, steps).isfinite().all()
+
+
+def test_all_presets_of_the_reports_are_there() -> None:
+    assert preset("qwen3") == Sampling(0.7, 20, 0.8)
+    assert preset("p0.8_t1.2") == Sampling(1.2, top_p=0.8)
+    assert preset("minp0.1_t1.0") == Sampling(1.0, min_p=0.1)
+    assert preset("greedy").is_greedy
+    assert len(PRESETS) == 1 + 12 + 1 + 12 + 1
+
+
+def test_an_unknown_preset_is_told_the_nearest() -> None:
+    with pytest.raises(ConstraintError, match=r"no sampling preset 'qwen2'. Did you mean qwen3"):
+        preset("qwen2")
+
+
+WRONG = [{"temperature": -1.0}, {"top_k": -1}, {"top_p": 0.0}, {"top_p": 1.1}, {"min_p": 2.0}, {"top_p": float("nan")}]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+def test_parameters_that_do_not_fit(wrong: dict[str, float]) -> None:
+    with pytest.raises(ConstraintError, match="do not fit"):
+        Sampling(**wrong)  # type: ignore[arg-type]

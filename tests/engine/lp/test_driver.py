@@ -1,0 +1,157 @@
+"""The driver: rows do not know of each other, errors show, and nothing in it needs the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from engine.chem.smiles import parse_smiles
+from engine.lp.catalogue import LPS, Constraint, build_constraint
+from engine.lp.driver import LOST, State, Tables
+from engine.lp.table import DEAD, ILLEGAL, NO_ID, Automaton
+from engine.text.tokenizers import load_tokenizer
+from tests.engine.lp.walks import draw
+
+MOLECULES = [parse_smiles(smiles) for smiles in ("CC=O", "C", "c1ccccc1[N+](=O)[O-]", "C[C@H](N)C(=O)O")]
+ROWS = 151_936
+NAMES = tuple(LPS)
+
+
+def constraint(name: str) -> Constraint:
+    return build_constraint(name, load_tokenizer("qwen3"), ROWS)
+
+
+def tables(name: str, count: int = len(MOLECULES), device: str = "cpu") -> Tables:
+    made = constraint(name)
+    return Tables.of(made.automaton, [made.compile(molecule) for molecule in MOLECULES[:count]], device)
+
+
+def steps(made: Tables, count: int, seed: int = 0) -> Iterator[tuple[State, torch.Tensor]]:
+    state, generator = made.start(), torch.Generator().manual_seed(seed)
+    for _ in range(count):
+        token = draw(made, state, generator)
+        yield state, token
+        state = made.step(state, token)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_row_is_alone_what_it_is_in_a_batch(name: str) -> None:
+    batch, made = tables(name), constraint(name)
+    alone = [Tables.of(made.automaton, [made.compile(molecule)]) for molecule in MOLECULES]
+    states = [one.start() for one in alone]
+    for state, token in steps(batch, 60):
+        forced, live = batch.forced_id(state), batch.live_mask(state)
+        for row, one in enumerate(alone):
+            own = states[row]
+            assert int(one.forced_id(own)[0]) == int(forced[row])
+            assert all(torch.equal(a[0], b[row]) for a, b in zip(one.live_mask(own), live, strict=True))
+            states[row] = one.step(own, token[row : row + 1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_mask_is_the_live_ids_and_the_symbols_or_the_forced_token(name: str) -> None:
+    made = tables(name)
+    for state, _ in list(steps(made, 60))[::3]:
+        live, symbols, allowed = made.live_mask(state)
+        expected = torch.zeros((len(MOLECULES), ROWS), dtype=torch.bool)
+        expected[:, made.live] = live
+        for row, (ids, legal) in enumerate(zip(symbols.tolist(), allowed.tolist(), strict=True)):
+            for id_, is_legal in zip(ids, legal, strict=True):
+                if is_legal:
+                    expected[row, id_] = True
+        forced = made.forced_id(state)
+        for row in range(len(MOLECULES)):
+            if forced[row] != NO_ID:
+                expected[row] = False
+                expected[row, forced[row]] = True
+        assert torch.equal(made.mask(state), expected)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "none"])
+def test_a_token_that_is_not_legal_loses_its_row_alone(name: str) -> None:
+    made = tables(name)
+    for state, token in steps(made, 12):
+        wrong = token.clone()
+        wrong[1] = 27  # `<`, which is never legal by itself
+        after = made.step(state, wrong)
+        assert int(after.cell[1]) == LOST
+        assert (after.cell[[0, 2, 3]] != LOST).all()
+        assert int(made.forced_id(after)[1]) == NO_ID
+        assert not made.mask(after)[1].any()
+        assert not any(part[1].any() for part in made.live_mask(after)[::2])
+        assert int(made.step(after, token).cell[1]) == LOST
+
+
+def test_a_row_that_has_ended_goes_on_ending() -> None:
+    made, end = tables("exact", 1), load_tokenizer("qwen3").end_id
+    state = next(before for before, token in steps(made, 400) if int(token) == end)
+    for _ in range(3):
+        state = made.step(state, torch.tensor([end]))
+        assert int(made.forced_id(state)) == end
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_runs_on_the_meta_device(name: str) -> None:
+    """Nothing asks for a value: no item, no branch on data, no copy to the host."""
+    made = tables(name, device="meta")
+    state = made.start()
+    token = torch.zeros(len(MOLECULES), dtype=torch.int64, device="meta")
+    for _ in range(2):
+        made.forced_id(state), made.live_mask(state), made.mask(state)
+        state = made.step(state, token)
+    assert state.cell.device.type == "meta"
+
+
+class NoHost(TorchDispatchMode):
+    """Refuses operators that read a tensor's values."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        assert "local_scalar" not in str(func) and "nonzero" not in str(func), func
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", ["exact", "truncating"])
+def test_a_step_reads_no_value(name: str) -> None:
+    made = tables(name)
+    state, token = next(iter(steps(made, 1)))
+    with NoHost():
+        made.mask(state), made.live_mask(state), made.forced_id(state), made.step(state, token)
+
+
+def test_it_is_one_graph() -> None:
+    """``fullgraph`` refuses a graph break."""
+    made = tables("exact")
+
+    def step(cell: torch.Tensor, node: torch.Tensor, token: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        after = made.step(State(cell, node), token)
+        return after.cell, after.node, made.forced_id(after), *made.live_mask(after)
+
+    compiled = torch.compile(step, fullgraph=True, backend="aot_eager")
+    for state, token in steps(made, 20):
+        expected = step(state.cell, state.node, token)
+        assert all(torch.equal(a, b) for a, b in zip(compiled(state.cell, state.node, token), expected, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rules": ()}, "0 rules"),
+        ({"classes": [0, 9]}, "classes 0 to 9 of 2"),
+        ({"goto": [[0, 0, ILLEGAL, ILLEGAL]]}, "lets a dead token pass"),
+        ({"goto": [[ILLEGAL, 5, ILLEGAL, ILLEGAL]]}, "leads nowhere"),
+    ],
+)
+def test_an_automaton_checks_itself(change: dict[str, object], message: str) -> None:
+    import numpy as np
+
+    parts = {"classes": [DEAD, 1], "goto": [[ILLEGAL, 0, ILLEGAL, ILLEGAL]], "rules": ("anything",), **change}
+    with pytest.raises(ValueError, match=message):
+        Automaton(
+            np.array(parts["classes"], dtype=np.int16),
+            np.array(parts["goto"], dtype=np.int16),
+            np.zeros((1, 4), dtype=np.int8),
+            parts["rules"],  # type: ignore[arg-type]
+        )

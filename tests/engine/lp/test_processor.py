@@ -1,0 +1,142 @@
+"""The logits processor in plain ``generate``: padding, several answers, beams, reuse, dead ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+
+from engine.chem.enriched import decode
+from engine.chem.smiles import parse_smiles, read_text_order, same_graph
+from engine.errors import ConstraintError
+from engine.lp.catalogue import build_constraint
+from engine.lp.processor import ConstraintProcessor
+from engine.records import Molecule
+from engine.text.tokenizers import load_tokenizer
+from tests.small_models import SMALL
+
+MOLECULES = [parse_smiles(smiles) for smiles in ("C=O", "C[NH3+]", "C")]
+TOKENIZER = load_tokenizer("llama3")
+ROWS = 128_330
+END = 128_001
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    torch.manual_seed(0)
+    shape = SMALL["llama3"]
+    return shape.model(shape.config(ROWS, end=END)).eval()
+
+
+def processor(name: str = "exact", molecules: Sequence[Molecule] = MOLECULES) -> ConstraintProcessor:
+    return ConstraintProcessor(build_constraint(name, TOKENIZER, ROWS), molecules, END)
+
+
+def prompts(molecules: Sequence[Molecule] = MOLECULES) -> dict[str, torch.Tensor]:
+    ids = [TOKENIZER.encode(f"[SMILES]{molecule.smiles}[/SMILES]") for molecule in molecules]
+    width = max(map(len, ids))
+    return {
+        "input_ids": torch.tensor([[END] * (width - len(row)) + row for row in ids]),
+        "attention_mask": torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in ids]),
+    }
+
+
+def answers(model: Any, given: ConstraintProcessor, molecules: Sequence[Molecule] = MOLECULES, **how: Any) -> list[str]:
+    inputs = prompts(molecules)
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        written = model.generate(
+            **inputs, logits_processor=[given], pad_token_id=END, eos_token_id=END, **{"max_new_tokens": 200, **how}
+        )
+    texts = [TOKENIZER.decode(row) for row in written[:, inputs["input_ids"].shape[1] :].tolist()]
+    return [text.partition("<|end_of_text|>")[0] for text in texts]
+
+
+def assert_right(texts: Sequence[str], molecules: Sequence[Molecule]) -> None:
+    for text, molecule in zip(texts, molecules, strict=True):
+        assert same_graph(decode(text).mol, read_text_order(molecule.smiles)), text
+
+
+@pytest.mark.parametrize("how", [{"do_sample": True}, {"do_sample": False}, {"do_sample": True, "top_k": 5}])
+def test_a_random_model_writes_molecules(model: Any, how: dict[str, Any]) -> None:
+    """Prompts of different length, padded on the left."""
+    made = processor()
+    assert_right(answers(model, made, **how), MOLECULES)
+    assert made.stops == {}
+
+
+def test_several_answers_a_prompt(model: Any) -> None:
+    texts = answers(model, processor(), do_sample=True, num_return_sequences=2)
+    assert_right(texts, [molecule for molecule in MOLECULES for _ in range(2)])
+    assert len(set(texts)) == len(texts)
+
+
+@pytest.mark.parametrize("how", [{"do_sample": False}, {"do_sample": True}])
+def test_beams_are_replayed(model: Any, how: dict[str, Any]) -> None:
+    made = processor()
+    texts = answers(model, made, num_beams=2, num_return_sequences=2, **how)
+    assert_right(texts, [molecule for molecule in MOLECULES for _ in range(2)])
+
+
+def test_an_instance_is_used_again(model: Any) -> None:
+    made = processor()
+    first = answers(model, made, do_sample=True)
+    assert answers(model, made, do_sample=True) == first
+
+
+@pytest.mark.parametrize("name", ["none", "position-blocklist", "position-allowlist", "truncating"])
+def test_every_lp_runs(model: Any, name: str) -> None:
+    texts = answers(model, processor(name), do_sample=True, max_new_tokens=20 if name == "none" else 200)
+    assert len(texts) == len(MOLECULES)
+    if name != "none":
+        assert all(text.startswith("[CONFORMER][") and text.endswith("[/CONFORMER]") for text in texts)
+
+
+def test_the_mask_buffer_is_one_for_all_steps() -> None:
+    made = processor()
+    ids = prompts()["input_ids"]
+    first = made(ids, torch.zeros(3, ROWS))
+    second = made(torch.cat([ids, first.argmax(dim=1, keepdim=True)], dim=1), torch.zeros(3, ROWS))
+    assert first.data_ptr() == second.data_ptr()
+
+
+def test_scores_are_not_written_into() -> None:
+    scores = torch.zeros(3, ROWS)
+    processor()(prompts()["input_ids"], scores)
+    assert not scores.any()
+
+
+def test_a_forced_token_that_the_model_excludes_is_possible_all_the_same() -> None:
+    masked = processor()(prompts()["input_ids"], torch.full((3, ROWS), -torch.inf))
+    assert torch.isfinite(masked).sum(dim=1).tolist() == [1, 1, 1]
+
+
+def test_a_row_out_of_step_is_ended_and_told_and_the_others_go_on() -> None:
+    made = processor()
+    ids = prompts()["input_ids"]
+    token = made(ids, torch.zeros(3, ROWS)).argmax(dim=1, keepdim=True)
+    token[1] = 0
+    ids = torch.cat([ids, token], dim=1)
+    masked = made(ids, torch.zeros(3, ROWS))
+    assert made.stops == {1: "desync"}
+    assert masked[1].argmax() == END
+    assert torch.isfinite(masked[1]).sum() == 1
+    assert (masked[[0, 2]].argmax(dim=1) != END).all()
+
+
+def test_an_empty_mask_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.lp.driver import Tables
+
+    made, real = processor(), Tables.mask
+    monkeypatch.setattr(Tables, "mask", lambda self, state: real(self, state) & torch.tensor([[True], [True], [False]]))
+    made(prompts()["input_ids"], torch.zeros(3, ROWS))
+    assert made.stops == {2: "empty_mask"}
+
+
+def test_misfits_are_named() -> None:
+    with pytest.raises(ConstraintError, match="2 rows do not divide among 3 molecules"):
+        processor()(torch.zeros((2, 4), dtype=torch.int64), torch.zeros(2, ROWS))
+    with pytest.raises(ConstraintError, match="scores have 7 columns, the constraint was built for 128,330"):
+        processor()(prompts()["input_ids"], torch.zeros(3, 7))
