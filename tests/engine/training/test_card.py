@@ -84,7 +84,7 @@ def test_every_fact_is_in_the_card(tmp_path: Path, measured: Quality, log_path: 
     for text in (*FACTS.hardware, FACTS.optimiser, FACTS.command, FACTS.data, "`qwen3`", "# demo-qwen:final"):
         assert text in card
     assert "python -m engine.training.measure --model demo-qwen:final" in card
-    assert document["facts"]["measured_by"] == "python -m engine.training.quality --model demo-qwen:final"
+    assert document["facts"]["measured_by"] == "python -m engine.training.measure --model demo-qwen:final"
     assert "1, 1, 2, 3" in card and "more than 18 heavy atoms" in card
     for picture in (f"({NAME}.png)", f"({NAME}-bonds.png)"):
         assert picture in card
