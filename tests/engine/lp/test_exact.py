@@ -64,9 +64,13 @@ def is_in(form: NumberFormat, number: str) -> bool:
 @each
 @pytest.mark.parametrize("form", FORMATS, ids=str)
 def test_whatever_is_drawn_is_well_formed_and_canonical(name: str, form: NumberFormat) -> None:
-    tokenizer, drawn = load_tokenizer(name), molecules(sized(24, 2000))
-    assert tokenizer.end_id is not None
-    for molecule, ids in zip(drawn, random_answers(constraint(name, form), drawn, tokenizer.end_id), strict=True):
+    tokenizer, drawn = load_tokenizer(name), molecules(sized(24, 2000 if form == TRIMMED4 else 200))
+    drawn.sort(key=lambda molecule: molecule.atoms)  # batches end together
+    made, end = constraint(name, form), tokenizer.end_id
+    assert end is not None
+    batches = [drawn[start : start + 250] for start in range(0, len(drawn), 250)]
+    answers = [ids for batch in batches for ids in random_answers(made, batch, end)]
+    for molecule, ids in zip(drawn, answers, strict=True):
         text = tokenizer.decode(ids[:-1])
         assert tokenizer.encode(text) == ids[:-1]
         decoded = decode(text)
