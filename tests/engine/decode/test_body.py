@@ -1,0 +1,103 @@
+"""The lean body against the model that it was taken from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from engine.decode.body import Body, KvCache
+from engine.errors import ModelError
+from engine.models.shapes import Shape
+
+LENGTHS = (3, 9, 17, 6)
+VOCAB = 50
+
+
+def model(family: str, **changes: Any) -> Any:
+    torch.manual_seed(0)
+    shape = Shape(family, 32, 3, 4, 2, 48)  # type: ignore[arg-type]
+    config = shape.config(VOCAB, end=0)
+    for name, value in changes.items():
+        setattr(config, name, value)
+    made = shape.model(config).eval()
+    for weight in made.parameters():  # norms away from one, biases away from nothing
+        torch.nn.init.normal_(weight, 0.3 if weight.ndim == 1 else 0.0, 0.2)
+    return made
+
+
+def expected(made: Any, rows: list[torch.Tensor]) -> list[torch.Tensor]:
+    return [made.model(row[None], use_cache=False).last_hidden_state[0] for row in rows]
+
+
+def drawn_rows() -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return [torch.randint(1, VOCAB, (length,), generator=generator) for length in LENGTHS]
+
+
+@pytest.fixture(autouse=True)
+def no_grad() -> Any:
+    with torch.inference_mode():
+        yield
+
+
+@pytest.mark.parametrize("family", ["qwen3", "llama"])
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_batch_of_mixed_lengths_in_one_pass(family: str, bias: bool) -> None:
+    made = model(family, attention_bias=bias)
+    rows = drawn_rows()
+    body = Body(made, 64)
+    width = max(LENGTHS)
+    ids = torch.stack([torch.nn.functional.pad(row, (0, width - len(row))) for row in rows])
+    hidden = body(ids, torch.arange(width).expand(len(rows), -1), KvCache(body, len(rows), 64), width)
+    for row, found in zip(expected(made, rows), hidden, strict=True):
+        torch.testing.assert_close(found[: len(row)], row, atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("family", ["qwen3", "llama"])
+@pytest.mark.parametrize("width", [1, 2, 5])
+def test_rows_go_on_from_their_own_positions(family: str, width: int) -> None:
+    """Each row takes as many of its tokens as fit; the rest of its places is padding that is overwritten later."""
+    made, rows = model(family), drawn_rows()
+    body = Body(made, 64)
+    cache = KvCache(body, len(rows), 64)
+    done = torch.zeros(len(rows), dtype=torch.int64)
+    found: list[list[torch.Tensor]] = [[] for _ in rows]
+    generator = torch.Generator().manual_seed(width)
+    while any(int(count) < len(row) for count, row in zip(done, rows, strict=True)):
+        take = torch.randint(0, width + 1, (len(rows),), generator=generator)
+        take = torch.minimum(take, torch.tensor(LENGTHS) - done)
+        ids = torch.zeros((len(rows), width), dtype=torch.int64)
+        for number, row in enumerate(rows):
+            ids[number, : take[number]] = row[done[number] : done[number] + take[number]]
+        positions = done[:, None] + torch.arange(width)
+        hidden = body(ids, positions, cache, 48)
+        for number in range(len(rows)):
+            found[number].extend(hidden[number, : take[number]])
+        done += take
+    for row, states in zip(expected(made, rows), found, strict=True):
+        torch.testing.assert_close(torch.stack(states), row, atol=2e-5, rtol=1e-4)
+
+
+def test_a_row_is_replaced_without_a_trace() -> None:
+    made, rows = model("qwen3"), drawn_rows()
+    body = Body(made, 64)
+    cache = KvCache(body, 1, 64)
+    for row in (rows[2], rows[0], rows[1]):
+        hidden = body(row[None], torch.arange(len(row))[None], cache, 32)
+        torch.testing.assert_close(hidden[0], expected(made, [row])[0], atol=2e-5, rtol=1e-4)
+
+
+def test_the_head_is_the_models() -> None:
+    made = model("llama")
+    row = drawn_rows()[1]
+    body = Body(made, 64)
+    hidden = body(row[None], torch.arange(len(row))[None], KvCache(body, 1, 64), len(row))
+    torch.testing.assert_close(hidden @ body.head.T, made(row[None]).logits, atol=1e-4, rtol=1e-4)
+
+
+def test_a_sliding_window_is_refused() -> None:
+    made = model("qwen3", layer_types=["sliding_attention"] * 3)
+    with pytest.raises(ModelError, match="sliding window"):
+        Body(made, 64)
