@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine.cli.main import emit_json
 from engine.cli.output import json_option, logs_shown, write
 from engine.errors import DriftscopeError
 from engine.paths import cache_folder
+
+if TYPE_CHECKING:
+    from engine.training.recipes import Recipe
+    from engine.training.trainer import State
 
 
 def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -62,14 +70,31 @@ def run(args: argparse.Namespace) -> int:
     )
     with logs_shown(), _termination_as_ctrl_c():
         state = Training(recipe, packed, held_out, out, options).run()
+    card = _card(state, recipe, out)
     if args.json:
         emit_json(
             {name: getattr(state, name) for name in ("alias", "tokens", "texts", "steps", "spent_s", "pass_rate")}
         )
     else:
         write(f"{state.alias}: {state.tokens:,} tokens, {100 * state.pass_rate:.1f} % of the held-out prompts right")
-        write(f"in {out}")
+        write(f"in {out}{f', card {card}' if card else ''}")
     return 0
+
+
+def _card(state: State, recipe: Recipe, out: Path) -> Path | None:
+    """The training's card; where Pillow is missing, as on a machine that only trains, it is left to `measure`."""
+    from engine.training.facts import facts_from
+    from engine.training.trainer import LOG
+
+    try:
+        from engine.training.training_card import write_training_card
+    except ImportError as error:
+        sys.stderr.write(f"no card was written: {error}\n")
+        return None
+    if not (out / LOG).is_file():
+        return None
+    command = f"python -m engine {shlex.join(sys.argv[1:])}"
+    return write_training_card(out, facts_from(asdict(state), recipe, recipe.alias, "checkpoint", command), out / LOG)
 
 
 @contextmanager

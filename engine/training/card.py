@@ -7,67 +7,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from io import BytesIO
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
-from engine.models.shapes import Shape
 from engine.training.charts import GREY, ORANGE, Bars, histogram_chart
 from engine.training.curve import Curve, curve_chart, read_curve
+from engine.training.facts import TrainingFacts
 from engine.training.geometry import BOND_EDGES_ANG
 from engine.training.quality import ALL, Quality, Sample
-from engine.training.recipes import Stage
 from engine.training.shards import write_bytes, write_json
+from engine.training.training_card import NO_FIGURE, number, png, table, training_lines
 
-DATA = (
-    "MOSES molecules and pieces of them, 4 to 18 heavy atoms, a tenth of them ions; one ETKDGv3 conformer each, in its "
-    "principal-axis frame; none whose skeleton is held out"
-)
 FAMILIES = {"qwen3": "Qwen3", "llama": "LLaMA"}
-NO_FIGURE = "-"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingFacts:
-    """How a model was trained. ``hardware`` entries are as the trainer notes them: device and precision."""
-
-    alias: str
-    step: str
-    tokenizer: str
-    shape: Shape
-    tokens: int
-    texts: int
-    steps: int
-    minutes: float
-    hardware: tuple[str, ...]
-    stages: tuple[Stage, ...]
-    optimiser: str
-    command: str
-    data: str = DATA
-    measured_by: str = ""  # the command that measured it
-
-    @property
-    def measure_command(self) -> str:
-        return self.measured_by or f"python -m engine.training.measure --model {self.alias}:{self.step}"
-
-    @property
-    def gpu_command(self) -> str | None:
-        """What would train it on a GPU; None where one was used."""
-        if not all(what.startswith("CPU") for what in self.hardware):
-            return None
-        return f"python -m engine train --model {self.alias} --hours 1 --device cuda"
-
-    @property
-    def most_atoms(self) -> int:
-        return max((stage.most_atoms for stage in self.stages), default=0)
-
-    def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "measured_by": self.measure_command, "owed": self.gpu_command}
 
 
 def write_card(folder: Path, name: str, facts: TrainingFacts, quality: Quality, log_path: Path) -> Path:
@@ -77,8 +32,8 @@ def write_card(folder: Path, name: str, facts: TrainingFacts, quality: Quality, 
     curve = read_curve(log_path, facts.tokens)
     document = {"name": name, "facts": facts.as_json(), "quality": quality.as_json(), "training": curve.last()}
     card = folder / f"{name}.md"
-    write_bytes(folder / f"{name}.png", _png(curve_chart(f"Training of {facts.alias}:{facts.step}", curve)))
-    write_bytes(folder / f"{name}-bonds.png", _png(bonds_chart(facts, quality)))
+    write_bytes(folder / f"{name}.png", png(curve_chart(f"Training of {facts.alias}:{facts.step}", curve)))
+    write_bytes(folder / f"{name}-bonds.png", png(bonds_chart(facts, quality)))
     write_json(folder / f"{name}.json", document)
     write_bytes(card, "\n".join([*_lines(name, facts, quality, curve), ""]).encode())
     return card
@@ -102,7 +57,9 @@ def bonds_chart(facts: TrainingFacts, quality: Quality) -> Image.Image:
 
 def _lines(name: str, facts: TrainingFacts, quality: Quality, curve: Curve) -> Iterable[str]:
     yield from _what_it_is(facts, quality)
-    yield from _how_trained(name, facts, quality, curve)
+    rows = quality.vocab_size * facts.shape.width
+    parameters = f"{quality.parameters:,}; {rows:,} of them are the {quality.vocab_size:,} vocabulary rows"
+    yield from training_lines(name, facts, curve.last(), parameters)
     yield from _copying(quality)
     yield from _geometry(name, quality)
     yield from _not_good_for(facts)
@@ -124,49 +81,6 @@ def _what_it_is(facts: TrainingFacts, quality: Quality) -> Iterable[str]:
         yield from (_answer(example), "```", "")
 
 
-def _how_trained(name: str, facts: TrainingFacts, quality: Quality, curve: Curve) -> Iterable[str]:
-    shape, last = facts.shape, curve.last()
-    rows = quality.vocab_size * shape.width
-    yield from ("## How it was trained", "")
-    yield from _table(
-        ("", ""),
-        [
-            ("tokenizer", f"`{facts.tokenizer}`"),
-            (
-                "body",
-                f"{shape.layers} layers of width {shape.width}, {shape.heads} heads with {shape.kv_heads} for keys and "
-                f"values, {shape.inner} inside the feed-forward part, {shape.positions:,} positions, RoPE base "
-                f"{shape.rope_theta:,.0f}",
-            ),
-            ("parameters", f"{quality.parameters:,}; {rows:,} of them are the {quality.vocab_size:,} vocabulary rows"),
-            ("data", facts.data),
-            ("seen", f"{facts.tokens:,} tokens in {facts.texts:,} texts, {facts.steps:,} steps"),
-            ("time", f"{facts.minutes:,.0f} minutes"),
-            ("hardware and precision", "; ".join(facts.hardware)),
-            ("optimiser", facts.optimiser),
-            ("structure loss at the end", _number(last["structure_nat"], 4, " nat a token")),
-            ("number loss at the end", _number(last["numbers_nat"], 4, " nat a token")),
-            (
-                "last examination while it was trained",
-                f"{_number(last['pass_rate'], 3, '')} of the molecules copied right",
-            ),
-        ],
-    )
-    yield from ("", "The texts grew as it went, and the losses jump where they do:", "")
-    until = [f"{100 * stage.until:.0f} %" for stage in facts.stages]
-    yield from _table(
-        ("until", "heavy atoms at most", "decimals, one drawn for each group of texts"),
-        [
-            (share, str(stage.most_atoms), ", ".join(map(str, stage.decimals)))
-            for share, stage in zip(until, facts.stages, strict=True)
-        ],
-    )
-    yield ""
-    if facts.gpu_command:
-        yield from (f"It was trained on a CPU only. A run on a GPU is owed: `{facts.gpu_command}`", "")
-    yield from (f"![Training curve: losses and held-out pass rate against tokens seen]({name}.png)", "")
-
-
 def _copying(quality: Quality) -> Iterable[str]:
     figures = quality.as_json()
     sampling = figures["sampling"]
@@ -179,12 +93,13 @@ def _copying(quality: Quality) -> Iterable[str]:
         "",
     )
     names = ("ended", "parsed", "same_graph", "passed", "clean")
-    yield from _table(
+    yield from table(
         ("heavy atoms", "asked", *(name.replace("_", " ") for name in names)),
         [
             (size, f"{counts['asked']:,}", *(_share(counts[name], counts["asked"]) for name in names))
             for size, counts in figures["sizes"].items()
         ],
+        bold=ALL,
     )
     yield from (
         "",
@@ -216,18 +131,19 @@ def _geometry(name: str, quality: Quality) -> Iterable[str]:
         "bonds and nothing else (each atom 1.5 angstrom from one that it is bonded to, in a random direction).",
         "",
     )
-    yield from _table(
+    yield from table(
         ("heavy atoms", "molecules", "model", "another ETKDGv3 conformer", "random chain"),
         [
             (size, f"{model[size]['molecules']:,}", *(_spread(one[size]) for one in (model, etkdg, chain)))
             for size in model
         ],
+        bold=ALL,
     )
     yield from (
         "",
-        f"Their {bonds['bonds']:,} bonds are off by {_number(bonds['deviation_ang'], 4, ' angstrom')} on average, each "
+        f"Their {bonds['bonds']:,} bonds are off by {number(bonds['deviation_ang'], 4, ' angstrom')} on average, each "
         "against its own mean in the references; those of a reference conformer by "
-        f"{_number(bonds['reference_deviation_ang'], 4, ' angstrom')}. Outside the picture: "
+        f"{number(bonds['reference_deviation_ang'], 4, ' angstrom')}. Outside the picture: "
         f"{bonds['generated']['below']:,} generated and {bonds['reference']['below']:,} reference bonds that are "
         f"shorter, {bonds['generated']['above']:,} and {bonds['reference']['above']:,} that are longer.",
         "",
@@ -259,13 +175,6 @@ def _answer(sample: Sample) -> str:
     return sample.text.partition("[/CONFORMER]")[0] + "[/CONFORMER]"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterable[str]:
-    yield f"| {' | '.join(head)} |"
-    yield f"|{'---|' * len(head)}"
-    for row in rows:
-        yield f"| {' | '.join(f'**{cell}**' if row[0] == ALL else cell for cell in row)} |"
-
-
 def _share(count: int, asked: int) -> str:
     return f"{count:,} ({100 * count / asked:.3g} %)" if asked else NO_FIGURE
 
@@ -274,13 +183,3 @@ def _spread(summary: dict[str, Any]) -> str:
     if summary["mean_ang"] is None:
         return NO_FIGURE
     return f"{summary['mean_ang']:.2f} ({summary['median_ang']:.2f})"
-
-
-def _number(value: float | None, decimals: int, unit: str) -> str:
-    return NO_FIGURE if value is None else f"{value:.{decimals}f}{unit}"
-
-
-def _png(image: Image.Image) -> bytes:
-    content = BytesIO()
-    image.quantize(96, dither=Image.Dither.NONE).save(content, "PNG", optimize=True)
-    return content.getvalue()

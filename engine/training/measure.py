@@ -21,9 +21,10 @@ from engine.models.loading import model_folder, tokenizer_of
 from engine.models.registry import ModelEntry, load_registry
 from engine.models.shipped import Shipped, unpack
 from engine.paths import cache_folder
-from engine.training.card import TrainingFacts, write_card
+from engine.training.card import write_card
+from engine.training.facts import facts_from
 from engine.training.quality import Quality, measure
-from engine.training.recipes import Recipe, recipe_of
+from engine.training.recipes import recipe_of
 from engine.training.tool import Progress, ToolParser, run_tool
 
 log = logging.getLogger(__name__)
@@ -42,27 +43,6 @@ def measured(entry: ModelEntry, shipped: Shipped | None, *, most: int | None, ba
         report=lambda done, _: bar.advance(done - bar.done),
         seen_ids=None if shipped is None else shipped.live_ids.tolist(),
         device=device,
-    )
-
-
-def facts_of(entry: ModelEntry, shipped: Shipped, trained_by: str) -> TrainingFacts:
-    """What the shipped file tells of its training."""
-    about = shipped.about
-    recipe = recipe_of(str(about["alias"]))
-    return TrainingFacts(
-        alias=entry.alias,
-        step=entry.step,
-        tokenizer=shipped.tokenizer,
-        shape=shipped.shape,
-        tokens=int(about["tokens"]),
-        texts=int(about["texts"]),
-        steps=int(about["steps"]),
-        minutes=float(about["spent_s"]) / 60,
-        hardware=tuple(about["hardware"]),
-        stages=recipe.stages,
-        optimiser=_optimiser(recipe),
-        command=trained_by,
-        measured_by=f"python -m engine.training.measure --model {entry.name}",
     )
 
 
@@ -95,18 +75,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         quality = measured(entry, shipped, most=args.molecules, batch=args.batch, device=args.device)
         log.info("%s: %.0f s, %s", entry.name, time.monotonic() - started, json.dumps(quality.as_json()["sizes"]))
         if shipped is not None and entry.shipped is not None and writes_card:
-            facts = facts_of(entry, shipped, args.trained_by)
+            recipe = recipe_of(str(shipped.about["alias"]))
+            facts = facts_from(shipped.about, recipe, entry.alias, entry.step, args.trained_by)
             log.info("%s", write_card(entry.shipped.parent, f"{entry.alias}-{entry.step}", facts, quality, log_path))
 
     return run_tool(action)
-
-
-def _optimiser(recipe: Recipe) -> str:
-    return (
-        f"Muon for the body's matrices, AdamW for rows and scales; learning rate {recipe.learning_rate:g}, falling "
-        f"over the last {100 * recipe.decay:.0f} %; {recipe.tokens_a_step:,} tokens a step; tokens that are copied "
-        "weigh 3, those of numbers 0.5 and less"
-    )
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from engine.models.shapes import Shape
 from engine.records import TRIMMED4
 from engine.text.reference import reference_texts
 from engine.text.tokenizers import TextTokenizer
-from engine.training.card import TrainingFacts
+from engine.training.facts import TrainingFacts
 from engine.training.recipes import GROWING
 
 SMILES = ["CCO", "COc1ccc(CN2CCNCC2)cc1", "CC[C@@H](N)CO", "CC(=O)Nc1ccccc1", "O=C([O-])c1ccncc1Cl", "CCC/C=C/CN"]

@@ -14,8 +14,9 @@ from PIL import Image
 from engine.errors import FileFormatError
 from engine.text.tokenizers import load_tokenizer
 from engine.training import quality
-from engine.training.card import TrainingFacts, write_card
+from engine.training.card import write_card
 from engine.training.curve import read_curve
+from engine.training.facts import TrainingFacts
 from engine.training.geometry import bond_lengths
 from engine.training.quality import Quality, measure
 from tests.engine.training.quality_source import FACTS, SMILES, ReferenceWriter, write_log

@@ -179,7 +179,10 @@ def test_the_command_trains(small_packed: Path, tmp_path: Path) -> None:
     assert result.document["texts"] >= 60
     assert "demo-qwen after" in result.err
     hours = run("train", "--model", "demo-qwen", "--hours", "0.0001", *data, *quick)
-    assert "in " + str(tmp_path / "t") in hours.out
+    assert f"in {tmp_path / 't'}, card {tmp_path / 't' / 'card.md'}" in hours.out
+    assert "# Training of demo-qwen:checkpoint" in (tmp_path / "t" / "card.md").read_text()
+    assert (tmp_path / "t" / "card.png").read_bytes().startswith(b"\x89PNG")
+    assert json.loads((tmp_path / "t" / "card.json").read_text())["facts"]["tokens"] >= result.document["tokens"]
 
 
 def test_wrong_input_is_one_line(small_packed: Path, tmp_path: Path) -> None:
@@ -205,6 +208,7 @@ def test_the_trainer_needs_torch_transformers_numpy_and_safetensors_only(small_p
     done = subprocess.run([sys.executable, "-c", blocked + call], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "t" / CHECKPOINT).is_file()
+    assert "no card was written" in done.stderr  # Pillow is not there either
 
 
 def test_a_terminated_training_saves_first(small_packed: Path, tmp_path: Path) -> None:
