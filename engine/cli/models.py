@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.cli.main import emit_json
@@ -22,7 +23,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         parents=[json_option()],
         help="the registered models",
         description="The registered models: size, tokenizer, the devices with room for them, their cards. "
-        "DRIFTSCOPE_MODELS names a file with more; data/README.md says how it is written.",
+        "DRIFTSCOPE_MODELS names a file with more; README.md shows one.",
     )
     parser.add_argument("model", nargs="?", help="one model alone: ALIAS or ALIAS:STEP")
     parser.set_defaults(run=run)
@@ -58,7 +59,7 @@ def _show(summaries: Sequence[ModelSummary]) -> None:
 
 def _row(summary: ModelSummary) -> tuple[str, ...]:
     entry = summary.entry
-    card = str(entry.card) if entry.card else "-"
+    card = _near(entry.card) if entry.card else "-"
     if summary.problem:
         return (entry.name, "-", entry.tokenizer, "-", "-", "-", "cannot be loaded", card)
     return (
@@ -71,3 +72,11 @@ def _row(summary: ModelSummary) -> tuple[str, ...]:
         ", ".join(summary.fits) or "no device",
         card,
     )
+
+
+def _near(path: Path) -> str:
+    """From where the user stands, if it lies below."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

@@ -114,5 +114,5 @@ def _termination_as_ctrl_c() -> Iterator[None]:
 def _folder(given: Path | None, name: str, maker: str) -> Path:
     folder = given or cache_folder() / name
     if not folder.is_dir():
-        raise DriftscopeError(f"no packed corpus at {folder}", f"Make one with `{maker}`; data/README.md says how")
+        raise DriftscopeError(f"no packed corpus at {folder}", f"Make one with `{maker}`; docs/training.md says how")
     return folder
