@@ -40,6 +40,7 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     parser.add_argument("--precision", default="auto", choices=("auto", "fp32", "bf16"), help="auto: the faster one")
     parser.add_argument("--threads", type=int, default=0, help="0: as many as there are cores")
     parser.add_argument("--compile", action="store_true", help="compile the body: faster, needs a C++ compiler")
+    parser.add_argument("--optimiser", default="muon", choices=("muon", "adamw"), help="of the body's matrices")
     parser.add_argument("--tokens-a-step", type=int, default=0, help="0: the recipe's; more on a GPU")
     parser.add_argument("--examine-every", type=float, default=240.0, metavar="S", help="seconds between examinations")
     parser.add_argument("--prompts", type=int, default=96, help="held-out molecules in an examination")
@@ -63,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
         precision=args.precision,
         threads=args.threads,
         compile=args.compile,
+        optimiser=args.optimiser,
         examine_s=args.examine_every,
         prompts=args.prompts,
         tokens_a_step=args.tokens_a_step,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -66,14 +66,19 @@ def facts_from(state: Mapping[str, Any], recipe: Recipe, alias: str, step: str, 
         minutes=float(state["spent_s"]) / 60,
         hardware=tuple(state["hardware"]),
         stages=recipe.stages,
-        optimiser=optimiser_of(recipe),
+        optimiser=optimiser_of(recipe, state.get("optimisers", ())),
         command=command,
     )
 
 
-def optimiser_of(recipe: Recipe) -> str:
+OPTIMISERS = {"muon": "Muon for the body's matrices, AdamW for rows and scales", "adamw": "AdamW"}
+
+
+def optimiser_of(recipe: Recipe, kinds: Sequence[str]) -> str:
+    """In words; Muon's where none is noted, as in the files of before there was a choice."""
+    matrices = ", then ".join(OPTIMISERS[kind] for kind in kinds or ("muon",))
     return (
-        f"Muon for the body's matrices, AdamW for rows and scales; learning rate {recipe.learning_rate:g}, falling "
+        f"{matrices}; learning rate {recipe.learning_rate:g}, falling "
         f"over the last {100 * recipe.decay:.0f} %; {recipe.tokens_a_step:,} tokens a step; tokens that are copied "
         "weigh 3, those of numbers 0.5 and less"
     )

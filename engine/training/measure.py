@@ -2,8 +2,8 @@
 
     python -m engine.training.measure --model demo-qwen:final --trained-by "python -m engine train ..."
 
-Half an hour on two cores for a model of a full vocabulary: plain ``generate`` sorts 150,000 numbers a token. A user's
-own checkpoint is measured alike; its figures are printed, and no card is written.
+Minutes to a quarter of an hour on a CPU: plain ``generate`` sorts the whole vocabulary for every token. A user's own
+checkpoint is measured alike; its figures are printed, and no card is written.
 """
 
 from __future__ import annotations

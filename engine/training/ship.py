@@ -27,7 +27,7 @@ from engine.training.tool import ToolParser, run_tool
 
 log = logging.getLogger(__name__)
 
-ABOUT = ("alias", "tokens", "texts", "steps", "spent_s", "hardware", "recipe")
+ABOUT = ("alias", "tokens", "texts", "steps", "spent_s", "hardware", "optimisers", "recipe")
 """What of the training's state travels with the model."""
 
 
@@ -53,7 +53,7 @@ def shipped_from(path: Path, packed: Path) -> Shipped:
         sigma=INIT_STD,
         seed=f"{recipe.alias} {recipe.seed}",
         body={name: value.astype(np.float16) for name, value in arrays.items()},
-        about={name: state[name] for name in ABOUT},
+        about={name: state[name] for name in ABOUT if name in state},
     )
 
 

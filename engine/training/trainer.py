@@ -68,6 +68,7 @@ class State:
     steps: int = 0
     spent_s: float = 0.0
     hardware: list[str] = field(default_factory=list)
+    optimisers: list[str] = field(default_factory=list)
     random: dict[str, Any] = field(default_factory=dict)
     pass_rate: float = 0.0
 
@@ -94,7 +95,7 @@ class Training:
         self.body = torch.compile(self.network.body, dynamic=True) if options.compile else self.network.body
         self.optimisers = optimisers(self.network, recipe.learning_rate, recipe.weight_decay, options.optimiser)
         self.examination = Examination(PackedCorpus(held_out, recipe.tokenizer), self.live, options.prompts)
-        self._note_hardware()
+        self._note_means()
 
     @property
     def share(self) -> float:
@@ -178,11 +179,12 @@ class Training:
         self.batches.restore(self.state.random)
         log.info("going on after %.2f M tokens, %.0f s", self.state.tokens / 1e6, self.state.spent_s)
 
-    def _note_hardware(self) -> None:
-        what = f"{describe(self.device)}, {self.precision}"
-        log.info("training %s on %s", self.recipe.alias, what)
-        if what not in self.state.hardware:
-            self.state.hardware.append(what)
+    def _note_means(self) -> None:
+        hardware = f"{describe(self.device)}, {self.precision}"
+        log.info("training %s on %s", self.recipe.alias, hardware)
+        for noted, what in ((self.state.hardware, hardware), (self.state.optimisers, self.options.optimiser)):
+            if what not in noted:
+                noted.append(what)
 
     def _log_losses(self, recent: list[Losses], clock: Clock) -> None:
         structure, numbers = (

@@ -16,9 +16,10 @@ from engine.text.tokenizers import load_tokenizer
 from engine.training import quality
 from engine.training.card import write_card
 from engine.training.curve import read_curve
-from engine.training.facts import TrainingFacts
+from engine.training.facts import TrainingFacts, optimiser_of
 from engine.training.geometry import bond_lengths
 from engine.training.quality import Quality, measure
+from engine.training.recipes import recipe_of
 from tests.engine.training.quality_source import FACTS, SMILES, ReferenceWriter, write_log
 
 NAME = "demo-qwen-final"
@@ -176,3 +177,11 @@ def test_a_line_that_is_no_entry_is_named(line: str, tmp_path: Path) -> None:
 def test_a_log_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match=r"log\.jsonl cannot be read"):
         read_curve(tmp_path / "log.jsonl")
+
+
+def test_the_optimisers_of_a_training_are_told_in_their_order() -> None:
+    recipe = recipe_of("demo-qwen")
+    assert optimiser_of(recipe, ["adamw", "muon"]).startswith(
+        "AdamW, then Muon for the body's matrices, AdamW for rows"
+    )
+    assert optimiser_of(recipe, []).startswith("Muon")  # files of before there was a choice

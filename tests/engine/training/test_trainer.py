@@ -178,7 +178,8 @@ def test_the_command_trains(small_packed: Path, tmp_path: Path) -> None:
     assert result.document["alias"] == "demo-qwen"
     assert result.document["texts"] >= 60
     assert "demo-qwen after" in result.err
-    hours = run("train", "--model", "demo-qwen", "--hours", "0.0001", *data, *quick)
+    assert "| optimiser | Muon for the body's matrices" in (tmp_path / "t" / "card.md").read_text()
+    hours = run("train", "--model", "demo-qwen", "--hours", "0.0001", "--optimiser", "adamw", *data, *quick)
     assert f"in {tmp_path / 't'}, card {tmp_path / 't' / 'card.md'}" in hours.out
     assert "# Training of demo-qwen:checkpoint" in (tmp_path / "t" / "card.md").read_text()
     assert (tmp_path / "t" / "card.png").read_bytes().startswith(b"\x89PNG")
