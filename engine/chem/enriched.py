@@ -38,6 +38,7 @@ from engine.errors import (
 from engine.records import FIXED4, WIDEST, Molecule, NumberFormat
 
 OPEN_TAG, CLOSE_TAG = "[CONFORMER]", "[/CONFORMER]"
+SMILES_TAGS = ("[SMILES]", "[/SMILES]")
 
 MOST_ATOMS = 5_000
 """Explicit atoms of one text; RDKit's canonical ordering recurses along the molecule and ends the process at 50,000."""
@@ -111,6 +112,11 @@ def fill_blocks(smiles: str, descriptors: tuple[str, ...], contents: list[str]) 
         else:
             parts.append(piece.text)
     return "".join(parts)
+
+
+def prompt_of(smiles: str) -> str:
+    """What a model is shown; its answer follows at once."""
+    return f"{SMILES_TAGS[0]}{smiles}{SMILES_TAGS[1]}"
 
 
 def skeleton_of(molecule: Molecule, content: str = "") -> str:

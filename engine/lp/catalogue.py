@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from engine.errors import ConstraintError, shown
@@ -38,10 +38,14 @@ class LpInfo:
 
 @dataclass(frozen=True, slots=True)
 class LpParameters:
-    """What a user may choose. An empty placeholder means the LP's own."""
+    """What a user may choose. An empty placeholder means the LP's own.
+
+    ``never_end`` takes the end token from ``none``, whose texts then stop at their limits: work of equal length.
+    """
 
     placeholder: str = ""
     form: NumberFormat = TRIMMED4
+    never_end: bool = False
 
 
 LPS = {
@@ -83,23 +87,27 @@ def build_constraint(
     given = parameters or LpParameters()
     if given.placeholder and not info.placeholder:
         raise ConstraintError(f"the LP {info.name} has no placeholder", "Leave --placeholder out")
-    placeholder = given.placeholder or info.placeholder
-    return _MAKERS[info.name](tokenizer, vocab_rows, placeholder, given.form)
+    return _MAKERS[info.name](tokenizer, vocab_rows, replace(given, placeholder=given.placeholder or info.placeholder))
 
 
 def _position(name: str, *, numeric: bool, last_marks: bool) -> Callable[..., Constraint]:
-    def make(tokenizer: TextTokenizer, rows: int, placeholder: str, form: NumberFormat) -> Constraint:
-        return PositionConstraint(name, tokenizer, placeholder, rows, numeric=numeric, last_marks=last_marks)
+    def make(tokenizer: TextTokenizer, rows: int, given: LpParameters) -> Constraint:
+        return PositionConstraint(name, tokenizer, given.placeholder, rows, numeric=numeric, last_marks=last_marks)
 
     return make
 
 
-_MAKERS: dict[str, Callable[[TextTokenizer, int, str, NumberFormat], Constraint]] = {
-    "none": lambda tokenizer, rows, placeholder, form: Unconstrained(tokenizer.vocab_size, rows),
+def _unconstrained(tokenizer: TextTokenizer, rows: int, given: LpParameters) -> Constraint:
+    end = () if tokenizer.end_id is None or not given.never_end else (tokenizer.end_id,)
+    return Unconstrained(tokenizer.vocab_size, rows, end)
+
+
+_MAKERS: dict[str, Callable[[TextTokenizer, int, LpParameters], Constraint]] = {
+    "none": _unconstrained,
     "position-blocklist": _position("position-blocklist", numeric=False, last_marks=True),
     "position-blocklist-short": _position("position-blocklist-short", numeric=False, last_marks=False),
     "position-allowlist": _position("position-allowlist", numeric=True, last_marks=False),
     "adaptive-placeholder": _position("adaptive-placeholder", numeric=False, last_marks=True),
-    "truncating": lambda tokenizer, rows, placeholder, form: TruncatingConstraint(tokenizer, placeholder, form, rows),
-    "exact": lambda tokenizer, rows, placeholder, form: ExactConstraint(tokenizer, form, rows),
+    "truncating": lambda tokenizer, rows, given: TruncatingConstraint(tokenizer, given.placeholder, given.form, rows),
+    "exact": lambda tokenizer, rows, given: ExactConstraint(tokenizer, given.form, rows),
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from engine.lp.table import DEAD, ILLEGAL, STAY, SYMBOLS, Automaton, Cells, Program
@@ -13,9 +15,11 @@ class Unconstrained:
 
     name = "none"
 
-    def __init__(self, vocab_size: int, vocab_rows: int) -> None:
+    def __init__(self, vocab_size: int, vocab_rows: int, never: Sequence[int] = ()) -> None:
+        """``never``: ids that may not come all the same, such as the end token for texts of equal length."""
         classes = np.full(vocab_rows, DEAD, dtype=np.int16)
         classes[:vocab_size] = 1
+        classes[list(never)] = DEAD
         goto = np.array([[ILLEGAL, 0, *[ILLEGAL] * SYMBOLS]], dtype=np.int16)
         self.automaton = Automaton(classes, goto, np.full(goto.shape, STAY, dtype=np.int8), ("anything",))
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from PIL import Image
 
+from engine.chem.enriched import prompt_of
 from engine.training.charts import GREY, ORANGE, Bars, histogram_chart
 from engine.training.curve import Curve, curve_chart, read_curve
 from engine.training.facts import TrainingFacts
@@ -76,7 +77,7 @@ def _what_it_is(facts: TrainingFacts, quality: Quality) -> Iterable[str]:
     )
     example = min((one for one in quality.samples if one.clean), key=lambda one: len(one.text), default=None)
     if example is not None:
-        asked = f"[SMILES]{example.smiles}[/SMILES]"
+        asked = prompt_of(example.smiles)
         yield from ("Asked for a molecule that it was not trained on, it went on:", "", "```", asked)
         yield from (_answer(example), "```", "")
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, segments_of
+from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS, prompt_of, segments_of
 from engine.errors import DriftscopeError, TokenizerError
 from engine.paths import cache_folder
 from engine.text.number_ids import NumberIds, number_ids
@@ -36,7 +36,6 @@ log = logging.getLogger(__name__)
 PART_TEXTS = 50_000
 MOST_PART_BYTES = 15 << 20
 CHECKED_TEXTS = 100
-SMILES_TAGS = ("[SMILES]", "[/SMILES]")
 
 
 def pack_corpus(
@@ -90,7 +89,7 @@ def part_arrays(part: Sequence[ConformerTexts], tokenizers: Sequence[TextTokeniz
         "order": np.array(others, dtype=np.uint16),  # rows of each atom of each text but the canonical ones
         "segments": np.array(segments, dtype=np.uint32),  # [atoms + 1 of all texts] index into the dictionary
     }
-    prompts = [f"{SMILES_TAGS[0]}{smiles}{SMILES_TAGS[1]}" for smiles, _ in texts]
+    prompts = [prompt_of(smiles) for smiles, _ in texts]
     for slot, tokenizer in enumerate(tokenizers):
         own = {**_prompt_arrays(tokenizer, prompts), **_segment_arrays(tokenizer, list(numbered))}
         arrays.update({f"t{slot}.{name}": array for name, array in own.items()})
@@ -99,7 +98,7 @@ def part_arrays(part: Sequence[ConformerTexts], tokenizers: Sequence[TextTokeniz
 
 def full_text(conformer: ConformerTexts, text: int) -> str:
     smiles = conformer.texts[text][0]
-    return f"{SMILES_TAGS[0]}{smiles}{SMILES_TAGS[1]}{OPEN_TAG}{answer_of(conformer, text)}{CLOSE_TAG}"
+    return f"{prompt_of(smiles)}{OPEN_TAG}{answer_of(conformer, text)}{CLOSE_TAG}"
 
 
 def _about(tokenizer: TextTokenizer, slot: int) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
-from engine.chem.enriched import decode
+from engine.chem.enriched import decode, prompt_of
 from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError, ModelError
 from engine.models.devices import pick_device
@@ -185,7 +185,7 @@ def _answers(
 def _generate(model: Any, tokenizer: TextTokenizer, molecules: Sequence[Molecule]) -> list[list[int]]:
     """The answers' ids up to their end token, or to the molecule's own limit."""
     ends = _end_ids(model)
-    prompts = [tokenizer.encode(f"[SMILES]{molecule.smiles}[/SMILES]") for molecule in molecules]
+    prompts = [tokenizer.encode(prompt_of(molecule.smiles)) for molecule in molecules]
     limits = [TOKENS_AN_ATOM * molecule.atoms + TOKENS_AROUND for molecule in molecules]
     width = max(map(len, prompts))
     ids = torch.tensor([[ends[0]] * (width - len(prompt)) + prompt for prompt in prompts])

@@ -1,0 +1,48 @@
+"""Molecules as requests: what the model is shown, how long an answer may become, what keys its randomness."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.chem.enriched import prompt_of
+from engine.decode.steps import Request
+from engine.errors import ConstraintError, shown
+from engine.lp.catalogue import Constraint
+from engine.records import Molecule
+from engine.text.tokenizers import TextTokenizer
+
+TOKENS_AROUND, TOKENS_AN_ATOM = 64, 32
+"""The default limit of an answer: an atom and its block take some 25 tokens."""
+_GENERATION = 32
+"""Bits of a key below the generation's number: the same molecule's n-th answer is the same whatever n goes up to."""
+
+
+def default_limit(molecule: Molecule) -> int:
+    return TOKENS_AROUND + TOKENS_AN_ATOM * molecule.heavy_atoms
+
+
+def requests_for(
+    molecules: Sequence[Molecule],
+    constraint: Constraint,
+    tokenizer: TextTokenizer,
+    *,
+    positions: int,
+    generations: int = 1,
+    limits: Sequence[int] | None = None,
+) -> list[Request]:
+    """``generations`` requests a molecule, one molecule after the other; ``positions`` is the model's context."""
+    found = []
+    for number, molecule in enumerate(molecules):
+        prompt = tuple(tokenizer.encode(prompt_of(molecule.smiles)))
+        if len(prompt) >= positions:
+            raise ConstraintError(
+                f"the prompt of {shown(molecule.smiles)} has {len(prompt):,} tokens, the model's context {positions:,}",
+                "Leave this molecule out, or take a model with a longer context",
+            )
+        program = constraint.compile(molecule)
+        limit = min(default_limit(molecule) if limits is None else limits[number], positions - len(prompt))
+        found += [
+            Request(number * generations + generation, number | generation << _GENERATION, prompt, program, limit)
+            for generation in range(generations)
+        ]
+    return found

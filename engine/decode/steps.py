@@ -1,0 +1,113 @@
+"""What a decoding loop is asked for and what it yields: requests in, one stream of steps and stops out.
+
+Both backends speak this. A *step* is one token of one sample, forced or sampled, in the order of its text; a *stop*
+follows a sample's last step and says why it ended. The loop knows token ids and programs, and nothing of text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from engine.decode.sampling import Sampling
+from engine.errors import ConstraintError
+from engine.lp.table import Program
+
+StopReason = Literal["end", "length", "time", "cancelled", "empty_mask", "desync"]
+"""``end``: the end token came. ``length``, ``time``: a limit was reached. ``empty_mask``: no token was legal.
+``desync``: a token came that the constraint had not allowed."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """One sample to be written."""
+
+    sample: int  # names it in the stream; no two requests of a call share one
+    key: int  # keys its randomness, with the seed and the step
+    prompt: tuple[int, ...]
+    program: Program
+    limit: int  # most tokens of the answer
+    start: tuple[int, int] | None = None  # cell and node, where the prompt ends inside an answer
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A likely token at a step: its probability before the LP, and whether the LP allows it."""
+
+    token_id: int
+    p_raw: float
+    allowed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What the model thought at a step. ``p_lp`` is ``p_raw`` over the allowed mass; both know no sampling filter."""
+
+    p_raw: float
+    p_lp: float
+    allowed_mass: float
+    rank_raw: int  # 1 is the likeliest token of the whole vocabulary
+    entropy_nat: float  # of the model before the LP
+    top_k: tuple[Candidate, ...]
+    block: int  # the block of the constraint's cell, -1 outside
+    rule: str  # which rule allowed or forced the token
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    sample: int
+    pos: int  # in the answer, from 0
+    token_id: int
+    forced: bool
+    diagnosis: Diagnosis | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    sample: int
+    reason: StopReason
+
+
+Events = Iterator[Step | Stop]
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeOptions:
+    """How to decode, whatever the backend."""
+
+    sampling: Sampling
+    seed: int = 0
+    batch_size: int = 32
+    diagnostics: bool = False
+    candidates: int = 10  # of a step, with diagnostics
+    time_limit_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1 or self.candidates < 0 or (self.time_limit_s is not None and self.time_limit_s <= 0):
+            raise ConstraintError(
+                f"batch size {self.batch_size}, {self.candidates} candidates, time limit {self.time_limit_s} s",
+                "Batch size and time limit must be more than 0, candidates at least 0",
+            )
+
+
+@dataclass(slots=True)
+class Counters:
+    """What a decoding took, counted while it runs. Times of an asynchronous device are those of its queueing."""
+
+    tokens: int = 0
+    forced_tokens: int = 0
+    forward_passes: int = 0  # prefills among them
+    prefill_s: float = 0.0
+    forward_s: float = 0.0  # with the output head
+    constraint_s: float = 0.0
+    sampling_s: float = 0.0
+    decode_s: float = 0.0  # all of it, prefill too
+    batch_size: int = 0  # in the end: halved where memory was short
+    peak_memory_mb: float = 0.0
+    notes: list[str] = field(default_factory=list)  # what a user should know, such as a halved batch
+
+    def count(self, step: Step) -> Step:
+        self.tokens += 1
+        self.forced_tokens += step.forced
+        return step
