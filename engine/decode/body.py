@@ -5,6 +5,9 @@ library's fused ones, grouped heads are folded into the query axis so that the c
 own positions. A token's slot in the cache is its position, and a query sees the slots up to its own: padding to the
 right writes ahead of a row's frontier and is overwritten before anything looks at it. So no mask is kept, rows of
 different length need no padding on the left, and a row can be replaced by another at any time.
+
+All but attention runs on the tokens of a pass as one list, whatever rows they belong to; only for attention are they
+spread over a grid of rows and columns. So rows that have more tokens to read than others cost what they read.
 """
 
 from __future__ import annotations
@@ -27,8 +30,7 @@ class Layer:
     norm: Tensor
     qkv: Tensor  # [(H + 2 Hk) D, W]
     qkv_bias: Tensor | None
-    q_norm: Tensor | None
-    k_norm: Tensor | None
+    qk_norm: Tensor | None  # [H + Hk, D]
     out: Tensor
     out_bias: Tensor | None
     mlp_norm: Tensor
@@ -46,11 +48,59 @@ class KvCache:
         like = {"dtype": body.dtype, "device": body.device}
         self.keys = [torch.zeros(shape, **like) for _ in body.layers]
         self.values = [torch.zeros(shape, **like) for _ in body.layers]
-        self.rows = torch.arange(rows, device=body.device)[:, None]  # [B, 1]
 
     @property
     def length(self) -> int:
         return self.keys[0].shape[1]
+
+    def keep(self, order: list[int]) -> None:
+        """These rows alone, in this order: a row stays, at no cost, or comes from behind into a place that is free."""
+        for kept in (self.keys, self.values):
+            for number, part in enumerate(kept):
+                for place, row in enumerate(order):
+                    if place != row:
+                        part[place] = part[row]
+                kept[number] = part[: len(order)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Places:
+    """Where the tokens of a pass stand: in rows and positions of the cache, and in the grid of attention."""
+
+    rows: Tensor  # [N] of the cache
+    positions: Tensor  # [N]
+    grid: tuple[int, int]  # b rows of w columns
+    seen: int  # bounds all positions
+    mask: Tensor | None  # bool [b, 1, w, seen]; None where each query sees all of it
+    slots: Tensor | None = None  # [N] in the flattened grid; None where the tokens are the whole grid, in order
+    cache_rows: Tensor | None = None  # [b] the grid's rows in the cache; None: the first b
+
+
+def grid_places(
+    first: Tensor, width: int, seen: int, cache_rows: Tensor | None = None, *, sees_all: bool = False
+) -> Places:
+    """A whole grid: ``width`` tokens a row, from each row's ``first`` position [b] on.
+
+    ``sees_all``: every query is at position ``seen - 1``, and there is nothing to mask.
+    """
+    rows = torch.arange(len(first), device=first.device) if cache_rows is None else cache_rows
+    positions = first[:, None] + torch.arange(width, device=first.device)  # [b, w]
+    mask = None if sees_all else _mask(positions, seen)
+    spread = rows[:, None].expand(-1, width).reshape(-1)
+    return Places(spread, positions.reshape(-1), (len(first), width), seen, mask, None, cache_rows)
+
+
+def packed_places(first: Tensor, count: Tensor, width: int, seen: int) -> Places:
+    """``count`` tokens a row [b], ``width`` at most, from each row's ``first`` position [b] on."""
+    columns = torch.arange(width, device=first.device)
+    slots = (columns < count[:, None]).reshape(-1).nonzero().squeeze(1)
+    positions = first[:, None] + columns
+    rows = slots.div(width, rounding_mode="floor")
+    return Places(rows, positions.reshape(-1)[slots], (len(first), width), seen, _mask(positions, seen), slots)
+
+
+def _mask(positions: Tensor, seen: int) -> Tensor:
+    return (torch.arange(seen, device=positions.device) <= positions[:, :, None])[:, None]
 
 
 class Body:
@@ -66,87 +116,100 @@ class Body:
         self.head_width: int = getattr(config, "head_dim", None) or config.hidden_size // self.heads
         self.eps: float = config.rms_norm_eps
         self.embedding: Tensor = core.embed_tokens.weight
+        self.width: int = self.embedding.shape[1]
         self.head: Tensor = model.get_output_embeddings().weight  # [V, W]
         self.norm: Tensor = core.norm.weight
-        self.layers = [_layer(layer) for layer in core.layers]
+        self.layers = [self._layer(layer) for layer in core.layers]
         self.dtype, self.device = self.embedding.dtype, self.embedding.device
         self.cos, self.sin = self._rotations(core, positions)
 
-    def __call__(self, ids: Tensor, positions: Tensor, cache: KvCache, seen: int) -> Tensor:
-        """Hidden states [B, w, W] of ids [B, w] at their positions [B, w]; ``seen`` bounds all positions."""
-        rows, width = ids.shape
+    def __call__(self, ids: Tensor, places: Places, cache: KvCache) -> Tensor:
+        """Hidden states [N, W] of ids [N]."""
         hidden = functional.embedding(ids, self.embedding)
-        cos, sin = self.cos[positions][:, :, None], self.sin[positions][:, :, None]  # [B, w, 1, D]
-        slots = torch.arange(seen, device=ids.device)
-        visible = slots <= positions[:, :, None]  # [B, w, S]
+        cos, sin = self.cos[places.positions], self.sin[places.positions]  # [N, 1, D]
         groups = self.heads // self.kv_heads
-        mask = visible[:, None, None].expand(-1, -1, groups, -1, -1).reshape(rows, 1, groups * width, seen)
+        mask = places.mask if places.mask is None else places.mask.repeat(1, 1, groups, 1)
         for number, layer in enumerate(self.layers):
-            hidden = hidden + self._attention(layer, hidden, cos, sin, mask, positions, cache, number, seen)
+            state = functional.rms_norm(hidden, hidden.shape[-1:], layer.norm, self.eps)
+            mixed = functional.linear(state, layer.qkv, layer.qkv_bias).view(len(ids), -1, self.head_width)
+            found = self._attention(layer, mixed, cos, sin, places, mask, cache.keys[number], cache.values[number])
+            hidden = _added(hidden, found, layer.out, layer.out_bias)
             state = functional.rms_norm(hidden, hidden.shape[-1:], layer.mlp_norm, self.eps)
             gate, up = functional.linear(state, layer.gate_up, layer.gate_up_bias).chunk(2, dim=-1)
-            hidden = hidden + functional.linear(functional.silu(gate) * up, layer.down, layer.down_bias)
+            hidden = _added(hidden, functional.silu(gate) * up, layer.down, layer.down_bias)
         return functional.rms_norm(hidden, hidden.shape[-1:], self.norm, self.eps)
 
     def _attention(
         self,
         layer: Layer,
-        hidden: Tensor,
+        mixed: Tensor,  # [N, H + 2 Hk, D]
         cos: Tensor,
         sin: Tensor,
-        mask: Tensor,
-        positions: Tensor,
-        cache: KvCache,
-        number: int,
-        seen: int,
+        places: Places,
+        mask: Tensor | None,
+        keys: Tensor,
+        values: Tensor,
     ) -> Tensor:
-        rows, width, _ = hidden.shape
-        state = functional.rms_norm(hidden, hidden.shape[-1:], layer.norm, self.eps)
-        mixed = functional.linear(state, layer.qkv, layer.qkv_bias).view(rows, width, -1, self.head_width)
-        query, key, value = mixed.split([self.heads, self.kv_heads, self.kv_heads], dim=2)  # [B, w, heads, D]
-        if layer.q_norm is not None and layer.k_norm is not None:
-            query = functional.rms_norm(query, query.shape[-1:], layer.q_norm, self.eps)
-            key = functional.rms_norm(key, key.shape[-1:], layer.k_norm, self.eps)
-        query, key = _rotated(query, cos, sin), _rotated(key, cos, sin)
-        cache.keys[number].index_put_((cache.rows, positions), key)
-        cache.values[number].index_put_((cache.rows, positions), value)
-        keys = cache.keys[number][:, :seen].transpose(1, 2)  # [B, Hk, S, D]
-        values = cache.values[number][:, :seen].transpose(1, 2)
+        rotated, value = mixed.split([self.heads + self.kv_heads, self.kv_heads], dim=1)
+        if layer.qk_norm is not None:
+            rotated = functional.rms_norm(rotated, rotated.shape[-1:], None, self.eps) * layer.qk_norm
+        rotated = rotated * cos + rotated.roll(self.head_width // 2, -1) * sin
+        query, key = rotated.split([self.heads, self.kv_heads], dim=1)
+        keys.index_put_((places.rows, places.positions), key)
+        values.index_put_((places.rows, places.positions), value)
+        (rows, width), slots = places.grid, places.slots
+        if slots is not None:
+            query = query.new_zeros((rows * width, self.heads, self.head_width)).index_copy_(0, slots, query)
         groups = self.heads // self.kv_heads
-        folded = query.view(rows, width, self.kv_heads, groups, -1).permute(0, 2, 3, 1, 4)  # [B, Hk, G, w, D]
-        folded = folded.reshape(rows, self.kv_heads, groups * width, self.head_width)
-        found = functional.scaled_dot_product_attention(folded, keys, values, attn_mask=mask)
-        found = found.view(rows, self.kv_heads, groups, width, -1).permute(0, 3, 1, 2, 4).reshape(rows, width, -1)
-        return functional.linear(found, layer.out, layer.out_bias)
+        query = query.view(rows, width, self.kv_heads, groups, -1).permute(0, 2, 3, 1, 4)  # [b, Hk, G, w, D]
+        query = query.reshape(rows, self.kv_heads, groups * width, self.head_width)
+        found = functional.scaled_dot_product_attention(
+            query, _seen(keys, places), _seen(values, places), attn_mask=mask
+        )
+        found = found.view(rows, self.kv_heads, groups, width, -1).permute(0, 3, 1, 2, 4).reshape(rows * width, -1)
+        return found if slots is None else found[slots]
 
     def _rotations(self, core: Any, positions: int) -> tuple[Tensor, Tensor]:
-        """Cosines and sines [positions, D] as the model itself makes them, scaling included."""
+        """Cosines and sines [positions, 1, D] as the model itself makes them, scaling included.
+
+        The first half of the sines is negative: a roll by half a head then is what turning the halves would be.
+        """
         places = torch.arange(positions, device=self.device)[None]
         cos, sin = core.rotary_emb(torch.zeros(1, dtype=torch.float32, device=self.device), places)
-        return cos[0].to(self.dtype), sin[0].to(self.dtype)
+        half = self.head_width // 2
+        sin = torch.cat((-sin[..., :half], sin[..., half:]), dim=-1)
+        return cos[0][:, None].to(self.dtype), sin[0][:, None].to(self.dtype)
+
+    def _layer(self, layer: Any) -> Layer:
+        attention, mlp = layer.self_attn, layer.mlp
+        qkv = (attention.q_proj, attention.k_proj, attention.v_proj)
+        qk_norm = None
+        if getattr(attention, "q_norm", None) is not None:
+            norms = (attention.q_norm.weight, attention.k_norm.weight)
+            counts = (self.heads, self.kv_heads)
+            qk_norm = torch.cat([norm.expand(count, -1) for norm, count in zip(norms, counts, strict=True)])
+        return Layer(
+            layer.input_layernorm.weight,
+            *_joined(*qkv),
+            qk_norm,
+            attention.o_proj.weight,
+            attention.o_proj.bias,
+            layer.post_attention_layernorm.weight,
+            *_joined(mlp.gate_proj, mlp.up_proj),
+            mlp.down_proj.weight,
+            mlp.down_proj.bias,
+        )
 
 
-def _rotated(state: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    first, second = state.chunk(2, dim=-1)
-    return state * cos + torch.cat((-second, first), dim=-1) * sin
+def _added(hidden: Tensor, state: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """The residual and a product, in one operation where there is no bias."""
+    return torch.addmm(hidden, state, weight.t()) if bias is None else hidden + functional.linear(state, weight, bias)
 
 
-def _layer(layer: Any) -> Layer:
-    attention, mlp = layer.self_attn, layer.mlp
-    q_norm, k_norm = getattr(attention, "q_norm", None), getattr(attention, "k_norm", None)
-    qkv = (attention.q_proj, attention.k_proj, attention.v_proj)
-    return Layer(
-        layer.input_layernorm.weight,
-        *_joined(*qkv),
-        None if q_norm is None else q_norm.weight,
-        None if k_norm is None else k_norm.weight,
-        attention.o_proj.weight,
-        attention.o_proj.bias,
-        layer.post_attention_layernorm.weight,
-        *_joined(mlp.gate_proj, mlp.up_proj),
-        mlp.down_proj.weight,
-        mlp.down_proj.bias,
-    )
+def _seen(cached: Tensor, places: Places) -> Tensor:
+    """[b, Hk, S, D] of a cache [B, L, Hk, D]."""
+    rows = cached[: places.grid[0]] if places.cache_rows is None else cached[places.cache_rows]
+    return rows[:, : places.seen].transpose(1, 2)
 
 
 def _joined(*parts: Any) -> tuple[Tensor, Tensor | None]:

@@ -99,12 +99,55 @@ def _nucleus(scores: Tensor, sampling: Sampling) -> Tensor:
     return scores.masked_fill(rest | torch.zeros_like(rest).scatter(-1, ids, out), -torch.inf)
 
 
+def sample(logits: Tensor, sampling: Sampling, uniform: Tensor) -> Tensor:
+    """[B] the columns drawn from logits [B, L], by each row's uniform number [B].
+
+    The same as ``draw(probabilities(logits, sampling), uniform)`` but for ties at the k-th place, and without a
+    softmax or a sort over the whole width where top-k or top-p leave few columns.
+    """
+    if sampling.is_greedy:
+        return logits.argmax(dim=-1)
+    width = logits.shape[-1]
+    if 0 < sampling.top_k < width:
+        return _sample_among(*logits.topk(sampling.top_k, dim=-1), None, sampling, uniform)
+    if sampling.top_p < 1:
+        few = min(width, MOST_SORTED)
+        values, columns = logits.topk(few, dim=-1)
+        total = None if few == width else (logits / sampling.temperature).logsumexp(dim=-1, keepdim=True)
+        if total is not None and not _holds_enough(values / sampling.temperature, total, sampling.top_p):
+            values, columns = logits.sort(dim=-1, descending=True)
+        return _sample_among(values, columns, total, sampling, uniform)
+    return draw(probabilities(logits, sampling), uniform)
+
+
+MOST_SORTED = 512
+"""The likeliest columns among which a nucleus is sought first."""
+
+
+def _holds_enough(scores: Tensor, total: Tensor, top_p: float) -> bool:
+    return bool(((scores - total).exp().sum(dim=-1) > top_p).all())
+
+
+def _sample_among(values: Tensor, columns: Tensor, total: Tensor | None, sampling: Sampling, uniform: Tensor) -> Tensor:
+    """Draws from logits in falling order [B, K] and their columns. ``total`` is the log mass where K is not all."""
+    scores = values.float() / sampling.temperature
+    found = scores.softmax(dim=-1) if total is None else (scores - total).exp()
+    if sampling.top_p < 1:
+        before = found.cumsum(dim=-1) - found
+        before[:, 0] = 0.0
+        found = torch.where(before < sampling.top_p, found, 0.0)
+    if sampling.min_p > 0:
+        found = torch.where(found >= sampling.min_p * found[:, :1], found, 0.0)
+    columns, order = columns.sort(dim=-1)
+    place = draw(found.gather(1, order), uniform)
+    return columns.gather(1, place[:, None]).squeeze(1)
+
+
 def draw(found: Tensor, uniform: Tensor) -> Tensor:
     """The index at which the running sum of probabilities [B, L] passes each row's uniform number [B]."""
     sums = found.double().cumsum(dim=-1)
-    place = torch.searchsorted(sums, (uniform.double() * sums[:, -1])[:, None], right=True).squeeze(-1)
-    last = found.shape[-1] - 1 - found.flip(-1).gt(0).int().argmax(dim=-1)  # of those that have any probability
-    return torch.minimum(place, last)
+    # A uniform number is less than one, so the target is less than the last sum: there is always an index.
+    return (sums <= (uniform * sums[:, -1])[:, None]).sum(dim=-1)
 
 
 def uniform(seed: int, samples: Tensor, steps: Tensor) -> Tensor:

@@ -2,22 +2,26 @@
 
 A row's state is two integers, its cell and its node. ``Tables`` holds the automaton and the padded programs of a
 batch; its methods take a state and give masks, forced tokens and the next state. A token that was not legal leads to
-``LOST``, from which nothing is legal: the caller sees it and stops that row, and the others go on.
+``LOST``, from which nothing is legal: the caller sees it and stops that row, and the others go on. Only ``put``
+changes a table: it gives a row that is done another molecule's program.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from engine.lp.table import FIRST_SYMBOL, ILLEGAL, JUMP, KEEP, NO_ID, SYMBOLS, Automaton, Program
+from engine.lp.table import FIRST_SYMBOL, ILLEGAL, JUMP, KEEP, NO_ID, STAY, SYMBOLS, Automaton, Program
 
 LOST = -1
 """As a cell: a token came that was not legal."""
+FORCED, ENTRY, SYMBOL, JUMP_TO, RUN = 0, 1, slice(2, 2 + SYMBOLS), 2 + SYMBOLS, 3 + SYMBOLS
+"""What is known of a cell, by column; RUN counts the forced cells from this one on."""
+COLUMNS = RUN + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,49 +40,58 @@ class Tables:
     goto: Tensor  # int64 [Q, K]
     move: Tensor  # int64 [Q, K]
     single: Tensor  # int64 [Q]
-    forced: Tensor  # int64 [B, P]
-    entry: Tensor  # int64 [B, P]
-    symbols: Tensor  # int64 [B, P, 2]
-    jump: Tensor  # int64 [B, P]
+    cells: Tensor  # int64 [B, P, COLUMNS]
     live: Tensor  # int64 [L] ids that some node allows; symbols come on top
+    has_single: bool  # whether any node has one choice only
 
     @classmethod
-    def of(cls, automaton: Automaton, programs: Sequence[Program], device: torch.device | str = "cpu") -> Tables:
-        cells = max(map(len, programs))
+    def of(
+        cls, automaton: Automaton, programs: Sequence[Program], device: torch.device | str = "cpu", cells: int = 0
+    ) -> Tables:
+        """Room for ``cells`` a program at least, where longer ones are to come."""
+        length = max(cells, *map(len, programs))
+        single = automaton.single()
 
         def put(array: np.ndarray) -> Tensor:
             return torch.from_numpy(np.ascontiguousarray(array, dtype=np.int64)).to(device)
-
-        def padded(name: str) -> Tensor:
-            """A program's last cell is never left: what is padded behind it is never reached."""
-            parts = [getattr(program, name) for program in programs]
-            return put(np.stack([np.concatenate([part, np.repeat(part[-1:], cells - len(part), 0)]) for part in parts]))
 
         return cls(
             put(automaton.classes),
             put(automaton.goto),
             put(automaton.move),
-            put(automaton.single()),
-            padded("forced"),
-            padded("entry"),
-            padded("symbols"),
-            padded("jump"),
+            put(single),
+            put(np.stack([_cells(program, length) for program in programs])),
             put(automaton.live),
+            bool((single != NO_ID).any()),
         )
 
+    def __len__(self) -> int:
+        return self.cells.shape[0]
+
+    def put(self, row: int, program: Program) -> None:
+        """Another program for a row; its state starts anew."""
+        self.cells[row] = torch.from_numpy(_cells(program, self.cells.shape[1])).to(self.cells.device)
+
+    def keep(self, rows: Tensor) -> Tables:
+        """These rows alone, in this order."""
+        return replace(self, cells=self.cells[rows])
+
     def start(self) -> State:
-        zero = torch.zeros_like(self.forced[:, 0])
-        return State(zero, self.entry[:, 0].clamp(min=0))
+        zero = torch.zeros_like(self.cells[:, 0, 0])
+        return State(zero, self.cells[:, 0, ENTRY].clamp(min=0))
+
+    def here(self, state: State) -> Tensor:
+        """[B, COLUMNS] of each row's cell; of its first one where it is lost."""
+        index = state.cell.clamp(min=0).view(-1, 1, 1).expand(-1, 1, COLUMNS)
+        return self.cells.gather(1, index).squeeze(1)
 
     def forced_id(self, state: State) -> Tensor:
         """[B] the only token that may come, or NO_ID: forced by the cell, or the one choice of the node."""
-        cell = state.cell.clamp(min=0)
-        by_cell = _at(self.forced, cell)
+        here = self.here(state)
         only = self.single[state.node]
-        symbols = _at(self.symbols, cell)  # [B, 2]
-        symbol = torch.where(only == FIRST_SYMBOL, symbols[:, 0], symbols[:, 1])
+        symbol = torch.where(only == FIRST_SYMBOL, here[:, SYMBOL][:, 0], here[:, SYMBOL][:, 1])
         by_node = torch.where(only <= FIRST_SYMBOL, symbol, only)
-        found = torch.where(by_cell != NO_ID, by_cell, by_node)
+        found = torch.where(here[:, FORCED] != NO_ID, here[:, FORCED], by_node)
         return torch.where(state.cell == LOST, NO_ID, found)
 
     def live_mask(self, state: State) -> tuple[Tensor, Tensor, Tensor]:
@@ -87,7 +100,7 @@ class Tables:
         For rows whose cell forces nothing; a forced token is ``forced_id``.
         """
         legal = (self.goto != ILLEGAL)[state.node]  # [B, K]
-        symbols = _at(self.symbols, state.cell.clamp(min=0))
+        symbols = self.here(state)[:, SYMBOL]
         is_open = (state.cell != LOST)[:, None]
         kinds = self.goto.shape[1]
         return (
@@ -99,45 +112,87 @@ class Tables:
     def mask(self, state: State) -> Tensor:
         """[B, V] every legal token: for full heads and for other people's loops."""
         legal = (self.goto != ILLEGAL)[state.node]
-        cell = state.cell.clamp(min=0)
+        here = self.here(state)
         by_node = legal[:, self.classes]  # [B, V]
-        symbols = _at(self.symbols, cell)
+        symbols = here[:, SYMBOL]
         kinds = self.goto.shape[1]
         allowed = legal[:, kinds - SYMBOLS :] & (symbols != NO_ID)
         by_node = by_node.scatter(1, symbols.clamp(min=0), allowed | by_node.gather(1, symbols.clamp(min=0)))
-        forced = _at(self.forced, cell)[:, None]
+        forced = here[:, FORCED, None]
         only = torch.arange(by_node.shape[1], device=forced.device) == forced
         return torch.where(forced != NO_ID, only, by_node) & (state.cell != LOST)[:, None]
 
     def step(self, state: State, token: Tensor) -> State:
         """The state after each row's token [B]."""
-        cell = state.cell.clamp(min=0)
-        forced = _at(self.forced, cell)
-        kind = self._kind(cell, token)
+        here = self.here(state)
+        forced = here[:, FORCED]
+        is_forced = forced != NO_ID
+        kind = self._kind(here, token)
         after = self.goto[state.node, kind]
         move = self.move[state.node, kind]
-        last = self.forced.shape[1] - 1
-        moved = torch.where(move == JUMP, _at(self.jump, cell), cell + move)
-        target = torch.where(forced != NO_ID, cell + 1, moved).clamp(max=last)
-        entry = _at(self.entry, target)
-        stayed = (forced == NO_ID) & (move == 0)
+        moved = torch.where(move == JUMP, here[:, JUMP_TO], state.cell + move)
+        target = torch.where(is_forced, state.cell + 1, moved).clamp(0, self.cells.shape[1] - 1)
+        entry = self._entry(target)
+        stayed = ~is_forced & (move == STAY)
         node = torch.where(stayed | (entry == KEEP), after, entry)
-        is_legal = torch.where(forced != NO_ID, token == forced, after != ILLEGAL) & (state.cell != LOST)
+        is_legal = torch.where(is_forced, token == forced, after != ILLEGAL) & (state.cell != LOST)
         # Behind a forced token, a node that is kept means nothing: the next free cell has an entry of its own.
-        node = torch.where((forced != NO_ID) & (entry == KEEP), state.node, node).clamp(min=0)
+        node = torch.where(is_forced & (entry == KEEP), state.node, node).clamp(min=0)
         return State(torch.where(is_legal, target, LOST), node)
 
-    def _kind(self, cell: Tensor, token: Tensor) -> Tensor:
+    def advance(self, state: State, token: Tensor, run: int) -> tuple[Tensor, Tensor, State]:
+        """Each row's token and the forced ones behind it: tokens [B, 2 + run], how many are meant [B], the state then.
+
+        Behind the token comes what the node forces, one at most, and up to ``run`` tokens that the cells force. What
+        is forced beyond that is left to the next step.
+        """
+        state = self.step(state, token)
+        rows = len(token)
+        tokens = token.new_zeros((rows, 2 + run))
+        tokens[:, 0] = token
+        count = torch.ones_like(token)
+        if self.has_single:
+            only = torch.where(self.here(state)[:, FORCED] == NO_ID, self.forced_id(state), NO_ID)
+            has_one = only != NO_ID
+            then = self.step(state, only.clamp(min=0))
+            state = State(torch.where(has_one, then.cell, state.cell), torch.where(has_one, then.node, state.node))
+            tokens[:, 1] = only.clamp(min=0)
+            count = count + has_one
+        places = torch.arange(run, device=token.device)
+        length = torch.where(state.cell == LOST, 0, self.here(state)[:, RUN]).clamp(max=run)
+        last = self.cells.shape[1] - 1
+        behind = (state.cell[:, None] + places).clamp(0, last)
+        tokens.scatter_(1, count[:, None] + places, self.cells[:, :, FORCED].gather(1, behind).clamp(min=0))
+        target = (state.cell + length).clamp(max=last)
+        entry = self._entry(target.clamp(min=0))
+        node = torch.where((length > 0) & (entry != KEEP), entry, state.node)
+        return tokens, count + length, State(target, node)
+
+    def _entry(self, cell: Tensor) -> Tensor:
+        return self.cells[:, :, ENTRY].gather(1, cell[:, None]).squeeze(1)
+
+    def _kind(self, here: Tensor, token: Tensor) -> Tensor:
         """The class of each row's token, as its cell sees it."""
         kinds = self.goto.shape[1]
-        symbols = _at(self.symbols, cell)
         kind = self.classes[token]
         for number in reversed(range(SYMBOLS)):
-            kind = torch.where(token == symbols[:, number], kinds - SYMBOLS + number, kind)
+            kind = torch.where(token == here[:, SYMBOL][:, number], kinds - SYMBOLS + number, kind)
         return kind
 
 
-def _at(table: Tensor, cell: Tensor) -> Tensor:
-    """Each row's own entry: table [B, P, ...] and cell [B] give [B, ...]."""
-    index = cell.view(-1, 1, *[1] * (table.ndim - 2)).expand(-1, 1, *table.shape[2:])
-    return table.gather(1, index).squeeze(1)
+def _cells(program: Program, length: int) -> np.ndarray:
+    """[length, COLUMNS]; a program's last cell is never left, so what is padded behind it is never reached."""
+    found = np.zeros((length, COLUMNS), dtype=np.int64)
+    cells = len(program)
+    found[:cells, FORCED], found[:cells, ENTRY] = program.forced, program.entry
+    found[:cells, SYMBOL], found[:cells, JUMP_TO] = program.symbols, program.jump
+    found[:cells, RUN] = forced_runs(program)
+    found[cells:] = found[cells - 1]
+    return found
+
+
+def forced_runs(program: Program) -> np.ndarray:
+    """[P] how many cells from each one on force their token, one after the other."""
+    places = np.arange(len(program))
+    free = np.where(program.forced == NO_ID, places, len(program))
+    return np.minimum.accumulate(free[::-1])[::-1] - places

@@ -77,7 +77,7 @@ class ConstraintProcessor(LogitsProcessor):
 
     def _begin(self, input_ids: Tensor) -> None:
         times = len(input_ids) // len(self._programs)
-        if self._tables is None or self._tables.forced.shape[0] != len(input_ids):
+        if self._tables is None or len(self._tables) != len(input_ids):
             programs = [program for program in self._programs for _ in range(times)]
             self._tables = Tables.of(self._automaton, programs, input_ids.device)
         self._state = self._tables.start()

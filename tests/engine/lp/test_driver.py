@@ -155,3 +155,56 @@ def test_an_automaton_checks_itself(change: dict[str, object], message: str) -> 
             np.zeros((1, 4), dtype=np.int8),
             parts["rules"],  # type: ignore[arg-type]
         )
+
+
+@pytest.mark.parametrize("run", [0, 2, 8])
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_appended_is_what_single_steps_force(name: str, run: int) -> None:
+    """Tokens, counts and states of `advance` are those of taking the token and then what is forced, one by one."""
+    made = tables(name)
+    state, generator = made.start(), torch.Generator().manual_seed(run)
+    for _ in range(60):
+        token = draw(made, state, generator)
+        tokens, count, after = made.advance(state, token, run)
+        assert int(count.max()) <= 2 + run
+        slow = made.step(state, token)
+        assert torch.equal(tokens[:, 0], token)
+        for place in range(1, 2 + run):
+            forced, is_meant = made.forced_id(slow), count > place
+            assert torch.equal(tokens[is_meant, place], forced[is_meant])
+            then = made.step(slow, forced.clamp(min=0))
+            slow = State(torch.where(is_meant, then.cell, slow.cell), torch.where(is_meant, then.node, slow.node))
+        assert torch.equal(slow.cell, after.cell)
+        assert torch.equal(slow.node, after.node)
+        state = after
+
+
+@pytest.mark.parametrize("name", ["exact", "truncating", "position-blocklist"])
+def test_a_long_enough_run_leaves_a_choice_or_the_end(name: str) -> None:
+    made, end = tables(name), load_tokenizer("qwen3").end_id
+    state, generator = made.start(), torch.Generator().manual_seed(3)
+    for _ in range(60):
+        tokens, count, state = made.advance(state, draw(made, state, generator), 20)
+        last = tokens.gather(1, count[:, None] - 1).squeeze(1)
+        assert ((made.forced_id(state) == NO_ID) | (last == end)).all()
+
+
+def test_a_lost_row_appends_nothing() -> None:
+    made = tables("exact")
+    tokens, count, state = made.advance(made.start(), torch.full((4,), 5), 8)
+    assert count.tolist() == [1] * 4
+    assert (state.cell == LOST).all()
+    assert made.advance(state, torch.full((4,), 5), 8)[2].cell.tolist() == [LOST] * 4
+    assert tokens[:, 0].tolist() == [5] * 4
+
+
+def test_a_row_is_given_another_program_and_rows_are_kept() -> None:
+    made, known = constraint("exact"), tables("exact")
+    longest = max(len(made.compile(molecule)) for molecule in MOLECULES)
+    small = Tables.of(made.automaton, [made.compile(MOLECULES[1])] * 2, cells=longest)
+    small.put(1, made.compile(MOLECULES[2]))
+    kept = known.keep(torch.tensor([1, 2]))
+    for (one, token), (other, _) in zip(steps(kept, 40), steps(small, 40), strict=True):
+        assert torch.equal(one.cell, other.cell)
+        assert torch.equal(kept.mask(one), small.mask(other))
+        assert len(token) == 2

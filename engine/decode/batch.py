@@ -1,0 +1,126 @@
+"""The rows of a running batch: what each one is to write, where it stands, and what it reads next.
+
+What the device needs is in tensors, one entry a row; what the host needs to hand steps out and to stop in time is in
+plain lists beside them. A row that is done is given to the next request, or the rows behind it move up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from engine.decode.sampling import uniform
+from engine.decode.steps import Request
+from engine.lp.driver import State, Tables, forced_runs
+from engine.lp.table import Automaton
+
+MOST_RUN = 8
+"""Forced tokens that are appended at once; longer runs take another pass."""
+
+
+@dataclass(slots=True, eq=False)
+class Work:
+    """A request, and how far it has come."""
+
+    request: Request
+    written: list[int] = field(default_factory=list)
+    at: tuple[int, int] | None = None  # cell and node; None: at the start
+
+    @property
+    def left(self) -> int:
+        return self.request.limit - len(self.written)
+
+    @property
+    def prefix(self) -> list[int]:
+        return [*self.request.prompt, *self.written]
+
+
+def longest_run(requests: Sequence[Request]) -> int:
+    """The most tokens that the cells of any program force in a row, its opening left out."""
+    return max(int(forced_runs(request.program)[_opening_cells(request) :].max(initial=0)) for request in requests)
+
+
+def _opening_cells(request: Request) -> int:
+    return int(forced_runs(request.program)[0])
+
+
+class Batch:
+    """Tensors of ``rows`` rows. ``noise`` holds the uniform numbers of a row's whole answer."""
+
+    def __init__(self, automaton: Automaton, requests: Sequence[Request], rows: int, device: torch.device) -> None:
+        longest = max(len(request.program) for request in requests)
+        first = [request.program for request in requests[:rows]]
+        self.tables = Tables.of(automaton, first, device, cells=longest)
+        self.state = self.tables.start()
+        zero = torch.zeros(rows, dtype=torch.int64, device=device)
+        self.place = zero.clone()  # [B] how many tokens the cache holds
+        self.pos = zero.clone()  # [B] how many tokens the answer has
+        self.pending = torch.zeros((rows, 1), dtype=torch.int64, device=device)  # [B, w] written and not yet read
+        self.count = zero.clone()  # [B] how many of them are meant
+        most = max(request.limit for request in requests)
+        self.noise = torch.zeros((rows, most + 1), dtype=torch.float64, device=device)  # [B, most + 1]
+        self.work: list[Work | None] = [None] * rows
+        self.read: list[int] = [0] * rows  # ``place`` and ``count`` on the host
+        self.waiting: list[int] = [0] * rows
+
+    def __len__(self) -> int:
+        return len(self.work)
+
+    def put(self, row: int, work: Work, seed: int) -> None:
+        """Give a row to a piece of work. Its prefix has still to be read."""
+        request = work.request
+        self.tables.put(row, request.program)
+        cell, node = work.at or request.start or (0, max(0, int(request.program.entry[0])))
+        self.state.cell[row], self.state.node[row] = cell, node
+        self.pos[row] = len(work.written)
+        steps = torch.arange(self.noise.shape[1], device=self.noise.device)
+        self.noise[row] = uniform(seed, torch.full_like(steps, request.key), steps)
+        self.work[row] = work
+        self.count[row], self.waiting[row] = 0, 0
+
+    def has_read(self, row: int, tokens: int) -> None:
+        self.place[row] = tokens
+        self.read[row] = tokens
+
+    def numbers(self) -> Tensor:
+        """[B] the uniform number of each row's next step."""
+        return self.noise.gather(1, self.pos[:, None].clamp(max=self.noise.shape[1] - 1)).squeeze(1)
+
+    def keep(self, order: list[int]) -> None:
+        """These rows alone, in this order."""
+        index = torch.tensor(order, device=self.place.device)
+        self.tables = self.tables.keep(index)
+        self.state = replace(self.state, cell=self.state.cell[index], node=self.state.node[index])
+        self.place, self.pos, self.count = self.place[index], self.pos[index], self.count[index]
+        self.pending, self.noise = self.pending[index], self.noise[index]
+        self.work = [self.work[row] for row in order]
+        self.read = [self.read[row] for row in order]
+        self.waiting = [self.waiting[row] for row in order]
+
+    def paused(self) -> list[Work]:
+        """All unfinished work, ready to be taken up elsewhere."""
+        cells, nodes = self.state.cell.tolist(), self.state.node.tolist()
+        for work, cell, node in zip(self.work, cells, nodes, strict=True):
+            if work is not None:
+                work.at = (cell, node)
+        return [work for work in self.work if work is not None]
+
+
+def closed_up(is_busy: Sequence[bool]) -> list[int]:
+    """The order in which rows remain when those that are not busy go: the last ones move into the gaps."""
+    count = sum(is_busy)
+    behind = [row for row in range(count, len(is_busy)) if is_busy[row]]
+    return [row if is_busy[row] else behind.pop() for row in range(count)]
+
+
+def opening(work: Work) -> tuple[list[int], tuple[int, int]]:
+    """What is forced before the first choice of a new text, and cell and node behind it."""
+    program = work.request.program
+    if work.at is not None or work.request.start is not None:
+        return [], work.at or work.request.start or (0, 0)
+    run = _opening_cells(work.request)
+    cell = min(run, len(program) - 1)
+    return program.forced[:run].tolist(), (cell, max(0, int(program.entry[cell])))
