@@ -14,7 +14,7 @@ from torch import Tensor
 
 from engine.decode.sampling import uniform
 from engine.decode.steps import Request
-from engine.lp.driver import State, Tables, forced_runs
+from engine.lp.driver import Tables, forced_runs
 from engine.lp.table import Automaton
 
 MOST_RUN = 8

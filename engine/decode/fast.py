@@ -19,7 +19,7 @@ from torch import Tensor
 
 from engine.decode.batch import MOST_RUN, Batch, Work, closed_up, longest_run, opening
 from engine.decode.body import Body, KvCache, Places, grid_places, packed_places
-from engine.decode.diagnosis import diagnose, blocks_and_rules
+from engine.decode.diagnosis import blocks_and_rules, diagnose
 from engine.decode.head import LiveHead, forces_nothing_first
 from engine.decode.memory import halved, is_out_of_memory, peak_memory_mb
 from engine.decode.sampling import sample
@@ -240,7 +240,7 @@ class _Loop:
                 batch.work[row] = None
                 continue
             flags = [forced != NO_ID, *[True] * (count - 1)]
-            if self._hand_out(work, tokens[:count], flags, diagnoses and diagnoses[row]):
+            if self._hand_out(work, tokens[:count], flags, diagnoses[row] if diagnoses else None):
                 batch.work[row] = None
 
     def _lost(self, work: Work, row: int, batch: Batch, before: State, token: int, forced: bool) -> None:

@@ -61,7 +61,7 @@ class LiveHead:
 
 def _symbols(programs: Sequence[Program]) -> NDArray[np.int64]:
     found = np.unique(np.concatenate([program.symbols.reshape(-1) for program in programs]))
-    return found[found != NO_ID].astype(np.int64)
+    return np.asarray(found[found != NO_ID], dtype=np.int64)
 
 
 def _bias(legal: NDArray[np.bool_], head: Tensor) -> Tensor:

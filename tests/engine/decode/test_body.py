@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from engine.decode.body import Body, KvCache
+from engine.decode.body import Body, KvCache, grid_places, packed_places
 from engine.errors import ModelError
 from engine.models.shapes import Shape
 
@@ -36,6 +36,14 @@ def drawn_rows() -> list[torch.Tensor]:
     return [torch.randint(1, VOCAB, (length,), generator=generator) for length in LENGTHS]
 
 
+def whole_pass(body: Body, ids: torch.Tensor, cache: KvCache, seen: int) -> torch.Tensor:
+    """Hidden states [b, w, W] of rows that begin at position 0."""
+    rows, width = ids.shape
+    return body(ids.reshape(-1), grid_places(torch.zeros(rows, dtype=torch.int64), width, seen), cache).view(
+        rows, width, -1
+    )
+
+
 @pytest.fixture(autouse=True)
 def no_grad() -> Any:
     with torch.inference_mode():
@@ -50,15 +58,16 @@ def test_a_batch_of_mixed_lengths_in_one_pass(family: str, bias: bool) -> None:
     body = Body(made, 64)
     width = max(LENGTHS)
     ids = torch.stack([torch.nn.functional.pad(row, (0, width - len(row))) for row in rows])
-    hidden = body(ids, torch.arange(width).expand(len(rows), -1), KvCache(body, len(rows), 64), width)
+    hidden = whole_pass(body, ids, KvCache(body, len(rows), 64), width)
     for row, found in zip(expected(made, rows), hidden, strict=True):
         torch.testing.assert_close(found[: len(row)], row, atol=2e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("family", ["qwen3", "llama"])
 @pytest.mark.parametrize("width", [1, 2, 5])
-def test_rows_go_on_from_their_own_positions(family: str, width: int) -> None:
-    """Each row takes as many of its tokens as fit; the rest of its places is padding that is overwritten later."""
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_rows_go_on_from_their_own_positions(family: str, width: int, is_packed: bool) -> None:
+    """Each row takes as many of its tokens as fit; in a grid the rest is padding that is overwritten later."""
     made, rows = model(family), drawn_rows()
     body = Body(made, 64)
     cache = KvCache(body, len(rows), 64)
@@ -71,8 +80,15 @@ def test_rows_go_on_from_their_own_positions(family: str, width: int) -> None:
         ids = torch.zeros((len(rows), width), dtype=torch.int64)
         for number, row in enumerate(rows):
             ids[number, : take[number]] = row[done[number] : done[number] + take[number]]
-        positions = done[:, None] + torch.arange(width)
-        hidden = body(ids, positions, cache, 48)
+        if is_packed:
+            if not take.any():
+                continue
+            places = packed_places(done, take, width, 48)
+            hidden = torch.zeros((len(rows) * width, 32))
+            hidden[places.slots] = body(ids.reshape(-1)[places.slots], places, cache)
+        else:
+            hidden = body(ids.reshape(-1), grid_places(done, width, 48), cache)
+        hidden = hidden.view(len(rows), width, -1)
         for number in range(len(rows)):
             found[number].extend(hidden[number, : take[number]])
         done += take
@@ -85,7 +101,7 @@ def test_a_row_is_replaced_without_a_trace() -> None:
     body = Body(made, 64)
     cache = KvCache(body, 1, 64)
     for row in (rows[2], rows[0], rows[1]):
-        hidden = body(row[None], torch.arange(len(row))[None], cache, 32)
+        hidden = whole_pass(body, row[None], cache, 32)
         torch.testing.assert_close(hidden[0], expected(made, [row])[0], atol=2e-5, rtol=1e-4)
 
 
@@ -93,8 +109,38 @@ def test_the_head_is_the_models() -> None:
     made = model("llama")
     row = drawn_rows()[1]
     body = Body(made, 64)
-    hidden = body(row[None], torch.arange(len(row))[None], KvCache(body, 1, 64), len(row))
+    hidden = whole_pass(body, row[None], KvCache(body, 1, 64), len(row))
     torch.testing.assert_close(hidden @ body.head.T, made(row[None]).logits, atol=1e-4, rtol=1e-4)
+
+
+def test_rows_that_are_kept_go_on_where_they_were() -> None:
+    made, rows = model("qwen3"), drawn_rows()
+    body = Body(made, 64)
+    cache = KvCache(body, 4, 64)
+    width = max(LENGTHS)
+    ids = torch.stack([torch.nn.functional.pad(row, (0, width - len(row))) for row in rows])
+    whole_pass(body, ids, cache, width)
+    cache.keep([0, 3, 2])
+    kept = [rows[0], rows[3], rows[2]]
+    first = torch.tensor([len(row) for row in kept])
+    hidden = body(torch.tensor([5, 6, 7]), grid_places(first, 1, 48), cache)
+    more = [torch.cat([row, torch.tensor([id_])]) for row, id_ in zip(kept, (5, 6, 7), strict=True)]
+    for row, found in zip(expected(made, more), hidden, strict=True):
+        torch.testing.assert_close(found, row[-1], atol=2e-5, rtol=1e-4)
+
+
+def test_chosen_rows_of_the_cache_are_filled_and_the_others_left_alone() -> None:
+    made, rows = model("llama"), drawn_rows()
+    body = Body(made, 64)
+    cache = KvCache(body, 4, 64)
+    chosen = torch.tensor([2, 1])
+    ids = torch.stack([rows[0], rows[3][:3]])
+    hidden = body(ids.reshape(-1), grid_places(torch.zeros(2, dtype=torch.int64), 3, 3, chosen), cache)
+    torch.testing.assert_close(hidden[:3], expected(made, [rows[0]])[0], atol=2e-5, rtol=1e-4)
+    assert not any(part[[0, 3]].any() for part in (*cache.keys, *cache.values))
+    one = body(torch.tensor([9]), grid_places(torch.tensor([3]), 1, 4, chosen[:1], sees_all=True), cache)
+    more = expected(made, [torch.cat([rows[0], torch.tensor([9])])])[0]
+    torch.testing.assert_close(one[0], more[-1], atol=2e-5, rtol=1e-4)
 
 
 def test_a_sliding_window_is_refused() -> None:

@@ -1,0 +1,88 @@
+"""What the model thought at a step: its own probabilities, beside what the constraint made of them.
+
+All numbers are taken before any sampling filter: a log-softmax in float32 over the rows that have a token. The caller
+leaves out the rows beyond the tokenizer's size, or sets them to minus infinity. A whole batch comes to the host in one
+copy. This module knows masks, cells and nodes, and nothing of how a token was drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from engine.decode.steps import Candidate, Diagnosis
+from engine.lp.driver import LOST, State
+from engine.lp.table import NO_ID, Automaton, Program
+
+FORCED_RULE = "forced by the template"
+END_RULE = "the end of the template: only the end token"
+LOST_RULE = "nothing: a token came that was not legal"
+_NUMBERS = 5  # in a row of `_numbers`, before its candidates
+
+
+def diagnose(
+    raw: Tensor, allowed: Tensor, tokens: Tensor, candidates: int, blocks: Sequence[int], rules: Sequence[str]
+) -> list[Diagnosis]:
+    """One a row: scores before the LP [B, V], what the LP allows bool [B, V], the tokens that came int64 [B]."""
+    numbers = _numbers(raw.float(), allowed, tokens, min(candidates, raw.shape[1])).tolist()
+    return [_diagnosis(*row) for row in zip(numbers, blocks, rules, strict=True)]
+
+
+def blocks_and_rules(automaton: Automaton, programs: Sequence[Program], state: State) -> tuple[list[int], list[str]]:
+    """Of each row, the block that it stands in, and what says which token may come."""
+    blocks, rules = [], []
+    for program, (cell, node) in zip(programs, torch.stack([state.cell, state.node], dim=1).tolist(), strict=True):
+        own = min(cell, len(program) - 1)  # a row that has ended goes on in the padding of its batch
+        blocks.append(block_of(program, own))
+        rules.append(rule_of(automaton, program, own, node))
+    return blocks, rules
+
+
+def block_of(program: Program, cell: int) -> int:
+    return -1 if cell == LOST else int(program.block[cell])
+
+
+def rule_of(automaton: Automaton, program: Program, cell: int, node: int) -> str:
+    """For people: the node's rule in a free cell, else what forced the token."""
+    if cell == LOST:
+        return LOST_RULE
+    if program.forced[cell] == NO_ID:
+        return automaton.rules[node]
+    return END_RULE if cell == len(program) - 1 else FORCED_RULE
+
+
+def _numbers(raw: Tensor, allowed: Tensor, tokens: Tensor, candidates: int) -> Tensor:
+    """[B, 5 + 3 k] in float64, which holds ids as they are: the five numbers, then ids, p_raw and legality of k ids."""
+    log_p = raw.log_softmax(dim=-1)
+    p = log_p.exp()
+    token = tokens[:, None]
+    log_mass = log_p.masked_fill(~allowed, -torch.inf).logsumexp(dim=-1)
+    numbers = [
+        p.gather(1, token)[:, 0],
+        _share(log_p.gather(1, token)[:, 0], log_mass, allowed, token),
+        log_mass.exp().clamp(max=1),
+        (raw > raw.gather(1, token)).sum(dim=-1) + 1,
+        torch.special.entr(p).sum(dim=-1),
+    ]
+    ids = raw.topk(candidates, dim=-1).indices
+    parts = [torch.stack([number.double() for number in numbers], dim=1), ids, p.gather(1, ids), allowed.gather(1, ids)]
+    return torch.cat([part.double() for part in parts], dim=1)
+
+
+def _share(log_chosen: Tensor, log_mass: Tensor, allowed: Tensor, token: Tensor) -> Tensor:
+    """The token's part of the allowed mass, from logarithms: a lone token's is 1 however unlikely it was."""
+    alone = allowed.sum(dim=1) == 1
+    share = (log_chosen - log_mass).exp().clamp(max=1).nan_to_num(0)  # not a number where no allowed token has any mass
+    return torch.where(alone, 1, share) * allowed.gather(1, token)[:, 0]
+
+
+def _diagnosis(row: Sequence[float], block: int, rule: str) -> Diagnosis:
+    p_raw, p_lp, allowed_mass, rank, entropy_nat = row[:_NUMBERS]
+    count = (len(row) - _NUMBERS) // 3
+    ids, chances, legal = (row[_NUMBERS + part * count :][:count] for part in range(3))
+    likely = [Candidate(int(id_), p, bool(is_legal)) for id_, p, is_legal in zip(ids, chances, legal, strict=True)]
+    # What is as likely comes in the order of ids; what cannot come at all is no candidate.
+    top = sorted((one for one in likely if one.p_raw > 0), key=lambda one: (-one.p_raw, one.token_id))
+    return Diagnosis(p_raw, p_lp, allowed_mass, int(rank), entropy_nat, tuple(top), block, rule)

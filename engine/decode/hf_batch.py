@@ -1,0 +1,286 @@
+"""What ``generate`` is given for one batch: what masks, what draws, and what makes events of the tokens.
+
+``generate`` passes a step's scores through its logits processors, picks a token a row, and asks its stopping criteria.
+``Watch`` is such a criterion, and not a streamer: it is asked in the very step, on every device, while the constraint
+still stands before the tokens. Nothing here knows of threads, or of other batches.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, cast
+
+import torch
+from torch import Tensor
+from transformers import (
+    LogitsProcessor,
+    MinPLogitsWarper,
+    StoppingCriteria,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from engine.decode.diagnosis import blocks_and_rules, diagnose
+from engine.decode.sampling import Sampling, draw, uniform
+from engine.decode.steps import Diagnosis, Request, Step, Stop, StopReason
+from engine.lp.catalogue import Constraint
+from engine.lp.driver import State, Tables
+from engine.lp.processor import ConstraintProcessor
+from engine.lp.table import NO_ID, Automaton
+
+Happened = list[Step | Stop]
+"""What one step of a batch led to."""
+_NEAR = 2.0**-20
+"""Of a score: two that differ by less may be one after the division by the temperature."""
+
+
+@dataclass(slots=True, eq=False)
+class Row:
+    """A request that is being answered. A row that is begun again goes on behind what was written."""
+
+    request: Request
+    written: list[int] = field(default_factory=list)
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        return (*self.request.prompt, *self.written)
+
+    @property
+    def left(self) -> int:
+        return self.request.limit - len(self.written)
+
+    def place(self, automaton: Automaton) -> tuple[int, int]:
+        """Cell and node behind what was written."""
+        program = self.request.program
+        cell, node = self.request.start or (0, max(int(program.entry[0]), 0))
+        if self.written:
+            tables = Tables.of(automaton, [program])
+            state = State(torch.tensor([cell]), torch.tensor([node]))
+            for token in self.written:
+                state = tables.step(state, torch.tensor([token]))
+            cell, node = int(state.cell), int(state.node)
+        return cell, node
+
+
+class View(Protocol):
+    """A constraint before a step's tokens, as ``Watch`` sees it."""
+
+    def stopped(self) -> Mapping[int, StopReason]:
+        """Rows that cannot go on; their token is none."""
+
+    def forced(self) -> Tensor:
+        """bool [B]"""
+
+    def allowed(self) -> Tensor:
+        """bool [B, V]"""
+
+    def standing(self) -> tuple[list[int], list[str]]:
+        """Blocks and rules of the rows."""
+
+
+class Unmasked:
+    """The view without an LP: nothing is forced, and the same tokens are allowed at each step."""
+
+    def __init__(self, constraint: Constraint, rows: Sequence[Row], device: torch.device) -> None:
+        programs = [row.request.program for row in rows]
+        self._tables = Tables.of(constraint.automaton, programs, device)
+        self._state = self._tables.start()
+        self._standing = blocks_and_rules(constraint.automaton, programs, self._state)
+        self._forced = torch.zeros_like(self._state.cell, dtype=torch.bool)
+        self._allowed: Tensor | None = None
+
+    def stopped(self) -> Mapping[int, StopReason]:
+        return {}
+
+    def forced(self) -> Tensor:
+        return self._forced
+
+    def allowed(self) -> Tensor:
+        if self._allowed is None:
+            self._allowed = self._tables.mask(self._state)
+        return self._allowed
+
+    def standing(self) -> tuple[list[int], list[str]]:
+        return self._standing
+
+
+class Masked(ConstraintProcessor):
+    """The processor for programs that are compiled already, and for rows that start inside an answer."""
+
+    def __init__(self, constraint: Constraint, rows: Sequence[Row], end_id: int) -> None:
+        super().__init__(constraint, (), end_id)
+        self._programs = [row.request.program for row in rows]
+        self._places = [row.place(constraint.automaton) for row in rows]
+
+    def _begin(self, input_ids: Tensor) -> None:
+        super()._begin(input_ids)
+        self._state = State(*torch.tensor(self._places, device=input_ids.device).unbind(dim=1))
+
+    def stopped(self) -> Mapping[int, StopReason]:
+        return cast("Mapping[int, StopReason]", self.stops)
+
+    def forced(self) -> Tensor:
+        assert self._tables is not None
+        assert self._state is not None
+        return self._tables.forced_id(self._state) != NO_ID
+
+    def allowed(self) -> Tensor:
+        assert self._tables is not None
+        assert self._state is not None
+        return self._tables.mask(self._state)
+
+    def standing(self) -> tuple[list[int], list[str]]:
+        assert self._state is not None
+        return blocks_and_rules(self._automaton, self._programs, self._state)
+
+
+class Diagnoser(LogitsProcessor):
+    """The first processor: keeps the scores as the model gave them, for what is said of its tokens."""
+
+    def __init__(self, view: View, vocab_size: int, candidates: int) -> None:
+        self._view, self._vocab_size, self._candidates = view, vocab_size, candidates
+        self._raw: Tensor | None = None  # [B, rows with a token]
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        self._raw = scores[:, : self._vocab_size]
+        return scores
+
+    def diagnoses(self, tokens: Tensor, rows: Sequence[int]) -> list[Diagnosis]:
+        """Of these rows of the batch, for its tokens [B]."""
+        assert self._raw is not None
+        raw, allowed = self._raw, self._view.allowed()[:, : self._vocab_size]
+        if len(rows) < len(tokens):
+            raw, allowed, tokens = raw[rows], allowed[rows], tokens[rows]
+        blocks, rules = self._view.standing()
+        of_rows = [blocks[row] for row in rows], [rules[row] for row in rows]
+        return diagnose(raw, allowed, tokens, self._candidates, *of_rows) if rows else []
+
+
+class KeyedDraw(LogitsProcessor):
+    """The last processor: filters as ``generate`` does, draws a token a row by its key, and leaves that one alone.
+
+    What cannot be drawn is left out before the filters and the sums, not after: a sort or a sum over the vocabulary
+    costs more than a small model. Ids keep their order.
+    """
+
+    def __init__(self, sampling: Sampling, seed: int, rows: Sequence[Row], width: int, device: torch.device) -> None:
+        """``width``: of the prompts with their padding."""
+        self._top_k, self._seed, self._width = sampling.top_k, seed, width
+        self._warpers = _warpers(sampling)
+        self._keys = torch.tensor([row.request.key for row in rows], device=device)
+        self._written = torch.tensor([len(row.written) for row in rows], device=device)
+        self._only: Tensor | None = None  # [B, V] minus infinity but at the ids of the step before
+        self._ids: Tensor | None = None  # [B, 1]
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        steps = self._written + (input_ids.shape[1] - self._width)
+        ids = self._drawn(input_ids, scores, uniform(self._seed, self._keys, steps))[:, None]
+        if self._only is None or self._ids is None:
+            self._only = torch.full_like(scores, -torch.inf)
+        else:
+            self._only.scatter_(1, self._ids, -torch.inf)
+        self._ids = ids
+        return self._only.scatter_(1, ids, 0.0)
+
+    def _drawn(self, input_ids: Tensor, scores: Tensor, numbers: Tensor) -> Tensor:
+        if 0 < self._top_k < scores.shape[1]:
+            found, ids = likeliest(scores, self._top_k)  # [B, K] each
+            place = draw(self._warped(input_ids, found).softmax(dim=-1), numbers)
+            return ids.gather(1, place[:, None])[:, 0]
+        found, columns = _possible(scores)
+        found, kept = _possible(self._warped(input_ids, found))
+        return columns[kept[draw(found.softmax(dim=-1), numbers)]]
+
+    def _warped(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        for warper in self._warpers:
+            scores = warper(input_ids, scores)
+        return scores
+
+
+def _warpers(sampling: Sampling) -> list[LogitsProcessor]:
+    """Those of ``generate``, in its order, and as there only where they change anything."""
+    found: list[LogitsProcessor] = []
+    if sampling.temperature != 1:
+        found.append(TemperatureLogitsWarper(sampling.temperature))
+    if sampling.top_k:
+        found.append(TopKLogitsWarper(sampling.top_k))
+    if sampling.top_p < 1:
+        found.append(TopPLogitsWarper(sampling.top_p))
+    if sampling.min_p:
+        found.append(MinPLogitsWarper(sampling.min_p))
+    return found
+
+
+def likeliest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """All that top-k with this count can keep, and their ids in rising order: [B, K] each, K > ``count`` with ties.
+
+    A tie may also come of the division by the temperature, so what is next to the last score belongs to it as well.
+    """
+    width = count
+    while True:
+        width = min(2 * width, scores.shape[1])
+        found, ids = scores.topk(width, dim=1)
+        least = found[:, count - 1]
+        beyond = (found[:, -1] < least - least.abs() * _NEAR) | torch.isneginf(found[:, -1])
+        if width == scores.shape[1] or bool(beyond.all()):
+            ids, order = ids.sort(dim=1)
+            return found.gather(1, order), ids
+
+
+def _possible(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """The columns that any row can draw from, [B, K], and their numbers [K]."""
+    columns = (scores.amax(dim=0) > -torch.inf).nonzero()[:, 0]
+    return (scores if len(columns) == scores.shape[1] else scores[:, columns]), columns
+
+
+class Watch(StoppingCriteria):
+    """Makes events of each step's tokens, and says which rows are done."""
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        view: View,
+        diagnoser: Diagnoser | None,
+        end_id: int,
+        deadline: float,
+        hand_over: Callable[[Happened], bool],
+    ) -> None:
+        """``deadline`` is one of the monotonic clock; ``hand_over`` says whether to go on."""
+        self._rows, self._view, self._diagnoser = rows, view, diagnoser
+        self._end, self._deadline, self._hand_over = end_id, deadline, hand_over
+        self._positions = [len(row.written) for row in rows]  # of the tokens that come next
+        self._open = list(range(len(rows)))  # rows without a stop
+
+    def __call__(self, input_ids: Tensor, scores: object, **kwargs: object) -> Tensor:
+        happened = self._happened(input_ids[:, -1], time.monotonic() >= self._deadline)
+        goes_on = torch.zeros(len(self._rows), dtype=torch.bool)
+        if self._hand_over(happened):
+            goes_on[self._open] = True
+        return (~goes_on).to(input_ids.device)
+
+    def _happened(self, tokens: Tensor, is_late: bool) -> Happened:
+        ids, forced = torch.stack([tokens, self._view.forced()]).tolist()
+        stopped = {row: reason for row, reason in self._view.stopped().items() if row in self._open}
+        writing = [row for row in self._open if row not in stopped]
+        diagnoses = self._diagnoser.diagnoses(tokens, writing) if self._diagnoser else [None] * len(writing)
+        found: Happened = [Stop(self._rows[row].request.sample, reason) for row, reason in stopped.items()]
+        self._open = []
+        for row, diagnosis in zip(writing, diagnoses, strict=True):
+            found += self._written(row, ids[row], bool(forced[row]), diagnosis, is_late)
+        return found
+
+    def _written(self, row: int, token: int, forced: bool, diagnosis: Diagnosis | None, is_late: bool) -> Happened:
+        request, position = self._rows[row].request, self._positions[row]
+        self._positions[row] += 1
+        step = Step(request.sample, position, token, forced, diagnosis)
+        is_last = position + 1 >= request.limit
+        reason: StopReason | None = (
+            "end" if token == self._end else "length" if is_last else "time" if is_late else None
+        )
+        if reason is not None:
+            return [step, Stop(request.sample, reason)]
+        self._open.append(row)
+        return [step]

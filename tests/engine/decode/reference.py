@@ -1,0 +1,98 @@
+"""Decoding in the plainest way there is: the whole text through the whole model for every token of every sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from engine.chem.smiles import parse_smiles
+from engine.decode.requests import requests_for
+from engine.decode.sampling import Sampling, draw, probabilities, uniform
+from engine.decode.steps import Request, Step, Stop
+from engine.lp.catalogue import Constraint, LpParameters, build_constraint
+from engine.lp.driver import State, Tables
+from engine.lp.table import NO_ID
+from engine.records import NumberFormat
+from engine.text.tokenizers import TextTokenizer, load_tokenizer
+from tests.small_models import SMALL
+
+SMILES = ("CC=O", "C", "c1ccccc1[N+](=O)[O-]", "C[C@H](N)C(=O)O", "[NH4+]")
+FORM = NumberFormat(1, 3, 2)
+"""Shorter numbers than usual, so that whole answers stay short."""
+
+
+@dataclass(slots=True)
+class Written:
+    """One sample as a stream tells it."""
+
+    ids: list[int] = field(default_factory=list)
+    forced: list[bool] = field(default_factory=list)
+    reason: str = ""
+
+
+def small_model(tokenizer: str = "qwen3", rows: int = 0, seed: int = 0) -> Any:
+    """Random weights, the head's apart from the embedding's: tied ones would repeat the token that came last."""
+    shape = SMALL[tokenizer]
+    torch.manual_seed(seed)
+    model = shape.model(shape.config(rows or {"qwen3": 151_936, "llama3": 128_330}[tokenizer], end=0)).eval()
+    torch.nn.init.normal_(model.model.embed_tokens.weight, 0.0, 0.3)
+    model.lm_head.weight = torch.nn.Parameter(torch.randn_like(model.lm_head.weight) * 0.3)
+    return model
+
+
+def made(lp: str, tokenizer: str = "qwen3", **parameters: Any) -> tuple[TextTokenizer, Constraint]:
+    known = load_tokenizer(tokenizer)
+    rows = {"qwen3": 151_936, "llama3": 128_330}[tokenizer]
+    return known, build_constraint(lp, known, rows, LpParameters(**{"form": FORM, **parameters}))
+
+
+def asked(
+    constraint: Constraint,
+    tokenizer: TextTokenizer,
+    smiles: Sequence[str] = SMILES,
+    limit: int | None = None,
+    generations: int = 1,
+) -> list[Request]:
+    limits = None if limit is None else [limit] * len(smiles)
+    molecules = [parse_smiles(one) for one in smiles]
+    return requests_for(molecules, constraint, tokenizer, positions=4096, generations=generations, limits=limits)
+
+
+def collected(events: Iterable[Step | Stop]) -> dict[int, Written]:
+    found: dict[int, Written] = {}
+    for event in events:
+        sample = found.setdefault(event.sample, Written())
+        assert not sample.reason, "a step or a stop behind a stop"
+        if isinstance(event, Stop):
+            sample.reason = event.reason
+        else:
+            assert event.pos == len(sample.ids)
+            sample.ids.append(event.token_id)
+            sample.forced.append(event.forced)
+    return found
+
+
+@torch.inference_mode()
+def written(model: Any, constraint: Constraint, request: Request, sampling: Sampling, seed: int, end: int) -> Written:
+    tables = Tables.of(constraint.automaton, [request.program])
+    state = tables.start() if request.start is None else State(*torch.tensor(request.start)[:, None])
+    found = Written()
+    while len(found.ids) < request.limit:
+        ids = torch.tensor([[*request.prompt, *found.ids]])
+        logits = model(ids, use_cache=False, logits_to_keep=1).logits[:, -1].float()
+        mask = tables.mask(state)
+        forced = int(tables.forced_id(state)[0])
+        number = uniform(seed, torch.tensor([request.key]), torch.tensor([len(found.ids)]))
+        chances = probabilities(logits.masked_fill(~mask, -torch.inf), sampling)
+        id_ = forced if forced != NO_ID else int(draw(chances, number)[0])
+        found.ids.append(id_)
+        found.forced.append(forced != NO_ID)
+        state = tables.step(state, torch.tensor([id_]))
+        if id_ == end:
+            found.reason = "end"
+            return found
+    found.reason = "length"
+    return found

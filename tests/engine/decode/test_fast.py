@@ -1,0 +1,259 @@
+"""The fast loop against the plainest one: the same tokens, whatever the batch, the constraint and the sampling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from engine.decode import fast
+from engine.decode.fast import FastBackend
+from engine.decode.sampling import Sampling, preset, sample
+from engine.decode.steps import Counters, DecodeOptions, Step, Stop
+from engine.errors import ModelError
+from engine.lp.catalogue import LPS, Constraint
+from engine.lp.table import NO_ID, Program
+from tests.engine.decode.reference import SMILES, asked, collected, made, small_model, written
+
+LIMIT = 34
+GREEDY, QWEN3 = preset("greedy"), preset("qwen3")
+
+
+def backend(model: Any, constraint: Constraint, tokenizer: Any) -> FastBackend:
+    return FastBackend(model, constraint, tokenizer.end_id, tokenizer.vocab_size)
+
+
+def options(sampling: Sampling = QWEN3, **given: Any) -> DecodeOptions:
+    return DecodeOptions(sampling, **{"seed": 5, "batch_size": 3, **given})
+
+
+@pytest.fixture(scope="module", params=["qwen3", "llama3"])
+def small(request: pytest.FixtureRequest) -> tuple[str, Any]:
+    return request.param, small_model(request.param)
+
+
+@pytest.mark.parametrize("lp", list(LPS))
+@pytest.mark.parametrize("sampling", [GREEDY, QWEN3], ids=["greedy", "qwen3"])
+def test_the_same_tokens_as_the_plainest_loop(small: tuple[str, Any], lp: str, sampling: Sampling) -> None:
+    """Prompts of mixed length, rows that end and are given on, runs of other length in each row."""
+    name, model = small
+    tokenizer, constraint = made(lp, name)
+    requests = asked(constraint, tokenizer, limit=LIMIT)
+    counters = Counters()
+    found = collected(backend(model, constraint, tokenizer).run(requests, options(sampling), counters))
+    for request in requests:
+        expected = written(model, constraint, request, sampling, 5, tokenizer.end_id or 0)
+        assert found[request.sample] == expected
+    assert counters.tokens == sum(len(sample.ids) for sample in found.values())
+    assert counters.forced_tokens == sum(sum(sample.forced) for sample in found.values())
+    assert counters.batch_size == 3
+
+
+@pytest.mark.parametrize("lp", ["none", "exact", "position-blocklist", "truncating"])
+@pytest.mark.parametrize("batch", [1, 2, 10])
+def test_a_sample_does_not_depend_on_its_batch(lp: str, batch: int) -> None:
+    tokenizer, constraint = made(lp)
+    model = small_model()
+    requests = asked(constraint, tokenizer, limit=LIMIT, generations=2)
+    run = backend(model, constraint, tokenizer).run
+    together = collected(run(requests, options(batch_size=batch), Counters()))
+    alone = {}
+    for request in requests:
+        alone.update(collected(run([request], options(), Counters())))
+    assert together == alone
+    assert together[0] != together[1], "two generations of a molecule"
+
+
+def test_forced_tokens_take_no_pass_of_their_own() -> None:
+    tokenizer, constraint = made("exact")
+    requests = asked(constraint, tokenizer, ["CC(C)C=O"])
+    counters = Counters()
+    found = collected(backend(small_model(), constraint, tokenizer).run(requests, options(), counters))[0]
+    assert found.reason == "end"
+    choices = sum(not forced for forced in found.forced)
+    assert counters.forward_passes == choices  # the prompt's pass makes the first one, none is made behind the last
+
+
+def test_with_diagnostics_the_same_tokens_and_a_diagnosis_a_step() -> None:
+    tokenizer, constraint = made("exact")
+    model = small_model()
+    requests = asked(constraint, tokenizer, limit=LIMIT)
+    run = backend(model, constraint, tokenizer).run
+    events = list(run(requests, options(diagnostics=True, candidates=3), Counters()))
+    assert collected(events) == collected(run(requests, options(), Counters()))
+    steps = [event for event in events if isinstance(event, Step)]
+    for step in steps:
+        assert step.diagnosis is not None
+        assert 0 <= step.diagnosis.p_raw <= step.diagnosis.p_lp + 1e-9
+        assert step.diagnosis.rule and len(step.diagnosis.top_k) == 3
+        if step.forced:
+            assert step.diagnosis.p_lp == pytest.approx(1)
+    first = next(step for step in steps if step.sample == 0 and not step.forced)
+    prefix = [*requests[0].prompt, *collected(events)[0].ids[: first.pos]]
+    with torch.inference_mode():
+        raw = model(torch.tensor([prefix])).logits[0, -1, : tokenizer.vocab_size].softmax(dim=-1)
+    assert first.diagnosis is not None
+    assert first.diagnosis.p_raw == pytest.approx(float(raw[first.token_id]), rel=1e-3)
+    assert [one.token_id for one in first.diagnosis.top_k] == raw.topk(3).indices.tolist()
+
+
+def test_rows_without_a_token_never_come() -> None:
+    tokenizer, constraint = made("none")
+    model = small_model()
+    with torch.no_grad():
+        model.lm_head.weight[tokenizer.vocab_size :] *= 30
+    found = collected(
+        backend(model, constraint, tokenizer).run(asked(constraint, tokenizer, limit=20), options(GREEDY), Counters())
+    )
+    assert max(max(sample.ids) for sample in found.values()) < tokenizer.vocab_size
+
+
+def test_the_end_token_never_comes_where_texts_of_equal_length_are_wanted() -> None:
+    tokenizer, constraint = made("none", never_end=True)
+    model = small_model()
+    assert tokenizer.end_id is not None
+    with torch.no_grad():
+        model.lm_head.weight[tokenizer.end_id] *= 50
+    found = collected(
+        backend(model, constraint, tokenizer).run(asked(constraint, tokenizer, limit=20), options(), Counters())
+    )
+    assert {(sample.reason, len(sample.ids)) for sample in found.values()} == {("length", 20)}
+
+
+# --- stopping -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limit", [1, 3, 9, 17])
+def test_a_limit_holds_inside_an_opening_and_inside_a_run(limit: int) -> None:
+    tokenizer, constraint = made("exact")
+    found = collected(
+        backend(small_model(), constraint, tokenizer).run(
+            asked(constraint, tokenizer, ["CC=O", "C"], limit=limit), options(), Counters()
+        )
+    )
+    assert {(sample.reason, len(sample.ids)) for sample in found.values()} == {("length", limit)}
+
+
+def test_cancelling_stops_every_sample_once() -> None:
+    tokenizer, constraint = made("none")
+    requests = asked(constraint, tokenizer, limit=LIMIT)
+    seen: list[Step | Stop] = []
+    for event in backend(small_model(), constraint, tokenizer).run(
+        requests, options(batch_size=2), Counters(), lambda: len(seen) > 20
+    ):
+        seen.append(event)  # noqa: PERF402 - what was seen so far decides
+    found = collected(seen)
+    assert {sample.reason for sample in found.values()} == {"cancelled"}
+    assert len(found) == len(requests)
+
+
+def test_time_that_is_over_is_named() -> None:
+    tokenizer, constraint = made("none")
+    requests = asked(constraint, tokenizer, limit=LIMIT)
+    found = collected(
+        backend(small_model(), constraint, tokenizer).run(requests, options(time_limit_s=1e-9), Counters())
+    )
+    assert {sample.reason for sample in found.values()} == {"time"}
+
+
+def without_symbols(program: Program) -> Program:
+    """A program in which nothing closes a block."""
+    return Program(program.forced, program.entry, program.symbols * 0 + NO_ID, program.jump, program.block)
+
+
+@pytest.mark.parametrize("diagnostics", [False, True])
+def test_a_row_without_a_legal_token_stops_and_the_others_go_on(diagnostics: bool) -> None:
+    tokenizer, constraint = made("exact")
+    requests = asked(constraint, tokenizer, ["CC=O", "CCO", "CO"])
+    object.__setattr__(requests[1], "program", without_symbols(requests[1].program))
+    run = backend(small_model(), constraint, tokenizer).run
+    found = collected(run(requests, options(diagnostics=diagnostics), Counters()))
+    assert [found[number].reason for number in range(3)] == ["end", "empty_mask", "end"]
+    assert tokenizer.decode(found[1].ids).count(",") == 2, "it came as far as the first block's end"
+
+
+def test_a_token_outside_the_mask_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sampler that goes wrong for one row: that row stops, with the token shown, and the others go on."""
+    tokenizer, constraint = made("exact")
+    requests = asked(constraint, tokenizer, ["CC=O", "CCO"])
+    right = sample
+
+    def wrong(logits: torch.Tensor, *given: Any) -> torch.Tensor:
+        column = right(logits, *given)
+        if len(column) == 2:
+            column[1] = int(torch.isneginf(logits[1]).nonzero()[0])
+        return column
+
+    monkeypatch.setattr(fast, "sample", wrong)
+    found = collected(backend(small_model(), constraint, tokenizer).run(requests, options(), Counters()))
+    assert sorted(sample.reason for sample in found.values()) == ["desync", "end"]
+
+
+# --- memory -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at_pass", [1, 2, 7, 20])
+def test_short_memory_halves_the_batch_and_loses_nothing(monkeypatch: pytest.MonkeyPatch, at_pass: int) -> None:
+    tokenizer, constraint = made("exact")
+    requests = asked(constraint, tokenizer, limit=LIMIT)
+    one = backend(small_model(), constraint, tokenizer)
+    expected = collected(one.run(requests, options(), Counters()))
+    body, passes = one.body, 0
+
+    def short(*given: Any) -> torch.Tensor:
+        nonlocal passes
+        passes += 1
+        if passes == at_pass:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
+        return body(*given)
+
+    monkeypatch.setattr(one, "body", _Wrapped(body, short))
+    counters = Counters()
+    found = collected(one.run(requests, options(batch_size=4), counters))
+    assert {number: sample.ids for number, sample in found.items()} == {n: s.ids for n, s in expected.items()}
+    assert counters.notes == ["memory was short: batches of 2 from here on"]
+
+
+def test_memory_that_does_not_hold_one_row_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer, constraint = made("exact")
+    one = backend(small_model(), constraint, tokenizer)
+
+    def short(*given: Any) -> torch.Tensor:
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(one, "body", _Wrapped(one.body, short))
+    with pytest.raises(ModelError, match="too short for a single row"):
+        list(one.run(asked(constraint, tokenizer), options(), Counters()))
+
+
+def test_another_runtime_error_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer, constraint = made("exact")
+    one = backend(small_model(), constraint, tokenizer)
+
+    def broken(*given: Any) -> torch.Tensor:
+        raise RuntimeError("shapes do not fit")
+
+    monkeypatch.setattr(one, "body", _Wrapped(one.body, broken))
+    with pytest.raises(RuntimeError, match="shapes do not fit"):
+        list(one.run(asked(constraint, tokenizer), options(), Counters()))
+
+
+class _Wrapped:
+    """A body with another way to run."""
+
+    def __init__(self, body: Any, call: Any) -> None:
+        self._body, self._call = body, call
+
+    def __call__(self, *given: Any) -> torch.Tensor:
+        found: torch.Tensor = self._call(*given)
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._body, name)
+
+
+def test_nothing_asked_is_nothing_done() -> None:
+    tokenizer, constraint = made("exact")
+    assert list(backend(small_model(), constraint, tokenizer).run([], options(), Counters())) == []
+    assert len(SMILES) == 5
