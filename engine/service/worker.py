@@ -1,0 +1,273 @@
+"""The service: a fair and bounded queue, and the one thread that runs what is in it.
+
+A job that nobody asks about any more is cancelled: a closed tab must not hold the machine. No timer is needed for that,
+since silence is looked for wherever it could hold anybody up: before a job's work begins, at each of its events and
+questions, at every poll, and before a job is refused. One lock guards jobs and queue; work runs without it.
+What this module does not know: what jobs do, and what their events mean.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import logging
+import os
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from engine.errors import DriftscopeError, shown
+from engine.models.cache import Models
+from engine.service.jobs import Control, Job, Work
+from engine.service.turns import Turns
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+MOST_EVENTS = 1_000_000
+KEPT, KEPT_OF_AN_OWNER = 64, 4
+"""Jobs that have ended and can still be found. Whoever holds one has it for longer."""
+
+
+class ServiceError(DriftscopeError):
+    """A job that is refused, grew too large, or failed on something that nobody foresaw."""
+
+
+class Service:
+    """One worker thread, which starts with the first job, and the queue before it."""
+
+    def __init__(
+        self,
+        *,
+        most_queued: int = 8,
+        most_queued_per_owner: int = 2,
+        heartbeat_s: float = 90.0,
+        most_events: int = MOST_EVENTS,
+        threads: int | None = None,
+        prepare: Callable[[], None] | None = None,
+        models: Models | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``prepare`` is called once, in the worker's thread; without it, torch gets ``threads`` of the cores there."""
+        self.most_queued = most_queued
+        self.most_queued_per_owner = most_queued_per_owner
+        self.heartbeat_s = heartbeat_s
+        self.most_events = most_events
+        self.models = models or Models()
+        self.clock = clock
+        self.lock = threading.RLock()
+        self._prepare = prepare or functools.partial(_limit_threads, threads or spare_cores())
+        self._prepared = False
+        self._wake = threading.Condition(self.lock)
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._current: Job[Any] | None = None
+        self._queue = Turns[Job[Any]]()
+        self._jobs: dict[str, Job[Any]] = {}  # those that have ended in the order of their ends
+        self._numbers = itertools.count(1)
+
+    def submit(
+        self, owner: str, work: Work[T], *, label: str = "", total: int | None = None, replace: bool = False
+    ) -> Job[T]:
+        """Queues a job. With ``replace`` it takes the owner's turn, and the owner's other jobs are cancelled."""
+        with self.lock:
+            self.cancel_silent()
+            self._check_room(owner, replace)
+            self._start()
+            others = [job for job in self._open() if replace and job.owner == owner]
+            job = Job(self, owner, work, label, total, next(self._numbers))
+            self._jobs[job.id] = job
+            self._queue.add(owner, job)
+            for other in others:
+                self.cancel(other, "a newer job took its place")
+            self._take_next()
+            return job
+
+    def jobs(self, owner: str) -> list[Job[Any]]:
+        """An owner's jobs, newest first: the open ones, and the last few that have ended."""
+        with self.lock:
+            found = [job for job in self._jobs.values() if job.owner == owner]
+        return sorted(found, key=lambda job: job.number, reverse=True)
+
+    def find(self, job_id: str, owner: str) -> Job[Any] | None:
+        """A job of this owner; None for another's, and for one that is forgotten."""
+        with self.lock:
+            job = self._jobs.get(job_id)
+        return job if job is not None and job.owner == owner else None
+
+    def close(self, timeout_s: float | None = None) -> None:
+        """Cancels every job, takes no more, and waits for the worker to end."""
+        with self.lock:
+            self._closed = True
+            for job in self._open():
+                self.cancel(job, "the service was closed")
+            self._wake.notify_all()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout_s)
+
+    # What jobs and controls call.
+
+    def position(self, job: Job[Any]) -> int:
+        with self.lock:
+            return self._queue.order().index(job) + 1 if job.state == "queued" else 0
+
+    def cancel(self, job: Job[Any], note: str = "") -> None:
+        with self.lock:
+            if job.ended or job.cancelling:
+                return
+            job.stop(note)
+            if job.state == "queued":
+                self._queue.remove(job.owner, job)
+                self._end(job)
+
+    def cancel_silent(self) -> None:
+        with self.lock:
+            for job in self._open():
+                if (silence_s := job.silence_s()) > self.heartbeat_s:
+                    self.cancel(job, f"no page asked for it for {silence_s:.0f} s")
+
+    def unwanted(self, job: Job[Any]) -> bool:
+        with self.lock:
+            self.cancel_silent()
+            return job.cancelling or job.ended
+
+    # The queue; all of it is called with the lock.
+
+    def _open(self) -> list[Job[Any]]:
+        return [*([] if self._current is None else [self._current]), *self._queue.order()]
+
+    def _check_room(self, owner: str, replace: bool) -> None:
+        """Refuses a job for which there is no room; then nothing is replaced either."""
+        if self._closed:
+            raise ServiceError("the worker has ended and takes no jobs", "Start the app again")
+        owners = Counter(job.owner for job in self._queue.order())
+        if replace:
+            del owners[owner]
+        if owners[owner] >= self.most_queued_per_owner:
+            raise ServiceError(
+                f"{owners[owner]} of your jobs are queued already, and the limit is {self.most_queued_per_owner}",
+                "Wait until one of them has ended, or cancel one",
+            )
+        if owners.total() >= self.most_queued:
+            raise ServiceError(
+                f"the queue is full: {owners.total()} jobs wait, and the limit is {self.most_queued}",
+                "Try again when one of them has ended",
+            )
+
+    def _take_next(self) -> None:
+        """Hands a free worker the next job. This is never put off, so that nothing is queued while the worker rests."""
+        if self._current is None and (job := self._queue.take()) is not None:
+            self._current = job
+            job.begin()
+            self._wake.notify_all()
+
+    def _end(self, job: Job[Any], error: DriftscopeError | None = None) -> None:
+        job.finish(error)
+        self._jobs[job.id] = self._jobs.pop(job.id)
+        self._forget()
+
+    def _forget(self) -> None:
+        """The jobs that ended last are kept: some, a few of an owner, with no more events in all than one may have."""
+        owners: Counter[str] = Counter()
+        events = 0
+        for job in [job for job in reversed(self._jobs.values()) if job.ended]:
+            many = owners.total() >= KEPT or owners[job.owner] >= KEPT_OF_AN_OWNER
+            if many or events + job.kept > self.most_events:
+                del self._jobs[job.id]
+            else:
+                owners[job.owner] += 1
+                events += job.kept
+
+    # The worker.
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="driftscope-worker", daemon=True)
+            self._thread.start()
+
+    def _work(self) -> None:
+        while self._run_next():
+            pass
+
+    def _run_next(self) -> bool:
+        """Waits for a job and runs it; False when there will be none."""
+        with self.lock:
+            self._wake.wait_for(lambda: self._current is not None or self._closed)
+            job = self._current
+        if job is None:
+            return False
+        error = self._failure(job)
+        with self.lock:
+            self._current = None
+            self._end(job, error)
+            self._take_next()
+        return True
+
+    def _failure(self, job: Job[Any]) -> DriftscopeError | None:
+        """Runs a job. Whatever it raises ends it and nothing else: a page waits for it, and others' jobs do."""
+        try:
+            self._run(job)
+        except DriftscopeError as error:
+            return _bare(error)
+        except BaseException as error:  # SystemExit too; Ctrl-C goes to another thread
+            log.exception("the job %s failed", shown(job.label))
+            told = "".join(traceback.format_exception_only(error)).strip()  # also where its own text cannot be made
+            return ServiceError(
+                f"the job stopped with an error that was not foreseen: {shown(told, 200)}",
+                "The terminal of the app says more",
+            )
+        return None
+
+    def _run(self, job: Job[Any]) -> None:
+        if not self._prepared:
+            self._prepare()
+            self._prepared = True
+        work = job.work
+        if work is None or self.unwanted(job):
+            return
+        events = iter(work(Control(self, job)))
+        try:
+            for event in events:
+                if not self._keep(job, event):
+                    break
+        finally:
+            if (close := getattr(events, "close", None)) is not None:
+                close()
+
+    def _keep(self, job: Job[Any], event: Any) -> bool:
+        """Whether the job shall go on; if not, the event is dropped."""
+        with self.lock:
+            if self.unwanted(job):
+                return False
+            if job.kept >= self.most_events:
+                raise ServiceError(
+                    f"the job has more than {self.most_events:,} events, the most that are kept",
+                    "Ask for fewer or smaller molecules at a time",
+                )
+            job.keep(event)
+            return True
+
+
+def spare_cores() -> int:
+    """All that this process may use but one, which is left to the pages."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = (os.cpu_count() or 1) if affinity is None else len(affinity(0))
+    return max(1, cores - 1)
+
+
+def _limit_threads(threads: int) -> None:
+    """Holds for the thread that calls it. Importing torch takes seconds, so no page may do it."""
+    import torch
+
+    torch.set_num_threads(threads)
+
+
+def _bare(error: DriftscopeError) -> DriftscopeError:
+    """Without tracebacks: their frames would keep a model's tensors for as long as the job is kept."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)

@@ -1,0 +1,248 @@
+"""The worker: its limits, what failing work does to others, its thread, and many threads at once."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from engine.errors import DriftscopeError, ModelError
+from engine.service import Control, Service, ServiceError, service, spare_cores
+from tests.desks import PATIENCE_S, Desk, ended, nothing
+from tests.support import ROOT
+
+MANY = 200
+
+
+def test_a_full_queue_refuses_with_the_numbers(make_desk: Callable[..., Desk]) -> None:
+    desk = make_desk(most_queued=3, most_queued_per_owner=2)
+    desk.busy("a")
+    desk.service.submit("a", nothing)
+    desk.service.submit("a", nothing)
+    with pytest.raises(ServiceError, match=r"^2 of your jobs are queued already, and the limit is 2\. Wait until one"):
+        desk.service.submit("a", nothing)
+    desk.service.submit("b", nothing)
+    with pytest.raises(ServiceError, match=r"^the queue is full: 3 jobs wait, and the limit is 3\. Try again when"):
+        desk.service.submit("c", nothing)
+    assert desk.service.jobs("c") == []
+
+
+def test_a_job_with_too_many_events_fails_and_keeps_what_it_has(make_desk: Callable[..., Desk]) -> None:
+    desk = make_desk(most_events=3)
+    job = desk.service.submit("one", lambda control: iter(range(1000)))
+    assert ended(job) == "failed"
+    assert job.poll().events == (0, 1, 2)
+    assert job.poll().error.startswith("the job has more than 3 events, the most that are kept. Ask for fewer")
+    assert ended(desk.service.submit("one", lambda control: range(3))) == "done"
+
+
+class NoWordsError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def raising(error: BaseException) -> Callable[[Control], Iterator[int]]:
+    def work(control: Control) -> Iterator[int]:
+        yield 1
+        raise error
+
+    return work
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (ValueError("two\nlines"), r"'ValueError: two\nlines'"),
+        (SystemExit(3), "'SystemExit: 3'"),
+        (KeyboardInterrupt(), "'KeyboardInterrupt'"),
+        (MemoryError(), "'MemoryError'"),
+        (NoWordsError(), "NoWordsError: <exception str"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_failing_job_harms_no_other(
+    desk: Desk, caplog: pytest.LogCaptureFixture, error: BaseException, line: str
+) -> None:
+    job = desk.service.submit("one", raising(error), label="first")
+    after = desk.service.submit("one", lambda control: [2])
+    assert (ended(job), ended(after)) == ("failed", "done")
+    seen = job.poll()
+    assert seen.error.startswith("the job stopped with an error that was not foreseen: ") and seen.events == (1,)
+    assert line in seen.error and seen.error.isprintable()
+    [record] = caplog.records
+    assert record.levelno == logging.ERROR and record.exc_info and "'first'" in record.message
+    with pytest.raises(ServiceError, match="not foreseen"):
+        list(job.events())
+
+
+def test_a_known_error_keeps_its_line_and_its_class(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    job = desk.service.submit("one", raising(ModelError("it does not fit", "Take another")))
+    reader = job.events()
+    assert next(reader) == 1
+    with pytest.raises(ModelError, match=r"^it does not fit\. Take another$"):
+        next(reader)
+    assert job.poll().error == "it does not fit. Take another" and not caplog.records
+
+
+@pytest.mark.parametrize("work", [lambda control: None, lambda control: 1 / 0, lambda: ()])
+def test_work_that_does_not_even_begin(desk: Desk, work: Any) -> None:
+    assert ended(desk.service.submit("one", work)) == "failed"
+    assert ended(desk.service.submit("one", nothing)) == "done"
+
+
+def test_a_failed_job_keeps_nothing_of_its_work_alive(desk: Desk) -> None:
+    class Tensor:
+        pass
+
+    def outer(control: Control) -> Iterator[int]:
+        tensor = Tensor()
+        kept.append(weakref.ref(tensor))
+        yield 1
+        try:
+            raise ValueError("inner")
+        except ValueError as error:
+            raise DriftscopeError("outer") from error
+
+    kept: list[weakref.ref] = []
+    job = desk.service.submit("one", outer)
+    assert ended(job) == "failed"
+    assert ended(desk.service.submit("one", nothing)) == "done"  # the worker is past it
+    gc.collect()
+    assert kept[0]() is None and job.work is None
+
+
+def test_the_worker_is_prepared_once_and_before_any_work(make_desk: Callable[..., Desk]) -> None:
+    def note(*_: Control) -> Iterable[str]:
+        told.append(threading.current_thread().name)
+        return ()
+
+    told: list[str] = []
+    desk = make_desk(prepare=note)
+    assert [ended(desk.service.submit("one", note)) for _ in range(2)] == ["done", "done"]
+    assert told == ["driftscope-worker"] * 3
+
+
+def test_a_preparation_that_fails_is_tried_again(make_desk: Callable[..., Desk]) -> None:
+    def prepare() -> None:
+        if not tries:
+            tries.append(1)
+            raise ModelError("no torch", "Install it")
+
+    tries: list[int] = []
+    desk = make_desk(prepare=prepare)
+    first = desk.service.submit("one", nothing)
+    assert ended(first) == "failed" and first.poll().error == "no torch. Install it"
+    assert ended(desk.service.submit("one", nothing)) == "done"
+
+
+def test_a_job_cancelled_while_the_worker_is_prepared_never_begins(make_desk: Callable[..., Desk]) -> None:
+    ready = threading.Event()
+    desk = make_desk(prepare=lambda: ready.wait(PATIENCE_S) and None)
+    hand = desk.hand()
+    job = desk.service.submit("one", hand)
+    job.cancel()
+    ready.set()
+    assert ended(job) == "cancelled" and not hand.begun.is_set()
+
+
+def test_a_closed_service_cancels_everything_and_refuses(desk: Desk) -> None:
+    [worker] = desk.service.submit("one", lambda control: [threading.current_thread()]).events()
+    job, hand = desk.busy()
+    queued = desk.service.submit("one", nothing)
+    desk.service.close(0)
+    assert queued.state == "cancelled" and job.poll().cancelling
+    hand.give("late")
+    desk.service.close(PATIENCE_S)
+    assert job.poll().state == "cancelled" and job.poll().progress.note == "the service was closed"
+    with pytest.raises(ServiceError, match="takes no jobs"):
+        desk.service.submit("one", nothing)
+    assert not worker.is_alive()
+
+
+def test_a_service_without_jobs_has_no_thread() -> None:
+    before = threading.active_count()
+    made = Service()
+    assert threading.active_count() == before
+    made.close()
+    made.close()
+
+
+def at_once(task: Callable[[int], Any]) -> list[Any]:
+    """What ``task`` returns in many threads that begin together."""
+    barrier = threading.Barrier(MANY)
+
+    def run(number: int) -> Any:
+        barrier.wait(PATIENCE_S)
+        return task(number)
+
+    with ThreadPoolExecutor(MANY) as pool:
+        return list(pool.map(run, range(MANY)))
+
+
+def test_nothing_is_lost_when_many_submit_and_poll_at_once(make_desk: Callable[..., Desk]) -> None:
+    desk = make_desk(most_queued=MANY)
+
+    def page(number: int) -> list[tuple[int, int]]:
+        job = desk.service.submit(f"tab {number}", lambda control: ((number, event) for event in range(30)))
+        seen = job.poll()
+        events = list(seen.events)
+        while not seen.ended:
+            job.wait(0.01)  # as a page that draws itself anew
+            seen = job.poll(seen.next_index)
+            events += seen.events
+        assert seen.state == "done" and desk.service.find(job.id, f"tab {number}") in (job, None)
+        return events
+
+    assert at_once(page) == [[(number, event) for event in range(30)] for number in range(MANY)]
+
+
+def test_the_limit_holds_when_many_submit_at_once(make_desk: Callable[..., Desk]) -> None:
+    desk = make_desk(most_queued=50)
+    desk.busy()
+
+    def page(number: int) -> int | str:
+        try:
+            return desk.service.submit(f"tab {number}", nothing).position
+        except ServiceError as error:
+            return str(error)
+
+    answers = at_once(page)
+    refused = [answer for answer in answers if isinstance(answer, str)]
+    assert sorted(answer for answer in answers if isinstance(answer, int)) == list(range(1, 51))
+    assert len(refused) == MANY - 50 and all("50 jobs wait, and the limit is 50" in line for line in refused)
+
+
+def test_a_process_has_one_service() -> None:
+    assert len(set(at_once(lambda number: service()))) == 1
+
+
+LEAN = """
+import sys
+import engine.service
+from engine.service import Service, service
+service()
+heavy = {"torch", "transformers", "streamlit", "numpy", "tokenizers"} & set(sys.modules)
+assert not heavy, heavy
+made = Service(threads=1)
+def work(control):
+    import torch
+    yield torch.get_num_threads()
+print(*made.submit("one", work).events())
+made.close()
+"""
+
+
+def test_torch_is_imported_by_the_worker_alone_and_leaves_cores_free() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LEAN], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert (done.stdout.strip(), done.returncode) == ("1", 0), done.stderr
+    assert spare_cores() >= 1
