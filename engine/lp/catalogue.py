@@ -69,14 +69,26 @@ ALIASES = {
 """The reports' processor types."""
 
 
+CLEANUP = "cleanup"
+"""The reports' third solution, a step after any LP: ``position-blocklist+cleanup``; alone it follows no LP."""
+
+
+def split_cleanup(name: str) -> tuple[str, bool]:
+    """The LP of a name, and whether a cleanup follows."""
+    if name == CLEANUP:
+        return "none", True
+    lp = name.removesuffix(f"+{CLEANUP}")
+    return lp, lp != name
+
+
 def lp_info(name: str) -> LpInfo:
     """The LP of this name, or of a report's name for it."""
     known = ALIASES.get(name, name)
     if known in LPS:
         return LPS[known]
-    near = difflib.get_close_matches(name, [*LPS, *ALIASES], n=2, cutoff=0.4)
+    near = difflib.get_close_matches(name, [*LPS, *ALIASES, CLEANUP], n=2, cutoff=0.4)
     hint = f"Did you mean {' or '.join(near)}? " if near else ""
-    raise ConstraintError(f"there is no LP {shown(name)}", f"{hint}Known are {', '.join(LPS)}")
+    raise ConstraintError(f"there is no LP {shown(name)}", f"{hint}Known are {', '.join(LPS)}, any with +{CLEANUP}")
 
 
 def build_constraint(

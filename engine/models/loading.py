@@ -56,6 +56,11 @@ class LoadedModel:
         return self.config.family
 
     @property
+    def positions(self) -> int:
+        """The longest text, prompt and answer together."""
+        return int(self.model.config.max_position_embeddings)
+
+    @property
     def vocab_rows(self) -> int:
         """Rows of the head; those from ``tokenizer.vocab_size`` on decode to nothing, and are masked on every path."""
         return self.config.vocab_rows

@@ -1,0 +1,167 @@
+"""Molecules in, samples out: the model, the LP, the backend and the limits put together for one call.
+
+The stream of steps is passed on as it comes, so that a page or a terminal can show it; what is finished is read and
+checked on the way. Faces and stored runs use this; what it does not know: files, queues, screens.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol
+
+from engine.decode.requests import default_limit, requests_for
+from engine.decode.samples import Reader, Sample
+from engine.decode.sampling import Sampling, preset
+from engine.decode.steps import Counters, DecodeOptions, Diagnosis, Events, Request, Step, Stop
+from engine.errors import ConstraintError, ModelError, shown
+from engine.lp.catalogue import Constraint, LpParameters, build_constraint, lp_info, split_cleanup
+from engine.models.loading import LoadedModel
+from engine.records import Molecule
+from engine.text.placeholder import fit_placeholder
+from engine.text.reference import reference_texts
+
+BackendName = Literal["fast", "hf"]
+BACKENDS: tuple[BackendName, ...] = ("fast", "hf")
+FITTED_MOLECULES = 20
+"""Molecules whose reference conformers an adaptive placeholder is fitted to."""
+MOST_LIMIT = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is asked of a call, apart from model and molecules. ``lp`` may end in ``+cleanup``."""
+
+    lp: str = "exact"
+    placeholder: str = ""
+    backend: BackendName = "fast"
+    sampling: Sampling = field(default_factory=lambda: preset("qwen3"))
+    generations: int = 1
+    seed: int = 0
+    batch_size: int = 32
+    limit: int | None = None  # most tokens of an answer; None: by the molecule's size
+    time_limit_s: float | None = None
+    diagnostics: bool = False
+    candidates: int = 10
+    equal_work: bool = False  # each answer as long as the exact LP's
+
+    def __post_init__(self) -> None:
+        if self.backend not in BACKENDS:
+            raise ConstraintError(f"there is no backend {shown(self.backend)}", f"Known are {', '.join(BACKENDS)}")
+        if self.generations < 1 or (self.limit is not None and not 1 <= self.limit <= MOST_LIMIT):
+            raise ConstraintError(
+                f"{self.generations} generations of at most {self.limit} tokens cannot be",
+                f"Give one generation or more, and a limit from 1 to {MOST_LIMIT:,}",
+            )
+        if self.equal_work and self.limit is not None:
+            raise ConstraintError("equal work sets the limits itself", "Leave one of the two out")
+        lp_info(split_cleanup(self.lp)[0])
+
+    @property
+    def options(self) -> DecodeOptions:
+        return DecodeOptions(
+            self.sampling, self.seed, self.batch_size, self.diagnostics, self.candidates, self.time_limit_s
+        )
+
+
+class Backend(Protocol):
+    def run(
+        self,
+        requests: Sequence[Request],
+        options: DecodeOptions,
+        counters: Counters,
+        cancelled: Callable[[], bool] = ...,
+    ) -> Events: ...
+
+
+class Generation:
+    """One call. Iterate over ``events``; ``samples`` are read as their stops come by."""
+
+    def __init__(self, loaded: LoadedModel, molecules: Sequence[Molecule], plan: Plan) -> None:
+        began = time.perf_counter()
+        self.loaded, self.molecules, self.plan = loaded, list(molecules), plan
+        self.lp, cleanup = split_cleanup(plan.lp)
+        self.lp = lp_info(self.lp).name
+        self.placeholder = plan.placeholder or self._placeholder()
+        parameters = LpParameters(self.placeholder, loaded.entry.numbers, never_end=plan.equal_work)
+        self.constraint = build_constraint(self.lp, loaded.tokenizer, loaded.vocab_rows, parameters)
+        self.reader = Reader(loaded.tokenizer, self.lp, self.placeholder, loaded.entry.numbers, cleanup)
+        limits = self._equal_limits() if plan.equal_work else [self._limit(molecule) for molecule in self.molecules]
+        self.requests = requests_for(
+            self.molecules,
+            self.constraint,
+            loaded.tokenizer,
+            positions=loaded.positions,
+            generations=plan.generations,
+            limits=limits,
+        )
+        self.backend = make_backend(loaded, self.constraint, plan.backend)
+        self.counters = Counters()
+        self.template_s = time.perf_counter() - began
+        self.samples: list[Sample] = []
+        self._open: dict[int, list[Step]] = {}
+
+    def events(self, cancelled: Callable[[], bool] = lambda: False) -> Iterator[Step | Stop]:
+        """The stream; a sample is in ``samples`` before its stop is passed on."""
+        for event in self.backend.run(self.requests, self.plan.options, self.counters, cancelled):
+            if isinstance(event, Step):
+                self._open.setdefault(event.sample, []).append(event)
+            else:
+                self.samples.append(self._sample(event))
+            yield event
+
+    def run(self, cancelled: Callable[[], bool] = lambda: False) -> list[Sample]:
+        """All samples, in the order in which they were asked for."""
+        for _ in self.events(cancelled):
+            pass
+        return self.in_order()
+
+    def in_order(self) -> list[Sample]:
+        return sorted(self.samples, key=lambda sample: sample.sample_id)
+
+    def _sample(self, stop: Stop) -> Sample:
+        steps = self._open.pop(stop.sample, [])
+        number, generation = divmod(stop.sample, self.plan.generations)
+        diagnoses: list[Diagnosis] = [step.diagnosis for step in steps if step.diagnosis is not None]
+        return self.reader.read(
+            self.molecules[number],
+            [step.token_id for step in steps],
+            [step.forced for step in steps],
+            stop.reason,
+            sample_id=stop.sample,
+            generation=generation,
+            diagnoses=diagnoses,
+        )
+
+    def _limit(self, molecule: Molecule) -> int:
+        return default_limit(molecule) if self.plan.limit is None else self.plan.limit
+
+    def _placeholder(self) -> str:
+        """The LP's own, or for the adaptive one that which fits reference conformers of these molecules."""
+        info = lp_info(self.lp)
+        if info.name != "adaptive-placeholder":
+            return info.placeholder
+        form = self.loaded.entry.numbers
+        texts = [text for molecule in self.molecules[:FITTED_MOLECULES] for text in reference_texts(molecule, form)]
+        return fit_placeholder(texts, self.loaded.tokenizer).placeholder
+
+    def _equal_limits(self) -> list[int]:
+        """The tokens that the exact LP takes for each molecule, with the same sampling and seed."""
+        plan = replace(self.plan, lp="exact", placeholder="", backend="fast", generations=1, equal_work=False)
+        exact = Generation(self.loaded, self.molecules, replace(plan, diagnostics=False))
+        return [sample.tokens for sample in exact.run()]
+
+
+def make_backend(loaded: LoadedModel, constraint: Constraint, name: BackendName) -> Backend:
+    """The backend for a loaded model. Torch and transformers are imported here, and not with this module."""
+    from engine.decode.fast import FastBackend
+    from engine.decode.hf import HfBackend
+
+    end = loaded.tokenizer.end_id
+    if end is None:
+        raise ModelError(f"the tokenizer of {loaded.entry.name} has no end token", "Use another tokenizer")
+    vocab_size = loaded.tokenizer.vocab_size
+    if name == "hf":
+        return HfBackend(loaded.model, constraint, end, vocab_size)
+    return FastBackend(loaded.model, constraint, end, vocab_size)

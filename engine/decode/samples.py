@@ -1,0 +1,112 @@
+"""What became of a request: its text, read and checked, beside what it took to write it.
+
+A position LP's answer is aligned by position, so that a block that was cut is found as such; ``cleanup`` is the
+reports' third solution, applied to the text alone: ids, and what they decode to, stay as the model wrote them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from engine.chem.enriched import skeleton_of
+from engine.decode.steps import Diagnosis, StopReason
+from engine.records import Block, Check, Molecule, NumberFormat
+from engine.text.align import align
+from engine.text.blocks import CloseMass, find_blocks, read_block
+from engine.text.check import answer_of, check_sample
+from engine.text.cleanup import clean_up
+from engine.text.template import DEFAULT_PLACEHOLDER, build_template
+from engine.text.tokenizers import TextTokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One answer. ``raw_text`` is what the ids decode to; ``blocks`` speak of it, and ``check`` of ``text``."""
+
+    sample_id: int
+    generation: int
+    smiles: str
+    text: str
+    raw_text: str
+    token_ids: tuple[int, ...]
+    forced: tuple[bool, ...]
+    stop_reason: StopReason
+    check: Check
+    blocks: tuple[Block, ...]
+    atoms: int
+    diagnoses: tuple[Diagnosis, ...]
+
+    @property
+    def tokens(self) -> int:
+        return len(self.token_ids)
+
+    @property
+    def forced_tokens(self) -> int:
+        return sum(self.forced)
+
+    @property
+    def cut_blocks(self) -> int:
+        return sum("cut" in block.kinds for block in self.blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Turns ids into samples: the LP that made them, its placeholder, and the numbers that the model writes."""
+
+    tokenizer: TextTokenizer
+    lp: str
+    placeholder: str
+    form: NumberFormat
+    cleanup: bool = False
+
+    def read(
+        self,
+        molecule: Molecule,
+        ids: Iterable[int],
+        forced: Iterable[bool],
+        stop: StopReason,
+        *,
+        sample_id: int = 0,
+        generation: int = 0,
+        diagnoses: Iterable[Diagnosis] = (),
+        masses: Mapping[int, CloseMass] | None = None,
+    ) -> Sample:
+        kept, flags = tuple(ids), tuple(forced)
+        raw = self.tokenizer.decode(kept)
+        check, blocks, text = self._judged(molecule, kept, flags, raw, dict(masses or {}))
+        return Sample(
+            sample_id,
+            generation,
+            molecule.smiles,
+            text,
+            raw,
+            kept,
+            flags,
+            stop,
+            check,
+            blocks,
+            molecule.atoms,
+            tuple(diagnoses),
+        )
+
+    def _judged(
+        self, molecule: Molecule, ids: tuple[int, ...], forced: tuple[bool, ...], raw: str, masses: dict[int, CloseMass]
+    ) -> tuple[Check, tuple[Block, ...], str]:
+        has_end = bool(ids) and ids[-1] == self.tokenizer.end_id
+        length = len(ids) - has_end
+        template = build_template(
+            skeleton_of(molecule), self.tokenizer, self.placeholder or DEFAULT_PLACEHOLDER, tags=True
+        )
+        found = align(
+            template, ids[:length], self.tokenizer, lp=self.lp, forced=forced[:length], masses=masses, form=self.form
+        )
+        text = self.tokenizer.decode(ids[:length])
+        if not self.cleanup:
+            return check_sample(text, molecule, lp=self.lp, readings=found.readings), found.blocks, text
+        cleaned = clean_up(text, self.form).text
+        readings = [
+            read_block(block.content, form=self.form, lp=self.lp, closed=block.closed)
+            for block in find_blocks(answer_of(cleaned))
+        ]
+        return check_sample(cleaned, molecule, lp=self.lp, readings=readings), found.blocks, cleaned
