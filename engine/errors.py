@@ -6,7 +6,9 @@ and pass through ``shown``, which escapes what would break a line and shortens w
 
 from __future__ import annotations
 
+import difflib
 import unicodedata
+from collections.abc import Iterable
 
 SHOWN_CHARS = 60
 
@@ -32,6 +34,13 @@ def visible(char: str) -> str:
 def one_line(text: str) -> str:
     """``text`` without line breaks and without anything that cannot be seen."""
     return "".join(visible(char) for char in " ".join(text.split()))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """``Did you mean ...?`` with the likeliest of the known names, or all of them where none is near."""
+    names = list(dict.fromkeys(known))
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+    return f"Did you mean {' or '.join(near)}?" if near else f"Known are {', '.join(names) or 'none'}"
 
 
 class DriftscopeError(Exception):

@@ -15,10 +15,11 @@ from engine.decode.requests import default_limit, requests_for
 from engine.decode.samples import Reader, Sample
 from engine.decode.sampling import Sampling, preset
 from engine.decode.steps import Counters, DecodeOptions, Diagnosis, Events, Request, Step, Stop
-from engine.errors import ConstraintError, ModelError, shown
+from engine.errors import ConstraintError, ModelError, nearest, shown
 from engine.lp.catalogue import Constraint, LpParameters, build_constraint, lp_info, split_cleanup
+from engine.lp.position import LAST_POSITIONS
 from engine.models.loading import LoadedModel
-from engine.records import Molecule
+from engine.records import Molecule, NumberFormat
 from engine.text.placeholder import fit_placeholder
 from engine.text.reference import reference_texts
 
@@ -35,6 +36,8 @@ class Plan:
 
     lp: str = "exact"
     placeholder: str = ""
+    form: NumberFormat | None = None  # the numbers that may be written; None: the model's own
+    last_positions: int = LAST_POSITIONS
     backend: BackendName = "fast"
     sampling: Sampling = field(default_factory=lambda: preset("qwen3"))
     generations: int = 1
@@ -48,7 +51,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
-            raise ConstraintError(f"there is no backend {shown(self.backend)}", f"Known are {', '.join(BACKENDS)}")
+            raise ConstraintError(f"there is no backend {shown(self.backend)}", nearest(self.backend, BACKENDS))
         if self.generations < 1 or (self.limit is not None and not 1 <= self.limit <= MOST_LIMIT):
             raise ConstraintError(
                 f"{self.generations} generations of at most {self.limit} tokens cannot be",
@@ -83,10 +86,11 @@ class Generation:
         self.loaded, self.molecules, self.plan = loaded, list(molecules), plan
         self.lp, cleanup = split_cleanup(plan.lp)
         self.lp = lp_info(self.lp).name
+        self.form = plan.form or loaded.entry.numbers
         self.placeholder = plan.placeholder or self._placeholder()
-        parameters = LpParameters(self.placeholder, loaded.entry.numbers, never_end=plan.equal_work)
+        parameters = LpParameters(self.placeholder, self.form, plan.last_positions, plan.equal_work)
         self.constraint = build_constraint(self.lp, loaded.tokenizer, loaded.vocab_rows, parameters)
-        self.reader = Reader(loaded.tokenizer, self.lp, self.placeholder, loaded.entry.numbers, cleanup)
+        self.reader = Reader(loaded.tokenizer, self.lp, self.placeholder, self.form, cleanup)
         limits = self._equal_limits() if plan.equal_work else [self._limit(molecule) for molecule in self.molecules]
         self.requests = requests_for(
             self.molecules,
@@ -142,8 +146,8 @@ class Generation:
         info = lp_info(self.lp)
         if info.name != "adaptive-placeholder":
             return info.placeholder
-        form = self.loaded.entry.numbers
-        texts = [text for molecule in self.molecules[:FITTED_MOLECULES] for text in reference_texts(molecule, form)]
+        some = self.molecules[:FITTED_MOLECULES]
+        texts = [text for molecule in some for text in reference_texts(molecule, self.form)]
         return fit_placeholder(texts, self.loaded.tokenizer).placeholder
 
     def _equal_limits(self) -> list[int]:

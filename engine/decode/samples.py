@@ -22,7 +22,7 @@ from engine.text.tokenizers import TextTokenizer
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One answer. ``raw_text`` is what the ids decode to; ``blocks`` speak of it, and ``check`` of ``text``."""
+    """One answer, texts without the end token. ``blocks`` speak of ``raw_text``, ``check`` of ``text``."""
 
     sample_id: int
     generation: int
@@ -73,8 +73,9 @@ class Reader:
         masses: Mapping[int, CloseMass] | None = None,
     ) -> Sample:
         kept, flags = tuple(ids), tuple(forced)
-        raw = self.tokenizer.decode(kept)
-        check, blocks, text = self._judged(molecule, kept, flags, raw, dict(masses or {}))
+        has_end = bool(kept) and kept[-1] == self.tokenizer.end_id
+        inside = slice(len(kept) - has_end)
+        check, blocks, raw, text = self._judged(molecule, kept[inside], flags[inside], dict(masses or {}))
         return Sample(
             sample_id,
             generation,
@@ -91,22 +92,18 @@ class Reader:
         )
 
     def _judged(
-        self, molecule: Molecule, ids: tuple[int, ...], forced: tuple[bool, ...], raw: str, masses: dict[int, CloseMass]
-    ) -> tuple[Check, tuple[Block, ...], str]:
-        has_end = bool(ids) and ids[-1] == self.tokenizer.end_id
-        length = len(ids) - has_end
+        self, molecule: Molecule, ids: tuple[int, ...], forced: tuple[bool, ...], masses: dict[int, CloseMass]
+    ) -> tuple[Check, tuple[Block, ...], str, str]:
         template = build_template(
             skeleton_of(molecule), self.tokenizer, self.placeholder or DEFAULT_PLACEHOLDER, tags=True
         )
-        found = align(
-            template, ids[:length], self.tokenizer, lp=self.lp, forced=forced[:length], masses=masses, form=self.form
-        )
-        text = self.tokenizer.decode(ids[:length])
+        found = align(template, ids, self.tokenizer, lp=self.lp, forced=forced, masses=masses, form=self.form)
+        text = found.text
         if not self.cleanup:
-            return check_sample(text, molecule, lp=self.lp, readings=found.readings), found.blocks, text
+            return check_sample(text, molecule, lp=self.lp, readings=found.readings), found.blocks, text, text
         cleaned = clean_up(text, self.form).text
         readings = [
             read_block(block.content, form=self.form, lp=self.lp, closed=block.closed)
             for block in find_blocks(answer_of(cleaned))
         ]
-        return check_sample(cleaned, molecule, lp=self.lp, readings=readings), found.blocks, cleaned
+        return check_sample(cleaned, molecule, lp=self.lp, readings=readings), found.blocks, text, cleaned

@@ -7,13 +7,12 @@ number drawn for (seed, sample, step) is a hash of the three: a sample comes out
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from engine.errors import ConstraintError, shown
+from engine.errors import ConstraintError, nearest, shown
 
 _GOLDEN = 0x9E3779B97F4A7C15
 _MIX_1, _MIX_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
@@ -62,9 +61,7 @@ PRESETS = _presets()
 def preset(name: str) -> Sampling:
     if name in PRESETS:
         return PRESETS[name]
-    near = difflib.get_close_matches(name, PRESETS, n=3, cutoff=0.3)
-    hint = f"Did you mean {' or '.join(near)}?" if near else f"Known are {', '.join(PRESETS)}"
-    raise ConstraintError(f"there is no sampling preset {shown(name)}", hint)
+    raise ConstraintError(f"there is no sampling preset {shown(name)}", nearest(name, PRESETS))
 
 
 def probabilities(logits: Tensor, sampling: Sampling) -> Tensor:

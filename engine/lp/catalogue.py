@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from engine.errors import ConstraintError, shown
+from engine.errors import ConstraintError, nearest, shown
 from engine.lp.exact import ExactConstraint
-from engine.lp.position import PositionConstraint
+from engine.lp.position import LAST_POSITIONS, PositionConstraint
 from engine.lp.table import Automaton, Program
 from engine.lp.truncating import TruncatingConstraint
 from engine.lp.unconstrained import Unconstrained
@@ -36,16 +35,28 @@ class LpInfo:
     placeholder: str
 
 
+MOST_LAST_POSITIONS = 64
+
+
 @dataclass(frozen=True, slots=True)
 class LpParameters:
     """What a user may choose. An empty placeholder means the LP's own.
 
+    ``last_positions`` is how far from a block's end the LPs that keep marks out of it look ahead.
     ``never_end`` takes the end token from ``none``, whose texts then stop at their limits: work of equal length.
     """
 
     placeholder: str = ""
     form: NumberFormat = TRIMMED4
+    last_positions: int = LAST_POSITIONS
     never_end: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.last_positions <= MOST_LAST_POSITIONS:
+            raise ConstraintError(
+                f"{self.last_positions} last positions cannot be kept free of marks",
+                f"Give a number from 0 to {MOST_LAST_POSITIONS}",
+            )
 
 
 LPS = {
@@ -86,9 +97,7 @@ def lp_info(name: str) -> LpInfo:
     known = ALIASES.get(name, name)
     if known in LPS:
         return LPS[known]
-    near = difflib.get_close_matches(name, [*LPS, *ALIASES, CLEANUP], n=2, cutoff=0.4)
-    hint = f"Did you mean {' or '.join(near)}? " if near else ""
-    raise ConstraintError(f"there is no LP {shown(name)}", f"{hint}Known are {', '.join(LPS)}, any with +{CLEANUP}")
+    raise ConstraintError(f"there is no LP {shown(name)}", nearest(name, [*LPS, *ALIASES, CLEANUP]))
 
 
 def build_constraint(
@@ -104,7 +113,15 @@ def build_constraint(
 
 def _position(name: str, *, numeric: bool, last_marks: bool) -> Callable[..., Constraint]:
     def make(tokenizer: TextTokenizer, rows: int, given: LpParameters) -> Constraint:
-        return PositionConstraint(name, tokenizer, given.placeholder, rows, numeric=numeric, last_marks=last_marks)
+        return PositionConstraint(
+            name,
+            tokenizer,
+            given.placeholder,
+            rows,
+            numeric=numeric,
+            last_marks=last_marks,
+            last_positions=given.last_positions,
+        )
 
     return make
 

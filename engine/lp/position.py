@@ -22,29 +22,39 @@ ANY, MARKED, COMMAS = 1, 2, 3
 """Classes: legal tokens; those with ``,`` or ``-``; commas alone."""
 FIRST_NODE, MIDDLE_NODE, LAST_NODE = range(3)
 LAST_POSITIONS = 2
+"""How far from a block's end the reports' LPs look ahead and keep ``,`` and ``-`` out."""
 
 
 class PositionConstraint:
     """One of the position LPs for one tokenizer and one placeholder."""
 
     def __init__(
-        self, name: str, tokenizer: TextTokenizer, placeholder: str, vocab_rows: int, *, numeric: bool, last_marks: bool
+        self,
+        name: str,
+        tokenizer: TextTokenizer,
+        placeholder: str,
+        vocab_rows: int,
+        *,
+        numeric: bool,
+        last_marks: bool,
+        last_positions: int = LAST_POSITIONS,
     ) -> None:
-        """``numeric``: the allowlist. ``last_marks``: whether ``,`` and ``-`` may come in the last two positions."""
+        """``numeric``: the allowlist. ``last_marks``: whether ``,`` and ``-`` may come in the last positions."""
         if tokenizer.end_id is None:
             raise ConstraintError(f"{tokenizer!r} has no token that ends a text", "Use another tokenizer")
         self.name = name
         self.placeholder = placeholder
         self._tokenizer = tokenizer
         self._end = tokenizer.end_id
+        self._last = last_positions
         self.automaton = _automaton(tokenizer, vocab_rows, numeric=numeric, last_marks=last_marks)
 
     def compile(self, molecule: Molecule) -> Program:
         template = build_template(skeleton_of(molecule), self._tokenizer, self.placeholder, tags=True)
-        return position_program(template, self._end)
+        return position_program(template, self._end, self._last)
 
 
-def position_program(template: Template, end: int) -> Program:
+def position_program(template: Template, end: int, last_positions: int = LAST_POSITIONS) -> Program:
     """One cell a token of the template, and one for the end."""
     cells = Cells.empty()
     is_free = template.roles == FREE
@@ -55,7 +65,7 @@ def position_program(template: Template, end: int) -> Program:
             cells.force([id_], block)
             continue
         left = count[block] - seen[block]
-        node = LAST_NODE if left <= LAST_POSITIONS else FIRST_NODE if seen[block] == 0 else MIDDLE_NODE
+        node = LAST_NODE if left <= last_positions else FIRST_NODE if seen[block] == 0 else MIDDLE_NODE
         cells.choose(node, block)
         seen[block] += 1
     cells.force([end])

@@ -51,6 +51,7 @@ class RowLoop:
             raise ConstraintError(f"the LP {info.name} counts no positions", "The row loop runs position LPs only")
         self._name, self._tokenizer, self._rows = info.name, tokenizer, vocab_rows
         self._form: NumberFormat = given.form
+        self._last_positions = given.last_positions
         placeholder = given.placeholder or info.placeholder
         self._molecules = [
             _Row(build_template(skeleton_of(molecule), tokenizer, placeholder, tags=True)) for molecule in molecules
@@ -80,7 +81,7 @@ class RowLoop:
         masked[self._blocked] = -torch.inf
         masked[self._tokenizer.vocab_size :] = -torch.inf
         first, left = self._place_in_block(row, position)
-        if left <= 2 and self._name in ("position-blocklist-short", "position-allowlist"):
+        if left <= self._last_positions and self._name in ("position-blocklist-short", "position-allowlist"):
             masked[self._last] = -torch.inf
         elif first:
             masked[self._first] = -torch.inf

@@ -26,10 +26,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from engine.errors import RegistryError, shown
+from engine.errors import RegistryError, nearest, shown
 from engine.models.layout import VOCAB_ROWS
 from engine.paths import DATA
-from engine.records import NumberFormat
+from engine.records import TRIMMED4, NumberFormat
 
 EMBEDDED = DATA / "models.toml"
 USER_VARIABLE = "DRIFTSCOPE_MODELS"
@@ -89,14 +89,12 @@ class Registry:
             raise RegistryError(f"two steps are given: {shown(named)} and {shown(step)}", "Give one")
         of_alias = [entry for entry in self.entries if entry.alias == alias]
         if not of_alias:
-            known = ", ".join(dict.fromkeys(entry.alias for entry in self.entries)) or "none"
-            raise RegistryError(
-                f"there is no model {shown(alias)}", f"Known are {known}; {USER_VARIABLE} names a file with more"
-            )
+            near = nearest(alias, (entry.alias for entry in self.entries))
+            raise RegistryError(f"there is no model {shown(alias)}", f"{near} ({USER_VARIABLE} names a file with more)")
         found = [entry for entry in of_alias if wanted in (None, entry.step)]
         if not found:
-            steps = ", ".join(entry.step for entry in of_alias)
-            raise RegistryError(f"the model {alias} has no step {shown(wanted)}", f"Its steps are {steps}")
+            near = nearest(wanted or "", (entry.step for entry in of_alias))
+            raise RegistryError(f"the model {alias} has no step {shown(wanted)}", near)
         return found[-1]
 
 
@@ -111,6 +109,21 @@ def load_registry(files: Iterable[Path] | None = None) -> Registry:
             places = " and ".join(dict.fromkeys(shown(path, 200) for path in (other.source, entry.source)))
             raise RegistryError(f"{entry.name} is there twice, in {places}", "Rename one of them")
     return Registry(tuple(entries))
+
+
+def entry_of_folder(folder: Path, tokenizer: str | None = None) -> ModelEntry:
+    """An entry for a checkpoint that no registry names. It may write any number of up to four decimals."""
+    name = _NAME.search(folder.name)
+    return ModelEntry(
+        alias=name.group() if name else "checkpoint",
+        step="path",
+        tokenizer=tokenizer or OWN_TOKENIZER,
+        numbers=TRIMMED4,
+        dtype="float32",
+        notes="",
+        source=folder,
+        folder=folder,
+    )
 
 
 def registry_files() -> list[Path]:

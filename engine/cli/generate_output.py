@@ -1,0 +1,211 @@
+"""What ``generate`` shows: live coloured text, progress, a summary; and its JSON and SDF."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.cli.output import write
+from engine.errors import EnrichedError, visible
+
+if TYPE_CHECKING:
+    from engine.decode.generation import Generation
+    from engine.decode.samples import Sample
+    from engine.decode.steps import Step, Stop
+
+DIM, BOLD, RED, YELLOW, GREEN, PLAIN = "\033[2m", "\033[1m", "\033[31m", "\033[33m", "\033[32m", "\033[0m"
+DRAW_S = 0.1
+BAR_CHARS = 24
+SURPRISE = 0.01
+"""A forced token that the model held for less likely than this is told with the diagnostics."""
+MOST_SURPRISES = 5
+
+
+class Show:
+    """One generation on a terminal. A lone sample is written as it comes, several are counted and shown when done."""
+
+    def __init__(self, generation: Generation, *, is_quiet: bool) -> None:
+        self.generation, self.is_quiet = generation, is_quiet
+        self.colours = not is_quiet and sys.stdout.isatty()
+        self.is_live = self.colours and len(generation.requests) == 1
+        self.is_watched = sys.stderr.isatty() and not self.is_live
+        self.expected = sum(request.limit for request in generation.requests)
+        self.tokens = self.done = 0
+        self.began = self.drawn = time.monotonic()
+
+    def event(self, event: Step | Stop) -> None:
+        from engine.decode.steps import Step
+
+        if isinstance(event, Step):
+            self.tokens += 1
+            if self.is_live:
+                self._token(event)
+        else:
+            self.done += 1
+            self._sample(self.generation.samples[-1])
+        if self.is_watched and time.monotonic() - self.drawn > DRAW_S:
+            self._bar()
+
+    def close(self) -> None:
+        if self.is_watched:
+            self._clear()
+        if not self.is_quiet:
+            sys.stderr.write(summary(self.generation) + "\n")
+        for note in self.generation.counters.notes:
+            sys.stderr.write(note + "\n")
+
+    def _token(self, step: Step) -> None:
+        if step.token_id == self.generation.loaded.tokenizer.end_id:
+            return
+        piece = _printable(self.generation.loaded.tokenizer.decode([step.token_id]))
+        sys.stdout.write(f"{DIM}{piece}{PLAIN}" if step.forced else piece)
+        sys.stdout.flush()
+
+    def _sample(self, sample: Sample) -> None:
+        if self.is_quiet:
+            return
+        if self.is_watched:
+            self._clear()
+        if self.is_live:
+            sys.stdout.write("\n")
+        write(_heading(sample, colours=self.colours))
+        if not self.is_live or sample.text != sample.raw_text:
+            write(_coloured(sample) if self.colours else _printable(sample.text))
+        for line in _surprises(sample, self.generation):
+            write(line)
+
+    def _bar(self) -> None:
+        self.drawn = time.monotonic()
+        total = len(self.generation.requests)
+        filled = BAR_CHARS * self.done // total
+        rate = self.tokens / max(self.drawn - self.began, 1e-9)
+        bar = "█" * filled + "·" * (BAR_CHARS - filled)
+        sys.stderr.write(f"\r{bar} {self.done}/{total} molecules, {self.tokens:,} tokens, {rate:,.0f} a second\033[K")
+        sys.stderr.flush()
+
+    def _clear(self) -> None:
+        sys.stderr.write("\r\033[K")
+        sys.stderr.flush()
+
+
+def summary(generation: Generation) -> str:
+    samples, counters = generation.samples, generation.counters
+    blocks = [block for sample in samples for block in sample.blocks]
+    bad = sum(not set(block.kinds) <= {"exact", "unverified"} for block in blocks)
+    rate = counters.tokens / counters.decode_s if counters.decode_s else 0.0
+    return (
+        f"{sum(sample.check.passed for sample in samples)} of {len(samples)} passed, "
+        f"{sum(sample.check.clean for sample in samples)} clean; {bad} of {len(blocks)} blocks not exact; "
+        f"{counters.tokens:,} tokens ({counters.forced_tokens:,} forced) in {counters.decode_s:.2f} s, "
+        f"{rate:,.0f} a second, {counters.forward_passes:,} passes; "
+        f"{generation.loaded.entry.name}, {generation.plan.lp}, {generation.plan.backend}, {generation.loaded.device}"
+    )
+
+
+def _heading(sample: Sample, *, colours: bool) -> str:
+    state, colour = ("clean", GREEN) if sample.check.clean else ("passed", YELLOW)
+    if not sample.check.passed:
+        state, colour = "; ".join(sample.check.issues), RED
+    stopped = "" if sample.stop_reason == "end" else f" (stopped: {sample.stop_reason})"
+    name = f"{sample.smiles} #{sample.generation + 1}" if sample.generation else sample.smiles
+    return f"{BOLD}{name}{PLAIN} {colour}{state}{PLAIN}{stopped}" if colours else f"{name} {state}{stopped}"
+
+
+def _coloured(sample: Sample) -> str:
+    """The text with the insides of its damaged blocks in red and of doubtful ones in yellow."""
+    from engine.text.blocks import find_blocks
+
+    parts, position = [], 0
+    for block, found in zip(find_blocks(sample.text), sample.blocks, strict=False):
+        colour = (
+            RED if not set(found.kinds) <= {"exact", "unverified"} else YELLOW if "unverified" in found.kinds else ""
+        )
+        parts.append(f"{DIM}{_printable(sample.text[position : block.start])}{PLAIN}")
+        parts.append(f"{colour}{_printable(sample.text[block.start : block.end])}{PLAIN if colour else ''}")
+        position = block.end
+    return "".join([*parts, f"{DIM}{_printable(sample.text[position:])}{PLAIN}"])
+
+
+def _surprises(sample: Sample, generation: Generation) -> list[str]:
+    """Forced tokens that the model would hardly have written."""
+    if not sample.diagnoses:
+        return []
+    rows = zip(sample.token_ids, sample.forced, sample.diagnoses, strict=True)
+    found = [(one.p_raw, one.rank_raw, id_) for id_, forced, one in rows if forced and one.p_raw < SURPRISE]
+    piece = generation.loaded.tokenizer.piece
+    told = [f"  forced {piece(id_)!r}: p {p:.2g}, rank {rank:,}" for p, rank, id_ in sorted(found)[:MOST_SURPRISES]]
+    least = min(one.allowed_mass for one in sample.diagnoses)
+    return [f"  least mass that the LP allowed: {least:.3g}; {len(found)} forced against the model", *told]
+
+
+def _printable(text: str) -> str:
+    """Generated text is untrusted: nothing in it may move a terminal's cursor."""
+    return "".join(visible(char) for char in text)
+
+
+def document(generation: Generation, skipped: Sequence[dict[str, str]]) -> dict[str, Any]:
+    counters, plan = generation.counters, generation.plan
+    return {
+        "model": generation.loaded.entry.name,
+        "lp": plan.lp,
+        "placeholder": generation.placeholder,
+        "backend": plan.backend,
+        "sampling": asdict(plan.sampling),
+        "seed": plan.seed,
+        "device": str(generation.loaded.device),
+        "template_s": generation.template_s,
+        **asdict(counters),
+        "samples": [sample_document(sample) for sample in generation.in_order()],
+        "skipped": list(skipped),
+    }
+
+
+def sample_document(sample: Sample) -> dict[str, Any]:
+    check = sample.check
+    found: dict[str, Any] = {
+        "sample_id": sample.sample_id,
+        "generation": sample.generation,
+        "smiles": sample.smiles,
+        "text": sample.text,
+        "token_ids": sample.token_ids,
+        "forced": sample.forced,
+        "passed": check.passed,
+        "clean": check.clean,
+        "issues": check.issues,
+        "stop_reason": sample.stop_reason,
+        "tokens": sample.tokens,
+        "forced_tokens": sample.forced_tokens,
+        "parsed": check.parsed,
+        "parse_error": check.parse_error,
+        "same_graph": check.same_graph,
+        "exact_match": check.exact_match,
+        "extracted_smiles": check.extracted_smiles,
+        "generated_smiles": check.generated_smiles,
+        "has_real_coordinates": check.has_real_coordinates,
+        "blocks": [asdict(block) for block in sample.blocks],
+    }
+    if sample.raw_text != sample.text:
+        found["raw_text"] = sample.raw_text
+    if sample.diagnoses:
+        found["steps"] = [asdict(one) for one in sample.diagnoses]
+    return found
+
+
+def write_sdf(path: Path, samples: Sequence[Sample]) -> None:
+    """All conformers that can be read; how many cannot is told."""
+    from engine.chem.enriched import decode
+    from engine.chem.files import to_sdf
+
+    mols, unread = [], 0
+    for sample in samples:
+        try:
+            mols.append(decode(sample.text).mol)
+        except EnrichedError:
+            unread += 1
+    path.write_text(to_sdf(mols), encoding="utf-8")
+    told = f", {unread} answers cannot be read" if unread else ""
+    sys.stderr.write(f"{path}: {len(mols)} conformers{told}\n")

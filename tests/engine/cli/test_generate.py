@@ -1,0 +1,185 @@
+"""``generate`` in a terminal and as JSON: what it writes, what it refuses, what it leaves out."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rdkit import Chem
+
+from engine.models.registry import USER_VARIABLE
+from tests.cli import keys, run, run_json
+from tests.small_models import registered, small_folder, small_shipped
+
+SAMPLE_KEYS = ["smiles", "text", "token_ids", "passed", "clean", "issues", "stop_reason", "tokens", "forced_tokens"]
+ASKED = ("--model", "small", "--decimals", "1-2", "--integer-digits", "1")
+
+
+@pytest.fixture(autouse=True)
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model of random weights: under the exact LP its texts are right all the same."""
+    monkeypatch.setenv(USER_VARIABLE, str(registered(tmp_path, small_shipped())))
+    monkeypatch.setenv("DRIFTSCOPE_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "tokenizers").symlink_to(Path.home() / ".cache" / "driftscope" / "tokenizers")
+
+
+def test_samples_as_json() -> None:
+    document = run_json("generate", "CC=O", "OCC", *ASKED, "--n", "2", "--seed", "3")
+    assert keys(document, ["samples", "decode_s", "tokens", "forward_passes"])
+    assert [sample["smiles"] for sample in document["samples"]] == ["CC=O", "CC=O", "CCO", "CCO"]
+    for sample in document["samples"]:
+        assert keys(sample, SAMPLE_KEYS)
+        assert sample["clean"] and sample["passed"] and sample["issues"] == [] and sample["stop_reason"] == "end"
+        assert sample["tokens"] == len(sample["token_ids"]) and 0 < sample["forced_tokens"] < sample["tokens"]
+        assert sample["text"].startswith("[CONFORMER][C]<") and sample["text"].endswith(">[/CONFORMER]")
+    assert document["tokens"] == sum(sample["tokens"] for sample in document["samples"])
+    again = run_json("generate", "CC=O", "OCC", *ASKED, "--n", "2", "--seed", "3", "--batch-size", "1")
+    assert again["samples"] == document["samples"]
+
+
+def test_both_backends_write_the_same() -> None:
+    fast, hf = (run_json("generate", "CC=O", *ASKED, "--backend", backend)["samples"] for backend in ("fast", "hf"))
+    assert fast == hf
+
+
+@pytest.mark.parametrize("lp", ["none", "position-blocklist", "v4.3", "truncating", "position-allowlist+cleanup"])
+def test_other_lps_and_the_reports_names(lp: str) -> None:
+    words = ("--processor-type", lp, "--max-new-tokens", "40", "--sampling-config", "greedy", "--num-generations", "1")
+    (sample,) = run_json("generate", "CC=O", "--model-alias", "small", "--model-step", "final", *words)["samples"]
+    assert sample["tokens"] == 40 or sample["stop_reason"] == "end"
+
+
+def test_no_logit_processor_is_the_lp_none() -> None:
+    given = ("generate", "CC=O", "--model", "small", "--max-new-tokens", "9")
+    assert run_json(*given, "--no-logit-processor")["samples"] == run_json(*given, "--lp", "none")["samples"]
+
+
+def test_equal_work_is_as_long_as_the_exact_lps() -> None:
+    exact = run_json("generate", "CC=O", *ASKED)["samples"][0]
+    none = run_json("generate", "CC=O", *ASKED, "--lp", "none", "--equal-work")["samples"][0]
+    assert none["tokens"] == exact["tokens"]
+    assert none["stop_reason"] == "length"
+
+
+def test_diagnostics_are_a_step_each() -> None:
+    (sample,) = run_json("generate", "C", *ASKED, "--diagnostics")["samples"]
+    assert len(sample["steps"]) == sample["tokens"]
+    assert all(0 <= step["p_raw"] <= step["p_lp"] <= 1 for step in sample["steps"])
+    shown = run("generate", "C", *ASKED, "--diagnostics")
+    assert "least mass that the LP allowed" in shown.out
+    assert re.search(r"forced '.*': p .*, rank", shown.out)
+
+
+def test_a_molecule_that_cannot_be_read_is_left_out_and_told() -> None:
+    result = run("generate", "CC=O", "C1C", "[C]", *ASKED, "--json")
+    assert result.code == 0
+    assert [sample["smiles"] for sample in result.document["samples"]] == ["CC=O"]
+    assert [one["smiles"] for one in result.document["skipped"]] == ["C1C", "[C]"]
+    assert len(result.err.splitlines()) == 2
+
+
+def test_molecules_from_a_file_and_from_standard_input(tmp_path: Path) -> None:
+    (tmp_path / "some.smi").write_text("CC=O acetaldehyde\n\nCO\n")
+    named = run_json("generate", "--file", str(tmp_path / "some.smi"), *ASKED)
+    piped = run_json("generate", "-", *ASKED, stdin=b"CC=O acetaldehyde\n\nCO\n")
+    assert [sample["smiles"] for sample in named["samples"]] == ["CC=O", "CO"]
+    assert named["samples"] == piped["samples"]
+
+
+def test_conformers_as_sdf(tmp_path: Path) -> None:
+    path = tmp_path / "out.sdf"
+    result = run("generate", "CC=O", "CCO", *ASKED, "--sdf", str(path))
+    assert f"{path}: 2 conformers" in result.err
+    mols = list(Chem.SDMolSupplier(str(path)))
+    assert [Chem.MolToSmiles(Chem.RemoveHs(mol)) for mol in mols] == ["CC=O", "CCO"]
+    assert all(mol.GetConformer().Is3D() for mol in mols)
+
+
+def test_a_checkpoint_that_no_registry_names(tmp_path: Path) -> None:
+    folder = small_folder(tmp_path / "mine", "qwen3")
+    given = ("--model-path", str(folder), "--tokenizer-name", "qwen3", "--decimals", "1", "--integer-digits", "1")
+    (sample,) = run_json("generate", "CC=O", *given)["samples"]
+    assert sample["clean"]
+
+
+def test_what_a_terminal_shows() -> None:
+    result = run("generate", "CC=O", *ASKED)
+    heading, text = result.out.splitlines()
+    assert heading == "CC=O clean"
+    assert text.startswith("[CONFORMER][C]<")
+    assert re.search(r"1 of 1 passed, 1 clean; 0 of 3 blocks not exact; \d+ tokens \(\d+ forced\) in", result.err)
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_lone_sample_is_written_live_and_several_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.cli import generate_output
+    from engine.cli.main import main
+
+    monkeypatch.setattr(generate_output, "DRAW_S", 0.0)
+    for smiles in (["CC=O"], ["CC=O", "CCO"]):
+        out, err = _Terminal(), _Terminal()
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", out)
+            patch.setattr(sys, "stderr", err)
+            assert main(["generate", *smiles, *ASKED]) == 0
+        assert "\033[32mclean" in out.getvalue()
+        assert ("/2 molecules" in err.getvalue()) == (len(smiles) == 2)
+        plain = re.sub(r"\033\[[0-9;]*[mK]", "", out.getvalue())
+        assert plain.count("[/CONFORMER]") == len(smiles)
+
+
+REFUSED: dict[str, tuple[list[str], str]] = {
+    "lp": (["CC=O", "--model", "small", "--lp", "exat"], "no LP 'exat'. Did you mean exact"),
+    "model": (["CC=O", "--model", "smal"], "no model 'smal'. Did you mean small"),
+    "step": (["CC=O", "--model", "small", "--step", "finale"], "no step 'finale'. Did you mean final"),
+    "preset": (["CC=O", "--model", "small", "--sampling", "qwen2"], "no sampling preset 'qwen2'. Did you mean qwen3"),
+    "backend": (["CC=O", "--model", "small", "--backend", "fest"], "no backend 'fest'. Did you mean fast"),
+    "smiles": (["C1C", "--model", "small"], "SMILES 'C1C' cannot be read"),
+    "all": (["C1C", "x", "--model", "small"], "none of 2 molecules can be read"),
+    "nothing": (["--model", "small"], "no molecule is given"),
+    "no model": (["CC=O"], "give either --model or --model-path"),
+    "two models": (["CC=O", "--model", "small", "--model-path", "."], "give either --model or --model-path"),
+    "placeholder": (["CC=O", "--model", "small", "--placeholder", "0.0"], "the LP exact has no placeholder"),
+    "two lps": (["CC=O", "--model", "small", "--lp", "none", "--no-logit-processor"], "not allowed with argument"),
+    "limit": (["CC=O", "--model", "small", "--max-new-tokens", "0"], "of at most 0 tokens"),
+    "equal": (["CC=O", "--model", "small", "--equal-work", "--max-new-tokens", "9"], "equal work sets the limits"),
+    "time": (["CC=O", "--model", "small", "--time-limit", "-1"], "time limit -1.0 s"),
+    "temperature": (["CC=O", "--model", "small", "--temperature", "-1"], "do not fit"),
+    "decimals": (["CC=O", "--model", "small", "--decimals", "4-1"], "there is no such number format"),
+    "device": (["CC=O", "--model", "small", "--device", "tpu9"], "there is no device 'tpu9'"),
+    "sdf": (["CC=O", "--model", "small", "--sdf", ""], "is no path"),
+    "n": (["CC=O", "--model", "small", "--n", "0"], "no number of answers"),
+    "large": (["C" * 5_100, "--model", "small"], "the limit is"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_wrong_input_is_one_line(name: str) -> None:
+    words, told = REFUSED[name]
+    assert told in run("generate", *words).error
+
+
+def test_ctrl_c_keeps_what_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.decode.generation import Generation
+
+    whole = Generation.events
+
+    def stopped(self: Generation, *given: Any) -> Any:
+        for event in whole(self, *given):
+            yield event
+            if self.samples:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(Generation, "events", stopped)
+    result = run("generate", "C", "CCCC", *ASKED, "--json")
+    assert result.code == 130
+    assert len(result.document["samples"]) == 1

@@ -1,0 +1,121 @@
+"""Molecules in, samples out: each sample is read as its LP made it, cleaned up if asked, and in the order asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.chem.smiles import parse_smiles
+from engine.decode.generation import Generation, Plan
+from engine.decode.requests import requests_for
+from engine.decode.samples import Reader
+from engine.decode.sampling import preset
+from engine.decode.steps import Step, Stop
+from engine.errors import ConstraintError
+from engine.models.loading import LoadedModel, load_model
+from engine.models.registry import entry_of_folder
+from engine.records import TRIMMED4, NumberFormat
+from engine.text.tokenizers import load_tokenizer
+from tests.engine.decode.reference import made
+from tests.small_models import small_folder
+
+FORM = NumberFormat(1, 2, 1)
+MOLECULES = [parse_smiles(smiles) for smiles in ("CC=O", "CCO", "C[NH3+]")]
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
+    folder: Path = small_folder(tmp_path_factory.mktemp("model"), "qwen3")
+    return load_model(entry_of_folder(folder, "qwen3"), "cpu")
+
+
+def test_samples_come_in_the_order_asked_for_and_before_their_stops(loaded: LoadedModel) -> None:
+    generation = Generation(loaded, MOLECULES, Plan(form=FORM, generations=2, batch_size=2))
+    seen: dict[int, list[int]] = {}
+    for event in generation.events():
+        if isinstance(event, Step):
+            seen.setdefault(event.sample, []).append(event.token_id)
+        else:
+            assert isinstance(event, Stop)
+            assert generation.samples[-1].sample_id == event.sample
+    samples = generation.in_order()
+    assert [(sample.smiles, sample.generation) for sample in samples] == [
+        (molecule.smiles, number) for molecule in MOLECULES for number in range(2)
+    ]
+    assert all(list(sample.token_ids) == seen[sample.sample_id] for sample in samples)
+    assert all(sample.check.clean and sample.cut_blocks == 0 for sample in samples)
+    assert generation.counters.tokens == sum(sample.tokens for sample in samples)
+    assert generation.template_s > 0
+
+
+def test_the_parameters_of_an_lp_reach_it(loaded: LoadedModel) -> None:
+    short = Generation(loaded, MOLECULES, Plan("position-blocklist", placeholder="0.0,0.0,0.0"))
+    assert len(short.requests[0].program) < len(
+        Generation(loaded, MOLECULES, Plan("position-blocklist")).requests[0].program
+    )
+    fitted = Generation(loaded, MOLECULES, Plan("adaptive-placeholder"))
+    assert fitted.placeholder.count(",") == 2
+    assert fitted.placeholder != "0.0000,0.0000,0.0000"
+    free = Generation(loaded, MOLECULES, Plan("position-allowlist", last_positions=0)).requests[0].program
+    assert not (free.entry == 2).any()
+
+
+def test_equal_work(loaded: LoadedModel) -> None:
+    plan = Plan("none", form=FORM, equal_work=True, sampling=preset("greedy"))
+    exact = Generation(loaded, MOLECULES, replace(plan, lp="exact", equal_work=False)).run()
+    assert [sample.tokens for sample in Generation(loaded, MOLECULES, plan).run()] == [one.tokens for one in exact]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"generations": 0}, {"limit": 0}, {"limit": 10**9}, {"backend": "slow"}, {"lp": "x"}]
+)
+def test_plans_that_cannot_be(wrong: dict[str, object]) -> None:
+    with pytest.raises(ConstraintError):
+        Plan(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_prompt_beyond_the_context_is_named() -> None:
+    tokenizer, constraint = made("exact")
+    with pytest.raises(ConstraintError, match=r"the prompt of 'CC=O' has 5 tokens, the model's context 5"):
+        requests_for([MOLECULES[1], MOLECULES[0]], constraint, tokenizer, positions=5)
+    (request,) = requests_for([MOLECULES[0]], constraint, tokenizer, positions=20)
+    assert request.limit == 15, "prompt and answer fit the context"
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+JUNK = "[CONFORMER][C]<0.1,0.2,0.3amen>[C]<1.5,0.2,0.3>=[O]<2.0,1.0,0.0>[/CONFORMER]"
+
+
+@pytest.mark.parametrize("cleanup", [False, True])
+def test_cleanup_mends_the_text_and_leaves_the_ids(cleanup: bool) -> None:
+    tokenizer = load_tokenizer("qwen3")
+    ids = [*tokenizer.encode(JUNK), tokenizer.end_id or 0]
+    reader = Reader(tokenizer, "none", "", TRIMMED4, cleanup)
+    sample = reader.read(MOLECULES[0], ids, [False] * len(ids), "end")
+    assert sample.token_ids == tuple(ids)
+    assert sample.raw_text == JUNK
+    assert sample.text == (JUNK.replace("amen", "") if cleanup else JUNK)
+    assert sample.check.passed
+    assert sample.check.clean == cleanup
+    assert "letters" in sample.blocks[0].kinds
+
+
+def test_a_position_lps_cut_is_found_by_its_template() -> None:
+    """Seven tokens of x where the placeholder has six: the block ends one digit early."""
+    tokenizer = load_tokenizer("qwen3")
+    generated = "[CONFORMER][C]<-1.2345,0.1234,0.123>[C]<1.5000,0.2000,0.3000>=[O]<2.0000,1.0000,0.0000>[/CONFORMER]"
+    reader = Reader(tokenizer, "position-blocklist", "0.0000,0.0000,0.0000", NumberFormat(4, 4, 3))
+    ids = tokenizer.encode(generated)
+    sample = reader.read(MOLECULES[0], ids, [False] * len(ids), "end")
+    assert sample.cut_blocks == 1
+    assert sample.blocks[0].kinds == ("cut",)
+    assert not sample.check.clean
+
+
+def test_a_text_that_was_never_begun() -> None:
+    reader = Reader(load_tokenizer("qwen3"), "exact", "", TRIMMED4)
+    sample = reader.read(MOLECULES[0], [], [], "cancelled")
+    assert (sample.text, sample.tokens, sample.check.passed) == ("", 0, False)
