@@ -1,43 +1,32 @@
 """The fast backend: our own loop over a model of ``transformers``, in which a constraint pays for itself.
 
-A step runs the layers on what each row has written and not yet read, the output head on the columns that the
-constraint may allow, and appends what is forced behind the token that was drawn; so forced tokens take no pass of
-their own, and those behind the last number take none at all. A row that ends is given to the next request, longest
-first; when none waits, the batch shrinks. Randomness belongs to (seed, key, step): a sample is the same in any batch.
-With diagnostics the loop takes one token a pass and the full head. What it does not know: text.
+Randomness belongs to (seed, key, step): a sample is the same in any batch, on either loop, and under plain ``generate``
+with keyed draws. On a GPU steps of fixed shapes are captured as graphs; with diagnostics, and elsewhere, shapes follow
+the rows. What it does not know: text.
 """
 
 from __future__ import annotations
 
-import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
-from torch import Tensor
-
-from engine.decode.batch import MOST_RUN, Batch, Work, closed_up, longest_run, opening
-from engine.decode.body import Body, KvCache, Places, grid_places, packed_places
-from engine.decode.diagnosis import blocks_and_rules, diagnose
-from engine.decode.head import LiveHead, forces_nothing_first
-from engine.decode.memory import halved, is_out_of_memory, peak_memory_mb
-from engine.decode.sampling import sample
-from engine.decode.steps import Counters, DecodeOptions, Diagnosis, Events, Request, Step, Stop, StopReason
+from engine.decode.body import Body
+from engine.decode.loop import Loop
+from engine.decode.static import StaticLoop
+from engine.decode.steps import Counters, DecodeOptions, Events, Request
 from engine.lp.catalogue import Constraint
-from engine.lp.driver import LOST, State
-from engine.lp.table import NO_ID
-
-PREFILL_WIDTH = 256
-"""Tokens of a prompt that are read in one pass."""
 
 
 class FastBackend:
     """One model under one constraint. ``vocab_size`` is the tokenizer's: rows beyond it decode to nothing."""
 
-    def __init__(self, model: Any, constraint: Constraint, end_id: int, vocab_size: int) -> None:
+    def __init__(
+        self, model: Any, constraint: Constraint, end_id: int, vocab_size: int, *, is_static: bool | None = None
+    ) -> None:
+        """``is_static``: steps of fixed shapes; None: where there is a CUDA device to capture them."""
         self.body = Body(model, int(model.config.max_position_embeddings))
         self.constraint, self.end_id, self.vocab_size = constraint, end_id, vocab_size
+        self.is_static = self.body.device.type == "cuda" if is_static is None else is_static
 
     def run(
         self,
@@ -47,238 +36,10 @@ class FastBackend:
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Events:
         """Steps and stops of all requests, as they come."""
-        if requests:
-            yield from _Loop(self, requests, options, counters, cancelled).events()
-
-
-class _Loop:
-    """One call's queue and batch."""
-
-    def __init__(
-        self,
-        backend: FastBackend,
-        requests: Sequence[Request],
-        options: DecodeOptions,
-        counters: Counters,
-        cancelled: Callable[[], bool],
-    ) -> None:
-        self.backend, self.body, self.automaton = backend, backend.body, backend.constraint.automaton
-        self.options, self.counters, self.cancelled = options, counters, cancelled
-        self.requests = sorted(requests, key=lambda request: -request.limit)
-        self.queue = deque(Work(request) for request in self.requests)
-        programs = [request.program for request in requests]
-        self.head = LiveHead(self.body.head, self.automaton, programs)
-        longest = longest_run(requests)
-        self.run = 0 if options.diagnostics else min(longest, MOST_RUN)
-        # Where all that is forced is appended at once, every row that is to draw stands at a real choice.
-        self.is_settled = longest <= self.run and forces_nothing_first(self.automaton, programs)
-        self.is_settled &= all(request.start is None for request in requests)
-        self.length = max(len(request.prompt) + request.limit for request in requests)
-        self.size = options.batch_size
-        self.batch: Batch | None = None
-        self.cache: KvCache | None = None
-        self.events_out: list[Step | Stop] = []
-
-    @torch.inference_mode()
-    def events(self) -> Events:
-        deadline = None if self.options.time_limit_s is None else time.monotonic() + self.options.time_limit_s
-        while self.queue or self.batch is not None:
-            reason = self._over(deadline)
-            if reason is not None:
-                yield from [Stop(work.request.sample, reason) for work in (*self._active(), *self.queue)]
-                return
-            began = time.perf_counter()
-            try:
-                self._step()
-            except RuntimeError as error:
-                if not is_out_of_memory(error):
-                    raise
-                self._halve(error)
-            self.counters.decode_s += time.perf_counter() - began
-            self.counters.peak_memory_mb = peak_memory_mb(self.body.device)
-            found, self.events_out = self.events_out, []
-            yield from found
-
-    def _over(self, deadline: float | None) -> StopReason | None:
-        if self.cancelled():
-            return "cancelled"
-        return "time" if deadline is not None and time.monotonic() >= deadline else None
-
-    def _active(self) -> list[Work]:
-        return [] if self.batch is None else [work for work in self.batch.work if work is not None]
-
-    # --- one step -------------------------------------------------------------------------------------------------
-
-    def _step(self) -> None:
-        if self.batch is None:
-            self._begin()
-        batch, cache = self.batch, self.cache
-        assert batch is not None and cache is not None
-        fresh = self._fill(batch)
-        busy = [work is not None for work in batch.work]
-        if not all(busy):
-            if not any(busy):
-                self.batch = self.cache = None
-                return
-            order = closed_up(busy)
-            fresh = [order.index(row) for row in fresh]
-            batch.keep(order)
-            cache.keep(order)
-        began = time.perf_counter()
-        read = None if len(fresh) == len(batch) else self._read(batch, cache)
-        hidden = self._with_prefill(read, fresh, batch, cache)
-        self.counters.forward_s += time.perf_counter() - began
-        self._choose(hidden, batch)
-
-    def _begin(self) -> None:
-        rows = min(self.size, len(self.queue))
-        self.counters.batch_size = max(self.counters.batch_size, rows)
-        self.batch = Batch(self.automaton, self.requests, rows, self.body.device)
-        self.cache = KvCache(self.body, rows, self.length + MOST_RUN + 2)
-
-    def _fill(self, batch: Batch) -> list[int]:
-        """Give free rows to waiting requests; the rows that have a prefix to read."""
-        fresh = []
-        for row in range(len(batch)):
-            while batch.work[row] is None and self.queue:
-                work = self.queue.popleft()
-                if not self.options.diagnostics:
-                    ids, work.at = opening(work)
-                    if self._hand_out(work, ids, [True] * len(ids)):
-                        continue
-                batch.put(row, work, self.options.seed)
-                fresh.append(row)
-        return fresh
-
-    def _read(self, batch: Batch, cache: KvCache) -> Tensor:
-        """Run the layers on what the rows have written last: hidden states [B, W] of each row's last token."""
-        width = max(batch.waiting)
-        seen = max(map(int.__add__, batch.read, batch.waiting))
-        ids = batch.pending[:, :width].reshape(-1)
-        is_grid = min(batch.waiting) == width
-        if is_grid:
-            places = grid_places(batch.place, width, seen, sees_all=len(batch) == 1 and width == 1)
-            hidden = self._forward(ids, places, cache)[width - 1 :: width]
-        else:
-            places = packed_places(batch.place, batch.count, width, seen)
-            hidden = self._forward(ids[places.slots], places, cache)
-            hidden = hidden[(batch.count.cumsum(0) - 1).clamp(min=0)]
-        batch.place = batch.place + batch.count
-        batch.read = [read + waiting for read, waiting in zip(batch.read, batch.waiting, strict=True)]
-        return hidden
-
-    def _with_prefill(self, read: Tensor | None, fresh: list[int], batch: Batch, cache: KvCache) -> Tensor:
-        if not fresh:
-            assert read is not None
-            return read
-        began = time.perf_counter()
-        last = self._prefill(fresh, batch, cache)
-        self.counters.prefill_s += time.perf_counter() - began
-        if read is None:
-            return last
-        read[fresh] = last
-        return read
-
-    def _prefill(self, rows: list[int], batch: Batch, cache: KvCache) -> Tensor:
-        """Read the prefixes of rows: hidden states [k, W] of their last tokens."""
-        prefixes = [work.prefix for row in rows if (work := batch.work[row]) is not None]
-        longest = max(map(len, prefixes))
-        ids = torch.tensor([[*prefix, *[0] * (longest - len(prefix))] for prefix in prefixes], device=self.body.device)
-        last = torch.tensor([len(prefix) - 1 for prefix in prefixes], device=self.body.device)
-        index = torch.tensor(rows, device=self.body.device)
-        found = torch.zeros((len(rows), self.body.width), dtype=self.body.dtype, device=index.device)
-        for start in range(0, longest, PREFILL_WIDTH):
-            part = ids[:, start : start + PREFILL_WIDTH]
-            width = part.shape[1]
-            places = grid_places(torch.full_like(last, start), width, start + width, index)
-            hidden = self._forward(part.reshape(-1), places, cache).view(len(rows), width, -1)
-            column = (last - start).clamp(0, width - 1)
-            is_here = (last >= start) & (last < start + width)
-            found = torch.where(is_here[:, None], hidden[torch.arange(len(rows), device=index.device), column], found)
-        for row, prefix in zip(rows, prefixes, strict=True):
-            batch.has_read(row, len(prefix))
-        return found
-
-    def _forward(self, ids: Tensor, places: Places, cache: KvCache) -> Tensor:
-        self.counters.forward_passes += 1
-        return self.body(ids, places, cache)
-
-    # --- the choice -----------------------------------------------------------------------------------------------
-
-    def _choose(self, hidden: Tensor, batch: Batch) -> None:
-        """Draw a token a row, append what is forced behind it, hand all of it out."""
-        began = time.perf_counter()
-        tables, state = batch.tables, batch.state
-        logits = self.head(hidden, state, tables.here(state))  # [B, C]
-        headed = time.perf_counter()
-        token = self.head.ids[sample(logits, self.options.sampling, batch.numbers())]
-        sampled = time.perf_counter()
-        forced = token.new_full(token.shape, NO_ID) if self.is_settled else tables.forced_id(state)
-        token = torch.where(forced == NO_ID, token, forced)
-        diagnoses = self._diagnoses(hidden, batch, token) if self.options.diagnostics else None
-        if self.options.diagnostics:
-            batch.state = tables.step(state, token)
-            batch.pending, batch.count = token[:, None], torch.ones_like(token)
-        else:
-            batch.pending, batch.count, batch.state = tables.advance(state, token, self.run)
-        batch.pos = batch.pos + batch.count
-        report = torch.cat([torch.stack([batch.count, batch.state.cell, forced], dim=1), batch.pending], dim=1)
-        rows = report.tolist()  # the step's one copy to the host
-        counters = self.counters
-        counters.forward_s += headed - began
-        counters.sampling_s += sampled - headed
-        counters.constraint_s += time.perf_counter() - sampled
-        self._report(rows, batch, state, diagnoses)
-
-    def _report(self, rows: list[list[int]], batch: Batch, before: State, diagnoses: list[Diagnosis] | None) -> None:
-        for row, (count, cell, forced, *tokens) in enumerate(rows):
-            work = batch.work[row]
-            assert work is not None
-            batch.waiting[row] = count
-            if cell == LOST:
-                self._lost(work, row, batch, before, tokens[0], forced != NO_ID)
-                batch.work[row] = None
-                continue
-            flags = [forced != NO_ID, *[True] * (count - 1)]
-            if self._hand_out(work, tokens[:count], flags, diagnoses[row] if diagnoses else None):
-                batch.work[row] = None
-
-    def _lost(self, work: Work, row: int, batch: Batch, before: State, token: int, forced: bool) -> None:
-        """No token was legal, or one came that was not."""
-        mask = batch.tables.mask(before)[row]
-        if not bool(mask.any()):
-            self.events_out.append(Stop(work.request.sample, "empty_mask"))
+        if not requests:
             return
-        if not self._hand_out(work, [token], [forced]):
-            self.events_out.append(Stop(work.request.sample, "desync"))
-
-    def _hand_out(
-        self, work: Work, ids: Sequence[int], forced: Sequence[bool], diagnosis: Diagnosis | None = None
-    ) -> bool:
-        """Steps for these ids, and a stop where the text ends; whether it did."""
-        sample, written, out = work.request.sample, work.written, self.events_out
-        for id_, is_forced in zip(ids, forced, strict=True):
-            out.append(self.counters.count(Step(sample, len(written), id_, is_forced, diagnosis)))
-            written.append(id_)
-            if id_ == self.backend.end_id or len(written) >= work.request.limit:
-                out.append(Stop(sample, "end" if id_ == self.backend.end_id else "length"))
-                return True
-        return False
-
-    def _diagnoses(self, hidden: Tensor, batch: Batch, token: Tensor) -> list[Diagnosis]:
-        raw = torch.nn.functional.linear(hidden, self.body.head).float()
-        raw[:, self.backend.vocab_size :] = -torch.inf
-        programs = [work.request.program for work in batch.work if work is not None]
-        blocks, rules = blocks_and_rules(self.automaton, programs, batch.state)
-        allowed = batch.tables.mask(batch.state)
-        return diagnose(raw, allowed, token, self.options.candidates, blocks, rules)
-
-    # --- memory ---------------------------------------------------------------------------------------------------
-
-    def _halve(self, error: RuntimeError) -> None:
-        """Put the rows back into the queue, where they are, and go on with half as many at a time."""
-        self.size = halved(min(self.size, len(self.batch or [1])), error)
-        self.counters.notes.append(f"memory was short: batches of {self.size} from here on")
-        if self.batch is not None:
-            self.queue.extendleft(reversed(self.batch.paused()))
-        self.batch = self.cache = None
+        loop = StaticLoop if self.is_static and not options.diagnostics else Loop
+        automaton = self.constraint.automaton
+        yield from loop(
+            self.body, automaton, self.end_id, self.vocab_size, requests, options, counters, cancelled
+        ).events()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from engine.decode import fast
+from engine.decode import loop, static
 from engine.decode.fast import FastBackend
 from engine.decode.sampling import Sampling, preset, sample
 from engine.decode.steps import Counters, DecodeOptions, Step, Stop
@@ -20,8 +20,8 @@ LIMIT = 34
 GREEDY, QWEN3 = preset("greedy"), preset("qwen3")
 
 
-def backend(model: Any, constraint: Constraint, tokenizer: Any) -> FastBackend:
-    return FastBackend(model, constraint, tokenizer.end_id, tokenizer.vocab_size)
+def backend(model: Any, constraint: Constraint, tokenizer: Any, is_static: bool = False) -> FastBackend:
+    return FastBackend(model, constraint, tokenizer.end_id, tokenizer.vocab_size, is_static=is_static)
 
 
 def options(sampling: Sampling = QWEN3, **given: Any) -> DecodeOptions:
@@ -48,6 +48,20 @@ def test_the_same_tokens_as_the_plainest_loop(small: tuple[str, Any], lp: str, s
     assert counters.tokens == sum(len(sample.ids) for sample in found.values())
     assert counters.forced_tokens == sum(sum(sample.forced) for sample in found.values())
     assert counters.batch_size == 3
+
+
+@pytest.mark.parametrize("lp", list(LPS))
+@pytest.mark.parametrize("sampling", [GREEDY, QWEN3, preset("p0.8_t1.2")], ids=["greedy", "qwen3", "top-p"])
+def test_steps_of_fixed_shapes_write_the_same(small: tuple[str, Any], lp: str, sampling: Sampling) -> None:
+    """The loop for a GPU, run step by step: rows that read runs in parts, that end early, that are given on."""
+    name, model = small
+    tokenizer, constraint = made(lp, name)
+    requests = asked(constraint, tokenizer, limit=LIMIT)
+    loose, fixed = (
+        collected(backend(model, constraint, tokenizer, is_static).run(requests, options(sampling), Counters()))
+        for is_static in (False, True)
+    )
+    assert fixed == loose
 
 
 @pytest.mark.parametrize("lp", ["none", "exact", "position-blocklist", "truncating"])
@@ -124,22 +138,24 @@ def test_the_end_token_never_comes_where_texts_of_equal_length_are_wanted() -> N
 # --- stopping -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("is_static", [False, True])
 @pytest.mark.parametrize("limit", [1, 3, 9, 17])
-def test_a_limit_holds_inside_an_opening_and_inside_a_run(limit: int) -> None:
+def test_a_limit_holds_inside_an_opening_and_inside_a_run(is_static: bool, limit: int) -> None:
     tokenizer, constraint = made("exact")
     found = collected(
-        backend(small_model(), constraint, tokenizer).run(
+        backend(small_model(), constraint, tokenizer, is_static).run(
             asked(constraint, tokenizer, ["CC=O", "C"], limit=limit), options(), Counters()
         )
     )
     assert {(sample.reason, len(sample.ids)) for sample in found.values()} == {("length", limit)}
 
 
-def test_cancelling_stops_every_sample_once() -> None:
+@pytest.mark.parametrize("is_static", [False, True])
+def test_cancelling_stops_every_sample_once(is_static: bool) -> None:
     tokenizer, constraint = made("none")
     requests = asked(constraint, tokenizer, limit=LIMIT)
     seen: list[Step | Stop] = []
-    for event in backend(small_model(), constraint, tokenizer).run(
+    for event in backend(small_model(), constraint, tokenizer, is_static).run(
         requests, options(batch_size=2), Counters(), lambda: len(seen) > 20
     ):
         seen.append(event)  # noqa: PERF402 - what was seen so far decides
@@ -162,18 +178,19 @@ def without_symbols(program: Program) -> Program:
     return Program(program.forced, program.entry, program.symbols * 0 + NO_ID, program.jump, program.block)
 
 
-@pytest.mark.parametrize("diagnostics", [False, True])
-def test_a_row_without_a_legal_token_stops_and_the_others_go_on(diagnostics: bool) -> None:
+@pytest.mark.parametrize(("diagnostics", "is_static"), [(False, False), (True, False), (False, True)])
+def test_a_row_without_a_legal_token_stops_and_the_others_go_on(diagnostics: bool, is_static: bool) -> None:
     tokenizer, constraint = made("exact")
     requests = asked(constraint, tokenizer, ["CC=O", "CCO", "CO"])
     object.__setattr__(requests[1], "program", without_symbols(requests[1].program))
-    run = backend(small_model(), constraint, tokenizer).run
+    run = backend(small_model(), constraint, tokenizer, is_static).run
     found = collected(run(requests, options(diagnostics=diagnostics), Counters()))
     assert [found[number].reason for number in range(3)] == ["end", "empty_mask", "end"]
     assert tokenizer.decode(found[1].ids).count(",") == 2, "it came as far as the first block's end"
 
 
-def test_a_token_outside_the_mask_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_static", [False, True])
+def test_a_token_outside_the_mask_is_named(is_static: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sampler that goes wrong for one row: that row stops, with the token shown, and the others go on."""
     tokenizer, constraint = made("exact")
     requests = asked(constraint, tokenizer, ["CC=O", "CCO"])
@@ -185,8 +202,9 @@ def test_a_token_outside_the_mask_is_named(monkeypatch: pytest.MonkeyPatch) -> N
             column[1] = int(torch.isneginf(logits[1]).nonzero()[0])
         return column
 
-    monkeypatch.setattr(fast, "sample", wrong)
-    found = collected(backend(small_model(), constraint, tokenizer).run(requests, options(), Counters()))
+    monkeypatch.setattr(loop, "sample", wrong)
+    monkeypatch.setattr(static, "sample", wrong)
+    found = collected(backend(small_model(), constraint, tokenizer, is_static).run(requests, options(), Counters()))
     assert sorted(sample.reason for sample in found.values()) == ["desync", "end"]
 
 
