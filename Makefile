@@ -17,6 +17,7 @@ STAMPS := .venv/.stamps
 sum = $(shell cat $(1) 2>/dev/null | cksum | tr -cs '0-9\n' '-')
 RUN := $(STAMPS)/run-$(call sum,requirements.txt)
 DEV := $(STAMPS)/dev-$(call sum,requirements.txt requirements-dev.txt)
+BENCH := $(STAMPS)/bench-$(call sum,requirements.txt requirements-bench.txt)
 PREPARED := $(STAMPS)/prepared-$(call sum,requirements.txt engine/assets.py)
 
 # A broken environment (its Python is gone, or its making was broken off) is made anew, whatever the stamps say.
@@ -24,7 +25,7 @@ PREPARED := $(STAMPS)/prepared-$(call sum,requirements.txt engine/assets.py)
 VENV := $(shell $(PY) -c 'import pip, sys; print(sys.version_info >= (3, 11) and pip.__file__.startswith(sys.prefix) \
     and sys.prefix != sys.base_prefix)' 2>/dev/null)
 ifneq ($(VENV),True)
-$(RUN) $(DEV) $(PREPARED): FORCE
+$(RUN) $(DEV) $(BENCH) $(PREPARED): FORCE
 endif
 
 define make_venv
@@ -73,7 +74,7 @@ lint: $(DEV)
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 
-bench: $(RUN) $(PREPARED)
+bench: $(BENCH) $(PREPARED)
 	@found=; failed=; \
 	for file in bench/[!_]*.py; do \
 	  test -e "$$file" || continue; \
@@ -89,7 +90,7 @@ clean:
 
 # Order-only: what decides is the checksum in a stamp's name, not the time at which git wrote a file.
 $(RUN):
-	@rm -f $(STAMPS)/run-* $(STAMPS)/dev-*
+	@rm -f $(STAMPS)/run-* $(STAMPS)/dev-* $(STAMPS)/bench-*
 	@{ test "$(VENV)" = True && $(PY) -m pip --version >/dev/null 2>&1; } || { $(make_venv); }
 	@echo "Installing requirements.txt (the first time takes minutes)"
 	@$(PIP_INSTALL) -r requirements.txt
@@ -100,6 +101,13 @@ $(DEV): | $(RUN)
 	@echo "Installing requirements-dev.txt"
 	@$(PIP_INSTALL) -r requirements-dev.txt
 	@touch $(RUN) $@
+
+# What the benchmarks compare with; requirements-bench.txt says why without dependencies.
+$(BENCH): | $(RUN)
+	@rm -f $(STAMPS)/bench-*
+	@echo "Installing requirements-bench.txt"
+	@$(PIP_INSTALL) --no-deps -r requirements-bench.txt
+	@touch $@
 
 $(PREPARED): | $(RUN)
 	@$(PY) -m engine prepare

@@ -54,6 +54,7 @@ TOP_LEVEL = {
     "engine",
     "pages",
     "pyproject.toml",
+    "requirements-bench.txt",
     "requirements-dev.txt",
     "requirements.txt",
     "tests",

@@ -111,16 +111,27 @@ class Tables:
 
     def mask(self, state: State) -> Tensor:
         """[B, V] every legal token: for full heads and for other people's loops."""
-        legal = (self.goto != ILLEGAL)[state.node]
-        here = self.here(state)
-        by_node = legal[:, self.classes]  # [B, V]
-        symbols = here[:, SYMBOL]
-        kinds = self.goto.shape[1]
-        allowed = legal[:, kinds - SYMBOLS :] & (symbols != NO_ID)
-        by_node = by_node.scatter(1, symbols.clamp(min=0), allowed | by_node.gather(1, symbols.clamp(min=0)))
-        forced = here[:, FORCED, None]
-        only = torch.arange(by_node.shape[1], device=forced.device) == forced
-        return torch.where(forced != NO_ID, only, by_node) & (state.cell != LOST)[:, None]
+        is_free = (self.here(state)[:, FORCED] == NO_ID) & (state.cell != LOST)
+        legal = (self.goto != ILLEGAL)[state.node] & is_free[:, None]  # [B, K]
+        found = legal.index_select(1, self.classes)  # [B, V]
+        ids, allowed = self._extra(state, *self.live_mask(state)[1:])
+        return found.scatter(1, ids, allowed | found.gather(1, ids))
+
+    def few(self, state: State) -> tuple[Tensor, Tensor]:
+        """The same as ids [B, L + 3] and whether each is legal; an id may be there twice, and is legal if one is."""
+        live, *symbols = self.live_mask(state)
+        is_free = self.here(state)[:, FORCED] == NO_ID
+        ids, allowed = self._extra(state, *symbols)
+        return torch.cat([self.live.expand(len(live), -1), ids], dim=1), torch.cat(
+            [live & is_free[:, None], allowed], 1
+        )
+
+    def _extra(self, state: State, symbols: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
+        """The ids that differ from cell to cell: two symbols and the forced one [B, 3], and whether each is legal."""
+        forced = self.here(state)[:, FORCED, None]
+        is_forced = (forced != NO_ID) & (state.cell != LOST)[:, None]
+        ids = torch.cat([symbols, forced], dim=1)
+        return ids.clamp(min=0), torch.cat([allowed & ~is_forced, is_forced], dim=1)
 
     def step(self, state: State, token: Tensor) -> State:
         """The state after each row's token [B]."""

@@ -23,6 +23,9 @@ from engine.lp.catalogue import Constraint
 from engine.lp.driver import LOST, State, Tables
 from engine.records import Molecule
 
+MOST_FEW = 4_096
+"""Live ids up to which the legal ones are looked at one by one, and not the whole vocabulary."""
+
 
 class ConstraintProcessor(LogitsProcessor):
     """One batch of molecules under one constraint."""
@@ -45,19 +48,31 @@ class ConstraintProcessor(LogitsProcessor):
         assert self._tables is not None
         assert self._state is not None
         assert self._ended is not None
-        mask = self._tables.mask(self._state)  # [R, V]
-        dead = ~mask.any(dim=1) | self._ended
-        if bool(dead.any()):
-            self._note(dead & ~self._ended)
-            mask[dead] = False
-            mask[dead, self._end] = True
         if self._buffer is None or self._buffer.shape != scores.shape or self._buffer.dtype != scores.dtype:
             self._buffer = torch.empty_like(scores)
-        self._buffer.copy_(scores)
+        if self._tables.live.numel() > MOST_FEW:
+            ids, legal = None, self._with_an_end(self._tables.mask(self._state))  # [R, V]
+        else:
+            ids, legal = self._tables.few(self._state)  # [R, L + 3]
+            ids = torch.cat([ids, torch.full_like(ids[:, :1], self._end)], dim=1)
+            legal = self._with_an_end(torch.cat([legal, torch.zeros_like(legal[:, :1])], dim=1), place=-1)
+        found = torch.where(legal, scores if ids is None else scores.gather(1, ids), -torch.inf)
         # A forced token that the model holds for impossible has to be possible all the same.
-        self._buffer.masked_fill_(~mask, -torch.inf)
-        lifted = mask & torch.isneginf(self._buffer) & (mask.sum(dim=1, keepdim=True) == 1)
-        return self._buffer.masked_fill_(lifted, 0.0)
+        lone = legal.sum(dim=1, keepdim=True) == 1
+        found = torch.where(legal & lone & torch.isneginf(found), 0.0, found)
+        if ids is None:
+            return self._buffer.copy_(found)
+        return self._buffer.fill_(-torch.inf).scatter_reduce_(1, ids, found, "amax")
+
+    def _with_an_end(self, legal: Tensor, place: int | None = None) -> Tensor:
+        """Rows without a legal token, and those that have ended, may end: the end token is at its id or ``place``."""
+        assert self._ended is not None
+        dead = ~legal.any(dim=1) | self._ended
+        if bool(dead.any()):
+            self._note(dead & ~self._ended)
+            legal[dead] = False
+            legal[dead, self._end if place is None else place] = True
+        return legal
 
     def _follow(self, input_ids: Tensor) -> None:
         """Bring the state up to the ids: one step as a rule, a replay where rows changed places."""

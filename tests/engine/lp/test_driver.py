@@ -157,6 +157,17 @@ def test_an_automaton_checks_itself(change: dict[str, object], message: str) -> 
         )
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_few_ids_are_the_mask(name: str) -> None:
+    made = tables(name)
+    for state, _ in list(steps(made, 60))[::3]:
+        ids, legal = made.few(state)
+        found = torch.zeros((len(MOLECULES), ROWS), dtype=torch.int8).scatter_reduce(
+            1, ids, legal.to(torch.int8), "amax"
+        )
+        assert torch.equal(found.bool(), made.mask(state))
+
+
 @pytest.mark.parametrize("run", [0, 2, 8])
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_appended_is_what_single_steps_force(name: str, run: int) -> None:

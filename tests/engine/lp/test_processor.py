@@ -129,8 +129,9 @@ def test_a_row_out_of_step_is_ended_and_told_and_the_others_go_on() -> None:
 def test_an_empty_mask_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     from engine.lp.driver import Tables
 
-    made, real = processor(), Tables.mask
-    monkeypatch.setattr(Tables, "mask", lambda self, state: real(self, state) & torch.tensor([[True], [True], [False]]))
+    made, real = processor(), Tables.few
+    rows = torch.tensor([[True], [True], [False]])
+    monkeypatch.setattr(Tables, "few", lambda self, state: (real(self, state)[0], real(self, state)[1] & rows))
     made(prompts()["input_ids"], torch.zeros(3, ROWS))
     assert made.stops == {2: "empty_mask"}
 
