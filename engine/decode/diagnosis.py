@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from engine.decode.closing import CloseIds, close_mass
 from engine.decode.steps import Candidate, Diagnosis
 from engine.lp.driver import LOST, State
 from engine.lp.table import NO_ID, Automaton, Program
@@ -19,14 +20,20 @@ from engine.lp.table import NO_ID, Automaton, Program
 FORCED_RULE = "forced by the template"
 END_RULE = "the end of the template: only the end token"
 LOST_RULE = "nothing: a token came that was not legal"
-_NUMBERS = 5  # in a row of `_numbers`, before its candidates
+_NUMBERS = 7  # in a row of `_numbers`, before its candidates
 
 
 def diagnose(
-    raw: Tensor, allowed: Tensor, tokens: Tensor, candidates: int, blocks: Sequence[int], rules: Sequence[str]
+    raw: Tensor,
+    allowed: Tensor,
+    tokens: Tensor,
+    candidates: int,
+    blocks: Sequence[int],
+    rules: Sequence[str],
+    close_ids: CloseIds | None = None,
 ) -> list[Diagnosis]:
     """One a row: scores before the LP [B, V], what the LP allows bool [B, V], the tokens that came int64 [B]."""
-    numbers = _numbers(raw.float(), allowed, tokens, min(candidates, raw.shape[1])).tolist()
+    numbers = _numbers(raw.float(), allowed, tokens, min(candidates, raw.shape[1]), close_ids).tolist()
     return [_diagnosis(*row) for row in zip(numbers, blocks, rules, strict=True)]
 
 
@@ -53,8 +60,8 @@ def rule_of(automaton: Automaton, program: Program, cell: int, node: int) -> str
     return END_RULE if cell == len(program) - 1 else FORCED_RULE
 
 
-def _numbers(raw: Tensor, allowed: Tensor, tokens: Tensor, candidates: int) -> Tensor:
-    """[B, 5 + 3 k] in float64, which holds ids as they are: the five numbers, then ids, p_raw and legality of k ids."""
+def _numbers(raw: Tensor, allowed: Tensor, tokens: Tensor, candidates: int, close_ids: CloseIds | None) -> Tensor:
+    """[B, 7 + 3 k] in float64, which holds ids as they are: the numbers, then ids, p_raw and legality of k ids."""
     log_p = raw.log_softmax(dim=-1)
     p = log_p.exp()
     token = tokens[:, None]
@@ -65,10 +72,17 @@ def _numbers(raw: Tensor, allowed: Tensor, tokens: Tensor, candidates: int) -> T
         log_mass.exp().clamp(max=1),
         (raw > raw.gather(1, token)).sum(dim=-1) + 1,
         torch.special.entr(p).sum(dim=-1),
+        *_masses(log_p, close_ids),
     ]
     ids = raw.topk(candidates, dim=-1).indices
     parts = [torch.stack([number.double() for number in numbers], dim=1), ids, p.gather(1, ids), allowed.gather(1, ids)]
     return torch.cat([part.double() for part in parts], dim=1)
+
+
+def _masses(log_p: Tensor, ids: CloseIds | None) -> Sequence[Tensor]:
+    if ids is None:
+        return [log_p.new_zeros(len(log_p))] * 2
+    return close_mass(log_p, ids.closing, ids.going_on).unbind(dim=1)
 
 
 def _share(log_chosen: Tensor, log_mass: Tensor, allowed: Tensor, token: Tensor) -> Tensor:
@@ -79,10 +93,10 @@ def _share(log_chosen: Tensor, log_mass: Tensor, allowed: Tensor, token: Tensor)
 
 
 def _diagnosis(row: Sequence[float], block: int, rule: str) -> Diagnosis:
-    p_raw, p_lp, allowed_mass, rank, entropy_nat = row[:_NUMBERS]
+    p_raw, p_lp, allowed_mass, rank, entropy_nat, closing, going_on = row[:_NUMBERS]
     count = (len(row) - _NUMBERS) // 3
     ids, chances, legal = (row[_NUMBERS + part * count :][:count] for part in range(3))
     likely = [Candidate(int(id_), p, bool(is_legal)) for id_, p, is_legal in zip(ids, chances, legal, strict=True)]
     # What is as likely comes in the order of ids; what cannot come at all is no candidate.
     top = sorted((one for one in likely if one.p_raw > 0), key=lambda one: (-one.p_raw, one.token_id))
-    return Diagnosis(p_raw, p_lp, allowed_mass, int(rank), entropy_nat, tuple(top), block, rule)
+    return Diagnosis(p_raw, p_lp, allowed_mass, int(rank), entropy_nat, tuple(top), block, rule, closing, going_on)

@@ -11,15 +11,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
+from engine.decode.closing import close_ids
 from engine.decode.requests import default_limit, requests_for
 from engine.decode.samples import Reader, Sample
 from engine.decode.sampling import Sampling, preset
+from engine.decode.scoring import Stored, forced_closes
 from engine.decode.steps import Counters, DecodeOptions, Diagnosis, Events, Request, Step, Stop
 from engine.errors import ConstraintError, ModelError, nearest, shown
 from engine.lp.catalogue import Constraint, LpParameters, build_constraint, lp_info, split_cleanup
 from engine.lp.position import LAST_POSITIONS
 from engine.models.loading import LoadedModel
 from engine.records import Molecule, NumberFormat
+from engine.text.blocks import CloseMass
 from engine.text.placeholder import fit_placeholder
 from engine.text.reference import reference_texts
 
@@ -64,7 +67,12 @@ class Plan:
     @property
     def options(self) -> DecodeOptions:
         return DecodeOptions(
-            self.sampling, self.seed, self.batch_size, self.diagnostics, self.candidates, self.time_limit_s
+            self.sampling,
+            self.seed,
+            self.batch_size,
+            diagnostics=self.diagnostics,
+            candidates=self.candidates,
+            time_limit_s=self.time_limit_s,
         )
 
 
@@ -108,7 +116,7 @@ class Generation:
 
     def events(self, cancelled: Callable[[], bool] = lambda: False) -> Iterator[Step | Stop]:
         """The stream; a sample is in ``samples`` before its stop is passed on."""
-        for event in self.backend.run(self.requests, self.plan.options, self.counters, cancelled):
+        for event in self.backend.run(self.requests, self._options(), self.counters, cancelled):
             if isinstance(event, Step):
                 self._open.setdefault(event.sample, []).append(event)
             else:
@@ -127,16 +135,33 @@ class Generation:
     def _sample(self, stop: Stop) -> Sample:
         steps = self._open.pop(stop.sample, [])
         number, generation = divmod(stop.sample, self.plan.generations)
-        diagnoses: list[Diagnosis] = [step.diagnosis for step in steps if step.diagnosis is not None]
+        ids = [step.token_id for step in steps]
+        diagnoses = [step.diagnosis for step in steps if step.diagnosis is not None]
         return self.reader.read(
             self.molecules[number],
-            [step.token_id for step in steps],
+            ids,
             [step.forced for step in steps],
             stop.reason,
             sample_id=stop.sample,
             generation=generation,
             diagnoses=diagnoses,
+            masses=self._masses(stop.sample, ids, diagnoses),
         )
+
+    def _options(self) -> DecodeOptions:
+        if not self.plan.diagnostics:
+            return self.plan.options
+        return replace(self.plan.options, close_ids=close_ids(self.loaded.tokenizer, self.loaded.device))
+
+    def _masses(self, number: int, ids: list[int], diagnoses: list[Diagnosis]) -> dict[int, CloseMass]:
+        """By block, what the model wanted where the LP closed it by force; empty without diagnostics."""
+        if len(diagnoses) < len(ids) or not ids:
+            return {}
+        request = self.requests[number]
+        (places,) = forced_closes(self.constraint, [Stored(request.prompt, tuple(ids), request.program)])
+        return {
+            block: CloseMass(diagnoses[place].closing, diagnoses[place].going_on) for block, place in places.items()
+        }
 
     def _limit(self, molecule: Molecule) -> int:
         return default_limit(molecule) if self.plan.limit is None else self.plan.limit

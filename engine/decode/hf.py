@@ -157,7 +157,7 @@ class HfBackend:
         else:
             view = Masked(self._constraint, batch.rows, self._end)
             processors.append(view)
-        diagnoser = Diagnoser(view, self._vocab_size, options.candidates) if options.diagnostics else None
+        diagnoser = Diagnoser(view, self._vocab_size, options) if options.diagnostics else None
         if diagnoser is not None:
             processors.insert(0, diagnoser)
         if self._draws == "keyed" and not options.sampling.is_greedy:

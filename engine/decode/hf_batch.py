@@ -25,7 +25,7 @@ from transformers import (
 
 from engine.decode.diagnosis import blocks_and_rules, diagnose
 from engine.decode.sampling import Sampling, draw, uniform
-from engine.decode.steps import Diagnosis, Request, Step, Stop, StopReason
+from engine.decode.steps import DecodeOptions, Diagnosis, Request, Step, Stop, StopReason
 from engine.lp.catalogue import Constraint
 from engine.lp.driver import State, Tables
 from engine.lp.processor import ConstraintProcessor
@@ -140,8 +140,8 @@ class Masked(ConstraintProcessor):
 class Diagnoser(LogitsProcessor):
     """The first processor: keeps the scores as the model gave them, for what is said of its tokens."""
 
-    def __init__(self, view: View, vocab_size: int, candidates: int) -> None:
-        self._view, self._vocab_size, self._candidates = view, vocab_size, candidates
+    def __init__(self, view: View, vocab_size: int, options: DecodeOptions) -> None:
+        self._view, self._vocab_size, self._options = view, vocab_size, options
         self._raw: Tensor | None = None  # [B, rows with a token]
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
@@ -156,7 +156,8 @@ class Diagnoser(LogitsProcessor):
             raw, allowed, tokens = raw[rows], allowed[rows], tokens[rows]
         blocks, rules = self._view.standing()
         of_rows = [blocks[row] for row in rows], [rules[row] for row in rows]
-        return diagnose(raw, allowed, tokens, self._candidates, *of_rows) if rows else []
+        options = self._options
+        return diagnose(raw, allowed, tokens, options.candidates, *of_rows, options.close_ids) if rows else []
 
 
 class KeyedDraw(LogitsProcessor):

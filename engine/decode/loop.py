@@ -260,7 +260,7 @@ class Loop:
         programs = [work.request.program for work in batch.work if work is not None]
         blocks, rules = blocks_and_rules(self.automaton, programs, batch.state)
         allowed = batch.tables.mask(batch.state)
-        return diagnose(raw, allowed, token, self.options.candidates, blocks, rules)
+        return diagnose(raw, allowed, token, self.options.candidates, blocks, rules, self.options.close_ids)
 
     # --- memory ---------------------------------------------------------------------------------------------------
 

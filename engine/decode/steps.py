@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from engine.decode.closing import CloseIds
 from engine.decode.sampling import Sampling
 from engine.errors import ConstraintError
 from engine.lp.table import Program
@@ -52,6 +53,8 @@ class Diagnosis:
     top_k: tuple[Candidate, ...]
     block: int  # the block of the constraint's cell, -1 outside
     rule: str  # which rule allowed or forced the token
+    closing: float = 0.0  # mass before the LP of tokens that close a block, where it was asked for
+    going_on: float = 0.0  # and of those that go on with its numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,7 @@ class DecodeOptions:
     batch_size: int = 32
     diagnostics: bool = False
     candidates: int = 10  # of a step, with diagnostics
+    close_ids: CloseIds | None = None  # whose masses a diagnosis tells
     time_limit_s: float | None = None
 
     def __post_init__(self) -> None:

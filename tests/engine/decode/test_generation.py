@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.chem.smiles import parse_smiles
-from engine.decode.generation import Generation, Plan
+from engine.decode.generation import BackendName, Generation, Plan
 from engine.decode.requests import requests_for
 from engine.decode.samples import Reader
 from engine.decode.sampling import preset
@@ -82,6 +82,20 @@ def test_a_prompt_beyond_the_context_is_named() -> None:
         requests_for([MOLECULES[1], MOLECULES[0]], constraint, tokenizer, positions=5)
     (request,) = requests_for([MOLECULES[0]], constraint, tokenizer, positions=20)
     assert request.limit == 15, "prompt and answer fit the context"
+
+
+@pytest.mark.parametrize("backend", ["fast", "hf"])
+def test_diagnostics_tell_a_cut_from_a_number_that_was_complete(loaded: LoadedModel, backend: BackendName) -> None:
+    """A position LP closes every block by force; with the model's own mass no clean triple stays unverified."""
+    plan = Plan("position-allowlist", backend=backend, limit=60, generations=2)
+    blind = [block for sample in Generation(loaded, MOLECULES, plan).run() for block in sample.blocks]
+    told = Generation(loaded, MOLECULES, replace(plan, diagnostics=True)).run()
+    seen = [block for sample in told for block in sample.blocks]
+    assert [block.text for block in seen] == [block.text for block in blind]
+    closed = [block for block in seen if block.z is not None]
+    assert not any("unverified" in block.kinds and block.block == 0 for block in closed)
+    for step in (step for sample in told for step in sample.diagnoses):
+        assert step.closing >= 0 and step.going_on > 0 and step.closing + step.going_on <= 1 + 1e-9
 
 
 # --- reading ------------------------------------------------------------------------------------------------------

@@ -1,0 +1,192 @@
+"""What a cut cost: how the model would have finished a block, had it been allowed to.
+
+A *continuation* is an estimate, and to be labelled so: the exact automaton, greedy, behind the very text that the model
+had before it, earlier cut blocks as they were. The automaton is led along what the block already holds; where that is
+no beginning of a number in the tokenizer's own cut, there is nothing to continue. All blocks of many samples go on
+together, each under a program of its own: that block, then the end. What this module does not know: which blocks were
+cut. It takes those that it is given (see ``cuts_of`` for those that an LP closed by force).
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from engine.decode.fast import FastBackend
+from engine.decode.sampling import Sampling
+from engine.decode.scoring import Stored, forced_closes, walk
+from engine.decode.steps import Counters, DecodeOptions, Request, Step
+from engine.lp.catalogue import Constraint
+from engine.lp.driver import LOST, Tables
+from engine.lp.exact import ExactConstraint
+from engine.lp.table import NO_ID, Cells, Program
+from engine.records import WIDEST, Molecule
+from engine.text.blocks import read_block
+from engine.text.tokenizers import TextTokenizer
+
+GREEDY = Sampling(0.0)
+AXES = 3
+MOST_ADDED = AXES * (WIDEST.most_integer_digits + WIDEST.most_decimals + 2) + 2
+"""Tokens that the longest block takes: digits, point and comma of each number, the close and the end."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cut:
+    """A block to be continued, in its text."""
+
+    molecule: Molecule
+    prompt: tuple[int, ...]
+    written: tuple[int, ...]  # the answer up to where the block was closed
+    block: int
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """How a block would have ended, and what it lost by ending before."""
+
+    block: int
+    text: str  # the three numbers
+    needed: int  # tokens inside the block, those written and those added
+    added: tuple[int, ...]
+    digits_lost: int  # decimals and integer digits
+    displacement_ang: float | None  # of the atom, by the cut; None where the cut block has no three numbers
+
+
+def cuts_of(constraint: Constraint, molecule: Molecule, stored: Stored, blocks: Collection[int]) -> list[Cut]:
+    """Those of a sample's blocks that its program closed by force. ``constraint`` is that of the program."""
+    (closes,) = forced_closes(constraint, [stored])
+    return [
+        Cut(molecule, stored.prompt, stored.answer[: closes[block]], block)
+        for block in sorted(blocks)
+        if block in closes
+    ]
+
+
+def continue_blocks(
+    backend: FastBackend,
+    constraint: ExactConstraint,
+    tokenizer: TextTokenizer,
+    cuts: Sequence[Cut],
+    *,
+    batch_size: int = 32,
+    counters: Counters | None = None,
+) -> list[Continuation | None]:
+    """One a cut, in the order given. ``backend`` is of the model; the LP that it is under does not matter.
+
+    None: what the block holds is no beginning of three numbers, the molecule has no such block, or the model's context
+    ends before the block does.
+    """
+    exact = copy.copy(backend)  # the same weights
+    exact.constraint = constraint
+    begun = _begun(cuts, constraint, tokenizer, backend.end_id)
+    requests = [
+        Request(number, number, (*cuts[number].prompt, *cuts[number].written), begun[number].program, limit, start)
+        for number, start in _starts(constraint, begun).items()
+        if (limit := _limit(cuts[number], backend)) > 0
+    ]
+    requests.sort(key=lambda request: -len(request.prompt))  # what is read together is then of one length
+    ids: dict[int, list[int]] = {request.sample: [] for request in requests}
+    for event in exact.run(requests, DecodeOptions(GREEDY, batch_size=batch_size), counters or Counters()):
+        if isinstance(event, Step):
+            ids[event.sample].append(event.token_id)
+    whole = {number: written for number, written in ids.items() if written[-1:] == [backend.end_id]}
+    return [
+        _continuation(cut.block, begun[number], whole[number], tokenizer) if number in whole else None
+        for number, cut in enumerate(cuts)
+    ]
+
+
+def _limit(cut: Cut, backend: FastBackend) -> int:
+    return min(MOST_ADDED, len(backend.body.cos) - len(cut.prompt) - len(cut.written))
+
+
+# --- what is there ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Begun:
+    """A block as far as it was written, and the program of this block alone."""
+
+    program: Program
+    opening: int  # the token that holds its ``<``
+    inside: tuple[int, ...]
+
+    @property
+    def path(self) -> tuple[int, ...]:
+        """What leads through the program: the opening too, where that is a choice of its own."""
+        return (self.opening, *self.inside) if len(self.program) > 2 else self.inside
+
+
+def _begun(cuts: Sequence[Cut], constraint: ExactConstraint, tokenizer: TextTokenizer, end: int) -> dict[int, _Begun]:
+    """By cut. Those without a block, and those that another token opens than the exact text has, are left out."""
+    programs: dict[str, Program] = {}
+    found = {}
+    for number, cut in enumerate(cuts):
+        smiles = cut.molecule.smiles
+        if smiles not in programs:
+            programs[smiles] = constraint.compile(cut.molecule)
+        program, place = programs[smiles], _opening(cut.written, tokenizer)
+        free = np.flatnonzero((program.block == cut.block) & (program.forced == NO_ID)).tolist()
+        if free and place >= 0 and cut.written[place] in _openings(program, free):
+            alone = _alone(program, free, cut.block, end)
+            found[number] = _Begun(alone, cut.written[place], cut.written[place + 1 :])
+    return found
+
+
+def _opening(written: Sequence[int], tokenizer: TextTokenizer) -> int:
+    """The place of the last token with a ``<``, which no LP that counts positions lets into a block; -1 for none."""
+    places = range(len(written) - 1, -1, -1)
+    return next((place for place in places if b"<" in tokenizer.raw(written[place])), -1)
+
+
+def _openings(program: Program, free: Sequence[int]) -> list[int]:
+    """What may stand before a block's numbers: the forced token, or two where a cell chooses between them."""
+    return [int(program.forced[free[0] - 1])] if len(free) == 1 else program.symbols[free[0]].tolist()
+
+
+def _alone(program: Program, free: Sequence[int], block: int, end: int) -> Program:
+    """A block's free cells, and the end."""
+    cells = Cells.empty()
+    for cell in free:
+        first, second = program.symbols[cell].tolist()
+        cells.choose(int(program.entry[cell]), block, (first, second))
+    cells.force([end])
+    return cells.program()
+
+
+def _starts(constraint: ExactConstraint, begun: Mapping[int, _Begun]) -> dict[int, tuple[int, int]]:
+    """Cell and node behind what was written, of those blocks that may be gone on with."""
+    if not begun:
+        return {}
+    tables = Tables.of(constraint.automaton, [one.program for one in begun.values()])
+    paths = [torch.tensor(one.path, dtype=torch.int64) for one in begun.values()]
+    states = list(walk(tables, torch.nn.utils.rnn.pad_sequence(paths, batch_first=True)))
+    found = {}
+    for row, (number, one) in enumerate(begun.items()):
+        state = states[len(one.path)]
+        cell, node = int(state.cell[row]), int(state.node[row])
+        if cell not in (LOST, len(one.program) - 1):
+            found[number] = cell, node
+    return found
+
+
+# --- what came ----------------------------------------------------------------------------------------------------
+
+
+def _continuation(number: int, one: _Begun, ids: Sequence[int], tokenizer: TextTokenizer) -> Continuation:
+    added = tuple(ids[:-2])  # behind them the close and the end
+    before = tokenizer.decode([one.opening, *one.inside]).rpartition("<")[2]
+    text = tokenizer.decode([one.opening, *one.inside, *added]).rpartition("<")[2]
+    digits = sum(map(str.isdigit, text[len(before) :]))
+    return Continuation(number, text, len(one.inside) + len(added), added, digits, _distance(before, text))
+
+
+def _distance(before: str, after: str) -> float | None:
+    """Between the two as read."""
+    points = [[float(number) for number in read_block(text, form=WIDEST).numbers] for text in (before, after)]
+    return math.dist(*points) if len(points[0]) == AXES else None

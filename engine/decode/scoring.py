@@ -1,0 +1,350 @@
+"""Diagnostics of stored samples: their token ids are read once, teacher-forced, and never sampled again.
+
+One pass of the layers over prompt and answer tells what a model thinks at every token; the output head runs on a
+bounded number of positions at a time. What a constraint allows is what its driver says at the states that the tokens
+lead through, so a sample may be asked what any LP would have allowed. Behind a token that was not allowed, nothing is.
+The same pass tells how much of the model's mass wanted to close a block where an LP closed it by force. What it does
+not know: text beyond the tokens that close a block or go on with a number, and how a token was drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from engine.decode.body import Body, KvCache, packed_places
+from engine.decode.closing import CloseIds, close_mass, closing_cells
+from engine.decode.diagnosis import blocks_and_rules, diagnose
+from engine.decode.memory import halved, is_out_of_memory
+from engine.decode.steps import Counters, Diagnosis
+from engine.errors import ConstraintError, ModelError
+from engine.lp.catalogue import Constraint
+from engine.lp.driver import State, Tables
+from engine.lp.table import Automaton, Program
+from engine.text.blocks import CloseMass
+
+READ_WIDTH = 256
+"""Tokens of a row that are read in one pass."""
+MOST_SCORES = 2**22
+"""Scores that the head gives at once: 27 positions of a vocabulary of 151,936. More are slower on a CPU's caches."""
+WALKED = 64
+"""Samples whose states are followed together where no model is asked."""
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stored:
+    """A sample as it was kept, and the program to ask: of the LP that made it, or of any other."""
+
+    prompt: tuple[int, ...]
+    answer: tuple[int, ...]
+    program: Program
+    forced: tuple[bool, ...] | None = None  # None: as the program says
+
+    def __post_init__(self) -> None:
+        if not self.prompt:
+            raise ValueError("without a prompt nothing tells what comes first")
+        if self.forced is not None and len(self.forced) != len(self.answer):
+            raise ValueError(f"{len(self.forced)} forced flags for {len(self.answer)} tokens")
+
+    @property
+    def read(self) -> tuple[int, ...]:
+        """What the model reads: nothing is asked behind the last token."""
+        return (*self.prompt, *self.answer)[:-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What one pass tells of a sample."""
+
+    diagnoses: list[Diagnosis]  # one a token of the answer
+    masses: dict[int, CloseMass]  # by block, where it was closed by force
+
+
+def score(
+    body: Body,
+    constraint: Constraint,
+    stored: Sequence[Stored],
+    vocab_size: int,
+    *,
+    candidates: int = 10,
+    batch_size: int = 8,
+    counters: Counters | None = None,
+) -> Iterator[list[Diagnosis]]:
+    """One list a sample, in the order given, with one diagnosis an answer token.
+
+    ``vocab_size`` is the tokenizer's. The numbers are those that the fast backend gives while it samples the same
+    tokens, to the precision of the model's dtype. ``counters`` learns of passes and of halved batches.
+    """
+    return _each(lambda batch: batch.diagnoses(candidates), body, constraint, stored, vocab_size, batch_size, counters)
+
+
+def close_masses(
+    body: Body,
+    constraint: Constraint,
+    stored: Sequence[Stored],
+    vocab_size: int,
+    ids: CloseIds,
+    *,
+    batch_size: int = 8,
+    counters: Counters | None = None,
+) -> Iterator[dict[int, CloseMass]]:
+    """Of each sample, by block, the masses where its program closed the block by force: what ``align`` asks for.
+
+    The head runs on those positions alone. Samples of an LP under which the model closes its blocks have none.
+    """
+    return _each(lambda batch: batch.masses(ids), body, constraint, stored, vocab_size, batch_size, counters)
+
+
+def score_with_masses(
+    body: Body,
+    constraint: Constraint,
+    stored: Sequence[Stored],
+    vocab_size: int,
+    ids: CloseIds,
+    *,
+    candidates: int = 10,
+    batch_size: int = 8,
+    counters: Counters | None = None,
+) -> Iterator[Scored]:
+    """Both in one pass."""
+
+    def work(batch: _Batch) -> list[Scored]:
+        return list(map(Scored, batch.diagnoses(candidates), batch.masses(ids)))
+
+    return _each(work, body, constraint, stored, vocab_size, batch_size, counters)
+
+
+# --- closing a block ----------------------------------------------------------------------------------------------
+
+
+def forced_closes(constraint: Constraint, stored: Sequence[Stored]) -> list[dict[int, int]]:
+    """Of each sample, by block, the place in the answer of the token that its program closed the block with."""
+    found = []
+    for batch in _parts(stored, WALKED):
+        tables = Tables.of(constraint.automaton, [one.program for one in batch])
+        cells = torch.stack([state.cell for state in walk(tables, _padded([one.answer for one in batch]))], dim=1)
+        found += [_closes(one, row) for one, row in zip(batch, cells.tolist(), strict=True)]
+    return found
+
+
+def _closes(one: Stored, cells: Sequence[int]) -> dict[int, int]:
+    """``cells`` are those before each token, and any behind."""
+    closing, forced = closing_cells(one.program), one.program.forced
+    return {
+        closing[cell]: place
+        for place, (cell, id_) in enumerate(zip(cells, one.answer, strict=False))
+        if cell in closing and forced[cell] == id_
+    }
+
+
+# --- states along a text ------------------------------------------------------------------------------------------
+
+
+def walk(tables: Tables, ids: Tensor) -> Iterator[State]:
+    """The states before each of the tokens [B, T], and the one behind the last."""
+    state = tables.start()
+    yield state
+    for token in ids.unbind(dim=1):
+        state = tables.step(state, token)
+        yield state
+
+
+def forced_flags(constraint: Constraint, stored: Sequence[Stored]) -> list[list[bool]]:
+    """Of each sample, which tokens were forced: as it was kept, else those that alone were legal."""
+    found = []
+    for batch in _parts(stored, WALKED):
+        tables = Tables.of(constraint.automaton, [one.program for one in batch])
+        ids = _padded([one.answer for one in batch])
+        only = torch.stack([tables.forced_id(state) for state in walk(tables, ids)], dim=1)[:, :-1]
+        found += [
+            list(row[: len(one.answer)] if one.forced is None else one.forced)
+            for one, row in zip(batch, (only == ids).tolist(), strict=True)
+        ]
+    return found
+
+
+def _parts(stored: Sequence[Stored], size: int) -> Iterator[Sequence[Stored]]:
+    return (stored[start : start + size] for start in range(0, len(stored), size))
+
+
+def _padded(rows: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> Tensor:
+    """[B, T], with zeros on the right."""
+    width = max(map(len, rows))
+    ids = [[*row, *[0] * (width - len(row))] for row in rows]
+    return torch.tensor(ids, dtype=torch.int64, device=device)
+
+
+# --- batches ------------------------------------------------------------------------------------------------------
+
+
+def _each(
+    work: Callable[[_Batch], list[Result]],
+    body: Body,
+    constraint: Constraint,
+    stored: Sequence[Stored],
+    vocab_size: int,
+    batch_size: int,
+    counters: Counters | None,
+) -> Iterator[Result]:
+    """What ``work`` makes of each sample. All of them are looked at before the first is read."""
+    _check_rows(len(body.head), len(constraint.automaton.classes))
+    if batch_size < 1:
+        raise ConstraintError(f"a batch of {batch_size} samples cannot be", "Give at least 1")
+    for one in stored:
+        _check(one, len(body.cos), vocab_size)
+    counted = counters or Counters()
+    return _in_batches(
+        lambda batch: work(_Batch.read(body, constraint.automaton, batch, vocab_size, counted)),
+        stored,
+        batch_size,
+        counted,
+    )
+
+
+def _check_rows(rows: int, columns: int) -> None:
+    if rows != columns:
+        raise ConstraintError(
+            f"the model has {rows:,} rows, the constraint was built for {columns:,}",
+            "Build it with the model's own number of rows",
+        )
+
+
+def _check(one: Stored, positions: int, vocab_size: int) -> None:
+    if len(one.read) > positions:
+        raise ModelError(
+            f"a sample of {len(one.read):,} tokens is longer than the model's context of {positions:,}",
+            "Score it with a model of a longer context",
+        )
+    foreign = [id_ for id_ in (*one.prompt, *one.answer) if not 0 <= id_ < vocab_size]
+    if foreign:
+        raise ModelError(
+            f"a sample holds the token {foreign[0]:,}, and the model's tokenizer has {vocab_size:,}",
+            "Score it with a model of the tokenizer that it was made with",
+        )
+
+
+def _in_batches(
+    work: Callable[[Sequence[Stored]], list[Result]], stored: Sequence[Stored], size: int, counters: Counters
+) -> Iterator[Result]:
+    """The results in order; half as many samples at a time where memory is short."""
+    done = 0
+    while done < len(stored):
+        batch = stored[done : done + size]
+        try:
+            found = work(batch)
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            size = halved(len(batch), error)
+            counters.notes.append(f"memory was short: batches of {size} from here on")
+            continue
+        done += len(batch)
+        yield from found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Batch:
+    """Samples that were read together. N counts all tokens of their answers, sample by sample."""
+
+    body: Body
+    automaton: Automaton
+    stored: Sequence[Stored]
+    vocab_size: int
+    tables: Tables
+    sample: Tensor  # int64 [N]
+    token: Tensor  # int64 [N]
+    state: State  # [N] before each token
+    hidden: Tensor  # [N, W] what the layers make of all that is before each token
+
+    @classmethod
+    @torch.inference_mode()
+    def read(
+        cls, body: Body, automaton: Automaton, stored: Sequence[Stored], vocab_size: int, counters: Counters
+    ) -> _Batch:
+        """Follow the states along the answers, and run the layers."""
+        tables = Tables.of(automaton, [one.program for one in stored], body.device)
+        answers = _padded([one.answer for one in stored], body.device)
+        lengths = torch.tensor([len(one.answer) for one in stored], device=body.device)
+        is_token = torch.arange(answers.shape[1], device=body.device) < lengths[:, None]  # [B, T]
+        states = list(walk(tables, answers))[:-1]
+        cell, node = (
+            torch.stack([getattr(one, part) for one in states], dim=1)[is_token] if states else lengths[:0]
+            for part in ("cell", "node")
+        )
+        return cls(
+            body,
+            automaton,
+            stored,
+            vocab_size,
+            tables,
+            is_token.nonzero()[:, 0],
+            answers[is_token],
+            State(cell, node),
+            _hidden(body, stored, counters),
+        )
+
+    @torch.inference_mode()
+    def diagnoses(self, candidates: int) -> list[list[Diagnosis]]:
+        found: list[Diagnosis] = []
+        for part in self._chunks(torch.arange(len(self.token), device=self.token.device)):
+            state = State(self.state.cell[part], self.state.node[part])
+            sample = self.sample[part]
+            allowed = self.tables.keep(sample).mask(state)[:, : self.vocab_size]
+            programs = [self.stored[number].program for number in sample.tolist()]
+            standing = blocks_and_rules(self.automaton, programs, state)
+            found += diagnose(self._scores(part), allowed, self.token[part], candidates, *standing)
+        return [list(diagnoses) for diagnoses in self._by_sample(found)]
+
+    @torch.inference_mode()
+    def masses(self, ids: CloseIds) -> list[dict[int, CloseMass]]:
+        cells = self._by_sample(self.state.cell.tolist())
+        closes = [_closes(one, row) for one, row in zip(self.stored, cells, strict=True)]
+        numbers = self._by_sample(range(len(self.token)))
+        places = [row[place] for row, by_block in zip(numbers, closes, strict=True) for place in by_block.values()]
+        found: list[CloseMass] = []
+        for part in self._chunks(torch.tensor(places, dtype=torch.int64, device=self.token.device)):
+            log_p = self._scores(part).log_softmax(dim=-1)
+            found += [CloseMass(*row) for row in close_mass(log_p, ids.closing, ids.going_on).tolist()]
+        masses = iter(found)
+        return [{block: next(masses) for block in by_block} for by_block in closes]
+
+    def _by_sample(self, of_tokens: Sequence[Result]) -> list[Sequence[Result]]:
+        """What there is of all N tokens, cut into samples."""
+        ends = np.cumsum([len(one.answer) for one in self.stored]).tolist()
+        return [of_tokens[end - len(one.answer) : end] for end, one in zip(ends, self.stored, strict=True)]
+
+    def _chunks(self, places: Tensor) -> Sequence[Tensor]:
+        """Places [N] in parts whose scores fit."""
+        return places.split(max(1, MOST_SCORES // self.vocab_size)) if len(places) else ()
+
+    def _scores(self, places: Tensor) -> Tensor:
+        """[n, V] before the LP, of the rows that have a token: those beyond would be minus infinity."""
+        return functional.linear(self.hidden[places], self.body.head[: self.vocab_size]).float()
+
+
+def _hidden(body: Body, stored: Sequence[Stored], counters: Counters) -> Tensor:
+    """[N, W] hidden states before each token of the answers, sample by sample. Padding costs next to nothing."""
+    ids = _padded([one.read for one in stored], body.device)
+    lengths, first, count = torch.tensor(
+        [(len(one.read), len(one.prompt) - 1, len(one.answer)) for one in stored], device=body.device
+    ).unbind(dim=1)  # [B] each; the first answer token is told by the last one of the prompt
+    offset = count.cumsum(0) - count - first
+    found = torch.zeros((int(count.sum()), body.width), dtype=body.dtype, device=body.device)
+    cache = KvCache(body, len(stored), ids.shape[1])
+    for start in range(0, ids.shape[1], READ_WIDTH):
+        part = ids[:, start : start + READ_WIDTH]
+        width = part.shape[1]
+        places = packed_places(torch.full_like(lengths, start), (lengths - start).clamp(0, width), width, start + width)
+        hidden = body(part.reshape(-1)[places.slots], places, cache)
+        counters.forward_passes += 1
+        is_asked = places.positions >= first[places.rows]
+        found[(offset[places.rows] + places.positions)[is_asked]] = hidden[is_asked]
+    return found
