@@ -9,14 +9,17 @@ import torch
 
 from engine.decode import loop, static
 from engine.decode.fast import FastBackend
-from engine.decode.sampling import Sampling, preset, sample
+from engine.decode.sampling import Sampling, preset, probabilities, sample
 from engine.decode.steps import Counters, DecodeOptions, Step, Stop
 from engine.errors import ModelError
 from engine.lp.catalogue import LPS, Constraint
+from engine.lp.driver import Tables
 from engine.lp.table import NO_ID, Program
 from tests.engine.decode.reference import SMILES, asked, collected, made, small_model, written
+from tests.support import sized
 
 LIMIT = 34
+CHECKED = [preset("p1.0_t1.0"), preset("p0.8_t1.2"), preset("minp0.1_t1.4"), Sampling(2.0, top_k=20, top_p=0.9)]
 GREEDY, QWEN3 = preset("greedy"), preset("qwen3")
 
 
@@ -133,6 +136,38 @@ def test_the_end_token_never_comes_where_texts_of_equal_length_are_wanted() -> N
         backend(model, constraint, tokenizer).run(asked(constraint, tokenizer, limit=20), options(), Counters())
     )
     assert {(sample.reason, len(sample.ids)) for sample in found.values()} == {("length", 20)}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("sampling", CHECKED, ids=str)
+def test_what_is_drawn_follows_the_masked_softmax(sampling: Sampling) -> None:
+    """Chi-square of the first choice of many samples against the probabilities of the plain definition."""
+    tokenizer, constraint = made("exact", "llama3")
+    model, count = small_model("llama3"), sized(2_000, 40_000)
+    (opening,) = asked(constraint, tokenizer, ["CC=O"], limit=1)
+    run = int((opening.program.forced != NO_ID).argmin())
+    requests = asked(constraint, tokenizer, ["CC=O"], limit=run + 1, generations=count)
+    found = collected(
+        backend(model, constraint, tokenizer).run(requests, options(sampling, batch_size=500), Counters())
+    )
+    ids = torch.tensor([sample.ids[run] for sample in found.values()])
+    tables = Tables.of(constraint.automaton, [opening.program])
+    state = tables.start()
+    for id_ in found[0].ids[:run]:
+        state = tables.step(state, torch.tensor([id_]))
+    with torch.inference_mode():
+        logits = model(torch.tensor([[*opening.prompt, *found[0].ids[:run]]])).logits[:, -1].float()
+    chances = probabilities(logits.masked_fill(~tables.mask(state), -torch.inf), sampling)[0].double()
+    seen = torch.bincount(ids, minlength=len(chances)).double()
+    assert seen[chances == 0].sum() == 0
+    often = chances * count >= 5
+    expected = torch.cat([chances[often], chances[~often].sum()[None]]) * count
+    observed = torch.cat([seen[often], seen[~often].sum()[None]])
+    kept = expected > 0
+    chi_square = float(((observed - expected)[kept] ** 2 / expected[kept]).sum())
+    freedom = int(kept.sum()) - 1
+    assert freedom >= 1
+    assert chi_square < freedom + 4 * (2 * freedom) ** 0.5 + 10, "by chance once in ten thousand"
 
 
 # --- stopping -----------------------------------------------------------------------------------------------------

@@ -1,0 +1,47 @@
+"""The embedded models on both backends: the same tokens, under every LP, greedy and drawn, in batches of mixed size."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from engine.chem.molecule_sets import load_held_out
+from engine.chem.smiles import parse_smiles
+from engine.decode.generation import BACKENDS, Generation, Plan
+from engine.decode.sampling import preset
+from engine.lp.catalogue import LPS
+from engine.models.loading import LoadedModel, load_model
+from engine.models.registry import load_registry
+from tests.support import sized
+
+MODELS = ("demo-qwen", "demo-llama", "demo-qwen-l3", "demo-llama:early")
+LP_NAMES = sized(["exact", "position-blocklist"], list(LPS))
+
+
+@pytest.fixture(scope="module", params=sized(MODELS[:2], MODELS))
+def loaded(request: pytest.FixtureRequest) -> LoadedModel:
+    return load_model(load_registry().find(request.param), "cpu", "float32")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("lp", LP_NAMES)
+@pytest.mark.parametrize("sampling", ["greedy", "qwen3"])
+def test_the_fast_loop_writes_what_generate_writes(loaded: LoadedModel, lp: str, sampling: str) -> None:
+    molecules = [parse_smiles(one.smiles) for one in load_held_out()[:: sized(60, 12)]]
+    plan = Plan(lp, sampling=preset(sampling), batch_size=3, limit=sized(40, 200))
+    fast, hf = (Generation(loaded, molecules, replace(plan, backend=backend)).run() for backend in BACKENDS)
+    assert [sample.token_ids for sample in fast] == [sample.token_ids for sample in hf]
+    assert [sample.forced for sample in fast] == [sample.forced for sample in hf]
+    assert [sample.stop_reason for sample in fast] == [sample.stop_reason for sample in hf]
+
+
+@pytest.mark.soak
+def test_the_exact_lp_never_writes_a_malformed_block(loaded: LoadedModel) -> None:
+    """Every text is clean and re-tokenises to the ids that were sampled, however hot the sampling."""
+    molecules = [parse_smiles(one.smiles) for one in load_held_out()[: sized(6, 200)]]
+    for name in ("qwen3", "p1.0_t1.4"):
+        for sample in Generation(loaded, molecules, Plan("exact", sampling=preset(name), seed=7)).run():
+            assert sample.check.clean, sample.text
+            assert {kind for block in sample.blocks for kind in block.kinds} == {"exact"}
+            assert loaded.tokenizer.encode(sample.text) == list(sample.token_ids[:-1])
