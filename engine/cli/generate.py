@@ -46,6 +46,9 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--model-path", metavar="DIR", help="a checkpoint's folder that no registry names")
     group.add_argument("--tokenizer-name", metavar="T", help="of --model-path: qwen3, llama3, a path; its own without")
     group.add_argument("--device", default="auto", help="auto (a GPU when there is one), cpu, cuda, mps")
+    group.add_argument(
+        "--threads", type=_count("threads", 4_096), metavar="N", help="the cores that are idle without it"
+    )
     group.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), help="the registry's without it")
     group.add_argument("--attention", default="sdpa", choices=("sdpa", "eager"), help="of the backend hf")
 
@@ -102,6 +105,7 @@ def run(args: argparse.Namespace) -> int:
     from engine.models.loading import load_model
 
     sdf = None if args.sdf is None else path_of(args.sdf)
+    set_threads(args.threads)
     loaded = load_model(entry, args.device, args.dtype, args.attention)
     generation = Generation(loaded, molecules, plan)
     show = Show(generation, is_quiet=args.json)
@@ -119,6 +123,14 @@ def run(args: argparse.Namespace) -> int:
     if stopped:
         raise KeyboardInterrupt
     return 0
+
+
+def set_threads(threads: int | None) -> None:
+    import torch
+
+    from engine.models.devices import idle_cores
+
+    torch.set_num_threads(threads or min(torch.get_num_threads(), idle_cores()))
 
 
 def entry_of(args: argparse.Namespace) -> ModelEntry:

@@ -61,7 +61,8 @@ class Batch:
         self.pending = torch.zeros((rows, 1), dtype=torch.int64, device=device)  # [B, w] written and not yet read
         self.count = zero.clone()  # [B] how many of them are meant
         most = max(request.limit for request in requests)
-        self.noise = torch.zeros((rows, most + 1), dtype=torch.float64, device=device)  # [B, most + 1]
+        none = torch.zeros(1, dtype=torch.int64, device=device)
+        self.noise = uniform(0, none, none).repeat(rows, most + 1)  # [B, most + 1], of the type that the device has
         self.work: list[Work | None] = [None] * rows
         self.read: list[int] = [0] * rows  # ``place`` and ``count`` on the host
         self.waiting: list[int] = [0] * rows

@@ -142,13 +142,18 @@ def _sample_among(values: Tensor, columns: Tensor, total: Tensor | None, samplin
 
 def draw(found: Tensor, uniform: Tensor) -> Tensor:
     """The index at which the running sum of probabilities [B, L] passes each row's uniform number [B]."""
-    sums = found.double().cumsum(dim=-1)
+    sums = found.to(uniform.dtype).cumsum(dim=-1)
     # A uniform number is less than one, so the target is less than the last sum: there is always an index.
     return (sums <= (uniform * sums[:, -1])[:, None]).sum(dim=-1)
 
 
 def uniform(seed: int, samples: Tensor, steps: Tensor) -> Tensor:
-    """A number in [0, 1) for each (seed, sample, step): int64 [B] and [B] give float64 [B]."""
+    """A number in [0, 1) for each (seed, sample, step): int64 [B] and [B] give float64 [B].
+
+    A device that has no float64 gets the nearest float32 below one, made on the CPU.
+    """
+    if samples.device.type == "mps":
+        return uniform(seed, samples.cpu(), steps.cpu()).float().clamp(max=1 - 2**-24).to(samples.device)
     mixed = _mix(samples * _signed(_GOLDEN) + _signed((seed * 0xD1342543DE82EF95 + 1) % 2**64))
     mixed = _mix(mixed + steps * _signed(_GOLDEN) + 1)
     return _shifted(mixed, 64 - _BITS).double() * 2.0**-_BITS

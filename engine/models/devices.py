@@ -13,18 +13,45 @@ if TYPE_CHECKING:
 
 
 def pick_device(wanted: str = "auto") -> torch.device:
-    """``auto`` is a GPU when there is one."""
+    """``auto`` is a GPU when there is one, CUDA's before Apple's."""
     import torch
 
     if wanted == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return torch.device("cuda" if torch.cuda.is_available() else "mps" if _has_mps() else "cpu")
     try:
         device = torch.device(wanted)
     except RuntimeError as error:
-        raise ModelError(f"there is no device {shown(wanted)}", "Use auto, cpu or cuda") from error
+        raise ModelError(f"there is no device {shown(wanted)}", "Use auto, cpu, cuda or mps") from error
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ModelError("there is no CUDA device here", "Use auto or cpu")
+    if device.type == "mps" and not _has_mps():
+        raise ModelError("there is no MPS device here", "Use auto or cpu")
     return device
+
+
+def _has_mps() -> bool:
+    import torch
+
+    return torch.backends.mps.is_available()
+
+
+def usable_cores() -> int:
+    """The cores that this process may run on."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return (os.cpu_count() or 1) if affinity is None else len(affinity(0))
+
+
+def idle_cores() -> int:
+    """Those that others leave idle, one at least.
+
+    Threads of small operations wait for each other all the time: one that shares its core with another program
+    slows all of them down by far more than it brings.
+    """
+    try:
+        load = os.getloadavg()[0]
+    except OSError:
+        load = 0.0
+    return max(1, usable_cores() - round(load))
 
 
 def free_memory(device: str) -> int | None:

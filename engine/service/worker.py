@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import itertools
 import logging
-import os
 import threading
 import time
 import traceback
@@ -21,6 +20,7 @@ from typing import Any, TypeVar
 
 from engine.errors import DriftscopeError, shown
 from engine.models.cache import Models
+from engine.models.devices import usable_cores
 from engine.service.jobs import Control, Job, Work
 from engine.service.turns import Turns
 
@@ -255,9 +255,7 @@ class Service:
 
 def spare_cores() -> int:
     """All that this process may use but one, which is left to the pages."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    cores = (os.cpu_count() or 1) if affinity is None else len(affinity(0))
-    return max(1, cores - 1)
+    return max(1, usable_cores() - 1)
 
 
 def _limit_threads(threads: int) -> None:

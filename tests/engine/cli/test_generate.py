@@ -54,6 +54,16 @@ def test_other_lps_and_the_reports_names(lp: str) -> None:
     assert sample["tokens"] == 40 or sample["stop_reason"] == "end"
 
 
+def test_threads_are_those_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    asked: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", asked.append)
+    run_json("generate", "C", *ASKED, "--threads", "3")
+    run_json("generate", "C", *ASKED)
+    assert asked == [3, 1]  # the tests themselves have one
+
+
 def test_no_logit_processor_is_the_lp_none() -> None:
     given = ("generate", "CC=O", "--model", "small", "--max-new-tokens", "9")
     assert run_json(*given, "--no-logit-processor")["samples"] == run_json(*given, "--lp", "none")["samples"]
