@@ -1,0 +1,158 @@
+"""What each LP makes of a registered model: junk and cut blocks, on the held-out molecules; added to the model's card.
+
+    python -m engine.training.under_lps --model demo-qwen:final
+
+The fast backend writes one answer a molecule under every LP. A block that a position LP closed by force is judged by
+the model's own mass on closing it or going on, scored afterwards from the ids. A card is changed in one section only;
+measuring the model anew (``measure``) writes a card without it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.chem.molecule_sets import load_held_out
+from engine.chem.smiles import parse_smiles
+from engine.decode.body import Body
+from engine.decode.closing import close_ids
+from engine.decode.generation import Generation, Plan
+from engine.decode.samples import Sample
+from engine.decode.scoring import Stored, close_masses
+from engine.errors import FileFormatError
+from engine.lp.catalogue import LPS
+from engine.models.loading import LoadedModel, load_model
+from engine.models.registry import load_registry
+from engine.records import Molecule
+from engine.text.blocks import has_letter, has_nonnumeric
+from engine.training.shards import read_json, write_bytes, write_json
+from engine.training.tool import Progress, ToolParser, run_tool
+from engine.training.training_card import table
+
+log = logging.getLogger(__name__)
+
+TITLE = "## Under the LPs"
+BEHIND = "## What it is not good for"
+"""The card's section that the table goes before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Counts of one LP. The first two junk counts are the reports'."""
+
+    lp: str
+    samples: int
+    passed: int
+    clean: int
+    blocks: int
+    letters: int  # blocks with a letter
+    nonnumeric: int  # blocks with anything but digits . , -
+    cut: int
+    exact: int
+    tokens: int
+
+
+def measure_lp(loaded: LoadedModel, molecules: Sequence[Molecule], lp: str, seed: int = 0, batch: int = 32) -> Rates:
+    """One answer a molecule under one LP."""
+    generation = Generation(loaded, molecules, Plan(lp, seed=seed, batch_size=batch))
+    samples = list(_judged(generation, generation.run()))
+    blocks = [block for sample in samples for block in sample.blocks]
+    return Rates(
+        lp=lp,
+        samples=len(samples),
+        passed=sum(sample.check.passed for sample in samples),
+        clean=sum(sample.check.clean for sample in samples),
+        blocks=len(blocks),
+        letters=sum(has_letter(block.text) for block in blocks),
+        nonnumeric=sum(has_nonnumeric(block.text) for block in blocks),
+        cut=sum("cut" in block.kinds for block in blocks),
+        exact=sum(block.kinds == ("exact",) for block in blocks),
+        tokens=sum(sample.tokens for sample in samples),
+    )
+
+
+def _judged(generation: Generation, samples: Sequence[Sample]) -> Iterator[Sample]:
+    """The samples read once more, with what the model wanted where its blocks were closed by force."""
+    loaded, reader = generation.loaded, generation.reader
+    requests = [generation.requests[sample.sample_id] for sample in samples]
+    stored = [
+        Stored(request.prompt, sample.token_ids, request.program)
+        for request, sample in zip(requests, samples, strict=True)
+    ]
+    ids = close_ids(loaded.tokenizer, loaded.device)
+    body = Body(loaded.model, loaded.positions)
+    masses = close_masses(body, generation.constraint, stored, loaded.tokenizer.vocab_size, ids)
+    for sample, found in zip(samples, masses, strict=True):
+        molecule = generation.molecules[sample.sample_id]
+        yield reader.read(molecule, sample.token_ids, sample.forced, sample.stop_reason, masses=found)
+
+
+def add_to_card(card: Path, rates: Sequence[Rates], command: str) -> None:
+    """Put the table into the card, or in place of the one that is there, and the figures into its JSON."""
+    text = card.read_text(encoding="utf-8")
+    if BEHIND not in text:
+        raise FileFormatError(f"{card} is no card that `measure` has written", "Measure the model first")
+    before, _, behind = text.partition(BEHIND)
+    before = before.partition(TITLE)[0]
+    lines = "\n".join(section(rates, command))
+    write_bytes(card, f"{before}{lines}\n\n{BEHIND}{behind}".encode())
+    document: Mapping[str, Any] = read_json(card.with_suffix(".json"))
+    write_json(
+        card.with_suffix(".json"), {**document, "lps": {one.lp: asdict(one) for one in rates}, "lps_by": command}
+    )
+
+
+def section(rates: Sequence[Rates], command: str) -> Iterator[str]:
+    yield TITLE
+    yield ""
+    yield (
+        "The same held-out molecules, each asked once under each LP: preset qwen3, seed 0, each LP's own placeholder. "
+        "*Letters* and *not numeric* are the reports' two ways to count junk. *Cut*: the LP closed the block while "
+        "more than half of the model's mass wanted to go on, or a number is missing or incomplete."
+    )
+    yield ""
+    head = ("LP", "passed", "clean", "blocks", "letters", "not numeric", "cut", "exact")
+    yield from table(head, map(_row, rates))
+    yield ""
+    yield f"Measured by `{command}`."
+
+
+def _row(one: Rates) -> tuple[str, ...]:
+    shares = [
+        f"{100 * count / max(1, one.blocks):.1f} %" for count in (one.letters, one.nonnumeric, one.cut, one.exact)
+    ]
+    of_samples = [f"{100 * count / max(1, one.samples):.1f} %" for count in (one.passed, one.clean)]
+    return (f"`{one.lp}`", *of_samples, f"{one.blocks:,}", *shares)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = ToolParser(prog="python -m engine.training.under_lps", description="Junk and cut rates under each LP.")
+    parser.add_argument("--model", required=True, help="ALIAS or ALIAS:STEP of the registry")
+    parser.add_argument("--molecules", type=int, help="only the first so many; no card is changed then")
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--device", default="auto")
+    args = parser.parse_args(argv)
+
+    def action() -> None:
+        entry = load_registry().find(args.model)
+        loaded = load_model(entry, args.device)
+        molecules = [parse_smiles(one.smiles) for one in load_held_out()[: args.molecules]]
+        bar, found = Progress("LPs", len(LPS)), []
+        for lp in LPS:
+            found.append(measure_lp(loaded, molecules, lp, batch=args.batch))
+            log.info("%s", json.dumps(asdict(found[-1])))
+            bar.advance(1)
+        if args.molecules is None and entry.card is not None:
+            add_to_card(entry.card, found, f"python -m engine.training.under_lps --model {entry.name}")
+            log.info("%s", entry.card)
+
+    return run_tool(action)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
