@@ -67,6 +67,7 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--last-positions", type=int, default=2, metavar="N", help="kept free of , and - in a block")
     group.add_argument("--backend", default="fast", metavar="B", help="fast (ours) or hf (plain generate)")
+    group.add_argument("--compile", action="store_true", help="the fast backend's layers: minutes first, for a GPU")
     group.add_argument("--sampling", "--sampling-config", default="qwen3", metavar="P", help="a preset, such as greedy")
     for name in FILTERS:
         kind = int if name == "top_k" else float
@@ -166,6 +167,7 @@ def plan_of(args: argparse.Namespace, numbers: NumberFormat) -> Plan:
         form=form_of(args, numbers),
         last_positions=args.last_positions,
         backend=args.backend,
+        compile=args.compile,
         sampling=replace(preset(args.sampling), **given),
         generations=args.n,
         seed=args.seed,

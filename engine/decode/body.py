@@ -12,6 +12,7 @@ spread over a grid of rows and columns. So rows that have more tokens to read th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,9 +123,17 @@ class Body:
         self.layers = [self._layer(layer) for layer in core.layers]
         self.dtype, self.device = self.embedding.dtype, self.embedding.device
         self.cos, self.sin = self._rotations(core, positions)
+        self._run: Callable[[Tensor, Places, KvCache], Tensor] = self._layers_of
+
+    def compile(self, backend: str = "inductor") -> None:
+        """Run through ``torch.compile`` from here on. Shapes stay open; the first passes take a minute or two."""
+        self._run = torch.compile(self._layers_of, dynamic=True, backend=backend)
 
     def __call__(self, ids: Tensor, places: Places, cache: KvCache) -> Tensor:
         """Hidden states [N, W] of ids [N]."""
+        return self._run(ids, places, cache)
+
+    def _layers_of(self, ids: Tensor, places: Places, cache: KvCache) -> Tensor:
         hidden = functional.embedding(ids, self.embedding)
         cos, sin = self.cos[places.positions], self.sin[places.positions]  # [N, 1, D]
         groups = self.heads // self.kv_heads

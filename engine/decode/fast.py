@@ -21,10 +21,19 @@ class FastBackend:
     """One model under one constraint. ``vocab_size`` is the tokenizer's: rows beyond it decode to nothing."""
 
     def __init__(
-        self, model: Any, constraint: Constraint, end_id: int, vocab_size: int, *, is_static: bool | None = None
+        self,
+        model: Any,
+        constraint: Constraint,
+        end_id: int,
+        vocab_size: int,
+        *,
+        is_static: bool | None = None,
+        compile: bool = False,
     ) -> None:
         """``is_static``: steps of fixed shapes; None: where there is a CUDA device to capture them."""
         self.body = Body(model, int(model.config.max_position_embeddings))
+        if compile:
+            self.body.compile()
         self.constraint, self.end_id, self.vocab_size = constraint, end_id, vocab_size
         self.is_static = self.body.device.type == "cuda" if is_static is None else is_static
 

@@ -50,6 +50,7 @@ class Plan:
     time_limit_s: float | None = None
     diagnostics: bool = False
     candidates: int = 10
+    compile: bool = False  # the fast backend's layers, by torch.compile
     equal_work: bool = False  # each answer as long as the exact LP's
 
     def __post_init__(self) -> None:
@@ -59,6 +60,10 @@ class Plan:
             raise ConstraintError(
                 f"{self.generations} generations of at most {self.limit} tokens cannot be",
                 f"Give one generation or more, and a limit from 1 to {MOST_LIMIT:,}",
+            )
+        if self.compile and self.backend != "fast":
+            raise ConstraintError(
+                f"the backend {self.backend} is not compiled", "Use the backend fast, or leave it out"
             )
         if self.equal_work and self.limit is not None:
             raise ConstraintError("equal work sets the limits itself", "Leave one of the two out")
@@ -108,7 +113,7 @@ class Generation:
             generations=plan.generations,
             limits=limits,
         )
-        self.backend = make_backend(loaded, self.constraint, plan.backend)
+        self.backend = make_backend(loaded, self.constraint, plan.backend, compile=plan.compile)
         self.counters = Counters()
         self.template_s = time.perf_counter() - began
         self.samples: list[Sample] = []
@@ -182,7 +187,7 @@ class Generation:
         return [sample.tokens for sample in exact.run()]
 
 
-def make_backend(loaded: LoadedModel, constraint: Constraint, name: BackendName) -> Backend:
+def make_backend(loaded: LoadedModel, constraint: Constraint, name: BackendName, *, compile: bool = False) -> Backend:
     """The backend for a loaded model. Torch and transformers are imported here, and not with this module."""
     from engine.decode.fast import FastBackend
     from engine.decode.hf import HfBackend
@@ -193,4 +198,4 @@ def make_backend(loaded: LoadedModel, constraint: Constraint, name: BackendName)
     vocab_size = loaded.tokenizer.vocab_size
     if name == "hf":
         return HfBackend(loaded.model, constraint, end, vocab_size)
-    return FastBackend(loaded.model, constraint, end, vocab_size)
+    return FastBackend(loaded.model, constraint, end, vocab_size, compile=compile)

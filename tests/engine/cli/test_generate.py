@@ -152,6 +152,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "model": (["CC=O", "--model", "smal"], "no model 'smal'. Did you mean small"),
     "step": (["CC=O", "--model", "small", "--step", "finale"], "no step 'finale'. Did you mean final"),
     "preset": (["CC=O", "--model", "small", "--sampling", "qwen2"], "no sampling preset 'qwen2'. Did you mean qwen3"),
+    "compile": (["CC=O", "--model", "small", "--backend", "hf", "--compile"], "hf is not compiled"),
     "backend": (["CC=O", "--model", "small", "--backend", "fest"], "no backend 'fest'. Did you mean fast"),
     "smiles": (["C1C", "--model", "small"], "SMILES 'C1C' cannot be read"),
     "all": (["C1C", "x", "--model", "small"], "none of 2 molecules can be read"),

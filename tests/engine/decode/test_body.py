@@ -105,6 +105,15 @@ def test_a_row_is_replaced_without_a_trace() -> None:
         torch.testing.assert_close(hidden[0], expected(made, [row])[0], atol=2e-5, rtol=1e-4)
 
 
+def test_a_compiled_body_gives_the_same() -> None:
+    made, rows = model("qwen3"), drawn_rows()
+    body = Body(made, 64)
+    body.compile(backend="aot_eager")
+    for row in rows:
+        hidden = whole_pass(body, row[None], KvCache(body, 1, 64), len(row))
+        torch.testing.assert_close(hidden[0], expected(made, [row])[0], atol=2e-5, rtol=1e-4)
+
+
 def test_the_head_is_the_models() -> None:
     made = model("llama")
     row = drawn_rows()[1]
