@@ -100,8 +100,9 @@ def test_it_runs_on_the_meta_device(name: str) -> None:
     state = made.start()
     token = torch.zeros(len(MOLECULES), dtype=torch.int64, device="meta")
     for _ in range(2):
-        made.forced_id(state), made.live_mask(state), made.mask(state)
+        made.forced_id(state), made.live_mask(state), made.mask(state), made.few(state), made.here(state)
         state = made.step(state, token)
+        _, _, state = made.advance(state, token, 4)
     assert state.cell.device.type == "meta"
 
 
@@ -118,7 +119,8 @@ def test_a_step_reads_no_value(name: str) -> None:
     made = tables(name)
     state, token = next(iter(steps(made, 1)))
     with NoHost():
-        made.mask(state), made.live_mask(state), made.forced_id(state), made.step(state, token)
+        made.mask(state), made.live_mask(state), made.forced_id(state), made.few(state), made.step(state, token)
+        made.advance(state, token, 4)
 
 
 def test_it_is_one_graph() -> None:
@@ -127,7 +129,9 @@ def test_it_is_one_graph() -> None:
 
     def step(cell: torch.Tensor, node: torch.Tensor, token: torch.Tensor) -> tuple[torch.Tensor, ...]:
         after = made.step(State(cell, node), token)
-        return after.cell, after.node, made.forced_id(after), *made.live_mask(after)
+        tokens, count, then = made.advance(State(cell, node), token, 4)
+        taken = after.cell, after.node, tokens, count, then.cell, then.node
+        return *taken, made.forced_id(after), *made.live_mask(after), *made.few(after)
 
     compiled = torch.compile(step, fullgraph=True, backend="aot_eager")
     for state, token in steps(made, 20):
