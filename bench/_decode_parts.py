@@ -23,7 +23,8 @@ from engine.decode.batch import MOST_RUN, longest_run
 from engine.decode.head import LiveHead, forces_nothing_first
 from engine.decode.sampling import preset, sample
 from engine.decode.steps import Request
-from engine.lp.catalogue import LPS, Constraint, build_constraint
+from engine.lp.catalogue import LPS, build_constraint
+from engine.lp.constraint import Constraint
 from engine.lp.driver import State, Tables
 from engine.lp.processor import ConstraintProcessor
 from engine.lp.rowloop import RowLoop

@@ -29,7 +29,8 @@ from engine.decode.hf_batch import KeyedDraw, Row
 from engine.decode.requests import default_limit, requests_for
 from engine.decode.sampling import preset
 from engine.decode.steps import Counters, DecodeOptions, Request, Step, Stop
-from engine.lp.catalogue import Constraint, LpParameters, build_constraint
+from engine.lp.catalogue import LpParameters, build_constraint
+from engine.lp.constraint import Constraint
 from engine.lp.driver import State
 from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import load_registry

@@ -21,7 +21,7 @@ from engine.decode.fast import FastBackend
 from engine.decode.sampling import Sampling
 from engine.decode.scoring import Stored, forced_closes, walk
 from engine.decode.steps import Counters, DecodeOptions, Request, Step
-from engine.lp.catalogue import Constraint
+from engine.lp.constraint import Constraint
 from engine.lp.driver import LOST, Tables
 from engine.lp.exact import ExactConstraint
 from engine.lp.table import NO_ID, Cells, Program

@@ -14,7 +14,7 @@ from engine.decode.body import Body
 from engine.decode.loop import Loop
 from engine.decode.static import StaticLoop
 from engine.decode.steps import Counters, DecodeOptions, Events, Request
-from engine.lp.catalogue import Constraint
+from engine.lp.constraint import Constraint
 
 
 class FastBackend:

@@ -18,7 +18,8 @@ from engine.decode.sampling import Sampling, preset
 from engine.decode.scoring import Stored, forced_closes
 from engine.decode.steps import Counters, DecodeOptions, Diagnosis, Events, Request, Step, Stop
 from engine.errors import ConstraintError, ModelError, nearest, shown
-from engine.lp.catalogue import Constraint, LpParameters, build_constraint, lp_info, split_cleanup
+from engine.lp.catalogue import LpParameters, build_constraint, lp_info, split_cleanup
+from engine.lp.constraint import Constraint
 from engine.lp.position import LAST_POSITIONS
 from engine.models.loading import LoadedModel
 from engine.records import Molecule, NumberFormat

@@ -41,7 +41,7 @@ from engine.decode.memory import halved, is_out_of_memory, peak_memory_mb
 from engine.decode.sampling import Sampling
 from engine.decode.steps import Counters, DecodeOptions, Request, Step, Stop, StopReason
 from engine.errors import ConstraintError
-from engine.lp.catalogue import Constraint
+from engine.lp.constraint import Constraint
 from engine.lp.table import DEAD
 from engine.lp.unconstrained import Unconstrained
 

@@ -26,7 +26,7 @@ from transformers import (
 from engine.decode.diagnosis import blocks_and_rules, diagnose
 from engine.decode.sampling import Sampling, draw, uniform
 from engine.decode.steps import DecodeOptions, Diagnosis, Request, Step, Stop, StopReason
-from engine.lp.catalogue import Constraint
+from engine.lp.constraint import Constraint
 from engine.lp.driver import State, Tables
 from engine.lp.processor import ConstraintProcessor
 from engine.lp.table import NO_ID, Automaton

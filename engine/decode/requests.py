@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from engine.chem.enriched import prompt_of
 from engine.decode.steps import Request
 from engine.errors import ConstraintError, shown
-from engine.lp.catalogue import Constraint
+from engine.lp.constraint import Constraint
 from engine.records import Molecule
 from engine.text.tokenizers import TextTokenizer
 

@@ -24,7 +24,7 @@ from engine.decode.diagnosis import blocks_and_rules, diagnose
 from engine.decode.memory import halved, is_out_of_memory
 from engine.decode.steps import Counters, Diagnosis
 from engine.errors import ConstraintError, ModelError
-from engine.lp.catalogue import Constraint
+from engine.lp.constraint import Constraint
 from engine.lp.driver import State, Tables
 from engine.lp.table import Automaton, Program
 from engine.text.blocks import CloseMass

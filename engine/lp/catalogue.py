@@ -4,26 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from engine.errors import ConstraintError, nearest, shown
+from engine.lp.constraint import Constraint
 from engine.lp.exact import ExactConstraint
 from engine.lp.position import LAST_POSITIONS, PositionConstraint
-from engine.lp.table import Automaton, Program
 from engine.lp.truncating import TruncatingConstraint
 from engine.lp.unconstrained import Unconstrained
-from engine.records import TRIMMED4, Molecule, NumberFormat
+from engine.records import TRIMMED4, NumberFormat
 from engine.text.template import DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER
 from engine.text.tokenizers import TextTokenizer
-
-
-class Constraint(Protocol):
-    """What every LP is: one automaton, and a program for each molecule."""
-
-    name: str
-    automaton: Automaton
-
-    def compile(self, molecule: Molecule) -> Program: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ changes a table: it gives a row that is done another molecule's program.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -36,6 +37,7 @@ class State:
 class Tables:
     """One batch's constraint on a device. All programs belong to one automaton."""
 
+    automaton: Automaton
     classes: Tensor  # int64 [V]
     goto: Tensor  # int64 [Q, K]
     move: Tensor  # int64 [Q, K]
@@ -56,6 +58,7 @@ class Tables:
             return torch.from_numpy(np.ascontiguousarray(array, dtype=np.int64)).to(device)
 
         return cls(
+            automaton,
             put(automaton.classes),
             put(automaton.goto),
             put(automaton.move),
@@ -111,27 +114,28 @@ class Tables:
 
     def mask(self, state: State) -> Tensor:
         """[B, V] every legal token: for full heads and for other people's loops."""
-        is_free = (self.here(state)[:, FORCED] == NO_ID) & (state.cell != LOST)
-        legal = (self.goto != ILLEGAL)[state.node] & is_free[:, None]  # [B, K]
-        found = legal.index_select(1, self.classes)  # [B, V]
-        ids, allowed = self._extra(state, *self.live_mask(state)[1:])
-        return found.scatter(1, ids, allowed | found.gather(1, ids))
+        here = self.here(state)
+        is_free = (here[:, FORCED] == NO_ID) & (state.cell != LOST)
+        rows = _legal_rows(self.automaton, self.cells.device)
+        found = rows.index_select(0, torch.where(is_free, state.node, len(rows) - 1))  # [B, V]
+        ids, allowed = self._extra(state, here)
+        return found.scatter_(1, ids, allowed | found.gather(1, ids))
 
     def few(self, state: State) -> tuple[Tensor, Tensor]:
         """The same as ids [B, L + 3] and whether each is legal; an id may be there twice, and is legal if one is."""
-        live, *symbols = self.live_mask(state)
-        is_free = self.here(state)[:, FORCED] == NO_ID
-        ids, allowed = self._extra(state, *symbols)
-        return torch.cat([self.live.expand(len(live), -1), ids], dim=1), torch.cat(
-            [live & is_free[:, None], allowed], 1
-        )
+        here = self.here(state)
+        live = self.live_mask(state)[0] & (here[:, FORCED, None] == NO_ID)
+        ids, allowed = self._extra(state, here)
+        return torch.cat([self.live.expand(len(live), -1), ids], dim=1), torch.cat([live, allowed], dim=1)
 
-    def _extra(self, state: State, symbols: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
+    def _extra(self, state: State, here: Tensor) -> tuple[Tensor, Tensor]:
         """The ids that differ from cell to cell: two symbols and the forced one [B, 3], and whether each is legal."""
-        forced = self.here(state)[:, FORCED, None]
-        is_forced = (forced != NO_ID) & (state.cell != LOST)[:, None]
+        symbols, forced = here[:, SYMBOL], here[:, FORCED, None]
+        legal = (self.goto != ILLEGAL)[state.node][:, self.goto.shape[1] - SYMBOLS :]
+        is_open, is_forced = (state.cell != LOST)[:, None], forced != NO_ID
         ids = torch.cat([symbols, forced], dim=1)
-        return ids.clamp(min=0), torch.cat([allowed & ~is_forced, is_forced], dim=1)
+        allowed = torch.cat([legal & (symbols != NO_ID) & ~is_forced, is_forced], dim=1) & is_open
+        return ids.clamp(min=0), allowed
 
     def step(self, state: State, token: Tensor) -> State:
         """The state after each row's token [B]."""
@@ -189,6 +193,14 @@ class Tables:
         for number in reversed(range(SYMBOLS)):
             kind = torch.where(token == here[:, SYMBOL][:, number], kinds - SYMBOLS + number, kind)
         return kind
+
+
+@functools.lru_cache(maxsize=8)
+def _legal_rows(automaton: Automaton, device: torch.device) -> Tensor:
+    """bool [Q + 1, V] what each node allows, symbols apart; the last row allows nothing."""
+    nothing = np.zeros((1, automaton.goto.shape[1]), dtype=bool)
+    legal = np.concatenate([automaton.legal, nothing])[:, automaton.classes]
+    return torch.from_numpy(np.ascontiguousarray(legal)).to(device)
 
 
 def _cells(program: Program, length: int) -> np.ndarray:

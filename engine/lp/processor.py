@@ -19,8 +19,9 @@ from torch import Tensor
 from transformers import LogitsProcessor
 
 from engine.errors import ConstraintError
-from engine.lp.catalogue import Constraint
+from engine.lp.constraint import Constraint
 from engine.lp.driver import LOST, State, Tables
+from engine.lp.table import NO_ID
 from engine.records import Molecule
 
 MOST_FEW = 4_096
@@ -50,29 +51,23 @@ class ConstraintProcessor(LogitsProcessor):
         assert self._ended is not None
         if self._buffer is None or self._buffer.shape != scores.shape or self._buffer.dtype != scores.dtype:
             self._buffer = torch.empty_like(scores)
+        lowest = scores.new_tensor(-torch.inf)
         if self._tables.live.numel() > MOST_FEW:
-            ids, legal = None, self._with_an_end(self._tables.mask(self._state))  # [R, V]
+            legal = self._tables.mask(self._state)  # [R, V]
+            torch.where(legal, scores, lowest, out=self._buffer)
         else:
             ids, legal = self._tables.few(self._state)  # [R, L + 3]
-            ids = torch.cat([ids, torch.full_like(ids[:, :1], self._end)], dim=1)
-            legal = self._with_an_end(torch.cat([legal, torch.zeros_like(legal[:, :1])], dim=1), place=-1)
-        found = torch.where(legal, scores if ids is None else scores.gather(1, ids), -torch.inf)
-        # A forced token that the model holds for impossible has to be possible all the same.
-        lone = legal.sum(dim=1, keepdim=True) == 1
-        found = torch.where(legal & lone & torch.isneginf(found), 0.0, found)
-        if ids is None:
-            return self._buffer.copy_(found)
-        return self._buffer.fill_(-torch.inf).scatter_reduce_(1, ids, found, "amax")
-
-    def _with_an_end(self, legal: Tensor, place: int | None = None) -> Tensor:
-        """Rows without a legal token, and those that have ended, may end: the end token is at its id or ``place``."""
-        assert self._ended is not None
+            found = torch.where(legal, scores.gather(1, ids), lowest)
+            self._buffer.fill_(-torch.inf).scatter_reduce_(1, ids, found, "amax")
         dead = ~legal.any(dim=1) | self._ended
         if bool(dead.any()):
             self._note(dead & ~self._ended)
-            legal[dead] = False
-            legal[dead, self._end if place is None else place] = True
-        return legal
+            self._buffer[dead] = -torch.inf
+        # The end of a dead row, and a forced token that the model holds for impossible, have to be possible.
+        only = torch.where(dead, self._end, self._tables.forced_id(self._state))[:, None]
+        at = only.clamp(min=0)
+        value = self._buffer.gather(1, at)
+        return self._buffer.scatter_(1, at, torch.where((only != NO_ID) & torch.isneginf(value), 0.0, value))
 
     def _follow(self, input_ids: Tensor) -> None:
         """Bring the state up to the ids: one step as a rule, a replay where rows changed places."""

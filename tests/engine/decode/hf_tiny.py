@@ -12,7 +12,7 @@ from torch import Tensor
 from engine.decode.hf import HfBackend
 from engine.decode.sampling import Sampling, draw, probabilities, uniform
 from engine.decode.steps import Counters, DecodeOptions, Request, Step, Stop
-from engine.lp.catalogue import Constraint
+from engine.lp.constraint import Constraint
 from engine.lp.driver import Tables
 from engine.lp.table import ILLEGAL, NEXT, NO_ID, STAY, SYMBOLS, Automaton, Cells, Program
 from engine.lp.unconstrained import Unconstrained

@@ -12,7 +12,8 @@ from engine.chem.smiles import parse_smiles
 from engine.decode.requests import requests_for
 from engine.decode.sampling import Sampling, draw, probabilities, uniform
 from engine.decode.steps import Request, Step, Stop
-from engine.lp.catalogue import Constraint, LpParameters, build_constraint
+from engine.lp.catalogue import LpParameters, build_constraint
+from engine.lp.constraint import Constraint
 from engine.lp.driver import State, Tables
 from engine.lp.table import NO_ID
 from engine.records import NumberFormat

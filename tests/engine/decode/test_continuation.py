@@ -19,7 +19,7 @@ from engine.decode.requests import requests_for
 from engine.decode.sampling import preset
 from engine.decode.scoring import Stored
 from engine.decode.steps import Counters, DecodeOptions, Request, Step, Stop
-from engine.lp.catalogue import Constraint
+from engine.lp.constraint import Constraint
 from engine.lp.exact import ExactConstraint
 from engine.lp.table import NO_ID
 from engine.records import Molecule, NumberFormat

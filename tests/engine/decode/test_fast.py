@@ -12,7 +12,8 @@ from engine.decode.fast import FastBackend
 from engine.decode.sampling import Sampling, preset, probabilities, sample
 from engine.decode.steps import Counters, DecodeOptions, Step, Stop
 from engine.errors import ModelError
-from engine.lp.catalogue import LPS, Constraint
+from engine.lp.catalogue import LPS
+from engine.lp.constraint import Constraint
 from engine.lp.driver import Tables
 from engine.lp.table import NO_ID, Program
 from tests.engine.decode.reference import SMILES, asked, collected, made, small_model, written

@@ -21,7 +21,8 @@ from engine.decode.requests import requests_for
 from engine.decode.sampling import Sampling, draw, probabilities, uniform
 from engine.decode.steps import Counters, DecodeOptions, Diagnosis, Step
 from engine.errors import ConstraintError
-from engine.lp.catalogue import LPS, Constraint, build_constraint
+from engine.lp.catalogue import LPS, build_constraint
+from engine.lp.constraint import Constraint
 from engine.lp.unconstrained import Unconstrained
 from engine.text.tokenizers import load_tokenizer
 from tests.engine.decode.hf_tiny import (

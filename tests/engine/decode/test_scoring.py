@@ -29,7 +29,8 @@ from engine.decode.scoring import (
 )
 from engine.decode.steps import Counters, DecodeOptions, Diagnosis, Step
 from engine.errors import ConstraintError, ModelError
-from engine.lp.catalogue import LPS, Constraint
+from engine.lp.catalogue import LPS
+from engine.lp.constraint import Constraint
 from engine.lp.driver import Tables
 from engine.text.align import align
 from engine.text.blocks import CLOSED_BY_MODEL

@@ -9,7 +9,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from engine.chem.smiles import parse_smiles
-from engine.lp.catalogue import LPS, Constraint, build_constraint
+from engine.lp.catalogue import LPS, build_constraint
+from engine.lp.constraint import Constraint
 from engine.lp.driver import LOST, State, Tables
 from engine.lp.table import DEAD, ILLEGAL, NO_ID, Automaton
 from engine.text.tokenizers import load_tokenizer

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from engine.lp.catalogue import Constraint
+from engine.lp.constraint import Constraint
 from engine.lp.driver import LOST, State, Tables
 from engine.lp.table import NO_ID
 from engine.records import Molecule
