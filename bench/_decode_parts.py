@@ -157,14 +157,15 @@ def masks(molecules: Sequence[Molecule], batch: int, steps: int, every: int = 5)
     tables = Tables.of(constraint.automaton, programs)
     head, hidden = LiveHead(torch.randn(ROWS, 1), constraint.automaton, programs), torch.randn(batch, 1)
     state, scores, found = tables.start(), torch.randn(batch, ROWS), [list[float]() for _ in range(5)]
+    legal = torch.empty((batch, ROWS), dtype=torch.bool)  # one for all steps, as a loop would keep it
     for number in range(steps):
         ids = torch.from_numpy(written[:, : number + 1])  # the first token stands for the prompt
         found[3].append(timed(lambda given=ids: processor(given, scores)))  # type: ignore[misc]
         if number % every == every - 1:
             own, theirs = scores.clone(), scores.clone()
             prefixes = written[:, 1 : number + 1].tolist()
-            found[0].append(timed(lambda at=state: tables.mask(at)))  # type: ignore[misc]
-            found[1].append(timed(lambda at=state, to=own: to.masked_fill_(~tables.mask(at), -torch.inf)))  # type: ignore[misc]
+            found[0].append(timed(lambda at=state: tables.mask(at, out=legal)))  # type: ignore[misc]
+            found[1].append(timed(lambda at=state, to=own: to.masked_fill_(~tables.mask(at, out=legal), -torch.inf)))  # type: ignore[misc]
             found[2].append(timed(lambda at=state: head(hidden, at, tables.here(at))))  # type: ignore[misc]
             found[4].append(timed(lambda rows=prefixes, to=theirs: loop(rows, to)))  # type: ignore[misc]
             assert torch.equal(torch.isneginf(own), torch.isneginf(theirs)), "the loop and the tables differ"

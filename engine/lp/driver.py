@@ -112,12 +112,12 @@ class Tables:
             legal[:, kinds - SYMBOLS :] & (symbols != NO_ID) & is_open,
         )
 
-    def mask(self, state: State) -> Tensor:
-        """[B, V] every legal token: for full heads and for other people's loops."""
+    def mask(self, state: State, out: Tensor | None = None) -> Tensor:
+        """[B, V] every legal token: for full heads and for other people's loops. ``out`` spares a new tensor a step."""
         here = self.here(state)
         is_free = (here[:, FORCED] == NO_ID) & (state.cell != LOST)
         rows = _legal_rows(self.automaton, self.cells.device)
-        found = rows.index_select(0, torch.where(is_free, state.node, len(rows) - 1))  # [B, V]
+        found = torch.index_select(rows, 0, torch.where(is_free, state.node, len(rows) - 1), out=out)  # [B, V]
         ids, allowed = self._extra(state, here)
         return found.scatter_(1, ids, allowed | found.gather(1, ids))
 

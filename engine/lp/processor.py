@@ -41,6 +41,7 @@ class ConstraintProcessor(LogitsProcessor):
         self._prompt = 0  # how many of them are prompt
         self._ended: Tensor | None = None  # bool [R]
         self._buffer: Tensor | None = None  # [R, V] of the scores' type: one for all steps
+        self._legal: Tensor | None = None  # bool [R, V], likewise
         self.stops: dict[int, str] = {}
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
@@ -53,7 +54,9 @@ class ConstraintProcessor(LogitsProcessor):
             self._buffer = torch.empty_like(scores)
         lowest = scores.new_tensor(-torch.inf)
         if self._tables.live.numel() > MOST_FEW:
-            legal = self._tables.mask(self._state)  # [R, V]
+            if self._legal is None or self._legal.shape != scores.shape:
+                self._legal = torch.empty_like(scores, dtype=torch.bool)
+            legal = self._tables.mask(self._state, out=self._legal)  # [R, V]
             torch.where(legal, scores, lowest, out=self._buffer)
         else:
             ids, legal = self._tables.few(self._state)  # [R, L + 3]
