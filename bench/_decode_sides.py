@@ -25,10 +25,11 @@ from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 from engine.decode.fast import FastBackend
 from engine.decode.head import LiveHead
 from engine.decode.hf import Draws, HfBackend
-from engine.decode.hf_batch import KeyedDraw, Row
+from engine.decode.hf_batch import KeyedDraw
 from engine.decode.requests import default_limit, requests_for
 from engine.decode.sampling import preset
 from engine.decode.steps import Counters, DecodeOptions, Request, Step, Stop
+from engine.decode.work import Work
 from engine.lp.catalogue import LpParameters, build_constraint
 from engine.lp.constraint import Constraint
 from engine.lp.driver import State
@@ -164,7 +165,7 @@ class Desk:
         lengths: dict[int, int] = {}
         seconds, cut = 0.0, 0
         for start in range(0, len(requests), batch):
-            rows = [Row(request) for request in requests[start : start + batch]]
+            rows = [Work(request) for request in requests[start : start + batch]]
             processor = self._peer_processor(side, rows, limits[start : start + batch] if equal_work else None)
             took, answers = _generated(self.loaded.model, rows, processor, side.draws, self.end)
             seconds += took
@@ -172,7 +173,7 @@ class Desk:
             cut += sum(length >= row.request.limit for row, length in zip(rows, answers, strict=True))
         return Run(seconds, tuple(lengths[number] for number in range(len(limits))), cut)
 
-    def _peer_processor(self, side: Side, rows: Sequence[Row], until: Sequence[int] | None) -> LogitsProcessor:
+    def _peer_processor(self, side: Side, rows: Sequence[Work], until: Sequence[int] | None) -> LogitsProcessor:
         peers: Any = importlib.import_module("bench.peers")
         loaded = self.loaded
         molecules = [self.molecules[row.request.sample] for row in rows]
@@ -183,10 +184,10 @@ class Desk:
 
 
 def _generated(
-    model: Any, rows: Sequence[Row], processor: LogitsProcessor, draws: Draws, end: int
+    model: Any, rows: Sequence[Work], processor: LogitsProcessor, draws: Draws, end: int
 ) -> tuple[float, list[int]]:
     """Seconds of one call of ``generate``, and how many tokens each row has, its end token among them."""
-    ids, mask = _padded([row.ids for row in rows], end)
+    ids, mask = _padded([row.prefix for row in rows], end)
     processors = [processor]
     if draws == "keyed":
         processors.append(KeyedDraw(SAMPLING, SEED, rows, ids.shape[1], ids.device))

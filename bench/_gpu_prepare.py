@@ -25,13 +25,10 @@ _PARTS = ("forced", "entry", "symbols", "jump", "block")
 
 @dataclass(slots=True, eq=False)
 class Given:
-    """A constraint whose molecules are compiled already."""
+    """The rules of programs that were compiled before."""
 
     automaton: Automaton
     name: str = "exact"
-
-    def compile(self, molecule: object) -> Program:
-        raise NotImplementedError(f"{molecule} cannot be compiled here")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,13 +7,14 @@ plain lists beside them. A row that is done is given to the next request, or the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from engine.decode.sampling import uniform
 from engine.decode.steps import Request
+from engine.decode.work import Work, opening_cells
 from engine.lp.driver import Tables, forced_runs
 from engine.lp.table import Automaton
 
@@ -21,30 +22,9 @@ MOST_RUN = 8
 """Forced tokens that are appended at once; longer runs take another pass."""
 
 
-@dataclass(slots=True, eq=False)
-class Work:
-    """A request, and how far it has come."""
-
-    request: Request
-    written: list[int] = field(default_factory=list)
-    at: tuple[int, int] | None = None  # cell and node; None: at the start
-
-    @property
-    def left(self) -> int:
-        return self.request.limit - len(self.written)
-
-    @property
-    def prefix(self) -> list[int]:
-        return [*self.request.prompt, *self.written]
-
-
 def longest_run(requests: Sequence[Request]) -> int:
     """The most tokens that the cells of any program force in a row, its opening left out."""
-    return max(int(forced_runs(request.program)[_opening_cells(request) :].max(initial=0)) for request in requests)
-
-
-def _opening_cells(request: Request) -> int:
-    return int(forced_runs(request.program)[0])
+    return max(int(forced_runs(request.program)[opening_cells(request) :].max(initial=0)) for request in requests)
 
 
 class Batch:
@@ -74,8 +54,7 @@ class Batch:
         """Give a row to a piece of work. Its prefix has still to be read."""
         request = work.request
         self.tables.put(row, request.program)
-        cell, node = work.at or request.start or (0, max(0, int(request.program.entry[0])))
-        self.state.cell[row], self.state.node[row] = cell, node
+        self.state.cell[row], self.state.node[row] = work.place(self.tables.automaton)
         self.pos[row] = len(work.written)
         steps = torch.arange(self.noise.shape[1], device=self.noise.device)
         self.noise[row] = uniform(seed, torch.full_like(steps, request.key), steps)
@@ -101,27 +80,9 @@ class Batch:
         self.read = [self.read[row] for row in order]
         self.waiting = [self.waiting[row] for row in order]
 
-    def paused(self) -> list[Work]:
-        """All unfinished work, ready to be taken up elsewhere."""
-        cells, nodes = self.state.cell.tolist(), self.state.node.tolist()
-        for work, cell, node in zip(self.work, cells, nodes, strict=True):
-            if work is not None:
-                work.at = (cell, node)
-        return [work for work in self.work if work is not None]
-
 
 def closed_up(is_busy: Sequence[bool]) -> list[int]:
     """The order in which rows remain when those that are not busy go: the last ones move into the gaps."""
     count = sum(is_busy)
     behind = [row for row in range(count, len(is_busy)) if is_busy[row]]
     return [row if is_busy[row] else behind.pop() for row in range(count)]
-
-
-def opening(work: Work) -> tuple[list[int], tuple[int, int]]:
-    """What is forced before the first choice of a new text, and cell and node behind it."""
-    program = work.request.program
-    if work.at is not None or work.request.start is not None:
-        return [], work.at or work.request.start or (0, 0)
-    run = _opening_cells(work.request)
-    cell = min(run, len(program) - 1)
-    return program.forced[:run].tolist(), (cell, max(0, int(program.entry[cell])))

@@ -36,12 +36,13 @@ from transformers import (
     SuppressTokensLogitsProcessor,
 )
 
-from engine.decode.hf_batch import Diagnoser, Happened, KeyedDraw, Masked, Row, Unmasked, Watch
+from engine.decode.hf_batch import Diagnoser, Happened, KeyedDraw, Masked, Unmasked, Watch
 from engine.decode.memory import halved, is_out_of_memory, peak_memory_mb
 from engine.decode.sampling import Sampling
 from engine.decode.steps import Counters, DecodeOptions, Request, Step, Stop, StopReason
+from engine.decode.work import Work
 from engine.errors import ConstraintError
-from engine.lp.constraint import Constraint
+from engine.lp.constraint import Ruled
 from engine.lp.table import DEAD
 from engine.lp.unconstrained import Unconstrained
 
@@ -56,7 +57,7 @@ AHEAD = 16
 class _Batch:
     """Rows that are written together."""
 
-    rows: Sequence[Row]
+    rows: Sequence[Work]
     number: int  # of its run, from 0
     options: DecodeOptions
     deadline: float  # of the monotonic clock
@@ -66,7 +67,7 @@ class HfBackend:
     """A model under a constraint. One run at a time."""
 
     def __init__(
-        self, model: PreTrainedModel, constraint: Constraint, end_id: int, vocab_size: int, *, draws: Draws = "keyed"
+        self, model: PreTrainedModel, constraint: Ruled, end_id: int, vocab_size: int, *, draws: Draws = "keyed"
     ) -> None:
         """``vocab_size`` is the tokenizer's: rows of the model beyond it have no token."""
         rows, columns = model.config.get_text_config().vocab_size, len(constraint.automaton.classes)
@@ -89,7 +90,7 @@ class HfBackend:
         """Steps and stops as they come; ``cancelled`` is asked once a step, in the thread that reads."""
         deadline = time.monotonic() + (math.inf if options.time_limit_s is None else options.time_limit_s)
         counters.batch_size = options.batch_size
-        waiting = [Row(request) for request in sorted(requests, key=lambda request: -request.limit)]
+        waiting = [Work(request) for request in sorted(requests, key=lambda request: -request.limit)]
         number = 0
         while waiting:
             reason = _interrupted(deadline, cancelled)
@@ -105,7 +106,7 @@ class HfBackend:
 
     def _batch(
         self, batch: _Batch, counters: Counters, cancelled: Callable[[], bool]
-    ) -> Generator[Step | Stop, None, list[Row]]:
+    ) -> Generator[Step | Stop, None, list[Work]]:
         """Gives back the rows that are not finished where memory was short."""
         open_rows = {row.request.sample: row for row in batch.rows}
         feed = _Feed(functools.partial(self._generate, batch), counters)
@@ -133,7 +134,7 @@ class HfBackend:
         rows, options, device = batch.rows, batch.options, self._model.device
         is_seeded = self._generate_draws(options.sampling)
         with torch.inference_mode(), _seeded(options.seed, batch.number, device) if is_seeded else nullcontext():
-            ids, mask = _padded([row.ids for row in rows], self._end, device)
+            ids, mask = _padded([row.prefix for row in rows], self._end, device)
             processors, watch = self._parts(batch, ids.shape[1], hand_over)
             model: Any = copy.copy(self._model)  # the same weights
             model.generation_config = GenerationConfig()  # what we leave open would come from the model's own
@@ -246,7 +247,7 @@ def _interrupted(deadline: float, cancelled: Callable[[], bool]) -> StopReason |
     return "time" if time.monotonic() >= deadline else None
 
 
-def _note(one: Step | Stop, open_rows: dict[int, Row], counters: Counters) -> None:
+def _note(one: Step | Stop, open_rows: dict[int, Work], counters: Counters) -> None:
     if isinstance(one, Stop):
         del open_rows[one.sample]
     else:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol, cast
 
 import torch
@@ -25,44 +24,17 @@ from transformers import (
 
 from engine.decode.diagnosis import blocks_and_rules, diagnose
 from engine.decode.sampling import Sampling, draw, uniform
-from engine.decode.steps import DecodeOptions, Diagnosis, Request, Step, Stop, StopReason
-from engine.lp.constraint import Constraint
+from engine.decode.steps import DecodeOptions, Diagnosis, Step, Stop, StopReason
+from engine.decode.work import Work
+from engine.lp.constraint import Ruled
 from engine.lp.driver import State, Tables
-from engine.lp.processor import ConstraintProcessor
-from engine.lp.table import NO_ID, Automaton
+from engine.lp.processor import ProgramProcessor
+from engine.lp.table import NO_ID
 
 Happened = list[Step | Stop]
 """What one step of a batch led to."""
 _NEAR = 2.0**-20
 """Of a score: two that differ by less may be one after the division by the temperature."""
-
-
-@dataclass(slots=True, eq=False)
-class Row:
-    """A request that is being answered. A row that is begun again goes on behind what was written."""
-
-    request: Request
-    written: list[int] = field(default_factory=list)
-
-    @property
-    def ids(self) -> tuple[int, ...]:
-        return (*self.request.prompt, *self.written)
-
-    @property
-    def left(self) -> int:
-        return self.request.limit - len(self.written)
-
-    def place(self, automaton: Automaton) -> tuple[int, int]:
-        """Cell and node behind what was written."""
-        program = self.request.program
-        cell, node = self.request.start or (0, max(int(program.entry[0]), 0))
-        if self.written:
-            tables = Tables.of(automaton, [program])
-            state = State(torch.tensor([cell]), torch.tensor([node]))
-            for token in self.written:
-                state = tables.step(state, torch.tensor([token]))
-            cell, node = int(state.cell), int(state.node)
-        return cell, node
 
 
 class View(Protocol):
@@ -84,7 +56,7 @@ class View(Protocol):
 class Unmasked:
     """The view without an LP: nothing is forced, and the same tokens are allowed at each step."""
 
-    def __init__(self, constraint: Constraint, rows: Sequence[Row], device: torch.device) -> None:
+    def __init__(self, constraint: Ruled, rows: Sequence[Work], device: torch.device) -> None:
         programs = [row.request.program for row in rows]
         self._tables = Tables.of(constraint.automaton, programs, device)
         self._state = self._tables.start()
@@ -107,12 +79,11 @@ class Unmasked:
         return self._standing
 
 
-class Masked(ConstraintProcessor):
-    """The processor for programs that are compiled already, and for rows that start inside an answer."""
+class Masked(ProgramProcessor):
+    """The processor for rows that may start inside an answer."""
 
-    def __init__(self, constraint: Constraint, rows: Sequence[Row], end_id: int) -> None:
-        super().__init__(constraint, (), end_id)
-        self._programs = [row.request.program for row in rows]
+    def __init__(self, constraint: Ruled, rows: Sequence[Work], end_id: int) -> None:
+        super().__init__(constraint.automaton, [row.request.program for row in rows], end_id)
         self._places = [row.place(constraint.automaton) for row in rows]
 
     def _begin(self, input_ids: Tensor) -> None:
@@ -167,7 +138,7 @@ class KeyedDraw(LogitsProcessor):
     costs more than a small model. Ids keep their order.
     """
 
-    def __init__(self, sampling: Sampling, seed: int, rows: Sequence[Row], width: int, device: torch.device) -> None:
+    def __init__(self, sampling: Sampling, seed: int, rows: Sequence[Work], width: int, device: torch.device) -> None:
         """``width``: of the prompts with their padding."""
         self._top_k, self._seed, self._width = sampling.top_k, seed, width
         self._warpers = _warpers(sampling)
@@ -242,7 +213,7 @@ class Watch(StoppingCriteria):
 
     def __init__(
         self,
-        rows: Sequence[Row],
+        rows: Sequence[Work],
         view: View,
         diagnoser: Diagnoser | None,
         end_id: int,

@@ -17,13 +17,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from engine.decode.batch import MOST_RUN, Batch, Work, closed_up, longest_run, opening
+from engine.decode.batch import MOST_RUN, Batch, closed_up, longest_run
 from engine.decode.body import Body, KvCache, Places, grid_places, packed_places
 from engine.decode.diagnosis import blocks_and_rules, diagnose
 from engine.decode.head import LiveHead, forces_nothing_first
 from engine.decode.memory import halved, is_out_of_memory, peak_memory_mb
 from engine.decode.sampling import sample
 from engine.decode.steps import Counters, DecodeOptions, Diagnosis, Events, Request, Step, Stop, StopReason
+from engine.decode.work import Work
 from engine.lp.driver import LOST
 from engine.lp.table import NO_ID, Automaton
 
@@ -134,7 +135,7 @@ class Loop:
             while batch.work[row] is None and self.queue:
                 work = self.queue.popleft()
                 if not self.options.diagnostics:
-                    ids, work.at = opening(work)
+                    ids = work.opening()
                     if self._hand_out(work, ids, [True] * len(ids)):
                         continue
                 batch.put(row, work, self.options.seed)
@@ -268,6 +269,5 @@ class Loop:
         """Put the rows back into the queue, where they are, and go on with half as many at a time."""
         self.size = halved(min(self.size, len(self.batch or [1])), error)
         self.counters.notes.append(f"memory was short: batches of {self.size} from here on")
-        if self.batch is not None:
-            self.queue.extendleft(reversed(self.batch.paused()))
+        self.queue.extendleft(reversed(self._active()))
         self.batch = self.cache = None

@@ -24,7 +24,7 @@ from engine.decode.diagnosis import blocks_and_rules, diagnose
 from engine.decode.memory import halved, is_out_of_memory
 from engine.decode.steps import Counters, Diagnosis
 from engine.errors import ConstraintError, ModelError
-from engine.lp.constraint import Constraint
+from engine.lp.constraint import Ruled
 from engine.lp.driver import State, Tables
 from engine.lp.table import Automaton, Program
 from engine.text.blocks import CloseMass
@@ -70,7 +70,7 @@ class Scored:
 
 def score(
     body: Body,
-    constraint: Constraint,
+    constraint: Ruled,
     stored: Sequence[Stored],
     vocab_size: int,
     *,
@@ -88,7 +88,7 @@ def score(
 
 def close_masses(
     body: Body,
-    constraint: Constraint,
+    constraint: Ruled,
     stored: Sequence[Stored],
     vocab_size: int,
     ids: CloseIds,
@@ -105,7 +105,7 @@ def close_masses(
 
 def score_with_masses(
     body: Body,
-    constraint: Constraint,
+    constraint: Ruled,
     stored: Sequence[Stored],
     vocab_size: int,
     ids: CloseIds,
@@ -125,7 +125,7 @@ def score_with_masses(
 # --- closing a block ----------------------------------------------------------------------------------------------
 
 
-def forced_closes(constraint: Constraint, stored: Sequence[Stored]) -> list[dict[int, int]]:
+def forced_closes(constraint: Ruled, stored: Sequence[Stored]) -> list[dict[int, int]]:
     """Of each sample, by block, the place in the answer of the token that its program closed the block with."""
     found = []
     for batch in _parts(stored, WALKED):
@@ -157,7 +157,7 @@ def walk(tables: Tables, ids: Tensor) -> Iterator[State]:
         yield state
 
 
-def forced_flags(constraint: Constraint, stored: Sequence[Stored]) -> list[list[bool]]:
+def forced_flags(constraint: Ruled, stored: Sequence[Stored]) -> list[list[bool]]:
     """Of each sample, which tokens were forced: as it was kept, else those that alone were legal."""
     found = []
     for batch in _parts(stored, WALKED):
@@ -188,7 +188,7 @@ def _padded(rows: Sequence[Sequence[int]], device: torch.device | str = "cpu") -
 def _each(
     work: Callable[[_Batch], list[Result]],
     body: Body,
-    constraint: Constraint,
+    constraint: Ruled,
     stored: Sequence[Stored],
     vocab_size: int,
     batch_size: int,

@@ -1,6 +1,7 @@
 """What every LP is: one automaton for all rows of a tokenizer, and a program for each molecule.
 
-Whoever runs constraints needs this and the table form; the LPs themselves, with their tokenizers, are in ``catalogue``.
+Whoever runs programs that are compiled already needs the automaton alone. The LPs themselves, with their tokenizers,
+are in ``catalogue``.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ if TYPE_CHECKING:
     from engine.records import Molecule
 
 
-class Constraint(Protocol):
+class Ruled(Protocol):
     name: str
     automaton: Automaton
 
+
+class Constraint(Ruled, Protocol):
     def compile(self, molecule: Molecule) -> Program: ...

@@ -21,19 +21,18 @@ from transformers import LogitsProcessor
 from engine.errors import ConstraintError
 from engine.lp.constraint import Constraint
 from engine.lp.driver import LOST, State, Tables
-from engine.lp.table import NO_ID
+from engine.lp.table import NO_ID, Automaton, Program
 from engine.records import Molecule
 
 MOST_FEW = 4_096
 """Live ids up to which the legal ones are looked at one by one, and not the whole vocabulary."""
 
 
-class ConstraintProcessor(LogitsProcessor):
-    """One batch of molecules under one constraint."""
+class ProgramProcessor(LogitsProcessor):
+    """One batch of programs that are compiled already."""
 
-    def __init__(self, constraint: Constraint, molecules: Sequence[Molecule], end_id: int) -> None:
-        self._automaton = constraint.automaton
-        self._programs = [constraint.compile(molecule) for molecule in molecules]
+    def __init__(self, automaton: Automaton, programs: Sequence[Program], end_id: int) -> None:
+        self._automaton, self._programs = automaton, list(programs)
         self._end = end_id
         self._tables: Tables | None = None
         self._state: State | None = None
@@ -130,3 +129,10 @@ class ConstraintProcessor(LogitsProcessor):
                 f"the scores have {scores.shape[1]:,} columns, the constraint was built for {width:,}",
                 "Build it with the model's own number of rows",
             )
+
+
+class ConstraintProcessor(ProgramProcessor):
+    """One batch of molecules under one constraint."""
+
+    def __init__(self, constraint: Constraint, molecules: Sequence[Molecule], end_id: int) -> None:
+        super().__init__(constraint.automaton, [constraint.compile(molecule) for molecule in molecules], end_id)

@@ -12,12 +12,11 @@ from torch import Tensor
 from engine.decode.hf import HfBackend
 from engine.decode.sampling import Sampling, draw, probabilities, uniform
 from engine.decode.steps import Counters, DecodeOptions, Request, Step, Stop
-from engine.lp.constraint import Constraint
+from engine.lp.constraint import Ruled
 from engine.lp.driver import Tables
 from engine.lp.table import ILLEGAL, NEXT, NO_ID, STAY, SYMBOLS, Automaton, Cells, Program
 from engine.lp.unconstrained import Unconstrained
 from engine.models.shapes import Shape
-from engine.records import Molecule
 
 END, OPEN, CLOSE = 0, (5, 6), 7
 LETTERS = range(10, 30)
@@ -42,9 +41,6 @@ class Letters:
         move[:, 3] = NEXT
         self.automaton = Automaton(classes, goto, move, ("any letter", "a letter, or the close", "the close"))
 
-    def compile(self, molecule: Molecule) -> Program:
-        raise NotImplementedError
-
     def program(self, close: int = CLOSE, entry: int = 0) -> Program:
         """``entry`` 2 begins where nothing but the close may come; NO_ID as the close is none."""
         cells = Cells.empty()
@@ -68,7 +64,7 @@ def tiny_model(seed: int = 0) -> Any:
     return model
 
 
-def requests(count: int, constraint: Constraint = LETTERS_ONLY, limit: int = 30, **changes: Any) -> list[Request]:
+def requests(count: int, constraint: Ruled = LETTERS_ONLY, limit: int = 30, **changes: Any) -> list[Request]:
     """Prompts of different length, and keys that are no order."""
     if isinstance(constraint, Letters):
         program = constraint.program()
@@ -87,7 +83,7 @@ def decoded(
     model: Any,
     given: Sequence[Request],
     sampling: Sampling = GREEDY,
-    constraint: Constraint = LETTERS_ONLY,
+    constraint: Ruled = LETTERS_ONLY,
     *,
     draws: Any = "keyed",
     counters: Counters | None = None,
@@ -123,7 +119,7 @@ def stops(events: Sequence[Step | Stop]) -> dict[int, str]:
 
 @torch.inference_mode()
 def by_hand(
-    model: Any, constraint: Constraint, request: Request, end: int, sampling: Sampling = GREEDY, seed: int = 0
+    model: Any, constraint: Ruled, request: Request, end: int, sampling: Sampling = GREEDY, seed: int = 0
 ) -> tuple[list[int], list[bool], list[tuple[Tensor, Tensor]]]:
     """Ids, which of them were forced, scores and masks: no cache, no padding, no ``generate``, one row."""
     tables = Tables.of(constraint.automaton, [request.program])

@@ -247,11 +247,15 @@ def test_a_token_outside_the_mask_is_named(is_static: bool, monkeypatch: pytest.
 # --- memory -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("is_static", [False, True])
 @pytest.mark.parametrize("at_pass", [1, 2, 7, 20])
-def test_short_memory_halves_the_batch_and_loses_nothing(monkeypatch: pytest.MonkeyPatch, at_pass: int) -> None:
+def test_short_memory_halves_the_batch_and_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch, at_pass: int, is_static: bool
+) -> None:
+    """Also where steps of fixed shapes were taken, and not yet handed out, when it happened."""
     tokenizer, constraint = made("exact")
     requests = asked(constraint, tokenizer, limit=LIMIT)
-    one = backend(small_model(), constraint, tokenizer)
+    one = backend(small_model(), constraint, tokenizer, is_static)
     expected = collected(one.run(requests, options(), Counters()))
     body, passes = one.body, 0
 
@@ -269,27 +273,24 @@ def test_short_memory_halves_the_batch_and_loses_nothing(monkeypatch: pytest.Mon
     assert counters.notes == ["memory was short: batches of 2 from here on"]
 
 
-def test_memory_that_does_not_hold_one_row_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    tokenizer, constraint = made("exact")
-    one = backend(small_model(), constraint, tokenizer)
-
-    def short(*given: Any) -> torch.Tensor:
-        raise RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory")
-
-    monkeypatch.setattr(one, "body", _Wrapped(one.body, short))
-    with pytest.raises(ModelError, match="too short for a single row"):
-        list(one.run(asked(constraint, tokenizer), options(), Counters()))
-
-
-def test_another_runtime_error_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("words", "error", "told"),
+    [
+        ("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory", ModelError, "for a single row"),
+        ("shapes do not fit", RuntimeError, "shapes do not fit"),
+    ],
+)
+def test_what_halving_cannot_mend_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, words: str, error: type[Exception], told: str
+) -> None:
     tokenizer, constraint = made("exact")
     one = backend(small_model(), constraint, tokenizer)
 
     def broken(*given: Any) -> torch.Tensor:
-        raise RuntimeError("shapes do not fit")
+        raise RuntimeError(words)
 
     monkeypatch.setattr(one, "body", _Wrapped(one.body, broken))
-    with pytest.raises(RuntimeError, match="shapes do not fit"):
+    with pytest.raises(error, match=told):
         list(one.run(asked(constraint, tokenizer), options(), Counters()))
 
 

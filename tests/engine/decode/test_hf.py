@@ -16,13 +16,14 @@ from transformers import GenerationConfig
 
 from engine.chem.smiles import parse_smiles
 from engine.decode.hf import HfBackend
-from engine.decode.hf_batch import KeyedDraw, Row
+from engine.decode.hf_batch import KeyedDraw
 from engine.decode.requests import requests_for
 from engine.decode.sampling import Sampling, draw, probabilities, uniform
 from engine.decode.steps import Counters, DecodeOptions, Diagnosis, Step
+from engine.decode.work import Work
 from engine.errors import ConstraintError
 from engine.lp.catalogue import LPS, build_constraint
-from engine.lp.constraint import Constraint
+from engine.lp.constraint import Ruled
 from engine.lp.unconstrained import Unconstrained
 from engine.text.tokenizers import load_tokenizer
 from tests.engine.decode.hf_tiny import (
@@ -56,7 +57,7 @@ SAMPLINGS = [
     Sampling(1.2, min_p=0.1),
     Sampling(0.8, top_k=1000),
 ]
-CONSTRAINTS: list[Constraint] = [LETTERS_ONLY, NO_LP]
+CONSTRAINTS: list[Ruled] = [LETTERS_ONLY, NO_LP]
 
 
 @pytest.fixture(autouse=True)
@@ -105,7 +106,7 @@ def test_greedy_is_the_plain_loop_with_every_lp(llama: Any, name: str) -> None:
 
 @pytest.mark.parametrize("constraint", CONSTRAINTS, ids=lambda constraint: constraint.name)
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
-def test_keyed_draws_are_the_plain_loops(tiny: Any, constraint: Constraint, sampling: Sampling) -> None:
+def test_keyed_draws_are_the_plain_loops(tiny: Any, constraint: Ruled, sampling: Sampling) -> None:
     asked = requests(6, constraint)
     found = texts(decoded(tiny, asked, sampling, constraint, seed=5))
     for request in asked:
@@ -124,7 +125,7 @@ def test_what_is_left_out_before_the_filters_could_not_be_drawn(
     if masked:
         scores = scores.masked_fill(torch.rand((5, 300), generator=generator) < 0.95, -torch.inf)
         scores[:, seed % 300] = 1.0
-    rows = [Row(request) for request in requests(5)]
+    rows = [Work(request) for request in requests(5)]
     found = KeyedDraw(sampling, seed, rows, 4, torch.device("cpu"))(torch.zeros((5, 6), dtype=torch.int64), scores)
     numbers = uniform(seed, torch.tensor([row.request.key for row in rows]), torch.full((5,), 2))
     assert found.argmax(dim=1).tolist() == draw(by_transformers(scores, sampling), numbers).tolist()
@@ -132,14 +133,14 @@ def test_what_is_left_out_before_the_filters_could_not_be_drawn(
 
 
 def test_the_buffer_of_drawn_ids_is_clean_at_each_step() -> None:
-    drawing = KeyedDraw(PLAIN, 0, [Row(request) for request in requests(3)], 4, torch.device("cpu"))
+    drawing = KeyedDraw(PLAIN, 0, [Work(request) for request in requests(3)], 4, torch.device("cpu"))
     for step in range(5):
         found = drawing(torch.zeros((3, 4 + step), dtype=torch.int64), torch.zeros((3, 40)))
         assert torch.isfinite(found).sum(dim=1).tolist() == [1] * 3
 
 
 @pytest.mark.parametrize("constraint", CONSTRAINTS, ids=lambda constraint: constraint.name)
-def test_a_sample_is_the_same_in_any_batch_and_order(tiny: Any, constraint: Constraint) -> None:
+def test_a_sample_is_the_same_in_any_batch_and_order(tiny: Any, constraint: Ruled) -> None:
     asked = requests(9, constraint)
     asked[4] = requests(5, constraint, limit=7)[4]
     first = texts(decoded(tiny, asked, PLAIN, constraint, seed=1))
@@ -159,7 +160,7 @@ def test_batches_are_taken_in_the_order_of_their_limits(tiny: Any) -> None:
 @pytest.mark.parametrize("constraint", CONSTRAINTS, ids=lambda constraint: constraint.name)
 @pytest.mark.parametrize("sampling", [PLAIN, Sampling(1.5, top_k=12, top_p=0.9), Sampling(0.8, min_p=0.05)], ids=str)
 def test_the_first_free_token_is_distributed_as_it_should_be(
-    tiny: Any, draws: str, constraint: Constraint, sampling: Sampling
+    tiny: Any, draws: str, constraint: Ruled, sampling: Sampling
 ) -> None:
     """``generate``'s own draws must not be filtered by the 50 likeliest, which is its default, nor by a folder's."""
     free = 2 if constraint is LETTERS_ONLY else 0
@@ -253,7 +254,7 @@ def test_the_models_own_generation_config_takes_no_part() -> None:
 
 
 @pytest.mark.parametrize("constraint", CONSTRAINTS, ids=lambda constraint: constraint.name)
-def test_diagnoses_are_what_a_plain_loop_finds(tiny: Any, constraint: Constraint) -> None:
+def test_diagnoses_are_what_a_plain_loop_finds(tiny: Any, constraint: Ruled) -> None:
     asked = requests(5, constraint)
     plain = decoded(tiny, asked, PLAIN, constraint, seed=4)
     events = decoded(tiny, asked, PLAIN, constraint, seed=4, diagnostics=True, candidates=3)
