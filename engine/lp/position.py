@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.chem.enriched import skeleton_of
 from engine.errors import ConstraintError
-from engine.lp.table import DEAD, ILLEGAL, NEXT, SYMBOLS, Automaton, Cells, Program
+from engine.lp.table import DEAD, ILLEGAL, KEEP, NEXT, NO_ID, SYMBOLS, Automaton, Program
 from engine.lp.vocabulary import padded, vocabulary_of
 from engine.records import Molecule
 from engine.text.template import FREE, Template, build_template
@@ -56,20 +56,22 @@ class PositionConstraint:
 
 def position_program(template: Template, end: int, last_positions: int = LAST_POSITIONS) -> Program:
     """One cell a token of the template, and one for the end."""
-    cells = Cells.empty()
-    is_free = template.roles == FREE
+    is_free = np.append(template.roles == FREE, False)
+    blocks = np.append(template.block_of, -1)
+    of = blocks[is_free]
     count = template.free_per_block
-    seen = np.zeros(template.blocks, dtype=np.int64)
-    for id_, free, block in zip(template.ids.tolist(), is_free.tolist(), template.block_of.tolist(), strict=True):
-        if not free:
-            cells.force([id_], block)
-            continue
-        left = count[block] - seen[block]
-        node = LAST_NODE if left <= last_positions else FIRST_NODE if seen[block] == 0 else MIDDLE_NODE
-        cells.choose(node, block)
-        seen[block] += 1
-    cells.force([end])
-    return cells.program()
+    seen = np.arange(len(of)) - (np.cumsum(count) - count)[of]  # FREE positions of the same block before each
+    nodes = np.where(seen == 0, FIRST_NODE, MIDDLE_NODE)
+    nodes[count[of] - seen <= last_positions] = LAST_NODE
+    entry = np.full(len(blocks), KEEP, dtype=np.int16)
+    entry[is_free] = nodes
+    return Program(
+        forced=np.where(is_free, NO_ID, np.append(template.ids, end)).astype(np.int32),
+        entry=entry,
+        symbols=np.full((len(blocks), SYMBOLS), NO_ID, dtype=np.int32),
+        jump=np.zeros(len(blocks), dtype=np.int32),
+        block=blocks.astype(np.int32),
+    )
 
 
 def _automaton(tokenizer: TextTokenizer, vocab_rows: int, *, numeric: bool, last_marks: bool) -> Automaton:

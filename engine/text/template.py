@@ -7,6 +7,7 @@ here. Templates are made of text alone: canonicalise a SMILES first (``engine.ch
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -90,6 +91,7 @@ def check_placeholder(placeholder: str) -> str:
     return placeholder
 
 
+@functools.lru_cache(maxsize=256)
 def _check_ordinary(placeholder: str, tokenizer: TextTokenizer) -> None:
     ids = tokenizer.encode(f"<{placeholder}>")
     if len(ids) == 1 and ids[0] in tokenizer.added:
