@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.chem.enriched import skeleton_of
 from engine.errors import ConstraintError
-from engine.lp.table import DEAD, ILLEGAL, KEEP, NEXT, NO_ID, SYMBOLS, Automaton, Program
+from engine.lp.table import DEAD, ILLEGAL, NEXT, SYMBOLS, Automaton, Program
 from engine.lp.vocabulary import padded, vocabulary_of
 from engine.records import Molecule
 from engine.text.template import FREE, Template, build_template
@@ -56,22 +56,16 @@ class PositionConstraint:
 
 def position_program(template: Template, end: int, last_positions: int = LAST_POSITIONS) -> Program:
     """One cell a token of the template, and one for the end."""
+    program = Program.blank(np.append(template.block_of, -1))
     is_free = np.append(template.roles == FREE, False)
-    blocks = np.append(template.block_of, -1)
-    of = blocks[is_free]
+    of = program.block[is_free]
     count = template.free_per_block
     seen = np.arange(len(of)) - (np.cumsum(count) - count)[of]  # FREE positions of the same block before each
     nodes = np.where(seen == 0, FIRST_NODE, MIDDLE_NODE)
     nodes[count[of] - seen <= last_positions] = LAST_NODE
-    entry = np.full(len(blocks), KEEP, dtype=np.int16)
-    entry[is_free] = nodes
-    return Program(
-        forced=np.where(is_free, NO_ID, np.append(template.ids, end)).astype(np.int32),
-        entry=entry,
-        symbols=np.full((len(blocks), SYMBOLS), NO_ID, dtype=np.int32),
-        jump=np.zeros(len(blocks), dtype=np.int32),
-        block=blocks.astype(np.int32),
-    )
+    program.entry[is_free] = nodes
+    program.forced[~is_free] = np.append(template.ids, end)[~is_free]
+    return program
 
 
 def _automaton(tokenizer: TextTokenizer, vocab_rows: int, *, numeric: bool, last_marks: bool) -> Automaton:

@@ -93,6 +93,17 @@ class Program:
     def __len__(self) -> int:
         return len(self.forced)
 
+    @classmethod
+    def blank(cls, block: NDArray[np.integer]) -> Program:
+        """Cells of these blocks that say nothing yet, to be filled in."""
+        return cls(
+            forced=np.full(len(block), NO_ID, dtype=np.int32),
+            entry=np.full(len(block), KEEP, dtype=np.int16),
+            symbols=np.full((len(block), SYMBOLS), NO_ID, dtype=np.int32),
+            jump=np.zeros(len(block), dtype=np.int32),
+            block=block.astype(np.int32),
+        )
+
 
 @dataclass(slots=True)
 class Cells:

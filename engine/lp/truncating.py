@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.chem.enriched import skeleton_of
 from engine.errors import ConstraintError
-from engine.lp.table import DEAD, ILLEGAL, JUMP, KEEP, NEXT, NO_ID, SYMBOLS, Automaton, Cells, Program
+from engine.lp.table import DEAD, ILLEGAL, JUMP, NEXT, SYMBOLS, Automaton, Program
 from engine.lp.vocabulary import padded, vocabulary_of
 from engine.records import Molecule, NumberFormat
 from engine.text.template import FREE, build_template
@@ -41,27 +41,16 @@ class TruncatingConstraint:
 
     def compile(self, molecule: Molecule) -> Program:
         template = build_template(skeleton_of(molecule), self._tokenizer, self.placeholder, tags=True)
-        is_free = (template.roles == FREE).tolist()
-        ids, blocks = template.ids.tolist(), template.block_of.tolist()
-        closing = _closing_positions(is_free)
-        cells = Cells.empty()
-        for position, id_ in enumerate(ids):
-            if not is_free[position]:
-                cells.force([id_], blocks[position])
-                continue
-            entry = KEEP if position and is_free[position - 1] else X
-            close = closing[position]
-            cells.choose(entry, blocks[position], (ids[close], NO_ID), jump=close + 1)
-        cells.force([self._end])
-        return cells.program()
-
-
-def _closing_positions(is_free: list[bool]) -> list[int]:
-    """For each position the next one that is not FREE."""
-    found = [len(is_free)] * len(is_free)
-    for position in reversed(range(len(is_free) - 1)):
-        found[position] = found[position + 1] if is_free[position + 1] else position + 1
-    return found
+        ids = np.append(template.ids, self._end)
+        is_free = np.append(template.roles == FREE, False)
+        free, forced = np.flatnonzero(is_free), np.flatnonzero(~is_free)
+        closing = forced[np.searchsorted(forced, free)]  # for each FREE position the next one that is not
+        program = Program.blank(np.append(template.block_of, -1))
+        program.forced[forced] = ids[forced]
+        program.entry[free[~is_free[free - 1]]] = X  # a block's first
+        program.symbols[free, 0] = ids[closing]
+        program.jump[free] = closing + 1
+        return program
 
 
 def _automaton(tokenizer: TextTokenizer, form: NumberFormat, vocab_rows: int) -> Automaton:
