@@ -17,6 +17,7 @@ from engine.paths import DATA
 MOLECULES_FILE = DATA / "molecules.tsv"
 NAMED_FILE = DATA / "named.tsv"
 HELD_OUT_FILE = DATA / "held_out.tsv"
+RUN_FILE = DATA / "heldout.smi"
 MOLECULES_COLUMNS = ("smiles", "tags", "name")
 NAMED_COLUMNS = ("name", "smiles", "note")
 HELD_OUT_COLUMNS = ("smiles", "atoms")
@@ -103,6 +104,16 @@ def load_held_out(most_atoms: int | None = None, *, path: Path = HELD_OUT_FILE) 
     return [entry for entry in entries if most_atoms is None or entry.atoms <= most_atoms]
 
 
+def load_run_set(limit: int | None = None, *, path: Path = RUN_FILE) -> list[str]:
+    """The first SMILES of ``heldout.smi``: those of ``held_out.tsv``, and more of the same kind."""
+    found = [line for line in _text_lines(path) if line]
+    if limit is not None and not 0 < limit <= len(found):
+        raise DriftscopeError(
+            f"{limit:,} molecules are asked for, and {len(found):,} held-out ones ship", "Give a file of your own"
+        )
+    return found[:limit]
+
+
 _RESTORE = "The file ships with the project: restore it from the repository"
 
 
@@ -134,12 +145,7 @@ def _held_out(path: Path, line: int, cells: list[str]) -> HeldOutMolecule:
 
 def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, list[str]]]:
     """Line number and cells of each line below the header."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        raise AssetError(f"{path} is missing", _RESTORE) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise AssetError(f"{path} cannot be read: {error}", _RESTORE) from error
+    lines = _text_lines(path)
     if not lines or lines[0].split("\t") != list(columns):
         raise FileFormatError(f"{path} does not start with the columns {', '.join(columns)}", _RESTORE)
     for number, line in enumerate(lines[1:], start=2):
@@ -147,3 +153,12 @@ def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, list[str]
         if len(cells) != len(columns):
             raise FileFormatError(f"{path}, line {number}: {len(cells)} columns instead of {len(columns)}", _RESTORE)
         yield number, cells
+
+
+def _text_lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        raise AssetError(f"{path} is missing", _RESTORE) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise AssetError(f"{path} cannot be read: {error}", _RESTORE) from error

@@ -1,6 +1,7 @@
-"""Builds ``data/held_out.tsv``: 200 molecules that no embedded model was trained on, and on which each is measured.
+"""Builds ``data/held_out.tsv``, 200 molecules that no embedded model was trained on and on which each is measured, and
+``data/heldout.smi``: these and all others of the same corpus, for runs.
 
-    python -m engine.training.held_out_set --corpus FOLDER --out data/held_out.tsv
+    python -m engine.training.held_out_set --corpus FOLDER --out data/held_out.tsv --all data/heldout.smi
 
 The folder is a corpus that was built with ``--held-out``, so each of its molecules has a conformer and a text that
 reads back. Of each size class those come first whose SMILES has the smallest hash: the same corpus gives the same file.
@@ -51,6 +52,17 @@ def choose(offered: Iterable[str]) -> list[HeldOutMolecule]:
     return chosen
 
 
+def write_all(first: Iterable[HeldOutMolecule], offered: Iterable[str], path: Path) -> int:
+    """The chosen ones, then the others, in an order that no other property explains."""
+    head = [molecule.smiles for molecule in first]
+    known = set(head)
+    rest = sorted((smiles for smiles in set(offered) if smiles not in known), key=_place)
+    for smiles in rest:
+        _check(smiles)
+    write_bytes(path, "".join(f"{smiles}\n" for smiles in [*head, *rest]).encode())
+    return len(head) + len(rest)
+
+
 def write(molecules: Iterable[HeldOutMolecule], path: Path) -> None:
     """Write the file, or leave what was there before."""
     rows = [HELD_OUT_COLUMNS, *((molecule.smiles, str(molecule.atoms)) for molecule in molecules)]
@@ -78,9 +90,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def build() -> None:
         folder = chosen.corpus or cache_folder() / "corpus-held-out"
-        molecules = choose(one.texts[0][0] for one in read_corpus(folder))
+        offered = [one.texts[0][0] for one in read_corpus(folder)]
+        molecules = choose(offered)
         write(molecules, chosen.out)
         log.info("%s: %d molecules", chosen.out, len(molecules))
+        if chosen.all is not None:
+            log.info("%s: %d molecules", chosen.all, write_all(molecules, offered, chosen.all))
 
     return run_tool(build)
 
@@ -90,6 +105,7 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     add("--corpus", type=Path, metavar="FOLDER", help="built with --held-out (corpus-held-out/ in the cache folder)")
     add("--out", type=Path, default=HELD_OUT_FILE, metavar="FILE", help="the file to write (data/held_out.tsv)")
+    add("--all", type=Path, metavar="FILE", help="also write all of the corpus, these first (data/heldout.smi)")
     return made
 
 

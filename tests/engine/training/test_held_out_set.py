@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from engine.chem.conformers import reference_conformers
-from engine.chem.molecule_sets import HELD_OUT_FILE, HeldOutMolecule, load_held_out, load_molecule_set
+from engine.chem.molecule_sets import HELD_OUT_FILE, HeldOutMolecule, load_held_out, load_molecule_set, load_run_set
 from engine.chem.smiles import parse_smiles
 from engine.errors import AssetError, DriftscopeError, FileFormatError
 from engine.training import held_out_set
 from engine.training.corpus import main as build_corpus
 from engine.training.held_out import is_held_out
-from engine.training.held_out_set import WANTED, choose, main, write
+from engine.training.held_out_set import WANTED, choose, main, write, write_all
 from tests.engine.training.corpus_source import write_source
 from tests.support import ROOT, sized
 
@@ -53,6 +53,30 @@ def test_each_embeds(molecules: list[HeldOutMolecule]) -> None:
 
 def test_the_start_of_the_file_is_a_sample_of_the_whole(molecules: list[HeldOutMolecule]) -> None:
     assert 4 <= sum(molecule.atoms <= 12 for molecule in molecules[:20]) <= 16
+
+
+def test_the_run_set_begins_with_them_and_holds_2000_that_no_model_is_trained_on(
+    molecules: list[HeldOutMolecule],
+) -> None:
+    smiles = load_run_set()
+    assert smiles[:200] == load_run_set(200) == [molecule.smiles for molecule in molecules]
+    assert len(set(smiles)) == len(smiles) == 2_000
+    assert all(is_held_out(one) and parse_smiles(one).smiles == one for one in smiles[:: sized(20, 1)])
+
+
+@pytest.mark.parametrize("limit", [0, 2_001])
+def test_a_run_set_of_another_size_is_refused(limit: int) -> None:
+    with pytest.raises(DriftscopeError, match=r"2,000 held-out ones ship\. Give a file of your own"):
+        load_run_set(limit)
+
+
+def test_all_others_follow_the_chosen_ones_whatever_the_order(tmp_path: Path) -> None:
+    first, rest = load_held_out()[:3], [one.smiles for one in load_held_out()[3:40]]
+    files = [tmp_path / "a.smi", tmp_path / "b.smi"]
+    for path, offered in zip(files, (rest, [*reversed(rest), first[0].smiles]), strict=True):
+        assert write_all(first, offered, path) == 40
+    assert files[0].read_text() == files[1].read_text()
+    assert load_run_set(3, path=files[0]) == [one.smiles for one in first]
 
 
 def test_most_atoms_chooses(molecules: list[HeldOutMolecule]) -> None:
