@@ -63,9 +63,9 @@ def read_molecules(path: str | Path, *, most_records: int = MOST_MOLECULES) -> l
     path = Path(path)
     file_kind(path, MOLECULE_KINDS)
     mols: list[Chem.Mol] = []
-    for number, record in enumerate(_records(path), start=1):
+    for number, record in enumerate(sdf_records(path), start=1):
         _check_count(path, number, most_records)
-        mols.append(_mol_of(path, number, record))
+        mols.append(mol_of(path, number, record))
     if not mols:
         raise FileFormatError(f"{shown(path.name)} has no molecule in it", "Give a file with at least one record")
     return mols
@@ -160,7 +160,7 @@ def _check_count(path: Path, number: int, most: int) -> None:
         raise FileFormatError(f"{shown(path.name)} has more than {most:,} records", "Split the file")
 
 
-def _records(path: Path) -> Iterator[list[str]]:
+def sdf_records(path: Path) -> Iterator[list[str]]:
     """The lines of each record. The last may lack its ``$$$$`` when it ends with the molecule itself."""
     record: list[str] = []
     size = number = 0
@@ -181,7 +181,7 @@ def _records(path: Path) -> Iterator[list[str]]:
         yield record
 
 
-def _mol_of(path: Path, number: int, record: list[str]) -> Chem.Mol:
+def mol_of(path: Path, number: int, record: list[str]) -> Chem.Mol:
     end = next((index for index, line in enumerate(record) if line.startswith("M  END")), len(record)) + 1
     # RDKit cuts its messages inside characters and then fails on them: give it ASCII, and keep the text from it.
     block = "\n".join(record[:end]).encode("ascii", "replace").decode("ascii")

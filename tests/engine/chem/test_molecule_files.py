@@ -1,0 +1,384 @@
+"""Files of molecules: every format gives the same list, damage is skipped or named on one line, nothing is held."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import tracemalloc
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+from rdkit import Chem
+from rdkit.Chem import rdMolAlign
+
+from engine.chem.conformers import reference_conformers
+from engine.chem.files import to_sdf
+from engine.chem.molecule_files import FileEntry, Skipped, read_entries, read_molecule_file
+from engine.chem.smiles import parse_smiles, same_graph
+from engine.errors import FileFormatError
+from tests.strategies import MOLECULES, any_text, damaged
+
+Row = tuple[str, str]
+SETTINGS = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+BLOCK = Chem.MolToMolBlock(Chem.MolFromSmiles("CCO"))
+RECORD = f"ethanol{BLOCK}$$$$\n"
+
+
+def written(folder: Path, content: str | bytes, name: str) -> Path:
+    path = folder / name
+    data = content.encode() if isinstance(content, str) else content
+    path.write_bytes(gzip.compress(data) if name.lower().endswith(".gz") else data)
+    return path
+
+
+def rows_of(path: Path, column: str | None = None) -> list[Row]:
+    """(SMILES, name) of each entry, or (error, text) of what is skipped."""
+    entries = list(read_entries(path, column=column))
+    return [(one.smiles, one.name) if isinstance(one, FileEntry) else (one.error, one.text) for one in entries]
+
+
+def as_table(rows: Sequence[Row], delimiter: str) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text, delimiter=delimiter).writerows(
+        [("id", "SMILES", "name", "note"), *((7, *row, "") for row in rows)]
+    )
+    return text.getvalue().encode("utf-8-sig")
+
+
+def as_parquet(rows: Sequence[Row]) -> bytes:
+    columns = {"id": range(len(rows)), "smiles": [row[0] for row in rows], "name": [row[1] for row in rows]}
+    return parquet_bytes(
+        pa.table(columns, schema=pa.schema({"id": pa.int64(), "smiles": pa.string(), "name": "string"}))
+    )
+
+
+def parquet_bytes(table: pa.Table, **options: object) -> bytes:
+    buffer = io.BytesIO()
+    parquet.write_table(table, buffer, **options)
+    return buffer.getvalue()
+
+
+WRITERS: dict[str, Callable[[Sequence[Row]], bytes]] = {
+    ".smi": lambda rows: "".join(f"{smiles} {name}\n" for smiles, name in rows).encode(),
+    ".txt": lambda rows: ("smiles\n" + "".join(f"{smiles}\t{name}\r\n" for smiles, name in rows)).encode(),
+    ".csv": lambda rows: as_table(rows, ","),
+    ".tsv": lambda rows: as_table(rows, "\t"),
+    "": lambda rows: as_table(rows, ";"),
+    ".jsonl": lambda rows: "".join(json.dumps({"name": name, "smiles": one}) + "\n" for one, name in rows).encode(),
+    ".parquet": as_parquet,
+}
+NAMES = st.text(st.sampled_from("ab é的,;\"'#0"), max_size=8).map(str.strip)
+
+
+@pytest.mark.parametrize("suffix", [*WRITERS, *(f"{suffix}.gz" for suffix in WRITERS if suffix != ".parquet")])
+@given(rows=st.lists(st.tuples(st.sampled_from(MOLECULES), NAMES), min_size=1, max_size=20))
+@SETTINGS
+def test_what_is_written_is_read_in_every_format(tmp_path: Path, suffix: str, rows: list[Row]) -> None:
+    path = written(tmp_path, WRITERS[suffix.removesuffix(".gz")](rows), f"list{suffix}")
+    assert rows_of(path) == rows
+    molecules, skipped = read_molecule_file(path)
+    assert [molecule.source for molecule in molecules] == [smiles for smiles, _ in rows]
+    assert skipped == []
+
+
+@pytest.mark.parametrize("name", ["a.sdf", "a.SDF.GZ", "a.sd", "a.mol", "a", "a.gz", "a.xyz"])
+def test_records_become_smiles_with_their_conformer(tmp_path: Path, name: str) -> None:
+    sources = ("CCO", "C[C@H](N)C(=O)O", "F/C=C\\F", "[H]/N=C/C")[: 1 if name == "a.mol" else None]
+    mols = [reference_conformers(parse_smiles(smiles), 1) for smiles in sources]
+    full = [Chem.AddHs(mol, addCoords=True) for mol in mols]
+    path = written(tmp_path, to_sdf([(f"no {index}", mol) for index, mol in enumerate(full)]), name)
+    entries = list(read_entries(path))
+    for index, (entry, mol) in enumerate(zip(entries, mols, strict=True)):
+        assert isinstance(entry, FileEntry)
+        assert (entry.line, entry.name) == (index + 1, f"no {index}")
+        assert same_graph(parse_smiles(entry.smiles).mol, mol)
+        assert entry.reference is not None
+        assert same_graph(entry.reference, mol)
+        assert rdMolAlign.GetBestRMS(Chem.Mol(entry.reference), mol) < 1e-3
+
+
+def test_a_flat_record_has_no_reference(tmp_path: Path) -> None:
+    (entry,) = read_entries(written(tmp_path, RECORD, "a.sdf"))
+    assert entry == FileEntry(1, "CCO", "ethanol")
+    assert isinstance(entry, FileEntry)
+    assert entry.reference is None
+
+
+TABLES: dict[str, tuple[str, str | bytes, list[tuple[int, str, str]]]] = {
+    "first word and the rest": ("a.smi", "CCO  ethyl alcohol \nC\n", [(1, "CCO", "ethyl alcohol"), (2, "C", "")]),
+    "comments and blanks": ("a.smi", "# mine\n\nCCO\n  \n #C\nC x", [(3, "CCO", ""), (6, "C", "x")]),
+    "a triple bond inside": ("a.smi", "C#N\n", [(1, "C#N", "")]),
+    "header of words": ("a.smi", "Smiles Name\nCCO e\n", [(2, "CCO", "e")]),
+    "only the first line is a header": ("a.smi", "C\nsmiles\n", [(1, "C", ""), (2, "smiles", "")]),
+    "no header, no molecule, not our business": ("a.smi", "hello\nC\n", [(1, "hello", ""), (2, "C", "")]),
+    "header that stands elsewhere": ("a.txt", "name\tsmiles\ne f\tCCO\n", [(2, "CCO", "e f")]),
+    "commas in a list": ("a.smi", "CCO,e f\nC\n", [(1, "CCO", "e f"), (2, "C", "")]),
+    "a name with a comma": ("a.smi", "CCO ethanol, pure\n", [(1, "CCO", "ethanol, pure")]),
+    "old line ends": ("a.smi", "CCO e\rC\r", [(1, "CCO", "e"), (2, "C", "")]),
+    "mark": ("a.smi", "\ufeffsmiles\nC\n", [(2, "C", "")]),
+    "one column": ("a.csv", "CCO\nC1CC\nC\n", [(1, "CCO", ""), (2, "C1CC", ""), (3, "C", "")]),
+    "one column with a header": ("a.csv", "Canonical SMILES\nC\n", [(2, "C", "")]),
+    "csv without a header": ("a.csv", "CCO;e\nC;m\n", [(1, "CCO", "e"), (2, "C", "m")]),
+    "semicolons around commas": ("a.csv", "id;smiles;name\n7;C;a, b\n", [(2, "C", "a, b")]),
+    "tabs in csv": ("a.csv", "smiles\tid\nC\t7\n", [(2, "C", "7")]),
+    "commas in tsv": ("a.tsv", "smiles,id\nC,7\n", [(2, "C", "7")]),
+    "delimiters in quotes": ("a.csv", '"a;b";smiles\n"1;2";C\n', [(2, "C", "")]),
+    "plain column before others": ("a.csv", "rdkit_smiles,SMILES\nC,CC\n", [(2, "CC", "")]),
+    "isomeric before canonical": ("a.csv", "Canonical-SMILES,IsomericSMILES\nC,CC\n", [(2, "CC", "")]),
+    "the only one that ends so": ("a.csv", "id,Ligand SMILES\n7,C\n", [(2, "C", "7")]),
+    "smi": ("a.csv", "Smi,Title\nC,m\n", [(2, "C", "m")]),
+    "a row over lines": ("a.csv", 'smiles,name\nCCO,"a\nb"\nC,c\n', [(2, "CCO", "a\nb"), (4, "C", "c")]),
+    "doubled quotes": ("a.csv", 'smiles,name\nC,"a ""b"""\n', [(2, "C", 'a "b"')]),
+    "spaces, empty and short rows": ("a.csv", "id,smiles\n\n,,\n7, C \n", [(4, "C", "7")]),
+    "comments before the header": ("a.csv", "# by me, today\nsmiles\nC\n", [(3, "C", "")]),
+    "a long cell beside": ("a.csv", f"smiles,image\nC,{'x' * 200_000}\nCC,\n", [(2, "C", ""), (3, "CC", "")]),
+    "two times the same": ("a.csv", "smiles\nC\nC\n", [(2, "C", ""), (3, "C", "")]),
+    "json with more keys": ("a.jsonl", '{"id": 7, "smiles": "C", "x": [1]}\n\n', [(1, "C", "7")]),
+    "json by its content": ("a", '{"SMILES": "C"}\n{"SMILES": "CC"}', [(1, "C", ""), (2, "CC", "")]),
+    "json without a name": ("a.ndjson", '{"name": null, "smiles": "C"}\n', [(1, "C", "")]),
+    "lone surrogates in json": ("a.jsonl", '{"smiles": "C\\ud800", "name": "\\udfff"}', [(1, "C?", "?")]),
+    "a list by its content": ("a.dat", "[Na+].[Cl-] salt\n", [(1, "[Na+].[Cl-]", "salt")]),
+    "an atom first is no json": ("a", "[13CH4]\n", [(1, "[13CH4]", "")]),
+    "latin-1 in a name": ("a.smi", b"CCO caf\xe9\n", [(1, "CCO", "café")]),
+    "parquet by its content": ("a.dat", as_parquet([("C", "m")]), [(1, "C", "m")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TABLES)
+def test_files_as_they_are_found(tmp_path: Path, case: str) -> None:
+    name, content, expected = TABLES[case]
+    entries = list(read_entries(written(tmp_path, content, name)))
+    assert entries == [FileEntry(*row) for row in expected]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.txt", "a.jsonl", "a.parquet"])
+def test_a_column_can_be_named(tmp_path: Path, name: str) -> None:
+    table = {"smiles": ["C"], "Product SMILES": ["CC"], "name": ["CCC"]}
+    contents: dict[str, str | bytes] = {
+        "a.jsonl": json.dumps({key: cells[0] for key, cells in table.items()}),
+        "a.parquet": parquet_bytes(pa.table(table)),
+    }
+    path = written(tmp_path, contents.get(name, "smiles,Product SMILES,name\nC,CC,CCC\n"), name)
+    assert rows_of(path, "product_smiles") == [("CC", "CCC")]
+    assert rows_of(path, "Product SMILES") == [("CC", "CCC")]
+    assert rows_of(path, "name") == [("CCC", "")]
+    with pytest.raises(FileFormatError, match=r"has no column 'produkt': .*'Product SMILES'.*\. Did you mean"):
+        rows_of(path, "produkt")
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pa.table({"smiles": pa.array(["C", None, "CC"]).dictionary_encode(), "id": [0, 1, 2]}),
+        pa.table({"smiles": pa.array(["C", None, "CC"], pa.large_string()), "id": pa.array(["0", "1", "2"])}),
+        pa.table({"canonical.smiles": ["C", "", "CC"], "id": pa.array([0, 1, 2], pa.uint8())}),
+    ],
+    ids=["dictionary", "large", "dotted"],
+)
+def test_parquet_columns_of_text(tmp_path: Path, table: pa.Table) -> None:
+    path = written(tmp_path, parquet_bytes(table, row_group_size=1), "a.parquet")
+    assert rows_of(path) == [("C", "0"), ("it has no SMILES", "1"), ("CC", "2")]
+
+
+SKIPPED: dict[str, tuple[str, str, list[tuple[int, str]]]] = {
+    "an empty cell": ("a.csv", "id,smiles\n7,C\n8,\n9\n", [(3, "has no SMILES"), (4, "has no SMILES")]),
+    "no molecule": ("a.smi", "C\nC1CC\nhello\n", [(2, "SMILES 'C1CC' cannot be read"), (3, "SMILES 'hello' cannot")]),
+    "no enriched form": ("a.smi", "C\n[C]\n", [(2, "bracket atom without hydrogens")]),
+    "too large": ("a.smi", f"C\n{'C' * 201}\n{'C' * 4001}\n", [(2, "201 heavy atoms"), (3, "4,001 characters")]),
+    "a wildcard": ("a.smi", "*C\nC\n", [(1, "wildcard")]),
+    "not ascii": ("a.smi", "C\nCé\n", [(2, "'é' is not allowed at position 1|position 1: character 'é'")]),
+    "a hostile one": ("a.smi", "C\nC\u202e\x1aC\n", [(2, r"'C\\u202e\\x1aC'")]),
+    "a number in json": ("a.jsonl", '{"smiles": "C"}\n{"smiles": 5}\n', [(2, "of type int, not text")]),
+    "a missing key": ("a.jsonl", '{"smiles": "C"}\n{"smile": "C"}\n', [(2, "has no SMILES")]),
+    "a cut line of json": ("a.jsonl", '{"smiles": "C"}\n{"smiles": "C', [(2, "no JSON object such as")]),
+    "a list in json": ("a.jsonl", '{"smiles": "C"}\n["C"]\n', [(2, "no JSON object such as")]),
+    "deep json": ("a.jsonl", f'{{"smiles": "C"}}\n{"[" * 100_000}\n', [(2, "no JSON object such as")]),
+    "a huge number": ("a.jsonl", f'{{"smiles": "C"}}\n{{"smiles": {"9" * 5_000}}}\n', [(2, "no JSON object")]),
+    "broken records": (
+        "a.sdf",
+        f"{RECORD}$$$$\nbad\n\n\nno counts\nM  END\n$$$$\n{RECORD.replace(' O ', ' Qq')}{RECORD}",
+        [(2, "record 2 of 'a.sdf' cannot"), (3, "record 3 of 'a.sdf' cannot"), (4, "record 4 of 'a.sdf' .*Qq")],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SKIPPED)
+def test_what_cannot_be_used_is_skipped_with_its_reason(tmp_path: Path, case: str) -> None:
+    name, content, expected = SKIPPED[case]
+    molecules, skipped = read_molecule_file(written(tmp_path, content, name))
+    assert len(molecules) in (1, 2)
+    assert [one.line for one in skipped] == [line for line, _ in expected]
+    for one, (_, reason) in zip(skipped, expected, strict=True):
+        with pytest.raises(ValueError, match=reason):
+            raise ValueError(one.error)
+        assert one.error.isprintable()
+        assert len(one.text) <= 200
+
+
+def test_the_limit_counts_what_can_be_used(tmp_path: Path) -> None:
+    path = written(tmp_path, "smiles,name\n,a\nC,b\nC1CC,c\nCC,d\nnonsense,e\nCCC,f\n", "a.csv")
+    molecules, skipped = read_molecule_file(path, limit=2)
+    assert [molecule.smiles for molecule in molecules] == ["C", "CC"]
+    assert [one.line for one in skipped] == [2, 4]
+    assert [one.line for one in read_entries(path, limit=2)] == [2, 3, 4]
+    assert len(read_molecule_file(path, limit=99)[0]) == 3
+    for read in (read_entries, read_molecule_file):
+        with pytest.raises(ValueError, match="limit must be at least 1, got 0"):
+            read(path, limit=0)
+
+
+def test_what_follows_the_limit_is_not_read(tmp_path: Path) -> None:
+    path = written(tmp_path, b"C\n" * 500_000 + b"\0\n", "a.smi")
+    assert len(read_molecule_file(path, limit=3)[0]) == 3
+    with pytest.raises(FileFormatError, match="line 500001 is binary"):
+        for _ in read_entries(path):
+            pass
+
+
+@pytest.mark.parametrize("name", ["a.smi", "a.csv", "a.jsonl", "a.sdf"])
+def test_a_long_file_is_not_held(tmp_path: Path, name: str) -> None:
+    rows = 2_000 if name == "a.sdf" else 20_000
+    line = {"a.jsonl": '{"smiles": "CCO"}\n', "a.sdf": RECORD}.get(name, "CCO,ethanol\n")
+    path = written(tmp_path, line * rows, name)
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in read_entries(path)) == rows
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_000_000
+
+
+def test_the_process_keeps_its_own_limit_of_a_field(tmp_path: Path) -> None:
+    kept = csv.field_size_limit()
+    entries = read_entries(written(tmp_path, f"smiles,x\nC,{'x' * 200_000}\n", "a.csv"))
+    next(entries)
+    assert csv.field_size_limit() == kept
+
+
+SDF_3D = to_sdf([reference_conformers(parse_smiles("CCO"), 1)])
+DAMAGED: dict[str, tuple[str, str | bytes, str]] = {
+    "empty": ("a.smi", "", "'a.smi' has no molecule in it"),
+    "blank": ("a.csv", "\n \n", "no molecule in it"),
+    "comments": ("a.txt", "# C\n", "no molecule in it"),
+    "header alone": ("a.csv", "smiles,name\n", "no molecule in it"),
+    "header of a list alone": ("a.smi", "smiles\n", "no molecule in it"),
+    "empty gz": ("a.smi.gz", "", "no molecule in it"),
+    "empty sdf": ("a.sdf", "\n \n", "no molecule in it"),
+    "empty jsonl": ("a.jsonl", "\n", "no molecule in it"),
+    "empty parquet": ("a.parquet", as_parquet([]), "no molecule in it"),
+    "no bytes of parquet": ("a.parquet", b"", "'a.parquet' is no whole Parquet file"),
+    "no column": ("a.csv", "id,smile\n7,C\n", "no column of SMILES: there is 'id', 'smile'. Did you mean 'smile'?"),
+    "no near column": ("a.csv", "id,x\n7,C\n", "no column of SMILES: there is 'id', 'x'. Name the one to read"),
+    "several columns": ("a.csv", "id,a_smiles,b_smiles\n", "several columns of SMILES: there is 'a_smiles', 'b_s"),
+    "no key": ("a.jsonl", '{"mol": "C"}\n', "'a.jsonl' has no column of SMILES: there is 'mol'"),
+    "no key at all": ("a.jsonl", "{}\n", "there is none"),
+    "no column of parquet": ("a.parquet", parquet_bytes(pa.table({"mol": ["C"]})), "no column of SMILES: there is"),
+    "a hostile header": ("a.csv", f"id,\u202e{'x' * 99}\n", r"'\u202exxx"),
+    "many columns": ("a.csv", ",".join(f"c{index}" for index in range(999)) + "\n", "'c11', …. Name"),
+    "numbers": ("a.csv", "smiles\n1.5\n2.5\n", "2 molecules of 'a.csv' can be used. The first, at 2: SMILES '1.5'"),
+    "numbers in parquet": ("a.parquet", parquet_bytes(pa.table({"smiles": [1.5]})), "'smiles' of 'a.parquet' is d"),
+    "numbers in json": ("a.jsonl", '{"smiles": 1}\n', "1 molecules of 'a.jsonl' can be used. The first, at 1: its SM"),
+    "nothing but nothing": ("a.parquet", parquet_bytes(pa.table({"smiles": [None]})), "is null, not text"),
+    "prose in json": ("a.jsonl", "hello\n", "line 1 of 'a.jsonl' is no JSON object"),
+    "a header that reads like SMILES": ("a.csv", "No,Structure\n1,C\n", "no column of SMILES: there is 'No', 'S"),
+    "prose": ("a.txt", "Dear reader,\nhello\n", "none of 2 molecules"),
+    "a json document": ("a.json", '[\n {"smiles": "C"}\n]\n', "line 1 of 'a.json' is no JSON object such as"),
+    "an open quote": ("a.csv", 'smiles,name\nC,a\nC,"open\nC,c\n', "line 3 of 'a.csv' is no table row"),
+    "text behind a quote": ("a.csv", 'smiles,name\nC,"a"b\n', "line 2 of 'a.csv' is no table row"),
+    "an open quote that goes on": ("a.csv", 'smiles\n"' + "C\n" * 600_000, "line 2 of 'a.csv' is no table row"),
+    "binary": ("a.smi", bytes(range(256)), "'a.smi' is no text: line 1 is binary"),
+    "binary without a suffix": ("a", bytes(range(256)), "is no text: line 1 is binary"),
+    "binary sdf": ("a.sdf", b"\x7fELF\0\0", "is no text: line 1 is binary"),
+    "utf-16": ("a.csv", "smiles\nC\n".encode("utf-16"), "'a.csv' is UTF-16 text. Save it as UTF-8"),
+    "a huge line": ("a.smi", "C" * 1_000_001, "a line 1 of over 1,000,000 characters"),
+    "a cut record": ("a.sdf", SDF_3D + SDF_3D[:90], "record 2 of 'a.sdf' cannot be read: it is cut short"),
+    "a cut parquet": ("a.parquet", as_parquet([("C", "")])[:-9], "'a.parquet' is no whole Parquet file: "),
+    "text named parquet": ("a.parquet", "smiles\nC\n", "'a.parquet' is no whole Parquet file: "),
+    "damaged text in parquet": (
+        "a.parquet",
+        parquet_bytes(pa.table({"smiles": ["ZZZZ"]}), use_dictionary=False, compression="none", write_statistics=False)
+        .replace(b"ZZZZ", b"C\xff\xfeC"),
+        "'a.parquet' is no whole Parquet file: 'utf",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_damage_is_named_on_one_line(tmp_path: Path, case: str) -> None:
+    name, content, message = DAMAGED[case]
+    with pytest.raises(FileFormatError) as caught:
+        read_molecule_file(written(tmp_path, content, name))
+    assert message in str(caught.value)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 600
+
+
+def test_what_is_no_whole_file_is_named(tmp_path: Path) -> None:
+    torn = tmp_path / "torn.csv.gz"
+    torn.write_bytes(gzip.compress(b"smiles\n" + os.urandom(9_000).hex(" ").replace(" ", "\n").encode())[:-2_000])
+    plain = tmp_path / "plain.smi.gz"
+    plain.write_bytes(b"CCO\n")
+    hidden = tmp_path / "hidden.smi"
+    hidden.write_bytes(gzip.compress(b"CCO\n"))
+    os.mkfifo(tmp_path / "pipe")
+    cases = {
+        tmp_path / "missing.smi": "missing.smi' cannot be read: No such file or directory. Check its path",
+        tmp_path: f"'{tmp_path.name}' is a folder. Give a file",
+        tmp_path / "pipe": "'pipe' is no plain file. Give a file",
+        tmp_path / "a\0b.smi": "cannot be read: embedded null byte",
+        tmp_path / ("a" * 300 + ".smi"): "cannot be read: File name too long",
+        torn: "'torn.csv.gz' is no whole gz file",
+        plain: "'plain.smi.gz' is no whole gz file",
+        hidden: "'hidden.smi' is no text",
+    }
+    for path, message in cases.items():
+        with pytest.raises(FileFormatError) as caught:
+            list(read_entries(path))
+        assert message in str(caught.value)
+        assert str(caught.value).isprintable()
+
+
+def test_a_record_has_no_columns(tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError, match=r"'a.sdf' is SDF, without a column 'x'\. Leave the column out"):
+        rows_of(written(tmp_path, RECORD, "a.sdf"), "x")
+
+
+@pytest.mark.parametrize("suffix", [*WRITERS, ".sdf"])
+@given(seed=st.integers(0, 2**32 - 1))
+@SETTINGS
+def test_any_damage_gives_molecules_or_the_named_error(tmp_path: Path, suffix: str, seed: int) -> None:
+    rows = [("CCO", "ethanol"), ("c1ccccc1", 'ring "one"'), ("[Na+].[Cl-]", "salt")]
+    whole = RECORD.encode() * 2 if suffix == ".sdf" else WRITERS[suffix](rows)
+    hurt = damaged(whole.decode("latin-1"), seed)
+    encoding = "latin-1" if suffix == ".parquet" else "utf-8"
+    path = written(tmp_path, hurt.encode(encoding, "replace"), f"list{suffix}")
+    try:
+        molecules, skipped = read_molecule_file(path)
+    except FileFormatError as error:
+        said = [str(error)]
+    else:
+        assert molecules
+        said = [one.error for one in skipped]
+    assert all(one.isprintable() for one in said)
+
+
+@pytest.mark.parametrize("suffix", ["", ".smi", ".csv", ".jsonl", ".sdf"])
+@given(text=any_text())
+@SETTINGS
+def test_any_text_gives_molecules_or_the_named_error(tmp_path: Path, suffix: str, text: str) -> None:
+    path = written(tmp_path, text.encode("utf-8", "surrogatepass"), f"list{suffix}")
+    said = []
+    try:
+        said = [one.error for one in read_entries(path) if isinstance(one, Skipped)]
+    except FileFormatError as error:
+        said = [str(error)]
+    assert all(one.isprintable() for one in said)
