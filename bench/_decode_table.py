@@ -1,4 +1,4 @@
-"""Tables of the decoding benchmark: medians with their spread, ratios, what was asked of them; as Markdown."""
+"""Tables of benchmarks: medians with their spread, ratios, what was asked of them; as Markdown."""
 
 from __future__ import annotations
 

@@ -134,3 +134,15 @@ class ModelError(DriftscopeError):
 
 class ConstraintError(DriftscopeError):
     """A constraint that is unknown, cannot be compiled, or is asked for what it does not have."""
+
+
+class StoreError(DriftscopeError):
+    """A store that cannot be read or written, or an entry that it does not have."""
+
+
+class RunError(DriftscopeError):
+    """A run that cannot be begun, gone on with, or brought to its end."""
+
+
+class SqlError(DriftscopeError):
+    """A user's SQL statement that was refused, failed or was stopped."""

@@ -102,6 +102,11 @@ def ensemble_metrics(
     )
 
 
+def least_rmsd(probe: Chem.Mol, ensemble: Chem.Mol) -> float:
+    """Of the probe's conformer to the nearest one of the ensemble."""
+    return ensemble_metrics(probe, ensemble).mat_p_ang
+
+
 def _heavy(mol: Chem.Mol) -> Chem.Mol:
     """A copy without hydrogens, deuterium included; a molecule of hydrogens alone stays whole."""
     if mol.GetNumHeavyAtoms() == 0:

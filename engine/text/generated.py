@@ -133,14 +133,14 @@ def _descriptor_before(template: Template, block: int) -> str:
 
 def _units(template: Template) -> list[tuple[str, str]]:
     spans = [(int(left), int(right)) for left, right in template.block_spans]
-    return _units_between(template.text, spans)
+    return units_between(template.text, spans)
 
 
 def _generated_units(text: str, found: Sequence[FoundBlock]) -> list[tuple[str, str]]:
-    return _units_between(text, [(block.start, block.end) for block in found])
+    return units_between(text, [(block.start, block.end) for block in found])
 
 
-def _units_between(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[str, str]]:
+def units_between(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[str, str]]:
     """For each block the descriptor before it and the bonds, branches and ring digits before that."""
     units = []
     position = 0

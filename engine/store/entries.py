@@ -1,0 +1,228 @@
+"""What a store holds: each entry's sheet, read and checked without opening a single Parquet file.
+
+An entry counts when its folder's name is its key and its sheet (``run.json``) reads, names this schema version or an
+older one, and its files have the sizes that the sheet gives. What does not is named, and left out; the rest is served.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from engine.errors import DriftscopeError, StoreError, nearest, shown
+from engine.store.files import Files
+from engine.store.schema import VERSION, Kind, Table
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+USER_SHEET = "user.json"
+"""What a user said of an entry later (label, notes): the one file of an entry that may change."""
+USER_KEYS = ("label", "notes")
+MOST_NAMED = 20
+"""Entries that an error lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One Parquet file of an entry."""
+
+    file: str
+    rows: int
+    bytes: int
+    sha256: str
+
+    def __post_init__(self) -> None:
+        """A sheet may say anything."""
+        texts: tuple[object, ...] = (self.file, self.sha256)
+        is_told = all(isinstance(one, str) for one in texts)
+        if not is_told or not all(type(count) is int and count >= 0 for count in (self.rows, self.bytes)):
+            raise TypeError("a file's name and sum are texts, its rows and bytes are numbers")
+
+    def sheet(self) -> dict[str, Any]:
+        return {"file": self.file, "rows": self.rows, "bytes": self.bytes, "sha256": self.sha256}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a store. ``row`` is its row of the kind's main table, ``sheet`` all that its JSON file holds."""
+
+    id: str
+    folder: str
+    files: Files = field(repr=False)
+    version: int
+    row: Mapping[str, Any]
+    parts: Mapping[str, Part]
+    sheet: Mapping[str, Any] = field(repr=False)
+
+    def path(self, table: str) -> str:
+        return self.files.path(f"{self.folder}/{self.parts[table].file}")
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Something of a store that is left out, and why."""
+
+    where: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    entries: tuple[Entry, ...]
+    damages: tuple[Damage, ...]
+
+    def get(self, id_: str, kind: Kind) -> Entry:
+        """The entry of that id, or the only one whose id has this in it."""
+        ids = {entry.id: entry for entry in self.entries}
+        if id_ in ids:
+            return ids[id_]
+        for damage in self.damages:
+            if damage.where.endswith(f"/{kind.key}={id_}"):
+                raise StoreError(f"{damage.where}: {damage.what}", "Look at it with `verify`")
+        near = [entry for entry in self.entries if id_ and id_ in entry.id]
+        if len(near) == 1:
+            return near[0]
+        if near:
+            some = ", ".join(entry.id for entry in near[:MOST_NAMED])
+            raise StoreError(f"there are {len(near)} {kind.folder} like {shown(id_)}", f"Give more of its name: {some}")
+        known = [entry.id for entry in self.entries][-MOST_NAMED:]
+        raise StoreError(f"there is no {kind.key} {shown(id_)}", nearest(id_, known))
+
+
+def entry_folder(kind: Kind, id_: str) -> str:
+    if not NAME.fullmatch(id_):
+        raise StoreError(
+            f"{shown(id_)} is no {kind.key}", "Letters, digits, dots, hyphens and underscores, at most 128"
+        )
+    return f"{kind.folder}/{kind.key}={id_}"
+
+
+def read_entries(files: Files, kind: Kind) -> Found:
+    entries, damages = [], []
+    place = f"{files.where}/{kind.folder}"
+    for name in files.folders(kind.folder):
+        try:
+            entry, missing = _settled(files, kind, name)
+        except FileNotFoundError:
+            if name in files.folders(kind.folder):  # and not removed between listing and reading
+                damages.append(Damage(f"{place}/{name}", f"it has no {kind.sheet}"))
+        except DriftscopeError as error:
+            damages.append(Damage(f"{place}/{name}", error.what))
+        except OSError as error:
+            damages.append(Damage(f"{place}/{name}", f"it cannot be read ({error.strerror or error})"))
+        else:
+            entries.append(entry)
+            damages += missing
+    strangers = [Damage(f"{place}/{name}", f"it is no folder of {kind.folder}") for name in files.sizes(kind.folder)]
+    return Found(tuple(entries), (*damages, *strangers))
+
+
+def _settled(files: Files, kind: Kind, name: str) -> tuple[Entry, list[Damage]]:
+    """What seems damaged is read once more: it may have been removed, or made anew, while it was read."""
+    with contextlib.suppress(FileNotFoundError):
+        entry, damages = read_entry(files, kind, name)
+        if not damages:
+            return entry, damages
+    return read_entry(files, kind, name)
+
+
+def read_entry(files: Files, kind: Kind, name: str) -> tuple[Entry, list[Damage]]:
+    """The entry in this folder, and which of its files are not its own, or missing or of another size: it goes without.
+
+    ``FileNotFoundError`` where it has no sheet, StoreError where the sheet is wrong.
+    """
+    prefix, _, id_ = name.partition("=")
+    if prefix != kind.key or not NAME.fullmatch(id_):
+        raise StoreError(f"it is not named {kind.key}=<id>, so it is not of this store", "Move it elsewhere")
+    folder = f"{kind.folder}/{name}"
+    sizes = files.sizes(folder)
+    if kind.sheet not in sizes:
+        raise FileNotFoundError(f"{folder}/{kind.sheet}")
+    entry = parse_entry(files.read(f"{folder}/{kind.sheet}"), kind, id_, folder, files)
+    strangers = sorted(sizes.keys() - {kind.sheet, USER_SHEET} - _named_files(entry))
+    damages = [Damage(f"{files.where}/{folder}/{file}", f"{kind.sheet} does not name it") for file in strangers]
+    for part in entry.parts.values():
+        there = sizes.get(part.file)
+        if there != part.bytes:
+            what = "it is missing" if there is None else f"it has {there:,} bytes in place of {part.bytes:,}"
+            damages.append(Damage(f"{files.where}/{folder}/{part.file}", what))
+    whole = {table: part for table, part in entry.parts.items() if sizes.get(part.file) == part.bytes}
+    row = dict(entry.row)
+    if USER_SHEET in sizes:
+        try:
+            row |= _said_by_user(files.read(f"{folder}/{USER_SHEET}"), kind)
+        except StoreError as error:
+            damages.append(Damage(f"{files.where}/{folder}/{USER_SHEET}", error.what))
+    return replace(entry, row=row, parts=whole), damages
+
+
+def _said_by_user(content: bytes, kind: Kind) -> dict[str, Any]:
+    """An empty text takes away what was said."""
+    said = read_object(content, USER_SHEET)
+    found = values_of(kind.main, {key: said[key] for key in USER_KEYS if key in said}, is_whole=False)
+    return {key: value or None for key, value in found.items()}
+
+
+def _named_files(entry: Entry) -> set[str]:
+    """Those of tables that this program does not know, too."""
+    tables = entry.sheet["tables"].values()
+    return {part["file"] for part in tables if isinstance(part, dict) and isinstance(part.get("file"), str)}
+
+
+def parse_entry(content: bytes, kind: Kind, id_: str, folder: str, files: Files) -> Entry:
+    sheet = read_object(content, kind.sheet)
+    version = sheet.get("schema")
+    if type(version) is not int or version < 1:
+        raise StoreError(f"{kind.sheet} names no schema version", "It is not of this program")
+    if version > VERSION:
+        raise StoreError(
+            f"{kind.sheet} has schema version {version}, this program reads up to {VERSION}", "Use a newer one"
+        )
+    row, tables = sheet.get("row"), sheet.get("tables")
+    if not isinstance(row, dict) or not isinstance(tables, dict) or row.get(kind.key) != id_:
+        raise StoreError(f"{kind.sheet} does not describe {id_}", "It is not of this program")
+    known = {table.name for table in kind.tables}
+    try:
+        parts = {name: Part(**part) for name, part in tables.items() if name in known}
+    except TypeError as error:
+        raise StoreError(f"{kind.sheet} describes a table wrongly", "It is not of this program") from error
+    for part in parts.values():
+        if not NAME.fullmatch(part.file):
+            raise StoreError(f"{kind.sheet} names a file {shown(part.file)}", "It is not of this program")
+    return Entry(id_, folder, files, version, values_of(kind.main, row), parts, sheet)
+
+
+def values_of(table: Table, row: Mapping[str, Any], *, is_whole: bool = True) -> dict[str, Any]:
+    """The row of a sheet in the columns' own types; a key that is no column is left to the sheet."""
+    found = {}
+    for column in table:
+        value = row.get(column.name)
+        if value is None and not (column.required and is_whole):
+            continue
+        try:
+            found[column.name] = column.value(value)
+        except (TypeError, ValueError, OverflowError) as error:
+            what = f"a {type(value).__name__}" if isinstance(value, dict | list) else shown(value)
+            raise StoreError(f"its {column.name} is {what}", "It is not of this program") from error
+    return found
+
+
+def read_object(content: bytes, name: str) -> dict[str, Any]:
+    try:
+        found = json.loads(content, parse_float=_finite, parse_constant=_finite)
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"{name} is no JSON ({error})", "Import or run it anew") from error
+    if not isinstance(found, dict):
+        raise StoreError(f"{name} holds no object", "Import or run it anew")
+    return found
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError(f"{shown(digits)} is no number")
+    return value

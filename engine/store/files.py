@@ -1,0 +1,187 @@
+"""The place that a store lies in: files by name, each there whole or not at all. It knows nothing of what they hold.
+
+Names are relative, with ``/`` between folder and file. ``LocalFiles`` is a folder of this machine or of a shared disk;
+``engine.store.remote`` has the same face for an object store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from engine.errors import StoreError, shown
+
+ASIDE = "staging"
+"""What is being written, and what is being thrown away: never read as an entry."""
+REMOVED = "removed-"
+"""Begins the names of folders there that are being thrown away."""
+_ADVICE = {
+    errno.ENOSPC: "Make room there, or choose another place with --store or DRIFTSCOPE_STORE",
+    errno.EFBIG: "Choose another place with --store or DRIFTSCOPE_STORE, or raise the limit on the size of files",
+    errno.EDQUOT: "Make room there, or choose another place with --store or DRIFTSCOPE_STORE",
+    errno.EROFS: "It can be read only; choose another place with --store or DRIFTSCOPE_STORE",
+    errno.EACCES: "Ask for the right to write there, or choose another place with --store or DRIFTSCOPE_STORE",
+    errno.EPERM: "Ask for the right to write there, or choose another place with --store or DRIFTSCOPE_STORE",
+    errno.ENOTDIR: "Choose another place with --store or DRIFTSCOPE_STORE",
+}
+
+
+class Files(Protocol):
+    """One store's files. ``where`` is how people call the place."""
+
+    where: str
+    can_rename: bool  # whether a folder of many files can appear at once
+
+    def folders(self, name: str) -> list[str]:
+        """Names of a folder's folders, sorted; none where there is no such folder. What is no file counts as one."""
+        ...
+
+    def sizes(self, name: str) -> dict[str, int]:
+        """Bytes of a folder's files, by name."""
+        ...
+
+    def read(self, name: str) -> bytes: ...
+
+    def write(self, name: str, content: bytes) -> None:
+        """The file is there whole or not at all, and stays when the power fails."""
+        ...
+
+    def writing(self, name: str) -> contextlib.AbstractContextManager[IO[bytes]]:
+        """The same, for what is too large to be held."""
+        ...
+
+    def publish(self, aside: str, name: str) -> None:
+        """A folder that was written aside becomes visible, all of its files at once."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """A folder or a file and all that is in it; nothing where it is not there."""
+        ...
+
+    def path(self, name: str) -> str:
+        """The file as DuckDB and pyarrow are told of it."""
+        ...
+
+    @property
+    def filesystem(self) -> Any:
+        """pyarrow's filesystem for ``path``; None for the local one."""
+        ...
+
+
+class LocalFiles:
+    can_rename = True
+    filesystem = None
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.where = str(root)
+
+    def folders(self, name: str) -> list[str]:
+        return sorted(entry.name for entry in self._entries(name) if not _is_file(entry))
+
+    def sizes(self, name: str) -> dict[str, int]:
+        found = {}
+        for entry in self._entries(name):
+            with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+                if _is_file(entry):
+                    found[entry.name] = entry.stat().st_size
+        return found
+
+    def read(self, name: str) -> bytes:
+        return (self.root / name).read_bytes()
+
+    def write(self, name: str, content: bytes) -> None:
+        with self.writing(name) as file:
+            file.write(content)
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[IO[bytes]]:
+        path = self.root / name
+        aside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
+        with _told(path):
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with aside.open("wb") as file:
+                    yield file
+                    file.flush()
+                    os.fsync(file.fileno())
+                aside.replace(path)
+                _sync(path.parent)
+            finally:
+                aside.unlink(missing_ok=True)
+
+    def publish(self, aside: str, name: str) -> None:
+        path = self.root / name
+        with _told(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _sync(self.root / aside)
+            try:
+                (self.root / aside).rename(path)
+            except OSError as error:
+                if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise StoreError(f"{path} is there already", "Choose another name") from error
+                raise
+            _sync(path.parent)
+
+    def remove(self, name: str) -> None:
+        """Out of sight first, then away: nobody reads half of it, and `sweep` finds what was not finished."""
+        path = self.root / name
+        with _told(path):
+            if path.is_dir() and not name.startswith(f"{ASIDE}/{REMOVED}"):
+                hidden = self.root / ASIDE / f"{REMOVED}{uuid.uuid4().hex[:8]}"
+                hidden.parent.mkdir(parents=True, exist_ok=True)
+                with contextlib.suppress(FileNotFoundError):  # another process was first
+                    path.rename(hidden)
+                path = hidden
+            while path.is_dir() and not path.is_symlink():
+                with contextlib.suppress(FileNotFoundError):  # another process is at it, too
+                    shutil.rmtree(path)
+            path.unlink(missing_ok=True)
+
+    def path(self, name: str) -> str:
+        return str(self.root / name)
+
+    def _entries(self, name: str) -> list[os.DirEntry[str]]:
+        path = self.root / name
+        try:
+            with os.scandir(path) as found:
+                return [entry for entry in found if not entry.name.startswith(".")]
+        except FileNotFoundError:
+            return []
+        except NotADirectoryError as error:
+            raise StoreError(f"{path} is a file, where the store has a folder", _ADVICE[errno.ENOTDIR]) from error
+        except OSError as error:
+            raise StoreError(f"{path} cannot be read: {error.strerror}", "Look at its owner and its rights") from error
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """A link to itself is none."""
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        advice = _ADVICE.get(error.errno or 0, "Look at the folder, or choose another with --store or DRIFTSCOPE_STORE")
+        raise StoreError(f"{shown(path, 200)} cannot be written: {error.strerror or error}", advice) from error
+
+
+def _sync(folder: Path) -> None:
+    """A name in a folder is safe only when the folder itself has been written."""
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

@@ -1,0 +1,236 @@
+"""What a report file says of its run, in the columns of ``runs``; and how its texts have to be read.
+
+A value of the wrong kind is an error that names its place. What has no column, and what a column cannot give back as
+the file had it, stays in ``extra``: unknown keys as they stand, known ones under ``reported``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from engine.decode.sampling import PRESETS
+from engine.errors import FileFormatError, PlaceholderError
+from engine.lp.catalogue import split_cleanup
+from engine.store.reports.format import (
+    AT_TOP,
+    METADATA,
+    REPORTED,
+    REPORTED_PASSED,
+    REPORTED_PASSES,
+    RUN_OWN,
+    SAID,
+    TOTALS,
+    UNREPORTED,
+    beyond,
+    compact,
+    family_of,
+    lp_of,
+    metadata_of,
+    otherwise,
+    placeholder_of,
+    tokenizer_of,
+    totals_of,
+)
+from engine.store.reports.texts import ReportItem, TextReader, malformed
+from engine.store.sample_rows import StoredSample
+from engine.text.template import DEFAULT_PLACEHOLDER, check_placeholder
+from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer
+
+_MOST = 2**63
+_TIMES = ("%Y%m%d_%H%M%S", "%Y%m%d-%H%M%S")
+_FIRST_YEAR = 1970
+
+
+@dataclass(frozen=True, slots=True)
+class RunOfFile:
+    """A run's row as far as the file tells it, and the reader of its texts."""
+
+    row: Mapping[str, Any]
+    reader: TextReader
+    passes: int  # by the file
+    extra: Mapping[str, Any]
+    notes: tuple[str, ...]
+
+    def differs(self, samples: Sequence[StoredSample]) -> int:
+        """Of how many of these our check says otherwise than the file."""
+        return sum(REPORTED_PASSED in sample.extra for sample in samples)
+
+    def told(self, differing: int) -> dict[str, Any]:
+        """The columns of the row that win over what its samples add up to, and those that needed them."""
+        extra, notes = dict(self.extra), list(self.notes)
+        if differing:
+            extra[REPORTED_PASSES] = self.passes
+            notes.append(f"The file has {self.passes:,} passes; of {differing:,} samples our check says otherwise.")
+        said = {key: self.row[key] for key in ("chars_raw", "chars_clean") if key in self.row}
+        if extra:
+            said["extra"] = json.dumps(extra, ensure_ascii=False, sort_keys=True)
+        if notes:
+            said["notes"] = " ".join(notes)
+        return said
+
+
+def read_run(
+    metadata: Mapping[str, Any],
+    top: Mapping[str, Any],
+    items: Sequence[ReportItem],
+    *,
+    missing: Sequence[str] = (),
+    tokenizer: str | None = None,
+) -> RunOfFile:
+    said = _Said(metadata, METADATA + ".")
+    lp = lp_of(said.flag("logit_processor_enabled"), said.text("processor_type") or "", said.text("version") or "")
+    placeholder = _placeholder(said.text("placeholder")) or placeholder_of(lp)
+    name, loaded = _tokenizer(tokenizer, said.text("tokenizer_name"))
+    row = {
+        "origin": "imported",
+        "created_at": _moment(metadata.get("timestamp")),
+        "model_alias": said.text("model_alias"),
+        "model_step": said.text("model_step"),
+        "model_family": family_of(*(said.text(key) or "" for key in ("model_alias", "model_path", "tokenizer_name"))),
+        "tokenizer": name,
+        "vocab_size": loaded.vocab_size if loaded else None,
+        "lp": lp,
+        "placeholder": placeholder,
+        **_sampling(metadata.get("sampling")),
+        "generations": said.whole("num_generations") or max(len(item.texts) for item in items),
+        "attention": said.text("attention"),
+        "kv_cache": said.text("kv_cache"),
+        "batch_size": said.whole("batch_size"),
+        "samples": sum(len(item.texts) for item in items),
+        "wall_s": (totals := _Said(top)).real("time_taken"),
+        "chars_raw": totals.whole("total_chars_raw"),
+        "chars_clean": totals.whole("total_chars_clean"),
+    }
+    row = {key: value for key, value in row.items() if value is not None}
+    return RunOfFile(
+        row=row,
+        reader=TextReader(lp and split_cleanup(lp)[0], placeholder or DEFAULT_PLACEHOLDER, loaded),
+        passes=sum(item.passed for item in items),
+        extra=_extra(metadata, top, row, len(items), missing),
+        notes=_notes(metadata, lp, name, loaded),
+    )
+
+
+def _extra(
+    metadata: Mapping[str, Any], top: Mapping[str, Any], row: Mapping[str, Any], prompts: int, missing: Sequence[str]
+) -> dict[str, Any]:
+    ours, our_totals = metadata_of(row, prompts), totals_of(row)
+    unknown, unknown_top = beyond(metadata, SAID), beyond(top, TOTALS, RUN_OWN)
+    reported = otherwise(top, our_totals, unknown_top)
+    if said := otherwise(metadata, ours, unknown):
+        reported[METADATA] = said
+    lacking = {
+        METADATA: [key for key in ours if key not in metadata],
+        AT_TOP: [*missing, *(key for key in TOTALS if key not in top)],
+    }
+    unreported = {part: keys for part, keys in lacking.items() if keys}
+    kept = unknown_top | {METADATA: unknown, REPORTED: reported, UNREPORTED: unreported}
+    return {key: value for key, value in kept.items() if value or key in unknown_top}
+
+
+def _notes(
+    metadata: Mapping[str, Any], lp: str | None, name: str | None, tokenizer: TextTokenizer | None
+) -> tuple[str, ...]:
+    notes = []
+    if lp is None:
+        named = [f"{key} {metadata[key]}" for key in ("processor_type", "version") if metadata.get(key)]
+        notes.append(
+            f"Which LP made it is not known ({', '.join(named) or 'the file names none'}): "
+            "blocks are read as closed by force, without drift."
+        )
+    if tokenizer is None:
+        notes.append(f"The tokenizer is not known ({name or 'the file names none'}): without drift.")
+    return tuple(notes)
+
+
+# --- single values ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """A part of the file, read key by key; null is as good as nothing."""
+
+    values: Mapping[str, Any]
+    where: str = ""
+
+    def text(self, key: str) -> str | None:
+        value = self.values.get(key)
+        if value is None or value == "":
+            return None
+        return value if isinstance(value, str) else compact(value)
+
+    def flag(self, key: str) -> bool | None:
+        value = self.values.get(key)
+        if value is not None and not isinstance(value, bool):
+            raise malformed(f"{self.where}{key}", value, "true or false")
+        return value
+
+    def real(self, key: str) -> float | None:
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) >= _MOST:
+            raise malformed(f"{self.where}{key}", value, "a number")
+        return float(value)
+
+    def whole(self, key: str) -> int | None:
+        value = self.real(key)
+        if value is None:
+            return None
+        if value != int(value):
+            raise malformed(f"{self.where}{key}", self.values[key], "a whole number")
+        return int(self.values[key])
+
+
+def _tokenizer(given: str | None, named: str | None) -> tuple[str | None, TextTokenizer | None]:
+    """The name for the row and, where it is known, the tokenizer."""
+    if given is not None:
+        return given if given in BUILT_IN else Path(given).name, load_tokenizer(given)
+    known = tokenizer_of(named or "")
+    return known or named, load_tokenizer(known) if known else None
+
+
+def _placeholder(said: str | None) -> str | None:
+    try:
+        return check_placeholder(said) if said else None
+    except PlaceholderError as error:
+        raise FileFormatError(f"{METADATA}.placeholder: {error.what}", error.fix) from error
+
+
+def _sampling(said: Any) -> dict[str, Any]:
+    """A preset's name, or an object of parameters."""
+    if isinstance(said, Mapping):
+        names = {"temperature": float, "top_k": int, "top_p": float, "min_p": float}
+        numbers = {key: said[key] for key in names if isinstance(said.get(key), int | float)}
+        fitting = {key: names[key](value) for key, value in numbers.items() if not isinstance(value, bool)}
+        return {"sampling": compact(said), **fitting}
+    text = _Said({"sampling": said}).text("sampling")
+    if text not in PRESETS:
+        return {"sampling": text}
+    known = PRESETS[text]
+    numbers = {"temperature": known.temperature, "top_p": known.top_p, "min_p": known.min_p}
+    return {"sampling": text, "top_k": known.top_k or None, **numbers}
+
+
+def _moment(said: Any) -> str | None:
+    """The time in ISO form, UTC where the file names no zone; None where it is no time."""
+    try:
+        found = datetime.fromtimestamp(said, UTC) if type(said) in (int, float) else _written_moment(str(said))
+        found = (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return found.isoformat() if found.year >= _FIRST_YEAR else None
+
+
+def _written_moment(said: str) -> datetime:
+    for form in _TIMES:
+        try:
+            return datetime.strptime(said, form).replace(tzinfo=UTC)
+        except ValueError:
+            continue
+    return datetime.fromisoformat(said)

@@ -1,0 +1,198 @@
+"""The words of a report file beside those of the store: what a run and a sample of ours would say in such a file.
+
+A file that is read keeps, beside our rows, only what it says otherwise than we would, what it says beyond, and what it
+leaves out; ``restored`` puts that back, so that a file comes out of the store as it went in. Rows are plain mappings
+here, by the columns of ``engine.store.schema``. What the words mean is not known here, nor how the files are read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from engine.chem.enriched import prompt_of
+from engine.lp.catalogue import ALIASES, LPS, full_name, split_cleanup
+
+METADATA, PASSES, FAILURES, GENERATIONS = "metadata", "passes", "failures", "all_generations"
+TEXT = "decoded_text"
+TOTALS = ("time_taken", "throughput_chars_per_sec", "total_chars_raw", "total_chars_clean")
+SAID = (
+    "version",
+    "processor_type",
+    "timestamp",
+    "model_alias",
+    "model_step",
+    "tokenizer_name",
+    "logit_processor_enabled",
+    "placeholder",  # ours; the others are the reports'
+    "sampling",
+    "batch_size",
+    "sample_size",
+    "num_generations",
+    "total_generations",
+    "kv_cache",
+    "attention",
+)
+"""What a file's metadata and our columns share; all else is kept as it stands."""
+OF_PASS = ("prompt_smiles", "generated_smiles", "smiles_exact_match", "has_real_coordinates", "parse_success", TEXT)
+OF_FAILURE = ("prompt_smiles", "issues", TEXT, "parse_error", "generation_has_same_molecular_graph", "extracted_smiles")
+OF_ITEM = frozenset((*OF_PASS, *OF_FAILURE, "generated_smiles_from_conformer"))
+
+REPORTED, UNREPORTED = "reported", "unreported"
+REPORTED_PASSED, REPORTED_PASSES = "reported_passed", "reported_passes"
+BEFORE, AFTER, MAIN, ENTRY = "text_before", "text_after", "main", "entry"
+OWN = frozenset((REPORTED, UNREPORTED, REPORTED_PASSED, BEFORE, AFTER, MAIN, ENTRY, GENERATIONS))
+"""Keys of a sample's ``extra`` that are not from the file's item: what it says otherwise and leaves out, the file's own
+verdict where ours is another, what stands before and after the answer, whether the item speaks of this one of several
+generations, what else that list says of it, and how the list is written."""
+BESIDE = "beside"
+"""``all_generations`` does not hold the item's own text."""
+ALONE = "alone"
+"""``all_generations`` is there though it holds no other text."""
+
+AT_TOP = "totals"
+"""Where ``unreported`` of a run lists keys of the file's own level; those of its metadata stand under that name."""
+RUN_OWN = frozenset((METADATA, REPORTED, UNREPORTED, REPORTED_PASSES))
+"""The same for a run's ``extra``: unknown metadata, what the file says otherwise or leaves out, its count of passes."""
+
+_VERSION = re.compile(r"\D*(\d)[._]?(\d)(?:\.\d+)*\D*", re.ASCII)
+_QWEN_VERSIONS = {lp: alias for alias, lp in ALIASES.items() if alias.startswith("v")}
+_FAMILIES = (("qwen", "Qwen"), ("llama", "LLaMA"), ("m380", "LLaMA"))
+_TOKENIZERS = ("qwen3", "llama3")
+
+
+# --- the reports' names -------------------------------------------------------------------------------------------
+
+
+def lp_of(enabled: bool | None, processor: str, version: str) -> str | None:
+    """The LP by our name; None where the file does not tell, or tells of one that the reports do not describe."""
+    name = processor.strip().lower()
+    if enabled is False:
+        return "none"
+    if split_cleanup(name)[0] in LPS:
+        return full_name(name)
+    if name == "qwen":
+        found = _VERSION.fullmatch(version.strip())
+        return ALIASES.get(f"v{found[1]}.{found[2]}") if found else None
+    return ALIASES.get(name)
+
+
+def family_of(*names: str) -> str | None:
+    """Qwen or LLaMA, by the first of the names that tells."""
+    for name in names:
+        for part, family in _FAMILIES:
+            if part in name.lower():
+                return family
+    return None
+
+
+def tokenizer_of(name: str) -> str | None:
+    """Which of the field's tokenizers goes by this name: ``qwen3_0.6b_custom``, ``LLaMA-3.2-chem``."""
+    letters = re.sub(r"[^a-z0-9]", "", name.lower())
+    return next((known for known in _TOKENIZERS if known in letters), None)
+
+
+def placeholder_of(lp: str | None) -> str | None:
+    """What the LP counts with unless it is told otherwise."""
+    info = LPS.get(split_cleanup(lp or "")[0])
+    return info.placeholder or None if info else None
+
+
+# --- what we would say --------------------------------------------------------------------------------------------
+
+
+def metadata_of(row: Mapping[str, Any], prompts: int) -> dict[str, Any]:
+    placeholder = row.get("placeholder")
+    said = _processor(row.get("lp"), row.get("model_family")) | {
+        "timestamp": row.get("created_at"),
+        "model_alias": row.get("model_alias"),
+        "model_step": row.get("model_step"),
+        "tokenizer_name": row.get("tokenizer"),
+        "placeholder": None if placeholder == placeholder_of(row.get("lp")) else placeholder,
+        "sampling": row.get("sampling"),
+        "batch_size": row.get("batch_size"),
+        "sample_size": prompts,
+        "num_generations": row.get("generations"),
+        "total_generations": row.get("samples"),
+        "kv_cache": row.get("kv_cache"),
+        "attention": row.get("attention"),
+    }
+    return {key: said[key] for key in SAID if said.get(key) is not None}
+
+
+def totals_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    wall_s, chars = row.get("wall_s"), row.get("chars_raw")
+    rate = chars / wall_s if chars is not None and wall_s else None
+    said = dict(zip(TOTALS, (wall_s, rate, chars, row.get("chars_clean")), strict=True))
+    return {key: value for key, value in said.items() if value is not None}
+
+
+def item_of(row: Mapping[str, Any], *, passed: bool, before: str, after: str) -> dict[str, Any]:
+    """A sample as an item of ``passes`` or ``failures``; ``row`` has the columns of ``samples``."""
+    said = {
+        "prompt_smiles": row["smiles"],
+        "generated_smiles": row["generated_smiles"],
+        "smiles_exact_match": row["exact_match"],
+        "has_real_coordinates": row["has_real_coordinates"],
+        "parse_success": row["parsed"],
+        "issues": list(row["issues"] or ()),
+        TEXT: f"{before}{row['text']}{after}",
+        "parse_error": row["parse_error"],
+        "generation_has_same_molecular_graph": row["same_graph"],
+        "extracted_smiles": row["extracted_smiles"] or None,
+    }
+    return {key: said[key] for key in (OF_PASS if passed else OF_FAILURE) if said[key] is not None}
+
+
+def usual_prompt(smiles: str) -> str:
+    return prompt_of(smiles)
+
+
+def main_of(passed: Sequence[bool]) -> int:
+    """Of which generation an item speaks, unless a file says so: the first that passed, else the first."""
+    return next((index for index, one in enumerate(passed) if one), 0)
+
+
+def _processor(lp: str | None, family: str | None) -> dict[str, Any]:
+    if lp is None:
+        return {}
+    if lp == "none":
+        return {"logit_processor_enabled": False}
+    said: dict[str, Any] = {"logit_processor_enabled": True, "processor_type": lp}
+    if lp == ALIASES["generic"] and family != "Qwen":
+        said["processor_type"] = "generic"
+    elif lp in _QWEN_VERSIONS:
+        said |= {"processor_type": "qwen", "version": _QWEN_VERSIONS[lp]}
+    return said
+
+
+# --- what a file says otherwise -----------------------------------------------------------------------------------
+
+
+def beyond(said: Mapping[str, Any], known: Collection[str], taken: Collection[str] = ()) -> dict[str, Any]:
+    """What a file says under keys that are not the format's own, nor ours."""
+    return {key: value for key, value in said.items() if key not in known and key not in taken}
+
+
+def otherwise(said: Mapping[str, Any], ours: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file says and neither ``ours`` nor ``extra`` does."""
+    here = {**ours, **extra}
+    return {key: value for key, value in said.items() if key not in here or not _equal(value, here[key])}
+
+
+def restored(
+    ours: Mapping[str, Any], extra: Mapping[str, Any], reported: Mapping[str, Any], unreported: Collection[str]
+) -> dict[str, Any]:
+    """The words of a file: ours, less what it left out, and with what it said otherwise and beyond."""
+    return {key: value for key, value in ours.items() if key not in unreported} | {**extra, **reported}
+
+
+def compact(value: Any) -> str:
+    """JSON in the one form that equal values share."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return compact(one) == compact(other)  # 1, 1.0 and true are three things in a file

@@ -1,0 +1,291 @@
+"""Report files in: the JSON that the reports' runner writes for a run, plain or gz, as a run of the store.
+
+A file's own totals (time, characters) land in the run's columns; samples, blocks, junk and passes are counted anew,
+from texts that our own code reads (``engine.store.reports.texts``). A run's id is a hash of the file's content, so one
+file is imported once, whatever its name, its compression and the order of its keys. Who made the file, and whether its
+totals are true, is not known here.
+"""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import hashlib
+import json
+import math
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from engine.errors import FileFormatError, shown
+from engine.store.entries import Entry
+from engine.store.files import ASIDE
+from engine.store.reports.figures import RunOfFile, read_run
+from engine.store.reports.format import FAILURES, METADATA, PASSES, compact
+from engine.store.reports.texts import ReportItem, malformed, read_item
+from engine.store.sample_rows import StoredSample, sums_of, tables_of
+from engine.store.schema import RUN
+from engine.store.staging import Staging, totals
+from engine.store.store import Store
+
+MOST_BYTES = 2 * 1024**3
+"""Of a file's JSON, which is held in memory whole."""
+GROUP = 500
+"""Samples that are written together."""
+_CHUNK = 1 << 24
+_GZ = b"\x1f\x8b"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+
+Progress = Callable[[int, int], None]
+"""Told how many samples of how many are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFile:
+    """A report file that is one: its shape is checked, its texts are not read yet."""
+
+    name: str
+    run_id: str
+    metadata: Mapping[str, Any]
+    totals: Mapping[str, Any]  # all else at the top
+    items: tuple[ReportItem, ...]  # passes, then failures
+    missing: tuple[str, ...]  # of the file's three parts
+
+    @property
+    def samples(self) -> int:
+        return sum(len(item.texts) for item in self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadyThere:
+    """The file was imported before, as this entry."""
+
+    entry: Entry
+
+
+def expand(patterns: Sequence[str | Path]) -> list[Path]:
+    """The files that are meant, each once: names, or patterns with ``*``, ``?``, ``[...]`` and ``**``."""
+    found: dict[Path, None] = {}
+    for pattern in patterns:
+        matches = _matches(str(pattern))
+        if not matches:
+            raise FileFormatError(f"{shown(pattern, 200)} matches no file", "Look at the path, or at the pattern")
+        found |= dict.fromkeys(matches)
+    return list(found)
+
+
+def _matches(pattern: str) -> list[Path]:
+    if not pattern or "\0" in pattern:
+        return []
+    text = os.path.expanduser(pattern)  # noqa: PTH111 - Path's own raises where there is no such user
+    try:
+        if Path(text).is_dir():
+            raise FileFormatError(f"{shown(pattern, 200)} is a folder", "Give its files, for example with /*.json")
+        if Path(text).exists():  # first: a name may hold brackets
+            return [Path(text)]
+        return [path for path in map(Path, sorted(glob.glob(text, recursive=True))) if path.is_file()]  # noqa: PTH207
+    except OSError:  # a name too long to be one
+        return []
+
+
+def import_report(
+    store: Store,
+    path: Path,
+    *,
+    label: str | None = None,
+    tokenizer: str | None = None,
+    progress: Progress | None = None,
+) -> Entry | AlreadyThere:
+    """Read a report file into the store. ``tokenizer`` (a name or a folder) stands for the one that the file names."""
+    report = read_report(path)
+    if any(f"{RUN.key}={report.run_id}" in files.folders(RUN.folder) for files in store.places):
+        return AlreadyThere(store.entry(report.run_id))
+    with _named(report.name):
+        run = read_run(report.metadata, report.totals, report.items, missing=report.missing, tokenizer=tokenizer)
+        row = {**run.row, "source": report.name, "label": label}
+        staging = _begun(store, report.run_id, {key: value for key, value in row.items() if value is not None})
+        try:
+            return staging.publish(_write(staging, report, run, progress))
+        except BaseException:
+            staging.abandon()
+            raise
+
+
+def samples_of(report: ReportFile, run: RunOfFile) -> Iterator[list[StoredSample]]:
+    """The samples of one item after the other, read and checked."""
+    first = 0
+    for item in report.items:
+        found = run.reader.samples(item, first)
+        first += len(found)
+        yield found
+
+
+# --- into the store -----------------------------------------------------------------------------------------------
+
+
+def _begun(store: Store, run_id: str, row: Mapping[str, Any]) -> Staging:
+    """What an import that was killed left behind is thrown away; one that is at it goes on alone."""
+    if run_id in store.home.folders(ASIDE):
+        left = Staging(store.home, RUN, run_id, {})
+        left.lock()
+        left.abandon()
+    staging = Staging.create(store.home, RUN, run_id, row)
+    staging.lock()
+    return staging
+
+
+def _write(staging: Staging, report: ReportFile, run: RunOfFile, progress: Progress | None) -> dict[str, Any]:
+    """Write all samples; the columns of the run that only they tell."""
+    waiting: list[StoredSample] = []
+    done = differing = number = 0
+    molecules: set[str] = set()
+    for found in samples_of(report, run):
+        waiting += found
+        done += len(found)
+        molecules |= {sample.smiles for sample in found}
+        differing += run.differs(found)
+        if len(waiting) >= GROUP or done == report.samples:
+            members = [sample.sample_id for sample in waiting]
+            staging.add(tables_of(staging.id, waiting), members, sums=sums_of(waiting), number=number)
+            waiting, number = [], number + 1
+        if progress is not None:
+            progress(done, report.samples)
+    return {**totals(staging.groups()), "molecules": len(molecules), **run.told(differing)}
+
+
+# --- the file -----------------------------------------------------------------------------------------------------
+
+
+def read_report(path: Path) -> ReportFile:
+    """A file whose shape is checked; errors say where in it something is wrong."""
+    text = _text(path)
+    with _named(path.name):
+        document = _parsed(text)
+        missing = tuple(part for part in (METADATA, PASSES, FAILURES) if part not in document)
+        if {PASSES, FAILURES} <= set(missing):
+            raise FileFormatError("it has neither passes nor failures", "It is no report file")
+        metadata = document.get(METADATA, {})
+        if not isinstance(metadata, dict):
+            raise malformed(METADATA, metadata, "an object")
+        items = [*_items(document, PASSES), *_items(document, FAILURES)]
+        if not items:
+            raise FileFormatError("it has no samples: passes and failures are empty", "There is nothing to import")
+        return ReportFile(
+            name=path.name,
+            run_id=f"imported-{_digest(document)[:16]}",
+            metadata=metadata,
+            totals={key: value for key, value in document.items() if key not in (METADATA, PASSES, FAILURES)},
+            items=tuple(items),
+            missing=missing,
+        )
+
+
+def _items(document: Mapping[str, Any], part: str) -> Iterator[ReportItem]:
+    listed = document.get(part, [])
+    if not isinstance(listed, list):
+        raise malformed(part, listed, "a list")
+    for number, item in enumerate(listed):
+        yield read_item(item, part, number)
+
+
+def _digest(document: Mapping[str, Any]) -> str:
+    """Of what the file says: order of keys, spaces and escapes do not count."""
+    found = hashlib.sha256()
+    for key in sorted(document):
+        found.update(f"\n{compact(key)}:".encode())
+        value = document[key]
+        for one in value if isinstance(value, list) else [value]:  # a text of all would be as large as the file
+            found.update(f"\n {compact(one)}".encode())
+        found.update(b"]" if isinstance(value, list) else b".")
+    return found.hexdigest()
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    try:
+        yield
+    except FileFormatError as error:
+        raise FileFormatError(f"{shown(name)}: {error.what}", error.fix) from error
+    except RecursionError as error:
+        raise FileFormatError(
+            f"{shown(name)}: lists and objects lie too deep in each other", "Write it anew"
+        ) from error
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        document = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno:,}, column {error.colno:,}"
+        raise FileFormatError(f"it is no JSON at {where}: {error.msg}", "Mend it there, or write it anew") from error
+    except ValueError as error:  # a number of thousands of digits
+        raise FileFormatError(f"it is no JSON that can be read: {error}", "Write it anew") from error
+    if not isinstance(document, dict):
+        raise malformed("it", document, "an object with passes and failures")
+    found: dict[str, Any] = _without_halves(document) if _HALF.search(text) else document
+    return found
+
+
+def _no_number(_: str) -> None:
+    """NaN and Infinity, which Python writes and JSON does not know."""
+    return
+
+
+def _finite(digits: str) -> float | None:
+    value = float(digits)
+    return value if math.isfinite(value) else None
+
+
+def _without_halves(value: Any) -> Any:
+    """Halves of a character outside the BMP, which no text can hold, become ``�``."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_without_halves(one) for one in value]
+    if isinstance(value, dict):
+        return {_without_halves(key): _without_halves(one) for key, one in value.items()}
+    return value
+
+
+def _text(path: Path) -> str:
+    try:
+        content = _content(path)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise FileFormatError(f"{shown(path.name)} is no whole gz file: {error}", "Compress it again") from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = getattr(error, "strerror", None) or error
+        raise FileFormatError(f"{shown(path, 200)} cannot be read: {reason}", "Check its path") from error
+    if content[:2] in _UTF16:
+        raise FileFormatError(f"{shown(path.name)} is UTF-16 text", "Save it as UTF-8")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FileFormatError(
+            f"{shown(path.name)} is no UTF-8 text: byte {error.start:,} is not", "Save it as UTF-8"
+        ) from error
+
+
+def _content(path: Path) -> bytes:
+    with path.open("rb") as file:
+        if file.peek(2)[:2] != _GZ:
+            return _bounded(file, path)
+        with gzip.open(file) as inside:
+            return _bounded(inside, path)
+
+
+def _bounded(file: IO[bytes] | gzip.GzipFile, path: Path) -> bytes:
+    parts, size = [], 0
+    while part := file.read(_CHUNK):
+        parts.append(part)
+        size += len(part)
+        if size > MOST_BYTES:
+            raise FileFormatError(
+                f"{shown(path.name)} holds over {MOST_BYTES / 1024**3:g} GiB of JSON", "Split it by its samples"
+            )
+    return b"".join(parts)

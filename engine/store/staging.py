@@ -1,0 +1,375 @@
+"""An entry that is being written: its parts go into a staging folder, and appear all at once when it is whole.
+
+A run is written in *groups* of samples. A group is a file of each table and, written last, a JSON file that makes it
+count; whoever is killed loses the group that he was at. ``sums`` are what groups add up to (samples, tokens, seconds,
+...), ``peaks`` that of which the largest holds. Several writers may share a run, each under a rank of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import io
+import json
+import logging
+import math
+import os
+import re
+import time
+import uuid
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.errors import DriftscopeError, RunError, StoreError, nearest, shown
+from engine.store.entries import NAME, USER_SHEET, Entry, Part, entry_folder, parse_entry, read_object
+from engine.store.files import ASIDE, REMOVED, Files, LocalFiles
+from engine.store.schema import VERSION, Kind, Table
+
+log = logging.getLogger(__name__)
+
+READY = "ready"
+"""Begins the name of the folder, inside the staging one, that is renamed."""
+MOST_SORTED_BYTES = 256 * 1024 * 1024
+"""Tables whose files are larger keep the order in which they were written."""
+COMPRESSION = "zstd"
+GROUP_FILE = re.compile(r"group-(\d+-\d+)\.json")
+TOLD_FILE = re.compile(r"told-\d+-\d+\.json")
+LOCK_TRIES, LOCK_PAUSE_S = 50, 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Samples that were written together."""
+
+    name: str  # rank and number
+    members: tuple[int, ...]  # sample ids
+    parts: Mapping[str, Part]
+    sums: Mapping[str, float]
+    peaks: Mapping[str, float]
+
+
+class Staging:
+    """One entry that is being written."""
+
+    def __init__(self, files: Files, kind: Kind, id_: str, sheet: Mapping[str, Any]) -> None:
+        self.files, self.kind, self.id, self.sheet = files, kind, id_, dict(sheet)
+        self.folder = f"{ASIDE}/{id_}"
+        self._lock: int | None = None
+
+    @classmethod
+    def create(
+        cls,
+        files: Files,
+        kind: Kind,
+        id_: str,
+        row: Mapping[str, Any],
+        beside: Mapping[str, bytes] | None = None,
+        **more: Any,
+    ) -> Staging:
+        """Begin an entry. ``more`` stays in its sheet, such as a run's plan; ``beside`` are files for its making."""
+        entry_folder(kind, id_)
+        sheet = {"schema": VERSION, "kind": kind.folder, "row": {**row, kind.key: id_}, **more}
+        staging = cls(files, kind, id_, sheet)
+        if kind.sheet in files.sizes(staging.folder) or f"{kind.key}={id_}" in files.folders(kind.folder):
+            raise StoreError(f"{id_} is there already", "Choose another name")
+        for name, content in (beside or {}).items():  # before the sheet: without one it was never begun
+            files.write(f"{staging.folder}/{name}", content)
+        files.write(f"{staging.folder}/{kind.sheet}", _json(sheet))
+        return staging
+
+    @classmethod
+    def open(cls, files: Files, kind: Kind, id_: str) -> Staging:
+        """An entry that was begun and not finished."""
+        known = unfinished_ids(files, kind)
+        chosen = id_ if id_ in known else next(iter(one for one in known if id_ and one.endswith(id_)), None)
+        if chosen is None:
+            if NAME.fullmatch(id_) and f"{kind.key}={id_}" in files.folders(kind.folder):
+                raise RunError(f"{id_} is finished", "There is nothing to go on with")
+            raise RunError(f"no unfinished {kind.key} is named {shown(id_)}", nearest(id_, known))
+        content = files.read(f"{ASIDE}/{chosen}/{kind.sheet}")
+        sheet = read_object(content, kind.sheet)
+        parse_entry(_json({"tables": {}, **sheet}), kind, chosen, "", files)  # an unfinished one has no tables yet
+        return cls(files, kind, chosen, sheet)
+
+    def lock(self, rank: int = 0) -> None:
+        """Nobody else writes under this rank while this process lives. An object store has no locks."""
+        if not isinstance(self.files, LocalFiles) or self._lock is not None:
+            return
+        number = os.open(self.files.root / self.folder / f".lock-{rank:04d}", os.O_CREAT | os.O_RDWR, 0o644)
+        for _ in range(LOCK_TRIES):
+            try:
+                fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(LOCK_PAUSE_S)  # somebody who only looks has it for a moment
+                continue
+            except OSError as error:
+                log.info("%s has no locks (%s): writers are kept apart by their ranks alone", self.files.where, error)
+            self._lock = number
+            return
+        os.close(number)
+        raise RunError(f"{self.id} is being written by another process", "Wait for it, or stop it")
+
+    def release(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    @property
+    def is_being_written(self) -> bool:
+        if not isinstance(self.files, LocalFiles):
+            return False
+        return any(_is_locked(path) for path in (self.files.root / self.folder).glob(".lock-*"))
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the entry is in the store, by this process or another one."""
+        return _is_shown(self.files, self.kind, self.id)
+
+    def tell(self, rank: int, **said: Sequence[Any]) -> None:
+        """Keep what the writer of this rank says beside its groups: lists, in a file that nobody else writes."""
+        self.files.write(f"{self.folder}/told-{rank:04d}-{time.time_ns()}.json", _json(said))
+
+    def told(self) -> dict[str, list[Any]]:
+        """What all writers said, each thing once."""
+        found: dict[str, list[Any]] = {}
+        for file in filter(TOLD_FILE.fullmatch, sorted(self.files.sizes(self.folder))):
+            for key, values in read_object(self.files.read(f"{self.folder}/{file}"), file).items():
+                known = found.setdefault(key, [])
+                known += [value for value in values if value not in known]
+        return found
+
+    def groups(self, number: int | None = None) -> list[Group]:
+        """What is finished so far (or that group). One with a damaged file does not count, nor one that is there twice.
+
+        That happens when a writer was given up and lived, or died before it could say that it was done.
+        """
+        sizes = self.files.sizes(self.folder)
+        found: list[Group] = []
+        members: set[int] = set()
+        for file in sorted(sizes):
+            name = GROUP_FILE.fullmatch(file)
+            if name is None or (number is not None and _number(name[1]) != number):
+                continue
+            group = group_of(self.files.read(f"{self.folder}/{file}"), name[1])
+            if group is None or not all(sizes.get(part.file) == part.bytes for part in group.parts.values()):
+                continue
+            if members.isdisjoint(group.members):
+                members.update(group.members)
+                found.append(group)
+        return found
+
+    def add(
+        self,
+        tables: Mapping[str, pa.Table],
+        members: Iterable[int] = (),
+        *,
+        sums: Mapping[str, float] | None = None,
+        peaks: Mapping[str, float] | None = None,
+        rank: int = 0,
+        number: int | None = None,
+    ) -> Group:
+        """Write a group; it counts when this returns. ``number`` names it, the next free one without."""
+        if number is None:
+            number = 1 + max((_number(group.name) for group in self.groups()), default=-1)
+        name = f"{rank:04d}-{number:05d}"
+        parts = {}
+        for table, rows in tables.items():
+            parts[table] = write_part(self.files, self.folder, f"{table}-{name}.parquet", rows)
+        group = Group(name, tuple(members), parts, dict(sums or {}), dict(peaks or {}))
+        self.files.write(f"{self.folder}/group-{name}.json", _json(group_sheet(group)))
+        return group
+
+    def publish(self, row: Mapping[str, Any], **more: Any) -> Entry:
+        """Merge the groups and show the entry. ``row`` is what its sheet says beside what was said at the start.
+
+        Of several who do so at once one comes through, and the others get an error.
+        """
+        with self._alone():
+            if self.is_shown:
+                raise StoreError(f"{self.id} is there already", "Nothing is left to do")
+            entry = self._show(row, more)
+        self.release()
+        with contextlib.suppress(DriftscopeError):  # it is shown, so what is left is for `sweep`
+            self.files.remove(self.folder)
+        return entry
+
+    def _show(self, row: Mapping[str, Any], more: Mapping[str, Any]) -> Entry:
+        home = entry_folder(self.kind, self.id)
+        into = f"{self.folder}/{READY}-{uuid.uuid4().hex[:8]}" if self.files.can_rename else home
+        parts = {}
+        groups = self.groups()
+        for table in self.kind.tables:
+            some = [group.parts[table.name] for group in groups if table.name in group.parts]
+            if some:
+                parts[table.name] = self._merged(some, into, table)
+        tables = {name: part.sheet() for name, part in parts.items()}
+        content = _json({**self.sheet, **more, "row": {**self.sheet["row"], **row}, "tables": tables})
+        entry = parse_entry(content, self.kind, self.id, home, self.files)
+        self.files.write(f"{into}/{self.kind.sheet}", content)
+        if self.files.can_rename:
+            self.files.publish(into, home)
+        else:
+            self._clear(home, {self.kind.sheet, USER_SHEET, *(part.file for part in parts.values())})
+        return entry
+
+    def _clear(self, folder: str, wanted: Collection[str]) -> None:
+        """Away with what an attempt left that was killed."""
+        for name in self.files.sizes(folder):
+            if name not in wanted:
+                self.files.remove(f"{folder}/{name}")
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One process at a time, where the place has locks; the others wait."""
+        if not isinstance(self.files, LocalFiles):
+            yield
+            return
+        number = os.open(self.files.root / self.folder / ".lock-publish", os.O_CREAT | os.O_RDWR, 0o644)
+        try:
+            with contextlib.suppress(OSError):  # a disk without locks; the rename lets one of them through
+                fcntl.flock(number, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(number)
+
+    def abandon(self) -> None:
+        """Throw away what was written."""
+        self.release()
+        self.files.remove(self.folder)
+
+    def _merged(self, parts: Sequence[Part], into: str, table: Table) -> Part:
+        file = f"{table.name}.parquet"
+        if sum(part.bytes for part in parts) <= MOST_SORTED_BYTES:
+            rows = pa.concat_tables(map(self._rows, parts))
+            keys = [(key, "ascending") for key in table.order]
+            return write_part(self.files, into, file, rows.sort_by(keys) if keys else rows)
+        schema, total = self._rows(parts[0]).schema, 0
+        with self.files.writing(f"{into}/{file}") as target:
+            counted = _Counted(target)
+            with pq.ParquetWriter(counted, schema, compression=COMPRESSION) as writer:
+                for rows in map(self._rows, parts):
+                    total += rows.num_rows
+                    writer.write_table(rows)
+        return Part(file, total, counted.bytes, counted.hash.hexdigest())
+
+    def _rows(self, part: Part) -> pa.Table:
+        content = self.files.read(f"{self.folder}/{part.file}")
+        if hashlib.sha256(content).hexdigest() != part.sha256:
+            raise StoreError(f"{self.folder}/{part.file} is damaged", "Remove it, and go on with --resume")
+        return pq.read_table(pa.BufferReader(content))
+
+
+class _Counted(io.RawIOBase):
+    """A file that knows what went through it."""
+
+    def __init__(self, target: IO[bytes]) -> None:
+        self.target, self.bytes, self.hash = target, 0, hashlib.sha256()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        self.hash.update(content)
+        self.target.write(content)
+        self.bytes += len(content)
+        return len(content)
+
+    def tell(self) -> int:
+        return self.bytes
+
+
+def unfinished_ids(files: Files, kind: Kind) -> list[str]:
+    """Entries that were begun; one that was shown in the meantime is swept away."""
+    begun = [id_ for id_ in files.folders(ASIDE) if NAME.fullmatch(id_) and not id_.startswith(REMOVED)]
+    return [id_ for id_ in begun if kind.sheet in _sizes(files, f"{ASIDE}/{id_}") and not _is_shown(files, kind, id_)]
+
+
+def sweep(files: Files, kind: Kind) -> None:
+    """Remove what killed processes left behind: half-removed folders, and the staging of entries that are shown."""
+    for id_ in files.folders(ASIDE):
+        if id_.startswith(REMOVED) or _is_shown(files, kind, id_):
+            with contextlib.suppress(DriftscopeError):  # such as in a store that is only read
+                files.remove(f"{ASIDE}/{id_}")
+
+
+def _is_shown(files: Files, kind: Kind, id_: str) -> bool:
+    return kind.sheet in _sizes(files, f"{kind.folder}/{kind.key}={id_}")
+
+
+def _sizes(files: Files, folder: str) -> dict[str, int]:
+    """None of a folder that does not read."""
+    try:
+        return files.sizes(folder)
+    except DriftscopeError:
+        return {}
+
+
+def write_part(files: Files, folder: str, file: str, rows: pa.Table) -> Part:
+    """A Parquet file, and what a sheet says of it."""
+    buffer = io.BytesIO()
+    pq.write_table(rows, buffer, compression=COMPRESSION)
+    content = buffer.getvalue()
+    files.write(f"{folder}/{file}", content)
+    return _part_of(file, rows.num_rows, content)
+
+
+def totals(groups: Iterable[Group]) -> dict[str, float]:
+    """Sums and peaks of groups, by column."""
+    found: dict[str, float] = {}
+    for group in groups:
+        for name, value in group.sums.items():
+            found[name] = found.get(name, 0) + value
+        for name, value in group.peaks.items():
+            found[name] = max(found.get(name, value), value)
+    return found
+
+
+def _part_of(file: str, rows: int, content: bytes) -> Part:
+    return Part(file, rows, len(content), hashlib.sha256(content).hexdigest())
+
+
+def _json(document: Mapping[str, Any]) -> bytes:
+    return (json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8", "replace")
+
+
+def group_sheet(group: Group) -> dict[str, Any]:
+    parts = {table: part.sheet() for table, part in group.parts.items()}
+    return {"members": list(group.members), "tables": parts, "sums": dict(group.sums), "peaks": dict(group.peaks)}
+
+
+def group_of(content: bytes, name: str) -> Group | None:
+    """None of a damaged one: its samples are written anew."""
+    try:
+        said = json.loads(content)
+        parts = {table: Part(**part) for table, part in said["tables"].items()}
+        members, figures = said["members"], [*said["sums"].values(), *said["peaks"].values()]
+        if not all(type(member) is int for member in members) or not all(map(math.isfinite, figures)):
+            return None
+        return Group(name, tuple(members), parts, said["sums"], said["peaks"])
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+        return None
+
+
+def _number(name: str) -> int:
+    return int(name.partition("-")[2])
+
+
+def _is_locked(path: Any) -> bool:
+    try:
+        number = os.open(path, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a disk without locks
+        return False
+    finally:
+        os.close(number)
+    return False

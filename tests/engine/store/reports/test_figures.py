@@ -1,0 +1,91 @@
+"""Names, times and parameters of report files in the store's own words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.store.reports.figures import read_run
+from engine.store.reports.format import family_of, lp_of, tokenizer_of
+from engine.store.reports.importing import read_report
+from tests.engine.store.reports.documents import document, file_of
+
+
+@pytest.mark.parametrize(
+    ("enabled", "processor", "version", "expected"),
+    [
+        (True, "generic", "", "position-blocklist"),
+        (None, "generic", "v3.8", "position-blocklist"),
+        (True, "qwen", "v3.8", "position-blocklist"),
+        (True, "Qwen", "3.9", "position-blocklist-short"),
+        (True, "qwen", "qwen_v43", "position-allowlist"),
+        (True, "qwen", "4.3.1", "position-allowlist"),
+        (True, "qwen", "v3.7", None),
+        (True, "qwen", "", None),
+        (True, "qwen", "13.8", None),
+        (False, "qwen", "v3.8", "none"),
+        (None, "", "", None),
+        (True, "", "v3.8", None),
+        (True, "exact", "", "exact"),
+        (True, "position-allowlist+cleanup", "", "position-allowlist+cleanup"),
+        (None, "none", "", "none"),
+        (True, "another", "", None),
+    ],
+)
+def test_lps_go_by_our_names(enabled: bool | None, processor: str, version: str, expected: str | None) -> None:
+    assert lp_of(enabled, processor, version) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "family", "tokenizer"),
+    [
+        ("qwen3_0.6b_custom", "Qwen", "qwen3"),
+        ("Qwen3_custom", "Qwen", "qwen3"),
+        ("llama3_chem_v1", "LLaMA", "llama3"),
+        ("LLaMA-3.2-chem", "LLaMA", "llama3"),
+        ("m380_conf_v2", "LLaMA", None),
+        ("qwen2.5", "Qwen", None),
+        ("gpt2", None, None),
+        ("", None, None),
+    ],
+)
+def test_families_and_tokenizers_by_name(name: str, family: str | None, tokenizer: str | None) -> None:
+    assert (family_of(name), tokenizer_of(name)) == (family, tokenizer)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("2025-12-13T10:20:30", "2025-12-13T10:20:30+00:00"),
+        ("2025-12-13 10:20:30.5+02:00", "2025-12-13T08:20:30.500000+00:00"),
+        ("20251213_102030", "2025-12-13T10:20:30+00:00"),
+        (1_765_621_230, "2025-12-13T10:20:30+00:00"),
+        ("0001-01-01T00:00:00+14:00", None),
+        (1e300, None),
+        ("yesterday", None),
+        (True, None),
+        (["2025"], None),
+    ],
+)
+def test_timestamps(said: Any, expected: str | None, tmp_path: Path) -> None:
+    report = read_report(file_of(tmp_path, document(timestamp=said)))
+    assert read_run(report.metadata, report.totals, report.items).row.get("created_at") == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("greedy", {"sampling": "greedy", "temperature": 0.0, "top_p": 1.0, "min_p": 0.0}),
+        ("qwen3", {"sampling": "qwen3", "temperature": 0.7, "top_k": 20, "top_p": 0.8, "min_p": 0.0}),
+        ("our own", {"sampling": "our own"}),
+        ({"top_k": 5, "temperature": 1}, {"sampling": '{"temperature":1,"top_k":5}', "temperature": 1.0, "top_k": 5}),
+        ({"top_k": "all"}, {"sampling": '{"top_k":"all"}'}),
+    ],
+)
+def test_sampling_as_a_preset_or_in_parameters(said: Any, expected: dict[str, Any], tmp_path: Path) -> None:
+    report = read_report(file_of(tmp_path, document(sampling=said)))
+    row = read_run(report.metadata, report.totals, report.items).row
+    keys = ("sampling", "temperature", "top_k", "top_p", "min_p")
+    assert {key: row[key] for key in keys if key in row} == expected

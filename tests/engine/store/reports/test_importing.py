@@ -1,0 +1,346 @@
+"""Report files into the store: what lands where, what is kept, and what is refused with its place."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from engine.errors import DriftscopeError, FileFormatError, RunError
+from engine.store.entries import Entry
+from engine.store.files import ASIDE
+from engine.store.reports import importing
+from engine.store.reports.importing import AlreadyThere, expand, import_report, read_report
+from engine.store.schema import RUN
+from engine.store.staging import Staging
+from engine.store.store import Store
+from tests.engine.store.reports.documents import (
+    CLEAN,
+    PROMPT,
+    VALUES,
+    document,
+    file_of,
+    imported,
+    one_text,
+    random_document,
+    rows,
+    sample_of,
+    store_in,
+)
+from tests.strategies import damaged, seeds
+from tests.support import sized
+
+# --- what lands where ---------------------------------------------------------------------------------------------
+
+
+def test_each_known_key_lands(tmp_path: Path) -> None:
+    row = dict(imported(tmp_path, document(), label="mine").row)
+    assert row.pop("created_at").isoformat() == "2025-12-13T10:20:30+00:00"
+    extra = json.loads(row.pop("extra"))
+    assert row.pop("run_id").startswith("imported-")
+    assert row == {
+        "origin": "imported", "source": "run.json", "label": "mine",
+        "model_alias": "qwen3_06b_pre", "model_step": "40k", "model_family": "Qwen",
+        "tokenizer": "qwen3", "vocab_size": 151_673, "lp": "position-blocklist", "placeholder": "0.0000,0.0000,0.0000",
+        "sampling": "p0.8_t1.2", "temperature": 1.2, "top_p": 0.8, "min_p": 0.0,
+        "batch_size": 32, "generations": 1, "kv_cache": "dynamic", "attention": "sdpa",
+        "molecules": 2, "samples": 3, "passes": 2, "clean": 1, "blocks": 9, "bad_blocks": 3, "cut_blocks": 1,
+        "unverified_blocks": 6, "junk_letters": 1, "junk_nonnumeric": 2,
+        "wall_s": 115.46, "chars_raw": 48_815, "chars_clean": 48_810,
+    }  # fmt: skip
+    assert extra["metadata"] == {
+        "model_path": "/models/qwen3_06b_pre/40k",
+        "tokenizer_path": "/tokenizers/qwen3",
+        "parallel_templates": True,
+        "template_workers": 8,
+        "cache_tokenizer": False,
+    }
+    assert extra["reported"]["throughput_chars_per_sec"] == 422.7
+
+
+def test_totals_that_a_file_lacks_are_counted(tmp_path: Path) -> None:
+    content = {"passes": document()["passes"]}
+    row = imported(tmp_path, content).row
+    texts = [item["decoded_text"].removeprefix(PROMPT).split("<|")[0] for item in content["passes"]]
+    assert row["chars_raw"] == row["chars_clean"] == sum(map(len, texts))
+    assert row.get("wall_s") is None and row.get("lp") is None and row.get("created_at") is None
+    assert "LP" in row["notes"] and "tokenizer" in row["notes"]
+
+
+def test_a_sample_says_what_the_format_has(tmp_path: Path) -> None:
+    sample = sample_of(tmp_path, document())
+    assert sample["smiles"] == "CC=O" and sample["text"] == CLEAN and sample["stop_reason"] == "end"
+    assert (sample["passed"], sample["clean"], sample["exact_match"], sample["same_graph"]) == (True, True, True, True)
+    assert (sample["atoms"], sample["heavy_atoms"], sample["blocks"]) == (3, 3, 3)
+    assert sample["token_ids"] is sample["forced"] is sample["tokens"] is None
+
+
+def test_unknown_keys_are_kept(tmp_path: Path) -> None:
+    content = document(gpu="H100", nested={"a": [1]}) | {"mean_rmsd": 0.6}
+    content["passes"][0] |= {"rmsd": 0.25, "flags": ["a"]}
+    row = imported(tmp_path, content).row
+    extra = json.loads(row["extra"])
+    assert extra["mean_rmsd"] == 0.6
+    assert extra["metadata"]["gpu"] == "H100" and extra["metadata"]["nested"] == {"a": [1]}
+    kept = rows(tmp_path, "SELECT extra->>'rmsd' AS rmsd, extra->'flags' AS flags FROM samples WHERE sample_id = 0")
+    assert kept == [{"rmsd": "0.25", "flags": '["a"]'}]
+
+
+def test_several_generations_of_a_prompt(tmp_path: Path) -> None:
+    content = document(num_generations=3)
+    item = content["passes"][1]
+    item["all_generations"] = [f"{PROMPT}{CLEAN}", item["decoded_text"], {"decoded_text": f"{PROMPT}[CON", "score": 3}]
+    row = imported(tmp_path, content).row
+    assert (row["samples"], row["generations"], row["molecules"], row["passes"]) == (5, 3, 2, 3)
+    found = rows(tmp_path, "SELECT sample_id, generation, text, extra FROM samples WHERE sample_id BETWEEN 1 AND 3")
+    assert [(one["sample_id"], one["generation"]) for one in found] == [(1, 0), (2, 1), (3, 2)]
+    assert [one["text"] for one in found] == [CLEAN, item["decoded_text"].removeprefix(PROMPT), "[CON"]
+    assert json.loads(found[1]["extra"]) == {"main": True} and json.loads(found[2]["extra"]) == {"score": 3}
+
+
+# --- what is refused, and where -----------------------------------------------------------------------------------
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    """The document with another value at a place such as ``passes.1.decoded_text``."""
+    content: Any = document()
+    place = content
+    *above, last = [int(part) if part.isdigit() else part for part in path.split(".")]
+    for part in above:
+        place = place[part]
+    place[last] = value
+    return content
+
+
+DAMAGED: list[tuple[Any, str]] = [
+    (b"", "it is no JSON at line 1, column 1"),
+    (b'{"passes": [\n  {"a": 1},\n  {"a" 2}]}', "it is no JSON at line 3, column 8"),
+    (json.dumps(document()).encode()[:-300], "it is no JSON at line 1, column "),
+    (b"[1, 2]", "it is a list, not an object with passes and failures"),
+    (b"17", "it is a number ('17'), not an object"),
+    (b'{"events": []}', "it has neither passes nor failures"),
+    (b'{"passes": [], "failures": []}', "it has no samples"),
+    (b"\xff\xfe{\x00", "UTF-16"),
+    (b'{"passes": "caf\xe9"}', "no UTF-8 text: byte 15"),
+    (b"[" * 100_000, "lists and objects lie too deep in each other"),
+    (b'{"passes": ' + b"9" * 5_000 + b"}", "it is no JSON that can be read"),
+    (changed("passes", {}), "passes is an object, not a list"),
+    (changed("failures", None), "failures is null, not a list"),
+    (changed("metadata", "none"), "metadata is text ('none'), not an object"),
+    (changed("passes.1", "text"), "passes[1] is text ('text'), not an object"),
+    (changed("passes.1.decoded_text", 12), "passes[1].decoded_text is a number ('12'), not text"),
+    (changed("passes.0.decoded_text", None), "passes[0] has no decoded_text"),
+    (changed("failures.0.prompt_smiles", ["C"]), "failures[0].prompt_smiles is a list, not text"),
+    (changed("passes.0.all_generations", "C"), "passes[0].all_generations is text ('C'), not a list"),
+    (changed("passes.0.all_generations", ["C", None]), "passes[0].all_generations[1] is null, not text"),
+    (changed("passes.0.all_generations", [{}]), "passes[0].all_generations[0].decoded_text is null, not text"),
+    (changed("metadata.batch_size", "32"), "metadata.batch_size is text ('32'), not a number"),
+    (changed("metadata.batch_size", 1.5), "metadata.batch_size is a number ('1.5'), not a whole number"),
+    (changed("metadata.num_generations", True), "metadata.num_generations is true or false ('True'), not a number"),
+    (changed("metadata.logit_processor_enabled", "no"), "metadata.logit_processor_enabled is text ('no')"),
+    (changed("metadata.placeholder", "<>"), "metadata.placeholder: the placeholder"),
+    (changed("time_taken", "57s"), "time_taken is text ('57s'), not a number"),
+    (changed("total_chars_raw", 10**30), "total_chars_raw is a number"),
+]
+
+
+@pytest.mark.parametrize(("content", "where"), DAMAGED, ids=[where[:40] for _, where in DAMAGED])
+def test_a_damaged_file_says_where(content: Any, where: str, tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    with pytest.raises(FileFormatError) as caught:
+        import_report(store, file_of(tmp_path, content))
+    assert where in str(caught.value) and "run.json" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert store.found().entries == () and not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("depth", [100, 700, 900, 960, 990])
+def test_how_deep_a_file_may_be(depth: int, tmp_path: Path) -> None:
+    raw = json.dumps(document(deep="DEEP")).replace('"DEEP"', "[" * depth + "]" * depth)
+    try:
+        imported(tmp_path, raw.encode())
+    except FileFormatError:
+        assert depth > 500 and store_in(tmp_path).found().entries == ()
+
+
+def test_a_prompt_is_taken_from_the_text_where_it_is_not_named(tmp_path: Path) -> None:
+    content = document()
+    del content["passes"][0]["prompt_smiles"]
+    assert sample_of(tmp_path / "with", content)["smiles"] == "CC=O"
+    content["passes"][0]["decoded_text"] = CLEAN
+    with pytest.raises(FileFormatError, match=r"passes\[0\] has no prompt_smiles, and none in its decoded_text"):
+        imported(tmp_path / "without", content)
+
+
+def test_a_broken_gz_and_a_file_that_is_none(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    whole = gzip.compress(json.dumps(document()).encode())
+    for content in (whole[:-20], whole[:100] + bytes(50) + whole[150:]):
+        with pytest.raises(FileFormatError, match="no whole gz file"):
+            import_report(store, file_of(tmp_path, content, "half.json"))
+    for name in ("nowhere.json", "a\0b"):
+        with pytest.raises(FileFormatError, match="cannot be read"):
+            import_report(store, tmp_path / name)
+    with pytest.raises(FileFormatError, match="cannot be read"):
+        import_report(store, tmp_path)
+
+
+def test_too_large_a_file_is_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importing, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(importing, "_CHUNK", 1_000)
+    bomb = gzip.compress(b" " * 50_000_000)
+    with pytest.raises(FileFormatError, match="holds over"):
+        read_report(file_of(tmp_path, bomb, "bomb.json"))
+
+
+@given(seeds())
+@settings(max_examples=sized(60, 1000))
+def test_whatever_is_in_a_file_the_answer_is_a_run_or_an_error(
+    tmp_path_factory: pytest.TempPathFactory, seed: int
+) -> None:
+    rng = random.Random(seed)
+    folder = tmp_path_factory.mktemp("any")
+    content: Any = random_document(seed)
+    for _ in range(rng.randrange(1, 4)):
+        _put_anywhere(content, rng)
+    raw: Any = content
+    if rng.random() < 0.3:
+        raw = damaged(json.dumps(content), seed).encode("utf-8", "replace")
+    try:
+        imported(folder, raw)
+    except DriftscopeError:
+        assert store_in(folder).found().entries == ()
+    else:
+        assert len(rows(folder, "SELECT * FROM samples")) == rows(folder, "SELECT samples FROM runs")[0]["samples"]
+
+
+def _put_anywhere(content: Any, rng: random.Random) -> None:
+    """Another value at some place of the document."""
+    while content:
+        keys = list(content) if isinstance(content, dict) else list(range(len(content)))
+        key = rng.choice(keys)
+        inner = content[key]
+        if not isinstance(inner, dict | list) or not inner or rng.random() < 0.2:
+            content[key] = rng.choice((*VALUES, "\ud800", {"decoded_text": 1}))
+            return
+        content = inner
+
+
+# --- once, whole, and of many -------------------------------------------------------------------------------------
+
+
+def test_importing_twice_adds_nothing(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    first = import_report(store, file_of(tmp_path, document()))
+    assert isinstance(first, Entry)
+    shuffled = json.dumps(dict(reversed(document().items()))).encode()
+    again: list[Any] = [document(), json.dumps(document(), indent=4).encode(), b"\xef\xbb\xbf" + shuffled]
+    for number, content in enumerate(again):
+        for name in (f"{number}.json", f"{number}.json.gz"):
+            found = import_report(store, file_of(tmp_path, content, name))
+            assert isinstance(found, AlreadyThere) and found.entry.id == first.id
+    assert len(store.found().entries) == 1 and len(store.rows("SELECT * FROM samples")) == 3
+    other = import_report(store, file_of(tmp_path, document(model_step="41k"), "other.json"))
+    assert isinstance(other, Entry) and len(store.found().entries) == 2
+
+
+def test_a_run_of_the_places_beside_counts_as_there(tmp_path: Path) -> None:
+    path = file_of(tmp_path, document())
+    import_report(store_in(tmp_path / "demo"), path)
+    store = Store(store_in(tmp_path).home, (store_in(tmp_path / "demo").home,))
+    assert isinstance(import_report(store, path), AlreadyThere)
+
+
+def test_gz_is_known_by_its_content(tmp_path: Path) -> None:
+    path = file_of(tmp_path, document(), "packed.json.gz").rename(tmp_path / "packed.json")
+    assert isinstance(import_report(store_in(tmp_path), path), Entry)
+
+
+def test_what_json_does_not_know_becomes_null(tmp_path: Path) -> None:
+    text = json.dumps(document(a="A", b="B")).replace('"A"', "NaN").replace('"B"', "1e999")
+    extra = json.loads(imported(tmp_path, text.encode()).row["extra"])
+    assert extra["metadata"]["a"] is None and extra["metadata"]["b"] is None
+
+
+def test_half_characters_do_not_stop_an_import(tmp_path: Path) -> None:
+    text = f"{PROMPT}[CONFORMER][C]<1.0,2.0,3.0\ud83d>[C]<1.0,2.0,3.0🙂>=[O]<1.0,2.0,3.0>[/CONFORMER]"
+    imported(tmp_path, one_text(text))
+    junk = rows(tmp_path, "SELECT junk_text FROM blocks ORDER BY block")
+    assert [one["junk_text"] for one in junk] == ["�", "🙂", ""]
+
+
+def test_many_samples_come_in_groups_and_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importing, "GROUP", 4)
+    content = document()
+    content["passes"] = [content["passes"][number % 2] | {"number": number} for number in range(10)]
+    told: list[tuple[int, int]] = []
+    imported(tmp_path, content, progress=lambda done, total: told.append((done, total)))
+    assert told == [(done, 11) for done in range(1, 12)]
+    found = rows(tmp_path, "SELECT sample_id, extra->>'number' AS number FROM samples")
+    assert [one["sample_id"] for one in found] == list(range(11))
+    assert [one["number"] for one in found] == [*map(str, range(10)), None]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, DriftscopeError])
+def test_a_crash_leaves_nothing(error: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importing, "GROUP", 1)
+    store, path = store_in(tmp_path), file_of(tmp_path, document())
+
+    def stop(done: int, _: int) -> None:
+        if done == 2:
+            raise error("stop")
+
+    with pytest.raises(error):
+        import_report(store, path, progress=stop)
+    assert store.found().entries == () and store.home.folders(ASIDE) == [] and store.rows("SELECT * FROM runs") == []
+    assert isinstance(import_report(store, path), Entry)
+
+
+def test_what_a_killed_import_left_is_thrown_away(tmp_path: Path) -> None:
+    store, path = store_in(tmp_path), file_of(tmp_path, document())
+    run_id = read_report(path).run_id
+    left = Staging.create(store.home, RUN, run_id, {"origin": "imported"})
+    store.home.write(f"{left.folder}/samples-0000-00007.parquet", b"half")
+    assert store.rows("SELECT * FROM runs") == []
+    entry = import_report(store, path)
+    assert isinstance(entry, Entry) and entry.parts["samples"].rows == 3
+    assert store.home.folders(ASIDE) == []
+
+
+def test_an_import_that_is_at_it_is_left_alone(tmp_path: Path) -> None:
+    store, path = store_in(tmp_path), file_of(tmp_path, document())
+    other = Staging.create(store.home, RUN, read_report(path).run_id, {"origin": "imported"})
+    other.lock()
+    with pytest.raises(RunError, match="being written by another process"):
+        import_report(store, path)
+    assert store.home.folders(ASIDE) == [other.id]
+    other.abandon()
+    assert isinstance(import_report(store, path), Entry)
+
+
+def test_patterns_name_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("a.json", "b.json.gz", "c[1].json", "deep/er/d.json", "deep/e.txt")
+    for name in names:
+        file_of((tmp_path / name).parent, {}, Path(name).name)
+    monkeypatch.chdir(tmp_path)
+
+    def found(*patterns: str) -> list[str]:
+        return [path.as_posix() for path in expand(patterns)]
+
+    assert found("*.json") == ["a.json", "c[1].json"]
+    assert found("**/*.json") == ["a.json", "c[1].json", "deep/er/d.json"]
+    assert found("b.json.gz", "a.json", "*.json*") == ["b.json.gz", "a.json", "c[1].json"]
+    assert found("c[1].json") == ["c[1].json"]
+    assert found(str(tmp_path / "deep/**")) == [str(tmp_path / "deep/e.txt"), str(tmp_path / "deep/er/d.json")]
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert found("~/a.json") == [str(tmp_path / "a.json")]
+    for pattern in ("*.csv", "nowhere.json", "a\0b", "**/\0", "", "~nobody-of-that-name/*.json", "[", "x" * 5_000):
+        with pytest.raises(FileFormatError, match="matches no file"):
+            expand(["a.json", pattern])
+    with pytest.raises(FileFormatError, match="is a folder"):
+        expand(["deep"])

@@ -1,0 +1,152 @@
+"""The texts of report files, read anew: blocks, junk and drift by our own code, the file's verdict kept beside ours."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from engine.errors import TokenizerError
+from engine.store.reports.importing import import_report
+from engine.store.reports.texts import PROMPT_NOT_READ, split_text
+from engine.text.align import align
+from engine.text.check import MISMATCH, NO_CONFORMER
+from engine.text.template import build_template
+from engine.text.tokenizers import load_tokenizer
+from tests.engine.store.reports.documents import (
+    CLEAN,
+    PROMPT,
+    document,
+    imported,
+    one_text,
+    rows,
+    sample_of,
+    store_in,
+)
+from tests.report_examples import LLAMA_EXAMPLES, QWEN_EXAMPLES
+from tests.strategies import Written, damaged, enriched_texts, seeds, small_molecules
+from tests.support import sized
+
+
+@pytest.mark.parametrize(("content", "kinds", "junk"), [*QWEN_EXAMPLES, *LLAMA_EXAMPLES])
+def test_the_reports_junk_is_found(content: str, kinds: tuple[str, ...], junk: str, tmp_path: Path) -> None:
+    imported(tmp_path, one_text(f"[SMILES]C[/SMILES][CONFORMER][C]<{content}>[/CONFORMER]", "C"))
+    (block,) = rows(tmp_path, "SELECT atom, element, text, kinds, junk_text, junk_tokens FROM blocks")
+    assert block == {
+        "atom": 0, "element": "C", "text": content, "kinds": list(kinds), "junk_text": junk, "junk_tokens": None,
+    }  # fmt: skip
+
+
+def test_drift_is_told_where_the_model_ended_its_numbers(tmp_path: Path) -> None:
+    imported(tmp_path, document())
+    found = rows(tmp_path, "SELECT kinds, template_free, needed, drift FROM blocks WHERE sample_id < 2 ORDER BY ALL")
+    assert [(one["kinds"][0], one["template_free"], one["needed"], one["drift"]) for one in found] == [
+        ("letters", 20, 19, 1),
+        ("punctuation", 20, 18, 2),
+        ("trailing_mark", 20, None, None),
+        *[("unverified", 20, None, None)] * 3,
+    ]
+
+
+def test_without_a_known_tokenizer_or_lp_there_is_no_drift(tmp_path: Path) -> None:
+    for number, more in enumerate(({"tokenizer_name": "another"}, {"version": "v9.9"})):
+        entry = imported(tmp_path / str(number), document(**more))
+        found = rows(tmp_path / str(number), "SELECT DISTINCT template_free, needed, drift FROM blocks")
+        assert found == [{"template_free": None, "needed": None, "drift": None}]
+        assert "without drift" in entry.row["notes"]
+        kinds = rows(tmp_path / str(number), "SELECT kinds FROM blocks WHERE sample_id = 0")
+        assert {one["kinds"][0] for one in kinds} == {"unverified"}
+
+
+def test_a_tokenizer_can_be_given(tmp_path: Path) -> None:
+    row = imported(tmp_path, document(tokenizer_name="another"), tokenizer="llama3").row
+    assert (row["tokenizer"], row["vocab_size"]) == ("llama3", 128_330)
+    assert rows(tmp_path, "SELECT DISTINCT template_free FROM blocks") == [{"template_free": 14}]
+    with pytest.raises(TokenizerError):
+        import_report(store_in(tmp_path / "other"), tmp_path / "run.json", tokenizer="no such one")
+
+
+@given(enriched_texts(small_molecules()), seeds())
+@settings(max_examples=sized(40, 400))
+def test_free_text_is_read_as_aligned(tmp_path_factory: pytest.TempPathFactory, one: Written, seed: int) -> None:
+    """Without an LP, ids that the text tokenises to give the same blocks and the same check."""
+    folder = tmp_path_factory.mktemp("free")
+    text = f"[CONFORMER]{one.text if seed % 2 else damaged(one.text, seed)}[/CONFORMER]"
+    decoded = f"[SMILES]{one.molecule.smiles}[/SMILES]{text}"
+    before, kept, after = split_text(decoded, one.molecule.smiles)
+    assert before + kept + after == decoded
+    imported(folder, one_text(decoded, one.molecule.smiles, logit_processor_enabled=False))
+    tokenizer = load_tokenizer("qwen3")
+    template = build_template(one.text, tokenizer, tags=True)
+    expected = align(template, tokenizer.encode(kept), tokenizer).blocks
+    names = ("block", "atom", "element", "text", "x", "y", "z", "template_free", "needed", "drift", "junk_text")
+    found = rows(folder, f"SELECT {', '.join(names)}, kinds FROM blocks ORDER BY block")
+    assert [tuple(row[name] for name in names) for row in found] == [
+        tuple(getattr(block, name) for name in names) for block in expected
+    ]
+    assert [tuple(row["kinds"]) for row in found] == [block.kinds for block in expected]
+
+
+@pytest.mark.parametrize(
+    ("decoded", "expected"),
+    [
+        (f"{PROMPT}{CLEAN}", (PROMPT, CLEAN, "")),
+        (f"<pad><pad>{PROMPT}\n{CLEAN}<|endoftext|>\n</s>", (f"<pad><pad>{PROMPT}\n", CLEAN, "<|endoftext|>\n</s>")),
+        (CLEAN, ("", CLEAN, "")),
+        (f"CC=O {CLEAN}", ("CC=O ", CLEAN, "")),
+        ("CC=O[C]<1.0,2.0,3.0>", ("CC=O", "[C]<1.0,2.0,3.0>", "")),
+        (f"{PROMPT}amen{CLEAN}", (PROMPT, f"amen{CLEAN}", "")),
+        (f"{PROMPT}[CONFORMER][C]<1[/SMILES]", (PROMPT, "[CONFORMER][C]<1[/SMILES]", "")),
+        (f"{PROMPT}[CONFORMER][C]<|im_start|>x", (PROMPT, "[CONFORMER][C]<|im_start|>x", "")),
+        (f"{PROMPT}<|endoftext|>", (PROMPT, "", "<|endoftext|>")),
+        ("", ("", "", "")),
+        ("<|endoftext|>", ("", "", "<|endoftext|>")),
+    ],
+)
+def test_the_answer_is_cut_out_of_the_text(decoded: str, expected: tuple[str, str, str]) -> None:
+    assert split_text(decoded, "CC=O") == expected
+
+
+def test_a_prompt_in_another_order_is_followed(tmp_path: Path) -> None:
+    text = "[CONFORMER][O]<1.0,2.0,3.0>=[C]<1.0,2.0,3.0>[C]<0.5,-0.25,3.0>[/CONFORMER]"
+    sample = sample_of(tmp_path, one_text(f"[SMILES]O=CC[/SMILES]{text}", "O=CC"))
+    assert sample["smiles"] == "CC=O"
+    assert (sample["passed"], sample["exact_match"], sample["clean"]) == (True, True, True)
+    elements = rows(tmp_path, "SELECT atom, element FROM blocks ORDER BY block")
+    assert [(one["atom"], one["element"]) for one in elements] == [(0, "O"), (1, "C"), (2, "C")]
+
+
+@pytest.mark.parametrize("smiles", ["not a molecule", "C1CC", "[C]", "C" * 5_000, "C\ud800", "(" * 500])
+def test_a_prompt_that_cannot_be_read_keeps_its_sample(smiles: str, tmp_path: Path) -> None:
+    sample = sample_of(tmp_path, one_text(f"[SMILES]{smiles}[/SMILES]{CLEAN}", smiles))
+    assert sample["smiles"] == smiles.replace("\ud800", "�") and sample["text"] == CLEAN
+    assert not sample["passed"] and sample["issues"] == [PROMPT_NOT_READ]
+    assert sample["atoms"] is sample["heavy_atoms"] is None and sample["blocks"] == 3
+    assert json.loads(sample["extra"])["reported_passed"] is True
+    assert rows(tmp_path, "SELECT DISTINCT atom, template_free FROM blocks") == [{"atom": -1, "template_free": None}]
+
+
+def test_our_check_counts_and_the_files_verdict_is_kept(tmp_path: Path) -> None:
+    content = document()
+    wrong = content["passes"].pop(0) | {"issues": ["their own words"]}
+    content["failures"][0]["decoded_text"] = f"[SMILES]CCO[/SMILES]{CLEAN}"
+    content["passes"].append(content["failures"].pop())
+    content["failures"].append(wrong)
+    row = imported(tmp_path, content).row
+    assert row["passes"] == 2 and json.loads(row["extra"])["reported_passes"] == 2
+    assert "2 passes" in row["notes"]
+    mine = {one["sample_id"]: one for one in rows(tmp_path, "SELECT sample_id, passed, issues, extra FROM samples")}
+    assert [mine[number]["passed"] for number in range(3)] == [True, False, True]
+    assert mine[1]["issues"] == [MISMATCH]
+    assert json.loads(mine[1]["extra"])["reported_passed"] is True
+    theirs = json.loads(mine[2]["extra"])
+    assert theirs["reported_passed"] is False and theirs["reported"]["issues"] == ["their own words"]
+    assert "reported_passed" not in json.loads(mine[0]["extra"] or "{}")
+
+
+def test_a_failure_may_have_no_text(tmp_path: Path) -> None:
+    content = document() | {"passes": [], "failures": [{"prompt_smiles": "CC=O", "issues": ["out of memory"]}]}
+    sample = sample_of(tmp_path, content)
+    assert (sample["text"], sample["passed"], sample["issues"]) == ("", False, [NO_CONFORMER])

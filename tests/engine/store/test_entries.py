@@ -1,0 +1,338 @@
+"""Reading a store: whole entries are served; what is damaged, foreign or newer is named and left out, file by file."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import StoreError
+from engine.store.entries import NAME, Part, entry_folder
+from engine.store.files import LocalFiles
+from engine.store.schema import RUN, RUNS, VERSION
+from engine.store.store import Store, damaged_parts
+from tests.engine.store.stored_runs import folder_of, ids, named, sheet_of, store_at, written
+
+Damaging = Callable[[Path], object]
+"""Something that is done to the folder of a run."""
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two whole runs, to be copied: writing them through to the disk takes longer than a test."""
+    place = tmp_path_factory.mktemp("whole")
+    for name in ("one", "other"):
+        written(LocalFiles(place), name, steps=True)
+    return place
+
+
+@pytest.fixture
+def store(tmp_path: Path, whole: Path) -> Store:
+    return store_at(shutil.copytree(whole, tmp_path / "store"))
+
+
+def test_entries_and_their_files(store: Store) -> None:
+    found = store.found()
+    assert found.damages == ()
+    assert [entry.id for entry in found.entries] == ["one", "other"]
+    entry = found.entries[0]
+    assert set(entry.parts) == {"samples", "blocks", "steps"}
+    assert entry.row["samples"] == 4 and entry.row["cut_blocks"] == 4 and entry.row["peak_memory_mb"] == 7.5
+    assert entry.row["created_at"].isoformat() == "2026-01-02T03:04:05+00:00"
+    assert (entry.version, entry.parts["blocks"].rows) == (VERSION, 12)
+    assert damaged_parts(entry) == []
+
+
+# --- by a part of its name ----------------------------------------------------------------------------------------
+
+
+def test_a_run_is_found_by_its_name_and_by_what_only_it_has(store: Store) -> None:
+    assert store.entry("one").id == "one"
+    assert store.entry("oth").id == "other"
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("o", r"there are 2 runs like 'o'\. Give more of its name: one, other"),
+        ("noe", r"there is no run_id 'noe'\. Did you mean one or other\?"),
+        ("x\ny", r"there is no run_id 'x\\ny'"),
+        ("", r"there is no run_id ''"),
+    ],
+)
+def test_a_run_that_is_not_told(store: Store, said: str, told: str) -> None:
+    with pytest.raises(StoreError, match=told):
+        store.entry(said)
+
+
+def test_a_damaged_run_that_is_asked_for_says_what_is_wrong(store: Store) -> None:
+    """And it is not taken for the only other one whose name has this in it."""
+    written(store.home, "one-more")
+    sheet_of(store).write_text("[]")
+    with pytest.raises(StoreError, match=r"run_id=one: run\.json holds no object\. Look at it with `verify`"):
+        store.entry("one")
+
+
+@pytest.mark.parametrize("name", ["a", "A-1_b.c", "0" * 128, "20260101-000000-demo-qwen-final-exact-a1b2c3"])
+def test_names_that_a_run_may_have(name: str) -> None:
+    assert entry_folder(RUN, name) == f"runs/run_id={name}"
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "-a", "a b", "a/b", "a\n", "é", "a" * 129, "a=b", "a\0"])
+def test_names_that_no_run_may_have(name: str) -> None:
+    assert not NAME.fullmatch(name)
+    with pytest.raises(StoreError, match="Letters, digits, dots, hyphens and underscores"):
+        entry_folder(RUN, name)
+
+
+# --- damage -------------------------------------------------------------------------------------------------------
+
+
+def sheet(change: Callable[[dict[str, Any]], object]) -> Damaging:
+    """The sheet after a change, written as the store would write it."""
+
+    def work(folder: Path) -> None:
+        path = folder / "run.json"
+        document = json.loads(path.read_text())
+        change(document)
+        path.write_text(json.dumps(document))
+
+    return work
+
+
+def row(name: str, value: Any) -> Damaging:
+    return sheet(lambda document: document["row"].update({name: value}))
+
+
+def part(name: str, value: Any) -> Damaging:
+    return sheet(lambda document: document["tables"]["samples"].update({name: value}))
+
+
+def content(text: bytes, name: str = "run.json") -> Damaging:
+    return lambda folder: (folder / name).write_bytes(text)
+
+
+def replaced(name: str, make: Callable[[Path], object]) -> Damaging:
+    """Something else of the same name."""
+
+    def work(folder: Path) -> None:
+        (folder / name).unlink()
+        make(folder / name)
+
+    return work
+
+
+def link(name: str, target: str) -> Damaging:
+    return replaced(name, lambda path: path.symlink_to(target))
+
+
+def in_place_of(folder: Path, make: Damaging) -> None:
+    shutil.rmtree(folder)
+    make(folder)
+
+
+DEEP = 100_000
+WHOLE_RUN: dict[str, tuple[Damaging, str]] = {
+    "no sheet": (lambda folder: (folder / "run.json").unlink(), "it has no run.json"),
+    "empty folder": (partial(in_place_of, make=Path.mkdir), "it has no run.json"),
+    "empty sheet": (content(b""), "run.json is no JSON"),
+    "half a sheet": (lambda folder: os.truncate(folder / "run.json", 200), "run.json is no JSON"),
+    "no text": (content(b"\xff\xfe\x00\x01\x02"), "run.json is no JSON"),
+    "zeros": (content(bytes(4096)), "run.json is no JSON"),
+    "a list": (content(b"[]"), "run.json holds no object"),
+    "a number": (content(b"5"), "run.json holds no object"),
+    "null": (content(b"null"), "run.json holds no object"),
+    "deep lists": (content(b"[" * DEEP + b"]" * DEEP), "run.json is no JSON"),
+    "deep objects": (content(b'{"a":' * DEEP + b"1" + b"}" * DEEP), "run.json is no JSON"),
+    "long number": (content(b'{"a": ' + b"9" * 5_000 + b"}"), "run.json is no JSON"),
+    "NaN": (row("wall_s", float("nan")), "run.json is no JSON"),
+    "a number without end": (content(b'{"a": 1e999}'), "run.json is no JSON"),
+    "no schema": (sheet(lambda one: one.pop("schema")), "run.json names no schema version"),
+    "schema 0": (sheet(lambda one: one.update(schema=0)), "run.json names no schema version"),
+    "schema true": (sheet(lambda one: one.update(schema=True)), "run.json names no schema version"),
+    "schema text": (sheet(lambda one: one.update(schema="1")), "run.json names no schema version"),
+    "newer schema": (
+        sheet(lambda one: one.update(schema=VERSION + 1)),
+        f"run.json has schema version {VERSION + 1}, this program reads up to {VERSION}",
+    ),
+    "no row": (sheet(lambda one: one.pop("row")), "run.json does not describe one"),
+    "row list": (sheet(lambda one: one.update(row=[])), "run.json does not describe one"),
+    "no tables": (sheet(lambda one: one.pop("tables")), "run.json does not describe one"),
+    "tables list": (sheet(lambda one: one.update(tables=[])), "run.json does not describe one"),
+    "another's sheet": (row("run_id", "other"), "run.json does not describe one"),
+    "no origin": (sheet(lambda one: one["row"].pop("origin")), "its origin is 'None'"),
+    "half a character": (row("label", "a\ud800"), r"its label is 'a\ud800'"),
+    "far number": (row("samples", 2**63), "its samples is '9223372036854775808'"),
+    "part list": (sheet(lambda one: one["tables"].update(samples=[])), "run.json describes a table wrongly"),
+    "part null": (sheet(lambda one: one["tables"].update(samples=None)), "run.json describes a table wrongly"),
+    "part bytes": (part("bytes", "12"), "run.json describes a table wrongly"),
+    "part bytes null": (part("bytes", None), "run.json describes a table wrongly"),
+    "part bytes less": (part("bytes", -1), "run.json describes a table wrongly"),
+    "part rows": (part("rows", 1.5), "run.json describes a table wrongly"),
+    "part sum": (part("sha256", 5), "run.json describes a table wrongly"),
+    "part file": (part("file", 5), "run.json describes a table wrongly"),
+    "part file list": (part("file", []), "run.json describes a table wrongly"),
+    "part key": (part("colour", "red"), "run.json describes a table wrongly"),
+    "file elsewhere": (part("file", "../run_id=other/samples.parquet"), "run.json names a file '../run_id=other"),
+    "file of all": (part("file", "/etc/passwd"), "run.json names a file '/etc/passwd'"),
+    "folder as sheet": (replaced("run.json", Path.mkdir), "it has no run.json"),
+    "pipe as sheet": (replaced("run.json", os.mkfifo), "it has no run.json"),
+    "sheet to itself": (link("run.json", "run.json"), "it has no run.json"),
+    "sheet to nowhere": (link("run.json", "nowhere"), "it has no run.json"),
+    "a file": (partial(in_place_of, make=Path.touch), "it is no folder of runs"),
+    "link to itself": (partial(in_place_of, make=lambda folder: folder.symlink_to(folder.name)), "levels of symbolic"),
+    "link to nowhere": (partial(in_place_of, make=lambda folder: folder.symlink_to("nowhere")), "it has no run.json"),
+    "a pipe": (partial(in_place_of, make=os.mkfifo), "is a file, where the store has a folder"),
+}
+
+
+@pytest.mark.parametrize("case", WHOLE_RUN)
+def test_a_run_that_is_damaged_is_named_and_the_rest_is_served(store: Store, case: str) -> None:
+    damage, told = WHOLE_RUN[case]
+    damage(folder_of(store))
+    assert ids(store) == ["other"]
+    ((where, what),) = named(store).items()
+    assert where == "runs/run_id=one"
+    assert told in what and what.isprintable()
+    assert store.rows("SELECT count(*) AS n FROM samples JOIN runs USING (run_id)") == [{"n": 4}]
+
+
+WRONG: list[Any] = ["x", 1, 1.5, True, [], {}, [[[]]], {"a": 1}, "2026-01-01"]
+
+
+@pytest.mark.parametrize("name", RUNS.names)
+def test_any_column_may_hold_anything(store: Store, name: str) -> None:
+    """A value is served in the column's type, or the run is named; nothing else."""
+    served = []
+    for value in WRONG:
+        row(name, value)(folder_of(store))
+        found = store.found()
+        *one, other = found.entries
+        assert other.id == "other"
+        assert len(one) + len(found.damages) == 1
+        served += [entry.row[name] for entry in one]
+    assert [entry[name] for entry in RUNS.rows([{name: value} for value in served]).to_pylist()] == served
+
+
+def test_lists_that_are_nearly_too_deep(store: Store) -> None:
+    """What the parser just takes, a message could no longer print."""
+    for depth in range(880, 1_000, 3):
+        text = b'{"schema": 1, "row": {"run_id": "one", "origin": "measured", "label": %s}, "tables": {}}'
+        content(text % (b"[" * depth + b"]" * depth))(folder_of(store))
+        assert list(named(store)) == ["runs/run_id=one"]
+
+
+PARTS: dict[str, tuple[Damaging, dict[str, str]]] = {
+    "missing": (lambda folder: (folder / "blocks.parquet").unlink(), {"blocks.parquet": "it is missing"}),
+    "truncated": (
+        lambda folder: os.truncate(folder / "blocks.parquet", 100),
+        {"blocks.parquet": "it has 100 bytes in"},
+    ),
+    "longer": (lambda folder: os.truncate(folder / "blocks.parquet", 99_999), {"blocks.parquet": "bytes in place"}),
+    "empty": (content(b"", "blocks.parquet"), {"blocks.parquet": "it has 0 bytes in place of"}),
+    "folder": (
+        replaced("blocks.parquet", Path.mkdir),
+        {"blocks.parquet": "it is missing"},
+    ),
+    "to itself": (link("blocks.parquet", "blocks.parquet"), {"blocks.parquet": "it is missing"}),
+    "all": (
+        lambda folder: list(map(Path.unlink, folder.glob("*.parquet"))),
+        {f"{name}.parquet": "it is missing" for name in ("samples", "blocks", "steps")},
+    ),
+    "foreign": (content(b"mine", "thesis.txt"), {"thesis.txt": "run.json does not name it"}),
+    "user list": (content(b"[]", "user.json"), {"user.json": "user.json holds no object"}),
+    "user text": (content(b"{", "user.json"), {"user.json": "user.json is no JSON"}),
+    "user type": (content(b'{"label": 5}', "user.json"), {"user.json": "its label is '5'"}),
+    "user half": (content(b'{"notes": "\\udc00"}', "user.json"), {"user.json": r"its notes is '\udc00'"}),
+}
+
+
+@pytest.mark.parametrize("case", PARTS)
+def test_a_file_that_is_damaged_is_named_and_the_rest_of_its_run_is_served(store: Store, case: str) -> None:
+    damage, told = PARTS[case]
+    damage(folder_of(store))
+    found = named(store)
+    assert found.keys() == {f"runs/run_id=one/{name}" for name in told}
+    for name, what in told.items():
+        assert what in found[f"runs/run_id=one/{name}"]
+    entry = store.entry("one")
+    assert entry.row["samples"] == 4
+    assert entry.parts.keys() == {"samples", "blocks", "steps"} - {name.removesuffix(".parquet") for name in told}
+    counts = store.rows("SELECT run_id, count(*) AS n FROM blocks GROUP BY run_id ORDER BY run_id")
+    assert counts == [
+        {"run_id": name, "n": 12} for name in ("one", "other") if name == "other" or "blocks" in entry.parts
+    ]
+
+
+FOREIGN = [
+    "one",
+    "run_id",
+    "run_id=",
+    "run_id=a b",
+    "run_id=é",
+    "run_id=..x y",
+    "model=x",
+    "RUN_ID=one",
+    "a\nb\x1b[31m",
+]
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_foreign_folder_is_named(store: Store, name: str) -> None:
+    (Path(store.home.where) / "runs" / name).mkdir()
+    assert ids(store) == ["one", "other"]
+    ((where, what),) = named(store).items()
+    assert where == f"runs/{name}"
+    assert what == "it is not named run_id=<id>, so it is not of this store"
+
+
+def test_foreign_files_beside_the_runs_are_named(store: Store) -> None:
+    runs = Path(store.home.where) / "runs"
+    (runs / "samples.parquet").touch()
+    (runs / ".hidden").touch()
+    assert named(store) == {"runs/samples.parquet": "it is no folder of runs"}
+    assert ids(store) == ["one", "other"]
+
+
+def test_a_run_behind_a_link_is_served(store: Store, tmp_path_factory: pytest.TempPathFactory) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "one"
+    folder_of(store).rename(elsewhere)
+    folder_of(store).symlink_to(elsewhere)
+    assert (ids(store), named(store)) == (["one", "other"], {})
+    store.remove("one")
+    assert ids(store) == ["other"]
+    assert (elsewhere / "run.json").is_file()
+
+
+def test_a_run_that_cannot_be_read_is_named(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = LocalFiles.read
+
+    def refused(files: LocalFiles, name: str) -> bytes:
+        if "run_id=one" in name:
+            raise PermissionError(13, "Permission denied", name)
+        return read(files, name)
+
+    monkeypatch.setattr(LocalFiles, "read", refused)
+    assert ids(store) == ["other"]
+    assert named(store) == {"runs/run_id=one": "it cannot be read (Permission denied)"}
+
+
+def test_a_table_that_a_newer_program_wrote_is_left_alone(store: Store) -> None:
+    folder = folder_of(store)
+    content(b"?", "moods.parquet")(folder)
+    newer = {"file": "moods.parquet", "rows": 1, "bytes": 1, "sha256": ""}
+    sheet(lambda one: one["tables"].update(moods=newer))(folder)
+    assert named(store) == {}
+    assert "moods" not in store.entry("one").parts
+
+
+def test_parts_check_themselves() -> None:
+    for wrong in ({"file": 1}, {"rows": True}, {"bytes": -1}, {"sha256": None}):
+        with pytest.raises(TypeError):
+            Part(**{"file": "a", "rows": 1, "bytes": 1, "sha256": "", **wrong})  # type: ignore[arg-type]

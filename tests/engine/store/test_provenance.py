@@ -1,0 +1,88 @@
+"""What made a run: versions, and the commit of the checkout."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from engine import __version__
+from engine.store import provenance
+
+
+@pytest.fixture(autouse=True)
+def afresh() -> Iterator[None]:
+    """Both are asked once a process."""
+    for asked in (provenance.versions, provenance.git_commit):
+        asked.cache_clear()
+    yield
+    for asked in (provenance.versions, provenance.git_commit):
+        asked.cache_clear()
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with one commit and one file."""
+    monkeypatch.setattr(provenance, "ROOT", tmp_path)
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "file").write_text("a")
+    for words in ("init -q", "add file", "-c user.name=a -c user.email=a@b commit -q -m first"):
+        subprocess.run(["git", *words.split()], cwd=tmp_path, check=True, capture_output=True)
+    return tmp_path
+
+
+def head(folder: Path) -> str:
+    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def test_versions_of_what_computes() -> None:
+    found = json.loads(provenance.versions())
+    assert found["driftscope"] == __version__
+    assert found["python"] == platform.python_version()
+    assert {name: found[name] for name in provenance.PACKAGES} == {name: version(name) for name in provenance.PACKAGES}
+
+
+def test_a_package_that_is_not_there_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(provenance, "PACKAGES", ("duckdb", "no-such-package-of-ours"))
+    assert set(json.loads(provenance.versions())) == {"driftscope", "python", "duckdb"}
+
+
+def test_the_commit_and_whether_files_had_changed(checkout: Path) -> None:
+    commit = head(checkout)
+    assert provenance.git_commit() == commit
+    (checkout / "new").touch()
+    provenance.git_commit.cache_clear()
+    assert provenance.git_commit() == commit, "a file that git does not know of changes nothing"
+    (checkout / "file").write_text("b")
+    assert provenance.git_commit() == commit, "asked once"
+    provenance.git_commit.cache_clear()
+    assert provenance.git_commit() == f"{commit}+"
+
+
+def test_outside_a_checkout_and_without_git(tmp_path: Path, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(provenance, "ROOT", tmp_path / "elsewhere")
+    assert provenance.git_commit() is None
+    monkeypatch.setattr(provenance, "ROOT", checkout)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    provenance.git_commit.cache_clear()
+    assert provenance.git_commit() is None
+
+
+def test_git_that_fails_or_hangs(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (checkout / ".git" / "HEAD").write_text("nonsense")
+    assert provenance.git_commit() is None
+
+    def hanging(*given: object, **more: object) -> None:
+        raise subprocess.TimeoutExpired("git", 10)
+
+    monkeypatch.setattr(subprocess, "run", hanging)
+    provenance.git_commit.cache_clear()
+    assert provenance.git_commit() is None

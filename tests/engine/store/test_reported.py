@@ -1,0 +1,175 @@
+"""The reports' own runs: the shipped folders are the data's, and the reports' tables come out of SQL over them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import FileFormatError
+from engine.store.files import LocalFiles
+from engine.store.reported import RUNS_FILE, load_reported, main, publish_reported
+from engine.store.store import DEMO, Store
+from tests.engine.store.reports.documents import store_in
+
+SHIPPED = Store(LocalFiles(DEMO))
+
+
+def rows(sql: str) -> list[dict[str, Any]]:
+    return SHIPPED.rows(sql)
+
+
+# --- the reports' tables ------------------------------------------------------------------------------------------
+
+
+def test_table_1_1_of_report_002() -> None:
+    found = rows("""
+        SELECT model_family, lp <> 'none' AS has_lp, wall_s, 100.0 * passes / samples AS pass_percent,
+               round(max(wall_s) FILTER (lp = 'none') OVER (PARTITION BY model_family) / wall_s, 2) AS speedup
+        FROM runs WHERE origin = 'reported' AND source LIKE 'report 002%' AND samples = 1000
+        ORDER BY model_family DESC, has_lp DESC
+    """)
+    assert [tuple(row.values()) for row in found] == [
+        ("Qwen", True, 500.82, 99.6, 0.89),
+        ("Qwen", False, 446.28, 99.4, 1.0),
+        ("LLaMA", True, 140.45, 99.8, 3.24),
+        ("LLaMA", False, 455.16, 18.9, 1.0),
+    ]
+
+
+def test_table_1_2_of_report_002() -> None:
+    found = rows("""
+        SELECT model_family, wall_s, round(chars_raw / wall_s) AS chars_per_s, chars_raw, chars_clean,
+               100.0 * passes / samples AS pass_percent, round(wall_s / samples, 3) AS sample_s,
+               tokens, round(1000 * wall_s / tokens, 3) AS token_ms
+        FROM runs WHERE origin = 'reported' AND source LIKE 'report 002%' AND samples = 64
+        ORDER BY model_family DESC
+    """)
+    qwen, llama = (tuple(row.values()) for row in found)
+    assert qwen == ("Qwen", 115.46, 423, 48_815, 48_815, 100.0, 1.804, 38_195, 3.023)
+    assert llama == ("LLaMA", 32.87, 1_480, 48_664, 48_664, 100.0, 0.514, 28_536, 1.152)
+    assert round(qwen[1] / llama[1], 2) == 3.51
+
+
+def test_table_3_2_of_report_002_and_the_other_count() -> None:
+    found = rows("""
+        SELECT source[8:10] AS report, model_family, coalesce(junk_letters, junk_nonnumeric) AS junk, blocks,
+               round(100.0 * junk / blocks, 1) AS percent
+        FROM runs WHERE origin = 'reported' AND blocks IS NOT NULL ORDER BY report DESC, junk DESC
+    """)
+    assert [tuple(row.values()) for row in found] == [
+        ("002", "Qwen", 61, 1_619, 3.8),
+        ("002", "LLaMA", 12, 1_619, 0.7),
+        ("000", "Qwen", 180, 1_619, 11.1),
+    ]
+
+
+def test_the_profile_of_64_samples() -> None:
+    found = rows("""
+        SELECT model_family, wall_s, (extra->>'profile_s')::DOUBLE AS profile_s,
+               (extra->>'launches')::BIGINT AS launches, (extra->>'launch_s')::DOUBLE AS launch_s,
+               (extra->>'fmha_calls')::BIGINT AS fmha_calls,
+               (extra->>'fmha_s')::DOUBLE AS fmha_s, (extra->>'copies')::BIGINT AS copies,
+               (extra->>'copy_s')::DOUBLE AS copy_s, (extra->>'concatenations')::BIGINT AS concatenations,
+               (extra->>'concatenation_s')::DOUBLE AS concatenation_s
+        FROM runs WHERE origin = 'reported' AND extra->>'profile_s' IS NOT NULL ORDER BY model_family DESC
+    """)
+    qwen, llama = (tuple(row.values()) for row in found)
+    assert qwen == ("Qwen", 115.5, 57.2, 2_912_920, 13.5, 48_440, 3.5, 139_272, 7.4, 193_760, 4.2)
+    assert llama == ("LLaMA", 32.9, 17.7, 961_645, 3.3, 20_672, 0.8, 59_440, 1.3, 81_000, 0.9)
+    ratios = [round(mine / theirs, 1) for mine, theirs in zip(qwen[1:], llama[1:], strict=True)]
+    assert ratios == [3.5, 3.2, 3.0, 4.1, 2.3, 4.4, 2.3, 5.7, 2.4, 4.7]  # it has 4.3 for attention
+
+
+def test_what_the_reports_say_otherwise_stands_side_by_side() -> None:
+    times = rows("SELECT source[8:10] AS report, model_family AS model, lp, wall_s FROM runs WHERE samples = 64")
+    found = {(row["model"], row["lp"] != "none", row["report"]): row["wall_s"] for row in times}
+    assert found == {
+        ("Qwen", True, "000"): 57,
+        ("Qwen", True, "001"): 57,
+        ("Qwen", True, "002"): 115.46,
+        ("Qwen", True, "003"): 115.5,
+        ("Qwen", False, "001"): 24,
+        ("LLaMA", True, "001"): 15,
+        ("LLaMA", True, "002"): 32.87,
+        ("LLaMA", True, "003"): 32.9,
+        ("LLaMA", False, "001"): 18,
+    }
+    percents = rows(
+        "SELECT (extra->>'junk_percent')::DOUBLE AS p FROM runs WHERE model_family = 'LLaMA' ORDER BY source"
+    )
+    assert [row["p"] for row in percents if row["p"] is not None] == [0.7, 1.1]
+    sizes = rows("SELECT DISTINCT vocab_size FROM runs WHERE vocab_size IS NOT NULL ORDER BY ALL")
+    assert [row["vocab_size"] for row in sizes] == [32_000, 128_330, 151_673, 152_064]
+
+
+# --- the data and the folders -------------------------------------------------------------------------------------
+
+
+def test_the_shipped_runs_are_those_of_the_data(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    made = {entry.id: entry for entry in publish_reported(store)}
+    shipped = {entry.id: entry for entry in SHIPPED.found().entries if entry.row["origin"] == "reported"}
+    assert made.keys() == shipped.keys()
+    for id_, entry in made.items():
+        theirs = shipped[id_]
+        assert entry.files.read(f"{entry.folder}/run.json") == theirs.files.read(f"{theirs.folder}/run.json")
+        assert entry.files.sizes(entry.folder).keys() == theirs.files.sizes(theirs.folder).keys() == {"run.json"}
+
+
+def test_a_reported_run_has_no_samples_and_says_where_it_stands() -> None:
+    for entry in SHIPPED.found().entries:
+        if entry.row["origin"] == "reported":
+            assert not entry.parts and entry.id.startswith(f"reported-{entry.row['source'][7:10]}-")
+            extra = json.loads(entry.row.get("extra") or "{}")
+            assert all(name in entry.row or name in extra for name in extra.get("about", []))
+    assert rows("SELECT count(*) AS n FROM samples JOIN runs USING (run_id) WHERE origin = 'reported'") == [{"n": 0}]
+
+
+def test_publishing_again_puts_the_runs_in_their_places(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    runs = load_reported()[:2]
+    publish_reported(store, runs)
+    store.say(runs[0].run_id, notes="old")
+    publish_reported(store, runs)
+    assert [entry.row.get("notes") for entry in store.found().entries] == [runs[0].row.get("notes")] * 2
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--into", str(tmp_path / "demo")]) == 0
+    assert len(Store(LocalFiles(tmp_path / "demo")).found().entries) == len(load_reported())
+    (tmp_path / "file").write_text("")
+    assert main(["--into", str(tmp_path / "file")]) == 2
+    assert capsys.readouterr().err.count("\n") <= 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("samples = 1_000", 'samples = "1000"', "samples cannot be"),
+        ("samples = 1_000", "sample = 1_000", "sample is no column of runs"),
+        ("wall_s = 500.82", "wall_s = true", "wall_s cannot be"),
+        ("2025-12-13", '"a day"', "a day"),
+        ('run_id = "reported-002-qwen-lp-1000"', 'run_id = "../x"', "is no run_id"),
+        ('run_id = "reported-002-qwen-lp-1000"', "", "run_id"),
+        ('run_id = "reported-002-qwen-lp-1000"', 'run_id = "reported-002-qwen-none-1000"', "twice"),
+        ('report = "002"', 'report = "two"', "report and section"),
+        ("[[run]]", "[[runs]]", "run"),
+        ("[[run]]", "[[run]", "line 16"),
+    ],
+)
+def test_a_damaged_file_of_runs_is_named(old: str, new: str, said: str, tmp_path: Path) -> None:
+    text = RUNS_FILE.read_text(encoding="utf-8")
+    assert old in text
+    path = tmp_path / "runs.toml"
+    path.write_text(text.replace(old, new) if old == "[[run]]" else text.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(FileFormatError, match=r"runs\.toml") as caught:
+        load_reported(path)
+    assert said in str(caught.value)
+
+
+def test_a_missing_file_of_runs_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError, match="cannot be read"):
+        load_reported(tmp_path / "none.toml")

@@ -1,0 +1,100 @@
+"""The tables: what every column says, and what its type takes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from engine.store.schema import KINDS, RUNS, SAMPLES, VERSION, Column, Table
+
+TABLES = [table for kind in KINDS for table in (kind.main, *kind.tables)]
+UNITS = {"_s": pa.float64(), "_ang": pa.float64(), "_mb": pa.float64(), "_nat": pa.float64()}
+COLUMNS = {column.name: column for column in RUNS}
+
+each_table = pytest.mark.parametrize("table", TABLES, ids=[table.name for table in TABLES])
+
+
+@each_table
+def test_every_column_says_what_it_is(table: Table) -> None:
+    assert len(set(table.names)) == len(table.names)
+    for column in table:
+        assert column.what.strip() == column.what != "", column.name
+        assert column.name.isidentifier() and column.name.islower()
+        assert 1 <= column.since <= VERSION
+    assert set(table.order) <= set(table.names)
+
+
+@each_table
+def test_a_column_with_a_unit_in_its_name_is_a_number(table: Table) -> None:
+    for column in table:
+        for unit, type_ in UNITS.items():
+            if column.name.endswith(unit):
+                assert column.type == type_, column.name
+
+
+def test_every_table_begins_with_the_key_of_its_kind() -> None:
+    for kind in KINDS:
+        for table in (kind.main, *kind.tables):
+            first = table.columns[0]
+            assert (first.name, first.required) == (kind.key, True)
+
+
+def test_rows_become_columns_and_what_is_not_said_is_null() -> None:
+    found = SAMPLES.rows([{"run_id": "a", "sample_id": 1, "smiles": "C", "passed": True, "clean": False}])
+    assert found.schema.equals(SAMPLES.schema)
+    (row,) = found.to_pylist()
+    assert (row["run_id"], row["sample_id"], row["text"]) == ("a", 1, None)
+    assert SAMPLES.rows([]).num_rows == 0
+
+
+def test_a_key_that_is_no_column_is_refused() -> None:
+    with pytest.raises(ValueError, match="samples has no column mood, moood"):
+        SAMPLES.rows([{"run_id": "a", "moood": 1}, {"mood": 2}])
+
+
+# --- values of a sheet --------------------------------------------------------------------------------------------
+
+LATER = timezone(timedelta(hours=2))
+FITTING = [
+    ("run_id", "a", "a"),
+    ("source", "的\0 'x'", "的\0 'x'"),
+    ("created_at", "2026-01-02T03:04:05", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
+    ("created_at", "2026-01-02T03:04:05+02:00", datetime(2026, 1, 2, 3, 4, 5, tzinfo=LATER)),
+    ("created_at", "2026-01-02", datetime(2026, 1, 2, tzinfo=UTC)),
+    ("wall_s", 1, 1.0),
+    ("wall_s", -0.5, -0.5),
+    ("samples", 2**63 - 1, 2**63 - 1),
+    ("samples", -(2**63), -(2**63)),
+    ("equal_work", False, False),
+]
+MISFITTING: list[tuple[str, Any]] = [
+    ("run_id", 1), ("run_id", None), ("run_id", ["a"]), ("source", "half \ud800"), ("source", True),
+    ("created_at", 5), ("created_at", ""), ("created_at", "today"), ("created_at", "0001-01-01T00:00:00+14:00"),
+    ("created_at", "9999-12-31T23:59:59-14:00"), ("created_at", True),
+    ("wall_s", "1"), ("wall_s", True), ("wall_s", float("nan")), ("wall_s", float("inf")), ("wall_s", 10**400),
+    ("samples", 1.0), ("samples", "1"), ("samples", True), ("samples", 2**63), ("samples", -(2**63) - 1),
+    ("equal_work", 1), ("equal_work", "true"), ("equal_work", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "said", "value"), FITTING)
+def test_a_value_in_the_type_of_its_column(name: str, said: Any, value: Any) -> None:
+    found = COLUMNS[name].value(said)
+    assert (found, type(found)) == (value, type(value))
+    assert RUNS.rows([{name: found}]).column(name).to_pylist() == [value]
+
+
+@pytest.mark.parametrize(("name", "said"), MISFITTING)
+def test_a_value_of_another_type_is_refused(name: str, said: Any) -> None:
+    with pytest.raises((TypeError, ValueError, OverflowError)):
+        COLUMNS[name].value(said)
+
+
+@pytest.mark.parametrize("column", list(RUNS), ids=RUNS.names)
+def test_no_column_of_runs_takes_a_list_or_an_object(column: Column) -> None:
+    for said in ([], {}, [1], {"a": 1}):
+        with pytest.raises(TypeError):
+            column.value(said)

@@ -1,0 +1,199 @@
+"""DuckDB over the files: the same columns whatever is there, older versions, and pyarrow's view of the same."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from engine.store import entries as entries_module
+from engine.store import staging as staging_module
+from engine.store.entries import read_entries
+from engine.store.files import LocalFiles
+from engine.store.schema import KINDS, RUN, RUNS, SAMPLES, TEXT, VERSION, WHOLE, Column, Kind, Table
+from engine.store.staging import Staging
+from engine.store.store import Store
+from engine.store.views import connect, datasets
+from tests.engine.store.stored_runs import MADE_AT, folder_of, named, sheet_of, store_at, tables, written
+
+ALL = [table for kind in KINDS for table in (kind.main, *kind.tables)]
+
+
+def types_of(store: Store, table: Table) -> dict[str, pa.DataType]:
+    found = store.table(f"SELECT * FROM {table.name} LIMIT 0").schema
+    return dict(zip(found.names, found.types, strict=True))
+
+
+def asked(store: Store, sql: str) -> list[tuple]:
+    return [tuple(row.values()) for row in store.rows(sql)]
+
+
+# --- whatever is there --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("runs", [0, 1, 3])
+@pytest.mark.parametrize("steps", [False, True], ids=["without steps", "with steps"])
+def test_the_columns_are_those_of_the_schema(tmp_path: Path, runs: int, steps: bool) -> None:
+    store = store_at(tmp_path)
+    for number in range(runs):
+        written(store.home, f"r{number}", steps=steps)
+    for table in ALL:
+        found = types_of(store, table)
+        assert tuple(found) == table.names
+        zone = pa.timestamp("us", tz="UTC")
+        plain = {one.name: zone if pa.types.is_timestamp(one.type) else one.type for one in table}
+        assert {name: zone if pa.types.is_timestamp(type_) else type_ for name, type_ in found.items()} == plain
+    assert asked(store, "SELECT (SELECT count(*) FROM samples), (SELECT count(*) FROM steps)") == [
+        (4 * runs, runs if steps else 0)
+    ]
+
+
+def test_a_store_with_no_folder_has_empty_tables() -> None:
+    store = store_at(Path("/nowhere/at/all"))
+    assert store.rows("SELECT * FROM runs JOIN samples USING (run_id) JOIN steps USING (run_id)") == []
+    assert asked(store, "SELECT count(*) FROM blocks") == [(0,)]
+
+
+def test_runs_with_and_without_steps(tmp_path: Path) -> None:
+    store = store_at(tmp_path)
+    written(store.home, "with", steps=True)
+    written(store.home, "without")
+    assert asked(store, "SELECT run_id, top_k FROM steps") == [
+        ("with", [{"token_id": 5, "p_raw": 0.5, "allowed": True}])
+    ]
+    assert asked(store, "SELECT count(*) FROM samples") == [(8,)]
+
+
+def test_two_places_are_one_table(tmp_path: Path) -> None:
+    home, beside = LocalFiles(tmp_path / "home"), LocalFiles(tmp_path / "beside")
+    written(home, "a", 4)
+    written(beside, "b", 6, steps=True)
+    written(home, "both", 2)
+    written(beside, "both", 8)
+    store = Store(home, (beside,))
+    counts = (
+        "SELECT run_id, count(*), any_value(samples) FROM samples JOIN runs USING (run_id) GROUP BY ALL ORDER BY ALL"
+    )
+    assert asked(store, counts) == [("a", 4, 4), ("b", 6, 6), ("both", 2, 2)]
+
+
+def test_a_run_says_nothing_of_its_folder(tmp_path: Path) -> None:
+    """The folder's name is no column: a run that somebody renamed would get another id in half of its rows."""
+    store = store_at(tmp_path)
+    written(store.home, "one")
+    shutil.copytree(folder_of(store), folder_of(store, "two"))
+    assert named(store) == {"runs/run_id=two": "run.json does not describe two"}
+    assert asked(store, "SELECT DISTINCT run_id FROM samples") == [("one",)]
+
+
+@pytest.mark.parametrize("table", ALL, ids=[table.name for table in ALL])
+def test_pyarrow_sees_the_same_rows(tmp_path: Path, table: Table) -> None:
+    """What a connection without access to files is given."""
+    store = store_at(tmp_path)
+    for number in range(3):
+        written(store.home, f"r{number}", steps=number == 1)
+    given = datasets(RUN, store.found().entries)[table.name]
+    rows = given if isinstance(given, pa.Table) else given.to_table()
+    assert rows.schema.names == list(table.names)
+    order = [(name, "ascending") for name in (table.names[0], *table.order)]
+    assert rows.sort_by(order).to_pylist() == store.table(f"SELECT * FROM {table.name}").sort_by(order).to_pylist()
+
+
+def test_our_own_connection_loads_nothing_from_afar(tmp_path: Path) -> None:
+    with connect([(RUN, [])]) as connection:
+        settings = dict(connection.sql("SELECT name, value FROM duckdb_settings()").fetchall())
+        assert settings["autoinstall_known_extensions"] == settings["autoload_known_extensions"] == "false"
+        rows = pa.table({"a": [1]})  # noqa: F841 - what must not be found
+        with pytest.raises(duckdb.CatalogException):
+            connection.sql("SELECT * FROM rows")
+
+
+# --- versions -----------------------------------------------------------------------------------------------------
+
+MOOD = Column("mood", TEXT, "how it felt", since=VERSION + 1)
+MOODS = Column("moods", WHOLE, "how many", since=VERSION + 1)
+NEWER = Kind(
+    RUN.folder,
+    RUN.key,
+    RUN.sheet,
+    replace(RUNS, columns=(*RUNS.columns, MOODS)),
+    (
+        *(replace(one, columns=(*one.columns, MOOD)) if one is SAMPLES else one for one in RUN.tables),
+        Table("feelings", (Column("run_id", TEXT, "the run", True), MOOD)),
+    ),
+)
+"""The schema after this one: a column more in two tables, and a table more."""
+
+
+@pytest.fixture
+def newer(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patched:
+        patched.setattr(staging_module, "VERSION", VERSION + 1)
+        patched.setattr(entries_module, "VERSION", VERSION + 1)
+        yield
+
+
+def newer_run(files: LocalFiles, run_id: str) -> None:
+    sample_table, *_, feelings = NEWER.tables
+    rows = [row | {"mood": "fair"} for row in tables(run_id, range(4))["samples"].to_pylist()]
+    staging = Staging.create(files, NEWER, run_id, {"origin": "measured", "created_at": MADE_AT})
+    parts = {
+        "samples": sample_table.rows(rows),
+        "feelings": feelings.rows([{"run_id": run_id, "mood": "fair"}]),
+    }
+    staging.add(parts, range(4))
+    staging.publish({"samples": 4, "moods": 1})
+
+
+def test_runs_of_an_older_version_are_read(tmp_path: Path, newer: None) -> None:
+    """Columns that came later are null, a table that came later is empty for them."""
+    files = LocalFiles(tmp_path)
+    for name in ("new-1", "new-2"):
+        newer_run(files, name)
+    for name in ("old-1", "old-2"):
+        written(files, name)
+        path = sheet_of(store_at(tmp_path), name)
+        path.write_text(json.dumps({**json.loads(path.read_text()), "schema": VERSION}))
+    found = read_entries(files, NEWER)
+    assert found.damages == ()
+    assert [entry.version - VERSION for entry in found.entries] == [1, 1, 0, 0]
+    with connect([(NEWER, found.entries)]) as connection:
+        moods = connection.sql("SELECT run_id, mood, count(*) FROM samples GROUP BY ALL ORDER BY ALL").fetchall()
+        assert moods == [("new-1", "fair", 4), ("new-2", "fair", 4), ("old-1", None, 4), ("old-2", None, 4)]
+        assert connection.sql("SELECT run_id, moods FROM runs ORDER BY ALL").fetchall() == [
+            ("new-1", 1), ("new-2", 1), ("old-1", None), ("old-2", None),
+        ]  # fmt: skip
+        assert connection.sql("SELECT count(*) FROM feelings").fetchall() == [(2,)]
+    table = datasets(NEWER, found.entries)["samples"].to_table()
+    assert sorted(map(str, table["mood"].to_pylist())) == ["None"] * 8 + ["fair"] * 8
+
+
+def test_runs_of_a_newer_version_are_named_and_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = store_at(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(staging_module, "VERSION", VERSION + 1)
+        patched.setattr(entries_module, "VERSION", VERSION + 1)
+        newer_run(LocalFiles(tmp_path), "new")
+    written(store.home, "old")
+    told = f"run.json has schema version {VERSION + 1}, this program reads up to {VERSION}"
+    assert named(store) == {"runs/run_id=new": told}
+    assert asked(store, "SELECT run_id, count(*) FROM samples GROUP BY run_id") == [("old", 4)]
+
+
+def test_the_columns_do_not_depend_on_which_run_comes_first(tmp_path: Path, newer: None) -> None:
+    files = LocalFiles(tmp_path)
+    newer_run(files, "b")
+    written(files, "a")
+    path = sheet_of(store_at(tmp_path), "a")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema": VERSION}))
+    entries = read_entries(files, NEWER).entries
+    for some in itertools.permutations(entries):
+        with connect([(NEWER, some)]) as connection:
+            assert tuple(connection.sql("SELECT * FROM samples").columns) == NEWER.tables[0].names
