@@ -39,32 +39,35 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.set_defaults(run=run)
 
 
-def add_model_options(parser: argparse.ArgumentParser) -> None:
+def add_model_options(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
     group = parser.add_argument_group("model")
-    group.add_argument("--model", "--model-alias", metavar="A", help="ALIAS or ALIAS:STEP (see `models`)")
+    action, more = ("append", "; may be given several times") if several else ("store", "")
+    what = f"ALIAS or ALIAS:STEP (see `models`){more}"
+    group.add_argument("--model", "--model-alias", metavar="A", action=action, help=what)
     group.add_argument("--step", "--model-step", metavar="S", help="the checkpoint; the alias's last one without it")
     group.add_argument("--model-path", metavar="DIR", help="a checkpoint's folder that no registry names")
     group.add_argument("--tokenizer-name", metavar="T", help="of --model-path: qwen3, llama3, a path; its own without")
     group.add_argument("--device", default="auto", help="auto (a GPU when there is one), cpu, cuda, mps")
     group.add_argument(
-        "--threads", type=_count("threads", 4_096), metavar="N", help="the cores that are idle without it"
+        "--threads", type=count("threads", 4_096), metavar="N", help="the cores that are idle without it"
     )
     group.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), help="the registry's without it")
     group.add_argument("--attention", default="sdpa", choices=("sdpa", "eager"), help="of the backend hf")
 
 
-def add_plan_options(parser: argparse.ArgumentParser) -> None:
+def add_plan_options(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
     group = parser.add_argument_group("generation")
-    lp = group.add_mutually_exclusive_group()
-    lp.add_argument(
-        "--lp", "--processor-type", default="exact", metavar="NAME", help="exact without it; +cleanup after"
-    )
-    lp.add_argument("--no-logit-processor", dest="lp", action="store_const", const="none", help="the same as --lp none")
+    names = ("--lp", "--processor-type")
+    if several:
+        group.add_argument(*names, action="append", metavar="NAME", help="exact without it; may be given several times")
+        group.add_argument("--no-logit-processor", dest="lp", action="append_const", const="none", help="--lp none")
+    else:
+        lp = group.add_mutually_exclusive_group()
+        lp.add_argument(*names, default="exact", metavar="NAME", help="exact without it; +cleanup after")
+        lp.add_argument("--no-logit-processor", dest="lp", action="store_const", const="none", help="--lp none")
     group.add_argument("--placeholder", default="", help="of a position LP; its own without it")
     group.add_argument("--decimals", type=_decimals, metavar="LEAST-MOST", help="of a number; the model's without it")
-    group.add_argument(
-        "--integer-digits", type=_count("digits", 6), metavar="N", help="at most; the model's without it"
-    )
+    group.add_argument("--integer-digits", type=count("digits", 6), metavar="N", help="at most; the model's without it")
     group.add_argument("--last-positions", type=int, default=2, metavar="N", help="kept free of , and - in a block")
     group.add_argument("--backend", default="fast", metavar="B", help="fast (ours) or hf (plain generate)")
     group.add_argument("--compile", action="store_true", help="the fast backend's layers: minutes first, for a GPU")
@@ -72,16 +75,19 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
     for name in FILTERS:
         kind = int if name == "top_k" else float
         group.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar="X", help="in place of the preset's")
-    group.add_argument("--n", "--num-generations", type=_count("answers", MOST_GENERATIONS), default=1, metavar="N")
+    group.add_argument("--n", "--num-generations", type=count("answers", MOST_GENERATIONS), default=1, metavar="N")
     group.add_argument("--seed", type=int, default=0)
-    group.add_argument("--batch-size", type=_count("rows", MOST_BATCH), default=32)
+    group.add_argument("--batch-size", type=count("rows", MOST_BATCH), default=32)
     group.add_argument("--max-new-tokens", type=int, metavar="N", help="by the molecule's size without it")
     group.add_argument("--time-limit", type=float, metavar="S", help="seconds, of all molecules together")
     group.add_argument("--equal-work", action="store_true", help="each answer as long as the exact LP's")
+    group.add_argument(
+        "--candidates", type=count("tokens", 1_000), default=10, metavar="N", help="likely tokens told of a step (10)"
+    )
     group.add_argument("--diagnostics", action="store_true", help="what the model thought at each step; slower")
 
 
-def _count(what: str, most: int) -> Any:
+def count(what: str, most: int) -> Any:
     def parse(text: str) -> int:
         if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= most:
             raise argparse.ArgumentTypeError(f"{text!r} is no number of {what} from 1 to {most:,}")
@@ -134,7 +140,8 @@ def set_threads(threads: int | None) -> None:
     torch.set_num_threads(threads or min(torch.get_num_threads(), idle_cores()))
 
 
-def entry_of(args: argparse.Namespace) -> ModelEntry:
+def entry_of(args: argparse.Namespace, model: str | None = None) -> ModelEntry:
+    """The model that was asked for; ``model`` is one of several."""
     from engine.models.registry import entry_of_folder, load_registry
 
     if (args.model is None) == (args.model_path is None):
@@ -145,7 +152,7 @@ def entry_of(args: argparse.Namespace) -> ModelEntry:
         return entry_of_folder(path_of(args.model_path), args.tokenizer_name)
     if args.tokenizer_name is not None:
         raise RegistryError("--tokenizer-name belongs to --model-path", "A registered model names its tokenizer")
-    return load_registry().find(args.model, args.step)
+    return load_registry().find(model or args.model, args.step)
 
 
 def form_of(args: argparse.Namespace, own: NumberFormat) -> NumberFormat:
@@ -156,13 +163,14 @@ def form_of(args: argparse.Namespace, own: NumberFormat) -> NumberFormat:
         raise ConstraintError(f"there is no such number format: {error}", "Give for example --decimals 1-4") from error
 
 
-def plan_of(args: argparse.Namespace, numbers: NumberFormat) -> Plan:
+def plan_of(args: argparse.Namespace, numbers: NumberFormat, lp: str | None = None) -> Plan:
+    """What was asked for; ``lp`` is one of several."""
     from engine.decode.generation import Plan
     from engine.decode.sampling import preset
 
     given = {name: getattr(args, name) for name in FILTERS if getattr(args, name) is not None}
     return Plan(
-        lp=args.lp,
+        lp=lp or args.lp,
         placeholder=args.placeholder,
         form=form_of(args, numbers),
         last_positions=args.last_positions,
@@ -175,6 +183,7 @@ def plan_of(args: argparse.Namespace, numbers: NumberFormat) -> Plan:
         limit=args.max_new_tokens,
         time_limit_s=args.time_limit,
         diagnostics=args.diagnostics,
+        candidates=args.candidates,
         equal_work=args.equal_work,
     )
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.cli.output import write
+from engine.cli.output import bar, write
 from engine.errors import EnrichedError, visible
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 DIM, BOLD, RED, YELLOW, GREEN, PLAIN = "\033[2m", "\033[1m", "\033[31m", "\033[33m", "\033[32m", "\033[0m"
 DRAW_S = 0.1
-BAR_CHARS = 24
 SURPRISE = 0.01
 """A forced token that the model held for less likely than this is told with the diagnostics."""
 MOST_SURPRISES = 5
@@ -81,10 +80,11 @@ class Show:
     def _bar(self) -> None:
         self.drawn = time.monotonic()
         total = len(self.generation.requests)
-        filled = BAR_CHARS * self.done // total
         rate = self.tokens / max(self.drawn - self.began, 1e-9)
-        bar = "█" * filled + "·" * (BAR_CHARS - filled)
-        sys.stderr.write(f"\r{bar} {self.done}/{total} molecules, {self.tokens:,} tokens, {rate:,.0f} a second\033[K")
+        sys.stderr.write(
+            f"\r{bar(self.done / total)} {self.done}/{total} molecules, "
+            f"{self.tokens:,} tokens, {rate:,.0f} a second\033[K"
+        )
         sys.stderr.flush()
 
     def _clear(self) -> None:

@@ -78,6 +78,15 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join(lines)
 
 
+BAR_CHARS = 24
+
+
+def bar(share: float) -> str:
+    """How far something is, from 0 to 1, as a bar."""
+    filled = round(BAR_CHARS * min(max(share, 0.0), 1.0))
+    return "█" * filled + "·" * (BAR_CHARS - filled)
+
+
 def progress(items: Sequence[Item], label: str) -> Iterator[Item]:
     """Pass items on, counting them on standard error where somebody watches it."""
     watched = sys.stderr.isatty() and len(items) > 1

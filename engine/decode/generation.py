@@ -6,6 +6,7 @@ checked on the way. Faces and stored runs use this; what it does not know: files
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -93,9 +94,14 @@ class Backend(Protocol):
 
 
 class Generation:
-    """One call. Iterate over ``events``; ``samples`` are read as their stops come by."""
+    """One call. Iterate over ``events``; ``samples`` are read as their stops come by.
 
-    def __init__(self, loaded: LoadedModel, molecules: Sequence[Molecule], plan: Plan) -> None:
+    ``numbers`` are the molecules' places in a longer list, of which this call is a part: they come out as there.
+    """
+
+    def __init__(
+        self, loaded: LoadedModel, molecules: Sequence[Molecule], plan: Plan, numbers: Sequence[int] | None = None
+    ) -> None:
         began = time.perf_counter()
         self.loaded, self.molecules, self.plan = loaded, list(molecules), plan
         self.lp, cleanup = split_cleanup(plan.lp)
@@ -105,16 +111,29 @@ class Generation:
         parameters = LpParameters(self.placeholder, self.form, plan.last_positions, plan.equal_work)
         self.constraint = build_constraint(self.lp, loaded.tokenizer, loaded.vocab_rows, parameters)
         self.reader = Reader(loaded.tokenizer, self.lp, self.placeholder, self.form, cleanup)
-        limits = self._equal_limits() if plan.equal_work else [self._limit(molecule) for molecule in self.molecules]
-        self.requests = requests_for(
-            self.molecules,
-            self.constraint,
-            loaded.tokenizer,
-            positions=loaded.positions,
-            generations=plan.generations,
-            limits=limits,
-        )
         self.backend = make_backend(loaded, self.constraint, plan.backend, compile=plan.compile)
+        self._take(self.molecules, numbers, began)
+
+    def more(self, molecules: Sequence[Molecule], numbers: Sequence[int] | None = None) -> Generation:
+        """The same call for other molecules, with the placeholder, the constraint and the backend of this one."""
+        other = copy.copy(self)
+        other._take(list(molecules), numbers, time.perf_counter())
+        return other
+
+    def _take(self, molecules: list[Molecule], numbers: Sequence[int] | None, began: float) -> None:
+        self.molecules = molecules
+        self.numbers = list(range(len(molecules)) if numbers is None else numbers)
+        self._place = {number: place for place, number in enumerate(self.numbers)}
+        limits = self._equal_limits() if self.plan.equal_work else [self._limit(molecule) for molecule in molecules]
+        self.requests = requests_for(
+            molecules,
+            self.constraint,
+            self.loaded.tokenizer,
+            positions=self.loaded.positions,
+            generations=self.plan.generations,
+            limits=limits,
+            numbers=self.numbers,
+        )
         self.counters = Counters()
         self.template_s = time.perf_counter() - began
         self.samples: list[Sample] = []
@@ -138,13 +157,20 @@ class Generation:
     def in_order(self) -> list[Sample]:
         return sorted(self.samples, key=lambda sample: sample.sample_id)
 
+    def molecule_of(self, sample_id: int) -> Molecule:
+        return self.molecules[self._place[sample_id // self.plan.generations]]
+
+    def request_of(self, sample_id: int) -> Request:
+        number, generation = divmod(sample_id, self.plan.generations)
+        return self.requests[self._place[number] * self.plan.generations + generation]
+
     def _sample(self, stop: Stop) -> Sample:
         steps = self._open.pop(stop.sample, [])
-        number, generation = divmod(stop.sample, self.plan.generations)
+        generation = stop.sample % self.plan.generations
         ids = [step.token_id for step in steps]
         diagnoses = [step.diagnosis for step in steps if step.diagnosis is not None]
         return self.reader.read(
-            self.molecules[number],
+            self.molecule_of(stop.sample),
             ids,
             [step.forced for step in steps],
             stop.reason,
@@ -163,7 +189,7 @@ class Generation:
         """By block, what the model wanted where the LP closed it by force; empty without diagnostics."""
         if len(diagnoses) < len(ids) or not ids:
             return {}
-        request = self.requests[number]
+        request = self.request_of(number)
         (places,) = forced_closes(self.constraint, [Stored(request.prompt, tuple(ids), request.program)])
         return {
             block: CloseMass(diagnoses[place].closing, diagnoses[place].going_on) for block, place in places.items()
@@ -184,7 +210,7 @@ class Generation:
     def _equal_limits(self) -> list[int]:
         """The tokens that the exact LP takes for each molecule, with the same sampling and seed."""
         plan = replace(self.plan, lp="exact", placeholder="", backend="fast", generations=1, equal_work=False)
-        exact = Generation(self.loaded, self.molecules, replace(plan, diagnostics=False))
+        exact = Generation(self.loaded, self.molecules, replace(plan, diagnostics=False), self.numbers)
         return [sample.tokens for sample in exact.run()]
 
 

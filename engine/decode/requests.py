@@ -29,10 +29,15 @@ def requests_for(
     positions: int,
     generations: int = 1,
     limits: Sequence[int] | None = None,
+    numbers: Sequence[int] | None = None,
 ) -> list[Request]:
-    """``generations`` requests a molecule, one molecule after the other; ``positions`` is the model's context."""
+    """``generations`` requests a molecule, one molecule after the other; ``positions`` is the model's context.
+
+    ``numbers`` are the molecules' places in a longer list, which name their samples and key their draws.
+    """
     found = []
-    for number, molecule in enumerate(molecules):
+    for place, molecule in enumerate(molecules):
+        number = place if numbers is None else numbers[place]
         prompt = tuple(tokenizer.encode(prompt_of(molecule.smiles)))
         if len(prompt) >= positions:
             raise ConstraintError(
@@ -40,7 +45,7 @@ def requests_for(
                 "Leave this molecule out, or take a model with a longer context",
             )
         program = constraint.compile(molecule)
-        limit = min(default_limit(molecule) if limits is None else limits[number], positions - len(prompt))
+        limit = min(default_limit(molecule) if limits is None else limits[place], positions - len(prompt))
         found += [
             Request(number * generations + generation, number | generation << _GENERATION, prompt, program, limit)
             for generation in range(generations)

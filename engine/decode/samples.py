@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from engine.chem.enriched import skeleton_of
 from engine.decode.steps import Diagnosis, StopReason
 from engine.records import Block, Check, Molecule, NumberFormat
-from engine.text.align import align
+from engine.text.align import Alignment, align
 from engine.text.blocks import CloseMass, find_blocks, read_block
 from engine.text.check import answer_of, check_sample
 from engine.text.cleanup import clean_up
@@ -91,13 +91,26 @@ class Reader:
             tuple(diagnoses),
         )
 
+    def aligned(
+        self, molecule: Molecule, ids: Iterable[int], forced: Iterable[bool], masses: Mapping[int, CloseMass]
+    ) -> Alignment:
+        """Ids, without the end token, against the template: the LP's own, or that of the default placeholder."""
+        placeholder = self.placeholder or DEFAULT_PLACEHOLDER
+        template = build_template(skeleton_of(molecule), self.tokenizer, placeholder, tags=True)
+        return align(
+            template,
+            tuple(ids),
+            self.tokenizer,
+            lp=self.lp,
+            forced=tuple(forced),
+            masses=dict(masses),
+            form=self.form,
+        )
+
     def _judged(
         self, molecule: Molecule, ids: tuple[int, ...], forced: tuple[bool, ...], masses: dict[int, CloseMass]
     ) -> tuple[Check, tuple[Block, ...], str, str]:
-        template = build_template(
-            skeleton_of(molecule), self.tokenizer, self.placeholder or DEFAULT_PLACEHOLDER, tags=True
-        )
-        found = align(template, ids, self.tokenizer, lp=self.lp, forced=forced, masses=masses, form=self.form)
+        found = self.aligned(molecule, ids, forced, masses)
         text = found.text
         if not self.cleanup:
             return check_sample(text, molecule, lp=self.lp, readings=found.readings), found.blocks, text, text

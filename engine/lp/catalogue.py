@@ -90,6 +90,12 @@ def lp_info(name: str) -> LpInfo:
     raise ConstraintError(f"there is no LP {shown(name)}", nearest(name, [*LPS, *ALIASES, CLEANUP]))
 
 
+def full_name(name: str) -> str:
+    """The LP's own name for any that it goes by, with its cleanup."""
+    lp, cleanup = split_cleanup(name)
+    return lp_info(lp).name + (f"+{CLEANUP}" if cleanup else "")
+
+
 def build_constraint(
     name: str, tokenizer: TextTokenizer, vocab_rows: int, parameters: LpParameters | None = None
 ) -> Constraint:

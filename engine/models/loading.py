@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 EXPANDED_FORMAT = 1
 """Raise this when the expanded files change, so that folders of older versions are left alone."""
+OUTLINE = "meta"
+"""Torch's name for the device of tensors that have a shape and no content."""
 ATTEMPTS = 2
 FIX_PAIR = "Bring config and weights of one checkpoint"
 ROOM = 1.2
@@ -54,6 +56,11 @@ class LoadedModel:
     @property
     def family(self) -> str:
         return self.config.family
+
+    @property
+    def is_outline(self) -> bool:
+        """Whether it has shapes only, and no weights."""
+        return self.device.type == OUTLINE
 
     @property
     def positions(self) -> int:
@@ -82,6 +89,26 @@ def load_model(
     _check_shapes(entry, model, header)
     model.to(target).eval()
     return LoadedModel(entry, model, tokenizer, config, target, wanted, header.parameters)
+
+
+def load_outline(entry: ModelEntry, dtype: str | None = None, attention: str = "sdpa") -> LoadedModel:
+    """The model without its weights: enough to plan what another machine computes, whatever its size."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    folder = model_folder(entry)
+    tokenizer = tokenizer_of(entry, folder)
+    config, header = checked(entry, folder, tokenizer)
+    wanted: torch.dtype = getattr(torch, dtype or entry.dtype)
+    kind: Any = AutoModelForCausalLM
+    try:
+        with quiet_transformers(), torch.device(OUTLINE):
+            said = AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+            model = kind.from_config(said, dtype=wanted, attn_implementation=attention)
+    except Exception as error:  # it trusts the config, and raises whatever that leads to
+        raise _not_loaded(entry, folder, error) from error
+    _check_shapes(entry, model, header)
+    return LoadedModel(entry, model.eval(), tokenizer, config, torch.device(OUTLINE), wanted, header.parameters)
 
 
 def model_folder(entry: ModelEntry) -> Path:
@@ -153,10 +180,7 @@ def _loaded(entry: ModelEntry, folder: Path, dtype: torch.dtype, attention: str)
                 output_loading_info=True,
             )
     except Exception as error:  # it trusts config and weights, and raises whatever they lead to
-        raise ModelError(
-            f"{entry.name} cannot be loaded from {shown(folder, 200)} ({_first_line(error)})",
-            FIX_PAIR,
-        ) from error
+        raise _not_loaded(entry, folder, error) from error
     _check_report(entry, report)
     loaded: PreTrainedModel = model
     return loaded
@@ -208,6 +232,10 @@ def _check_memory(entry: ModelEntry, weight_bytes: int, device: torch.device) ->
             f"where {free / 2**30:.1f} GiB are free",
             "Use another device, or a smaller dtype such as bfloat16",
         )
+
+
+def _not_loaded(entry: ModelEntry, folder: Path, error: Exception) -> ModelError:
+    return ModelError(f"{entry.name} cannot be loaded from {shown(folder, 200)} ({_first_line(error)})", FIX_PAIR)
 
 
 def _first_line(error: Exception) -> str:

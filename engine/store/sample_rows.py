@@ -7,6 +7,7 @@ Written by the engine or read from a report file, samples come here as the same 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,8 @@ from engine.store.schema import BLOCKS, SAMPLES, STEPS
 from engine.text.align import AlignedToken
 from engine.text.blocks import has_letter, has_nonnumeric
 
+RMSD_SUM = "rmsd_sum_ang"
+"""No column: what ``rmsd_ang`` of a run is made of."""
 SOUND = frozenset({"exact", "unverified"})
 
 
@@ -122,6 +125,9 @@ def sums_of(samples: Sequence[StoredSample]) -> dict[str, float]:
         "chars_raw": sum(len(one.text) if one.raw_chars is None else one.raw_chars for one in samples),
         "chars_clean": sum(len(one.text) for one in samples),
     }
+    rmsds = [one.rmsd_ang for one in samples if one.rmsd_ang is not None and math.isfinite(one.rmsd_ang)]
+    if rmsds:
+        sums |= {"rmsd_samples": len(rmsds), RMSD_SUM: math.fsum(rmsds)}
     if all(one.token_ids is not None for one in samples):
         sums["tokens"] = sum(len(one.token_ids or ()) for one in samples)
         sums["forced_tokens"] = sum(sum(one.forced or ()) for one in samples)

@@ -135,6 +135,8 @@ RUNS = _table(
     ("bad_blocks", WHOLE, "blocks that are neither exact nor unverified"),
     ("cut_blocks", WHOLE, "blocks closed by force in the middle of their numbers"),
     ("unverified_blocks", WHOLE, "blocks closed by force, of which nobody knows what the model wanted"),
+    ("rmsd_ang", REAL, "mean of its samples' rmsd_ang; null where not asked for"),
+    ("rmsd_samples", WHOLE, "samples that it is the mean of"),
     ("wall_s", REAL, "from templates to the last answer read and checked; resumed parts added up"),
     ("judging_s", REAL, "after it and no part of it: RMSD, kept steps, what the model wanted at forced closes"),
     ("template_s", REAL, "compiling constraints and prompts"),

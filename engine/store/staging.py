@@ -18,7 +18,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -190,9 +190,7 @@ class Staging:
         Of several who do so at once one comes through, and the others get an error.
         """
         with self._alone():
-            if self.is_shown:
-                raise StoreError(f"{self.id} is there already", "Nothing is left to do")
-            entry = self._show(row, more)
+            entry = self._show({**self.sheet["row"], **row}, more)
         self.release()
         with contextlib.suppress(DriftscopeError):  # it is shown, so what is left is for `sweep`
             self.files.remove(self.folder)
@@ -200,28 +198,44 @@ class Staging:
 
     def _show(self, row: Mapping[str, Any], more: Mapping[str, Any]) -> Entry:
         home = entry_folder(self.kind, self.id)
-        into = f"{self.folder}/{READY}-{uuid.uuid4().hex[:8]}" if self.files.can_rename else home
-        parts = {}
-        groups = self.groups()
+        if not self.files.can_rename:
+            entry = self._write_entry(home, row, more)
+            self._clear(entry)
+            return entry
+        aside = f"{self.folder}/{READY}-{uuid.uuid4().hex[:8]}"
+        try:
+            entry = self._write_entry(aside, row, more)
+            self.files.publish(aside, home)
+        except BaseException:  # the room that it takes may be what is short
+            with contextlib.suppress(DriftscopeError):
+                self.files.remove(aside)
+            raise
+        return entry
+
+    def _write_entry(self, into: str, row: Mapping[str, Any], more: Mapping[str, Any]) -> Entry:
+        parts, groups = {}, self.groups()
+        self._not_shown()  # nothing is taken away before, so the groups are all there
         for table in self.kind.tables:
             some = [group.parts[table.name] for group in groups if table.name in group.parts]
             if some:
                 parts[table.name] = self._merged(some, into, table)
         tables = {name: part.sheet() for name, part in parts.items()}
-        content = _json({**self.sheet, **more, "row": {**self.sheet["row"], **row}, "tables": tables})
-        entry = parse_entry(content, self.kind, self.id, home, self.files)
+        content = _json({**self.sheet, **more, "row": row, "tables": tables})
+        entry = parse_entry(content, self.kind, self.id, entry_folder(self.kind, self.id), self.files)
+        self._not_shown()
         self.files.write(f"{into}/{self.kind.sheet}", content)
-        if self.files.can_rename:
-            self.files.publish(into, home)
-        else:
-            self._clear(home, {self.kind.sheet, USER_SHEET, *(part.file for part in parts.values())})
         return entry
 
-    def _clear(self, folder: str, wanted: Collection[str]) -> None:
+    def _not_shown(self) -> None:
+        if self.is_shown:
+            raise StoreError(f"{self.id} is there already", "Nothing is left to do")
+
+    def _clear(self, entry: Entry) -> None:
         """Away with what an attempt left that was killed."""
-        for name in self.files.sizes(folder):
+        wanted = {self.kind.sheet, USER_SHEET, *(part.file for part in entry.parts.values())}
+        for name in self.files.sizes(entry.folder):
             if name not in wanted:
-                self.files.remove(f"{folder}/{name}")
+                self.files.remove(f"{entry.folder}/{name}")
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:

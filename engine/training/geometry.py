@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rdkit import Chem
 
 from engine.chem.conformers import reference_conformers
-from engine.chem.rmsd import ensemble_metrics
+from engine.chem.rmsd import least_rmsd
 from engine.records import Molecule
 from engine.training.molecule_sets import draw
 
@@ -92,11 +92,6 @@ def distances(generated: Chem.Mol, molecule: Molecule, seed: int = 0, references
         least_rmsd(_with_conformers(embedded, more), ensemble) if more else None,
         _bond_lengths(generated, ensemble),
     )
-
-
-def least_rmsd(probe: Chem.Mol, ensemble: Chem.Mol) -> float:
-    """Heavy-atom RMSD of the probe's conformer to the nearest one of the ensemble."""
-    return ensemble_metrics(probe, ensemble).mat_p_ang
 
 
 def random_chain(molecule: Molecule, seed: int = 0) -> Chem.Mol:

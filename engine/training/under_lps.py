@@ -79,7 +79,7 @@ def measure_lp(loaded: LoadedModel, molecules: Sequence[Molecule], lp: str, seed
 def _judged(generation: Generation, samples: Sequence[Sample]) -> Iterator[Sample]:
     """The samples read once more, with what the model wanted where its blocks were closed by force."""
     loaded, reader = generation.loaded, generation.reader
-    requests = [generation.requests[sample.sample_id] for sample in samples]
+    requests = [generation.request_of(sample.sample_id) for sample in samples]
     stored = [
         Stored(request.prompt, sample.token_ids, request.program)
         for request, sample in zip(requests, samples, strict=True)
@@ -88,7 +88,7 @@ def _judged(generation: Generation, samples: Sequence[Sample]) -> Iterator[Sampl
     body = Body(loaded.model, loaded.positions)
     masses = close_masses(body, generation.constraint, stored, loaded.tokenizer.vocab_size, ids)
     for sample, found in zip(samples, masses, strict=True):
-        molecule = generation.molecules[sample.sample_id]
+        molecule = generation.molecule_of(sample.sample_id)
         yield reader.read(molecule, sample.token_ids, sample.forced, sample.stop_reason, masses=found)
 
 

@@ -84,7 +84,10 @@ def test_the_profile_of_64_samples() -> None:
 
 
 def test_what_the_reports_say_otherwise_stands_side_by_side() -> None:
-    times = rows("SELECT source[8:10] AS report, model_family AS model, lp, wall_s FROM runs WHERE samples = 64")
+    times = rows(
+        "SELECT source[8:10] AS report, model_family AS model, lp, wall_s FROM runs "
+        "WHERE samples = 64 AND origin = 'reported'"
+    )
     found = {(row["model"], row["lp"] != "none", row["report"]): row["wall_s"] for row in times}
     assert found == {
         ("Qwen", True, "000"): 57,
@@ -98,10 +101,13 @@ def test_what_the_reports_say_otherwise_stands_side_by_side() -> None:
         ("LLaMA", False, "001"): 18,
     }
     percents = rows(
-        "SELECT (extra->>'junk_percent')::DOUBLE AS p FROM runs WHERE model_family = 'LLaMA' ORDER BY source"
+        "SELECT (extra->>'junk_percent')::DOUBLE AS p FROM runs WHERE model_family = 'LLaMA' AND origin = 'reported' "
+        "ORDER BY source"
     )
     assert [row["p"] for row in percents if row["p"] is not None] == [0.7, 1.1]
-    sizes = rows("SELECT DISTINCT vocab_size FROM runs WHERE vocab_size IS NOT NULL ORDER BY ALL")
+    sizes = rows(
+        "SELECT DISTINCT vocab_size FROM runs WHERE origin = 'reported' AND vocab_size IS NOT NULL ORDER BY ALL"
+    )
     assert [row["vocab_size"] for row in sizes] == [32_000, 128_330, 151_673, 152_064]
 
 

@@ -1,0 +1,245 @@
+"""``run``: molecules x LPs x models into runs of the store; and going on with one that was stopped."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.cli.generate import (
+    add_model_options,
+    add_plan_options,
+    count,
+    entry_of,
+    plan_of,
+    read_molecules,
+    set_threads,
+    smiles_of,
+)
+from engine.cli.output import bar, json_option, path_of
+from engine.cli.run_elsewhere import (
+    add_elsewhere_options,
+    check_elsewhere,
+    elsewhere,
+    loaded_for,
+    opened,
+    parts_of,
+    submit_runs,
+)
+from engine.cli.run_tables import run_row, show_rows
+from engine.errors import DriftscopeError, RunError
+
+if TYPE_CHECKING:
+    from engine.cli.run_elsewhere import Where
+    from engine.records import Molecule
+    from engine.runner.account import Account
+    from engine.runner.plan import Progress
+    from engine.store.entries import Entry
+    from engine.store.store import Store
+
+DRAW_S = 0.2
+DEFAULT_MOLECULES = 64
+MOST_MOLECULES = 10_000_000
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "run",
+        parents=[json_option()],
+        help="many molecules under models and LPs, kept as runs",
+        description="Each model writes the molecules under each LP; each pair becomes a run of the store.",
+    )
+    parser.add_argument("smiles", nargs="*", metavar="SMILES", help="molecules; - reads standard input, one a line")
+    group = parser.add_argument_group("molecules")
+    group.add_argument(
+        "--smiles-file", metavar="FILE", help="SMILES, CSV, TSV, SDF, JSON lines or Parquet, also as .gz"
+    )
+    group.add_argument("--smiles-column", metavar="NAME", help="of a CSV or Parquet file; found by its name without it")
+    group.add_argument(
+        "--sample-size",
+        type=count("molecules", MOST_MOLECULES),
+        metavar="N",
+        help=f"the first N; without a file, of the held-out molecules that ship ({DEFAULT_MOLECULES} without it)",
+    )
+    add_model_options(parser, several=True)
+    add_plan_options(parser, several=True)
+    group = parser.add_argument_group("the run")
+    add_store_option(group)
+    group.add_argument("--label", default="", help="a name of your own")
+    group.add_argument(
+        "--keep-steps", type=count("samples", MOST_MOLECULES), metavar="N", help="keep the steps of the first N samples"
+    )
+    group.add_argument(
+        "--rmsd", type=count("conformers", 1_000), nargs="?", const=10, metavar="K", help="to the nearest of K (10)"
+    )
+    group.add_argument("--no-closing", action="store_true", help="do not ask what the model wanted at forced closes")
+    group.add_argument(
+        "--group", type=count("molecules", MOST_MOLECULES), metavar="N", help="written together: what a kill loses"
+    )
+    group.add_argument("--resume", metavar="RUN", help="go on with a run that was stopped (see `runs --unfinished`)")
+    group.add_argument("--profile", action="store_true", help="keep a trace of the profiler with the run")
+    add_elsewhere_options(parser)
+    parser.set_defaults(run=run)
+
+
+def add_store_option(parser: Any) -> None:
+    parser.add_argument("--store", metavar="PLACE", help="a folder or s3://bucket/prefix; DRIFTSCOPE_STORE without it")
+
+
+def run(args: argparse.Namespace) -> int:
+    from engine.store.store import Store
+
+    if args.profile:
+        raise RunError("this version has no profiler", "Leave --profile out")
+    check_elsewhere(args)
+    store = Store.open(args.store)
+    with elsewhere(args) as where:
+        asked = _resumed(args, store, where) if args.resume else _asked(args, store, where)
+        if args.submit:
+            return submit_runs(args, store, asked, where)
+        entries = [_carried_out(one, is_quiet=args.json) for one in asked]
+    show_rows([run_row(entry) for entry in entries], is_json=args.json)
+    return 0
+
+
+def _asked(args: argparse.Namespace, store: Store, where: Where) -> Iterator[Account]:
+    """One run after the other, each begun when the one before is in the store, or handed out."""
+    from engine.lp.catalogue import full_name
+
+    names = args.model or [None]
+    lps = [full_name(name) for name in args.lp or ["exact"]]
+    if args.step and len(names) > 1:
+        raise RunError("--step with several models is ambiguous", "Give each as ALIAS:STEP")
+    entries = [entry_of(args, name) for name in names]
+    plans = [[plan_of(args, entry.numbers, lp) for lp in lps] for entry in entries]
+    molecules = _molecules(args)
+    set_threads(args.threads)
+    from engine.runner.plan import ModelChoice, RunPlan
+    from engine.runner.run import begin
+
+    for name, entry, some in zip(names, entries, plans, strict=True):
+        loaded = loaded_for(where, entry, args)
+        folder = "" if args.model_path is None else str(path_of(args.model_path).absolute())
+        choice = ModelChoice(
+            alias=entry.alias if name else "",
+            step=entry.step if name else "",
+            folder=folder,
+            tokenizer=args.tokenizer_name,
+            device=args.device,
+            dtype=args.dtype,
+            attention=args.attention,
+        )
+        for plan in some:
+            whole = RunPlan(
+                choice,
+                plan,
+                keep_steps=args.keep_steps or 0,
+                closing=not args.no_closing,
+                rmsd=args.rmsd or 0,
+                group=args.group or 0,
+                label=args.label,
+                source=_command(),
+            )
+            staging = begin(store.home, loaded, molecules, whole, **parts_of(where, args.device))
+            yield opened(where, staging, loaded, molecules, RunPlan.read(staging.sheet["plan"]))
+
+
+def _resumed(args: argparse.Namespace, store: Store, where: Where) -> Iterator[Account]:
+    from engine.models.loading import load_model
+    from engine.runner.run import molecules_of, resume
+
+    staging, plan = resume(store.home, args.resume)
+    if staging.is_being_written:  # under whatever rank
+        raise RunError(f"{staging.id} is being written by another process", "Wait for it, or stop it")
+    choice = plan.model if args.device == "auto" else replace(plan.model, device=args.device)
+    loaded = None
+    if where is None:
+        set_threads(args.threads)
+        staging.lock()
+        loaded = load_model(choice.entry(), choice.device, choice.dtype, choice.attention)
+    yield opened(where, staging, loaded, molecules_of(staging), replace(plan, model=choice))
+
+
+def _carried_out(one: Account, *, is_quiet: bool) -> Entry:
+    show = _Show(one, is_quiet=is_quiet)
+    try:
+        for progress in one.progress():
+            show.progress(progress)
+        entry = one.publish()
+    except KeyboardInterrupt:
+        show.close()
+        sys.stderr.write(f"stopped; `python -m engine run --resume {one.staging.id}` goes on\n")
+        raise
+    except DriftscopeError:
+        show.close()
+        sys.stderr.write(f"what is written stays; `python -m engine run --resume {one.staging.id}` goes on\n")
+        raise
+    finally:
+        one.staging.release()
+    show.close()
+    return entry
+
+
+class _Show:
+    """How far a run is, on a terminal that somebody watches."""
+
+    def __init__(self, one: Account, *, is_quiet: bool) -> None:
+        self.is_watched, self.drawn, self.one = sys.stderr.isatty(), 0.0, one
+        if not is_quiet:
+            row = one.staging.sheet["row"]
+            name = f"{row['model_alias']}:{row['model_step']}"
+            sys.stderr.write(
+                f"{one.staging.id}: {name}, {row['lp']}, {row['backend']}, {row['device'] or 'by actors'}\n"
+            )
+
+    def progress(self, now: Progress) -> None:
+        if not self.is_watched or (time.monotonic() - self.drawn < DRAW_S and now.done < now.samples):
+            return
+        self.drawn = time.monotonic()
+        left = f", {now.seconds * (1 - now.work) / now.work:,.0f} s left" if 0 < now.work < 1 else ""
+        bad = f", {now.bad_blocks} of {now.blocks} blocks bad" if now.bad_blocks else ""
+        sys.stderr.write(
+            f"\r{bar(now.work)} {now.done}/{now.samples} samples, {now.samples_a_second:,.1f} a second{left}, "
+            f"{now.pass_rate:.1%} passed{bad}\033[K"
+        )
+        sys.stderr.flush()
+
+    def close(self) -> None:
+        if self.is_watched:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+        for note in self.one.notes:
+            sys.stderr.write(note + "\n")
+
+
+def _molecules(args: argparse.Namespace) -> list[Molecule]:
+    given = bool(args.smiles) + bool(args.smiles_file)
+    if given > 1:
+        raise RunError("give either SMILES or --smiles-file", "Leave one of the two out")
+    if args.smiles_file:
+        from engine.chem.molecule_files import read_molecule_file
+
+        found, skipped = read_molecule_file(
+            path_of(args.smiles_file), column=args.smiles_column, limit=args.sample_size
+        )
+        for one in skipped:
+            sys.stderr.write(f"left out, line {one.line}: {one.error}\n")
+        return found
+    if args.smiles:
+        args.file = None
+        return read_molecules(smiles_of(args)[: args.sample_size])[0]
+    from engine.chem.molecule_sets import load_run_set
+    from engine.chem.smiles import parse_smiles
+
+    return [parse_smiles(smiles) for smiles in load_run_set(args.sample_size or DEFAULT_MOLECULES)]
+
+
+def _command() -> str:
+    """What was typed, for the run's source; paths as they were given."""
+    words = sys.argv[1:] if Path(sys.argv[0]).name in ("__main__.py", "main.py") else ["run"]
+    return shlex.join(["python", "-m", "engine", *words])

@@ -1,0 +1,249 @@
+"""Groups of a run: their molecules generated, read, judged and turned into the store's rows.
+
+Where a position LP closed blocks by force the model is asked afterwards what it wanted, from the ids, and so are the
+steps of samples that keep them. That costs passes of its own, which the run's counters leave out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.chem.conformers import reference_conformers
+from engine.chem.enriched import decode
+from engine.chem.rmsd import least_rmsd
+from engine.decode.body import Body
+from engine.decode.closing import close_ids
+from engine.decode.generation import Generation
+from engine.decode.samples import Sample
+from engine.decode.scoring import Scored, Stored, close_masses, score_with_masses
+from engine.decode.steps import Counters, Diagnosis, Step, Stop
+from engine.errors import DriftscopeError
+from engine.models.loading import LoadedModel
+from engine.records import Molecule
+from engine.runner.plan import RunPlan
+from engine.store.sample_rows import StoredSample, step_rows, steps_table, sums_of, tables_of
+from engine.store.schema import SAMPLES, STEPS
+from engine.store.staging import Group, Staging
+from engine.text.blocks import CloseMass
+from engine.text.generated import mode_of
+
+REFERENCE_S = 20.0
+"""Longest search for a molecule's reference conformers."""
+COUNTED = (
+    "tokens",
+    "forced_tokens",
+    "forward_passes",
+    "prefill_s",
+    "forward_s",
+    "constraint_s",
+    "sampling_s",
+    "decode_s",
+)
+
+
+class GroupWriter:
+    """Writes groups of one run, one after the other, with one model and under one rank."""
+
+    def __init__(self, staging: Staging, loaded: LoadedModel, plan: RunPlan, rank: int = 0) -> None:
+        self.staging, self.loaded, self.plan, self.rank = staging, loaded, plan, rank
+        self.notes: list[str] = []
+        self._generation: Generation | None = None  # it has what all groups share
+
+    def work(self, places: Sequence[int], molecules: Sequence[Molecule]) -> GroupWork:
+        """To be iterated over, and then added. ``places`` are the molecules' in the run."""
+        generation = self._generate(places, molecules)
+        return GroupWork(generation, self.staging.id, self.plan.keep_steps, self.plan.closing, self.plan.rmsd)
+
+    def add(self, work: GroupWork, number: int) -> Group:
+        """The finished group, written."""
+        tables, sums, peaks = work.rows()
+        members = [sample.sample_id for sample in work.generation.in_order()]
+        group = self.staging.add(tables, members, sums=sums, peaks=peaks, rank=self.rank, number=number)
+        self._note(*work.generation.counters.notes)
+        return group
+
+    def tell(self) -> None:
+        """Say what it computes on."""
+        self.staging.tell(self.rank, devices=[device_name(self.loaded)])
+
+    def check(self, group: Group, places: Sequence[int], molecules: Sequence[Molecule]) -> None:
+        """Write some of a finished group's samples anew, and keep with the run how many came out otherwise."""
+        known = self._known_ids(group)
+        anew = self._generate(places, molecules).run()
+        differ = sum(list(sample.token_ids) != known.get(sample.sample_id) for sample in anew)
+        said = {"at": datetime.now(UTC).isoformat(), "checked": len(anew), "diverged": differ}
+        self.staging.tell(self.rank, resumed=[said])
+        if differ:
+            self._note(f"{differ} of {len(anew)} finished samples came out otherwise when taken up again.")
+
+    def _generate(self, places: Sequence[int], molecules: Sequence[Molecule]) -> Generation:
+        if self._generation is None:
+            self._generation = Generation(self.loaded, molecules, self.plan.plan, places)
+        else:
+            self._generation = self._generation.more(molecules, places)
+        return self._generation
+
+    def _known_ids(self, group: Group) -> dict[int, list[int]]:
+        content = self.staging.files.read(f"{self.staging.folder}/{group.parts[SAMPLES.name].file}")
+        rows = pq.read_table(pa.BufferReader(content), columns=["sample_id", "token_ids"]).to_pylist()
+        return {row["sample_id"]: row["token_ids"] for row in rows}
+
+    def _note(self, *notes: str) -> None:
+        new = [note for note in notes if note not in self.notes]
+        if new:
+            self.notes += new
+            self.staging.tell(self.rank, notes=new)
+
+
+@dataclass(slots=True)
+class GroupWork:
+    """The generation of one group, and what is kept of it."""
+
+    generation: Generation
+    run_id: str
+    keep_steps: int
+    closing: bool
+    rmsd: int
+    seconds: dict[int, float] = field(default_factory=dict)  # by sample, from its first token to its last
+    was_cancelled: bool = False
+    began: float = field(default_factory=time.perf_counter)
+
+    def events(self, cancelled: Callable[[], bool]) -> Iterator[Step | Stop]:
+        begins: dict[int, float] = {}
+        for event in self.generation.events(cancelled):
+            now = time.perf_counter()
+            if isinstance(event, Step):
+                begins.setdefault(event.sample, now)
+            else:
+                self.seconds[event.sample] = now - begins.get(event.sample, now)
+                self.was_cancelled |= event.reason == "cancelled"
+            yield event
+
+    def rows(self) -> tuple[dict[str, pa.Table], dict[str, float], dict[str, float]]:
+        """Tables, sums and peaks."""
+        generation, wall_s = self.generation, time.perf_counter() - self.began
+        judged = list(self._judged(generation.in_order()))
+        references = _References(self.rmsd)
+        stored = [self._stored(sample, references) for sample, _, _ in judged]
+        tables = tables_of(self.run_id, stored)
+        kept = [
+            (sample, masses, diagnoses) for sample, masses, diagnoses in judged if diagnoses and self._keeps(sample)
+        ]
+        if kept:
+            rows = [row for one in kept for row in self._steps(*one)]
+            tables[STEPS.name] = steps_table(self.run_id, rows)
+        counters = generation.counters
+        sums = sums_of(stored) | {name: getattr(counters, name) for name in COUNTED}
+        sums["template_s"] = generation.template_s
+        sums["wall_s"] = wall_s
+        sums["judging_s"] = time.perf_counter() - self.began - wall_s
+        return tables, sums, {"peak_memory_mb": counters.peak_memory_mb}
+
+    def _keeps(self, sample: Sample) -> bool:
+        return sample.sample_id < self.keep_steps
+
+    def _stored(self, sample: Sample, references: _References) -> StoredSample:
+        molecule = self.generation.molecule_of(sample.sample_id)
+        return StoredSample.of(
+            sample,
+            molecule.heavy_atoms,
+            decode_s=self.seconds.get(sample.sample_id),
+            rmsd_ang=references.rmsd_ang(molecule, sample),
+        )
+
+    def _judged(
+        self, samples: Sequence[Sample]
+    ) -> Iterator[tuple[Sample, Mapping[int, CloseMass], Sequence[Diagnosis]]]:
+        """Each sample read once more where the model has more to say of it."""
+        by_force = self.closing and mode_of(self.generation.lp) == "position" and not self.generation.plan.diagnostics
+        asked = [one for one in samples if one.token_ids and (by_force or (self._keeps(one) and not one.diagnoses))]
+        answers = dict(zip((one.sample_id for one in asked), self._answers(asked), strict=True))
+        for sample in samples:
+            said = answers.get(sample.sample_id)
+            if said is None:
+                yield sample, {}, sample.diagnoses
+            else:
+                yield self._read_again(sample, said.masses), said.masses, said.diagnoses
+
+    def _answers(self, samples: Sequence[Sample]) -> Iterator[Scored]:
+        """Diagnoses for those whose steps are kept, the masses where blocks were closed for all."""
+        generation = self.generation
+        loaded, counters = generation.loaded, Counters()
+        body, ids = Body(loaded.model, loaded.positions), close_ids(loaded.tokenizer, loaded.device)
+        size = loaded.tokenizer.vocab_size
+        told: dict[int, Scored] = {}
+        for keeps in (True, False):
+            some = [one for one in samples if self._keeps(one) is keeps]
+            stored = [self._of(one) for one in some]
+            if keeps:
+                found: Iterator[Scored] = score_with_masses(
+                    body,
+                    generation.constraint,
+                    stored,
+                    size,
+                    ids,
+                    candidates=generation.plan.candidates,
+                    counters=counters,
+                )
+            else:
+                masses = close_masses(body, generation.constraint, stored, size, ids, counters=counters)
+                found = (Scored([], one) for one in masses)
+            told.update(zip((one.sample_id for one in some), found, strict=True))
+        return (told[one.sample_id] for one in samples)
+
+    def _of(self, sample: Sample) -> Stored:
+        request = self.generation.request_of(sample.sample_id)
+        return Stored(request.prompt, sample.token_ids, request.program)
+
+    def _read_again(self, sample: Sample, masses: Mapping[int, CloseMass]) -> Sample:
+        return self.generation.reader.read(
+            self.generation.molecule_of(sample.sample_id),
+            sample.token_ids,
+            sample.forced,
+            sample.stop_reason,
+            sample_id=sample.sample_id,
+            generation=sample.generation,
+            masses=masses,
+        )
+
+    def _steps(
+        self, sample: Sample, masses: Mapping[int, CloseMass], diagnoses: Sequence[Diagnosis]
+    ) -> Iterator[dict[str, Any]]:
+        molecule = self.generation.molecule_of(sample.sample_id)
+        aligned = self.generation.reader.aligned(molecule, sample.token_ids, sample.forced, masses)
+        return step_rows(sample.sample_id, aligned.rows, diagnoses)
+
+
+class _References:
+    """Reference conformers, made once a molecule."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._made: dict[str, Any] = {}
+
+    def rmsd_ang(self, molecule: Molecule, sample: Sample) -> float | None:
+        """Of the conformer to the nearest reference; None where there is none to compare."""
+        if not self.count or not sample.check.same_graph:
+            return None
+        try:
+            if molecule.smiles not in self._made:
+                made = reference_conformers(molecule, self.count, max_seconds=REFERENCE_S)
+                self._made[molecule.smiles] = made
+            return float(least_rmsd(decode(sample.text).mol, self._made[molecule.smiles]))
+        except DriftscopeError:  # it does not embed, or a block of the text has no coordinates
+            return None
+
+
+def device_name(loaded: LoadedModel) -> str:
+    if loaded.device.type != "cuda":
+        return str(loaded.device)
+    import torch
+
+    return f"{loaded.device} ({torch.cuda.get_device_name(loaded.device)})"

@@ -1,0 +1,294 @@
+"""A run written by a pool of actors on a Ray cluster: molecules as a Ray Data set, a block of it for each group.
+
+Each actor loads the model once and writes its groups into the run's staging folder under a rank of its own; what comes
+back is what a group's file says. Ray has the blocks of a worker or a machine that died done again, and the process that
+began all this shows the run. Store, checkpoint and checkout have to lie where the cluster's machines see them. No
+dashboard is started, and Ray's reports of its use are off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import logging
+import os
+import re
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pyarrow as pa
+
+from engine.chem.smiles import parse_smiles
+from engine.errors import RunError, StoreError, one_line, shown
+from engine.models.loading import load_model
+from engine.models.registry import ModelEntry
+from engine.records import Molecule
+from engine.runner.account import Account
+from engine.runner.group import GroupWriter
+from engine.runner.plan import Progress, RunPlan
+from engine.runner.run import CHECKED, resume
+from engine.store.staging import Group, Staging, group_of, group_sheet
+from engine.store.store import files_at
+
+CHECK = -1
+"""In place of a group's number: molecules of a group that is written, to be written anew and compared."""
+BLOCK = pa.schema([("group", pa.int64()), ("place", pa.int64()), ("smiles", pa.string())])
+"""A molecule, its place in the run and its group."""
+WRITTEN = pa.schema([("name", pa.string()), ("sheet", pa.string())])
+"""A group as its file says it."""
+RETRIED = (OSError, RuntimeError, StoreError)
+"""What may pass, such as a full GPU or a store that does not answer. Ray also retries what ends a worker."""
+TRIES = 3
+"""A group is given up when it failed so many times."""
+STORE_MB = 128  # of Ray's own; a group's figures are small
+CONNECT_S = 10.0
+_RAISED = re.compile(r"engine\.errors\.\w+: (.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Actors:
+    """The pool that is wanted. None: as many as there are GPUs, else machines, and what they have."""
+
+    count: int | None = None
+    gpus: int | None = None  # an actor
+    threads: int | None = None  # an actor
+    address: str = ""  # of the cluster; ``RAY_ADDRESS`` without it, and without that this machine alone
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The pool that there is, of a cluster that this process is connected with."""
+
+    count: int
+    gpus: int
+    threads: int
+
+
+class RayRun(Account):
+    """Iterate over ``progress``; then ``publish`` it."""
+
+    def __init__(
+        self, staging: Staging, molecules: Sequence[Molecule], plan: RunPlan, entry: ModelEntry, pool: Pool
+    ) -> None:
+        super().__init__(staging, molecules, plan)
+        self.entry, self.pool = entry, pool
+        self.device = plan.model.device if pool.gpus or plan.model.device != "auto" else "cpu"
+
+    def progress(self) -> Iterator[Progress]:
+        """Have the groups written that are left, and say how far it is with every group."""
+        if self.finished:
+            yield self.now()
+        if not self.left():
+            return
+        with _told():
+            for row in self._dataset().iter_rows():
+                group = group_of(row["sheet"].encode(), row["name"])
+                if group is not None:
+                    self.finished.append(group)
+                    self._written_here += len(group.members)
+                    yield self.now()
+        self.notes = self.staging.told().get("notes", [])
+
+    def _dataset(self) -> Any:
+        import ray.data
+
+        context = ray.data.DataContext.get_current()
+        context.enable_progress_bars = False
+        context.actor_task_retry_on_errors = cast("Any", list(RETRIED))  # its type says instances, it takes classes
+        return ray.data.from_arrow(list(self._blocks())).map_batches(
+            Worker,
+            fn_constructor_args=(self.staging.files.where, self.staging.id, self.entry, self.device, self.pool.threads),
+            batch_size=None,
+            batch_format="pyarrow",
+            compute=ray.data.ActorPoolStrategy(size=self.pool.count, max_tasks_in_flight_per_actor=1),
+            num_cpus=self.pool.threads,
+            num_gpus=self.pool.gpus,
+        )
+
+    def _blocks(self) -> Iterator[pa.Table]:
+        if self.finished:
+            generations = self.plan.plan.generations
+            places = sorted({member // generations for member in self.finished[-1].members})[:CHECKED]
+            yield self._block(CHECK, places)
+        for number in self.left():
+            yield self._block(number, self.groups[number])
+
+    def _block(self, number: int, places: Sequence[int]) -> pa.Table:
+        rows = [{"group": number, "place": place, "smiles": self.molecules[place].smiles} for place in places]
+        return pa.Table.from_pylist(rows, schema=BLOCK)
+
+
+class Worker:
+    """An actor: one model, one rank, and the groups that come."""
+
+    def __init__(self, place: str, run_id: str, entry: ModelEntry, device: str, threads: int) -> None:
+        self.place, self.run_id, self.entry, self.device, self.threads = place, run_id, entry, device, threads
+
+    def __call__(self, block: pa.Table) -> pa.Table:
+        number = block["group"][0].as_py()
+        places = block["place"].to_pylist()
+        molecules = [parse_smiles(smiles) for smiles in block["smiles"].to_pylist()]
+        written = self._checked(places, molecules) if number == CHECK else self._written(number, places, molecules)
+        rows = [{"name": group.name, "sheet": json.dumps(group_sheet(group))} for group in written]
+        return pa.Table.from_pylist(rows, schema=WRITTEN)
+
+    @functools.cached_property
+    def writer(self) -> GroupWriter:
+        """Made with the first group: what goes wrong with the model is then told like what goes wrong with a group."""
+        import torch
+
+        torch.set_num_threads(self.threads)
+        staging, plan = resume(files_at(self.place), self.run_id)
+        rank = _rank()
+        staging.lock(rank)
+        loaded = load_model(self.entry, self.device, plan.model.dtype, plan.model.attention)
+        writer = GroupWriter(staging, loaded, plan, rank)
+        writer.tell()
+        return writer
+
+    def _written(self, number: int, places: Sequence[int], molecules: Sequence[Molecule]) -> list[Group]:
+        """The group, unless it is there: of a worker who died before he could say so."""
+        there = self.writer.staging.groups(number)
+        if there:
+            return there
+        failed = self._try(number)
+        try:
+            work = self.writer.work(places, molecules)
+            for _ in work.events(lambda: False):
+                pass
+            return [self.writer.add(work, number)]
+        except RETRIED as error:
+            if failed + 1 < TRIES:
+                raise
+            raise RunError(f"group {number} failed {TRIES} times ({one_line(str(error))})", "See --group") from error
+
+    def _try(self, number: int) -> int:
+        """Keep that this group is tried; how often it was before, in this process's or a dead one's hands."""
+        staging = self.writer.staging
+        mark = f"try-{_job()}-{number:05d}-"
+        before = sum(name.startswith(mark) for name in staging.files.sizes(staging.folder))
+        if before >= TRIES:
+            raise RunError(f"group {number} ended its actor {before} times", "Look at memory; smaller ones: --group")
+        here = f"{socket.gethostname()} {os.getpid()}\n"
+        staging.files.write(f"{staging.folder}/{mark}{time.time_ns()}", here.encode())
+        return before
+
+    def _checked(self, places: Sequence[int], molecules: Sequence[Molecule]) -> list[Group]:
+        member = places[0] * self.writer.plan.plan.generations
+        for group in self.writer.staging.groups():
+            if member in group.members:
+                self.writer.check(group, places, molecules)
+        return []
+
+
+@contextmanager
+def connected(wanted: Actors, device: str = "auto") -> Iterator[Pool]:
+    """A cluster for as long as the block lasts: the one that is named, or one of this machine's own."""
+    address = wanted.address or os.environ.get("RAY_ADDRESS", "")
+    ray = _ray(is_own=not address)
+    was_there = ray.is_initialized()
+    if not was_there:
+        _connect(ray, address)
+    try:
+        yield _pool(ray, wanted, device)
+    finally:
+        if not was_there:
+            ray.shutdown()
+
+
+def _connect(ray: Any, address: str) -> None:
+    try:
+        with _no_stderr():
+            if address:
+                _knock(address)
+                ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+            else:
+                room = STORE_MB * 2**20
+                ray.init(
+                    address="local",
+                    include_dashboard=False,
+                    object_store_memory=room,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                )
+    except (OSError, RuntimeError, ValueError) as error:
+        where = shown(address) if address else "this machine"
+        raise RunError(f"Ray does not start or answer at {where} ({one_line(str(error))})", "See --address") from error
+
+
+def _knock(address: str) -> None:
+    """Ray itself waits for minutes where nobody answers."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), CONNECT_S).close()
+
+
+@contextmanager
+def _no_stderr() -> Iterator[None]:
+    """Ray's native part says there what it was told by the environment."""
+    with contextlib.ExitStack() as stack:
+        kept = os.dup(2)
+        stack.callback(os.close, kept)
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 2)
+        os.close(nowhere)
+        stack.callback(os.dup2, kept, 2)
+        yield
+
+
+def _pool(ray: Any, wanted: Actors, device: str) -> Pool:
+    machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    all_gpus = int(sum(one.get("GPU", 0) for one in machines))
+    gpus = wanted.gpus if wanted.gpus is not None else int(all_gpus > 0 and device != "cpu")
+    threads = wanted.threads or 1
+    if not any(one.get("GPU", 0) >= gpus and one.get("CPU", 0) >= threads for one in machines):
+        raise RunError(
+            f"no machine of the cluster has {threads} cores and {gpus} GPUs for an actor",
+            "Give fewer with --threads and --gpus-per-task",
+        )
+    return Pool(wanted.count or (all_gpus // gpus if gpus else len(machines)), gpus, threads)
+
+
+def _rank() -> int:
+    """A number that no other actor has, and that this one keeps when Ray starts it again."""
+    import ray
+
+    return int(str(ray.get_runtime_context().get_actor_id())[:12], 16)
+
+
+def _job() -> str:
+    import ray
+
+    return str(ray.get_runtime_context().get_job_id())
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    import ray.exceptions
+
+    try:
+        yield
+    except ray.exceptions.RayError as error:
+        said = _RAISED.findall(str(error))
+        lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+        raise RunError(f"the actors failed: {one_line(said[-1] if said else lines[-1])}") from error
+
+
+def _ray(*, is_own: bool) -> Any:
+    """Ray; told by variables that it reads when it is imported."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    if is_own:  # a cluster of one machine then listens on its loopback alone, as on a Mac
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # it writes to standard error of this process
+    os.environ.setdefault("RAY_DATA_LOG_LEVEL", "CRITICAL")
+    try:
+        import ray
+        import ray.data
+    except ImportError as error:
+        raise RunError("--engine ray needs Ray, which is not here", "Install it: pip install 'ray[data]'") from error
+    return ray

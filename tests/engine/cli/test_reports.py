@@ -1,0 +1,90 @@
+"""``import`` and ``export`` in a terminal and as JSON: files in, once; runs out, the same."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.store.schema import RUNS
+from engine.store.store import Store
+from tests.cli import run, run_json
+from tests.engine.store.reports.documents import document
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "store"
+
+
+def written(path: Path, **more: Any) -> dict[str, Any]:
+    made = document(**more)
+    content = json.dumps(made).encode()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return made
+
+
+def test_files_come_in_by_pattern_and_once(tmp_path: Path) -> None:
+    written(tmp_path / "one.json")
+    (tmp_path / "two.json.gz").write_bytes(gzip.compress((tmp_path / "one.json").read_bytes()))
+    result = run("import", "*.json*", "--json", "--label", "ours")
+    first, second = result.document
+    assert list(first) == list(RUNS.names)
+    assert first["run_id"] == second["run_id"]
+    assert (first["origin"], first["label"]) == ("imported", "ours")
+    assert result.err == f"two.json.gz is there already, as {first['run_id']}\n"
+    assert len(Store.open().found().entries) == 1
+
+
+def test_a_run_goes_out_as_it_came_in(tmp_path: Path) -> None:
+    made = written(tmp_path / "one.json")
+    (row,) = run_json("import", "one.json")
+    (told,) = run_json("export", row["run_id"], "out.json.gz")
+    assert told["file"] == "out.json.gz"
+    assert json.loads(gzip.decompress((tmp_path / "out.json.gz").read_bytes())) == made
+    assert run("export", row["run_id"]).err == f"{row['run_id']}.json: {row['samples']} samples\n"
+    assert json.loads((tmp_path / f"{row['run_id']}.json").read_text()) == made
+
+
+def test_one_bad_file_of_several_is_left_out(tmp_path: Path) -> None:
+    written(tmp_path / "one.json")
+    (tmp_path / "two.json").write_text("{")
+    result = run("import", "one.json", "two.json", "--json")
+    assert len(result.document) == 1
+    assert result.err.startswith("left out: two.json: ")
+    (tmp_path / "three.json").write_text("[]")
+    told = run("import", "two.json", "three.json")
+    assert (told.code, told.out) == (2, "")
+    assert told.err.splitlines()[-1].startswith("driftscope: none of 2 files can be read. ")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("import", "missing*.json"), "matches no file"),
+        (("import", "."), "is a folder"),
+        (("import", "bad.json"), "bad.json"),
+        (("export", "nothing"), "there is no run_id 'nothing'"),
+        (("export", "imported", "there.json"), "there.json is there already. Give another name, or --force"),
+        (("export", "imported", "missing/there.json"), "cannot be written"),
+    ],
+)
+def test_what_cannot_be_is_one_line(words: tuple[str, ...], told: str, tmp_path: Path) -> None:
+    written(tmp_path / "one.json")
+    run_json("import", "one.json")
+    (tmp_path / "bad.json").write_text('{"passes": 1}')
+    (tmp_path / "there.json").write_text("mine")
+    assert told in run(*words).error
+    assert (tmp_path / "there.json").read_text() == "mine"
+
+
+def test_a_file_is_written_over_when_that_is_wanted(tmp_path: Path) -> None:
+    made = written(tmp_path / "one.json")
+    run_json("import", "one.json")
+    run_json("export", "imported", "one.json", "--force")
+    assert json.loads((tmp_path / "one.json").read_text()) == made

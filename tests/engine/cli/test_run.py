@@ -1,0 +1,169 @@
+"""``run`` in a terminal and as JSON: molecules from anywhere, several models and LPs, stopping and going on."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.cli.main import main
+from engine.errors import RunError
+from engine.models.registry import USER_VARIABLE
+from engine.runner.run import Run
+from engine.store.schema import RUNS
+from engine.store.store import Store
+from tests.cli import run, run_json
+from tests.small_models import registered, small_shipped
+
+ASKED = ("--model", "small", "--decimals", "1-2", "--integer-digits", "1", "--max-new-tokens", "80")
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A model of random weights, and a store of its own."""
+    monkeypatch.setenv(USER_VARIABLE, str(registered(tmp_path, small_shipped())))
+    monkeypatch.setenv("DRIFTSCOPE_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "tokenizers").symlink_to(Path.home() / ".cache" / "driftscope" / "tokenizers")
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
+    return tmp_path / "store"
+
+
+def test_each_model_and_lp_becomes_a_run() -> None:
+    rows = run_json("run", "CC=O", "OCC", *ASKED, "--lp", "exact", "--no-logit-processor", "--label", "two", "--n", "2")
+    assert [row["lp"] for row in rows] == ["exact", "none"]
+    for row in rows:
+        assert list(row) == list(RUNS.names)
+        assert (row["samples"], row["molecules"], row["label"], row["model_alias"]) == (4, 2, "two", "small")
+        assert row["origin"] == "measured"
+    assert [entry.id for entry in Store.open().found().entries] == [row["run_id"] for row in rows]
+
+
+def test_a_terminal_is_told_what_runs_and_gets_a_table() -> None:
+    result = run("run", "CC=O", *ASKED)
+    assert result.code == 0
+    (entry,) = Store.open().found().entries
+    assert result.err == f"{entry.id}: small:final, exact, fast, cpu\n"
+    head, line = result.out.splitlines()
+    assert head.split()[:4] == ["run", "origin", "model", "LP"]
+    assert line.split()[:6] == [entry.id, "measured", "small:final", "exact", "1", "100.0%"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_somebody_who_watches_sees_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    err = Terminal()
+    monkeypatch.setattr(sys, "stderr", err)
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    assert main(["run", "CC=O", "CCO", *ASKED]) == 0
+    told = err.getvalue()
+    assert "2/2 samples" in told
+    assert "100.0% passed" in told
+    assert told.endswith("\r\033[K")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("a.smi", "CC=O first\nnope\nCCO\n"), ("a.csv", "name,smiles\nx,CC=O\ny,nope\nz,CCO\n")],
+)
+def test_molecules_come_from_files(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    result = run("run", "--smiles-file", str(tmp_path / name), *ASKED, "--json")
+    assert result.document[0]["samples"] == 2
+    assert "left out, line" in result.err
+
+
+def test_without_molecules_the_held_out_ones_are_taken() -> None:
+    (row,) = run_json("run", "--sample-size", "3", *ASKED)
+    assert row["molecules"] == 3
+
+
+def test_steps_rmsd_and_groups_are_options(place: Path) -> None:
+    (row,) = run_json("run", "CC=O", "CCO", *ASKED, "--keep-steps", "1", "--rmsd", "1", "--group", "1")
+    found = Store.open().rows("SELECT count(DISTINCT sample_id) AS kept FROM steps")
+    assert found == [{"kept": 1}]
+    assert Store.open().rows("SELECT count(rmsd_ang) AS n FROM samples") == [{"n": 2}]
+    assert row["judging_s"] > 0
+
+
+def test_a_stopped_run_says_how_to_go_on_and_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = ("run", "CC=O", "CCO", "CCN", *ASKED, "--group", "1")
+    (whole,) = run_json(*asked)
+    write = Run._write
+
+    def once(self: Run, number: int, cancelled: Any) -> Any:
+        if self.finished:
+            raise KeyboardInterrupt
+        return write(self, number, cancelled)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "_write", once)
+        stopped = run(*asked)
+    assert stopped.code == 130
+    (row,) = run_json("runs", "--unfinished")
+    assert row == {"run_id": row["run_id"], "samples_done": 1, "samples": 3, "state": "stopped"}
+    assert f"`python -m engine run --resume {row['run_id']}` goes on" in stopped.err
+    (again,) = run_json("run", "--resume", row["run_id"])
+    assert (again["run_id"], again["resumed"], again["diverged_samples"]) == (row["run_id"], 1, 0)
+    texts = [
+        [
+            one["text"]
+            for one in Store.open().rows("SELECT text FROM samples WHERE run_id = ? ORDER BY sample_id", [id_])
+        ]
+        for id_ in (whole["run_id"], again["run_id"])
+    ]
+    assert texts[0] == texts[1]
+    assert run_json("runs", "--unfinished") == []
+
+
+def test_the_reports_names_of_options() -> None:
+    words = ("--model-alias", "small", "--model-step", "final", "--processor-type", "generic", "--batch-size", "2")
+    (row,) = run_json("run", "CC=O", *words, "--max-new-tokens", "30", "--num-generations", "2", "--seed", "5")
+    assert (row["lp"], row["generations"], row["seed"], row["most_tokens"]) == ("position-blocklist", 2, 5, 30)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("run", "CC=O"), "give either --model or --model-path"),
+        (("run", "CC=O", "--model", "smal"), "Did you mean small"),
+        (("run", "CC=O", *ASKED, "--lp", "exakt"), "Did you mean exact"),
+        (("run", "nope", *ASKED), "SMILES 'nope' cannot be read"),
+        (("run", "CC=O", "--smiles-file", "x.smi", *ASKED), "give either SMILES or --smiles-file"),
+        (("run", "--smiles-file", "missing.smi", *ASKED), "missing.smi"),
+        (("run", "--sample-size", "2001", *ASKED), "2,000 held-out ones ship"),
+        (("run", "CC=O", *ASKED, "--time-limit", "3"), "a run has no time limit"),
+        (("run", "CC=O", *ASKED, "--profile"), "has no profiler"),
+        (("run", "CC=O", *ASKED, "--keep-steps", "0"), "no number of samples"),
+        (("run", "CC=O", "--model", "small", "--model", "small", "--step", "final"), "Give each as ALIAS:STEP"),
+        (("run", "--resume", "nothing"), "no unfinished run_id is named 'nothing'"),
+        (("run", "CC=O", *ASKED, "--store", "/dev/null"), "is a file. Give a folder"),
+    ],
+)
+def test_what_cannot_be_is_one_line(words: tuple[str, ...], told: str, place: Path) -> None:
+    assert told in run(*words).error
+    assert not place.exists()
+
+
+def test_an_error_on_the_way_says_that_what_is_written_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Run, number: int, cancelled: Any) -> Any:
+        raise RunError("the disk is full", "Make room")
+
+    monkeypatch.setattr(Run, "_write", full)
+    result = run("run", "CC=O", *ASKED)
+    assert result.code == 2
+    stays, told = result.err.splitlines()[1:]
+    assert stays.startswith("what is written stays; `python -m engine run --resume ")
+    assert told == "driftscope: the disk is full. Make room"
+
+
+def test_the_source_is_what_was_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/x/engine/__main__.py", "run", "C C", "--model", "small"])
+    (row,) = run_json("run", "CC=O", *ASKED)
+    assert row["source"] == "python -m engine run 'C C' --model small"

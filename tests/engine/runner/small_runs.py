@@ -1,0 +1,67 @@
+"""Runs of a small model with random weights: whole in every respect, and over in a second."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from engine.chem.molecule_sets import load_run_set
+from engine.chem.smiles import parse_smiles
+from engine.decode.generation import Plan
+from engine.models.loading import LoadedModel, load_model
+from engine.records import Molecule
+from engine.runner.plan import ModelChoice, RunPlan
+from engine.runner.run import Run, begin, molecules_of, resume
+from engine.store.entries import Entry
+from engine.store.files import LocalFiles
+from engine.store.staging import Staging
+
+OF_THE_CLOCK = ("run_id", "decode_s")
+
+
+def loaded(folder: Path) -> LoadedModel:
+    return load_model(choice(folder).entry(), "cpu")
+
+
+def choice(folder: Path) -> ModelChoice:
+    return ModelChoice(folder=str(folder), tokenizer="qwen3", device="cpu")
+
+
+def molecules(count: int) -> list[Molecule]:
+    """The smallest of the run set: the model is quick, long answers are not."""
+    found = [parse_smiles(smiles) for smiles in load_run_set()[:400]]
+    return sorted(found, key=lambda molecule: molecule.heavy_atoms)[:count]
+
+
+def plan_of(folder: Path, **more: Any) -> RunPlan:
+    asked = {"lp": "exact", "batch_size": 4, "limit": 60, **more.pop("plan", {})}
+    return RunPlan(choice(folder), Plan(**asked), **{"group": 2, **more})
+
+
+def started(place: Path, folder: Path, count: int, **more: Any) -> Run:
+    """A run that is begun as the command line does it."""
+    model, files = loaded(folder), LocalFiles(place)
+    return opened(begin(files, model, molecules(count), plan_of(folder, **more)), model)
+
+
+def opened(staging: Staging, model: LoadedModel) -> Run:
+    again, plan = resume(staging.files, staging.id)
+    staging.release()
+    return Run(again, model, molecules_of(again), plan)
+
+
+def finished(run: Run) -> Entry:
+    for _ in run.progress():
+        pass
+    return run.publish()
+
+
+def content(entry: Entry) -> dict[str, list[dict[str, Any]]]:
+    """All rows of a run, without what another clock or another name would change."""
+    found = {}
+    for table in entry.parts:
+        rows = pq.read_table(entry.path(table), partitioning=None).to_pylist()
+        found[table] = [{key: value for key, value in row.items() if key not in OF_THE_CLOCK} for row in rows]
+    return found

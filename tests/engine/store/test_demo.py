@@ -1,0 +1,73 @@
+"""The demo store that ships: whole, small, of these models and this schema, and what it was said to hold."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from engine.models.registry import load_registry
+from engine.store.entries import Entry
+from engine.store.files import LocalFiles
+from engine.store.schema import VERSION
+from engine.store.store import DEMO, Store, damaged_parts
+from tests.support import ROOT
+
+MOST_BYTES = 4 * 2**20
+STORE = Store(LocalFiles(DEMO))
+
+
+@pytest.fixture(scope="module")
+def measured() -> list[Entry]:
+    return [entry for entry in STORE.found().entries if entry.row["origin"] == "measured"]
+
+
+def test_it_is_whole_and_small(measured: list[Entry]) -> None:
+    found = STORE.found()
+    assert found.damages == ()
+    assert [damage for entry in found.entries for damage in damaged_parts(entry)] == []
+    assert sum(path.stat().st_size for path in DEMO.rglob("*") if path.is_file()) < MOST_BYTES
+    assert not (DEMO / "staging").exists()
+
+
+def test_each_model_ran_under_each_lp(measured: list[Entry]) -> None:
+    pairs = {(entry.row["model_alias"], entry.row["lp"]) for entry in measured}
+    lps = ("none", "position-blocklist", "position-allowlist", "exact")
+    assert pairs == {(model, lp) for model in ("demo-qwen", "demo-llama") for lp in lps}
+    assert len(measured) == 8
+    for entry in measured:
+        assert (entry.row["samples"], entry.row["molecules"], entry.row["model_step"]) == (64, 64, "final")
+        assert (entry.row["resumed"], entry.row["backend"], entry.row["device"]) == (0, "fast", "cpu")
+
+
+def test_it_is_of_the_models_and_the_schema_that_ship(measured: list[Entry]) -> None:
+    """When this fails, `make demo` is due."""
+    registry = load_registry()
+    for entry in measured:
+        model = registry.find(entry.row["model_alias"], entry.row["model_step"])
+        assert entry.row["weights"] == model.sha256
+        assert entry.version == VERSION
+    assert STORE.rows("SELECT count(DISTINCT smiles) AS n FROM samples") == [{"n": 64}]
+    shipped = (ROOT / "data" / "heldout.smi").read_text().split()[:64]
+    (row,) = STORE.rows("SELECT list(DISTINCT smiles) AS smiles FROM samples")
+    assert sorted(row["smiles"]) == sorted(shipped)
+
+
+def test_sixteen_samples_of_each_keep_their_steps(measured: list[Entry]) -> None:
+    rows = STORE.rows(
+        "SELECT run_id, count(DISTINCT sample_id) AS samples, sum((p_raw IS NULL)::INT) AS unknown FROM steps "
+        "GROUP BY run_id"
+    )
+    assert len(rows) == len(measured)
+    assert all((row["samples"], int(row["unknown"])) == (16, 0) for row in rows)
+
+
+def test_its_story_is_the_one_that_is_told(measured: list[Entry]) -> None:
+    """Under the exact LP nothing is damaged; under those that count positions most texts are."""
+    for entry in measured:
+        row = entry.row
+        if row["lp"] == "exact":
+            assert row["clean"] == row["samples"] and row["bad_blocks"] == row["cut_blocks"] == 0
+        elif row["lp"] != "none":
+            assert row["clean"] < 0.1 * row["samples"] and row["bad_blocks"] > 0
+        assert json.loads(row["versions"])["torch"]
