@@ -9,7 +9,7 @@ PYTHON =
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run prepare test lint soak bench clean FORCE
+.PHONY: help run prepare test lint soak bench demo clean FORCE
 
 PY := .venv/bin/python
 PIP_INSTALL := $(PY) -m pip install --no-input --disable-pip-version-check
@@ -53,6 +53,7 @@ help:
 	@echo "make soak     the large properties at full size"
 	@echo "make lint     ruff and mypy"
 	@echo "make bench    every benchmark in bench/"
+	@echo "make demo     make the demo store in data/demo/ anew"
 	@echo "make clean    remove the environment, static/ and all caches here; data/ stays"
 	@echo "PYTHON=/path/to/python3 names the Python to make the environment from."
 
@@ -73,6 +74,15 @@ lint: $(DEV)
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
+
+DEMO_RUNS = --model demo-qwen --model demo-llama --lp none --lp position-blocklist --lp position-allowlist --lp exact \
+  --sample-size 64 --keep-steps 16 --candidates 5 --rmsd 10 --label "ships with the project"
+
+demo: $(RUN) $(PREPARED)
+	@rm -rf data/demo/runs data/demo/staging
+	@$(PY) -m engine.store.reported --into data/demo
+	@$(PY) -m engine run $(DEMO_RUNS) --store data/demo
+	@rm -rf data/demo/staging
 
 bench: $(BENCH) $(PREPARED)
 	@found=; failed=; \
