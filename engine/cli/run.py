@@ -82,6 +82,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--group", type=count("molecules", MOST_MOLECULES), metavar="N", help="written together: what a kill loses"
     )
     group.add_argument("--resume", metavar="RUN", help="go on with a run that was stopped (see `runs --unfinished`)")
+    group.add_argument("--json-report", metavar="FILE", help="also write the run as a report file; .gz by its name")
     group.add_argument("--profile", action="store_true", help="keep a trace of the profiler with the run")
     add_elsewhere_options(parser)
     parser.set_defaults(run=run)
@@ -97,12 +98,18 @@ def run(args: argparse.Namespace) -> int:
     if args.profile:
         raise RunError("this version has no profiler", "Leave --profile out")
     check_elsewhere(args)
+    if args.json_report and args.submit:
+        raise RunError("a submitted run is written later", "Leave --json-report out, and use `export`")
     store = Store.open(args.store)
     with elsewhere(args) as where:
         asked = _resumed(args, store, where) if args.resume else _asked(args, store, where)
         if args.submit:
             return submit_runs(args, store, asked, where)
         entries = [_carried_out(one, is_quiet=args.json) for one in asked]
+    if args.json_report:
+        from engine.store.reports.exporting import export_report
+
+        export_report(entries[0], path_of(args.json_report))
     show_rows([run_row(entry) for entry in entries], is_json=args.json)
     return 0
 
@@ -115,6 +122,8 @@ def _asked(args: argparse.Namespace, store: Store, where: Where) -> Iterator[Acc
     lps = [full_name(name) for name in args.lp or ["exact"]]
     if args.step and len(names) > 1:
         raise RunError("--step with several models is ambiguous", "Give each as ALIAS:STEP")
+    if args.json_report and len(names) * len(lps) > 1:
+        raise RunError(f"--json-report is one file, and these are {len(names) * len(lps)} runs", "Use `export`")
     entries = [entry_of(args, name) for name in names]
     plans = [[plan_of(args, entry.numbers, lp) for lp in lps] for entry in entries]
     molecules = _molecules(args)

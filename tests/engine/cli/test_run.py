@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -140,6 +141,11 @@ def test_the_reports_names_of_options() -> None:
         (("run", "--sample-size", "2001", *ASKED), "2,000 held-out ones ship"),
         (("run", "CC=O", *ASKED, "--time-limit", "3"), "a run has no time limit"),
         (("run", "CC=O", *ASKED, "--profile"), "has no profiler"),
+        (
+            ("run", "CC=O", *ASKED, "--lp", "exact", "--lp", "none", "--json-report", "x"),
+            "these are 2 runs. Use `export`",
+        ),
+        (("run", "CC=O", *ASKED, "--submit", "debug", "--json-report", "x"), "use `export`"),
         (("run", "CC=O", *ASKED, "--keep-steps", "0"), "no number of samples"),
         (("run", "CC=O", "--model", "small", "--model", "small", "--step", "final"), "Give each as ALIAS:STEP"),
         (("run", "--resume", "nothing"), "no unfinished run_id is named 'nothing'"),
@@ -161,6 +167,13 @@ def test_an_error_on_the_way_says_that_what_is_written_stays(monkeypatch: pytest
     stays, told = result.err.splitlines()[1:]
     assert stays.startswith("what is written stays; `python -m engine run --resume ")
     assert told == "driftscope: the disk is full. Make room"
+
+
+def test_a_report_file_beside_the_run(tmp_path: Path) -> None:
+    (row,) = run_json("run", "CC=O", *ASKED, "--json-report", str(tmp_path / "report.json"))
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["metadata"]["model_alias"] == row["model_alias"] == "small"
+    assert [one["prompt_smiles"] for one in report["passes"]] == ["CC=O"]
 
 
 def test_the_source_is_what_was_typed(monkeypatch: pytest.MonkeyPatch) -> None:
