@@ -8,7 +8,6 @@ dashboard is started, and Ray's reports of its use are off.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import logging
@@ -32,6 +31,7 @@ from engine.runner.account import Account
 from engine.runner.group import GroupWriter
 from engine.runner.plan import Progress, RunPlan
 from engine.runner.run import CHECKED, resume
+from engine.runner.silence import silent
 from engine.store.staging import Group, Staging, group_of, group_sheet
 from engine.store.store import files_at
 
@@ -203,7 +203,7 @@ def connected(wanted: Actors, device: str = "auto") -> Iterator[Pool]:
 
 def _connect(ray: Any, address: str) -> None:
     try:
-        with _no_stderr():
+        with silent(2):  # Ray's native part says there what the environment told it
             if address:
                 _knock(address)
                 ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
@@ -226,19 +226,6 @@ def _knock(address: str) -> None:
     host, _, port = address.rpartition("://")[2].rpartition(":")
     if host and port.isdigit():
         socket.create_connection((host, int(port)), CONNECT_S).close()
-
-
-@contextmanager
-def _no_stderr() -> Iterator[None]:
-    """Ray's native part says there what it was told by the environment."""
-    with contextlib.ExitStack() as stack:
-        kept = os.dup(2)
-        stack.callback(os.close, kept)
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 2)
-        os.close(nowhere)
-        stack.callback(os.dup2, kept, 2)
-        yield
 
 
 def _pool(ray: Any, wanted: Actors, device: str) -> Pool:

@@ -27,6 +27,7 @@ from engine.models.loading import load_model
 from engine.paths import cache_folder
 from engine.runner.account import Account
 from engine.runner.run import Run, molecules_of, resume
+from engine.runner.silence import silent
 from engine.store.files import ASIDE, Files, LocalFiles
 from engine.store.schema import RUN
 from engine.store.staging import Staging
@@ -63,8 +64,8 @@ class Cluster:
             raise RunError(f"nothing is submitted to {shown(self.kind)}", f"Known are {', '.join(KINDS)}")
         if not self.is_slurm and (self.partition or self.more):
             raise RunError(f"--submit {self.kind} has no partition", "Leave out what is for Slurm, or submit there")
-        for name, value in {"partition": self.partition, **self.more}.items():
-            if not _OPTION.fullmatch(name) or not value.isprintable():
+        for name, value in {"partition": self.partition or "any", **self.more}.items():
+            if not _OPTION.fullmatch(name) or not value or not value.isprintable():
                 raise RunError(f"sbatch has no option {shown(f'{name}={value}')}", "Give for example account=chem")
 
     @property
@@ -216,7 +217,8 @@ def submit(account: Account, cluster: Cluster, logs: Path | None = None) -> Subm
         Task(cluster.kind, staging.files.where, staging.id, rank, groups, device, threads)
         for rank, groups in enumerate(shares(left, cluster.tasks, finished))
     ]
-    return Submitted(staging.id, cluster, tuple(_jobs(tasks, cluster, device, folder)), folder, staging.files)
+    jobs = _jobs(tasks, cluster, device, folder) if tasks else []
+    return Submitted(staging.id, cluster, tuple(jobs), folder, staging.files)
 
 
 def shares(left: Sequence[int], tasks: int, finished: Collection[int] = ()) -> list[tuple[int, ...]]:
@@ -252,7 +254,7 @@ def _jobs(tasks: Sequence[Task], cluster: Cluster, device: str, folder: Path) ->
 
 def _local_jobs(tasks: Sequence[Task], cluster: Cluster, device: str, executor: Any) -> Iterator[Any]:
     count, gpus = cluster.gpus_a_task(device), _gpus_here()
-    with _deaf():
+    with _deaf(), silent(1, 2):  # else who reads this process's output would wait for the tasks
         for task in tasks:
             own = [gpus[(task.rank * count + place) % len(gpus)] for place in range(count if gpus else 0)]
             minutes = cluster.minutes or LOCAL_MINUTES

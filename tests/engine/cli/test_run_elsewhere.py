@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from engine.cli.main import main
 from engine.cli.run_elsewhere import SUBMIT_KINDS, _minutes
 from engine.models.registry import USER_VARIABLE
 from engine.runner import ray_run, submit
+from engine.runner.account import Account
 from engine.runner.run import Run
 from engine.runner.submit import Submitted
 from engine.store.schema import RUN
@@ -113,7 +116,7 @@ def test_a_run_goes_on_as_tasks_and_as_tasks_go_on_here(monkeypatch: pytest.Monk
 
 def test_all_that_is_missing_may_be_to_show_it(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(Run, "publish", lambda self: None)
+        patch.setattr(Account, "publish", lambda self: None)
         run("run", "CC=O", "--model", "small", "--max-new-tokens", "40", "--submit", "debug")
     (left,) = begun()
     (row,) = run_json("run", "--resume", left, "--submit", "debug")
@@ -146,12 +149,19 @@ def test_tasks_that_end_before_the_run_is_whole_are_told(monkeypatch: pytest.Mon
     assert line.endswith(f"`python -m engine run --resume {left}`")
 
 
-def test_somebody_who_waits_sees_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    import io
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
-    monkeypatch.setattr(io.StringIO, "isatty", lambda _: True, raising=False)
-    told = run(*ASKED, "--submit", "debug").err
-    assert "1/2 groups" in told or "2/2 groups" in told or "0/2 groups" in told
+
+def test_somebody_who_waits_sees_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    err = Terminal()
+    monkeypatch.setattr(sys, "stderr", err)
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    assert main([*ASKED, "--submit", "debug", "--array", "2"]) == 0
+    (entry,) = Store.open().found().entries
+    told = err.getvalue()
+    assert f"\r{entry.id} ████████████············ 1/2 groups\033[K" in told
     assert told.endswith("\r\033[K")
 
 

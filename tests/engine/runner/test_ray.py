@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,18 @@ from engine.store.store import Store
 from tests.cli import run_json
 from tests.engine.runner.small_runs import choice, content, finished, molecules, plan_of, started
 from tests.small_models import small_folder
-from tests.support import sized
+from tests.support import sized, soaking
 
-MOLECULES = sized(8, 24)  # in groups of one: a worker that is killed has some before and some behind it
+MOLECULES = sized(6, 24)  # in groups of one: a worker that is killed has some before and some behind it
+ASKED: dict[str, Any] = {"group": 1, "plan": {"limit": 400}}
 HERE = Pool(1, 0, 1)
 # Ray Data sets options of its own that it has deprecated itself.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data.context")
+
+
+def of_soak(test: Any) -> Any:
+    """A cluster and its actors take half a minute to start: too much for `make test`, which tries a worker alone."""
+    return pytest.mark.soak(pytest.mark.skipif(not soaking(), reason="in `make soak` only")(test))
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def whole(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What one process writes."""
-    return content(finished(started(tmp_path_factory.mktemp("whole"), folder, MOLECULES, group=1)))
+    return content(finished(started(tmp_path_factory.mktemp("whole"), folder, MOLECULES, **ASKED)))
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +70,7 @@ def cluster() -> Iterator[str]:
 
 def begun(place: Path, folder: Path, model: ModelChoice | None = None) -> tuple[Any, RunPlan]:
     outline = load_outline(choice(folder).entry())
-    plan = RunPlan(model or choice(folder), plan_of(folder).plan, group=1)
+    plan = replace(plan_of(folder, **ASKED), model=model or choice(folder))
     staging = begin(LocalFiles(place), outline, molecules(MOLECULES), plan, parts=2, on_gpu=False)
     return resume(staging.files, staging.id)
 
@@ -85,10 +92,16 @@ def tries(one: Account) -> list[tuple[int, int]]:
     return [(int(name.split("-")[2]), int(files.read(f"{folder}/{name}").split()[1])) for name in names]
 
 
+def at_work(one: Account) -> int:
+    """The process of a group that was begun and is not there; 0 where there is none."""
+    written = {int(group.name.partition("-")[2]) for group in one.staging.groups()}
+    return next((process for number, process in tries(one) if number not in written), 0)
+
+
 # --- on a cluster -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.soak
+@of_soak
 def test_a_worker_that_is_killed_is_replaced_and_its_group_written_again(
     cluster: str, folder: Path, whole: Any, tmp_path: Path
 ) -> None:
@@ -96,14 +109,15 @@ def test_a_worker_that_is_killed_is_replaced_and_its_group_written_again(
         assert pool == Pool(count=2, gpus=0, threads=1)  # one for each machine
         assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
         run = ray_run(tmp_path, folder, pool)
-        said = run.progress()
-        first = next(said)
-        assert (first.samples, first.written) == (MOLECULES, first.done)
-        _, killed = tries(run)[-1]
-        os.kill(killed, signal.SIGKILL)
-        done = [now.done for now in said]
-    assert done[-1] == MOLECULES
+        done, killed = [], 0
+        for now in run.progress():
+            assert (now.samples, now.written) == (MOLECULES, now.done)
+            done.append(now.done)
+            if not killed and (killed := at_work(run)):
+                os.kill(killed, signal.SIGKILL)
+    assert done == list(range(1, MOLECULES + 1))
     began = tries(run)
+    assert killed in [process for _, process in began]
     assert {number for number, _ in began} == set(range(MOLECULES))
     assert len({process for _, process in began}) == 3
     ranks = {group.name.partition("-")[0] for group in run.staging.groups()}
@@ -113,12 +127,12 @@ def test_a_worker_that_is_killed_is_replaced_and_its_group_written_again(
     assert (entry.row["device"], entry.row["samples"], entry.row["resumed"]) == ("cpu", MOLECULES, 0)
 
 
-@pytest.mark.soak
+@of_soak
 def test_a_run_is_taken_up_by_the_command_line(
     cluster: str, folder: Path, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAY_ADDRESS", cluster)
-    one = started(tmp_path, folder, MOLECULES, group=1)
+    one = started(tmp_path, folder, MOLECULES, **ASKED)
     for _ in one.progress(lambda: len(one.finished) > 1):
         pass
     one.staging.release()
@@ -127,7 +141,7 @@ def test_a_run_is_taken_up_by_the_command_line(
     assert content(entry_in(tmp_path)) == whole
 
 
-@pytest.mark.soak
+@of_soak
 def test_a_model_that_no_actor_can_load_is_one_line(cluster: str, folder: Path, tmp_path: Path) -> None:
     with connected(Actors(address=cluster)) as pool:
         run = ray_run(tmp_path, folder, pool, choice(tmp_path / "gone"))
@@ -136,7 +150,7 @@ def test_a_model_that_no_actor_can_load_is_one_line(cluster: str, folder: Path, 
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.soak
+@of_soak
 def test_actors_that_no_machine_has_room_for(cluster: str) -> None:
     with (
         pytest.raises(RunError, match="no machine of the cluster has 2 cores and 0 GPUs"),
