@@ -132,7 +132,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory, whole: Path) -> Store:
 
 
 @pytest.mark.soak
-@settings(max_examples=sized(25, 1000))
+@settings(max_examples=sized(25, 400))
 @given(place=st.integers(0, 10**9), bit=st.integers(0, 7))
 def test_a_flipped_bit_of_a_table_is_found_and_raises_nothing_unforeseen(shared: Store, place: int, bit: int) -> None:
     """Its size is right, so only reading it tells; the queries answer, with or without the file."""
