@@ -19,7 +19,7 @@ import numpy as np
 
 from engine.chem.smiles import element_of
 from engine.records import Block, NumberFormat, Role
-from engine.text.blocks import READ_FORMAT, BlockReading, CloseMass
+from engine.text.blocks import READ_FORMAT, BlockReading, CloseMass, FoundBlock
 from engine.text.drift import needed_by_content
 from engine.text.generated import Generated, Mode, free_ranges, mode_of, read_generated
 from engine.text.template import FREE, ROLES, Template
@@ -276,20 +276,27 @@ def _blocks(template: Template, generated: Generated, tokenizer: TextTokenizer) 
     for index, reading in enumerate(generated.readings):
         atom = generated.template_block[index]
         template_free = free[atom] if atom >= 0 else 0
-        needed = needs[index] if _is_need_known(reading) and atom >= 0 else None
-        blocks.append(_block(index, atom, generated, template_free, needed, junk_tokens[index]))
+        needed = needs[index] if is_need_known(reading) and atom >= 0 else None
+        found = generated.found[index]
+        blocks.append(block_of(index, atom, found, reading, template_free, needed, junk_tokens[index]))
     return blocks
 
 
-def _is_need_known(reading: BlockReading) -> bool:
+def is_need_known(reading: BlockReading) -> bool:
     """Three complete numbers that the model itself ended: cleanly, or by going on with junk."""
     return len(reading.numbers) == 3 and not {"cut", "unverified"} & set(reading.kinds)
 
 
-def _block(
-    index: int, atom: int, generated: Generated, template_free: int, needed: int | None, junk_tokens: int
+def block_of(
+    index: int,
+    atom: int,
+    found: FoundBlock,
+    reading: BlockReading,
+    template_free: int,
+    needed: int | None,
+    junk_tokens: int = 0,
 ) -> Block:
-    reading, found = generated.readings[index], generated.found[index]
+    """A block as it was found and read, beside what its template has for it."""
     x, y, z = [float(number) for number in reading.numbers] + [None] * (3 - len(reading.numbers))
     return Block(
         block=index,

@@ -16,7 +16,7 @@ from typing import Any
 from rdkit import Chem
 
 from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS, skeleton_of
-from engine.chem.smiles import element_of, enriched_descriptors, parse_smiles, read_text_order
+from engine.chem.smiles import enriched_descriptors, parse_smiles, read_text_order
 from engine.errors import DriftscopeError, FileFormatError, shown
 from engine.records import Block, Check, Molecule
 from engine.store.reports.format import (
@@ -41,6 +41,7 @@ from engine.store.reports.format import (
     usual_prompt,
 )
 from engine.store.sample_rows import StoredSample
+from engine.text.align import block_of, is_need_known
 from engine.text.blocks import SPECIAL_TOKEN, BlockReading, FoundBlock, find_blocks, read_block
 from engine.text.check import MISMATCH, check_sample
 from engine.text.drift import needed_by_content
@@ -275,8 +276,8 @@ class TextReader:
         for index, (block, reading) in enumerate(zip(found, readings, strict=True)):
             atom = atoms[index]
             template_free = free[atom] if free and atom >= 0 else 0
-            needed = needs[index] if free and atom >= 0 and _is_need_known(reading) else None
-            blocks.append(_block(index, atom, block, reading, template_free, needed))
+            needed = needs[index] if free and atom >= 0 and is_need_known(reading) else None
+            blocks.append(block_of(index, atom, block, reading, template_free, needed))
         return blocks
 
     def _needs(self, found: Sequence[FoundBlock], readings: Sequence[BlockReading]) -> list[int]:
@@ -286,32 +287,6 @@ class TextReader:
         return needed_by_content(
             [(block.descriptor, one) for block, one in zip(found, numbers, strict=True)], self.tokenizer
         )
-
-
-def _is_need_known(reading: BlockReading) -> bool:
-    """Three whole numbers that the model itself ended: as in ``engine.text.align``."""
-    return len(reading.numbers) == 3 and not {"cut", "unverified"} & set(reading.kinds)
-
-
-def _block(
-    index: int, atom: int, block: FoundBlock, reading: BlockReading, template_free: int, needed: int | None
-) -> Block:
-    x, y, z = [float(number) for number in reading.numbers] + [None] * (3 - len(reading.numbers))
-    return Block(
-        block=index,
-        atom=atom,
-        element=element_of(block.descriptor),
-        text=block.content,
-        x=x,
-        y=y,
-        z=z,
-        template_free=template_free,
-        needed=needed,
-        drift=None if needed is None else template_free - needed,
-        kinds=reading.kinds,
-        junk_text=reading.junk_text,
-        junk_tokens=0,  # not told of text alone
-    )
 
 
 # --- what the file says otherwise ---------------------------------------------------------------------------------
