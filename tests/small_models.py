@@ -6,8 +6,10 @@ import hashlib
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from engine.models.layout import ROWS, VOCAB_ROWS
+from engine.models.registry import USER_VARIABLE
 from engine.models.shapes import Shape
 from engine.models.shipped import Shipped, end_token, pack
 
@@ -60,3 +62,11 @@ def small_folder(folder: Path, tokenizer: str = "qwen3", *, rows: int | None = N
     config = shape.config(rows or VOCAB_ROWS[tokenizer], end=end_token(tokenizer) if end is None else end)
     shape.model(config).save_pretrained(folder)
     return folder
+
+
+def use_small_model(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """The command line knows a model ``small`` of random weights, and has a cache of its own."""
+    patch.setenv(USER_VARIABLE, str(registered(folder, small_shipped())))
+    patch.setenv("DRIFTSCOPE_CACHE", str(folder / "cache"))
+    (folder / "cache").mkdir()
+    (folder / "cache" / "tokenizers").symlink_to(Path.home() / ".cache" / "driftscope" / "tokenizers")

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from rdkit import Chem
 
-from engine.models.registry import USER_VARIABLE
 from tests.cli import keys, run, run_json
-from tests.small_models import registered, small_folder, small_shipped
+from tests.small_models import small_folder, use_small_model
 
 SAMPLE_KEYS = ["smiles", "text", "token_ids", "passed", "clean", "issues", "stop_reason", "tokens", "forced_tokens"]
 ASKED = ("--model", "small", "--decimals", "1-2", "--integer-digits", "1")
@@ -22,10 +21,7 @@ ASKED = ("--model", "small", "--decimals", "1-2", "--integer-digits", "1")
 @pytest.fixture(autouse=True)
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model of random weights: under the exact LP its texts are right all the same."""
-    monkeypatch.setenv(USER_VARIABLE, str(registered(tmp_path, small_shipped())))
-    monkeypatch.setenv("DRIFTSCOPE_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "cache").mkdir()
-    (tmp_path / "cache" / "tokenizers").symlink_to(Path.home() / ".cache" / "driftscope" / "tokenizers")
+    use_small_model(tmp_path, monkeypatch)
 
 
 def test_samples_as_json() -> None:

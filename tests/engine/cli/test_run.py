@@ -12,12 +12,11 @@ import pytest
 
 from engine.cli.main import main
 from engine.errors import RunError
-from engine.models.registry import USER_VARIABLE
 from engine.runner.run import Run
 from engine.store.schema import RUNS
 from engine.store.store import Store
 from tests.cli import run, run_json
-from tests.small_models import registered, small_shipped
+from tests.small_models import use_small_model
 
 ASKED = ("--model", "small", "--decimals", "1-2", "--integer-digits", "1", "--max-new-tokens", "80")
 
@@ -25,10 +24,7 @@ ASKED = ("--model", "small", "--decimals", "1-2", "--integer-digits", "1", "--ma
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A model of random weights, and a store of its own."""
-    monkeypatch.setenv(USER_VARIABLE, str(registered(tmp_path, small_shipped())))
-    monkeypatch.setenv("DRIFTSCOPE_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "cache").mkdir()
-    (tmp_path / "cache" / "tokenizers").symlink_to(Path.home() / ".cache" / "driftscope" / "tokenizers")
+    use_small_model(tmp_path, monkeypatch)
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
     return tmp_path / "store"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 
 from engine.cli.main import main
 from engine.cli.run_elsewhere import SUBMIT_KINDS, _minutes
-from engine.models.registry import USER_VARIABLE
 from engine.runner import ray_run, submit
 from engine.runner.account import Account
 from engine.runner.run import Run
@@ -21,7 +19,8 @@ from engine.store.schema import RUN
 from engine.store.staging import unfinished_ids
 from engine.store.store import Store
 from tests.cli import run, run_json
-from tests.small_models import registered, small_shipped
+from tests.engine.runner.small_runs import fake_slurm
+from tests.small_models import use_small_model
 
 ASKED = ("run", "CC=O", "CCO", "--model", "small", "--max-new-tokens", "40", "--group", "1")
 
@@ -29,10 +28,7 @@ ASKED = ("run", "CC=O", "CCO", "--model", "small", "--max-new-tokens", "40", "--
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A model of random weights, and a store of its own."""
-    monkeypatch.setenv(USER_VARIABLE, str(registered(tmp_path, small_shipped())))
-    monkeypatch.setenv("DRIFTSCOPE_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "cache").mkdir()
-    (tmp_path / "cache" / "tokenizers").symlink_to(Path.home() / ".cache" / "driftscope" / "tokenizers")
+    use_small_model(tmp_path, monkeypatch)
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
     return tmp_path / "store"
 
@@ -40,13 +36,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A Slurm that takes all and carries out nothing; what it took is kept in this file."""
-    programs, kept = tmp_path / "bin", tmp_path / "taken"
-    programs.mkdir()
-    (programs / "srun").write_text("#!/bin/sh\n")
-    (programs / "sbatch").write_text(f'#!/bin/sh\ncat "$1" >> {kept}\necho Submitted batch job 4711\n')
-    for program in programs.iterdir():
-        program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    kept = tmp_path / "taken"
+    fake_slurm(tmp_path, monkeypatch, f'cat "$1" >> {kept}')
     return kept
 
 

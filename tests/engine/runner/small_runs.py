@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 
 from engine.chem.molecule_sets import load_run_set
 from engine.chem.smiles import parse_smiles
@@ -65,3 +67,14 @@ def content(entry: Entry) -> dict[str, list[dict[str, Any]]]:
         rows = pq.read_table(entry.path(table), partitioning=None).to_pylist()
         found[table] = [{key: value for key, value in row.items() if key not in OF_THE_CLOCK} for row in rows]
     return found
+
+
+def fake_slurm(folder: Path, patch: pytest.MonkeyPatch, keep: str) -> None:
+    """A Slurm that takes all and carries out nothing; ``keep`` is what its sbatch does with the script ``$1``."""
+    programs = folder / "bin"
+    programs.mkdir()
+    (programs / "srun").write_text("#!/bin/sh\n")
+    (programs / "sbatch").write_text(f"#!/bin/sh\n{keep}\necho Submitted batch job 4711\n")
+    for program in programs.iterdir():
+        program.chmod(0o755)
+    patch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")

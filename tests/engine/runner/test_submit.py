@@ -26,7 +26,7 @@ from engine.store.files import LocalFiles
 from engine.store.schema import RUN
 from engine.store.staging import Staging
 from engine.store.store import Store
-from tests.engine.runner.small_runs import choice, content, finished, loaded, molecules, plan_of, started
+from tests.engine.runner.small_runs import choice, content, fake_slurm, finished, loaded, molecules, plan_of, started
 from tests.small_models import small_folder
 
 MOLECULES = 6  # in groups of two
@@ -270,13 +270,8 @@ def test_what_slurm_is_asked_for(cluster: Cluster, device: str, said: dict[str, 
 @pytest.fixture
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Commands of Slurm's names; what is submitted is kept in this file."""
-    programs, kept = tmp_path / "bin", tmp_path / "submitted.sh"
-    programs.mkdir()
-    (programs / "srun").write_text("#!/bin/sh\n")
-    (programs / "sbatch").write_text(f'#!/bin/sh\ncp "$1" {kept}\necho Submitted batch job 4711\n')
-    for program in programs.iterdir():
-        program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    kept = tmp_path / "submitted.sh"
+    fake_slurm(tmp_path, monkeypatch, f'cp "$1" {kept}')
     return kept
 
 

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from engine.store.entries import Entry
 from engine.store.files import Files, LocalFiles
+from engine.store.groups import totals
 from engine.store.schema import BLOCKS, RUN, SAMPLES, STEPS
-from engine.store.staging import Staging, totals
-from engine.store.store import Store
+from engine.store.staging import Staging
+from engine.store.store import Store, damaged_parts
 
 BLOCKS_EACH = 3
 MADE_AT = "2026-01-02T03:04:05+00:00"
@@ -106,3 +108,16 @@ def named(store: Store) -> dict[str, str]:
 
 def ids(store: Store) -> list[str]:
     return [entry.id for entry in store.found().entries]
+
+
+def staged(store: Store, run_id: str = "one") -> Path:
+    return Path(store.home.path(f"staging/{run_id}"))
+
+
+def assert_whole(store: Store) -> None:
+    """What is served is what was written, and nothing is left out."""
+    assert named(store) == {}
+    for entry in store.found().entries:
+        assert damaged_parts(entry) == []
+        rows = pq.read_table(entry.path("samples"), partitioning=None)
+        assert rows.num_rows == entry.row["samples"] == entry.parts["samples"].rows

@@ -17,24 +17,10 @@ from engine.store.entries import NAME, Part, entry_folder
 from engine.store.files import LocalFiles
 from engine.store.schema import RUN, RUNS, VERSION
 from engine.store.store import Store, damaged_parts
-from tests.engine.store.stored_runs import folder_of, ids, named, sheet_of, store_at, written
+from tests.engine.store.stored_runs import folder_of, ids, named, sheet_of, written
 
 Damaging = Callable[[Path], object]
 """Something that is done to the folder of a run."""
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two whole runs, to be copied: writing them through to the disk takes longer than a test."""
-    place = tmp_path_factory.mktemp("whole")
-    for name in ("one", "other"):
-        written(LocalFiles(place), name, steps=True)
-    return place
-
-
-@pytest.fixture
-def store(tmp_path: Path, whole: Path) -> Store:
-    return store_at(shutil.copytree(whole, tmp_path / "store"))
 
 
 def test_entries_and_their_files(store: Store) -> None:

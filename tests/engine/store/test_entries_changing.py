@@ -20,20 +20,6 @@ Damaging = Callable[[Path], object]
 """Something that is done to the folder of a run."""
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two whole runs, to be copied: writing them through to the disk takes longer than a test."""
-    place = tmp_path_factory.mktemp("whole")
-    for name in ("one", "other"):
-        written(LocalFiles(place), name, steps=True)
-    return place
-
-
-@pytest.fixture
-def store(tmp_path: Path, whole: Path) -> Store:
-    return store_at(shutil.copytree(whole, tmp_path / "store"))
-
-
 # --- removed or made anew while it is read ------------------------------------------------------------------------
 
 

@@ -20,9 +20,10 @@ from engine.decode.steps import Candidate, Diagnosis
 from engine.records import TRIMMED4, Block, Check
 from engine.store.entries import Entry
 from engine.store.files import LocalFiles
+from engine.store.groups import totals
 from engine.store.sample_rows import StoredSample, step_rows, steps_table, sums_of, tables_of
 from engine.store.schema import BLOCKS, RUN, SAMPLES, STEPS, Kind
-from engine.store.staging import Staging, totals
+from engine.store.staging import Staging
 from engine.store.store import Store
 from engine.store.views import connect
 from engine.text.align import AlignedToken

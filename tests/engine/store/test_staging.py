@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,29 +18,27 @@ import pytest
 from engine.errors import RunError, StoreError
 from engine.store import staging as staging_module
 from engine.store.files import LocalFiles
+from engine.store.groups import totals
 from engine.store.schema import RUN, SAMPLES, VERSION
-from engine.store.staging import Staging, sweep, totals, unfinished_ids
-from engine.store.store import Store, damaged_parts
+from engine.store.staging import Staging, sweep, unfinished_ids
+from engine.store.store import Store
 from tests.engine.store import stored_runs
-from tests.engine.store.stored_runs import add, begun, folder_of, named, published, store_at, written
+from tests.engine.store.stored_runs import (
+    add,
+    assert_whole,
+    begun,
+    folder_of,
+    named,
+    published,
+    staged,
+    store_at,
+    written,
+)
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return store_at(tmp_path)
-
-
-def staged(store: Store, run_id: str = "one") -> Path:
-    return Path(store.home.path(f"staging/{run_id}"))
-
-
-def assert_whole(store: Store) -> None:
-    """What is served is what was written, and nothing is left out."""
-    assert named(store) == {}
-    for entry in store.found().entries:
-        assert damaged_parts(entry) == []
-        rows = pq.read_table(entry.path("samples"), partitioning=None)
-        assert rows.num_rows == entry.row["samples"] == entry.parts["samples"].rows
 
 
 # --- from the first group to the store ----------------------------------------------------------------------------
@@ -334,6 +333,17 @@ def test_what_dead_processes_left_is_swept(store: Store) -> None:
     sweep(store.home, RUN)
     assert sorted(path.name for path in aside.iterdir()) == ["unfinished"]
     assert unfinished_ids(store.home, RUN) == ["unfinished"]
+
+
+def test_what_never_got_its_sheet_is_swept_after_a_day(store: Store) -> None:
+    for name, age_s in (("old", 25 * 3600), ("new", 3600)):
+        store.home.write(f"staging/{name}/molecules.parquet", b"x")
+        at = time.time() - age_s
+        os.utime(staged(store, name), (at, at))
+    begun(store.home, "one")
+    os.utime(staged(store), (0, 0))
+    sweep(store.home, RUN)
+    assert sorted(store.home.folders("staging")) == ["new", "one"]
 
 
 def test_nothing_is_swept_for_an_entry_that_is_not_whole_yet(store: Store) -> None:

@@ -17,29 +17,16 @@ from engine.errors import DriftscopeError, StoreError
 from engine.store.files import LocalFiles
 from engine.store.schema import RUN
 from engine.store.staging import Staging, sweep, unfinished_ids
-from engine.store.store import Store, damaged_parts
+from engine.store.store import Store
 from tests.engine.store import stored_runs
 from tests.engine.store.faults import Fault, raising
-from tests.engine.store.stored_runs import add, begun, named, published, store_at
+from tests.engine.store.stored_runs import add, assert_whole, begun, published, staged, store_at
 from tests.support import ROOT, sized
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return store_at(tmp_path)
-
-
-def staged(store: Store, run_id: str = "one") -> Path:
-    return Path(store.home.path(f"staging/{run_id}"))
-
-
-def assert_whole(store: Store) -> None:
-    """What is served is what was written, and nothing is left out."""
-    assert named(store) == {}
-    for entry in store.found().entries:
-        assert damaged_parts(entry) == []
-        rows = pq.read_table(entry.path("samples"), partitioning=None)
-        assert rows.num_rows == entry.row["samples"] == entry.parts["samples"].rows
 
 
 # --- whatever fails -----------------------------------------------------------------------------------------------
@@ -121,7 +108,7 @@ from pathlib import Path
 import pyarrow as pa
 from engine.errors import StoreError
 from engine.store.files import LocalFiles
-from tests.engine.store.stored_runs import add, begun, tables
+from tests.engine.store.stored_runs import assert_whole, staged, add, begun, tables
 staging = begun(LocalFiles(Path(sys.argv[1])))
 add(staging, range(2))
 resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))

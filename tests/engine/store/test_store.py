@@ -22,20 +22,6 @@ from engine.store.views import connect
 from tests.engine.store.faults import Fault, raising
 from tests.engine.store.stored_runs import add, begun, folder_of, ids, named, published, store_at, written
 
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("whole")
-    for name in ("one", "other"):
-        written(LocalFiles(place), name, steps=True)
-    return place
-
-
-@pytest.fixture
-def store(tmp_path: Path, whole: Path) -> Store:
-    return store_at(shutil.copytree(whole, tmp_path / "store"))
-
-
 # --- its places ---------------------------------------------------------------------------------------------------
 
 
