@@ -31,8 +31,8 @@ from bench._decode_table import Row, Spread, Table, asked
 from bench._machine import machine, pin
 from engine.store.entries import entry_folder
 from engine.store.files import LocalFiles
+from engine.store.groups import write_part
 from engine.store.schema import BLOCKS, KINDS, RUN, SAMPLES, VERSION
-from engine.store.staging import write_part
 from engine.store.store import Store, damaged_parts
 from engine.store.views import connect
 

@@ -15,8 +15,9 @@ from engine.errors import RunError, StoreError
 from engine.records import Molecule
 from engine.runner.plan import Progress, RunPlan
 from engine.store.entries import Entry
+from engine.store.groups import Group, totals
 from engine.store.sample_rows import RMSD_SUM, SOUND
-from engine.store.staging import Group, Staging, totals
+from engine.store.staging import Staging
 
 
 class Account:

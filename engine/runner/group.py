@@ -28,9 +28,10 @@ from engine.errors import DriftscopeError
 from engine.models.loading import LoadedModel
 from engine.records import Molecule
 from engine.runner.plan import RunPlan
+from engine.store.groups import Group
 from engine.store.sample_rows import StoredSample, step_rows, steps_table, sums_of, tables_of
 from engine.store.schema import SAMPLES, STEPS
-from engine.store.staging import Group, Staging
+from engine.store.staging import Staging
 from engine.text.blocks import CloseMass
 from engine.text.generated import mode_of
 

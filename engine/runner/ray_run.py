@@ -32,7 +32,8 @@ from engine.runner.group import GroupWriter
 from engine.runner.plan import Progress, RunPlan
 from engine.runner.run import CHECKED, resume
 from engine.runner.silence import silent
-from engine.store.staging import Group, Staging, group_of, group_sheet
+from engine.store.groups import Group, group_of, group_sheet
+from engine.store.staging import Staging
 from engine.store.store import files_at
 
 CHECK = -1

@@ -27,9 +27,10 @@ from engine.runner.account import Account
 from engine.runner.group import GroupWriter, device_name
 from engine.runner.plan import Progress, RunPlan, new_run_id, sampling_name
 from engine.store.files import Files
+from engine.store.groups import Group
 from engine.store.provenance import git_commit, versions
 from engine.store.schema import RUN
-from engine.store.staging import Group, Staging, sweep
+from engine.store.staging import Staging, sweep
 
 MOLECULES_FILE = "molecules.parquet"
 PROMPT_AROUND = 16

@@ -10,17 +10,14 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import io
 import json
 import logging
-import math
 import os
 import re
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,7 +25,8 @@ import pyarrow.parquet as pq
 from engine.errors import DriftscopeError, RunError, StoreError, nearest, shown
 from engine.store.entries import NAME, USER_SHEET, Entry, Part, entry_folder, parse_entry, read_object
 from engine.store.files import ASIDE, REMOVED, Files, LocalFiles
-from engine.store.schema import VERSION, Kind, Table
+from engine.store.groups import COMPRESSION, Counted, Group, group_of, group_sheet, write_part
+from engine.store.schema import KINDS, VERSION, Kind, Table
 
 log = logging.getLogger(__name__)
 
@@ -36,21 +34,11 @@ READY = "ready"
 """Begins the name of the folder, inside the staging one, that is renamed."""
 MOST_SORTED_BYTES = 256 * 1024 * 1024
 """Tables whose files are larger keep the order in which they were written."""
-COMPRESSION = "zstd"
 GROUP_FILE = re.compile(r"group-(\d+-\d+)\.json")
 TOLD_FILE = re.compile(r"told-\d+-\d+\.json")
+ORPHAN_S = 24 * 3600
+"""Longer than anybody takes between an entry's first file aside and its sheet."""
 LOCK_TRIES, LOCK_PAUSE_S = 50, 0.01
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Samples that were written together."""
-
-    name: str  # rank and number
-    members: tuple[int, ...]  # sample ids
-    parts: Mapping[str, Part]
-    sums: Mapping[str, float]
-    peaks: Mapping[str, float]
 
 
 class Staging:
@@ -264,7 +252,7 @@ class Staging:
             return write_part(self.files, into, file, rows.sort_by(keys) if keys else rows)
         schema, total = self._rows(parts[0]).schema, 0
         with self.files.writing(f"{into}/{file}") as target:
-            counted = _Counted(target)
+            counted = Counted(target)
             with pq.ParquetWriter(counted, schema, compression=COMPRESSION) as writer:
                 for rows in map(self._rows, parts):
                     total += rows.num_rows
@@ -278,25 +266,6 @@ class Staging:
         return pq.read_table(pa.BufferReader(content))
 
 
-class _Counted(io.RawIOBase):
-    """A file that knows what went through it."""
-
-    def __init__(self, target: IO[bytes]) -> None:
-        self.target, self.bytes, self.hash = target, 0, hashlib.sha256()
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, content: Any) -> int:
-        self.hash.update(content)
-        self.target.write(content)
-        self.bytes += len(content)
-        return len(content)
-
-    def tell(self) -> int:
-        return self.bytes
-
-
 def unfinished_ids(files: Files, kind: Kind) -> list[str]:
     """Entries that were begun; one that was shown in the meantime is swept away."""
     begun = [id_ for id_ in files.folders(ASIDE) if NAME.fullmatch(id_) and not id_.startswith(REMOVED)]
@@ -304,15 +273,26 @@ def unfinished_ids(files: Files, kind: Kind) -> list[str]:
 
 
 def sweep(files: Files, kind: Kind) -> None:
-    """Remove what killed processes left behind: half-removed folders, and the staging of entries that are shown."""
+    """Remove what killed processes left behind: half-removed folders, the staging of entries that are shown, and what
+    has had no sheet for a day, so was never begun."""
     for id_ in files.folders(ASIDE):
-        if id_.startswith(REMOVED) or _is_shown(files, kind, id_):
+        if id_.startswith(REMOVED) or _is_shown(files, kind, id_) or _is_orphan(files, id_):
             with contextlib.suppress(DriftscopeError):  # such as in a store that is only read
                 files.remove(f"{ASIDE}/{id_}")
 
 
 def _is_shown(files: Files, kind: Kind, id_: str) -> bool:
     return kind.sheet in _sizes(files, f"{kind.folder}/{kind.key}={id_}")
+
+
+def _is_orphan(files: Files, id_: str) -> bool:
+    """Its files are there and its sheet, which comes last, is not. A folder without files may be somebody's own."""
+    sizes = _sizes(files, f"{ASIDE}/{id_}")
+    if not isinstance(files, LocalFiles) or not sizes or any(one.sheet in sizes for one in KINDS):
+        return False
+    with contextlib.suppress(OSError):  # removed meanwhile
+        return (files.root / ASIDE / id_).stat().st_mtime < time.time() - ORPHAN_S
+    return False
 
 
 def _sizes(files: Files, folder: str) -> dict[str, int]:
@@ -323,50 +303,8 @@ def _sizes(files: Files, folder: str) -> dict[str, int]:
         return {}
 
 
-def write_part(files: Files, folder: str, file: str, rows: pa.Table) -> Part:
-    """A Parquet file, and what a sheet says of it."""
-    buffer = io.BytesIO()
-    pq.write_table(rows, buffer, compression=COMPRESSION)
-    content = buffer.getvalue()
-    files.write(f"{folder}/{file}", content)
-    return _part_of(file, rows.num_rows, content)
-
-
-def totals(groups: Iterable[Group]) -> dict[str, float]:
-    """Sums and peaks of groups, by column."""
-    found: dict[str, float] = {}
-    for group in groups:
-        for name, value in group.sums.items():
-            found[name] = found.get(name, 0) + value
-        for name, value in group.peaks.items():
-            found[name] = max(found.get(name, value), value)
-    return found
-
-
-def _part_of(file: str, rows: int, content: bytes) -> Part:
-    return Part(file, rows, len(content), hashlib.sha256(content).hexdigest())
-
-
 def _json(document: Mapping[str, Any]) -> bytes:
     return (json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8", "replace")
-
-
-def group_sheet(group: Group) -> dict[str, Any]:
-    parts = {table: part.sheet() for table, part in group.parts.items()}
-    return {"members": list(group.members), "tables": parts, "sums": dict(group.sums), "peaks": dict(group.peaks)}
-
-
-def group_of(content: bytes, name: str) -> Group | None:
-    """None of a damaged one: its samples are written anew."""
-    try:
-        said = json.loads(content)
-        parts = {table: Part(**part) for table, part in said["tables"].items()}
-        members, figures = said["members"], [*said["sums"].values(), *said["peaks"].values()]
-        if not all(type(member) is int for member in members) or not all(map(math.isfinite, figures)):
-            return None
-        return Group(name, tuple(members), parts, said["sums"], said["peaks"])
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
-        return None
 
 
 def _number(name: str) -> int:

@@ -25,12 +25,13 @@ from typing import IO, Any
 from engine.errors import FileFormatError, shown
 from engine.store.entries import Entry
 from engine.store.files import ASIDE
+from engine.store.groups import totals
 from engine.store.reports.figures import RunOfFile, read_run
 from engine.store.reports.format import FAILURES, METADATA, PASSES, compact
 from engine.store.reports.texts import ReportItem, malformed, read_item
 from engine.store.sample_rows import StoredSample, sums_of, tables_of
 from engine.store.schema import RUN
-from engine.store.staging import Staging, totals
+from engine.store.staging import Staging
 from engine.store.store import Store
 
 MOST_BYTES = 2 * 1024**3
