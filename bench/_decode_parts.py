@@ -21,7 +21,8 @@ from engine.chem.molecule_sets import load_molecule_set
 from engine.chem.smiles import parse_smiles
 from engine.decode.batch import MOST_RUN, longest_run
 from engine.decode.head import LiveHead, forces_nothing_first
-from engine.decode.sampling import preset, sample
+from engine.decode.presets import preset
+from engine.decode.sampling import sample
 from engine.decode.steps import Request
 from engine.lp.catalogue import LPS, build_constraint
 from engine.lp.constraint import Constraint

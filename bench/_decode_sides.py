@@ -26,8 +26,8 @@ from engine.decode.fast import FastBackend
 from engine.decode.head import LiveHead
 from engine.decode.hf import Draws, HfBackend
 from engine.decode.hf_batch import KeyedDraw
+from engine.decode.presets import preset
 from engine.decode.requests import default_limit, requests_for
-from engine.decode.sampling import preset
 from engine.decode.steps import Counters, DecodeOptions, Request, Step, Stop
 from engine.decode.work import Work
 from engine.lp.catalogue import LpParameters, build_constraint

@@ -36,7 +36,7 @@ from bench._machine import machine
 from engine.decode.fast import FastBackend
 from engine.decode.head import LiveHead
 from engine.decode.hf import Draws, HfBackend
-from engine.decode.sampling import preset
+from engine.decode.presets import preset
 from engine.decode.steps import Counters, DecodeOptions, Step
 from engine.lp.table import Program
 from engine.lp.unconstrained import Unconstrained

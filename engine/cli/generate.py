@@ -15,7 +15,7 @@ from engine.errors import ConstraintError, DriftscopeError, RegistryError
 from engine.records import NumberFormat
 
 if TYPE_CHECKING:
-    from engine.decode.generation import Plan
+    from engine.decode.plan import Plan
     from engine.models.registry import ModelEntry
     from engine.records import Molecule
 
@@ -165,8 +165,8 @@ def form_of(args: argparse.Namespace, own: NumberFormat) -> NumberFormat:
 
 def plan_of(args: argparse.Namespace, numbers: NumberFormat, lp: str | None = None) -> Plan:
     """What was asked for; ``lp`` is one of several."""
-    from engine.decode.generation import Plan
-    from engine.decode.sampling import preset
+    from engine.decode.plan import Plan
+    from engine.decode.presets import preset
 
     given = {name: getattr(args, name) for name in FILTERS if getattr(args, name) is not None}
     return Plan(

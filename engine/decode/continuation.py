@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from engine.decode.fast import FastBackend
-from engine.decode.sampling import Sampling
+from engine.decode.presets import Sampling
 from engine.decode.scoring import Stored, forced_closes, walk
 from engine.decode.steps import Counters, DecodeOptions, Request, Step
 from engine.lp.constraint import Constraint

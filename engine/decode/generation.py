@@ -9,78 +9,26 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from dataclasses import replace
+from typing import Protocol
 
 from engine.decode.closing import close_ids
+from engine.decode.plan import BackendName, Plan
 from engine.decode.requests import default_limit, requests_for
 from engine.decode.samples import Reader, Sample
-from engine.decode.sampling import Sampling, preset
 from engine.decode.scoring import Stored, forced_closes
 from engine.decode.steps import Counters, DecodeOptions, Diagnosis, Events, Request, Step, Stop
-from engine.errors import ConstraintError, ModelError, nearest, shown
+from engine.errors import ModelError
 from engine.lp.catalogue import LpParameters, build_constraint, lp_info, split_cleanup
 from engine.lp.constraint import Constraint
-from engine.lp.position import LAST_POSITIONS
 from engine.models.loading import LoadedModel
-from engine.records import Molecule, NumberFormat
+from engine.records import Molecule
 from engine.text.blocks import CloseMass
 from engine.text.placeholder import fit_placeholder
 from engine.text.reference import reference_texts
 
-BackendName = Literal["fast", "hf"]
-BACKENDS: tuple[BackendName, ...] = ("fast", "hf")
 FITTED_MOLECULES = 20
 """Molecules whose reference conformers an adaptive placeholder is fitted to."""
-MOST_LIMIT = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What is asked of a call, apart from model and molecules. ``lp`` may end in ``+cleanup``."""
-
-    lp: str = "exact"
-    placeholder: str = ""
-    form: NumberFormat | None = None  # the numbers that may be written; None: the model's own
-    last_positions: int = LAST_POSITIONS
-    backend: BackendName = "fast"
-    sampling: Sampling = field(default_factory=lambda: preset("qwen3"))
-    generations: int = 1
-    seed: int = 0
-    batch_size: int = 32
-    limit: int | None = None  # most tokens of an answer; None: by the molecule's size
-    time_limit_s: float | None = None
-    diagnostics: bool = False
-    candidates: int = 10
-    compile: bool = False  # the fast backend's layers, by torch.compile
-    equal_work: bool = False  # each answer as long as the exact LP's
-
-    def __post_init__(self) -> None:
-        if self.backend not in BACKENDS:
-            raise ConstraintError(f"there is no backend {shown(self.backend)}", nearest(self.backend, BACKENDS))
-        if self.generations < 1 or (self.limit is not None and not 1 <= self.limit <= MOST_LIMIT):
-            raise ConstraintError(
-                f"{self.generations} generations of at most {self.limit} tokens cannot be",
-                f"Give one generation or more, and a limit from 1 to {MOST_LIMIT:,}",
-            )
-        if self.compile and self.backend != "fast":
-            raise ConstraintError(
-                f"the backend {self.backend} is not compiled", "Use the backend fast, or leave it out"
-            )
-        if self.equal_work and self.limit is not None:
-            raise ConstraintError("equal work sets the limits itself", "Leave one of the two out")
-        lp_info(split_cleanup(self.lp)[0])
-
-    @property
-    def options(self) -> DecodeOptions:
-        return DecodeOptions(
-            self.sampling,
-            self.seed,
-            self.batch_size,
-            diagnostics=self.diagnostics,
-            candidates=self.candidates,
-            time_limit_s=self.time_limit_s,
-        )
 
 
 class Backend(Protocol):

@@ -38,7 +38,7 @@ from transformers import (
 
 from engine.decode.hf_batch import Diagnoser, Happened, KeyedDraw, Masked, Unmasked, Watch
 from engine.decode.memory import halved, is_out_of_memory, peak_memory_mb
-from engine.decode.sampling import Sampling
+from engine.decode.presets import Sampling
 from engine.decode.steps import Counters, DecodeOptions, Request, Step, Stop, StopReason
 from engine.decode.work import Work
 from engine.errors import ConstraintError

@@ -23,7 +23,8 @@ from transformers import (
 )
 
 from engine.decode.diagnosis import blocks_and_rules, diagnose
-from engine.decode.sampling import Sampling, draw, uniform
+from engine.decode.presets import Sampling
+from engine.decode.sampling import draw, uniform
 from engine.decode.steps import DecodeOptions, Diagnosis, Step, Stop, StopReason
 from engine.decode.work import Work
 from engine.lp.constraint import Ruled

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from engine.decode.closing import CloseIds
-from engine.decode.sampling import Sampling
+from engine.decode.presets import Sampling
 from engine.errors import ConstraintError
 from engine.lp.table import Program
+
+if TYPE_CHECKING:
+    from engine.decode.closing import CloseIds
 
 StopReason = Literal["end", "length", "time", "cancelled", "empty_mask", "desync"]
 """``end``: the end token came. ``length``, ``time``: a limit was reached. ``empty_mask``: no token was legal.

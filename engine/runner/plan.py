@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from engine.decode.generation import Plan
-from engine.decode.sampling import PRESETS, Sampling
+from engine.decode.plan import Plan
+from engine.decode.presets import PRESETS, Sampling
 from engine.errors import RunError
 from engine.models.registry import ModelEntry, entry_of_folder, load_registry
 from engine.records import NumberFormat

@@ -21,7 +21,8 @@ from engine.chem.molecule_sets import load_held_out
 from engine.chem.smiles import parse_smiles
 from engine.decode.body import Body
 from engine.decode.closing import close_ids
-from engine.decode.generation import Generation, Plan
+from engine.decode.generation import Generation
+from engine.decode.plan import Plan
 from engine.decode.samples import Sample
 from engine.decode.scoring import Stored, close_masses
 from engine.errors import FileFormatError

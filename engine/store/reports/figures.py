@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from engine.decode.sampling import PRESETS
+from engine.decode.presets import PRESETS
 from engine.errors import FileFormatError, PlaceholderError
 from engine.lp.catalogue import split_cleanup
 from engine.store.reports.format import (

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from engine.decode.hf import HfBackend
-from engine.decode.sampling import Sampling, draw, probabilities, uniform
+from engine.decode.presets import Sampling
+from engine.decode.sampling import draw, probabilities, uniform
 from engine.decode.steps import Counters, DecodeOptions, Request, Step, Stop
 from engine.lp.constraint import Ruled
 from engine.lp.driver import Tables

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from engine.chem.smiles import parse_smiles
+from engine.decode.presets import Sampling
 from engine.decode.requests import requests_for
-from engine.decode.sampling import Sampling, draw, probabilities, uniform
+from engine.decode.sampling import draw, probabilities, uniform
 from engine.decode.steps import Request, Step, Stop
 from engine.lp.catalogue import LpParameters, build_constraint
 from engine.lp.constraint import Constraint

@@ -9,7 +9,8 @@ import torch
 
 from engine.decode import loop, static
 from engine.decode.fast import FastBackend
-from engine.decode.sampling import Sampling, preset, probabilities, sample
+from engine.decode.presets import Sampling, preset
+from engine.decode.sampling import probabilities, sample
 from engine.decode.steps import Counters, DecodeOptions, Step, Stop
 from engine.errors import ModelError
 from engine.lp.catalogue import LPS

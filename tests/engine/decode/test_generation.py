@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from engine.chem.smiles import parse_smiles
-from engine.decode.generation import BackendName, Generation, Plan
+from engine.decode.generation import Generation
+from engine.decode.plan import BackendName, Plan
+from engine.decode.presets import preset
 from engine.decode.requests import requests_for
 from engine.decode.samples import Reader
-from engine.decode.sampling import preset
 from engine.decode.steps import Step, Stop
 from engine.errors import ConstraintError
 from engine.models.loading import LoadedModel, load_model

@@ -17,8 +17,9 @@ from transformers import GenerationConfig
 from engine.chem.smiles import parse_smiles
 from engine.decode.hf import HfBackend
 from engine.decode.hf_batch import KeyedDraw
+from engine.decode.presets import Sampling
 from engine.decode.requests import requests_for
-from engine.decode.sampling import Sampling, draw, probabilities, uniform
+from engine.decode.sampling import draw, probabilities, uniform
 from engine.decode.steps import Counters, DecodeOptions, Diagnosis, Step
 from engine.decode.work import Work
 from engine.errors import ConstraintError

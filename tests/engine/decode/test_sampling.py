@@ -16,7 +16,8 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from engine.decode.sampling import PRESETS, Sampling, draw, preset, probabilities, sample, uniform
+from engine.decode.presets import PRESETS, Sampling, preset
+from engine.decode.sampling import draw, probabilities, sample, uniform
 from engine.errors import ConstraintError
 from tests.support import sized
 

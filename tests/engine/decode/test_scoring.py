@@ -17,7 +17,7 @@ from engine.decode.body import Body
 from engine.decode.closing import CloseIds, close_ids, close_mass, closing_cells
 from engine.decode.diagnosis import LOST_RULE, blocks_and_rules, diagnose
 from engine.decode.fast import FastBackend
-from engine.decode.sampling import preset
+from engine.decode.presets import preset
 from engine.decode.scoring import (
     Scored,
     Stored,

@@ -11,7 +11,7 @@ import pytest
 
 from engine.chem.molecule_sets import load_run_set
 from engine.chem.smiles import parse_smiles
-from engine.decode.generation import Plan
+from engine.decode.plan import Plan
 from engine.models.loading import LoadedModel, load_model
 from engine.records import Molecule
 from engine.runner.plan import ModelChoice, RunPlan

@@ -1,0 +1,65 @@
+"""What is asked of a generation, apart from its model and molecules. Faces build it; torch is not imported here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from engine.decode.presets import Sampling, preset
+from engine.decode.steps import DecodeOptions
+from engine.errors import ConstraintError, nearest, shown
+from engine.lp.catalogue import lp_info, split_cleanup
+from engine.lp.position import LAST_POSITIONS
+from engine.records import NumberFormat
+
+BackendName = Literal["fast", "hf"]
+BACKENDS: tuple[BackendName, ...] = ("fast", "hf")
+MOST_LIMIT = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is asked of a call, apart from model and molecules. ``lp`` may end in ``+cleanup``."""
+
+    lp: str = "exact"
+    placeholder: str = ""
+    form: NumberFormat | None = None  # the numbers that may be written; None: the model's own
+    last_positions: int = LAST_POSITIONS
+    backend: BackendName = "fast"
+    sampling: Sampling = field(default_factory=lambda: preset("qwen3"))
+    generations: int = 1
+    seed: int = 0
+    batch_size: int = 32
+    limit: int | None = None  # most tokens of an answer; None: by the molecule's size
+    time_limit_s: float | None = None
+    diagnostics: bool = False
+    candidates: int = 10
+    compile: bool = False  # the fast backend's layers, by torch.compile
+    equal_work: bool = False  # each answer as long as the exact LP's
+
+    def __post_init__(self) -> None:
+        if self.backend not in BACKENDS:
+            raise ConstraintError(f"there is no backend {shown(self.backend)}", nearest(self.backend, BACKENDS))
+        if self.generations < 1 or (self.limit is not None and not 1 <= self.limit <= MOST_LIMIT):
+            raise ConstraintError(
+                f"{self.generations} generations of at most {self.limit} tokens cannot be",
+                f"Give one generation or more, and a limit from 1 to {MOST_LIMIT:,}",
+            )
+        if self.compile and self.backend != "fast":
+            raise ConstraintError(
+                f"the backend {self.backend} is not compiled", "Use the backend fast, or leave it out"
+            )
+        if self.equal_work and self.limit is not None:
+            raise ConstraintError("equal work sets the limits itself", "Leave one of the two out")
+        lp_info(split_cleanup(self.lp)[0])
+
+    @property
+    def options(self) -> DecodeOptions:
+        return DecodeOptions(
+            self.sampling,
+            self.seed,
+            self.batch_size,
+            diagnostics=self.diagnostics,
+            candidates=self.candidates,
+            time_limit_s=self.time_limit_s,
+        )
