@@ -25,6 +25,7 @@ FLOORS: list[tuple[str, ...]] = [
     ("engine.store",),
     ("engine.profile", "engine.logits"),
     ("engine.runner", "engine.service"),
+    ("engine.live",),
     ("engine.training",),
     ("engine.evidence",),
     ("engine.cli",),

@@ -7,10 +7,10 @@ steps of samples that keep them. That costs passes of its own, which the run's c
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -35,8 +35,10 @@ from engine.store.staging import Staging
 from engine.text.blocks import CloseMass
 from engine.text.generated import mode_of
 
+Found = TypeVar("Found")
+
 REFERENCE_S = 20.0
-"""Longest search for a molecule's reference conformers."""
+"""Longest search for a molecule's reference conformers, where nobody waits."""
 COUNTED = (
     "tokens",
     "forced_tokens",
@@ -47,6 +49,10 @@ COUNTED = (
     "sampling_s",
     "decode_s",
 )
+
+
+class NotWantedError(Exception):
+    """Nobody wants the group any more, and its answers are not read again to the end."""
 
 
 class GroupWriter:
@@ -113,6 +119,8 @@ class GroupWork:
     closing: bool
     rmsd: int
     seconds: dict[int, float] = field(default_factory=dict)  # by sample, from its first token to its last
+    reference_s: float = REFERENCE_S
+    cancelled: Callable[[], bool] = lambda: False  # asked while answers are read again
     was_cancelled: bool = False
     began: float = field(default_factory=time.perf_counter)
 
@@ -128,11 +136,11 @@ class GroupWork:
             yield event
 
     def rows(self) -> tuple[dict[str, pa.Table], dict[str, float], dict[str, float]]:
-        """Tables, sums and peaks."""
+        """Tables, sums and peaks; NotWantedError where that takes longer than anybody wants."""
         generation, wall_s = self.generation, time.perf_counter() - self.began
         judged = list(self._judged(generation.in_order()))
-        references = _References(self.rmsd)
-        stored = [self._stored(sample, references) for sample, _, _ in judged]
+        references = _References(self.rmsd, self.reference_s)
+        stored = [self._stored(sample, references) for sample, _, _ in self._wanted(judged)]
         tables = tables_of(self.run_id, stored)
         kept = [
             (sample, masses, diagnoses) for sample, masses, diagnoses in judged if diagnoses and self._keeps(sample)
@@ -196,8 +204,14 @@ class GroupWork:
             else:
                 masses = close_masses(body, generation.constraint, stored, size, ids, counters=counters)
                 found = (Scored([], one) for one in masses)
-            told.update(zip((one.sample_id for one in some), found, strict=True))
+            told.update(zip((one.sample_id for one in some), self._wanted(found), strict=True))
         return (told[one.sample_id] for one in samples)
+
+    def _wanted(self, found: Iterable[Found]) -> Iterator[Found]:
+        for one in found:
+            if self.cancelled():
+                raise NotWantedError
+            yield one
 
     def _of(self, sample: Sample) -> Stored:
         request = self.generation.request_of(sample.sample_id)
@@ -225,8 +239,8 @@ class GroupWork:
 class _References:
     """Reference conformers, made once a molecule."""
 
-    def __init__(self, count: int) -> None:
-        self.count = count
+    def __init__(self, count: int, most_s: float) -> None:
+        self.count, self.most_s = count, most_s
         self._made: dict[str, Any] = {}
 
     def rmsd_ang(self, molecule: Molecule, sample: Sample) -> float | None:
@@ -235,7 +249,7 @@ class _References:
             return None
         try:
             if molecule.smiles not in self._made:
-                made = reference_conformers(molecule, self.count, max_seconds=REFERENCE_S)
+                made = reference_conformers(molecule, self.count, max_seconds=self.most_s)
                 self._made[molecule.smiles] = made
             return float(least_rmsd(decode(sample.text).mol, self._made[molecule.smiles]))
         except DriftscopeError:  # it does not embed, or a block of the text has no coordinates

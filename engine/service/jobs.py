@@ -58,10 +58,20 @@ class Snapshot(Generic[T]):
 class Job(Generic[T]):
     """A job as its owner holds it: safe in any thread, at any time, also after its end."""
 
-    def __init__(self, service: Service, owner: str, work: Work[T], label: str, total: int | None, number: int) -> None:
+    def __init__(
+        self,
+        service: Service,
+        owner: str,
+        work: Work[T],
+        label: str,
+        total: int | None,
+        number: int,
+        is_there: Callable[[], bool] = lambda: True,
+    ) -> None:
         self.id = secrets.token_urlsafe(16)
         self.number = number  # later jobs have higher ones
         self.owner = owner
+        self.is_there = is_there  # whether the owner's page is open
         self.label = label
         self.state: State = "queued"
         self.cancelling = False

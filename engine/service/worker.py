@@ -43,19 +43,23 @@ class Service:
     def __init__(
         self,
         *,
-        most_queued: int = 8,
-        most_queued_per_owner: int = 2,
+        most_queued: int = 16,
+        most_queued_per_owner: int = 4,
         heartbeat_s: float = 90.0,
+        grace_s: float = 10.0,
         most_events: int = MOST_EVENTS,
         threads: int | None = None,
         prepare: Callable[[], None] | None = None,
         models: Models | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``prepare`` is called once, in the worker's thread; without it, torch gets ``threads`` of the cores there."""
+        """A silent job is cancelled after ``heartbeat_s``; after ``grace_s`` where its owner is known to be gone.
+
+        ``prepare`` is called once, in the worker's thread; without it, torch gets ``threads`` of the cores there."""
         self.most_queued = most_queued
         self.most_queued_per_owner = most_queued_per_owner
         self.heartbeat_s = heartbeat_s
+        self.grace_s = grace_s
         self.most_events = most_events
         self.models = models or Models()
         self.clock = clock
@@ -71,15 +75,25 @@ class Service:
         self._numbers = itertools.count(1)
 
     def submit(
-        self, owner: str, work: Work[T], *, label: str = "", total: int | None = None, replace: bool = False
+        self,
+        owner: str,
+        work: Work[T],
+        *,
+        label: str = "",
+        total: int | None = None,
+        replace: bool = False,
+        is_there: Callable[[], bool] = lambda: True,
     ) -> Job[T]:
-        """Queues a job. With ``replace`` it takes the owner's turn, and the owner's other jobs are cancelled."""
+        """Queues a job. With ``replace`` it takes the owner's turn, and the owner's other jobs are cancelled.
+
+        ``is_there`` tells whether the owner's page is still open, as far as anybody knows; it must not wait.
+        """
         with self.lock:
             self.cancel_silent()
             self._check_room(owner, replace)
             self._start()
             others = [job for job in self._open() if replace and job.owner == owner]
-            job = Job(self, owner, work, label, total, next(self._numbers))
+            job = Job(self, owner, work, label, total, next(self._numbers), is_there)
             self._jobs[job.id] = job
             self._queue.add(owner, job)
             for other in others:
@@ -128,7 +142,8 @@ class Service:
     def cancel_silent(self) -> None:
         with self.lock:
             for job in self._open():
-                if (silence_s := job.silence_s()) > self.heartbeat_s:
+                silence_s = job.silence_s()
+                if silence_s > self.heartbeat_s or (silence_s > self.grace_s and not job.is_there()):
                     self.cancel(job, f"no page asked for it for {silence_s:.0f} s")
 
     def unwanted(self, job: Job[Any]) -> bool:

@@ -210,6 +210,25 @@ def test_a_silent_job_without_events_learns_it_when_it_asks(desk: Desk) -> None:
     assert job.poll().cancelling  # too late
 
 
+def test_a_job_whose_page_is_gone_is_cancelled_sooner(make_desk: Callable[..., Desk]) -> None:
+    desk = make_desk(grace_s=5.0)
+    open_pages = {"one": True, "two": True}
+    first, second = desk.hand(), desk.hand()
+    gone = desk.service.submit("one", first, is_there=lambda: open_pages["one"])
+    there = desk.service.submit("two", second, is_there=lambda: open_pages["two"])
+    assert first.begun.wait(PATIENCE_S)
+    open_pages["one"] = False
+    desk.clock.now += 4.0
+    assert gone.state == "running"  # a page that is loaded anew comes back within that time
+    desk.clock.now += 2.0
+    assert there.poll().position == 1
+    first.let_go()
+    assert ended(gone) == "cancelled" and gone.poll().progress.note == "no page asked for it for 6 s"
+    assert second.begun.wait(PATIENCE_S)
+    desk.clock.now += 10.0
+    assert there.poll().state == "running"
+
+
 def test_silent_queued_jobs_do_not_run(desk: Desk) -> None:
     first, hand = desk.busy()
     silent, alive = desk.hand(), desk.hand()

@@ -1,0 +1,160 @@
+"""A lane of the live page: its stream, the run that it leaves, and what becomes of it when nobody wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from engine.decode.generation import Generation
+from engine.decode.steps import Counters, Step
+from engine.errors import ConstraintError
+from engine.live.lane import (
+    MOST_MOLECULES,
+    MOST_SCORED_TOKENS,
+    TOKENS_A_BLOCK,
+    Answered,
+    Counted,
+    Finished,
+    Lane,
+    LaneEvent,
+    Opened,
+    Written,
+    _Pending,
+    lane_work,
+    scored_answers,
+)
+from engine.service import Job, Service
+from engine.store.files import LocalFiles
+from engine.store.schema import RUN
+from engine.store.staging import unfinished_ids
+from engine.store.store import Store
+from tests.engine.runner.small_runs import loaded, molecules, plan_of
+from tests.small_models import small_folder
+
+PATIENCE_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_folder(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    made = Service(threads=1)
+    yield made
+    made.close(PATIENCE_S)
+
+
+def lane_of(folder: Path, count: int = 2, **more: Any) -> Lane:
+    return Lane(tuple(one.smiles for one in molecules(count)), plan_of(folder, **more))
+
+
+def of(kind: type, events: list[LaneEvent]) -> list[Any]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+def run(service: Service, lane: Lane, place: Path) -> tuple[Job[LaneEvent], list[LaneEvent]]:
+    job = service.submit("a", lane_work(lane, LocalFiles(place)))
+    return job, list(job.events())
+
+
+@pytest.mark.parametrize("lp", ["none", "position-blocklist", "exact"])
+def test_the_stream_holds_every_token_of_the_run_that_it_leaves(
+    service: Service, folder: Path, tmp_path: Path, lp: str
+) -> None:
+    lane = lane_of(folder, plan={"lp": lp, "generations": 2}, keep_steps=1)
+    _, events = run(service, lane, tmp_path)
+    assert isinstance(events[0], Opened) and isinstance(events[-1], Finished)
+    assert (events[0].lp, events[0].tokenizer, events[0].rows) == (lp, "qwen3", 4)
+    written: dict[int, list[tuple[int, bool]]] = {}
+    for event in of(Written, events):
+        written.setdefault(event.sample, []).extend(zip(event.ids, event.forced, strict=True))
+    store = Store(LocalFiles(tmp_path))
+    rows = store.rows("SELECT * FROM samples ORDER BY sample_id")
+    assert {row["sample_id"]: list(zip(row["token_ids"], row["forced"], strict=True)) for row in rows} == written
+    assert [row["smiles"] for row in rows] == [smiles for smiles in lane.smiles for _ in range(2)]
+    assert sorted(event.sample.sample_id for event in of(Answered, events)) == [0, 1, 2, 3]
+    last = of(Counted, events)[-1]
+    entry = store.entry(events[-1].run_id)
+    assert (last.tokens, last.forward_passes) == (entry.row["tokens"], entry.row["forward_passes"])
+    assert last.seconds == entry.row["decode_s"] > 0
+    assert {row["sample_id"] for row in store.rows("SELECT sample_id FROM steps")} == {0}
+    assert unfinished_ids(store.home, RUN) == []
+
+
+def test_it_writes_what_a_plain_generation_writes(service: Service, folder: Path, tmp_path: Path) -> None:
+    lane = lane_of(folder, 3)
+    run(service, lane, tmp_path)
+    plain = Generation(loaded(folder), molecules(3), lane.plan.plan).run()
+    (entry,) = Store(LocalFiles(tmp_path)).found().entries
+    rows = pq.read_table(entry.path("samples"), partitioning=None).to_pylist()
+    assert [row["token_ids"] for row in rows] == [list(sample.token_ids) for sample in plain]
+
+
+def test_a_stopped_lane_leaves_nothing(service: Service, folder: Path, tmp_path: Path) -> None:
+    job = service.submit("a", lane_work(lane_of(folder, plan={"limit": 20_000, "lp": "none"}), LocalFiles(tmp_path)))
+    for event in job.events():
+        if isinstance(event, Counted):
+            job.cancel()
+    assert job.state == "cancelled"
+    assert service.submit("a", lambda control: iter([1])).wait(PATIENCE_S)  # the worker has let go
+    store = Store(LocalFiles(tmp_path))
+    assert store.found().entries == () and store.home.folders("staging") == []
+
+
+def test_a_lane_that_is_stopped_while_it_is_read_again_leaves_nothing(
+    service: Service, folder: Path, tmp_path: Path
+) -> None:
+    job = service.submit("a", lane_work(lane_of(folder, rmsd=1, keep_steps=1), LocalFiles(tmp_path)))
+    job_events = job.events()
+    answered = 0
+    while answered < 2:
+        answered += isinstance(next(job_events), Answered)
+    job.cancel()
+    assert job.wait(PATIENCE_S) and job.state == "cancelled"
+    store = Store(LocalFiles(tmp_path))
+    assert store.found().entries == () and store.home.folders("staging") == []
+
+
+def test_what_cannot_be_asked_for_fails_with_its_own_words(service: Service, folder: Path, tmp_path: Path) -> None:
+    job = service.submit("a", lane_work(lane_of(folder, plan={"placeholder": "0.00"}), LocalFiles(tmp_path)))
+    assert job.wait(PATIENCE_S)
+    assert job.state == "failed"
+    assert job.poll().error == "the LP exact has no placeholder. Leave --placeholder out"
+    assert Store(LocalFiles(tmp_path)).found().entries == ()
+
+
+def test_more_than_a_page_can_show_is_refused(folder: Path) -> None:
+    plan = plan_of(folder)
+    with pytest.raises(ConstraintError, match=r"^101 molecules with 1 samples each are not for a live page\. Give 1"):
+        Lane(("C",) * (MOST_MOLECULES + 1), plan)
+    with pytest.raises(ConstraintError, match=r"^0 molecules"):
+        Lane((), plan)
+    with pytest.raises(ConstraintError, match=r"^5 molecules with 81 samples each"):
+        Lane(("C",) * 5, plan_of(folder, plan={"generations": 81}))
+
+
+def test_tokens_wait_for_their_time_and_none_is_lost() -> None:
+    now = 0.0
+    pending = _Pending(Counters(), lambda: now)
+    pending.add(Step(0, 0, 5, True))
+    assert not pending.is_due()
+    now = 0.06
+    pending.add(Step(1, 0, 6, False))
+    assert pending.is_due()
+    assert list(pending.taken()) == [Written(0, (5,), (True,)), Written(1, (6,), (False,)), Counted(0, 0, 0, 0.06)]
+    assert not pending.is_due()
+    assert [event for event in pending.taken() if isinstance(event, Written)] == []
+
+
+def test_the_first_answers_are_read_again_in_full() -> None:
+    assert scored_answers([1], 1) == 1
+    assert scored_answers([10_000, 1], 1) == 1  # one always
+    fit = MOST_SCORED_TOKENS // (10 * TOKENS_A_BLOCK)
+    assert scored_answers([10] * 100, 2) == fit
+    assert scored_answers([10, 10], 2) == 4
