@@ -23,6 +23,7 @@ FLOORS: list[tuple[str, ...]] = [
     ("engine.lp",),
     ("engine.decode",),
     ("engine.store",),
+    ("engine.inspection",),
     ("engine.profile", "engine.logits"),
     ("engine.runner", "engine.service"),
     ("engine.live",),

@@ -1,0 +1,148 @@
+"""The table of samples: a row each, with what its blocks add up to, filtered and ordered.
+
+Kinds of blocks fall into four heaps. *Sound* are ``exact`` and ``unverified``. *Junk* has something in it that does
+not belong there: letters, punctuation, an extra digit, a fourth number, a missing comma, a trailing mark. *Cut* was
+closed by force, or by the end of the text, in the middle of its numbers. ``missing_z`` alone is neither: the model
+itself ended its block early. A block may be junk and cut at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from engine.inspection.drifts import DriftBin, members
+from engine.inspection.memo import Memo
+from engine.inspection.runs import runs_with_samples
+from engine.records import Kind
+from engine.store.sample_rows import SOUND
+from engine.store.store import Store
+from engine.text.blocks import KINDS
+
+CUT_KINDS: frozenset[Kind] = frozenset({"cut"})
+JUNK_KINDS: frozenset[Kind] = frozenset(
+    kind for kind in KINDS if kind not in SOUND and kind not in CUT_KINDS and kind != "missing_z"
+)
+
+MOST_KEPT = 4
+"""Tables that are kept, so that another filter need not read a million blocks again."""
+
+Show = Literal["all", "junk", "cut", "failed", "unverified", "clean"]
+SHOWS: dict[Show, Any] = {
+    "all": pc.scalar(True),
+    "junk": pc.field("junk_blocks") > 0,
+    "cut": pc.field("cut_blocks") > 0,
+    "failed": ~pc.field("passed"),
+    "unverified": pc.field("unverified_blocks") > 0,
+    "clean": pc.field("clean"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which samples are wanted. ``smiles`` is a part of the SMILES as it is written, so ``c`` is not ``C``."""
+
+    show: Show = "all"
+    smiles: str = ""
+    worst: int | None = None  # so many, the worst first
+    bin: DriftBin | None = None  # with a block of this drift
+
+    def __post_init__(self) -> None:
+        if self.show not in SHOWS:
+            raise ValueError(f"show must be one of {', '.join(SHOWS)}, got {self.show!r}")
+        if self.worst is not None and self.worst < 0:
+            raise ValueError(f"worst must be at least 0, got {self.worst}")
+
+
+# Kinds stand in the order of KINDS, junk before all else: the first one tells, and no list has to be searched.
+_BLOCKS = """
+    SELECT run_id, sample_id,
+           count_if(list_contains($junk, kinds[1])) AS junk_blocks,
+           coalesce(sum(junk_tokens), 0) AS junk_tokens,
+           count_if(kinds[1] = 'unverified') AS unverified_blocks,
+           min(drift) AS drift_min, max(drift) AS drift_max,
+           list(drift ORDER BY block) AS drifts
+    FROM blocks WHERE list_contains($runs, run_id) GROUP BY ALL
+"""
+_TABLE = f"""
+WITH of_blocks AS ({_BLOCKS}),
+     with_steps AS (SELECT DISTINCT run_id, sample_id FROM steps WHERE list_contains($runs, run_id))
+SELECT samples.run_id, samples.sample_id, generation, smiles,
+       CASE WHEN model_step IS NULL THEN coalesce(model_alias, '')
+            ELSE coalesce(model_alias, '') || ':' || model_step END AS model,
+       coalesce(lp, '') AS lp, coalesce(tokenizer, '') AS tokenizer,
+       passed, samples.clean, stop_reason, issues, atoms, heavy_atoms, samples.tokens,
+       samples.forced_tokens / nullif(samples.tokens, 0) AS forced_share,
+       coalesce(samples.blocks, 0) AS blocks,
+       coalesce(junk_blocks, 0)::INT AS junk_blocks,
+       CASE WHEN samples.tokens IS NULL THEN NULL ELSE coalesce(junk_tokens, 0) END::INT AS junk_tokens,
+       coalesce(samples.cut_blocks, 0) AS cut_blocks,
+       coalesce(samples.bad_blocks, 0) AS bad_blocks,
+       coalesce(of_blocks.unverified_blocks, 0)::INT AS unverified_blocks,
+       drift, drift_min, drift_max, coalesce(drifts, []) AS drifts,
+       samples.rmsd_ang, samples.decode_s,
+       with_steps.run_id IS NOT NULL AS has_steps, samples.tokens IS NOT NULL AS has_ids
+FROM samples JOIN runs USING (run_id)
+     LEFT JOIN of_blocks ON of_blocks.run_id = samples.run_id AND of_blocks.sample_id = samples.sample_id
+     LEFT JOIN with_steps ON with_steps.run_id = samples.run_id AND with_steps.sample_id = samples.sample_id
+WHERE list_contains($runs, samples.run_id) ORDER BY list_position($runs, samples.run_id), samples.sample_id
+"""
+_kept: Memo[pa.Table] = Memo(MOST_KEPT)
+
+
+def sample_table(store: Store, run_ids: Sequence[str], filter: Filter | None = None) -> pa.Table:
+    """One row a sample: see the columns of ``samples``, and beside them what only its run and its blocks say.
+
+    ``model`` is ``alias:step``, ``forced_share`` the share of forced tokens, ``junk_tokens`` null where ids are not
+    known, ``drift`` the sum over its blocks with ``drift_min`` and ``drift_max``, ``drifts`` one a block in their order
+    and null where not known. Without ``worst`` the order is that of the runs given, then of their samples.
+    """
+    wanted = filter or Filter()
+    found = _whole_table(store, run_ids).filter(SHOWS[wanted.show])
+    if wanted.smiles:
+        found = found.filter(pc.match_substring(found["smiles"], wanted.smiles))
+    if wanted.bin is not None:
+        found = _inside(found, store.table(*members(store, run_ids, wanted.bin)), run_ids)
+    return found if wanted.worst is None else _worst(found, wanted.worst)
+
+
+def _whole_table(store: Store, run_ids: Sequence[str]) -> pa.Table:
+    known = {run.run_id: run.key for run in runs_with_samples(store)}
+    asked = [run_id for run_id in dict.fromkeys(run_ids) if run_id in known]
+    parameters = {"runs": asked, "junk": sorted(JUNK_KINDS)}
+    return _kept.of(tuple(known[run_id] for run_id in asked), lambda: store.table(_TABLE, parameters))
+
+
+def _inside(table: pa.Table, inside: pa.Table, run_ids: Sequence[str]) -> pa.Table:
+    """The rows whose run and sample are in the other table."""
+    runs = pa.array(dict.fromkeys(run_ids), pa.string())
+    return table.filter(np.isin(_numbers(table, runs), _numbers(inside, runs)))
+
+
+def _numbers(table: pa.Table, runs: pa.Array) -> NDArray[np.int64]:
+    """Run and sample in one number."""
+    number = pc.index_in(table["run_id"], value_set=runs).to_numpy().astype(np.int64)
+    found: NDArray[np.int64] = (number << 32) + table["sample_id"].to_numpy()
+    return found
+
+
+def _worst(table: pa.Table, most: int) -> pa.Table:
+    """Failed ones first, then by bad blocks, cut blocks, distance of the drift from 0 and RMSD."""
+    keys = pa.table(
+        {
+            "passed": table["passed"].cast(pa.int8()),
+            "bad": pc.negate(table["bad_blocks"]),
+            "cut": pc.negate(table["cut_blocks"]),
+            "drift": pc.negate(pc.abs(table["drift"])),
+            "rmsd": pc.negate(table["rmsd_ang"]),
+            "place": np.arange(table.num_rows),
+        }
+    )
+    order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names])  # nulls come last
+    return table.take(order[:most])

@@ -1,0 +1,54 @@
+"""Small stores of made-up rows for the inspector's tests, and the demo store that ships."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from engine.store.files import LocalFiles
+from engine.store.schema import BLOCKS, SAMPLES, STEPS
+from engine.store.store import DEMO, Store
+from tests.engine.store.stored_runs import begun, published
+
+DEMO_STORE = Store(LocalFiles(DEMO))
+Row = Mapping[str, Any]
+
+
+def sample_row(sample_id: int, **said: Any) -> dict[str, Any]:
+    usual = {"generation": 0, "smiles": "CO", "text": "", "passed": True, "clean": True, "issues": []}
+    return {"sample_id": sample_id, **usual, **said}
+
+
+def block_row(sample_id: int, block: int, **said: Any) -> dict[str, Any]:
+    usual = {"atom": block, "element": "C", "text": "1.0,2.0,3.0", "kinds": ["exact"], "junk_text": ""}
+    return {"sample_id": sample_id, "block": block, **usual, **said}
+
+
+def step_row(sample_id: int, pos: int, **said: Any) -> dict[str, Any]:
+    usual = {"token_id": 5, "piece": "5", "role": "COPY", "forced": False, "rule": "anything", "rank_raw": 1}
+    return {"sample_id": sample_id, "pos": pos, **usual, **said}
+
+
+def write_run(
+    store: Store,
+    run_id: str,
+    samples: Iterable[Row],
+    blocks: Iterable[Row] = (),
+    steps: Iterable[Row] = (),
+    **about: Any,
+) -> None:
+    """One run; ``about`` are columns of ``runs``."""
+    parts = {SAMPLES: list(samples), BLOCKS: list(blocks), STEPS: list(steps)}
+    tables = {
+        table.name: table.rows([{"run_id": run_id, **row} for row in rows]) for table, rows in parts.items() if rows
+    }
+    ids = [row["sample_id"] for row in parts[SAMPLES]]
+    staging = begun(store.home, run_id, len(ids), **about)
+    staging.add(tables, ids, sums={"samples": len(ids)}, peaks={})
+    published(staging)
+
+
+def demo_run(*parts: str) -> str:
+    """The id of the demo's run that has all of these in it."""
+    (found,) = (one.id for one in DEMO_STORE.found().entries if all(part in one.id for part in ("demo-", *parts)))
+    return found

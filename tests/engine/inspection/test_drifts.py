@@ -1,0 +1,156 @@
+"""Histograms of drift, by what blocks have in common and by axis."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from engine.inspection.axes import axis_drifts, axis_tokens
+from engine.inspection.drifts import BYS, By, DriftBin, drift_counts, samples_in, unknown_counts
+from engine.inspection.runs import run_facts, runs_with_samples
+from engine.store.store import Store
+from engine.text.drift import needed_by_content
+from engine.text.template import DEFAULT_PLACEHOLDER
+from engine.text.tokenizers import BUILT_IN, load_tokenizer
+from tests.engine.inspection.made import DEMO_STORE, block_row, sample_row, write_run
+
+RUNS = [run.run_id for run in runs_with_samples(DEMO_STORE)]
+
+
+def counted(store: Store, by: By, *runs: str) -> dict[tuple[str, int], int]:
+    rows = drift_counts(store, runs or ["one"], by).to_pylist()
+    return {(row["group"], row["drift"]): row["blocks"] for row in rows}
+
+
+@pytest.fixture
+def two(store: Store) -> Store:
+    for name, tokenizer, lp in (("one", "qwen3", "none"), ("two", None, None)):
+        blocks = [
+            block_row(0, 0, element="C", drift=-1),
+            block_row(0, 1, element="N", drift=2),
+            block_row(1, 0, element="C", drift=2),
+            block_row(1, 1, element=None, kinds=["cut"]),
+            block_row(1, 2, kinds=["unverified"]),
+            block_row(1, 3, kinds=["missing_z"]),
+        ]
+        write_run(store, name, [sample_row(0), sample_row(1)], blocks, tokenizer=tokenizer, lp=lp)
+    return store
+
+
+def test_both_signs_are_counted_by_group(two: Store) -> None:
+    assert counted(two, "element") == {("C", -1): 1, ("C", 2): 1, ("N", 2): 1}
+    assert counted(two, "run", "one", "two") == {(run, n): c for run in ("one", "two") for n, c in ((-1, 1), (2, 2))}
+    assert counted(two, "tokenizer", "one", "two") == {
+        ("qwen3", -1): 1, ("qwen3", 2): 2, ("unknown", -1): 1, ("unknown", 2): 2,
+    }  # fmt: skip
+    assert counted(two, "lp", "two") == {("unknown", -1): 1, ("unknown", 2): 2}
+
+
+def test_blocks_without_a_drift_are_told_apart(two: Store) -> None:
+    assert unknown_counts(two, ["one"], "run").to_pylist() == [{"group": "one", "cut": 1, "unverified": 1, "other": 1}]
+    assert unknown_counts(two, ["one"], "axis").to_pylist() == [{"group": "all", "cut": 1, "unverified": 1, "other": 1}]
+    assert unknown_counts(two, ["one"], "element").to_pylist() == [
+        {"group": "C", "cut": 0, "unverified": 1, "other": 1},
+        {"group": "unknown", "cut": 1, "unverified": 0, "other": 0},
+    ]
+
+
+def test_samples_of_a_bar(two: Store) -> None:
+    assert samples_in(two, ["one", "two"], DriftBin("element", "C", 2)) == {("one", 1), ("two", 1)}
+    assert samples_in(two, ["one"], DriftBin("tokenizer", "qwen3", 2)) == {("one", 0), ("one", 1)}
+    assert samples_in(two, ["two"], DriftBin("tokenizer", "unknown", -1)) == {("two", 0)}
+    assert samples_in(two, ["one"], DriftBin("axis", "w", 0)) == set()
+
+
+@pytest.mark.parametrize("by", BYS)
+def test_nothing_chosen_gives_nothing(two: Store, by: By) -> None:
+    assert drift_counts(two, [], by).num_rows == unknown_counts(two, [], by).num_rows == 0
+    assert samples_in(two, ["gone"], DriftBin(by, "x", 0)) == set()
+
+
+def test_another_way_to_group_is_an_error(two: Store) -> None:
+    with pytest.raises(ValueError, match="drift is told by run, tokenizer, lp, element, axis"):
+        drift_counts(two, ["one"], "colour")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("by", BYS)
+def test_bars_of_the_demo_have_their_samples(by: By) -> None:
+    for row in drift_counts(DEMO_STORE, RUNS, by).to_pylist()[::5]:
+        found = samples_in(DEMO_STORE, RUNS, DriftBin(by, row["group"], row["drift"]))
+        assert 1 <= len(found) <= row["blocks"]
+
+
+def test_the_demo_has_both_signs_and_all_blocks() -> None:
+    counts = counted(DEMO_STORE, "tokenizer", *RUNS)
+    assert min(drift for _, drift in counts) < 0 < max(drift for _, drift in counts)
+    unknown = unknown_counts(DEMO_STORE, RUNS, "tokenizer").to_pylist()
+    left_out = sum(row["cut"] + row["unverified"] + row["other"] for row in unknown)
+    assert sum(counts.values()) + left_out == 8 * 818
+
+
+# --- by axis ------------------------------------------------------------------------------------------------------
+
+
+def test_axes_by_hand() -> None:
+    """Qwen cuts each digit apart: x has 6 tokens, y and z one more for the comma before them."""
+    tokenizer = load_tokenizer("qwen3")
+    found = axis_tokens([("[C]", "0.0000,0.0000,0.0000"), ("[C]", "-1.5,-12.25,3.1")], tokenizer)
+    assert found.tolist()[0] == [6, 7, 7]
+    assert found.tolist()[1] == [4, 6, 4]  # ",-" is one token, of the axis that it begins
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_axes_add_up_to_the_block(name: str) -> None:
+    tokenizer = load_tokenizer(name)
+    numbers = ("0.0", "-0.5", "12.3456", "-123.4")
+    blocks = [
+        (at, ",".join(three)) for at in ("[C]", "[N+]", "[C@@H]") for three in itertools.product(numbers, repeat=3)
+    ]
+    assert axis_tokens(blocks, tokenizer).sum(axis=1).tolist() == needed_by_content(blocks, tokenizer)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_the_built_in_tokenizers_cut_digits_by_their_number_alone(name: str) -> None:
+    """One digit stands for all others when shapes are counted: it holds because every group of digits is a token."""
+    tokenizer = load_tokenizer(name)
+    for length, wanted in ((1, 1), (2, 2 if name == "qwen3" else 1), (3, 3 if name == "qwen3" else 1)):
+        texts = ["".join(digits) for digits in itertools.product("0123456789", repeat=length)]
+        assert {len(ids) for ids in tokenizer.encode_batch(texts)} == {wanted}
+
+
+@pytest.mark.parametrize("run_id", RUNS)
+def test_axes_of_the_demo_add_up_to_the_stored_drift(run_id: str) -> None:
+    found = axis_drifts(DEMO_STORE, run_facts(DEMO_STORE, run_id))
+    rows = DEMO_STORE.rows(
+        "SELECT sample_id, drift FROM blocks WHERE run_id = $1 AND drift IS NOT NULL ORDER BY sample_id, block",
+        [run_id],
+    )
+    assert found.drift.sum(axis=1).tolist() == [row["drift"] for row in rows]
+    assert found.sample.tolist() == [row["sample_id"] for row in rows]
+
+
+def test_levelled_digits_change_nothing(store: Store) -> None:
+    """Against every block's own text, the junk in it taken out."""
+    blocks = [
+        block_row(0, 0, text="-1.2034,0.5,10.25", drift=0),
+        block_row(0, 1, text="1.23456,-0.9,3.0", kinds=["extra_digit"], junk_text="6", drift=0),
+        block_row(0, 2, text="0.1,-2.02,3.3的x", kinds=["letters"], junk_text="的x", drift=0),
+    ]
+    write_run(store, "one", [sample_row(0, smiles="C[NH2+]C")], blocks, tokenizer="llama3", lp="none")
+    tokenizer = load_tokenizer("llama3")
+    contents = [("[C]", "-1.2034,0.5,10.25"), ("[NH2+]", "1.2345,-0.9,3.0"), ("[C]", "0.1,-2.02,3.3")]
+    free = axis_tokens([(before, DEFAULT_PLACEHOLDER) for before, _ in contents], tokenizer)
+    expected = free - axis_tokens(contents, tokenizer)
+    assert np.array_equal(axis_drifts(store, run_facts(store, "one")).drift, expected)
+
+
+def test_a_run_without_a_tokenizer_has_no_axes(store: Store) -> None:
+    write_run(store, "one", [sample_row(0)], [block_row(0, 0, drift=1)])
+    assert counted(store, "axis") == {}
+
+
+def test_a_prompt_that_does_not_read_still_counts(store: Store) -> None:
+    write_run(store, "one", [sample_row(0, smiles="C(")], [block_row(0, 7, drift=1)], tokenizer="qwen3", lp="none")
+    assert sum(counted(store, "axis").values()) == 3

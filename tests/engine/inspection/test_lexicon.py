@@ -1,0 +1,147 @@
+"""The junk of a run by its pieces."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.inspection.lexicon import junk_lexicon, lexicon_of, script_of
+from engine.inspection.sample import inspect_sample
+from engine.store.store import Store
+from engine.text.tokenizers import load_tokenizer
+from tests.engine.inspection.made import DEMO_STORE, block_row, demo_run, sample_row, step_row, write_run
+from tests.engine.store.reports.documents import document, imported, store_in
+
+QWEN = load_tokenizer("qwen3")
+
+
+def junk_run(store: Store, junk: str, *, steps: bool = False, tokens: bool = True, samples: int = 1) -> None:
+    """Samples of methanol with junk behind its first block's numbers."""
+    text = f"[CONFORMER][C]<0.1,0.2,0.3{junk}>[O]<1.5,0.5,1.5>[/CONFORMER]"
+    ids = [*QWEN.encode(text), QWEN.end_id] if tokens else None
+    rows = [sample_row(n, text=text, token_ids=ids, tokens=len(ids) if ids else None) for n in range(samples)]
+    blocks = [block_row(n, 0, kinds=["letters"], junk_text=junk) for n in range(samples)]
+    known = [step_row(0, pos, p_raw=0.25 if pos % 2 else 0.75) for pos in range(len(ids or ()))] if steps else []
+    write_run(store, "one", rows, blocks, known, tokenizer="qwen3", lp="none")
+
+
+@pytest.mark.parametrize("model", ["qwen", "llama"])
+def test_pieces_are_those_that_the_alignment_marks(model: str) -> None:
+    run_id = demo_run(model, "blocklist")
+    marked: Counter[int | None] = Counter()
+    for number in range(0, 64, 8):
+        found = inspect_sample(DEMO_STORE, run_id, number)
+        assert found.alignment is not None
+        marked.update(row.token_id for row in found.alignment.rows if row.mark == "junk")
+    lexicon = lexicon_of(DEMO_STORE, run_id)
+    counts = {piece.token_id: piece.count for piece in lexicon.pieces}
+    assert marked and all(counts[id_] >= count for id_, count in marked.items())
+    stored = DEMO_STORE.rows("SELECT sum(junk_tokens)::INT AS n FROM blocks WHERE run_id = $1", [run_id])
+    assert lexicon.count == stored[0]["n"]
+    assert lexicon.by_token and lexicon.read == lexicon.with_junk
+
+
+def test_pieces_stand_by_count_with_what_the_model_thought(store: Store) -> None:
+    junk_run(store, "的的 foo", steps=True, samples=2)
+    pieces = junk_lexicon(store, "one")
+    assert [piece.count for piece in pieces] == sorted((piece.count for piece in pieces), reverse=True)
+    chinese = next(piece for piece in pieces if "的" in piece.piece)
+    assert (chinese.script, chinese.samples) == ("CJK", 2)
+    assert QWEN.piece(chinese.token_id or 0) == chinese.piece
+    assert sum(piece.known for piece in pieces) * 2 == sum(piece.count for piece in pieces)  # of sample 0 only
+    assert {piece.mean_p_raw for piece in pieces} <= {0.25, 0.5, 0.75}
+
+
+def test_without_steps_nobody_knows_what_the_model_thought(store: Store) -> None:
+    junk_run(store, " foo")
+    (piece,) = junk_lexicon(store, "one")
+    assert (piece.piece, piece.script, piece.mean_p_raw, piece.known) == (" foo", "Latin", None, 0)
+
+
+def test_most_cuts_the_list_alone(store: Store) -> None:
+    junk_run(store, "的x")
+    assert len(junk_lexicon(store, "one", 1)) == 1
+    assert len(lexicon_of(store, "one").pieces) > 1
+
+
+def test_hostile_pieces_stay_what_they_are(store: Store) -> None:
+    junk_run(store, "\u202e<img")
+    pieces = [piece.piece for piece in junk_lexicon(store, "one")]
+    assert any("\u202e" in piece or "\\x" in piece for piece in pieces)
+
+
+def test_half_a_character_is_bytes(store: Store) -> None:
+    whole = QWEN.encode("[CONFORMER][C]<0.1,0.2,0.3")
+    half = next(id_ for id_ in QWEN.encode("\U0001f9ec") if "\\x" in QWEN.piece(id_))
+    ids = [*whole, half, *QWEN.encode(">[O]<1.5,0.5,1.5>[/CONFORMER]")]
+    rows = [sample_row(0, text=QWEN.decode(ids), token_ids=ids, tokens=len(ids))]
+    write_run(store, "one", rows, [block_row(0, 0, junk_text="\ufffd")], tokenizer="qwen3", lp="none")
+    (piece,) = junk_lexicon(store, "one")
+    assert (piece.token_id, piece.script) == (half, "bytes")
+    assert piece.piece.startswith("\\x")
+
+
+def test_text_alone_gives_runs_of_one_script(tmp_path: Path) -> None:
+    run_id = imported(tmp_path, document()).id
+    lexicon = lexicon_of(store_in(tmp_path), run_id)
+    assert not lexicon.by_token and lexicon.with_junk == 1
+    told = {piece.piece: (piece.token_id, piece.script, piece.count) for piece in lexicon.pieces}
+    assert told["amen"] == (None, "Latin", 1)
+    assert told["}"] == (None, "punctuation", 1)
+
+
+def test_ids_without_their_tokenizer_fall_back_to_text(store: Store) -> None:
+    rows = [sample_row(0, text="x", token_ids=[1, 2], tokens=2)]
+    write_run(store, "one", rows, [block_row(0, 0, junk_text="的x")], tokenizer="/no/such")
+    assert [(piece.piece, piece.token_id) for piece in junk_lexicon(store, "one")] == [("x", None), ("的", None)]
+
+
+def test_a_prompt_that_does_not_read_is_passed_by(store: Store) -> None:
+    rows = [sample_row(0, smiles="C(", text="x", token_ids=[1, 2], tokens=2)]
+    write_run(store, "one", rows, [block_row(0, 0, junk_text="x")], tokenizer="qwen3", lp="none")
+    assert junk_lexicon(store, "one") == []
+
+
+def test_a_clean_run_has_no_lexicon() -> None:
+    lexicon = lexicon_of(DEMO_STORE, demo_run("qwen", "exact"))
+    assert (lexicon.pieces, lexicon.read, lexicon.with_junk) == ((), 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("abc", "Latin"),
+        ("Ünï", "Latin"),
+        ("привет", "Cyrillic"),
+        ("的", "CJK"),
+        ("かナ", "Kana"),
+        ("العربية", "Arabic"),
+        ("שלום", "Hebrew"),
+        ("한국", "Hangul"),
+        ("123", "digits"),
+        (")#", "punctuation"),
+        ("+=", "symbols"),
+        (" ", "space"),
+        ("\x00\u202e", "control"),
+        ("\ufffd", "bytes"),
+        ("a的", "mixed"),
+        ("1)", "mixed"),
+        (" a1)", "Latin"),
+        (" 1", "digits"),
+        ("e\u0301", "Latin"),
+        ("\u0301", "marks"),
+        ("", "empty"),
+    ],
+)
+def test_scripts(text: str, expected: str) -> None:
+    assert script_of(text) == expected
+
+
+@given(st.text())
+def test_any_text_has_a_script(text: str) -> None:
+    assert script_of(text)
+    assert script_of(text) == script_of(text[::-1])

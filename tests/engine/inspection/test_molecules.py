@@ -1,0 +1,182 @@
+"""The table of samples: its columns, its filters, its order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from engine.inspection.drifts import DriftBin
+from engine.inspection.molecules import CUT_KINDS, JUNK_KINDS, Filter, Show, sample_table
+from engine.inspection.runs import runs_with_samples
+from engine.store.sample_rows import SOUND
+from engine.store.store import Store
+from engine.text.blocks import KINDS, read_block
+from tests.engine.inspection.made import DEMO_STORE, block_row, demo_run, sample_row, step_row, write_run
+from tests.engine.store.reports.documents import document, imported, store_in
+from tests.engine.store.stored_runs import folder_of
+
+
+def ids(store: Store, *runs: str, **wanted: Any) -> list[tuple[str, int]]:
+    table = sample_table(store, runs or ["one"], Filter(**wanted))
+    return list(zip(table["run_id"].to_pylist(), table["sample_id"].to_pylist(), strict=True))
+
+
+@pytest.fixture
+def mixed(store: Store) -> Store:
+    """A clean sample, one with junk, one cut, one that failed, one unverified, one without blocks."""
+    write_run(
+        store,
+        "one",
+        [
+            sample_row(0, smiles="CO", drift=0, rmsd_ang=0.5, tokens=9, forced_tokens=3, blocks=2),
+            sample_row(1, smiles="c1ccccc1", clean=False, bad_blocks=1, drift=2, blocks=2, tokens=9),
+            sample_row(2, smiles="CN", clean=False, bad_blocks=1, cut_blocks=1, blocks=2),
+            sample_row(3, smiles="CC", clean=False, passed=False, issues=["SMILES mismatch"]),
+            sample_row(4, smiles="CF", blocks=1, drift=-3),
+            sample_row(5, smiles="C"),
+        ],
+        [
+            block_row(0, 0, drift=0),
+            block_row(0, 1, drift=0),
+            block_row(1, 0, drift=2, kinds=["letters", "punctuation"], junk_text="x>", junk_tokens=2),
+            block_row(1, 1, element="N"),
+            block_row(2, 0, kinds=["cut"]),
+            block_row(2, 1, kinds=["missing_z"]),
+            block_row(4, 0, drift=-3, kinds=["unverified"]),
+        ],
+        [step_row(1, 0), step_row(1, 1)],
+        lp="exact",
+        model_step="final",
+        tokenizer="qwen3",
+    )
+    return store
+
+
+def test_every_kind_is_of_one_heap() -> None:
+    assert set(KINDS) == SOUND | JUNK_KINDS | CUT_KINDS | {"missing_z"}
+    assert len(KINDS) == len(SOUND) + len(JUNK_KINDS) + len(CUT_KINDS) + 1
+
+
+def test_junk_stands_before_all_other_kinds() -> None:
+    """The table looks at a block's first kind only."""
+    assert {kind for kind in KINDS if KINDS.index(kind) < KINDS.index("missing_z")} == JUNK_KINDS | {"exact"}
+    for content in ("1.0,2.0x", "1.0,2.0,3.0,4.0", "1.0,2.", "12345.0,1.0", "1.0,2.0,>"):
+        kinds = read_block(content, lp="position-blocklist").kinds
+        assert (kinds[0] in JUNK_KINDS) == bool(JUNK_KINDS & set(kinds))
+
+
+def test_a_row_says_what_its_sample_run_and_blocks_say(mixed: Store) -> None:
+    rows = sample_table(mixed, ["one"]).to_pylist()
+    assert [row["sample_id"] for row in rows] == [0, 1, 2, 3, 4, 5]
+    first, junk, cut, failed, unverified, bare = rows
+    assert (first["model"], first["lp"], first["tokenizer"]) == ("toy:final", "exact", "qwen3")
+    assert first["forced_share"] == pytest.approx(1 / 3)
+    assert (junk["junk_blocks"], junk["junk_tokens"], junk["drifts"]) == (1, 2, [2, None])
+    assert (junk["drift"], junk["drift_min"], junk["drift_max"]) == (2, 2, 2)
+    assert (junk["has_steps"], junk["has_ids"], cut["has_steps"], cut["has_ids"]) == (True, True, False, False)
+    assert (cut["cut_blocks"], cut["junk_blocks"], cut["junk_tokens"]) == (1, 0, None)
+    assert failed["issues"] == ["SMILES mismatch"]
+    assert unverified["unverified_blocks"] == 1
+    assert (bare["drifts"], bare["blocks"], bare["junk_blocks"]) == ([], 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("show", "expected"),
+    [
+        ("all", [0, 1, 2, 3, 4, 5]),
+        ("junk", [1]),
+        ("cut", [2]),
+        ("failed", [3]),
+        ("unverified", [4]),
+        ("clean", [0, 4, 5]),
+    ],
+)
+def test_what_is_shown(mixed: Store, show: Show, expected: list[int]) -> None:
+    assert [sample for _, sample in ids(mixed, show=show)] == expected
+
+
+def test_every_show_is_tried() -> None:
+    assert set(get_args(Show)) == {"all", "junk", "cut", "failed", "unverified", "clean"}
+    with pytest.raises(ValueError, match="show must be one of"):
+        Filter(show="bad")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="worst must be at least 0"):
+        Filter(worst=-1)
+
+
+def test_the_smiles_is_plain_text(mixed: Store) -> None:
+    assert ids(mixed, smiles="c1") == [("one", 1)]
+    assert [sample for _, sample in ids(mixed, smiles="C")] == [0, 2, 3, 4, 5]
+    assert ids(mixed, smiles="' OR 1=1 --") == []
+    assert ids(mixed, smiles="%") == []
+
+
+def test_the_worst_come_first(mixed: Store) -> None:
+    assert [sample for _, sample in ids(mixed, worst=10)] == [3, 2, 1, 4, 0, 5]
+    assert ids(mixed, worst=1) == [("one", 3)]
+    assert ids(mixed, worst=0) == []
+    assert ids(mixed, worst=3, show="clean") == [("one", 4), ("one", 0), ("one", 5)]
+
+
+def test_a_bar_of_a_histogram_chooses_its_samples(mixed: Store) -> None:
+    assert ids(mixed, bin=DriftBin("element", "C", 0)) == [("one", 0)]
+    assert ids(mixed, bin=DriftBin("lp", "exact", -3)) == [("one", 4)]
+    assert ids(mixed, bin=DriftBin("element", "Xe", 0)) == []
+    assert ids(mixed, bin=DriftBin("run", "one", 2), show="junk") == [("one", 1)]
+    assert ids(mixed, bin=DriftBin("run", "one", 2), show="clean") == []
+
+
+def test_runs_stand_in_the_order_given(mixed: Store) -> None:
+    write_run(mixed, "another", [sample_row(1), sample_row(0)])
+    expected = [("one", n) for n in range(6)] + [("another", 0), ("another", 1)]
+    assert ids(mixed, "one", "another") == expected
+    assert ids(mixed, "another", "one") == expected[6:] + expected[:6]
+    assert ids(mixed, "another", "another", "gone") == expected[6:]
+
+
+def test_no_run_no_rows_but_all_columns(mixed: Store) -> None:
+    assert sample_table(mixed, []).num_rows == 0
+    assert sample_table(mixed, ["gone"]).schema == sample_table(mixed, ["one"]).schema
+    assert sample_table(mixed, [], Filter("junk", "C", 3, DriftBin("axis", "x", 0))).num_rows == 0
+
+
+def test_a_run_made_anew_under_its_old_name_is_read_anew(store: Store) -> None:
+    write_run(store, "one", [sample_row(0, smiles="CO")])
+    assert sample_table(store, ["one"])["smiles"].to_pylist() == ["CO"]
+    store.remove("one")
+    write_run(store, "one", [sample_row(0, smiles="CN")])
+    assert sample_table(store, ["one"])["smiles"].to_pylist() == ["CN"]
+
+
+def test_a_run_without_blocks_left(mixed: Store) -> None:
+    """Its other files are whole: its samples are served, and nothing is told of blocks."""
+    (folder_of(mixed) / "blocks.parquet").unlink()
+    rows = sample_table(mixed, ["one"]).to_pylist()
+    assert [row["drifts"] for row in rows] == [[]] * 6
+    assert ids(mixed, show="junk") == []
+
+
+def test_an_imported_run_has_no_tokens(tmp_path: Path) -> None:
+    run_id = imported(tmp_path, document()).id
+    rows = sample_table(store_in(tmp_path), [run_id]).to_pylist()
+    assert [row["tokens"] for row in rows] == [row["junk_tokens"] for row in rows] == [None] * 3
+    assert [row["junk_blocks"] for row in rows] == [0, 3, 0]
+    assert rows[0]["drifts"] == [None] * 3  # closed by an LP, so nobody knows what the model would have needed
+
+
+def test_the_demo_adds_up() -> None:
+    runs = runs_with_samples(DEMO_STORE)
+    table = sample_table(DEMO_STORE, [run.run_id for run in runs])
+    assert table.num_rows == 512
+    of_run = table.group_by("run_id").aggregate([("bad_blocks", "sum"), ("cut_blocks", "sum"), ("junk_tokens", "sum")])
+    told = {row["run_id"]: row for row in of_run.to_pylist()}
+    for run in runs:
+        assert told[run.run_id]["bad_blocks_sum"] == run.bad_blocks
+        assert told[run.run_id]["cut_blocks_sum"] == run.cut_blocks
+    assert told[demo_run("qwen", "blocklist")]["junk_tokens_sum"] == 178
+    for row in table.to_pylist():
+        known = [drift for drift in row["drifts"] if drift is not None]
+        assert len(row["drifts"]) == row["blocks"]
+        assert row["drift"] == (sum(known) if known else None)
+        assert row["drift_max"] == max(known, default=None)

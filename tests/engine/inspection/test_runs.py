@@ -1,0 +1,126 @@
+"""The runs that can be looked into."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+
+import pytest
+
+from engine.errors import StoreError
+from engine.inspection.memo import Memo
+from engine.inspection.runs import choose, run_facts, runs_with_samples
+from engine.inspection.tools import number_format, placeholder_of, run_tokenizer
+from engine.records import TRIMMED4
+from engine.store.store import Store
+from engine.text.blocks import READ_FORMAT
+from engine.text.template import DEFAULT_PLACEHOLDER
+from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, step_row, write_run
+from tests.support import ROOT
+
+
+def test_the_demo_has_eight_newest_first_and_no_reported_ones() -> None:
+    runs = runs_with_samples(DEMO_STORE)
+    assert len(runs) == 8
+    assert [run.run_id for run in runs] == sorted((run.run_id for run in runs), reverse=True)
+    assert {run.origin for run in runs} == {"measured"}
+    assert {(run.samples, run.has_steps, run.has_ids, run.has_blocks) for run in runs} == {(64, True, True, True)}
+
+
+def test_the_facts_are_the_sheets(store: Store) -> None:
+    write_run(store, "one", [sample_row(0)], model_step="early", tokenizer="qwen3", label="mine", lp="exact+cleanup")
+    (run,) = runs_with_samples(store)
+    assert (run.model, run.tokenizer, run.label, run.lp, run.constraint) == (
+        "toy:early", "qwen3", "mine", "exact+cleanup", "exact",
+    )  # fmt: skip
+    assert (run.has_ids, run.has_steps, run.has_blocks, run.samples) == (False, False, False, 1)
+    assert run.name == "toy:early · exact+cleanup · mine"
+
+
+def test_what_nobody_said_is_empty(store: Store) -> None:
+    write_run(store, "one", [sample_row(0)], model_alias=None, lp=None, created_at=None)
+    (run,) = runs_with_samples(store)
+    assert (run.model, run.lp, run.constraint, run.tokenizer, run.placeholder) == ("", "", "", "", "")
+    assert run.passes is None and run.created_at is None
+    assert run.name == "one"
+
+
+def test_ids_and_steps_are_told_by_run(store: Store) -> None:
+    write_run(store, "one", [sample_row(0, tokens=3)], steps=[step_row(0, 0)])
+    write_run(store, "other", [sample_row(0)])
+    told = {run.run_id: (run.has_ids, run.has_steps) for run in runs_with_samples(store)}
+    assert told == {"one": (True, True), "other": (False, False)}
+
+
+def test_a_store_without_runs_has_none(store: Store) -> None:
+    assert runs_with_samples(store) == []
+    with pytest.raises(StoreError, match="no run 'one' with samples"):
+        run_facts(store, "one")
+
+
+def test_runs_are_chosen_by_id_or_by_a_part_of_one() -> None:
+    runs = runs_with_samples(DEMO_STORE)
+    first, last = runs[0].run_id, runs[-1].run_id
+    assert [run.run_id for run in choose(runs, [last[-6:], first, last])] == [last, first]
+    with pytest.raises(StoreError, match="there are 4 runs like 'llama'"):
+        choose(runs, ["llama"])
+    with pytest.raises(StoreError, match="no run '' with samples"):
+        choose(runs, [""])
+    with pytest.raises(StoreError, match="no run '<img>' with samples"):
+        choose(runs, ["<img>"])
+
+
+def test_a_whole_id_wins_over_parts(store: Store) -> None:
+    for name in ("one", "one-more"):
+        write_run(store, name, [sample_row(0)])
+    assert run_facts(store, "one").run_id == "one"
+    assert run_facts(store, "more").run_id == "one-more"
+
+
+def test_the_key_changes_with_the_files_alone(store: Store) -> None:
+    write_run(store, "one", [sample_row(0)])
+    before = run_facts(store, "one")
+    store.say("one", label="renamed")
+    after = run_facts(store, "one")
+    assert (before.label, after.label) == ("", "renamed")
+    assert before.key == after.key
+    store.remove("one")
+    write_run(store, "one", [sample_row(0, smiles="CC")])
+    assert run_facts(store, "one").key != before.key
+
+
+def test_tokenizer_and_format_come_as_far_as_they_can(store: Store) -> None:
+    for number, (tokenizer, alias, step) in enumerate(
+        [("qwen3", "demo-qwen", "final"), ("", "toy", None), ("/no/such/folder", "toy", "one")]
+    ):
+        write_run(
+            store, f"run{number}", [sample_row(0)], tokenizer=tokenizer or None, model_alias=alias, model_step=step
+        )
+    known, unsaid, missing = (run_facts(store, f"run{number}") for number in range(3))
+    assert run_tokenizer(known)[0] is not None and run_tokenizer(known)[1] == ""
+    assert run_tokenizer(unsaid) == (None, "Nobody said which tokenizer this run used.")
+    assert run_tokenizer(missing)[0] is None and "cannot be had here" in run_tokenizer(missing)[1]
+    assert number_format(known) == TRIMMED4
+    assert number_format(missing) == READ_FORMAT
+    assert placeholder_of(known) == DEFAULT_PLACEHOLDER
+
+
+def test_a_runs_own_placeholder_is_its_own() -> None:
+    run = run_facts(DEMO_STORE, demo_run("qwen", "allowlist"))
+    assert placeholder_of(run) == "0.000,0.000,0.000"
+
+
+def test_what_was_computed_is_kept_and_the_oldest_let_go() -> None:
+    memo: Memo[int] = Memo(2)
+    made = itertools.count()
+    assert [memo.of(key, lambda: next(made)) for key in "abacab"] == [0, 1, 0, 2, 0, 3]
+
+
+@pytest.mark.parametrize(
+    "module", ["runs", "molecules", "drifts", "sample", "retelling", "lexicon", "effect", "estimates", "shapes"]
+)
+def test_it_needs_neither_torch_nor_streamlit(module: str) -> None:
+    """A page loads it: torch alone takes seconds."""
+    code = f"import engine.inspection.{module}, sys; sys.exit(bool({{'torch', 'streamlit'}} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
