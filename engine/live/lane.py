@@ -18,13 +18,14 @@ from engine.decode.samples import Sample
 from engine.decode.steps import Counters, Step, Stop, StopReason
 from engine.errors import ConstraintError
 from engine.records import NumberFormat
-from engine.runner.plan import RunPlan
+from engine.runner.plan import ModelChoice, RunPlan
 from engine.service.jobs import Control, Work
 from engine.store.files import Files
 from engine.store.passing import trim
 
 if TYPE_CHECKING:
     from engine.decode.generation import Generation
+    from engine.models.cache import Models
     from engine.runner.group import GroupWork
 
 FLUSH_S = 0.05
@@ -93,6 +94,13 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
+class Judged:
+    """All answers, read again: where an LP closed a block by force, the model has said what it wanted."""
+
+    samples: tuple[Sample, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """The lane lies in the place as the run of this name."""
 
@@ -100,7 +108,19 @@ class Finished:
     notes: tuple[str, ...]
 
 
-LaneEvent = Opened | Written | Counted | Answered | Finished
+LaneEvent = Opened | Written | Counted | Answered | Judged | Finished
+
+
+def warm(choice: ModelChoice) -> Callable[[Models], object]:
+    """For ``Service.wake``: what the first lane would wait for, which is torch, transformers and the model."""
+
+    def work(models: Models) -> None:
+        import engine.runner.group
+        import engine.runner.run  # noqa: F401 - imported for its time
+
+        models.get(choice.entry(), choice.device, choice.dtype)
+
+    return work
 
 
 def lane_work(lane: Lane, files: Files) -> Work[LaneEvent]:
@@ -135,6 +155,7 @@ def _written(lane: Lane, files: Files, control: Control) -> Iterator[LaneEvent]:
         entry = run.publish()
         is_kept = True
         trim(files)
+        yield Judged(tuple(work.judged))
         yield Finished(entry.id, tuple(writer.notes))
     except NotWantedError:
         return
@@ -154,6 +175,7 @@ def _told(work: GroupWork, control: Control) -> Iterator[LaneEvent]:
         str(generation.loaded.device),
         min(generation.plan.batch_size, len(generation.requests)),
     )
+    control.progress(0, len(generation.requests), "writing")
     pending = _Pending(generation.counters)
     for event in work.events(control.cancelled):
         if isinstance(event, Step):

@@ -122,6 +122,7 @@ class GroupWork:
     reference_s: float = REFERENCE_S
     cancelled: Callable[[], bool] = lambda: False  # asked while answers are read again
     was_cancelled: bool = False
+    judged: list[Sample] = field(default_factory=list)  # by `rows`: answers as they were read again
     began: float = field(default_factory=time.perf_counter)
 
     def events(self, cancelled: Callable[[], bool]) -> Iterator[Step | Stop]:
@@ -141,6 +142,7 @@ class GroupWork:
         judged = list(self._judged(generation.in_order()))
         references = _References(self.rmsd, self.reference_s)
         stored = [self._stored(sample, references) for sample, _, _ in self._wanted(judged)]
+        self.judged = [sample for sample, _, _ in judged]
         tables = tables_of(self.run_id, stored)
         kept = [
             (sample, masses, diagnoses) for sample, masses, diagnoses in judged if diagnoses and self._keeps(sample)

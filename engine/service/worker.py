@@ -71,6 +71,8 @@ class Service:
         self._closed = False
         self._current: Job[Any] | None = None
         self._queue = Turns[Job[Any]]()
+        self._chores: dict[str, Callable[[Models], object]] = {}  # to be done, by name
+        self._done_chores: set[str] = set()
         self._jobs: dict[str, Job[Any]] = {}  # those that have ended in the order of their ends
         self._numbers = itertools.count(1)
 
@@ -100,6 +102,19 @@ class Service:
                 self.cancel(other, "a newer job took its place")
             self._take_next()
             return job
+
+    def wake(self, name: str, chore: Callable[[Models], object]) -> None:
+        """Have the worker do something ahead of the first job, such as importing what jobs need, while it rests.
+
+        Once for a name. Jobs go first; one that comes meanwhile waits. A chore that fails is only logged.
+        """
+        with self.lock:
+            if self._closed or name in self._done_chores:
+                return
+            self._done_chores.add(name)
+            self._chores[name] = chore
+            self._start()
+            self._wake.notify_all()
 
     def jobs(self, owner: str) -> list[Job[Any]]:
         """An owner's jobs, newest first: the open ones, and the last few that have ended."""
@@ -210,10 +225,14 @@ class Service:
             pass
 
     def _run_next(self) -> bool:
-        """Waits for a job and runs it; False when there will be none."""
+        """Waits for a job and runs it, or a chore where there is none; False when there will be no more."""
         with self.lock:
-            self._wake.wait_for(lambda: self._current is not None or self._closed)
+            self._wake.wait_for(lambda: self._current is not None or self._closed or self._chores)
             job = self._current
+            chore = self._chores.popitem() if job is None and self._chores and not self._closed else None
+        if chore is not None:
+            self._do(*chore)
+            return True
         if job is None:
             return False
         error = self._failure(job)
@@ -222,6 +241,18 @@ class Service:
             self._end(job, error)
             self._take_next()
         return True
+
+    def _do(self, name: str, chore: Callable[[Models], object]) -> None:
+        try:
+            self._get_ready()
+            chore(self.models)
+        except Exception:  # whatever it is, the job that needs it will say so
+            log.warning("the chore %s failed", name, exc_info=True)
+
+    def _get_ready(self) -> None:
+        if not self._prepared:
+            self._prepare()
+            self._prepared = True
 
     def _failure(self, job: Job[Any]) -> DriftscopeError | None:
         """Runs a job. Whatever it raises ends it and nothing else: a page waits for it, and others' jobs do."""
@@ -239,9 +270,7 @@ class Service:
         return None
 
     def _run(self, job: Job[Any]) -> None:
-        if not self._prepared:
-            self._prepare()
-            self._prepared = True
+        self._get_ready()
         work = job.work
         if work is None or self.unwanted(job):
             return

@@ -19,6 +19,7 @@ from engine.live.lane import (
     Answered,
     Counted,
     Finished,
+    Judged,
     Lane,
     LaneEvent,
     Opened,
@@ -79,6 +80,8 @@ def test_the_stream_holds_every_token_of_the_run_that_it_leaves(
     assert {row["sample_id"]: list(zip(row["token_ids"], row["forced"], strict=True)) for row in rows} == written
     assert [row["smiles"] for row in rows] == [smiles for smiles in lane.smiles for _ in range(2)]
     assert sorted(event.sample.sample_id for event in of(Answered, events)) == [0, 1, 2, 3]
+    (judged,) = of(Judged, events)
+    assert [sample.cut_blocks for sample in judged.samples] == [row["cut_blocks"] for row in rows]
     last = of(Counted, events)[-1]
     entry = store.entry(events[-1].run_id)
     assert (last.tokens, last.forward_passes) == (entry.row["tokens"], entry.row["forward_passes"])

@@ -44,6 +44,41 @@ def test_a_job_with_too_many_events_fails_and_keeps_what_it_has(make_desk: Calla
     assert ended(desk.service.submit("one", lambda control: range(3))) == "done"
 
 
+def test_a_chore_is_done_once_while_the_worker_rests_and_jobs_go_first(make_desk: Callable[..., Desk]) -> None:
+    desk = make_desk()
+    done: list[str] = []
+    job, hand = desk.busy()
+    desk.service.wake("later", lambda models: done.append("later"))
+    desk.service.wake("later", lambda models: done.append("twice"))
+    second = desk.service.submit("two", lambda control: iter(done[:]))
+    hand.let_go()
+    assert ended(job) == "done"
+    assert list(second.events()) == []  # the job came before the chore
+    assert ended(desk.service.submit("three", nothing)) == "done"
+    desk.service.wake("last", lambda models: done.append("last"))
+    desk.service.close(PATIENCE_S)
+    assert done[:1] in ([], ["later"]) and "twice" not in done
+    desk.service.wake("closed", lambda models: done.append("closed"))
+    assert "closed" not in done
+
+
+def test_a_chore_that_fails_is_logged_and_nothing_else(
+    make_desk: Callable[..., Desk], caplog: pytest.LogCaptureFixture
+) -> None:
+    desk = make_desk()
+    reached = threading.Event()
+
+    def failing(models: object) -> None:
+        reached.set()
+        raise ModelError("no memory")
+
+    with caplog.at_level(logging.WARNING):
+        desk.service.wake("warm", failing)
+        assert reached.wait(PATIENCE_S)
+        assert ended(desk.service.submit("one", nothing)) == "done"
+    assert "the chore warm failed" in caplog.text
+
+
 class NoWordsError(Exception):
     def __str__(self) -> str:
         raise RuntimeError("no words")
