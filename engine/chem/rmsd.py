@@ -75,6 +75,26 @@ def best_rmsd(
     return Rmsd(float(values[0, 0]), len(matches), complete)
 
 
+def superpose(
+    probe: Chem.Mol,
+    reference: Chem.Mol,
+    *,
+    probe_conf: int = -1,
+    reference_conf: int = -1,
+    max_matches: int = MAX_MATCHES,
+) -> tuple[Chem.Mol, Rmsd]:
+    """A copy of the probe, with that conformer alone, moved to where it lies best on the reference; ``best_rmsd``."""
+    fixed, moved = _heavy(reference), _heavy(probe)
+    matches, complete = _matches(moved, fixed, max_matches)
+    mobile, goal = _positions(moved, probe_conf), _positions(fixed, reference_conf)
+    here, there = mobile.mean(axis=0), goal.mean(axis=0)
+    chosen = _best_matches(mobile - here, (goal - there)[None], matches)[0]
+    turn = _rotation((mobile - here)[matches[chosen]], goal - there)
+    value = _distance((mobile - here)[matches[chosen]] @ turn, goal - there)
+    whole = (_positions(probe, probe_conf) - here) @ turn + there
+    return _with_positions(probe, whole), Rmsd(value, len(matches), complete)
+
+
 def ensemble_metrics(
     generated: Mols, references: Mols, threshold_ang: float = 0.75, *, max_matches: int = ENSEMBLE_MAX_MATCHES
 ) -> EnsembleMetrics:
@@ -105,6 +125,13 @@ def ensemble_metrics(
 def least_rmsd(probe: Chem.Mol, ensemble: Chem.Mol) -> float:
     """Of the probe's conformer to the nearest one of the ensemble."""
     return ensemble_metrics(probe, ensemble).mat_p_ang
+
+
+def nearest(probe: Chem.Mol, ensemble: Chem.Mol) -> tuple[int, float]:
+    """The id of the ensemble's conformer that is nearest to the probe's first one, and its RMSD: ``least_rmsd``."""
+    values = ensemble_metrics(probe, ensemble).rmsd_ang[0]
+    found = int(values.argmin())
+    return int(ensemble.GetConformers()[found].GetId()), float(values[found])
 
 
 def _heavy(mol: Chem.Mol) -> Chem.Mol:
@@ -193,6 +220,16 @@ def _positions(mol: Chem.Mol, conformer: int) -> Array:
     return xyz
 
 
+def _with_positions(mol: Chem.Mol, xyz: Array) -> Chem.Mol:
+    copy = Chem.Mol(mol)
+    copy.RemoveAllConformers()
+    conformer = Chem.Conformer(mol.GetNumAtoms())
+    for atom, position in enumerate(xyz):
+        conformer.SetAtomPosition(atom, position.tolist())
+    copy.AddConformer(conformer, assignId=True)
+    return copy
+
+
 def _rmsd_matrix(probes: Array, references: Array, matches: NDArray[np.intp]) -> Array:
     """Least RMSD of each probe [p, n, 3] to each reference [r, n, 3] over the matches [m, n]: [p, r]."""
     probes = probes - probes.mean(axis=1, keepdims=True)
@@ -202,6 +239,12 @@ def _rmsd_matrix(probes: Array, references: Array, matches: NDArray[np.intp]) ->
 
 
 def _rmsd_row(probe: Array, references: Array, matches: NDArray[np.intp]) -> Array:
+    chosen = _best_matches(probe, references, matches)
+    return np.array([_aligned_rmsd(probe[matches[k]], one) for k, one in zip(chosen, references, strict=True)])
+
+
+def _best_matches(probe: Array, references: Array, matches: NDArray[np.intp]) -> NDArray[np.intp]:
+    """For each reference the match of least RMSD; all are centred."""
     best = np.full(len(references), -np.inf)
     chosen = np.zeros(len(references), dtype=np.intp)
     for start in range(0, len(matches), _BLOCK):
@@ -213,7 +256,7 @@ def _rmsd_row(probe: Array, references: Array, matches: NDArray[np.intp]) -> Arr
         value = np.take_along_axis(traces, pick[:, None], axis=1)[:, 0]
         chosen = np.where(value > best, pick + start, chosen)
         best = np.maximum(best, value)
-    return np.array([_aligned_rmsd(probe[matches[k]], one) for k, one in zip(chosen, references, strict=True)])
+    return chosen
 
 
 def _overlap(probes: Array, references: Array) -> Array:
@@ -222,7 +265,16 @@ def _overlap(probes: Array, references: Array) -> Array:
 
 
 def _aligned_rmsd(probe: Array, reference: Array) -> float:
-    """RMSD after the best rotation, from the distances themselves: the trace formula loses digits near zero."""
+    return _distance(probe @ _rotation(probe, reference), reference)
+
+
+def _rotation(probe: Array, reference: Array) -> Array:
+    """What turns the probe onto the reference best, atom by atom: ``probe @ rotation``; both are centred."""
     left, _, right = np.linalg.svd(probe.T @ reference)
     turn = np.diag([1.0, 1.0, -1.0 if np.linalg.det(left @ right) < 0 else 1.0])
-    return float(np.sqrt(((probe @ (left @ turn @ right) - reference) ** 2).sum(axis=1).mean()))
+    return np.asarray(left @ turn @ right, dtype=np.float64)
+
+
+def _distance(probe: Array, reference: Array) -> float:
+    """From the distances themselves: the trace formula loses digits near zero."""
+    return float(np.sqrt(((probe - reference) ** 2).sum(axis=1).mean()))

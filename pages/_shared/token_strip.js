@@ -1,6 +1,6 @@
-// The token strip in the browser. Streamlit calls the default export at the first mount, again whenever the data or the
-// theme changes, and sometimes twice for one change; what is on the page is kept per root element and only what differs
-// is painted. Pieces are untrusted: they reach the page through textContent and attributes, never as markup.
+// The token strip in the browser: what is on the page is kept, and only what differs is painted. Pieces are untrusted:
+// they reach the page through textContent and attributes, never as markup. The module goes on in token_strip_chips.js
+// (elements of a chip) and in token_strip_whole.js or token_stream.js (how the data comes).
 
 const RUN = 200; // chips a block: off-screen blocks cost no layout, and the ruler counts them
 const ROLES = { C: ["copy", "COPY"], F: ["free", "FREE"], B: ["boundary", "BOUNDARY"] };
@@ -8,19 +8,7 @@ const MARKS = { j: ["junk", "junk"], c: ["cut", "cut: no position for it"], x: [
 const HINT = "Point at a token, or step through with the arrow keys; Enter selects, Escape clears.";
 const EMPTY = { pieces: [], shown: {}, details: {}, ids: [], roles: "", forced: "", marks: "", blocks: [], starts: [], ends: [], notes: {} };
 const NUMBER = new Intl.NumberFormat("en"); // one: making it costs milliseconds
-const strips = new WeakMap(); // root element -> Strip
 const indices = new WeakMap(); // chip -> its index
-
-export default function (component) {
-  const { data, parentElement, setStateValue } = component;
-  const root = parentElement.querySelector(".strip");
-  if (!root || !data) return;
-  let strip = strips.get(root);
-  if (!strip) strips.set(root, (strip = new Strip(root)));
-  strip.send = (value) => setStateValue("selected", value);
-  strip.update(data);
-  // No cleanup: all listeners sit on the root and go with it.
-}
 
 class Strip {
   constructor(root) {
@@ -60,17 +48,22 @@ class Strip {
     const count = data.pieces.length;
     const kept = Math.min(chips.length, count);
     let sameUpTo = kept;
-    for (let i = 0; i < kept; i++) {
+    for (let i = data.from ?? 0; i < kept; i++) {
       const sameToken = data.pieces[i] === before.pieces[i] && data.ids[i] === before.ids[i];
       if (!sameToken && sameUpTo === kept) sameUpTo = i;
       if (!sameToken || !sameLook(data, before, i)) dress(chips[i], data, i);
     }
     const heldFocus = this.focused();
-    const goesOn = kept > 0 && sameUpTo === chips.length; // all that was here is still here
+    const goesOn = this.goesOn(before, kept, sameUpTo);
     this.drop(count);
     this.append(kept);
     if (!goesOn) this.startOver(data.selected);
     if (heldFocus && !this.focused()) this.focus(this.current);
+  }
+
+  // Whether all that was here is still here. Else it is another text.
+  goesOn(before, kept, sameUpTo) {
+    return kept > 0 && sameUpTo === this.chips.length;
   }
 
   // Another text: what Python took over from the selection holds, which is none unless it saw these tokens before.
@@ -119,6 +112,9 @@ class Strip {
     list.setAttribute("aria-label", data.label);
     list.style.maxHeight = `${data.max_height}px`;
     list.classList.toggle("selectable", data.select);
+    root.querySelector(".legend").hidden = data.legend === false;
+    root.querySelector(".actions").hidden = data.copy === false;
+    this.details.hidden = data.details_shown === false;
     for (const item of root.querySelectorAll("[data-when]")) {
       const [column, code] = item.dataset.when.split(":");
       item.hidden = !data[column].includes(code);
@@ -130,6 +126,8 @@ class Strip {
   point(index) {
     this.pointed = index;
     this.describeResting();
+    const chip = this.details.hidden && this.chips[index];
+    if (chip) chip.title = facts(this.data, index).map(([name, value]) => `${name}: ${value}`).join("\n");
   }
 
   describeResting() {
@@ -259,121 +257,4 @@ class Strip {
     const copied = await copy(content, this.root);
     this.root.querySelector(".status").textContent = copied ? `Copied ${what}.` : "The browser did not allow copying.";
   }
-}
-
-// Building and dressing elements ----------------------------------------------------------------------------------------
-
-function newChip() {
-  const chip = document.createElement("span");
-  chip.setAttribute("role", "option");
-  chip.setAttribute("aria-selected", "false");
-  chip.tabIndex = -1;
-  return chip;
-}
-
-function newRun(start) {
-  const run = document.createElement("div");
-  run.className = "run";
-  run.setAttribute("role", "presentation");
-  run.dataset.start = NUMBER.format(start); // the ruler, drawn by CSS
-  return run;
-}
-
-function newHint(count) {
-  const hint = document.createElement("div");
-  hint.className = "hint";
-  hint.textContent = count ? HINT : "";
-  return hint;
-}
-
-function newFact(name, value, mono) {
-  const fact = document.createElement("div");
-  const term = document.createElement("dt");
-  const content = document.createElement("dd");
-  term.textContent = name;
-  content.textContent = value;
-  if (mono) content.className = "mono";
-  fact.append(term, content);
-  return fact;
-}
-
-function dress(chip, data, i) {
-  const classes = ["chip"];
-  const role = ROLES[data.roles[i]];
-  const mark = MARKS[data.marks[i]];
-  if (role) classes.push(role[0]);
-  if (data.forced[i] === "1") classes.push("forced");
-  if (mark) classes.push(mark[0]);
-  if (chip.classList.contains("revealed")) classes.push("revealed");
-  chip.className = classes.join(" ");
-  indices.set(chip, i);
-  chip.textContent = shownPiece(data, i);
-  chip.setAttribute("aria-label", spoken(data, i, role, mark));
-}
-
-function sameLook(data, before, i) {
-  return (
-    data.roles[i] === before.roles[i] &&
-    data.marks[i] === before.marks[i] &&
-    data.forced[i] === before.forced[i] &&
-    data.blocks[i] === before.blocks[i]
-  );
-}
-
-function shownPiece(data, i) {
-  return data.shown[i] ?? data.pieces[i];
-}
-
-function spoken(data, i, role, mark) {
-  const parts = [shownPiece(data, i), `token ${i}`];
-  if (role) parts.push(role[1]);
-  if (data.forced[i] !== "-") parts.push(data.forced[i] === "1" ? "forced" : "free choice");
-  if (mark) parts.push(mark[1]);
-  if ((data.blocks[i] ?? null) !== null) parts.push(`block ${data.blocks[i]}`);
-  return parts.join(", ");
-}
-
-// What the details name about a chip: [name, value, in the code font].
-function facts(data, i) {
-  const role = ROLES[data.roles[i]]?.[1] ?? "";
-  const forced = { 1: "forced by the LP", 0: "the model's choice" }[data.forced[i]] ?? "";
-  const start = data.starts[i] ?? null;
-  const end = data.ends[i] ?? null;
-  const rows = [["Token", String(i), true]];
-  rows.push(["Piece", data.details[i] ?? shownPiece(data, i), true]);
-  if (data.ids[i] !== null) rows.push(["Id", String(data.ids[i]), true]);
-  if (start !== null) rows.push(["Characters", end === null || end - start === 1 ? `${start}` : `${start}–${end - 1}`, true]);
-  if (role || forced) rows.push(["Role", [role, forced].filter(Boolean).join(", "), false]);
-  if (data.marks[i] in MARKS) rows.push(["Mark", MARKS[data.marks[i]][1], false]);
-  if ((data.blocks[i] ?? null) !== null) rows.push(["Block", String(data.blocks[i]), true]);
-  if (data.notes[i]) rows.push(["Note", data.notes[i], false]);
-  return rows;
-}
-
-async function copy(content, root) {
-  try {
-    await navigator.clipboard.writeText(content);
-    return true;
-  } catch {
-    return copyByHand(content, root); // no permission, or a page that is not a secure context
-  }
-}
-
-function copyByHand(content, root) {
-  const area = document.createElement("textarea");
-  area.value = content;
-  area.className = "offstage";
-  const before = root.getRootNode().activeElement;
-  root.append(area);
-  area.select();
-  const copied = document.execCommand("copy");
-  area.remove();
-  before?.focus();
-  return copied;
-}
-
-// The latest update under the browser's own performance tools: the work itself, and until the frame is on the screen.
-function measure(name, began) {
-  performance.clearMeasures(name);
-  performance.measure(name, { start: began, end: performance.now() });
 }

@@ -3,6 +3,9 @@
 ``token_strip`` draws it; it knows tokens as ``Chip``s only, not where they come from. Pieces are untrusted and may hold
 anything; here they become text that can be seen and sent (``visible``), and the browser side writes text only. A rerun
 with the same chips touches nothing on the page, and one with more chips appends the new ones.
+
+``token_stream`` is the strip of a text that is still being written: a call sends the chips from the first one that
+differs from what was sent before, so that a tick of a live page costs what it brings.
 """
 
 from __future__ import annotations
@@ -12,13 +15,14 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import streamlit as st
 
 from engine.errors import visible as visible_char
 from engine.records import Role
+from pages._shared.once import Component, sent_under, source
+from pages._shared.written import Written
 
 Mark = Literal["", "junk", "cut", "extra"]
 SHOWN_CHARS = 48  # of one piece on its chip; the details and the clipboard have the rest
@@ -64,10 +68,47 @@ def token_strip(
     ``text`` is what *Copy text* copies where the joined pieces would not do, as with tokens of half a character.
     ``reveal`` scrolls to a chip and rings it whenever its value changes; the selection stays the reader's.
     """
-    selected = _selected_index(st.session_state.get(key), chips)
+    selected = selected_index(st.session_state.get(key), chips)
     data = packed(chips, label=label, caption=caption, max_height=max_height, select=select, text=text)
-    result = _mount(key=key, data=data | {"selected": selected, "reveal": reveal}, on_selected_change=_nothing)
-    return _selected_index(result, chips) if select else None
+    result = _mount(key=key, data=data | {"selected": selected, "reveal": reveal}, on_selected_change=nothing)
+    return selected_index(result, chips) if select else None
+
+
+def token_stream(
+    chips: Sequence[Chip],
+    *,
+    stream: str,
+    key: str,
+    label: str,
+    caption: str = "",
+    max_height: int = MAX_HEIGHT_PX,
+    legend: bool = True,
+    details: bool = True,
+    copy: bool = True,
+    select: bool = True,
+    text: str | None = None,
+    follow: bool = True,
+) -> int | None:
+    """Draw the strip of a text that is being written; else as ``token_strip``.
+
+    ``stream`` names the text: another name starts over, the same one goes on where it was. ``follow`` keeps the end in
+    sight, unless the reader scrolled up or holds the focus. Without ``legend``, ``details`` and ``copy`` (the two
+    buttons) it is a strip for narrow columns.
+    """
+    sent = sent_under(key)
+    written = sent.get("written")
+    if not isinstance(written, Written) or written.stream != stream:
+        written = sent["written"] = Written(stream)
+    copied = sendable(text or "")
+    start, text_start, since = written.send(chips, copied)
+    data = packed(chips[start:], label=label, caption=caption, max_height=max_height, select=select, text=None)
+    tail = [utf16_length(copied[:text_start]), copied[text_start:]]  # the browser counts in UTF-16
+    data |= {"text": None if text is None else tail, "digest": digest(chips)}
+    data |= {"stream": stream, "epoch": written.epoch, "number": written.number, "since": since, "from": start}
+    data |= {"legend": legend, "details_shown": details, "copy": copy, "follow": follow}
+    selected = selected_index(st.session_state.get(key), chips)
+    result = _stream.show(key, data | {"selected": selected, "reveal": None}, sent, on_selected_change=nothing)
+    return selected_index(result, chips) if select else None
 
 
 def selection(chips: Sequence[Chip], index: int) -> dict[str, list[int | str]]:
@@ -112,7 +153,7 @@ def digest(chips: Sequence[Chip]) -> str:
     return hashlib.blake2b(rows.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-def _selected_index(state: object, chips: Sequence[Chip]) -> int | None:
+def selected_index(state: object, chips: Sequence[Chip]) -> int | None:
     """The selection in the strip's state, if it was made on these chips or on a beginning of them."""
     match state:
         case {"selected": [int(index), int(count), str(made_on)]} if 0 <= index < count <= len(chips):
@@ -123,6 +164,10 @@ def _selected_index(state: object, chips: Sequence[Chip]) -> int | None:
 def sendable(text: str) -> str:
     """``text`` with lone surrogates as visible escapes: they have no UTF-8 and would end the page's message."""
     return text if text.isascii() else _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def utf16_length(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
 
 
 def visible(piece: str, limit: int = SHOWN_CHARS) -> str:
@@ -141,15 +186,20 @@ def _glyph(char: str) -> str:
     return visible_char(char)
 
 
-def _nothing() -> None:
+def nothing() -> None:
     """Streamlit keeps a component's state only under a key that has a callback."""
-
-
-def _asset(suffix: str) -> str:
-    return Path(__file__).with_suffix(suffix).read_text(encoding="utf-8")
 
 
 # Once, at import: Streamlit warns when one name is registered with two definitions.
 _mount: Callable[..., object] = st.components.v2.component(
-    "driftscope_token_strip", html=_asset(".html"), css=_asset(".css"), js=_asset(".js")
+    "driftscope_token_strip",
+    html=source("token_strip.html"),
+    css=source("token_strip.css"),
+    js=source("token_strip.js", "token_strip_chips.js", "token_strip_whole.js"),
+)
+_stream = Component(
+    "driftscope_token_stream",
+    html=source("token_strip.html"),
+    css=source("token_strip.css"),
+    js=source("token_strip.js", "token_strip_chips.js", "token_stream.js"),
 )

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Locator, expect
 
 from pages._shared.token_strip import visible
 from tests.pages.browser import ROOT, Server, Theme, Visit, serve, visit
-from tests.pages.strip_demo import HOSTILE, generated
+from tests.pages.strip_demo_chips import HOSTILE, generated
 
 pytestmark = pytest.mark.browser
 

@@ -1,0 +1,47 @@
+"""An atom picked in the browser, handed on exactly once; shared by the 2D and the 3D view.
+
+The browser sends a pick as a trigger with a stamp. The next messages name the last stamp that was heard, so that a
+message which was under way when the reader clicked does not take the highlight away again.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import streamlit as st
+
+OnPick = Callable[[int | None], None]
+
+
+def picked_atom(index: int | None) -> dict[str, Any]:
+    """The state that a view has when an atom was picked, None for a selection that was cleared: for page tests."""
+    return {"picked": {"atom": index, "stamp": secrets.token_hex(4)}}
+
+
+def hand_on(key: str, atoms: int, on_pick: OnPick | None) -> None:
+    """Give ``on_pick`` the pick in the component's state, if it was not given that one before."""
+    match st.session_state.get(key):
+        case {"picked": {"atom": (int() | None) as atom, "stamp": str(stamp)}}:
+            if stamp == heard(key):
+                return
+            st.session_state[_slot(key)] = stamp
+            if on_pick is not None and (atom is None or 0 <= atom < atoms):
+                on_pick(atom)
+
+
+def hand_on_late(key: str, atoms: int, on_pick: OnPick | None) -> None:
+    """A pick that came without a callback, as a test's does: handed on where the view is drawn, then all runs again."""
+    before = heard(key)
+    hand_on(key, atoms, on_pick)
+    if heard(key) != before:
+        st.rerun()
+
+
+def heard(key: str) -> str:
+    return str(st.session_state.get(_slot(key), ""))
+
+
+def _slot(key: str) -> str:
+    return f"picks heard under {key}"

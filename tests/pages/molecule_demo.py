@@ -1,0 +1,120 @@
+"""The 2D and 3D views on a page of their own: what the browser tests and the pictures look at. Not a page of the app.
+
+3Dmol.js comes from the folder `static` beside the script that Streamlit runs: tests/pages/beside_static.py.
+"""
+
+from __future__ import annotations
+
+import streamlit as st
+from rdkit import Chem
+
+from engine.chem.conformers import reference_conformers
+from engine.chem.drawing import draw_svg
+from engine.chem.rmsd import superpose
+from engine.chem.smiles import parse_smiles
+from pages._shared.frame import page
+from pages._shared.molecule2d import molecule2d
+from pages._shared.theme import palette
+from pages._shared.view3d import show_overlay
+from pages._shared.viewer3d import Model3d, model_of, viewer3d
+
+HOSTILE = "<img src=x onerror=\"alert('name')\">\u202e</script><script>alert(1)</script>"
+FOREIGN = """<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="200" height="100"
+  onload="alert('svg')" style="background:url(http://outside.invalid/a.png)">
+  <script>alert('script')</script><style>@import url(http://outside.invalid/b.css);</style>
+  <image href="http://outside.invalid/c.png" width="10" height="10"/><use xlink:href="http://outside.invalid/d.svg#e"/>
+  <a href="javascript:alert('link')"><text x="5" y="20">link</text></a>
+  <foreignObject><img xmlns="http://www.w3.org/1999/xhtml" src="x" onerror="alert('foreign')"/></foreignObject>
+  <g fill="url(http://outside.invalid/f)"><text x="5" y="50">kept</text></g>
+  <circle cx="50" cy="50" r="12" class="atom-selector" data-atom="0" onclick="alert('click')" style="fill-opacity:0"/>
+</svg>"""
+MOLECULES = {"aspirin": "CC(=O)Oc1ccccc1C(=O)O", "acetaldehyde": "CC=O", "flexible": "CCCC(CO)OC(=O)CCN"}
+
+page("Molecule views", ":material/hub:", "Atoms that can be pointed at, lit and picked.")
+state = st.session_state
+START = {"choice": "aspirin", "lit": -1, "shown": True, "taken back": False, "other": False, "overlaid": False}
+
+
+def clear() -> None:
+    state.update(START, atom=None, told=[])
+
+
+for name, value in START.items():
+    state.setdefault(name, value)
+choice = st.radio("Molecule", [*MOLECULES, "hostile", "no drawing"], horizontal=True, key="choice")
+with st.container(horizontal=True, vertical_alignment="bottom"):
+    lit = st.number_input("In work", -1, 12, width=160, key="lit")
+    st.button("Rerun")
+    st.button("Clear", on_click=clear)
+    shown = st.toggle("Shown", key="shown")
+    taken_back = st.toggle("Takes nothing over", key="taken back")
+    other = st.toggle("Other conformer", key="other")
+    overlaid = st.toggle("Overlay", key="overlaid")
+
+
+def pick(atom: int | None) -> None:
+    state["told"] = [*state.get("told", []), atom]
+    if not taken_back:
+        state["atom"] = atom
+
+
+def drawing() -> tuple[str, list[str]]:
+    if choice == "hostile":
+        return FOREIGN, [HOSTILE]
+    if choice == "no drawing":
+        return "<svg", []
+    molecule = parse_smiles(MOLECULES[choice])
+    marked = {1: palette().junk, 2: palette().cut}
+    svg = draw_svg(molecule, highlights=marked, dark=st.context.theme.type == "dark")
+    return svg, [f"atom {atom}, {molecule.mol.GetAtomWithIdx(atom).GetSymbol()}" for atom in range(molecule.atoms)]
+
+
+@st.cache_resource
+def conformers(smiles: str) -> tuple[Chem.Mol, Chem.Mol, Chem.Mol]:
+    """Two conformers, both on the third."""
+    ensemble = reference_conformers(parse_smiles(smiles), 3, seed=2)
+    first, second, third = (Chem.Mol(ensemble, confId=one.GetId()) for one in list(ensemble.GetConformers())[:3])
+    return superpose(first, third)[0], superpose(second, third)[0], third
+
+
+def models() -> list[Model3d]:
+    if choice not in MOLECULES:
+        return [model_of(conformers("CCO")[0], HOSTILE)] if choice == "hostile" else []
+    first, second, third = conformers(MOLECULES[choice])
+    return [
+        model_of(second if other else first, "conformer under the exact LP"),
+        model_of(third, "reference, RMSD 0.53 Å", ghost=True),
+    ]
+
+
+svg, names = drawing()
+left, right = st.columns([2, 3])
+if shown:
+    with left:
+        molecule2d(
+            svg,
+            key="flat",
+            label=f"Drawing of {choice}",
+            atoms=names,
+            selected=state.get("atom"),
+            lit=None if lit < 0 else int(lit),
+            on_pick=pick,
+            height=300,
+        )
+    with right:
+        for tab, key in zip(st.tabs(["Open", "Shut"]), ("solid", "shut"), strict=True):
+            with tab:
+                viewer3d(
+                    models(),
+                    key=key,
+                    label=f"Conformers of {choice}",
+                    names=names,
+                    selected=state.get("atom"),
+                    marks={1: "junk", 2: "cut"},
+                    on_pick=pick,
+                )
+if overlaid and choice in MOLECULES:
+    made, _, best = conformers(MOLECULES[choice])
+    show_overlay(made, best, junk={1}, cut={2}, alt="Both conformers")
+st.text(f"atom: {state.get('atom')}")
+st.text(f"told: {state.get('told', [])}")

@@ -1,0 +1,114 @@
+"""The Python side of the 2D drawing: what travels, when, and how a pick is handed on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from pages._shared import molecule2d
+from pages._shared.molecule2d import picked_atom
+
+
+def drawing_page() -> None:
+    import streamlit as st
+
+    from pages._shared.molecule2d import molecule2d
+
+    def pick(atom: int | None) -> None:
+        st.session_state["told"] = [*st.session_state.get("told", []), atom]
+        st.session_state["atom"] = atom
+
+    molecule2d(
+        st.session_state.get("svg", "<svg/>"),
+        key="flat",
+        label="Molecule",
+        atoms=st.session_state.get("atoms", ["atom 0, C", "\ud800", "atom 2"]),
+        selected=st.session_state.get("atom"),
+        lit=st.session_state.get("lit"),
+        on_pick=None if st.session_state.get("look") else pick,
+    )
+    st.text(f"told {st.session_state.get('told', [])}")
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The data of every message."""
+    messages: list[dict[str, Any]] = []
+    mount = molecule2d._component._mount
+
+    def record(**arguments: Any) -> object:
+        messages.append(arguments["data"])
+        return mount(**arguments)
+
+    monkeypatch.setattr(molecule2d._component, "_mount", record)
+    return messages
+
+
+def run(page: AppTest, **state: object) -> str:
+    for key, value in state.items():
+        page.session_state[key] = value
+    page.run()
+    assert not page.exception
+    return page.text[0].value
+
+
+def test_a_tick_that_lights_another_atom_sends_no_drawing(sent: list[dict[str, Any]]) -> None:
+    page = AppTest.from_function(drawing_page)
+    run(page, svg="<svg>" + "x" * 5000 + "</svg>")
+    run(page, lit=1)
+    run(page, lit=2)
+    assert ["large" in message for message in sent] == [True, False, False]
+    assert ["code" in message for message in sent] == [True, False, False]
+    assert [message["lit"] for message in sent] == [None, 1, 2]
+    assert len({message["holds"] for message in sent}) == 1
+    assert len(str(sent[1])) < 300
+
+
+def test_another_drawing_or_another_name_travels(sent: list[dict[str, Any]]) -> None:
+    page = AppTest.from_function(drawing_page)
+    run(page)
+    run(page, svg="<svg><g/></svg>")
+    run(page, atoms=["junk: amen", "b", "c"])
+    run(page)
+    assert ["large" in message for message in sent] == [True, True, True, False]
+    assert ["code" in message for message in sent] == [True, False, False, False]
+    assert sent[2]["large"]["atoms"] == ["junk: amen", "b", "c"]
+
+
+def test_what_cannot_be_encoded_is_an_escape(sent: list[dict[str, Any]]) -> None:
+    run(AppTest.from_function(drawing_page))
+    assert sent[0]["large"]["atoms"][1] == "\\ud800"
+
+
+def test_atoms_that_are_not_there_are_not_marked(sent: list[dict[str, Any]]) -> None:
+    run(AppTest.from_function(drawing_page), atom=3, lit=-1)
+    assert (sent[0]["selected"], sent[0]["lit"]) == (None, None)
+
+
+def test_a_pick_is_handed_on_once_and_confirmed(sent: list[dict[str, Any]]) -> None:
+    page = AppTest.from_function(drawing_page)
+    assert run(page) == "told []"
+    assert run(page, flat=picked_atom(2)) == "told [2]"
+    assert run(page) == "told [2]"
+    assert sent[-1]["selected"] == 2
+    assert sent[-1]["heard"] != sent[0]["heard"]
+    assert run(page, flat=picked_atom(2)) == "told [2, 2]"
+    assert run(page, flat=picked_atom(None)) == "told [2, 2, None]"
+    assert sent[-1]["selected"] is None
+
+
+@pytest.mark.parametrize(
+    "state", [None, 3, {"picked": 2}, {"picked": {"atom": "2", "stamp": "x"}}, {"picked": {"atom": 2}}, picked_atom(9)]
+)
+def test_a_pick_that_no_drawing_of_ours_made_is_none(state: object) -> None:
+    page = AppTest.from_function(drawing_page)
+    run(page)
+    assert run(page, flat=state) == "told []"
+
+
+def test_without_on_pick_nothing_is_picked(sent: list[dict[str, Any]]) -> None:
+    page = AppTest.from_function(drawing_page)
+    assert run(page, look=True, flat=picked_atom(1)) == "told []"
+    assert sent[-1]["pickable"] is False
