@@ -68,6 +68,10 @@ def _spot(row: Row) -> Spot | None:
 
 def _only(molecule: Molecule, kept: Sequence[int]) -> Chem.Mol:
     """These atoms with the bonds between them; rings that are no longer whole are no longer aromatic."""
+    if len(kept) == molecule.atoms:
+        whole = Chem.Mol(molecule.mol)
+        whole.RemoveAllConformers()
+        return whole
     with captured_log():
         mol = Chem.RWMol(molecule.mol)
         mol.RemoveAllConformers()

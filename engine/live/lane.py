@@ -132,7 +132,7 @@ def _written(lane: Lane, files: Files, control: Control) -> Iterator[LaneEvent]:
     from engine.runner.group import GroupWriter, NotWantedError
     from engine.runner.run import Run, begin
 
-    choice = lane.plan.model
+    choice, answers = lane.plan.model, len(lane.smiles) * lane.plan.plan.generations
     control.progress(0, note=f"loading {choice.alias or choice.folder}")
     loaded = control.models.get(choice.entry(), choice.device, choice.dtype)
     molecules = [parse_smiles(smiles) for smiles in lane.smiles]
@@ -147,6 +147,7 @@ def _written(lane: Lane, files: Files, control: Control) -> Iterator[LaneEvent]:
         (places,) = run.groups
         work = writer.work(places, [molecules[place] for place in places])
         work.reference_s, work.cancelled = REFERENCE_S, control.cancelled
+        work.on_judged = lambda done: control.progress(done, note=f"reading it again: {done} of {answers}")
         yield from _told(work, control)
         if work.was_cancelled:
             return

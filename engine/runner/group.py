@@ -121,6 +121,7 @@ class GroupWork:
     seconds: dict[int, float] = field(default_factory=dict)  # by sample, from its first token to its last
     reference_s: float = REFERENCE_S
     cancelled: Callable[[], bool] = lambda: False  # asked while answers are read again
+    on_judged: Callable[[int], None] = lambda done: None  # told how many have been
     was_cancelled: bool = False
     judged: list[Sample] = field(default_factory=list)  # by `rows`: answers as they were read again
     began: float = field(default_factory=time.perf_counter)
@@ -141,7 +142,10 @@ class GroupWork:
         generation, wall_s = self.generation, time.perf_counter() - self.began
         judged = list(self._judged(generation.in_order()))
         references = _References(self.rmsd, self.reference_s)
-        stored = [self._stored(sample, references) for sample, _, _ in self._wanted(judged)]
+        stored: list[StoredSample] = []
+        for sample, _, _ in self._wanted(judged):
+            stored.append(self._stored(sample, references))
+            self.on_judged(len(stored))
         self.judged = [sample for sample, _, _ in judged]
         tables = tables_of(self.run_id, stored)
         kept = [

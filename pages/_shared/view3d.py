@@ -111,7 +111,7 @@ def _turned(mol: Chem.Mol, turn: Array) -> Chem.Mol:
 def _finished(view: Any) -> Any:
     view.setBackgroundColor(palette().surface)
     view.zoomTo()
-    view.zoom(1.2)  # its own margin is wide
+    view.zoom(0.9)  # it fits the height, and the view may stand in a narrow column
     return view
 
 

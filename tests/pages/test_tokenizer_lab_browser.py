@@ -26,7 +26,7 @@ def strips(seen: Visit) -> Locator:
 
 
 def test_an_example_a_placeholder_and_a_token_by_keyboard(browser: Browser, server: Server) -> None:
-    with visit(browser, server) as seen:
+    with visit(browser, server, "/tokenizer_lab") as seen:
         expect(strips(seen)).to_have_count(2)
         seen.press("Junk of a report")
         expect(strips(seen).first.locator(".chip", has_text="amen")).to_be_visible()
@@ -52,7 +52,7 @@ def test_hostile_text_is_text(browser: Browser, server: Server) -> None:
     hostile = (
         "[C]<1.0,2.0,3.0<img src=x onerror=alert(1)>>[C]<1.0,</script><script>alert(2)</script>\u202e[x](http://a.b)"
     )
-    with visit(browser, server) as seen:
+    with visit(browser, server, "/tokenizer_lab") as seen:
         seen.fill("Coordinate, enriched text or SMILES", hostile)
         expect(strips(seen).first.locator(".chip", has_text="alert").first).to_be_visible()
         assert seen.page.locator("img[src=x]").count() == 0

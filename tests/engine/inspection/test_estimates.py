@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from rdkit import Chem
 
+from engine.chem.rmsd import best_rmsd
 from engine.chem.smiles import parse_smiles
 from engine.inspection.estimates import BlockEstimate, estimate, estimates_of
 from engine.inspection.shapes import conformer_of
@@ -81,6 +82,15 @@ def test_part_of_a_ring_is_a_molecule_that_can_be_written(kept: tuple[int, ...])
     assert [point[0] for point in found.mol.GetConformer().GetPositions().tolist()] == list(kept)
     again = Chem.MolFromMolBlock(Chem.MolToMolBlock(found.mol))
     assert again is not None and again.GetNumAtoms() == len(kept)
+
+
+def test_with_junk_beside_all_coordinates_it_is_the_molecule_itself() -> None:
+    """So that it can be laid on a reference conformer of the same graph."""
+    toluene = parse_smiles("Cc1ccccc1")
+    found = conformer_of({"text": "[C]<>"}, [spot(atom, float(atom)) for atom in range(7)], toluene)
+    assert found.mol is not None
+    assert Chem.MolToSmiles(found.mol) == toluene.smiles
+    assert best_rmsd(found.mol, found.mol).value_ang == pytest.approx(0)
 
 
 def test_nothing_to_put_together() -> None:
