@@ -1,0 +1,84 @@
+"""What the Drift inspector gives away as files: the table, conformers, and all that is known of one sample's steps."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import streamlit as st
+
+from engine.chem.files import to_sdf
+from engine.inspection.conformers import PROPERTIES, conformers_of
+from engine.inspection.sample import Inspected
+from engine.store.schema import STEPS
+from engine.store.store import Store
+
+
+def buttons(store: Store, table: pa.Table) -> None:
+    """Three downloads of the rows that the filters leave; a file is made when it is asked for."""
+    for word, name, mime, make, what in (
+        ("CSV", "molecules.csv", "text/csv", partial(csv_of, table), "These rows as text"),
+        ("Parquet", "molecules.parquet", "application/vnd.apache.parquet", partial(parquet_of, table), "These rows"),
+        (
+            "SDF",
+            "conformers.sdf",
+            "chemical/x-mdl-sdfile",
+            partial(sdf_of, store, table),
+            "Conformers of the texts that decode",
+        ),
+    ):
+        st.download_button(
+            word, make, name, mime, icon=":material/download:", help=what, on_click="ignore", type="tertiary"
+        )
+
+
+def csv_of(table: pa.Table) -> bytes:
+    """Lists become texts, since CSV has none."""
+    flat = table
+    for number, field in enumerate(table.schema):
+        if pa.types.is_list(field.type):
+            texts = [None if row is None else " ".join("?" if one is None else str(one) for one in row)
+                     for row in table.column(number).to_pylist()]  # fmt: skip
+            flat = flat.set_column(number, field.name, pa.array(texts, pa.string()))
+    file = io.BytesIO()
+    pyarrow.csv.write_csv(flat, file)
+    return file.getvalue()
+
+
+def parquet_of(table: pa.Table) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(table, file)
+    return file.getvalue()
+
+
+def sdf_of(store: Store, table: pa.Table) -> str:
+    """The conformers of a table's samples, a run after the other; a text that does not decode is left out."""
+    wanted: dict[str, list[int]] = {}
+    for run_id, sample_id in zip(table["run_id"].to_pylist(), table["sample_id"].to_pylist(), strict=True):
+        wanted.setdefault(run_id, []).append(sample_id)
+    return "".join(to_sdf(*conformers_of(store, run_id, samples)) for run_id, samples in wanted.items())
+
+
+def sdf_of_one(one: Inspected) -> str:
+    """The conformer that is shown; one of which atoms are not there says so."""
+    sample = one.sample
+    said = {name: sample[name] for name in PROPERTIES if sample.get(name) is not None}
+    if one.why_no_conformer:
+        said["incomplete"] = one.why_no_conformer
+    return (
+        "" if one.conformer is None else to_sdf([(f"{one.run.run_id} #{sample['sample_id']}", one.conformer)], [said])
+    )
+
+
+def steps_of_one(one: Inspected, steps: Mapping[int, Mapping[str, Any]]) -> bytes:
+    """The steps that are shown, as the store's table has them."""
+    known = {"run_id": one.run.run_id, "sample_id": one.sample["sample_id"]}
+    rows = [{**{key: row[key] for key in row if key in STEPS.names}, **known} for row in steps.values()]
+    for row in rows:
+        row["top_k"] = [{key: top[key] for key in ("token_id", "p_raw", "allowed")} for top in row["top_k"] or ()]
+    return parquet_of(STEPS.rows(rows))

@@ -1,0 +1,33 @@
+"""The Drift inspector: runs, their molecules, and one molecule token by token against its template."""
+
+import streamlit as st
+
+from pages._shared import drift_effect, drift_lexicon, drift_molecules
+from pages._shared.drift_runs import chosen_runs
+from pages._shared.drift_store import open_store
+from pages._shared.errors import shown_errors
+from pages._shared.frame import page
+
+TITLE = "Drift inspector"
+ICON = ":material/troubleshoot:"
+LEAD = (
+    "Where a text left its template, block by block and token by token: **junk** where positions were left over, "
+    "**cut** numbers where they were missing, and what forcing did to the model."
+)
+
+SECTIONS = {
+    "Molecules": drift_molecules.show,
+    "Junk lexicon": drift_lexicon.show,
+    "What the LP did": drift_effect.show,
+}
+
+page(TITLE, ICON, LEAD)
+with shown_errors():
+    store = open_store()
+    runs = chosen_runs(store)
+if runs:
+    tabs = st.tabs(list(SECTIONS), key="view", on_change="rerun", bind="query-params")
+    for tab, show in zip(tabs, SECTIONS.values(), strict=True):
+        if tab.open:
+            with tab, shown_errors():
+                show(store, runs)

@@ -1,0 +1,86 @@
+"""Stores for tests of the Drift inspector: demo runs, one without steps, an imported one, and one that is hostile."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.chem.smiles import parse_smiles
+from engine.decode.samples import Reader
+from engine.records import TRIMMED4
+from engine.store.entries import entry_folder
+from engine.store.files import LocalFiles
+from engine.store.reports.importing import import_report
+from engine.store.sample_rows import StoredSample, tables_of
+from engine.store.schema import RUN
+from engine.store.store import DEMO, Store
+from engine.text.tokenizers import load_tokenizer
+from tests.engine.inspection.made import DEMO_STORE, demo_run, write_run
+from tests.engine.store.reports.documents import DOCUMENT
+
+WITH_JUNK = demo_run("llama", "blocklist")
+EXACT = demo_run("qwen", "exact")
+BARE, HOSTILE = "bare-run", "hostile-run"
+HOSTILE_JUNK = "<img src=x onerror=alert(1)>"
+HOSTILE_SMILES = "CO"
+OVERRIDE = "\u202e[x](http://a.b)</script>"
+
+
+def store_at(place: Path) -> Store:
+    return Store(LocalFiles(place))
+
+
+def with_demo(place: Path, *run_ids: str) -> Store:
+    """Copies of the demo's own runs."""
+    for run_id in run_ids:
+        folder = entry_folder(RUN, run_id)
+        shutil.copytree(DEMO / folder, place / folder)
+    return store_at(place)
+
+
+def add_bare(store: Store, sample_ids: Sequence[int] = (0, 1), source: str = WITH_JUNK) -> str:
+    """Samples of a demo run as a run that kept no steps."""
+    names = {"run": source, "samples": list(sample_ids)}
+    chosen = "WHERE run_id = $run AND list_contains($samples, sample_id) ORDER BY ALL"
+    samples = DEMO_STORE.rows(f"SELECT * FROM samples {chosen}", names)
+    blocks = DEMO_STORE.rows(f"SELECT * FROM blocks {chosen}", names)
+    about: dict[str, Any] = {
+        "model_alias": "demo-llama",
+        "model_step": "final",
+        "tokenizer": "llama3",
+        "lp": "position-blocklist",
+        "placeholder": "0.0000,0.0000,0.0000",
+    }
+    write_run(store, BARE, _without_run(samples), _without_run(blocks), **about)
+    return BARE
+
+
+def _without_run(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in row.items() if key != "run_id"} for row in rows]
+
+
+def add_hostile(store: Store) -> str:
+    """Junk that is markup, a mark that turns the writing around, and bytes that are half a character."""
+    tokenizer = load_tokenizer("qwen3")
+    molecule = parse_smiles(HOSTILE_SMILES)
+    text = f"[CONFORMER][C]<1.0,2.0,3.0{HOSTILE_JUNK}[O]<1.5,2.5,3.5{OVERRIDE}>[/CONFORMER]"
+    half = tokenizer.encode("的")[:1] if len(tokenizer.encode("的")) > 1 else tokenizer.encode("\U0001faa1")[:1]
+    ids = [*tokenizer.encode(text), *half]
+    reader = Reader(tokenizer, "none", "", TRIMMED4)
+    sample = reader.read(molecule, ids, [False] * len(ids), "end")
+    tables = tables_of(HOSTILE, [StoredSample.of(sample, molecule.heavy_atoms)])
+    rows = {name: _without_run(table.to_pylist()) for name, table in tables.items()}
+    about: dict[str, Any] = {"model_alias": HOSTILE_JUNK, "model_step": "1", "tokenizer": "qwen3", "lp": "none"}
+    write_run(store, HOSTILE, rows["samples"], rows["blocks"], **about)
+    return HOSTILE
+
+
+def add_imported(store: Store, folder: Path) -> str:
+    """A report file: texts without their tokens, by a tokenizer that is named."""
+    file = folder / "report.json"
+    file.write_text(json.dumps(DOCUMENT), encoding="utf-8")
+    imported = import_report(store, file, tokenizer="qwen3")
+    return str(getattr(imported, "id", ""))

@@ -1,0 +1,348 @@
+"""The Drift inspector's logic, by the state of its page, without a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from engine.inspection.retelling import atoms_of_columns
+from engine.inspection.sample import inspect_sample
+from engine.paths import ROOT
+from engine.store.passing import passing_files
+from engine.store.store import Store
+from pages._shared.alignment_strip import picked_state
+from pages._shared.molecule2d import picked_atom
+from tests.engine.inspection.made import DEMO_STORE, sample_row, write_run
+from tests.pages.drift_stores import (
+    BARE,
+    EXACT,
+    HOSTILE,
+    WITH_JUNK,
+    add_bare,
+    add_hostile,
+    add_imported,
+    store_at,
+    with_demo,
+)
+
+PAGE = str(ROOT / "pages" / "drift.py")
+MODEL_LIMIT_S = 240
+Open = Callable[..., AppTest]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One store for all: nothing here writes to it."""
+    folder = tmp_path_factory.mktemp("drift")
+    store = with_demo(folder / "store", WITH_JUNK, EXACT)
+    add_bare(store)
+    add_hostile(store)
+    add_imported(store, folder)
+    return folder / "store"
+
+
+@pytest.fixture
+def opened(place: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(place))
+    return _open
+
+
+def _open(**query: str | list[str]) -> AppTest:
+    app = AppTest.from_file(PAGE, default_timeout=120)
+    for name, value in query.items():
+        app.query_params[name] = value
+    return app.run()
+
+
+def table(app: AppTest) -> pd.DataFrame:
+    found: pd.DataFrame = app.dataframe[0].value
+    return found
+
+
+def words(app: AppTest) -> str:
+    shown = (*app.markdown, *app.caption, *app.info, *app.error)
+    return "\n".join(one.value for one in shown).replace("\\", "")
+
+
+def query(app: AppTest, name: str) -> str | None:
+    values = app.query_params.get(name)
+    return None if not values else values[-1] if isinstance(values, list) else str(values)
+
+
+# --- which runs ---------------------------------------------------------------------------------------------------
+
+
+def test_the_first_visit_opens_the_newest_run_with_junk_where_steps_are_kept(opened: Open) -> None:
+    app = opened()
+    assert not app.exception and not app.error
+    assert app.multiselect[0].value == [WITH_JUNK]
+    assert len(table(app)) == 64
+    assert "steps as the run kept them" in str(app.get("bidi_component")[-1].proto)
+    assert list(table(app)["junk"])[:3] == [13, 10, 10]  # the worst first
+
+
+def test_a_run_is_named_by_a_part_of_its_name(opened: Open) -> None:
+    app = opened(run=["qwen-final-exact", "bare"])
+    assert app.multiselect[0].value == [EXACT, BARE]
+    assert set(table(app)["lp"]) == {"exact", "position-blocklist"}
+    assert "model" in table(app)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("nothing", "There is no run 'nothing' with samples"), ("final", "There are 2 runs like 'final'")],
+)
+def test_a_name_that_fits_no_run_or_two_is_one_message(opened: Open, name: str, said: str) -> None:
+    app = opened(run=name)
+    (error,) = app.error
+    assert said in error.value.replace("\\", "")
+    assert not app.exception and not app.dataframe
+
+
+def test_other_runs_forget_what_was_chosen_inside_the_former_ones(opened: Open) -> None:
+    app = opened(run=WITH_JUNK, sample="3", atom="2")
+    app.multiselect[0].set_value([EXACT]).run()
+    assert query(app, "run") == EXACT
+    assert (query(app, "sample"), query(app, "atom")) == (None, None)
+    app.multiselect[0].set_value([]).run()
+    assert "Choose one run" in words(app)
+    assert not app.dataframe
+
+
+def test_an_empty_store_and_a_damaged_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
+    assert "python -m engine run" in words(_open())
+    broken = tmp_path / "runs" / "run_id=broken"
+    broken.mkdir(parents=True)
+    (broken / "run.json").write_text("{", encoding="utf-8")
+    app = _open()
+    assert [expander.label for expander in app.expander] == ["1 entry of the store is damaged and left out"]
+    assert "run_id=broken" in words(app)
+
+
+@pytest.fixture
+def passing() -> Iterator[str]:
+    """A run of the live page that nobody has kept."""
+    run_id = "20990101-000000-live"
+    write_run(Store(passing_files()), run_id, [sample_row(0, text="[C]<1.0,2.0,3.0>", smiles="C", atoms=1)])
+    yield run_id
+    passing_files().remove(f"runs/run_id={run_id}")
+
+
+def test_a_run_nobody_kept_is_shown_to_who_has_its_name_and_can_be_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passing: str
+) -> None:
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
+    assert "Nothing to inspect yet" not in words(_open(run=passing))
+    assert "no run with samples" in words(_open())
+    app = _open(run=passing, sample="0")
+    assert "Not kept yet" in words(app)
+    app.text_input(key=f"label-{passing}").set_value("mine")
+    app.button(key=f"keep-{passing}").click().run()
+    assert not app.exception and not app.error
+    assert "Not kept yet" not in words(app)
+    assert store_at(tmp_path).entry(passing).row["label"] == "mine"
+
+
+# --- the table ----------------------------------------------------------------------------------------------------
+
+
+def test_filters_and_order(opened: Open) -> None:
+    app = opened(run=WITH_JUNK)
+    app.segmented_control(key="show").set_value("Cut").run()
+    assert (table(app)["cut"] > 0).all() and len(table(app)) == 13
+    app.segmented_control(key="show").set_value(None).run()
+    app.selectbox(key="order").set_value("Most tokens").run()
+    assert table(app)["tokens"].is_monotonic_decreasing
+    app.selectbox(key="first").set_value("10").run()
+    assert len(table(app)) == 10
+    app.text_input(key="contains").set_value("no such SMILES").run()
+    assert "No molecule of these runs is left" in words(app)
+    app.button(key="drop_filters").click().run()
+    assert len(table(app)) == 64
+    assert not app.exception
+
+
+def test_a_bar_filters_and_its_chip_lets_go(opened: Open) -> None:
+    app = opened(run=WITH_JUNK, bin="element~C~2", by="Element")
+    few = len(table(app))
+    assert 0 < few < 64
+    assert app.button(key="bar_chip").label.replace("\\", "") == "Only molecules with drift +2 · element C"
+    app.button(key="bar_chip").click().run()
+    assert len(table(app)) == 64
+    assert query(app, "bin") is None
+
+
+def test_the_bar_of_cut_blocks_filters_beside_the_other_filters(opened: Open) -> None:
+    app = opened(run=WITH_JUNK, bin="cut")
+    assert len(table(app)) == 13 and (table(app)["cut"] > 0).all()
+    app.segmented_control(key="show").set_value("With junk").run()
+    assert len(table(app)) == 12
+    app.button(key="bar_chip").click().run()
+    assert len(table(app)) == 62
+
+
+def test_next_and_previous_walk_the_table(opened: Open) -> None:
+    app = opened(run=WITH_JUNK, order="As written", sample="1", atom="3")
+    app.button(key="go1").click().run()
+    assert (query(app, "sample"), query(app, "atom")) == ("2", None)
+    app.button(key="go-1").click().run()
+    app.button(key="go-1").click().run()
+    assert query(app, "sample") == "0"
+    assert app.button(key="go-1").disabled
+
+
+def test_a_sample_that_the_filters_leave_out_stays_open(opened: Open) -> None:
+    app = opened(run=WITH_JUNK, show="Clean", sample="1")
+    assert "not among those above" in words(app)
+    assert "sample 1" in words(app)
+
+
+def test_a_sample_that_is_not_there_is_one_message(opened: Open) -> None:
+    app = opened(run=WITH_JUNK, sample="64")
+    assert "has no sample 64" in app.error[0].value.replace("\\", "")
+    assert len(table(app)) == 64
+
+
+# --- one molecule -------------------------------------------------------------------------------------------------
+
+
+def test_a_token_selects_its_atom_and_an_atom_lets_go_of_the_token(opened: Open, place: Path) -> None:
+    alignment = inspect_sample(store_at(place), WITH_JUNK, 13).alignment
+    assert alignment is not None
+    column = atoms_of_columns(alignment).index(5)
+    app = opened(run=WITH_JUNK, sample="13")
+    app.session_state["drift_strip"] = picked_state(alignment.rows, column)
+    app.run()
+    assert (query(app, "token"), query(app, "atom")) == (str(column), "5")
+    assert "Atom 5, [c]" in words(app)
+    app.session_state["drift_drawing"] = picked_atom(2)
+    app.run()
+    assert (query(app, "token"), query(app, "atom")) == (None, "2")
+    app.session_state["drift_shape"] = picked_atom(3)
+    app.run()
+    assert query(app, "atom") == "3"
+    app.session_state["drift_drawing"] = picked_atom(None)
+    app.run()
+    assert query(app, "atom") is None
+
+
+def test_a_pick_names_the_sample_that_was_opened_without_being_named(opened: Open) -> None:
+    app = opened()
+    app.session_state["drift_drawing"] = picked_atom(0)
+    app.run()
+    assert (query(app, "run"), query(app, "sample"), query(app, "atom")) == (WITH_JUNK, "13", "0")
+
+
+def test_addresses_that_do_not_read_are_as_if_they_were_not_there(opened: Open) -> None:
+    app = opened(run=WITH_JUNK, sample="13", atom="999", token="-4", bin="element~C~many", show="Nonsense")
+    assert not app.exception and not app.error
+    assert "Click an atom" in words(app)
+    assert len(table(app)) == 64
+
+
+def test_hostile_text_is_escaped(opened: Open) -> None:
+    app = opened(run=HOSTILE, atom="1")
+    assert not app.exception
+    assert r"\<img src\=x" in "".join(one.value for one in app.markdown)
+    assert "\u202e" not in "".join(one.value for one in (*app.markdown, *app.caption))
+    assert "\u202e" not in table(app).to_string()
+    assert "\\u202e" in app.dataframe[1].value.to_string()
+
+
+def test_imported_text_says_what_cannot_be_shown(opened: Open) -> None:
+    app = opened(run="imported", sample="1")
+    assert "Only its text is known" in words(app)
+    assert "cannot be asked" in words(app)
+    assert not [button for button in app.button if button.key == "ask-steps"]
+
+
+def test_a_run_of_which_next_to_nothing_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
+    broken = {"smiles": "no SMILES at all", "text": None, "passed": False, "clean": False}
+    write_run(store_at(tmp_path), "odd", [sample_row(0, **broken), sample_row(1, text="[C]<1.0,2.0,")])
+    for sample, said in (("0", "There is no molecule to compare with"), ("1", "Nobody said which tokenizer")):
+        app = _open(run="odd", sample=sample)
+        assert not app.exception and not app.error
+        assert said in words(app)
+    for view in ("Junk lexicon", "What the LP did"):
+        app = _open(run="odd", view=view)
+        assert not app.exception and len(app.info) == 1
+
+
+# --- asking a model -----------------------------------------------------------------------------------------------
+
+
+def test_a_run_without_steps_is_scored_and_says_by_whom(opened: Open) -> None:
+    app = opened(run=BARE, sample="0")
+    assert "no steps kept" in str(app.get("bidi_component")[-1].proto)
+    app.button(key="ask-steps").click().run()
+    (pending,) = app.session_state["questions under way"].values()
+    assert pending.job.wait(MODEL_LIMIT_S)
+    app.run()
+    assert not app.exception and not app.error
+    strip = str(app.get("bidi_component")[-1].proto)
+    assert "steps asked just now of demo-llama:final" in strip
+    assert "forced by the template" in strip
+
+
+def test_what_the_cuts_cost_is_asked_and_called_an_estimate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
+    (cut,) = DEMO_STORE.rows(
+        "SELECT sample_id FROM samples WHERE run_id = $run ORDER BY cut_blocks DESC, tokens LIMIT 1", {"run": WITH_JUNK}
+    )
+    add_bare(store_at(tmp_path), [cut["sample_id"]])
+    app = _open(run=BARE)
+    assert "≈ Estimates" not in words(app)
+    app.button(key="ask-costs").click().run()
+    (pending,) = app.session_state["questions under way"].values()
+    assert pending.job.wait(MODEL_LIMIT_S)
+    app.run()
+    assert not app.exception and not app.error
+    assert "≈ Estimates: how demo-llama:final would have finished" in words(app)
+    blocks = app.dataframe[1].value
+    estimated = blocks[blocks["goes on"].notna()]
+    assert set(estimated["kinds"].str.contains("cut")) == {True}
+    assert (estimated["drift then"] <= 0).all() and (estimated["digits lost"] >= 0).all()
+
+
+def test_a_question_can_be_cancelled(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Waiting:
+        def submit(self, *_: object, **__: object) -> Any:
+            self.job = Mock()
+            self.job.poll.return_value = Mock(ended=False, state="queued", ahead=2)
+            return self.job
+
+    waiting = Waiting()
+    monkeypatch.setattr("pages._shared.drift_asking.service", lambda: waiting)
+    app = opened(run=BARE, sample="0")
+    app.button(key="ask-steps").click().run()
+    assert "demo-llama:final: 2 before it in the queue" in words(app)
+    app.button(key="ask-cancel").click().run()
+    waiting.job.cancel.assert_called_once_with()
+    assert app.button(key="ask-steps").label == "Ask what it thinks at each token"
+
+
+# --- junk, and what the LP did ------------------------------------------------------------------------------------
+
+
+def test_the_junk_lexicon_of_a_run(opened: Open) -> None:
+    app = opened(run=[WITH_JUNK, EXACT], view="Junk lexicon")
+    assert "287 junk tokens in 62 samples" in words(app)
+    assert table(app)["count"].is_monotonic_decreasing and table(app)["count"].sum() == 287
+    app.selectbox(key="one_run").set_value(EXACT).run()
+    assert "has anything in it that is no number" in words(app)
+    assert not app.exception
+
+
+def test_what_the_lp_did_to_the_model_and_what_is_missing_for_it(opened: Open) -> None:
+    app = opened(run=WITH_JUNK, view="What the LP did")
+    assert "93.9 % [" in words(app)
+    assert [metric.value for metric in app.metric] == ["16", "93.9%", "0.446", "4.4%"]
+    assert "--keep-steps" in words(opened(run=BARE, view="What the LP did"))

@@ -1,0 +1,234 @@
+"""The Drift inspector in a real browser: views that select one another, links, hostile junk, a model that is asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Locator, expect
+
+from tests.pages.browser import ROOT, Server, Theme, Visit, serve, visit
+from tests.pages.drift_stores import (
+    BARE,
+    EXACT,
+    HOSTILE,
+    WITH_JUNK,
+    add_bare,
+    add_hostile,
+    add_imported,
+    store_at,
+    with_demo,
+)
+
+pytestmark = pytest.mark.browser
+
+NOT_OURS = ("GL Driver Message", "Unrecognized feature", "allow-scripts and allow-same-origin")  # Chromium, Streamlit
+MODEL_LIMIT_MS = 120_000
+JUNK = f"/drift?run={WITH_JUNK}&sample=13"
+IN_VIEW = """column => {
+  const [mine, track] = [column, column.closest('.scroller')].map(element => element.getBoundingClientRect());
+  return mine.left >= track.left && mine.right <= track.right;
+}"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("drift")
+    store = with_demo(folder / "store", WITH_JUNK, EXACT)
+    add_bare(store)
+    add_hostile(store)
+    add_imported(store, folder)
+    with serve(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(folder / "store")}) as started:
+        yield started
+        assert "Traceback" not in started.log()
+        assert "deprecat" not in started.log()
+        assert "created with a default value" not in started.log()
+
+
+def expect_harmless(seen: Visit) -> None:
+    assert seen.outside == []
+    assert seen.dialogs == []
+    assert [line for line in seen.console if not any(known in line for known in NOT_OURS)] == []
+
+
+def atoms(seen: Visit) -> Locator:
+    return seen.page.locator(".molecule .atom-selector")
+
+
+def columns(seen: Visit) -> Locator:
+    return seen.page.locator(".alignment .track .col")
+
+
+def expect_atom(seen: Visit, atom: int) -> None:
+    """Selected in 2D, in 3D, in words and in the address."""
+    expect(atoms(seen).nth(atom)).to_have_attribute("aria-selected", "true")
+    expect(seen.page.locator(".viewer .name")).to_contain_text(f"atom {atom},")
+    expect(seen.page.get_by_text(re.compile(rf"^Atom {atom}, "))).to_be_visible()
+    expect(seen.page).to_have_url(re.compile(rf"[?&]atom={atom}(&|$)"))
+
+
+def test_a_token_lights_its_atom_in_2d_and_in_3d(browser: Browser, server: Server) -> None:
+    with visit(browser, server, JUNK) as seen:
+        columns(seen).nth(12).click()
+        expect(columns(seen).nth(12)).to_have_attribute("aria-selected", "true")
+        expect(seen.page).to_have_url(re.compile("token=12"))
+        expect_atom(seen, 0)
+        expect_harmless(seen)
+
+
+def test_an_atom_brings_the_strip_to_its_block(browser: Browser, server: Server) -> None:
+    with visit(browser, server, JUNK) as seen:
+        expect(seen.page.locator(".alignment .scroller")).to_have_js_property("scrollLeft", 0)
+        atoms(seen).nth(9).click()
+        expect_atom(seen, 9)
+        own = seen.page.locator('.alignment .track .col[aria-label*="block 9"]').first
+        expect(own).to_be_attached()
+        seen.page.wait_for_function(IN_VIEW, arg=own.element_handle())
+        atoms(seen).nth(9).press("Escape")
+        expect(seen.page).not_to_have_url(re.compile("atom="))
+        expect_harmless(seen)
+
+
+def test_a_link_restores_all_of_it(browser: Browser, server: Server) -> None:
+    path = f"{JUNK}&atom=5&token=97&show=With+junk&order=As+written&by=Element&bin=element~C~2"
+    with visit(browser, server, path) as seen:
+        expect_atom(seen, 5)
+        expect(seen.page.locator('.alignment .col[aria-posinset="98"]')).to_have_attribute("aria-selected", "true")
+        expect(seen.page.get_by_role("button", name="Only molecules with drift +2 · element C")).to_be_visible()
+        chosen = seen.page.locator("[data-testid=stButtonGroup] [data-selected=true]")
+        expect(chosen).to_have_text(["With junk", "Element"])
+        expect(seen.page.get_by_text(re.compile(r"^\d+ of \d+ above$"))).to_be_visible()
+        expect_harmless(seen)
+
+
+def test_filters_that_leave_nothing_can_be_dropped_at_once(browser: Browser, server: Server) -> None:
+    with visit(browser, server, f"/drift?run={EXACT}&show=Failed&contains=zz") as seen:
+        expect(seen.page.get_by_text("No match")).to_be_visible()
+        seen.press("Drop all filters")
+        expect(seen.page.get_by_text(re.compile("^64 samples"))).to_be_visible()
+        expect(seen.page).not_to_have_url(re.compile("show=|contains="))
+        expect_harmless(seen)
+
+
+def test_next_and_previous_by_keyboard(browser: Browser, server: Server) -> None:
+    with visit(browser, server, f"/drift?run={WITH_JUNK}&order=As+written&sample=0") as seen:
+        expect(seen.page.get_by_text("1 of 64 above")).to_be_visible()
+        expect(seen.page.get_by_role("button", name="Next Shortcut")).to_be_enabled()
+        seen.page.keyboard.press("Alt+ArrowDown")
+        expect(seen.page.get_by_text("2 of 64 above")).to_be_visible()
+        expect(seen.page).to_have_url(re.compile("sample=1(&|$)"))
+        seen.page.get_by_role("button", name="Previous Shortcut").click()
+        expect(seen.page.get_by_text("1 of 64 above")).to_be_visible()
+        expect_harmless(seen)
+
+
+def test_a_bar_of_the_histogram_filters_the_table(browser: Browser, server: Server) -> None:
+    with visit(browser, server, f"/drift?run={WITH_JUNK}") as seen:
+        bars = seen.page.locator(".js-plotly-plot .bars .point path")
+        expect(bars.first).to_be_visible()
+        _click_at(seen, bars.nth(2))  # drift +2: behind 0 and +1
+        chip = seen.page.get_by_role("button", name="Only molecules with drift +2 · LP position-blocklist")
+        expect(chip).to_be_visible()
+        expect(seen.page.get_by_text(re.compile(r"^\d+ of 64 samples"))).to_be_visible()
+        expect(seen.page).to_have_url(re.compile("bin="))
+        chip.click()
+        expect(chip).to_have_count(0)
+        expect(bars.first).to_be_visible()
+        _click_at(seen, bars.last)  # cut
+        chip = seen.page.get_by_role("button", name="Only molecules with a cut block")
+        expect(seen.page.get_by_text(re.compile("^13 of 64 samples"))).to_be_visible()
+        chip.click()
+        expect(seen.page.get_by_text(re.compile("^64 samples"))).to_be_visible()
+        expect_harmless(seen)
+
+
+def _click_at(seen: Visit, spot: Locator) -> None:
+    """Plotly listens on a layer above its bars."""
+    box = spot.bounding_box()
+    assert box is not None
+    seen.page.mouse.move(box["x"] + box["width"] / 2 - 3, box["y"] + box["height"] / 2)
+    seen.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    seen.page.mouse.down()
+    seen.page.mouse.up()
+
+
+def _click_row(seen: Visit, table: int, row: int, row_height: int) -> None:
+    """The box before a row: tables are drawn on a canvas."""
+    canvas = seen.page.get_by_test_id("data-grid-canvas").nth(table)
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box is not None
+    seen.page.mouse.click(box["x"] + 18, box["y"] + 37 + row_height * (row + 0.5))
+
+
+def test_a_row_opens_its_molecule_and_a_blocks_row_selects_its_atom(browser: Browser, server: Server) -> None:
+    with visit(browser, server, f"/drift?run={WITH_JUNK}&order=As+written&sample=13") as seen:
+        expect(columns(seen).first).to_be_visible()
+        _click_row(seen, 0, 2, 64)
+        expect(seen.page.get_by_text("3 of 64 above")).to_be_visible()
+        expect(seen.page).to_have_url(re.compile("sample=2(&|$)"))
+        seen.settle()
+        _click_row(seen, 1, 4, 35)
+        expect_atom(seen, 4)
+        atoms(seen).nth(1).click()
+        expect_atom(seen, 1)
+        expect(seen.page).to_have_url(re.compile("sample=2(&|$)"))
+        expect_harmless(seen)
+
+
+def test_a_run_without_steps_is_scored_by_a_model(browser: Browser, server: Server) -> None:
+    with visit(browser, server, f"/drift?run={BARE}&sample=0") as seen:
+        expect(seen.page.get_by_text("no steps kept")).to_be_visible()
+        seen.page.get_by_role("button", name="Ask what it thinks at each token").click()
+        expect(seen.page.get_by_text("steps asked just now of demo-llama:final")).to_be_visible(timeout=MODEL_LIMIT_MS)
+        expect(seen.page.get_by_role("button", name="p(raw)")).to_be_visible()
+        expect_harmless(seen)
+
+
+def test_hostile_junk_is_text(browser: Browser, server: Server) -> None:
+    with visit(browser, server, f"/drift?run={HOSTILE}") as seen:
+        expect(columns(seen).filter(has_text="img").first).to_be_attached()
+        expect(atoms(seen)).to_have_count(2)
+        atoms(seen).nth(1).click()
+        expect_atom(seen, 1)
+        seen.press("Junk lexicon")
+        expect(seen.page.get_by_text(re.compile("Most often"))).to_be_visible()
+        assert seen.page.locator("img[src=x]").count() == 0
+        expect_harmless(seen)
+
+
+def test_imported_text_says_what_cannot_be_shown(browser: Browser, server: Server) -> None:
+    with visit(browser, server, "/drift?run=imported") as seen:
+        expect(seen.page.get_by_text("What cannot be shown")).to_be_visible()
+        expect(seen.page.get_by_text("Only its text is known")).to_be_visible()
+        expect(columns(seen).first).to_be_visible()
+        seen.press("What the LP did")
+        expect(seen.page.get_by_text("No steps were kept")).to_be_visible()
+        expect_harmless(seen)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_what_the_lp_did(browser: Browser, server: Server, theme: Theme) -> None:
+    with visit(browser, server, f"/drift?run={WITH_JUNK}&view=What+the+LP+did", theme=theme) as seen:
+        expect(seen.page.get_by_text("Does forcing push the model off its own choice?")).to_be_visible()
+        expect(seen.page.locator(".js-plotly-plot")).to_have_count(4)
+        expect_harmless(seen)
+
+
+def test_an_unknown_run_is_one_message_and_a_way_on(browser: Browser, server: Server) -> None:
+    with visit(browser, server, "/drift?run=nothing-like-it") as seen:
+        expect(seen.page.get_by_role("alert")).to_have_count(1)
+        expect(seen.page.get_by_role("alert")).to_contain_text("There is no run 'nothing-like-it'")
+        expect(seen.page.get_by_role("combobox", name="Runs")).to_be_visible()
+        expect_harmless(seen)
+
+
+def test_an_empty_store_says_how_to_fill_it(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
+    place = tmp_path_factory.mktemp("empty")
+    store_at(place)
+    with serve(ROOT / "pages" / "drift.py", env={"DRIFTSCOPE_STORE": str(place)}) as alone:
+        with visit(browser, alone) as seen:
+            expect(seen.page.get_by_text("Nothing to inspect yet")).to_be_visible()
+            expect_harmless(seen)
+        assert "Traceback" not in alone.log()

@@ -1,0 +1,145 @@
+"""The Drift inspector's parts that need no page: words, files, the address, who may be asked."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import streamlit as st
+from rdkit import Chem
+
+from engine.inspection.drifts import DriftBin
+from engine.inspection.molecules import sample_table
+from engine.inspection.runs import runs_with_samples
+from engine.inspection.sample import inspect_sample
+from engine.text.tokenizers import load_tokenizer
+from pages._shared import drift_files, drift_state
+from pages._shared.drift_asking import compatible, question_of
+from pages._shared.drift_molecule import step_facts
+from pages._shared.drift_runs import default_run
+from pages._shared.drift_state import Spot
+from pages._shared.drift_table import drawing
+from pages._shared.drift_words import block_words, verdict
+from tests.engine.inspection.made import block_row, sample_row
+from tests.pages.drift_stores import BARE, EXACT, WITH_JUNK, add_bare, store_at, with_demo
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One store for all: nothing here writes to it."""
+    place = tmp_path_factory.mktemp("parts")
+    add_bare(with_demo(place, WITH_JUNK, EXACT))
+    return place
+
+
+def test_the_default_is_the_newest_run_with_bad_blocks_else_the_newest(place: Path) -> None:
+    runs = runs_with_samples(store_at(place))
+    assert default_run(runs).run_id == WITH_JUNK
+    others = [run for run in runs if not run.bad_blocks]
+    assert default_run(others).run_id == others[0].run_id
+    assert default_run([*others, replace(others[0], run_id="bad", bad_blocks=1, junk_letters=0)]).run_id == "bad"
+
+
+def test_a_drawing_has_no_layer_for_clicks_and_none_where_the_smiles_does_not_read() -> None:
+    uri = drawing("CO", dark=False)
+    assert uri is not None
+    svg = base64.b64decode(uri.partition(",")[2]).decode()
+    assert svg.startswith("<svg") and "atom-selector" not in svg
+    assert drawing("not a SMILES", dark=False) is None
+
+
+@pytest.mark.parametrize(
+    ("sample", "blocks", "said"),
+    [
+        (sample_row(0), [block_row(0, 0)], "Passed and clean"),
+        (
+            sample_row(0, clean=False),
+            [block_row(0, 0, kinds=["letters"]), block_row(0, 1, kinds=["cut", "letters"]), block_row(0, 2)],
+            "is not clean: 2 of 3 blocks have junk, 1 of 3 blocks was cut.",
+        ),
+        (sample_row(0, clean=False, passed=False, issues=["no end", "no SMILES"]), [], "Failed: no end; no SMILES."),
+        (
+            sample_row(0, clean=False),
+            [block_row(0, 0, kinds=["missing_z"])],
+            "1 of 1 blocks has fewer than three numbers.",
+        ),
+    ],
+)
+def test_a_verdict_in_words(sample: dict[str, Any], blocks: list[dict[str, Any]], said: str) -> None:
+    assert said in verdict(sample, blocks)
+
+
+def test_a_block_in_words() -> None:
+    block = block_row(0, 0, kinds=["letters"], drift=2, junk_text="a\u202eb")
+    assert block_words(block) == "letters, drift +2, junk “a\\u202eb”"
+
+
+def test_steps_that_lack_figures_are_no_numbers() -> None:
+    bare = dict.fromkeys(("rule", "p_raw", "p_lp", "allowed_mass", "rank_raw", "entropy_nat", "top_k"))
+    facts = step_facts(bare)
+    assert facts.p_raw != facts.p_raw and facts.rank_raw == 0 and facts.top_k == ()
+
+
+def test_only_models_with_the_runs_tokenizer_are_asked_its_own_first(place: Path) -> None:
+    one = inspect_sample(store_at(place), BARE, 0)
+    models = compatible(one)
+    assert models[0].name == "demo-llama:final"
+    assert {entry.tokenizer for entry in models} == {"llama3"}
+    question = question_of(one, models[-1])
+    assert question.token_ids == tuple(one.sample["token_ids"])
+    assert (question.lp, question.placeholder) == ("position-blocklist", "0.0000,0.0000,0.0000")
+    assert question.tokenizer == load_tokenizer("llama3").name
+
+
+def test_files_of_the_rows_that_are_shown(place: Path) -> None:
+    store = store_at(place)
+    rows = sample_table(store, [EXACT, WITH_JUNK])
+    text = drift_files.csv_of(rows).decode().splitlines()
+    assert len(text) == 129 and text[0].startswith('"run_id","sample_id"')
+    mols = Chem.SDMolSupplier()
+    mols.SetData(drift_files.sdf_of(store, rows))
+    assert len(mols) == 64 + 12  # all of the exact run, and what decodes of the other
+    assert {mol.GetProp("run_id") for mol in mols} == {EXACT, WITH_JUNK}
+
+
+def test_a_conformer_in_part_says_so(place: Path) -> None:
+    sdf = drift_files.sdf_of_one(inspect_sample(store_at(place), WITH_JUNK, 13))
+    assert "<incomplete>" in sdf and "Shown are 16 of 16 atoms" in sdf
+
+
+def test_the_address_of_a_bar_survives_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(st, "query_params", _Params())
+    for bar in (DriftBin("run", "a~b~-3", -2), DriftBin("lp", "", 0)):
+        drift_state.put_bar(bar)
+        assert drift_state.bar() == bar
+    for text in ("", "lp", "lp~exact", "lp~exact~x", "nobody~exact~1", "lp~exact~--1", "lp~exact~" + "9" * 40):
+        st.query_params["bin"] = text
+        assert drift_state.bar() is None
+
+
+def test_the_sample_of_a_link_is_of_the_first_run_unless_it_says_of_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(st, "query_params", _Params(sample="7", run=["one", "two"]))
+    assert drift_state.spot(["run-one", "run-two"]) == Spot("run-one", 7)
+    drift_state.put_spot(Spot("run-two", 3))
+    assert drift_state.spot(["run-one", "run-two"]) == Spot("run-two", 3)
+    assert drift_state.spot([]) is None
+
+
+def test_a_tables_own_selection_that_comes_back_is_no_pick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(st, "session_state", {})
+    drift_state.show_rows("table", [3])
+    assert drift_state.picked_rows("table") is None
+    for rows in ([4], []):
+        st.session_state["table"] = {"selection": {"rows": rows}}
+        assert drift_state.picked_rows("table") == rows
+
+
+class _Params(dict):
+    """Streamlit's, as far as it is used here."""
+
+    def get_all(self, name: str) -> list[str]:
+        value = self.get(name, [])
+        return [value] if isinstance(value, str) else value
