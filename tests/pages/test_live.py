@@ -1,0 +1,222 @@
+"""The live page's logic without a browser: what is asked for, what becomes of it, and what may be done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from engine.paths import ROOT
+from engine.service import Service
+from engine.store.store import Store
+from pages._shared import live_session
+from pages._shared.live_inputs import FIRST_MOLECULE, read_lines
+from tests.desks import PATIENCE_S
+from tests.pages.live_pages import MODEL, small_registry
+
+PAGE = str(ROOT / "pages" / "live.py")
+Live = Callable[..., AppTest]
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_registry(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    made = Service(threads=1)
+    monkeypatch.setattr(live_session, "service", lambda: made)
+    monkeypatch.setattr(live_session, "warm", lambda *args: None)
+    yield made
+    made.close(PATIENCE_S)
+
+
+@pytest.fixture
+def live(service: Service, registry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Live:
+    monkeypatch.setenv("DRIFTSCOPE_MODELS", str(registry))
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
+
+    def run(**query: str) -> AppTest:
+        app = AppTest.from_file(PAGE, default_timeout=120)
+        for name, value in query.items():
+            app.query_params[name] = value
+        return app.run()
+
+    return run
+
+
+def generated(live: Live, **query: str) -> AppTest:
+    """A page whose lanes have ended."""
+    app = live(**{"model": MODEL, "smiles": "CC=O", "most_tokens": "200", **query})
+    app.button(key="generate").click().run()
+    for one in app.session_state["live_lanes"]:
+        assert one.job.wait(PATIENCE_S)
+    return app.run()
+
+
+def texts(app: AppTest) -> str:
+    return "\n".join(str(one.value) for some in (app.markdown, app.caption, app.error, app.info) for one in some)
+
+
+def test_the_first_visit_is_one_click_from_the_story(live: Live) -> None:
+    app = live()
+    assert not app.exception and not app.error
+    assert app.text_area(key="smiles").value == FIRST_MOLECULE
+    assert [app.selectbox(key=f"lp{lane}").value for lane in (1, 2, 3, 4)] == [
+        "none",
+        "position-blocklist",
+        "exact",
+        "—",
+    ]
+    assert not app.button(key="generate").disabled
+    assert "live_lanes" not in app.session_state
+
+
+def test_an_address_holds_all_that_was_chosen(live: Live) -> None:
+    chosen = {"smiles": "CCO", "model": "demo-qwen:final", "lp1": "truncating", "lp4": "position-blocklist+cleanup"}
+    app = live(**chosen, seed="7", n="3", sampling="greedy", temperature="0.5", placeholder2="0.00", backend3="hf")
+    assert app.text_area(key="smiles").value == "CCO"
+    assert app.selectbox(key="model").value == "demo-qwen:final"
+    assert (app.selectbox(key="lp1").value, app.selectbox(key="lp4").value) == (chosen["lp1"], chosen["lp4"])
+    assert (app.number_input(key="seed").value, app.number_input(key="n").value) == (7, 3)
+    assert app.number_input(key="temperature").value == 0.5
+    assert "Changed from the preset greedy" in texts(app)
+    assert app.text_input(key="placeholder2").value == "0.00"
+
+
+def test_a_preset_sets_its_numbers_and_they_may_be_changed(live: Live) -> None:
+    app = live()
+    app.selectbox(key="sampling").select("minp0.1_t1.4").run()
+    assert [app.number_input(key=name).value for name in ("temperature", "top_k", "top_p", "min_p")] == [
+        1.4,
+        0,
+        1.0,
+        0.1,
+    ]
+    assert "Changed from the preset" not in texts(app)
+    app.number_input(key="top_k").set_value(9).run()
+    assert "Changed from the preset minp0.1_t1.4" in texts(app)
+
+
+def test_a_named_molecule_puts_its_smiles_into_the_field(live: Live) -> None:
+    app = live()
+    app.selectbox(key="named").select("aspirin").run()
+    assert app.text_area(key="smiles").value == "CC(=O)Oc1ccccc1C(=O)O"
+
+
+@pytest.mark.parametrize(
+    ("smiles", "words"),
+    [
+        ("CC(=O", "parenthes"),
+        ("C1CC", "ring"),
+        ("<img src=x onerror=alert(1)>", "\\<img"),
+        ("C" * 20_000, "characters"),
+        ("[C]", "enriched"),
+    ],
+)
+def test_a_bad_smiles_is_said_to_be_before_anything_runs(live: Live, smiles: str, words: str) -> None:
+    app = live(smiles=smiles)
+    assert not app.exception
+    assert len(app.error) == 1 and words in app.error[0].value
+    assert app.button(key="generate").disabled
+
+
+def test_a_mistake_is_pointed_at() -> None:
+    _, (problem,) = read_lines("CC(=O)X")
+    lines = problem.splitlines()
+    assert lines[-2].strip() == "CC(=O)X"
+    assert lines[-2][lines[-1].index("^")] == "X"
+
+
+def test_bad_lines_do_not_stop_good_ones(live: Live) -> None:
+    app = live(smiles="CCO ethanol\n\nnonsense\nCC=O")
+    assert len(app.error) == 1
+    assert not app.button(key="generate").disabled
+
+
+def test_more_molecules_than_a_page_can_show(live: Live) -> None:
+    app = live(smiles="\n".join(["CCO"] * 101))
+    assert "101 molecules are more than the 100" in app.error[0].value
+    assert app.button(key="generate").disabled
+
+
+def test_three_lanes_from_click_to_result(live: Live) -> None:
+    app = generated(live)
+    assert not app.exception and not app.error
+    rows = app.dataframe[0].value
+    assert list(rows["lane"]) == ["1 · none", "2 · position-blocklist", "3 · exact"]
+    assert rows["time_ratio"].iloc[0] == 1.0 and rows["time_ratio"].notna().all()
+    assert list(rows["clean"])[2] == 1
+    assert "parts from lane 1 at token" in texts(app)
+    assert "reference conformers" in texts(app)
+    app.segmented_control(key="reference").set_value("beside").run()
+    assert not app.exception
+
+
+def test_a_lane_is_kept_once_and_found_in_the_store(live: Live, tmp_path: Path) -> None:
+    app = generated(live)
+    store = Store.open(tmp_path / "store")
+    assert store.found().entries == ()
+    app.button(key="keep_3").click().run()
+    (entry,) = store.found().entries
+    assert (entry.row["lp"], entry.row["samples"], entry.row["source"]) == ("exact", 1, "live page")
+    assert app.button(key="keep_3").disabled and not app.button(key="keep_2").disabled
+    assert store.rows("SELECT count(*) AS steps FROM steps")[0]["steps"] > 10
+
+
+def test_downloads_hold_what_they_say(live: Live) -> None:
+    from pages._shared import live_files
+    from pages._shared.drift_store import open_store
+
+    app = generated(live, lp2="—")
+    lanes = app.session_state["live_lanes"]
+    entry = open_store().entry(lanes[-1].run_id)
+    assert live_files._sdf(entry).count("$$$$") == 1
+    assert f'"{entry.row["model_alias"]}"' in live_files._report(entry)
+    assert live_files._steps(entry)[:4] == b"PAR1"
+
+
+def test_several_molecules_and_samples_show_one_at_a_time(live: Live) -> None:
+    app = generated(live, smiles="CC=O\nCCO", n="2", lp2="—")
+    assert list(app.dataframe[0].value["tokens"].astype(int) > 0) == [True, True]
+    first = texts(app)
+    app.number_input(key="molecule").set_value(2).run()
+    app.number_input(key="answer").set_value(2).run()
+    assert not app.exception
+    assert app.session_state["live_lanes"][0].watch.molecule_of(3).smiles == "CCO"
+    assert texts(app) != first
+    linked = generated(live, smiles="CC=O\nCCO", n="2", lp2="—", molecule="2", answer="2")
+    assert (linked.number_input(key="molecule").value, linked.number_input(key="answer").value) == (2, 2)
+
+
+def test_what_a_lane_cannot_do_is_said_in_it_and_the_others_go_on(live: Live) -> None:
+    app = generated(live, placeholder2="0.00<")
+    (error,) = app.error
+    assert "placeholder" in error.value
+    assert [one.seen.state for one in app.session_state["live_lanes"]] == ["done", "failed", "done"]
+    assert len(app.dataframe[0].value) == 3
+
+
+def test_a_full_queue_is_one_message(live: Live, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "most_queued", 1)
+    app = live(model=MODEL, smiles="CC=O")
+    app.button(key="generate").click().run()
+    assert len(app.error) == 1 and "The queue is full" in app.error[0].value
+    assert "live_lanes" not in app.session_state
+
+
+def test_stopping_one_lane_leaves_the_others(live: Live) -> None:
+    app = live(model=MODEL, smiles="CC=O", most_tokens="20000")
+    app.button(key="generate").click().run()
+    lanes: list[Any] = app.session_state["live_lanes"]
+    live_session.stop([lanes[0]])
+    for one in lanes:
+        assert one.job.wait(PATIENCE_S)
+    app.run()
+    assert [one.seen.state for one in lanes] == ["cancelled", "done", "done"]
+    assert "Stopped" in [one.value for one in app.caption]
+    assert not app.exception

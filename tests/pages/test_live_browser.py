@@ -1,0 +1,123 @@
+"""The live page in a real browser: from a click to a kept run, one lane stopped, two readers at once, a closed tab."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import Browser, Locator, expect
+
+from engine.store.store import Store
+from tests.pages.browser import ROOT, Server, Visit, serve, visit
+from tests.pages.live_pages import MODEL, small_registry
+
+pytestmark = pytest.mark.browser
+PATIENCE_MS = 90_000  # for what a model has to write first
+ENDLESS = "20000"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("live")
+
+
+@pytest.fixture(scope="module")
+def server(place: Path) -> Iterator[Server]:
+    env = {"DRIFTSCOPE_MODELS": str(small_registry(place)), "DRIFTSCOPE_STORE": str(place / "store")}
+    with serve(ROOT / "app.py", env=env) as started:
+        yield started
+        assert "Traceback" not in started.log()
+        assert "deprecated" not in started.log()
+
+
+def path(**query: str) -> str:
+    return "/live?" + urlencode({"model": MODEL, "smiles": "CC=O", "most_tokens": "200", **query})
+
+
+def lane(seen: Visit, number: int) -> Locator:
+    """The card of a lane, by its strip."""
+    return (
+        seen.page.locator("[data-testid=stVerticalBlock]")
+        .filter(
+            has=seen.page.locator(".strip", has=seen.page.get_by_role("heading", name=f"Lane {number}", exact=True))
+        )
+        .last
+    )
+
+
+def generate(seen: Visit) -> None:
+    seen.page.get_by_role("button", name="Generate").click()
+
+
+def results(seen: Visit) -> Locator:
+    return seen.page.get_by_text("Lanes side by side")
+
+
+def test_from_a_click_to_a_kept_run_that_a_link_finds(browser: Browser, server: Server, place: Path) -> None:
+    with visit(browser, server, path()) as seen:
+        generate(seen)
+        expect(results(seen)).to_be_visible(timeout=PATIENCE_MS)
+        chips = lane(seen, 3).locator(".tokens .chip")
+        expect(chips.first).to_contain_text("[CONFORMER]")
+        lane(seen, 3).locator(".tokens .chip.free").first.click()
+        expect(seen.page.locator(".atom-selector[aria-selected=true]")).to_have_count(1)
+        seen.page.get_by_role("button", name="Keep as run").last.click()
+        expect(seen.page.get_by_role("button", name="Kept")).to_be_visible()
+        (entry,) = Store.open(place / "store").found().entries
+        seen.page.get_by_role("button", name="Inspect").last.click()
+        expect(seen.page).to_have_url(re.compile(rf"/drift\?.*run={re.escape(entry.id)}"))
+        expect(seen.page.get_by_role("heading", name="Drift inspector")).to_be_visible()
+        assert seen.outside == [] and seen.dialogs == []
+    with visit(browser, server, f"/drift?run={entry.id}&sample=0") as again:
+        expect(again.page.get_by_text("CC=O").first).to_be_visible()
+        assert again.outside == []
+
+
+def test_one_lane_is_stopped_and_the_others_are_written(browser: Browser, server: Server) -> None:
+    with visit(browser, server, path(most_tokens=ENDLESS, smiles="CCO")) as seen:
+        generate(seen)
+        expect(lane(seen, 1).locator(".tokens .chip").nth(20)).to_be_attached(timeout=PATIENCE_MS)
+        seen.page.get_by_role("button", name="Stop", exact=True).first.click()
+        expect(seen.page.get_by_text("Stopped", exact=True)).to_be_visible(timeout=PATIENCE_MS)
+        expect(results(seen)).to_be_visible(timeout=PATIENCE_MS)
+        assert lane(seen, 1).locator(".tokens .chip").count() > 20  # what was written stays
+        assert seen.outside == []
+
+
+def test_chips_come_while_a_lane_is_written_and_only_new_ones(browser: Browser, server: Server) -> None:
+    with visit(
+        browser, server, path(lp1="position-blocklist", lp2="—", lp3="—", smiles="C" * 190, most_tokens=ENDLESS)
+    ) as seen:
+        generate(seen)
+        strip = lane(seen, 1)
+        expect(strip.locator(".tokens .chip").nth(5)).to_be_attached(timeout=PATIENCE_MS)
+        strip.locator(".tokens .chip").first.evaluate("chip => { chip.dataset.mine = 'still here' }")
+        count = strip.locator(".tokens .chip").count()
+        expect(strip.locator(".tokens .chip").nth(count + 20)).to_be_attached(timeout=PATIENCE_MS)
+        assert strip.locator(".tokens .chip").first.get_attribute("data-mine") == "still here"
+        seen.page.get_by_role("button", name="Stop all").click()
+        expect(seen.page.get_by_text("Stopped", exact=True)).to_be_visible(timeout=PATIENCE_MS)
+        assert strip.locator(".tokens .chip").count() > count  # what was written stays
+        assert seen.outside == []
+
+
+def test_two_readers_share_the_worker_and_a_closed_tab_gives_it_back(browser: Browser, server: Server) -> None:
+    with visit(browser, server, path(lp2="—", lp3="—", smiles="CCN")) as second:
+        with visit(browser, server, path(most_tokens=ENDLESS)) as first:
+            generate(first)
+            expect(lane(first, 1).locator(".tokens .chip").nth(5)).to_be_attached(timeout=PATIENCE_MS)
+            generate(second)
+            expect(second.page.get_by_text(re.compile("^Queued"))).to_be_visible(timeout=PATIENCE_MS)
+            assert not results(second).is_visible()
+        expect(results(second)).to_be_visible(timeout=PATIENCE_MS)  # nobody stopped the other one: its tab was closed
+        assert second.outside == []
+
+
+def test_a_bad_smiles_is_pointed_at_and_nothing_starts(browser: Browser, server: Server) -> None:
+    with visit(browser, server, path(smiles="CC(=O<script>alert(1)</script>")) as seen:
+        expect(seen.page.get_by_role("alert")).to_have_count(1)
+        expect(seen.page.get_by_role("button", name="Generate")).to_be_disabled()
+        assert seen.dialogs == [] and seen.outside == []
