@@ -53,6 +53,6 @@ def _known(atom: int | None, atoms: Sequence[str]) -> int | None:
 _component = Component(
     "driftscope_molecule2d",
     html=source("molecule2d.html"),
-    css=source("molecule2d.css"),
+    css=source("component_theme.css", "molecule2d.css"),
     js=source("molecule2d.js", "safe_svg.js"),
 )

@@ -194,12 +194,12 @@ def nothing() -> None:
 _mount: Callable[..., object] = st.components.v2.component(
     "driftscope_token_strip",
     html=source("token_strip.html"),
-    css=source("token_strip.css"),
+    css=source("component_theme.css", "token_strip.css"),
     js=source("token_strip.js", "token_strip_chips.js", "token_strip_whole.js"),
 )
 _stream = Component(
     "driftscope_token_stream",
     html=source("token_strip.html"),
-    css=source("token_strip.css"),
+    css=source("component_theme.css", "token_strip.css"),
     js=source("token_strip.js", "token_strip_chips.js", "token_stream.js"),
 )

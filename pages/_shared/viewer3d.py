@@ -100,6 +100,6 @@ def _atoms(block: str) -> int:
 _component = Component(
     "driftscope_viewer3d",
     html=source("viewer3d.html"),
-    css=source("viewer3d.css"),
+    css=source("component_theme.css", "viewer3d.css"),
     js=source("viewer3d.js", "viewer3d_scene.js"),
 )

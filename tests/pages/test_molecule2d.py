@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from pages._shared import molecule2d
 from pages._shared.molecule2d import picked_atom
+from tests.pages.component_tests import messages_of, run
 
 
 def drawing_page() -> None:
@@ -35,23 +36,7 @@ def drawing_page() -> None:
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The data of every message."""
-    messages: list[dict[str, Any]] = []
-    mount = molecule2d._component._mount
-
-    def record(**arguments: Any) -> object:
-        messages.append(arguments["data"])
-        return mount(**arguments)
-
-    monkeypatch.setattr(molecule2d._component, "_mount", record)
-    return messages
-
-
-def run(page: AppTest, **state: object) -> str:
-    for key, value in state.items():
-        page.session_state[key] = value
-    page.run()
-    assert not page.exception
-    return page.text[0].value
+    return messages_of(molecule2d._component, monkeypatch)
 
 
 def test_a_tick_that_lights_another_atom_sends_no_drawing(sent: list[dict[str, Any]]) -> None:

@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 from pages._shared import token_strip
 from pages._shared.token_strip import Chip, selection, utf16_length
 from pages._shared.written import Written, common_length
+from tests.pages.component_tests import messages_of, run
 
 texts = st.text("ab", max_size=8)
 
@@ -106,23 +107,7 @@ def stream_page() -> None:
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The data of every message."""
-    messages: list[dict[str, Any]] = []
-    mount = token_strip._stream._mount
-
-    def record(**arguments: Any) -> object:
-        messages.append(arguments["data"])
-        return mount(**arguments)
-
-    monkeypatch.setattr(token_strip._stream, "_mount", record)
-    return messages
-
-
-def run(page: AppTest, **state: object) -> str:
-    for key, value in state.items():
-        page.session_state[key] = value
-    page.run()
-    assert not page.exception
-    return page.text[0].value if page.text else ""
+    return messages_of(token_strip._stream, monkeypatch)
 
 
 def test_only_what_is_new_goes(sent: list[dict[str, Any]]) -> None:

@@ -19,6 +19,7 @@ from engine.errors import AssetError
 from pages._shared import view3d, viewer3d
 from pages._shared.mol_blocks import mol_block, without_hydrogens, without_last_hydrogens
 from pages._shared.viewer3d import model_of, picked_atom
+from tests.pages.component_tests import messages_of, run
 
 HOSTILE = "</script><script>alert(1)</script>"
 
@@ -97,23 +98,7 @@ def view_page() -> None:
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The data of every message."""
-    messages: list[dict[str, Any]] = []
-    mount = viewer3d._component._mount
-
-    def record(**arguments: Any) -> object:
-        messages.append(arguments["data"])
-        return mount(**arguments)
-
-    monkeypatch.setattr(viewer3d._component, "_mount", record)
-    return messages
-
-
-def run(page: AppTest, **state: object) -> str:
-    for key, value in state.items():
-        page.session_state[key] = value
-    page.run()
-    assert not page.exception
-    return page.text[0].value
+    return messages_of(viewer3d._component, monkeypatch)
 
 
 def test_models_travel_once_and_a_pick_is_handed_on(sent: list[dict[str, Any]]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +14,10 @@ from engine.runner.plan import ModelChoice
 from engine.service import Service
 from engine.store.files import LocalFiles
 from engine.store.store import Store
-from tests.engine.live.test_lane import PATIENCE_S, lane_of
+from tests.desks import PATIENCE_S
+from tests.engine.live.test_lane import lane_of
 from tests.engine.runner.small_runs import choice
 from tests.small_models import small_folder
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small_folder(tmp_path_factory.mktemp("model"))
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    made = Service(threads=1)
-    yield made
-    made.close(PATIENCE_S)
 
 
 def stored(service: Service, folder: Path, place: Path, lp: str) -> Store:

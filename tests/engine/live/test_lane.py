@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,22 +32,8 @@ from engine.store.files import LocalFiles
 from engine.store.schema import RUN
 from engine.store.staging import unfinished_ids
 from engine.store.store import Store
+from tests.desks import PATIENCE_S
 from tests.engine.runner.small_runs import loaded, molecules, plan_of
-from tests.small_models import small_folder
-
-PATIENCE_S = 60.0
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small_folder(tmp_path_factory.mktemp("model"))
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    made = Service(threads=1)
-    yield made
-    made.close(PATIENCE_S)
 
 
 def lane_of(folder: Path, count: int = 2, **more: Any) -> Lane:
