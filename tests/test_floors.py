@@ -25,6 +25,7 @@ FLOORS: list[tuple[str, ...]] = [
     ("engine.decode",),
     ("engine.store",),
     ("engine.inspection",),
+    ("engine.comparing",),
     ("engine.profile", "engine.logits"),
     ("engine.runner", "engine.service"),
     ("engine.live",),

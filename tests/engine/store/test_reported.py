@@ -106,7 +106,8 @@ def test_what_the_reports_say_otherwise_stands_side_by_side() -> None:
     )
     assert [row["p"] for row in percents if row["p"] is not None] == [0.7, 1.1]
     sizes = rows(
-        "SELECT DISTINCT vocab_size FROM runs WHERE origin = 'reported' AND vocab_size IS NOT NULL ORDER BY ALL"
+        "SELECT DISTINCT vocab_size FROM runs WHERE origin = 'reported' AND model_family IS NOT NULL "
+        "AND vocab_size IS NOT NULL ORDER BY ALL"
     )
     assert [row["vocab_size"] for row in sizes] == [32_000, 128_330, 151_673, 152_064]
 

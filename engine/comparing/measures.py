@@ -1,0 +1,60 @@
+"""What is compared sample by sample: each measure with its unit, and which way is better.
+
+A measure is one number a sample, null where it is not known: RMSD where it was not asked for, drift where no block has
+a known one, junk where a run has no blocks. Nothing is put in a null's place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Better = Literal["less", "more", "neither"]
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A column of ``reading.RunSamples``.
+
+    Over several samples it is their mean, and a share is a mean of noughts and ones. What is a quotient in each sample
+    is one of sums over several: ``over`` names what it is taken over, so that a long answer counts for more.
+    """
+
+    name: str
+    what: str
+    unit: str  # "" for a count, "share" for a share
+    better: Better
+    over: str = ""  # a column of ``RunSamples.weights``
+    caution: str = ""  # what its interval does not know
+
+
+TIME_CAUTION = (
+    "Samples of a batch wait for each other, and what else the machine did is in no interval: "
+    "run both again before you believe a few per cent."
+)
+MEASURES: dict[str, Measure] = {
+    one.name: one
+    for one in (
+        Measure("decode_s", "time of a sample, beside the others of its batch", "s", "less", "", TIME_CAUTION),
+        Measure("tokens", "tokens of a sample", "", "less"),
+        Measure("ms_a_token", "time a token, beside the others of its batch", "ms", "less", "tokens", TIME_CAUTION),
+        Measure("forced_share", "tokens that the LP left no choice for", "share", "neither", "tokens"),
+        Measure("passed", "samples without an issue, by the reports' rule", "share", "more"),
+        Measure("clean", "samples that passed with every block exact or unverified", "share", "more"),
+        Measure("junk_letters", "blocks of a sample with a letter", "", "less"),
+        Measure("junk_nonnumeric", "blocks of a sample with anything but digits . , -", "", "less"),
+        Measure("cut_blocks", "blocks of a sample closed in the middle of their numbers", "", "less"),
+        Measure("drift_abs", "distance of a block's drift from 0, where known", "tokens", "less", "drift_blocks"),
+        Measure("rmsd_ang", "heavy atoms against the nearest reference conformer", "angstrom", "less"),
+    )
+}
+MORE: dict[str, Measure] = {
+    one.name: one
+    for one in (
+        Measure("bad_blocks", "blocks of a sample that are neither exact nor unverified", "", "less"),
+        Measure("drift", "sum of known drifts: positive is junk-prone, negative is cut", "tokens", "neither"),
+    )
+}
+"""Those that a scatter shows too."""
+COLUMNS: dict[str, Measure] = MEASURES | MORE
+WEIGHTS = tuple(dict.fromkeys(one.over for one in COLUMNS.values() if one.over))

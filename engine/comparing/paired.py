@@ -1,0 +1,215 @@
+"""Two runs, sample by sample: what differs by more than which molecules were asked explains.
+
+Answers are paired by molecule and generation; an answer without a partner is left out, and counted. A measure is told
+over the pairs in which both sides have it, so RMSD speaks of answers that could be laid on a reference in both runs,
+and drift of those with a known one: each measure says how many pairs that is. Runs that share no molecule are compared
+by drawing each side by itself, which finds less. Time is that of one run on one machine: its interval knows nothing of
+what else ran there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from engine.comparing.bootstrap import (
+    LEAST_MOLECULES,
+    Array,
+    Estimate,
+    Sums,
+    difference,
+    paired_means,
+    ratio,
+    sums_by_molecule,
+    unpaired_means,
+)
+from engine.comparing.measures import MEASURES
+from engine.comparing.reading import RunSamples, has_samples, key_of, samples_of
+from engine.inspection.memo import Memo
+from engine.store.entries import Entry
+from engine.store.schema import RUN
+from engine.store.store import Store
+
+MOST_KEPT = 64
+NAMES = tuple(MEASURES)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One measure of two runs. ``within_noise`` is None where no interval tells, and ``reason`` says why."""
+
+    measure: str
+    answers: int  # pairs where runs share molecules; else known answers of both runs together
+    molecules: int
+    control: float | None  # mean over those answers, or quotient of sums, as the measure says
+    test: float | None
+    difference: Estimate | None
+    ratio: Estimate | None  # None where the control has nothing of it
+    reason: str
+
+    @property
+    def within_noise(self) -> bool | None:
+        return None if self.difference is None else self.difference.within_noise
+
+
+@dataclass(frozen=True, slots=True)
+class PairedRuns:
+    """A control and a test. Without a shared molecule, ``shared`` is 0 and each side was drawn by itself."""
+
+    control: str
+    test: str
+    shared: int  # pairs of answers
+    shared_molecules: int
+    control_alone: int  # answers without a partner
+    test_alone: int
+    only_control: tuple[str, ...]  # SMILES that only one of them was asked for
+    only_test: tuple[str, ...]
+    measures: tuple[Compared, ...]
+    reason: str  # why no measure has an interval; empty where some may
+
+    def measure(self, name: str) -> Compared:
+        return self.measures[NAMES.index(name)]
+
+    @property
+    def is_paired(self) -> bool:
+        return self.shared > 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairs:
+    """Rows of two runs that answer the same question, in the control's order."""
+
+    control_rows: NDArray[np.int64]
+    test_rows: NDArray[np.int64]
+    control_molecule: NDArray[np.int64]  # of every row: one number a molecule, the same in both
+    test_molecule: NDArray[np.int64]
+    smiles: pa.Array  # of each number
+
+    def __len__(self) -> int:
+        return len(self.control_rows)
+
+    def only(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> tuple[str, ...]:
+        found: list[str] = self.smiles.take(pa.array(np.setdiff1d(one, other))).to_pylist()
+        return tuple(found)
+
+
+_kept: Memo[PairedRuns] = Memo(MOST_KEPT)
+
+
+def compare_runs(store: Store, control: str, test: str, seed: int = 0) -> PairedRuns:
+    """Two runs by their ids, or by parts that no other id has. Kept for the last runs asked for."""
+    found = store.found()
+    one, other = (found.get(run_id, RUN) for run_id in (control, test))
+    return compare_entries(store, one, other, seed)
+
+
+def compare_entries(store: Store, control: Entry, test: Entry, seed: int = 0) -> PairedRuns:
+    """The same for entries that are at hand."""
+    without = [_why_none(entry) for entry in (control, test) if not has_samples(entry)]
+    if without:
+        nothing = tuple(Compared(name, 0, 0, None, None, None, None, without[0]) for name in NAMES)
+        return PairedRuns(control.id, test.id, 0, 0, 0, 0, (), (), nothing, " ".join(without))
+    key = (key_of(control), key_of(test), seed)
+    return _kept.of(key, lambda: compared(samples_of(store, control), samples_of(store, test), seed))
+
+
+def compared(control: RunSamples, test: RunSamples, seed: int = 0) -> PairedRuns:
+    """Two runs whose samples are at hand."""
+    pairs = pairs_of(control, test)
+    measures = _paired(control, test, pairs, seed) if len(pairs) else _unpaired(control, test, pairs, seed)
+    return PairedRuns(
+        control=control.run_id,
+        test=test.run_id,
+        shared=len(pairs),
+        shared_molecules=len(np.unique(pairs.control_molecule[pairs.control_rows])),
+        control_alone=len(control) - len(pairs),
+        test_alone=len(test) - len(pairs),
+        only_control=pairs.only(pairs.control_molecule, pairs.test_molecule),
+        only_test=pairs.only(pairs.test_molecule, pairs.control_molecule),
+        measures=measures,
+        reason="",
+    )
+
+
+def pairs_of(control: RunSamples, test: RunSamples) -> Pairs:
+    """Answers of the same molecule and generation; of a molecule asked for twice, in the order of its answers."""
+    encoded = pa.concat_arrays([control.smiles, test.smiles]).dictionary_encode()
+    number = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    generation = np.concatenate([control.generation, test.generation])
+    repeat = np.concatenate([control.repeat, test.repeat])
+    key = number
+    for more in (generation, repeat):
+        key = key * (more.max(initial=0) + 1) + more
+    size = len(control)
+    _, rows, partners = np.intersect1d(key[:size], key[size:], assume_unique=True, return_indices=True)
+    order = np.argsort(rows)
+    return Pairs(rows[order], partners[order], number[:size], number[size:], encoded.dictionary)
+
+
+# --- the two ways of drawing ----------------------------------------------------------------------------------------
+
+
+def _paired(control: RunSamples, test: RunSamples, pairs: Pairs, seed: int) -> tuple[Compared, ...]:
+    left, right = _parts(control, pairs.control_rows), _parts(test, pairs.test_rows)
+    is_known = np.isfinite(left[0]) & np.isfinite(right[0])
+    codes, molecule = np.unique(pairs.control_molecule[pairs.control_rows], return_inverse=True)
+    one, other = (
+        sums_by_molecule(np.where(is_known, values, np.nan), weights, molecule, len(codes))
+        for values, weights in (left, right)
+    )
+    return _all_compared(one, other, paired_means(one, other, seed), is_paired=True)
+
+
+def _unpaired(control: RunSamples, test: RunSamples, pairs: Pairs, seed: int) -> tuple[Compared, ...]:
+    one, other = _apart(control, pairs.control_molecule), _apart(test, pairs.test_molecule)
+    return _all_compared(one, other, unpaired_means(one, other, seed), is_paired=False)
+
+
+def _apart(run: RunSamples, numbers: NDArray[np.int64]) -> Sums:
+    codes, molecule = np.unique(numbers, return_inverse=True)
+    return sums_by_molecule(*_parts(run, np.arange(len(run))), molecule, len(codes))
+
+
+def _parts(run: RunSamples, rows: NDArray[np.int64]) -> tuple[Array, Array]:
+    """Values and weights of these rows, [rows, measures] each. What is over nothing is not known."""
+    alike = np.ones(len(run))
+    weights = np.stack([run.weights[one.over] if one.over else alike for one in MEASURES.values()], axis=1)[rows]
+    values = np.stack([run.columns[name] for name in NAMES], axis=1)[rows]
+    return np.where(weights > 0, values, np.nan), weights
+
+
+def _all_compared(control: Sums, test: Sums, drawn: tuple[Array, Array], *, is_paired: bool) -> tuple[Compared, ...]:
+    found = []
+    for place, name in enumerate(NAMES):
+        draws = drawn[0][:, place], drawn[1][:, place]
+        found.append(_compared(name, control.only(place), test.only(place), draws, is_paired))
+    return tuple(found)
+
+
+def _compared(name: str, control: Sums, test: Sums, drawn: tuple[Array, Array], is_paired: bool) -> Compared:
+    known = [int(side.answers.sum()) for side in (control, test)]
+    molecules = [int((side.answers > 0).sum()) for side in (control, test)]
+    counted = (known[0], molecules[0]) if is_paired else (sum(known), sum(molecules))
+    one, other = control.mean, test.mean
+    if one is None or other is None:
+        return Compared(name, *counted, one, other, None, None, _unknown(known, is_paired))
+    are_few = min(molecules) < LEAST_MOLECULES
+    draws = None if are_few else drawn
+    reason = f"Fewer than {LEAST_MOLECULES} molecules tell it." if are_few else ""
+    return Compared(name, *counted, one, other, difference(one, other, draws), ratio(one, other, draws), reason)
+
+
+def _unknown(known: list[int], is_paired: bool) -> str:
+    if is_paired:
+        return "No pair has it on both sides."
+    sides = [name for name, count in zip(("control", "test"), known, strict=True) if not count]
+    return f"No sample of the {' or the '.join(sides)} has it."
+
+
+def _why_none(entry: Entry) -> str:
+    if entry.row["origin"] == "reported":
+        return f"{entry.id} is reported: a text states its figures, and there are no samples to draw from."
+    return f"{entry.id} has no samples."

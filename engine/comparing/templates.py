@@ -1,0 +1,206 @@
+"""How much an LP masks, molecule by molecule, from its own tables: FREE positions, and the entries forbidden at them.
+
+What the reports call the size of a mask. A position LP has one cell a token, so both are fixed before the first token
+is drawn. Under the truncating LP a block may end early: its figures are the most. The exact LP and no LP at all have
+cells that a row stays in, so how many positions there are is the model's choice: then only the cells are counted, and
+what is forbidden at one position, least and most. A dense mask is what somebody might make beforehand: the drivers here
+keep the automaton's classes, and never do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from engine.chem.smiles import parse_smiles
+from engine.comparing.reading import table_of_runs
+from engine.errors import DriftscopeError
+from engine.inspection.runs import RunFacts, run_facts
+from engine.inspection.tools import number_format, run_tokenizer
+from engine.lp.catalogue import LpParameters, build_constraint, split_cleanup
+from engine.lp.constraint import Constraint
+from engine.lp.table import JUMP, KEEP, NEXT, NO_ID, STAY, SYMBOLS, Automaton, Program
+from engine.models.registry import OWN_TOKENIZER, ModelEntry
+from engine.models.summary import summarise
+from engine.records import Molecule
+from engine.store.store import Store
+from engine.text.tokenizers import load_tokenizer
+
+Positions = Literal["fixed", "at most", "open"]
+MOST_MOLECULES = 1_000
+"""Of a run, the first: a molecule takes about a millisecond."""
+
+_MOLECULES = """
+SELECT smiles, min(sample_id) AS first, count(*) OVER () AS molecules
+FROM samples WHERE run_id = $run GROUP BY smiles ORDER BY first LIMIT $most
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class MaskSize:
+    """One molecule under one LP. ``masked`` is None where the number of positions is the model's choice."""
+
+    smiles: str
+    atoms: int
+    cells: int  # of its program: positions, where they are fixed
+    forced_cells: int  # one token may come
+    free_cells: int  # the model chooses: FREE positions, where they are fixed
+    positions: Positions
+    forbidden_least: int  # entries masked at one free position
+    forbidden_most: int
+    masked: int | None  # over all free positions; the most where they are "at most"
+
+    @property
+    def free_positions(self) -> int | None:
+        return None if self.positions == "open" else self.free_cells
+
+
+@dataclass(frozen=True, slots=True)
+class MaskSizes:
+    """Several molecules under one LP of one tokenizer."""
+
+    lp: str
+    tokenizer: str
+    vocabulary: int  # entries of a mask
+    molecules: tuple[MaskSize, ...]
+    left_out: int  # molecules that do not parse, that the LP cannot be compiled for, or that are beyond the most
+    reason: str  # why there is none; empty where there are some
+
+    @property
+    def longest(self) -> int | None:
+        """Positions of the longest; None where the model chooses how many there are."""
+        lengths = [one.cells for one in self.molecules if one.positions != "open"]
+        return max(lengths) if lengths and len(lengths) == len(self.molecules) else None
+
+    def dense_bytes(self, batch: int) -> int | None:
+        """Of a mask of booleans for a batch of the longest, made before the first token."""
+        return None if self.longest is None else dense_mask_bytes(batch, self.longest, self.vocabulary)
+
+
+def dense_mask_bytes(batch: int, positions: int, vocabulary: int) -> int:
+    """Of a tensor [batch, positions, vocabulary], a byte a boolean."""
+    return batch * positions * vocabulary
+
+
+def mask_sizes(constraint: Constraint, molecules: Iterable[Molecule], tokenizer: str = "") -> MaskSizes:
+    """Under one constraint; its automaton has as many entries as the model has rows."""
+    counter = _Counter(constraint.automaton)
+    found, refused = [], 0
+    for molecule in molecules:
+        try:
+            found.append(counter.size(molecule, constraint.compile(molecule)))
+        except DriftscopeError:
+            refused += 1
+    return MaskSizes(constraint.name, tokenizer, len(constraint.automaton.classes), tuple(found), refused, "")
+
+
+def mask_sizes_of_model(entry: ModelEntry, lp: str, molecules: Iterable[Molecule], placeholder: str = "") -> MaskSizes:
+    """Under an LP of a registered model, whose weights stay where they are; an empty placeholder is the LP's own."""
+    name, summary = split_cleanup(lp)[0], summarise(entry)
+    if summary.problem or summary.vocab_size is None:
+        return MaskSizes(name, entry.tokenizer, 0, (), 0, summary.problem)
+    try:
+        own = str(entry.folder) if entry.tokenizer == OWN_TOKENIZER else entry.tokenizer
+        tokenizer = load_tokenizer(own)
+        constraint = build_constraint(name, tokenizer, summary.vocab_size, LpParameters(placeholder, entry.numbers))
+    except DriftscopeError as error:
+        return MaskSizes(name, entry.tokenizer, 0, (), 0, f"Its LP cannot be made here: {error.what}.")
+    return mask_sizes(constraint, molecules, tokenizer.name)
+
+
+def mask_sizes_of_run(store: Store, run_id: str, lp: str | None = None, most: int = MOST_MOLECULES) -> MaskSizes:
+    """The first molecules of a run, under its own LP or another. A run knows its tokenizer, and no rows beyond it."""
+    run = run_facts(store, run_id)
+    name = split_cleanup(lp or run.lp)[0]
+    tokenizer, why = run_tokenizer(run)
+    if tokenizer is None or not name:
+        return MaskSizes(name, run.tokenizer, 0, (), 0, why or "Nobody said which LP this run used.")
+    try:
+        parameters = LpParameters(_placeholder(run, name), number_format(run))
+        constraint = build_constraint(name, tokenizer, tokenizer.vocab_size, parameters)
+    except DriftscopeError as error:
+        return MaskSizes(name, run.tokenizer, 0, (), 0, f"Its LP cannot be made here: {error.what}.")
+    rows = table_of_runs(store, [run.run_id], _MOLECULES, {"run": run.run_id, "most": most})
+    found = mask_sizes(constraint, _parsed(rows["smiles"].to_pylist()), tokenizer.name)
+    asked_for = rows["molecules"][0].as_py() if rows.num_rows else 0
+    return replace(found, left_out=asked_for - len(found.molecules))
+
+
+def _placeholder(run: RunFacts, lp: str) -> str:
+    """The run's own, where it is asked about its own LP."""
+    return run.placeholder if lp == run.constraint else ""
+
+
+def _parsed(smiles: Sequence[str]) -> list[Molecule]:
+    found = []
+    for one in smiles:
+        try:
+            found.append(parse_smiles(one))
+        except DriftscopeError:
+            continue  # an imported run may have anything
+    return found
+
+
+class _Counter:
+    """Counts for programs of one automaton. What a cell forbids depends on its nodes only, which are few."""
+
+    def __init__(self, automaton: Automaton) -> None:
+        self._automaton = automaton
+        self._legal = automaton.legal
+        tokens = np.bincount(automaton.classes, minlength=self._legal.shape[1] - SYMBOLS)
+        self._by_class = self._legal[:, :-SYMBOLS] @ tokens  # [Q] tokens that a node allows, symbols apart
+        self._known: dict[frozenset[int], tuple[frozenset[int], frozenset[int]]] = {}
+
+    def size(self, molecule: Molecule, program: Program) -> MaskSize:
+        is_free = program.forced == NO_ID
+        least: list[int] = []
+        most: list[int] = []
+        stays = jumps = False
+        carried: frozenset[int] = frozenset()
+        for cell in range(len(program)):
+            entry = int(program.entry[cell])
+            nodes = carried if entry == KEEP else frozenset({entry})
+            if not is_free[cell] or not nodes:
+                continue
+            inside, carried = self._walk(nodes)
+            forbidden = [self._forbidden(node, program, cell) for node in inside]
+            least.append(min(forbidden))
+            most.append(max(forbidden))
+            moves = self._automaton.move[sorted(inside)][self._legal[sorted(inside)]]
+            stays, jumps = stays or bool((moves == STAY).any()), jumps or bool((moves == JUMP).any())
+        positions: Positions = "open" if stays else "at most" if jumps else "fixed"
+        return MaskSize(
+            smiles=molecule.smiles,
+            atoms=molecule.atoms,
+            cells=len(program),
+            forced_cells=int((~is_free).sum()),
+            free_cells=int(is_free.sum()),
+            positions=positions,
+            forbidden_least=min(least, default=0),
+            forbidden_most=max(most, default=0),
+            masked=None if stays else sum(most),
+        )
+
+    def _forbidden(self, node: int, program: Program, cell: int) -> int:
+        """Symbols are tokens that no class allows: those that close a block."""
+        symbols = self._legal[node, -SYMBOLS:] & (program.symbols[cell] != NO_ID)
+        return len(self._automaton.classes) - int(self._by_class[node]) - int(symbols.sum())
+
+    def _walk(self, nodes: frozenset[int]) -> tuple[frozenset[int], frozenset[int]]:
+        """Nodes that a row may be at in a cell that it enters with these, and those that it may leave it with."""
+        if nodes not in self._known:
+            inside, waiting, left = set(nodes), list(nodes), set()
+            while waiting:
+                node = waiting.pop()
+                for kind in np.flatnonzero(self._legal[node]):
+                    after = int(self._automaton.goto[node, kind])
+                    if self._automaton.move[node, kind] == NEXT:
+                        left.add(after)
+                    elif self._automaton.move[node, kind] == STAY and after not in inside:
+                        inside.add(after)
+                        waiting.append(after)
+            self._known[nodes] = frozenset(inside), frozenset(left)
+        return self._known[nodes]

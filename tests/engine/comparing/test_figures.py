@@ -1,0 +1,130 @@
+"""Rows of runs from their sheets, and ratios to a control: what is known, what is not, what is noise."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+
+import pytest
+
+from engine.comparing.figures import RATIOS, RunFigures, all_figures, compare_with, run_figures
+from engine.comparing.measures import MEASURES
+from engine.store.comparison import compare, wilson
+from engine.store.store import Store
+from tests.engine.inspection.made import DEMO_STORE, block_row, demo_run, sample_row, write_run
+
+BY_ID = {one.run_id: one for one in all_figures(DEMO_STORE)}
+
+
+def test_a_reported_run_has_what_its_report_says_and_nothing_more() -> None:
+    found = BY_ID["reported-002-qwen-lp-64"]
+    assert (found.origin, found.model, found.lp, found.has_samples) == ("reported", "Qwen", "position-blocklist", False)
+    assert (found.wall_s, found.tokens, found.pass_rate, found.junk_letters) == (115.46, 38_195, 1.0, 61)
+    assert found.ms_a_token == pytest.approx(3.023, abs=5e-4) and found.ms_a_token_of == "wall_s"
+    assert found.wall_s_a_sample == pytest.approx(1.804, abs=5e-4)
+    assert found.junk_letters_share == pytest.approx(0.038, abs=5e-4)
+    unknown = (found.junk_nonnumeric, found.forward_passes, found.forced_share, found.clean_rate, found.cut_share)
+    assert unknown == (None,) * 5
+    assert (found.rmsd_ang, found.drift_mean, found.cov_r, found.mat_p, found.backend) == (None, None, None, None, "")
+
+
+def test_a_pass_rate_has_wilsons_interval() -> None:
+    found = BY_ID["reported-002-llama-none-1000"]
+    assert (found.pass_rate, found.pass_rate_low, found.pass_rate_high) == (0.189, *wilson(189, 1_000))
+    without = BY_ID["reported-003-qwen-lp-64"]
+    assert (without.pass_rate, without.pass_rate_low, without.pass_rate_high) == (None, None, None)
+
+
+def test_the_command_line_has_the_same_figures() -> None:
+    for row in compare(DEMO_STORE.entry(demo_run("qwen", "none")), [DEMO_STORE.entry(demo_run("llama", "exact"))]):
+        found = BY_ID[row["run_id"]]
+        same = ("wall_s", "tokens", "ms_a_token", "pass_rate", "pass_rate_low", "forced_share", "wall_s_a_sample")
+        assert {name: getattr(found, name) for name in same} == {name: row[name] for name in same}
+
+
+def test_nothing_is_nought_that_nobody_said(store: Store) -> None:
+    write_run(store, "bare", [sample_row(0)])
+    found = run_figures(store.entry("bare"))
+    told = {field.name for field in fields(RunFigures) if getattr(found, field.name) not in (None, "")}
+    assert told == {
+        *("run_id", "origin", "created_at", "model", "lp", "samples", "has_samples", "ms_a_token_of"),
+    }
+
+
+def test_the_newest_run_comes_first(store: Store) -> None:
+    for day, run_id in ((2, "b"), (1, "a"), (3, "c")):
+        write_run(store, run_id, [sample_row(0)], created_at=f"2026-01-0{day}T00:00:00+00:00")
+    assert [one.run_id for one in all_figures(store)] == ["c", "b", "a"]
+
+
+def test_a_table_of_runs_opens_no_file_of_theirs(store: Store) -> None:
+    write_run(store, "one", [sample_row(0, tokens=3)])
+    entry = store.entry("one")
+    store.home.write(f"{entry.folder}/samples.parquet", b"x" * entry.parts["samples"].bytes)
+    assert [one.run_id for one in all_figures(store)] == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({"cov_r": 0.681, "mat_r_ang": 0.6}, (0.681, 0.6)),
+        ({"COV-R": 0.681, "MAT-R": 0.6}, (0.681, 0.6)),
+        ({"cov_r": "68 %", "mat_r": True}, (None, None)),
+        ({"other": 1}, (None, None)),
+        ([1, 2], (None, None)),
+    ],
+)
+def test_coverage_is_taken_from_what_a_file_says(
+    store: Store, said: object, expected: tuple[float | None, ...]
+) -> None:
+    write_run(store, "one", [sample_row(0)], extra=json.dumps(said))
+    found = run_figures(store.entry("one"))
+    assert (found.cov_r, found.mat_r) == expected
+
+
+# --- beside a control -------------------------------------------------------------------------------------------------
+
+
+def test_every_ratio_is_of_a_figure_and_a_measure() -> None:
+    assert set(RATIOS) <= {field.name for field in fields(RunFigures)}
+    assert set(RATIOS.values()) - {""} == set(MEASURES)
+
+
+def test_a_control_and_its_tests() -> None:
+    control, cut, reported = demo_run("qwen", "none"), demo_run("qwen", "blocklist"), "reported-002-qwen-lp-64"
+    found = compare_with(DEMO_STORE, control, [cut, reported])
+    assert found.control.run_id == control
+    assert [one.figures.run_id for one in found.tests] == [cut, reported]
+    mine, theirs = found.tests
+    passes = mine.ratio("pass_rate")
+    assert (passes.control, passes.test, passes.ratio, passes.within_noise, passes.reason) == (1, 1, 1, True, "")
+    tokens = mine.ratio("tokens_a_sample")
+    assert tokens.within_noise is False and tokens.interval is not None
+    assert tokens.ratio == pytest.approx(tokens.interval.value)  # all samples are paired
+    cut_share = mine.ratio("cut_share")
+    assert (cut_share.ratio, cut_share.within_noise) == (None, False)  # nothing to divide by, and no noise
+    assert mine.ratio("forward_passes").reason.startswith("It is counted for a run as a whole")
+    assert mine.ratio("cov_r").reason == "Nobody said it of the control and the test."
+    assert theirs.ratio("clean_rate").reason == "Nobody said it of the test."
+    time = theirs.ratio("wall_s_a_sample")
+    assert time.ratio is not None and time.within_noise is None and "is reported" in time.reason
+
+
+def test_time_a_token_is_of_the_same_time_on_both_sides() -> None:
+    """A reported run has wall time only, so the control's is taken too."""
+    control = BY_ID[demo_run("qwen", "none")]
+    found = compare_with(DEMO_STORE, control.run_id, ["reported-002-qwen-lp-64"]).tests[0].ratio("ms_a_token")
+    assert control.ms_a_token_of == "decode_s" and control.wall_s is not None and control.tokens is not None
+    assert found.control == pytest.approx(1000 * control.wall_s / control.tokens)
+    assert found.control is not None and control.ms_a_token is not None and found.control > control.ms_a_token
+
+
+def test_drift_is_read_for_runs_that_are_compared(store: Store) -> None:
+    samples = [sample_row(0, drift=-1), sample_row(1, drift=4), sample_row(2)]
+    blocks = [block_row(0, 0, drift=2), block_row(0, 1, drift=-3), block_row(1, 0, drift=4), block_row(2, 0)]
+    write_run(store, "one", samples, blocks)
+    write_run(store, "two", [sample_row(0)])
+    found = compare_with(store, "one", ["two", "one"])
+    assert (found.control.drift_mean, found.control.drift_abs_mean) == pytest.approx((1, 3))
+    assert (found.tests[0].figures.drift_mean, found.tests[0].figures.drift_abs_mean) == (None, None)
+    assert found.tests[1].figures == found.control

@@ -1,0 +1,225 @@
+"""Two runs, sample by sample: what is paired, what is left out, what an interval needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.comparing.bootstrap import LEAST_MOLECULES
+from engine.comparing.measures import COLUMNS, MEASURES
+from engine.comparing.paired import NAMES, Compared, PairedRuns, compare_runs
+from engine.comparing.reading import run_samples
+from engine.errors import StoreError
+from engine.store.schema import SAMPLES
+from engine.store.store import Store
+from tests.engine.inspection.made import DEMO_STORE, block_row, demo_run, sample_row, write_run
+
+MANY = ("C", "CC", "CCC", "CCCC", "CO", "CCO", "CN", "CCN")
+
+
+def run(store: Store, run_id: str, smiles: tuple[str, ...] = MANY, **columns: list[Any]) -> None:
+    """A sample a molecule; ``columns`` have a value each."""
+    rows = [
+        sample_row(number, smiles=one, **{name: values[number] for name, values in columns.items()})
+        for number, one in enumerate(smiles)
+    ]
+    write_run(store, run_id, rows)
+
+
+def measure(store: Store, name: str, **more: Any) -> Compared:
+    return compare_runs(store, "control", "test", **more).measure(name)
+
+
+# --- what is paired ---------------------------------------------------------------------------------------------------
+
+
+def test_answers_meet_by_molecule_and_generation(store: Store) -> None:
+    def row(sample: int, smiles: str, generation: int, tokens: int) -> dict[str, Any]:
+        return sample_row(sample, smiles=smiles, generation=generation, tokens=tokens)
+
+    write_run(store, "control", [row(0, "C", 0, 10), row(1, "C", 1, 20), row(2, "N", 0, 70), row(3, "CC", 0, 30)])
+    write_run(store, "test", [row(0, "CC", 0, 36), row(1, "C", 1, 22), row(2, "O", 0, 99), row(3, "C", 2, 98)])
+    found = compare_runs(store, "control", "test")
+    assert (found.shared, found.shared_molecules) == (2, 2)
+    assert (found.control_alone, found.test_alone) == (2, 2)
+    assert (found.only_control, found.only_test) == (("N",), ("O",))
+    tokens = found.measure("tokens")
+    assert (tokens.answers, tokens.molecules, tokens.control, tokens.test) == (2, 2, 25, 29)
+    assert tokens.difference is not None and tokens.difference.value == 4
+    assert tokens.ratio is not None and tokens.ratio.value == pytest.approx(29 / 25)
+
+
+def test_a_molecule_that_is_listed_twice_meets_in_its_order(store: Store) -> None:
+    run(store, "control", ("C", "C", "N"), tokens=[1, 2, 3])
+    run(store, "test", ("N", "C", "C"), tokens=[30, 10, 20])
+    found = compare_runs(store, "control", "test")
+    assert (found.shared, found.shared_molecules, found.only_control, found.only_test) == (3, 2, (), ())
+    tokens = found.measure("tokens")
+    assert (tokens.control, tokens.test) == (2, 20)
+
+
+def test_a_pair_counts_where_both_sides_know(store: Store) -> None:
+    run(store, "control", rmsd_ang=[1.0, None, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
+    run(store, "test", rmsd_ang=[2.0, 9.0, None, 5.0, 6.0, 7.0, 8.0, 9.0])
+    found = measure(store, "rmsd_ang")
+    assert (found.answers, found.molecules) == (6, 6)
+    assert found.control == pytest.approx((1 + 4 + 5 + 6 + 7 + 8) / 6)
+    assert found.difference is not None
+    assert (found.difference.low, found.difference.high) == pytest.approx((1, 1))
+    assert found.within_noise is False
+
+
+# --- what is noise ----------------------------------------------------------------------------------------------------
+
+
+def test_a_difference_that_comes_and_goes_is_noise(store: Store) -> None:
+    run(store, "control", tokens=[10, 12, 9, 11, 10, 12, 9, 11])
+    run(store, "test", tokens=[12, 10, 11, 9, 12, 10, 12, 9])
+    found = measure(store, "tokens")
+    assert found.within_noise is True and found.ratio is not None and found.ratio.within_noise is True
+
+
+def test_pass_rates(store: Store) -> None:
+    run(store, "control", passed=[True] * 8, clean=[True] * 8)
+    run(store, "test", passed=[False] * 7 + [True], clean=[True] * 7 + [False])
+    found = measure(store, "passed")
+    assert (found.control, found.test, found.within_noise) == (1, 1 / 8, False)
+    assert measure(store, "clean").within_noise is True  # one of eight
+
+
+def test_a_quotient_is_of_sums(store: Store) -> None:
+    """A long answer counts for more: 10 s of 100 tokens and 1 s of 1 token are 11 s of 101 tokens."""
+    run(store, "control", decode_s=[10.0, 1.0] * 4, tokens=[100, 1] * 4, forced_tokens=[50, 1] * 4)
+    run(store, "test", decode_s=[5.0, 0.5] * 4, tokens=[100, 1] * 4, forced_tokens=[0, 0] * 4)
+    time, forced = measure(store, "ms_a_token"), measure(store, "forced_share")
+    assert (time.control, time.test) == pytest.approx((11_000 / 101, 5_500 / 101))
+    assert time.ratio is not None and (time.ratio.low, time.ratio.high) == pytest.approx((0.5, 0.5))
+    assert (forced.control, forced.test) == pytest.approx((51 / 101, 0)) and forced.within_noise is False
+
+
+def test_of_few_molecules_there_is_no_interval(store: Store) -> None:
+    few = MANY[: LEAST_MOLECULES - 1]
+    run(store, "control", few, tokens=[10] * len(few))
+    run(store, "test", few, tokens=[20] * len(few))
+    found = measure(store, "tokens")
+    assert found.difference is not None and (found.difference.value, found.difference.low) == (10, None)
+    assert found.within_noise is None and found.reason == "Fewer than 6 molecules tell it."
+
+
+def test_answers_of_one_molecule_do_not_make_up_for_others(store: Store) -> None:
+    rows = [sample_row(number, smiles="CO", generation=number, tokens=number) for number in range(50)]
+    write_run(store, "control", rows)
+    write_run(store, "test", rows)
+    found = measure(store, "tokens")
+    assert (found.answers, found.molecules, found.within_noise) == (50, 1, None)
+
+
+def test_runs_that_share_nothing_are_drawn_apart(store: Store) -> None:
+    run(store, "control", tokens=[10, 11, 12, 13, 10, 11, 12, 13])
+    run(store, "test", tuple(f"N{one}" for one in MANY), tokens=[30, 31, 32, 33, 30, 31, 32, 33])
+    found = compare_runs(store, "control", "test")
+    assert (found.shared, found.is_paired, len(found.only_control), len(found.only_test)) == (0, False, 8, 8)
+    tokens = found.measure("tokens")
+    assert (tokens.answers, tokens.molecules, tokens.control, tokens.test) == (16, 16, 11.5, 31.5)
+    assert tokens.difference is not None and tokens.difference.low is not None and tokens.difference.high is not None
+    assert 18 < tokens.difference.low < 20 < tokens.difference.high < 22
+    assert found.measure("rmsd_ang").reason == "No sample of the control or the test has it."
+
+
+# --- what cannot be told ----------------------------------------------------------------------------------------------
+
+
+def test_a_reported_run_has_no_interval_and_says_why() -> None:
+    found = compare_runs(DEMO_STORE, "reported-002-qwen-none-1000", demo_run("qwen", "none"))
+    assert (found.shared, found.is_paired) == (0, False)
+    assert "is reported: a text states its figures" in found.reason
+    assert all(one.within_noise is None and one.control is None and one.reason for one in found.measures)
+
+
+def test_what_no_sample_has_is_null_and_said(store: Store) -> None:
+    run(store, "control")
+    run(store, "test", tokens=[5] * 8)
+    found = compare_runs(store, "control", "test")
+    for name in ("tokens", "decode_s", "rmsd_ang", "drift_abs", "junk_letters", "cut_blocks"):
+        told = found.measure(name)
+        assert (told.answers, told.control, told.difference, told.ratio) == (0, None, None, None)
+        assert told.reason == "No pair has it on both sides."
+    assert found.measure("passed").control == 1
+
+
+def test_a_run_that_is_not_there_is_named(store: Store) -> None:
+    with pytest.raises(StoreError, match="no run_id"):
+        compare_runs(store, "control", "test")
+
+
+# --- what is read -----------------------------------------------------------------------------------------------------
+
+
+def test_columns_by_hand(store: Store) -> None:
+    samples = [
+        sample_row(0, tokens=10, forced_tokens=4, decode_s=0.5, blocks=3, bad_blocks=2, cut_blocks=1, drift=-1),
+        sample_row(1, passed=False, clean=False, blocks=0, cut_blocks=0),
+    ]
+    blocks = [
+        block_row(0, 0, text="1.0,2.0,3.0é", drift=2),
+        block_row(0, 1, text="1.0,2.0,3.0 ", drift=-3),
+        block_row(0, 2, text="1.0,2.0,3.0", drift=None),
+    ]
+    write_run(store, "one", samples, blocks)
+    found = {name: values.tolist() for name, values in run_samples(store, "one").columns.items()}
+    assert found.keys() == COLUMNS.keys()
+    assert {name: values[0] for name, values in found.items() if name != "rmsd_ang"} == {
+        "decode_s": 0.5,
+        "tokens": 10,
+        "passed": 1,
+        "clean": 1,
+        "junk_letters": 1,
+        "junk_nonnumeric": 2,
+        "cut_blocks": 1,
+        "drift_abs": 2.5,
+        "ms_a_token": 50,
+        "forced_share": 0.4,
+        "bad_blocks": 2,
+        "drift": -1,
+    }
+    known = {name for name, values in found.items() if values[1] == values[1]}  # NaN is not itself
+    assert known == {"passed", "clean", "junk_letters", "junk_nonnumeric", "cut_blocks"}
+    assert (found["junk_letters"][1], found["passed"][1]) == (0, 0)
+
+
+def test_the_demo_runs_add_up_to_their_sheets() -> None:
+    for entry in DEMO_STORE.found().entries:
+        if SAMPLES.name not in entry.parts:
+            continue
+        columns = run_samples(DEMO_STORE, entry.id).columns
+        for name, total in (
+            ("passed", "passes"),
+            ("clean", "clean"),
+            ("tokens", "tokens"),
+            ("junk_letters", "junk_letters"),
+            ("junk_nonnumeric", "junk_nonnumeric"),
+            ("cut_blocks", "cut_blocks"),
+        ):
+            assert columns[name].sum() == entry.row[total], (entry.id, name)
+
+
+def test_other_runs_are_not_opened(store: Store) -> None:
+    run(store, "control", tokens=[1] * 8)
+    run(store, "test", tokens=[2] * 8)
+    run(store, "other", tokens=[3] * 8)
+    entry = store.entry("other")
+    store.home.write(f"{entry.folder}/samples.parquet", b"x" * entry.parts["samples"].bytes)
+    assert measure(store, "tokens").test == 2
+
+
+def test_the_demo_tells_an_lp_from_none() -> None:
+    found: PairedRuns = compare_runs(DEMO_STORE, demo_run("qwen", "none"), demo_run("qwen", "blocklist"))
+    assert (found.shared, found.control_alone, found.only_test) == (64, 0, ())
+    assert found.measure("cut_blocks").within_noise is False
+    assert found.measure("cut_blocks").ratio is None  # the control has none
+    assert found.measure("passed").within_noise is True
+    differing = ("decode_s", "ms_a_token", "forced_share")
+    exact = compare_runs(DEMO_STORE, demo_run("qwen", "none"), demo_run("qwen", "exact"))
+    assert all(exact.measure(name).within_noise for name in NAMES if name not in differing)
+    assert tuple(MEASURES) == NAMES
