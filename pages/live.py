@@ -3,6 +3,7 @@
 import streamlit as st
 
 from engine.live.lane import Lane
+from engine.records import Molecule
 from pages._shared import live_lanes, live_session
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
@@ -22,8 +23,8 @@ NOTHING_YET = (
 )
 
 
-def asked() -> None:
-    """What is wanted, and the button that starts it."""
+def asked() -> tuple[Molecule, ...]:
+    """What is wanted, and the button that starts it. Gives the molecules that are asked for."""
     left, right = st.columns([3, 2], gap="large")
     with left:
         molecules, problems = molecule_inputs()
@@ -59,14 +60,15 @@ def asked() -> None:
         live_lanes.forget_picks()
         live_session.start(lanes, molecules)
         st.rerun()  # the drawing above shows the atom in work from now on
+    return molecules
 
 
 page(TITLE, ICON, LEAD)
 with shown_errors():
     goes_on = live_session.poll()
-    asked()
+    molecules = asked()
     if live_session.lanes():
-        choose_sample()
+        choose_sample(molecules)
         (live_lanes.show_running if goes_on else show_results)(shown_sample())
     else:
         st.info(NOTHING_YET, icon=":material/bolt:")

@@ -97,6 +97,6 @@ _COLUMNS: dict[str, Any] = {
     "drift then": _config.NumberColumn("≈ drift", width=62, help="An estimate: FREE minus ≈ needed", format="%+d"),
     "digits lost": _config.NumberColumn("≈ digits lost", width=88, help="An estimate"),
     "moved": _config.NumberColumn(
-        "≈ moved (Å)", width=95, help="An estimate: how far the cut moved the atom", format="%.3f"
+        "≈ moved (Å)", width=95, help="An estimate: how far the cut moved the atom", format="%.4f"
     ),
 }

@@ -267,7 +267,7 @@ def _words(groups: Sequence[Group], left_out: int, by: By, has_marks: bool) -> s
     what = "coordinates" if by == "axis" else "blocks"
     parts = [
         f"Share of {what}. Violet, striped: positions left over. Red, crossed: too few. Click a bar to filter.",
-        f"What {cut:,} cut blocks lacked only the model could say." if cut else "",
+        f"What {cut:,} cut {'block' if cut == 1 else 'blocks'} lacked only the model could say." if cut else "",
         f"Not drawn: {other:,} unread or unverified." if other else "",
         f"The {MOST_GROUPS} largest of {MOST_GROUPS + left_out} groups." if left_out else "",
         "Only blocks whose drift is known." if by == "axis" else "",

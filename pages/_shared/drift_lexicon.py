@@ -61,7 +61,8 @@ def sentence(lexicon: Lexicon) -> str:
     """How much of how many samples, and the pieces that lead."""
     what = "junk tokens" if lexicon.by_token else "runs of junk characters (only texts are known, not tokens)"
     lead = ", ".join(f"“{shown(piece)}” {piece.count:,}×" for piece in lexicon.pieces[:3])
-    counts = f"{lexicon.count:,} {what} in {lexicon.with_junk:,} samples, {len(lexicon.pieces):,} different"
+    samples = f"{lexicon.with_junk:,} {'sample' if lexicon.with_junk == 1 else 'samples'}"
+    counts = f"{lexicon.count:,} {what} in {samples}, {len(lexicon.pieces):,} different"
     said = f"{counts}. Most often: {lead}."
     if lexicon.read < lexicon.with_junk:
         said += f" Told from the first {lexicon.read:,} of these samples."

@@ -22,7 +22,7 @@ MOST_NAMED = 10
 _EMPTY = """
 There is no run with samples in this store yet. Three ways to one:
 
-- Generate a molecule on the **Live generation** page and press *Open in the inspector* or *Keep as run*.
+- Generate a molecule on the **Live generation** page and press *Inspect* or *Keep as run*.
 - From a terminal: `.venv/bin/python -m engine run --model demo-qwen --lp none --lp position-blocklist --lp exact`
 - Bring the reports' files in: `.venv/bin/python -m engine import 'outputs/smoke/*.json.gz'`
 """

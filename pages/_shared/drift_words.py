@@ -61,9 +61,10 @@ def block_words(block: Row) -> str:
 
 def verdict(sample: Row, blocks: Sequence[Row]) -> str:
     """Passed or not, clean or not, and why."""
-    if sample["clean"]:
-        return "Passed and clean: every atom has its block, and every block its three numbers."
     of_blocks = _bad_words(blocks)
+    if sample["clean"]:
+        before = f" As it was written, before the clean-up, {of_blocks}." if of_blocks else ""
+        return f"Passed and clean: every atom has its block, and every block its three numbers.{before}"
     if sample["passed"]:
         return f"Passes the reports' rule, but is not clean: {of_blocks or 'not every atom has a block of its own'}."
     reasons = "; ".join(sample["issues"] or ()) or "no reason was kept"

@@ -19,19 +19,26 @@ TICK_S = 0.5
 _MOLECULE, _ANSWER = "molecule", "answer"
 
 
-def choose_sample() -> None:
-    """Widgets that choose the sample whose texts stand in the strips, where there are several."""
+def choose_sample(molecules: Sequence[Molecule]) -> None:
+    """Widgets that choose the sample whose texts stand in the strips, where there are several, and its molecule.
+
+    ``molecules`` are those of the inputs above, which may be others by now.
+    """
     watch = live_session.lanes()[0].watch
     generations = watch.lane.plan.plan.generations
-    if watch.samples == 1:
-        return
-    one, two, words = st.columns([1, 1, 3], vertical_alignment="bottom")
-    count = len(watch.molecules)
-    if count > 1:
-        one.number_input(f"Shown molecule, of {count}", 1, count, key=_MOLECULE, bind="query-params")
-    if generations > 1:
-        two.number_input(f"Shown sample, of {generations}", 1, generations, key=_ANSWER, bind="query-params")
-    words.code(watch.molecule_of(shown_sample()).smiles, language=None)
+    if watch.samples > 1:
+        one, two, words = st.columns([1, 1, 3], vertical_alignment="bottom")
+        count = len(watch.molecules)
+        if count > 1:
+            one.number_input(f"Shown molecule, of {count}", 1, count, key=_MOLECULE, bind="query-params")
+        if generations > 1:
+            (two if count > 1 else one).number_input(
+                f"Shown sample, of {generations}", 1, generations, key=_ANSWER, bind="query-params"
+            )
+        words.code(watch.molecule_of(shown_sample()).smiles, language=None)
+    if [one.smiles for one in molecules] != [one.smiles for one in watch.molecules]:
+        which = escape_markdown(watch.molecule_of(shown_sample()).smiles)
+        st.caption(f":material/info: The lanes below are of {which}, not of what is asked for above.")
 
 
 def shown_sample() -> int:
@@ -60,7 +67,8 @@ def size_words(molecules: Sequence[Molecule]) -> str:
         return ""
     place = _place(len(molecules))
     which = f"Molecule {place + 1} of {len(molecules)}: " if len(molecules) > 1 else ""
-    return f"{which}{molecules[place].heavy_atoms} heavy atoms"
+    atoms = molecules[place].heavy_atoms
+    return f"{which}{atoms} heavy {'atom' if atoms == 1 else 'atoms'}"
 
 
 def _place(count: int) -> int:

@@ -25,6 +25,8 @@ from engine.runner.plan import ModelChoice, RunPlan
 from pages._shared.errors import escape_markdown
 
 MOST_LANES = 4
+MOST_PROBLEMS = 3
+"""Bad lines that are shown one by one."""
 NO_LANE = "—"
 FIRST_LANES = ("none", "position-blocklist", "exact", NO_LANE)
 FIRST_MOLECULE = "Cn1cnc2c1c(=O)n(C)c(=O)n2C"
@@ -39,8 +41,6 @@ SOURCE = "live page"
 
 def molecule_inputs() -> tuple[tuple[Molecule, ...], list[str]]:
     """The molecules that are typed in, and what is wrong with the other lines, as Markdown."""
-    if "smiles" not in st.session_state and "smiles" not in st.query_params:
-        st.session_state["smiles"] = FIRST_MOLECULE
     left, right = st.columns([2, 3])
     left.selectbox(
         "A named molecule",
@@ -53,10 +53,12 @@ def molecule_inputs() -> tuple[tuple[Molecule, ...], list[str]]:
     )
     text = right.text_area(
         "SMILES",
+        FIRST_MOLECULE,  # as its default, not as state: the browser's Back restores defaults only
         key="smiles",
         height=68,
+        on_change=_let_go_of_named,
         bind="query-params",
-        help=f"One a line, up to {MOST_MOLECULES}. Leave the field, or press Ctrl+Enter, to see the drawing.",
+        help=f"One a line, up to {MOST_MOLECULES}. Leave the field to see the drawing; Ctrl+Enter generates at once.",
     )
     return read_lines(text or "")
 
@@ -65,6 +67,11 @@ def _take_named() -> None:
     chosen = st.session_state.get("named")
     if chosen:
         st.session_state["smiles"] = _named()[chosen]
+
+
+def _let_go_of_named() -> None:
+    """What is typed has no name, and a name that stands there already could not be chosen again."""
+    st.session_state["named"] = None
 
 
 @st.cache_data(show_spinner=False)
@@ -81,7 +88,8 @@ def _read(smiles: str) -> Molecule | str:
     except SmilesError as error:
         return _pointed_at(smiles, error)
     except DriftscopeError as error:
-        return escape_markdown(str(error))
+        words = str(error)
+        return escape_markdown(words[:1].upper() + words[1:])
     return molecule
 
 
@@ -100,10 +108,11 @@ def read_lines(text: str) -> tuple[tuple[Molecule, ...], list[str]]:
         more = f"{len(lines):,} molecules are more than the {MOST_MOLECULES} that fit a page."
         return (), [f"{more} Use `python -m engine run` for them."]
     found = [_read(line) for line in lines]
-    return (
-        tuple(one for one in found if isinstance(one, Molecule)),
-        [one for one in found if isinstance(one, str)],
-    )
+    problems = [one for one in found if isinstance(one, str)]
+    if len(problems) > MOST_PROBLEMS:
+        left = len(problems) - MOST_PROBLEMS
+        problems[MOST_PROBLEMS:] = [f"{left} more {'line' if left == 1 else 'lines'} cannot be read."]
+    return tuple(one for one in found if isinstance(one, Molecule)), problems
 
 
 # --- the model and the lanes --------------------------------------------------------------------------------------
@@ -191,16 +200,13 @@ def sampling_input() -> tuple[Sampling, int | None, str]:
         help="The reports' presets. Choosing one sets the four numbers below, which may then be changed.",
     )
     chosen = PRESETS[preset or FIRST_SAMPLING]
-    for name in FILTERS:  # as the state of their widgets, since a preset sets them later as well
-        if name not in st.session_state and name not in st.query_params:
-            st.session_state[name] = getattr(chosen, name)
     one, two = st.columns(2)
     with one:
-        temperature = _real("Temperature", "temperature", 0.0, 5.0, "0 is greedy.")
-        top_p = _real("Top-p", "top_p", 0.01, 1.0, "1 keeps all.")
+        temperature = _real("Temperature", "temperature", 0.0, 5.0, chosen.temperature, "0 is greedy.")
+        top_p = _real("Top-p", "top_p", 0.01, 1.0, chosen.top_p, "1 keeps all.")
     with two:
-        top_k = st.number_input("Top-k", 0, 1_000, key="top_k", bind="query-params", help="0 keeps all.")
-        min_p = _real("Min-p", "min_p", 0.0, 1.0, "0 keeps all.")
+        top_k = st.number_input("Top-k", 0, 1_000, chosen.top_k, key="top_k", bind="query-params", help="0 keeps all.")
+        min_p = _real("Min-p", "min_p", 0.0, 1.0, chosen.min_p, "0 keeps all.")
     sampling = Sampling(temperature, int(top_k), top_p, min_p)
     if sampling != chosen:
         st.caption(f"Changed from the preset {preset}.")
@@ -212,8 +218,8 @@ def sampling_input() -> tuple[Sampling, int | None, str]:
     return sampling, None if limit is None else int(limit), device or "auto"
 
 
-def _real(label: str, key: str, least: float, most: float, help: str) -> float:
-    return float(st.number_input(label, least, most, step=0.05, key=key, bind="query-params", help=help))
+def _real(label: str, key: str, least: float, most: float, default: float, help: str) -> float:
+    return float(st.number_input(label, least, most, default, step=0.05, key=key, bind="query-params", help=help))
 
 
 def _take_preset() -> None:

@@ -45,7 +45,8 @@ def show_running(shown: int) -> None:
 
 def lane_columns(lanes: list[Running]) -> list[DeltaGenerator]:
     """A lone lane has half of the width: a strip over all of it would be hard to follow."""
-    return st.columns(max(len(lanes), 2))
+    with st.container(key="lanes"):  # for the style sheet: lanes that have no room stand in two rows
+        return st.columns(max(len(lanes), 2))
 
 
 def _progress(lanes: list[Running]) -> None:
@@ -66,18 +67,17 @@ def _progress(lanes: list[Running]) -> None:
 
 def heading(one: Running) -> None:
     """Its name, where it is, and how to stop it."""
-    head, action = st.columns([3, 1], vertical_alignment="center")
-    head.markdown(f"**{escape_markdown(one.title)}**")
-    if not one.seen.ended:
-        action.button(
-            "Stop",
-            key=f"stop_{one.number}",
-            on_click=live_session.stop,
-            args=([one],),
-            disabled=one.seen.cancelling,
-            help=f"Stop lane {one.number}",
-            width="stretch",
-        )
+    with st.container(horizontal=True, vertical_alignment="center"):  # columns would cut the button's word off
+        st.markdown(f"**{escape_markdown(one.title)}**", width="stretch")
+        if not one.seen.ended:
+            st.button(
+                "Stop",
+                key=f"stop_{one.number}",
+                on_click=live_session.stop,
+                args=([one],),
+                disabled=one.seen.cancelling,
+                help=f"Stop lane {one.number}",
+            )
     st.caption(state_words(one))
     if one.seen.state == "failed":
         st.error(escape_markdown(one.seen.error[:1].upper() + one.seen.error[1:]), icon=":material/error:")

@@ -43,7 +43,12 @@ COLUMNS: dict[str, Any] = {
     "clean": st.column_config.NumberColumn("Clean", help="Passed, and every block exact or unverified"),
     "bad_blocks": st.column_config.NumberColumn("Damaged blocks", help="Neither exact nor unverified"),
     "cut_blocks": st.column_config.NumberColumn("Cut blocks"),
-    "rmsd_ang": st.column_config.NumberColumn("RMSD", format="%.2f Å", help="Mean, to the nearest reference conformer"),
+    "rmsd_ang": st.column_config.NumberColumn(
+        "RMSD",
+        format="%.2f Å",
+        help="To the nearest reference conformer: the mean over those answers that decode, so not over the same of all",
+    ),
+    "rmsd_samples": st.column_config.NumberColumn("RMSD of", help="Answers that decode and were compared"),
 }
 
 
@@ -171,7 +176,13 @@ def _table(lanes: list[Running], entries: Mapping[str, Entry]) -> None:
     rows = []
     for one, row in zip(lanes, with_ratios([_figures(one, entries) for one in lanes]), strict=True):
         rows.append({"lane": one.title} | {name: row[name] for name in COLUMNS if name != "lane"})
-    st.dataframe(rows, hide_index=True, column_config=COLUMNS, alt="Figures of the lanes, and ratios to the first")
+    st.dataframe(
+        rows,
+        hide_index=True,
+        column_config=COLUMNS,
+        placeholder="–",
+        alt="Figures of the lanes, and ratios to the first",
+    )
     plan, opened = lanes[0].watch.lane.plan, lanes[0].watch.opened
     device = f" on {opened.device}" if opened is not None else ""
     st.caption(
@@ -183,7 +194,8 @@ def _table(lanes: list[Running], entries: Mapping[str, Entry]) -> None:
 
 def _figures(one: Running, entries: Mapping[str, Entry]) -> dict[str, Any]:
     entry = entries.get(one.run_id or "")
-    return figures_of(one.watch, None if entry is None else entry.row)
+    row = None if entry is None else entry.row
+    return figures_of(one.watch, row) | {"rmsd_samples": None if row is None else row.get("rmsd_samples")}
 
 
 def _partings(lanes: list[Running], shown: int) -> None:

@@ -54,7 +54,8 @@ def test_a_drawing_has_no_layer_for_clicks_and_none_where_the_smiles_does_not_re
 @pytest.mark.parametrize(
     ("sample", "blocks", "said"),
     [
-        (sample_row(0), [block_row(0, 0)], "Passed and clean"),
+        (sample_row(0), [block_row(0, 0)], "every block its three numbers."),
+        (sample_row(0), [block_row(0, 0, kinds=["letters"])], "before the clean-up, 1 of 1 blocks has junk."),
         (
             sample_row(0, clean=False),
             [block_row(0, 0, kinds=["letters"]), block_row(0, 1, kinds=["cut", "letters"]), block_row(0, 2)],

@@ -108,6 +108,29 @@ def test_a_named_molecule_puts_its_smiles_into_the_field(live: Live) -> None:
     assert app.text_area(key="smiles").value == "CC(=O)Oc1ccccc1C(=O)O"
 
 
+def test_what_is_typed_over_a_named_molecule_has_no_name(live: Live) -> None:
+    app = live()
+    app.selectbox(key="named").select("aspirin").run()
+    app.text_area(key="smiles").set_value("CCO").run()
+    assert app.selectbox(key="named").value is None
+    app.selectbox(key="named").select("aspirin").run()
+    assert app.text_area(key="smiles").value == "CC(=O)Oc1ccccc1C(=O)O"
+
+
+def test_an_address_may_switch_a_filter_of_the_preset_off(live: Live) -> None:
+    app = live(top_k="0", temperature="0.0")
+    assert app.number_input(key="top_k").value == 0 and app.number_input(key="temperature").value == 0.0
+    assert app.number_input(key="top_p").value == 0.8
+    assert "Changed from the preset qwen3" in texts(app)
+
+
+def test_lanes_of_another_molecule_than_the_one_above_say_so(live: Live) -> None:
+    app = generated(live)
+    assert "The lanes below are of" not in texts(app)
+    app.text_area(key="smiles").set_value("CCCl").run()
+    assert "The lanes below are of CC\\=O, not of what is asked for above" in texts(app)
+
+
 @pytest.mark.parametrize(
     ("smiles", "words"),
     [
@@ -136,6 +159,11 @@ def test_bad_lines_do_not_stop_good_ones(live: Live) -> None:
     app = live(smiles="CCO ethanol\n\nnonsense\nCC=O")
     assert len(app.error) == 1
     assert not app.button(key="generate").disabled
+
+
+def test_many_bad_lines_are_few_messages(live: Live) -> None:
+    app = live(smiles="\n".join(["CCO", *["nonsense"] * 40]))
+    assert len(app.error) == 4 and "37 more lines cannot be read" in app.error[-1].value
 
 
 def test_more_molecules_than_a_page_can_show(live: Live) -> None:
