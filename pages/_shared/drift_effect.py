@@ -22,6 +22,8 @@ from pages._shared.drift_state import Spot
 from pages._shared.errors import escape_markdown
 
 MOST_ROWS_SHOWN = 5
+LEAST_POINTS = 3
+"""Samples with an RMSD that a chart needs."""
 _NO_STEPS = """
 What the model thought at each token was not kept with this run, so what its LP did to the model cannot be told for all
 of it. Two ways to it:
@@ -146,6 +148,13 @@ def _against_rmsd(effect: RunEffect, run: RunFacts) -> None:
         st.info(
             "RMSD against reference conformers is not known of any sample with steps: the run was written without"
             " `--rmsd`, or none of these texts decodes to a conformer.",
+            icon=":material/straighten:",
+        )
+        return
+    if len(points) < LEAST_POINTS:
+        st.info(
+            f"Of {effect.samples} samples with steps only {len(points)} decode to a conformer whose RMSD is known: too"
+            " few to draw against anything. The others are broken in a way that has no RMSD.",
             icon=":material/straighten:",
         )
         return

@@ -25,7 +25,7 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
     table = drift_table.found(store, runs)
     chosen = state.spot([run.run_id for run in runs]) or _first(table)
     one, why_not = _opened(store, runs, chosen)
-    left, right = st.columns([29, 20], gap="medium")
+    left, right = st.columns([32, 17], gap="medium")
     with left:
         _table(store, runs, table, chosen)
     with right:

@@ -173,34 +173,34 @@ def _columns(table: pa.Table) -> dict[str, Any]:
     atoms = max(1, _most(table, "blocks"))
     reach = max(2, _most(table, "drift_max"), -_least(table, "drift_min"))
     return {
-        "drawing": config.ImageColumn("molecule", width=130, pinned=True),
+        "drawing": config.ImageColumn("molecule", width=112, pinned=True),
         "model": config.TextColumn("model", width=120),
         "lp": config.TextColumn("LP", width=110),
         "verdict": config.TextColumn(
-            "pass", width=62, help="passed: by the reports' rule, junk may pass. clean: and every block is whole"
+            "pass", width=56, help="passed: by the reports' rule, junk may pass. clean: and every block is whole"
         ),
         "junk": config.ProgressColumn(
-            "junk", width=74, help="Blocks with junk in them", format="%d", min_value=0, max_value=atoms, color="violet"
+            "junk", width=64, help="Blocks with junk in them", format="%d", min_value=0, max_value=atoms, color="violet"
         ),
         "cut": config.ProgressColumn(
-            "cut", width=70, help="Blocks closed by force", format="%d", min_value=0, max_value=atoms, color="red"
+            "cut", width=58, help="Blocks closed by force", format="%d", min_value=0, max_value=atoms, color="red"
         ),
         "drifts": config.BarChartColumn(
             "drift by block",
-            width=118,
+            width=100,
             help="A bar a block, in order: up is positions left over, down is missing. Nothing: fits, or not known",
             y_min=-reach,
             y_max=reach,
         ),
         "drift": config.NumberColumn(
             "drift",
-            width=58,
+            width=50,
             help="Sum over blocks where it is known; only an LP that counts positions makes junk or cuts of it",
             format="%+d",
         ),
-        "tokens": config.NumberColumn("tokens", width=64),
+        "tokens": config.NumberColumn("tokens", width=56),
         "RMSD": config.NumberColumn(
-            "RMSD (Å)", width=78, help="Heavy atoms, to the nearest reference conformer", format="%.2f"
+            "RMSD (Å)", width=70, help="Heavy atoms, to the nearest reference conformer", format="%.2f"
         ),
         "forced": config.NumberColumn(
             "forced", width=64, help="Tokens that the LP left no choice for", format="%.0f %%"

@@ -344,5 +344,8 @@ def test_the_junk_lexicon_of_a_run(opened: Open) -> None:
 def test_what_the_lp_did_to_the_model_and_what_is_missing_for_it(opened: Open) -> None:
     app = opened(run=WITH_JUNK, view="What the LP did")
     assert "93.9 % [" in words(app)
+    assert "too few to draw" in words(app) and len(app.get("plotly_chart")) == 2
+    whole = opened(run=EXACT, view="What the LP did")
+    assert "too few to draw" not in words(whole) and len(whole.get("plotly_chart")) == 4
     assert [metric.value for metric in app.metric] == ["16", "93.9%", "0.446", "4.4%"]
     assert "--keep-steps" in words(opened(run=BARE, view="What the LP did"))
