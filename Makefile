@@ -9,7 +9,7 @@ PYTHON =
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run prepare test lint soak bench demo clean FORCE
+.PHONY: help run prepare test lint soak bench demo claims clean FORCE
 
 PY := .venv/bin/python
 PIP_INSTALL := $(PY) -m pip install --no-input --disable-pip-version-check
@@ -54,6 +54,7 @@ help:
 	@echo "make lint     ruff and mypy"
 	@echo "make bench    every benchmark in bench/"
 	@echo "make demo     make the demo store in data/demo/ anew"
+	@echo "make claims   judge the reports' claims anew, and keep the verdicts in data/claims/"
 	@echo "make clean    remove the environment, static/ and all caches here; data/ stays"
 	@echo "PYTHON=/path/to/python3 names the Python to make the environment from."
 
@@ -83,6 +84,9 @@ demo: $(RUN) $(PREPARED)
 	@$(PY) -m engine.store.reported --into data/demo
 	@$(PY) -m engine run $(DEMO_RUNS) --store data/demo
 	@rm -rf data/demo/staging
+
+claims: $(RUN) $(PREPARED)
+	@$(PY) -m engine claims --save
 
 bench: $(BENCH) $(PREPARED)
 	@found=; failed=; \

@@ -13,7 +13,7 @@ from typing import NoReturn
 from engine import __version__
 from engine.errors import DriftscopeError, one_line, shown
 
-GROUPS = ("tokens", "molecules", "models", "generate", "run", "runs", "sql", "reports", "prepare", "train")
+GROUPS = ("tokens", "molecules", "models", "generate", "run", "runs", "sql", "reports", "claims", "prepare", "train")
 """Modules of this package, each with ``add_commands(subparsers)``."""
 
 

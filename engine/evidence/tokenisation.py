@@ -1,7 +1,8 @@
 """The reports' figures on tokens, each measured again with the real tokenizers.
 
 The figures are data (``data/claims/tokenisation.toml``); the verdict of each is computed when it is asked for. Only
-counts that a tokenizer alone decides are here: nothing of models, time or generated text.
+counts that a tokenizer alone decides are here: nothing of models, time or generated text. ``claims`` has these
+claims among all others.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ class TokenClaim:
     least: int
     most: int
     note: str
+    id: str = ""
+    also: tuple[str, ...] = ()  # other sections that repeat it
 
     def __post_init__(self) -> None:
         if self.quantity not in QUANTITIES:
@@ -84,7 +87,8 @@ def _claim(table: dict[str, Any]) -> TokenClaim:
         reported = table["reported"]
         least, most = reported if isinstance(reported, list) else (reported, reported)
     words = {name: str(table[name]) for name in ("report", "section", "quantity", "tokenizer")}
-    return TokenClaim(**words, text=table.get("text", ""), least=least, most=most, note=table.get("note", ""))
+    rest = {name: table.get(name, "") for name in ("text", "note", "id")}
+    return TokenClaim(**words, **rest, least=least, most=most, also=tuple(table.get("also", ())))
 
 
 def _finding(claim: TokenClaim, tokenizer: TextTokenizer) -> TokenFinding:
@@ -104,6 +108,7 @@ class Quantity:
     label: str
     measure: Callable[[str, TextTokenizer], int]
     tolerance: float = 0.0
+    unit: str = "tokens"
 
 
 def _tokens(text: str, tokenizer: TextTokenizer) -> int:
@@ -155,8 +160,8 @@ QUANTITIES: dict[str, Quantity] = {
     "copy": Quantity("COPY tokens", _copy),
     "drift": Quantity("drift, in tokens", _drift),
     "vocab_size": Quantity("vocabulary size", _vocab_size),
-    "digit_tokens": Quantity("digits a token, at most", _digit_tokens),
+    "digit_tokens": Quantity("digits a token, at most", _digit_tokens, unit="digits"),
     # The reports round to the hundred: a twentieth more or less is the same figure.
     "angle_tokens": Quantity("tokens with < or >", _angle_tokens, tolerance=0.05),
-    "masked_entries": Quantity("masked scores, three blocks", _masked_entries, tolerance=0.05),
+    "masked_entries": Quantity("masked scores, three blocks", _masked_entries, tolerance=0.05, unit="scores"),
 }

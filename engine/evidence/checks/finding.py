@@ -1,0 +1,79 @@
+"""What a check is given and what it gives back, and the words that figures are told in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from engine.evidence.claims import Claim
+from engine.evidence.formula import Range
+from engine.store.store import Store
+
+VerdictName = Literal["reproduced", "contradicted", "internally inconsistent", "not testable here"]
+VERDICTS: tuple[VerdictName, ...] = ("reproduced", "contradicted", "internally inconsistent", "not testable here")
+Source = Literal["tokenizers", "arithmetic", "store", "reports", "lp tables", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """All claims by id, and the runs."""
+
+    claims: Mapping[str, Claim]
+    store: Store
+
+    def figures(self) -> dict[str, Range]:
+        """Every claim's figure that there is to compute with; ``id.1`` is the next of its ``values``, as it stands."""
+        sound = {id_: one for id_, one in self.claims.items() if None not in (one.value, one.least, one.most)}
+        parts = {f"{id_}.{at}": Range.exact(value) for id_, one in sound.items() for at, value in enumerate(one.values)}
+        return parts | {id_: one.range for id_, one in sound.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``words`` are figures by the names that a claim's note may use in braces."""
+
+    verdict: VerdictName
+    measured: float | None
+    reason: str
+    query: str
+    source: Source
+    words: Mapping[str, str] = field(default_factory=dict)
+
+
+Check = Callable[[Claim, Basis], Finding]
+
+
+def held_against(claim: Claim, measured: Range) -> VerdictName:
+    """Whether a measured figure can be the claim's."""
+    least = -math.inf if claim.least is None else claim.least
+    most = math.inf if claim.most is None else claim.most
+    middle = min(max(measured.value, least), most)
+    return "reproduced" if measured.meets(Range(least, middle, most)) else "contradicted"
+
+
+def fallen_by(claim: Claim, measured: float) -> VerdictName | None:
+    """The verdict on a claim that falls where ``measured`` lies in its ``refuted_by``; None where it has none."""
+    if "refuted_by" not in claim.arguments:
+        return None
+    least, most = claim.arguments["refuted_by"]
+    return "contradicted" if least <= measured <= most else "reproduced"
+
+
+def said(value: float) -> str:
+    """A figure for people: thousands apart, four digits that count, no zeros behind the point."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    digits = max(0, 3 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def with_unit(value: str, unit: str) -> str:
+    return f"{value} {unit}" if unit else value
+
+
+def beside_reported(claim: Claim) -> str:
+    """`; the report has 3.51`, for the end of a sentence; nothing where it gives no figure."""
+    return f"; the report has {with_unit(claim.reported, claim.unit)}" if claim.reported else ""

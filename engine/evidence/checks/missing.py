@@ -1,0 +1,77 @@
+"""Checks of claims that only an input from outside can decide: they look whether it is here, and say what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.evidence.checks.finding import Basis, Finding, beside_reported, held_against, said
+from engine.evidence.claims import Claim
+from engine.evidence.formula import Range
+from engine.store.schema import KINDS
+
+
+def needs(claim: Claim, basis: Basis) -> Finding:
+    """``needs`` names the kind of input; the rest of the arguments says which one."""
+    return _KINDS[claim.arguments["needs"]](claim, basis)
+
+
+def _run(claim: Claim, basis: Basis) -> Finding:
+    """A run of the reports' own, imported or measured: with it here, ``column`` is compared."""
+    given = claim.arguments
+    where = [
+        "origin <> 'reported'",
+        f"model_family = '{given['family']}'",
+        f"lp {'=' if given['lp'] == 'none' else '<>'} 'none'",
+        f"samples >= {given['samples']}",
+        "device LIKE '%H100%'",
+    ]
+    column = given.get("column", "wall_s")
+    query = f"SELECT {column} AS measured, run_id FROM runs WHERE {' AND '.join(where)} ORDER BY created_at LIMIT 1"
+    rows = basis.store.rows(query)
+    if rows and rows[0]["measured"] is not None:
+        measured = Range.exact(float(rows[0]["measured"]))
+        reason = f"{rows[0]['run_id']} has {said(measured.value)}{beside_reported(claim)}."
+        return Finding(held_against(claim, measured), measured.value, reason, query, "store")
+    how = "without an LP" if given["lp"] == "none" else "with its LP"
+    which = f"{given['family']} {how} on {given['samples']:,} samples on an H100"
+    return _untestable(f"Needs the run of {which}; the store holds none that was imported or measured.", query)
+
+
+def _trace(claim: Claim, basis: Basis) -> Finding:
+    """A profile of the GPU's work."""
+    tables = [kind.main.name for kind in KINDS] + [table.name for kind in KINDS for table in kind.tables]
+    reason = (
+        f"Needs the GPU trace of {claim.arguments['of']}; the store keeps {', '.join(tables)} and no trace of that run."
+    )
+    return _untestable(reason, "tables of engine.store.schema.KINDS")
+
+
+def _texts(claim: Claim, basis: Basis) -> Finding:
+    """The generated texts of a reported run."""
+    family = claim.arguments["family"]
+    query = (
+        "SELECT count(*) AS texts FROM samples JOIN runs USING (run_id) "
+        f"WHERE origin = 'imported' AND model_family = '{family}' AND device LIKE '%H100%'"
+    )
+    texts = basis.store.rows(query)[0]["texts"]
+    reason = f"Needs the texts that the reports' {family} wrote on an H100; the store holds {texts:,} imported ones."
+    return _untestable(reason, query)
+
+
+def _other(claim: Claim, basis: Basis) -> Finding:
+    """An input that this program has no place for; ``of`` says which."""
+    kinds = ", ".join(kind.folder for kind in KINDS)
+    reason = f"Needs {claim.arguments['of']}; what is kept here is {kinds}, and nothing of that sort."
+    return _untestable(reason, "kinds of engine.store.schema.KINDS")
+
+
+def _untestable(reason: str, query: str) -> Finding:
+    return Finding("not testable here", None, reason, query, "none")
+
+
+_KINDS: dict[str, Callable[[Claim, Basis], Finding]] = {
+    "run": _run,
+    "trace": _trace,
+    "texts": _texts,
+    "other": _other,
+}

@@ -1,0 +1,129 @@
+"""Checks by the real tokenizers: token counts, drift of stored coordinates under a placeholder; junk in quotations."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from engine.evidence import tokenisation
+from engine.evidence.checks.finding import Basis, Finding, VerdictName, beside_reported, fallen_by, held_against, said
+from engine.evidence.checks.stored import written_out
+from engine.evidence.claims import Claim
+from engine.evidence.formula import Range
+from engine.text.blocks import find_blocks, has_letter, has_nonnumeric
+from engine.text.check import answer_of
+from engine.text.cleanup import clean_up
+from engine.text.drift import DriftSummary, drift_summary
+from engine.text.template import DEFAULT_PLACEHOLDER
+from engine.text.tokenizers import load_tokenizer
+
+TEXTS = (
+    "SELECT text FROM samples JOIN runs USING (run_id) "
+    "WHERE {demo} AND lp = 'none' AND model_alias = 'demo-qwen' AND samples.clean ORDER BY sample_id"
+)
+"""Whole coordinates as a model writes them that no LP disturbs."""
+
+
+def tokens(claim: Claim, basis: Basis) -> Finding:
+    """A count that a tokenizer alone decides, as the Tokenizer lab shows it.
+
+    ``over`` names a tokenizer: the ratio to its count. ``share``: in percent of the vocabulary.
+    """
+    given = claim.arguments
+    text, names = given.get("text", ""), [given["tokenizer"], *([given["over"]] if "over" in given else [])]
+    quantity = tokenisation.QUANTITIES[given["quantity"]]
+    counts = [quantity.measure(text, load_tokenizer(name)) for name in names]
+    measured = counts[0] / counts[1] if "over" in given else float(counts[0])
+    if given.get("share"):
+        measured = 100 * counts[0] / load_tokenizer(names[0]).vocab_size
+    least = claim.least or 0.0
+    most = tokenisation.UNBOUNDED if claim.most is None else claim.most
+    off_by = min(measured - least, 0.0) + max(measured - most, 0.0)
+    verdict: VerdictName = "reproduced" if abs(off_by) <= quantity.tolerance * least else "contradicted"
+    told = " and ".join(f"{count:,} under {name}" for count, name in zip(counts, names, strict=True))
+    what = f"`{text}`: " if text else ""
+    figure = "" if measured == counts[0] else f": {said(measured)}"
+    reason = f"{what}{quantity.label} {told}{figure}{beside_reported(claim)}."
+    query = f"QUANTITIES[{given['quantity']!r}].measure({text!r}, load_tokenizer(NAME)), NAME in {names}"
+    return Finding(verdict, measured, reason[0].upper() + reason[1:], query, "tokenizers")
+
+
+def characters(claim: Claim, basis: Basis) -> Finding:
+    """How many characters a ``text`` has."""
+    text = claim.arguments["text"]
+    found = held_against(claim, Range.exact(float(len(text))))
+    reason = f"`{text}` has {len(text)} characters{beside_reported(claim)}."
+    return Finding(found, float(len(text)), reason, f"len({text!r})", "arithmetic")
+
+
+def examples(claim: Claim, basis: Basis) -> Finding:
+    """For how many of the quoted ``blocks`` a ``rule`` holds."""
+    rule, words = _RULES[claim.arguments["rule"]]
+    blocks = claim.arguments["blocks"]
+    contents = [find_blocks(f"[C]{block}")[0].content for block in blocks]
+    measured = sum(map(rule, contents))
+    verdict = fallen_by(claim, measured) or held_against(claim, Range.exact(float(measured)))
+    reason = f"{measured} of {len(blocks)} quoted blocks {words}{beside_reported(claim)}."
+    return Finding(verdict, float(measured), reason, f"{rule.__name__} of {' '.join(blocks)}", "arithmetic")
+
+
+def drift(claim: Claim, basis: Basis) -> Finding:
+    """A ``figure`` of the drift that whole stored coordinates have under a placeholder and a tokenizer.
+
+    ``beside`` is the tokenizer to compare with. A claim without a figure falls where the measured one lies in
+    ``refuted_by``.
+    """
+    given = claim.arguments
+    query = written_out(TEXTS)
+    texts = tuple(answer_of(row["text"]) for row in basis.store.rows(query))
+    if not texts:
+        return Finding("not testable here", None, "The store does not hold the texts to count in.", query, "store")
+    placeholder = given.get("placeholder", DEFAULT_PLACEHOLDER)
+    summary = _summary(texts, given["tokenizer"], placeholder)
+    usual = _summary(texts, given.get("beside", given["tokenizer"]), DEFAULT_PLACEHOLDER)
+    measured = _FIGURES[given["figure"]](summary, usual)
+    found = fallen_by(claim, measured) or held_against(claim, Range.exact(measured))
+    reason = f"{_told(summary)}{f' In place of: {_told(usual)}' if usual != summary else ''}"
+    how = f"drift_summary(texts, {given['tokenizer']}, {placeholder!r})"
+    end = f" {given['figure'][0].upper()}{given['figure'][1:]}: {said(measured)}{beside_reported(claim)}."
+    return Finding(found, measured, f"{reason}{end}", f"{query} -- {how}", "tokenizers")
+
+
+def _is_mended(content: str) -> bool:
+    return bool(clean_up(f"[C]<{content}>").mended)
+
+
+def _told(summary: DriftSummary) -> str:
+    drifts = sorted(summary.histogram)
+    return (
+        f"{summary.blocks:,} blocks of stored texts under {summary.tokenizer} with {summary.placeholder}: "
+        f"{summary.junk_prone:,} with tokens left over, {summary.exact:,} that fit, {summary.cut:,} that are cut, "
+        f"drift from {drifts[0]:+d} to {drifts[-1]:+d}, {summary.mean_distance:.2f} tokens off on average."
+    )
+
+
+@functools.lru_cache(maxsize=16)
+def _summary(texts: tuple[str, ...], tokenizer: str, placeholder: str) -> DriftSummary:
+    return drift_summary(texts, load_tokenizer(tokenizer), placeholder)
+
+
+_RULES: dict[str, tuple[Callable[[str], bool], str]] = {
+    "letters": (has_letter, "hold a letter"),
+    "nonnumeric": (has_nonnumeric, "hold anything but digits and . , -"),
+    "mended": (_is_mended, "are clean after a cleanup"),
+}
+_FIGURES: dict[str, Callable[[DriftSummary, DriftSummary], float]] = {
+    "less distance in percent": lambda one, usual: 100 * (1 - one.mean_distance / usual.mean_distance),
+    "least drift": lambda one, _: float(min(one.histogram)),
+    "most drift": lambda one, _: float(max(one.histogram)),
+    "blocks that do not fit in percent": lambda one, _: 100 * (1 - one.share(one.exact)),
+    "blocks that are cut in percent": lambda one, _: 100 * one.share(one.cut),
+    "least tokens of a block": lambda one, _: float(_free(one) - max(one.histogram) + BRACKETS),
+    "most tokens of a block": lambda one, _: float(_free(one) - min(one.histogram) + BRACKETS),
+}
+BRACKETS = 2
+"""The reports count a block's two brackets with its tokens."""
+
+
+def _free(summary: DriftSummary) -> int:
+    return int(tokenisation.QUANTITIES["free"].measure(f"<{summary.placeholder}>", load_tokenizer(summary.tokenizer)))

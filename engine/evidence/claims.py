@@ -1,0 +1,208 @@
+"""The reports' claims as data: what each one says, in our words, and the check that judges it.
+
+``data/claims/NNN.toml`` holds a report's claims, ``tokenisation.toml`` those that a tokenizer alone decides. A claim
+has no verdict: that is computed (``verdicts``). Each claim knows the range that its figure was rounded from: half of
+its last digit either way, half of ``rounded_to``, or a tenth for what the report calls approximate (``about``).
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from engine.errors import FileFormatError, shown
+from engine.evidence import tokenisation
+from engine.evidence.formula import Range
+from engine.paths import DATA
+
+FOLDER = DATA / "claims"
+REPORTS = ("000", "001", "002", "003", "004")
+ABOUT = 0.1
+"""How far off a figure may be that its report gives with a tilde or calls an estimate."""
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+KEYS = frozenset(
+    "id section also statement subject value unit about rounded_to range at_least at_most values check note".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """``values`` are all figures that the statement covers; ``least`` to ``most`` is what still counts as ``value``.
+
+    Both ends are None for a statement without a figure. ``also`` names the other sections that repeat it.
+    """
+
+    id: str
+    report: str
+    section: str
+    statement: str
+    subject: str
+    value: float | None
+    unit: str
+    values: tuple[float, ...]
+    check: str
+    arguments: Mapping[str, Any]
+    also: tuple[str, ...] = ()
+    least: float | None = None
+    most: float | None = None
+    reported: str = ""  # the figure as the report has it
+    note: str = ""
+    decimals: int = 0
+
+    @property
+    def range(self) -> Range:
+        """The figure for arithmetic; FileFormatError where the claim has none."""
+        if self.value is None or self.least is None or self.most is None:
+            raise FileFormatError(f"the claim {self.id} has no figure to compute with")
+        return Range(self.least, self.value, self.most)
+
+    @property
+    def sections(self) -> tuple[str, ...]:
+        return (self.section, *self.also)
+
+
+def load_claims(folder: Path = FOLDER) -> tuple[Claim, ...]:
+    """All claims, report by report and section by section."""
+    found = [claim for report in REPORTS for claim in _report(folder / f"{report}.toml", report)]
+    found += [_of_tokens(claim) for claim in tokenisation.load_claims(folder / tokenisation.CLAIMS_FILE.name)]
+    order = {place: at for at, place in enumerate(_places(folder))}
+    lost = next((one.id for one in found if any((one.report, name) not in order for name in one.sections)), None)
+    if lost is not None:
+        raise FileFormatError(f"the claim {shown(lost)} stands in no section of its report", "Mend it, or the list")
+    ids = [claim.id for claim in found]
+    twice = next((id_ for id_ in ids if ids.count(id_) > 1), None)
+    if twice is not None:
+        raise FileFormatError(f"{shown(folder, 200)} has the claim {shown(twice)} twice", "Give one another id")
+    return tuple(sorted(found, key=lambda claim: order[claim.report, claim.section]))
+
+
+def sections_of(report: str, folder: Path = FOLDER) -> tuple[str, ...]:
+    """The report's sections in its order, by our short names."""
+    return tuple(_read(folder / f"{report}.toml")["sections"])
+
+
+def files_of(folder: Path = FOLDER) -> Iterable[Path]:
+    """The files that claims are read from."""
+    return [*(folder / f"{report}.toml" for report in REPORTS), folder / tokenisation.CLAIMS_FILE.name]
+
+
+def _places(folder: Path) -> Iterable[tuple[str, str]]:
+    return [(report, section) for report in REPORTS for section in sections_of(report, folder)]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
+    except OSError as error:
+        raise FileFormatError(f"{shown(path, 200)} cannot be read: {error.strerror}", "Check its path") from error
+    except ValueError as error:
+        raise FileFormatError(f"{shown(path, 200)} is no file of claims: {error}", "Mend it there") from error
+
+
+def _report(path: Path, report: str) -> list[Claim]:
+    tables = _read(path)
+    try:
+        return [_claim(table, report) for table in tables["claim"]]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FileFormatError(f"{shown(path, 200)} is no file of claims: {error}", "Mend it there") from error
+
+
+def _claim(table: dict[str, Any], report: str) -> Claim:
+    id_ = f"{report}-{table['id']}"
+    unknown = set(table) - KEYS
+    if unknown:
+        raise ValueError(f"{id_} has the unknown key {min(unknown)}")
+    check = {name: _plain(value) for name, value in table["check"].items()}
+    value, least, most, said = _figure(table, id_)
+    first = [end for end in (value, *([least, most] if value is None else [])) if end is not None]
+    more = [float(one) for one in table.get("values", [])]
+    return Claim(
+        id=id_,
+        report=report,
+        section=table["section"],
+        statement=table["statement"],
+        subject=table["subject"],
+        value=value,
+        unit=table.get("unit", ""),
+        values=tuple(dict.fromkeys([*first, *more])),
+        check=check.pop("by"),
+        arguments=MappingProxyType(check),
+        also=tuple(table.get("also", ())),
+        least=least,
+        most=most,
+        reported=said,
+        note=table.get("note", ""),
+        decimals=_decimals(table.get("value", 0)),
+    )
+
+
+def _figure(table: dict[str, Any], id_: str) -> tuple[float | None, float | None, float | None, str]:
+    """Value, least, most, and the words for them."""
+    if "range" in table:
+        least, most = table["range"]
+        if least >= most:
+            raise ValueError(f"{id_} runs from {least} to {most}")
+        return None, float(least), float(most), f"{least:,} to {most:,}"
+    if "at_least" in table:
+        return None, float(table["at_least"]), None, f"{table['at_least']:,} or more"
+    if "at_most" in table:
+        return None, None, float(table["at_most"]), f"{table['at_most']:,} or less"
+    if "value" not in table:
+        return None, None, None, ""
+    value = float(table["value"])
+    half = _half(table, value)
+    return value, value - half, value + half, ("about " if table.get("about") else "") + _written(table["value"])
+
+
+def _written(value: int | Decimal) -> str:
+    """The figure as the report writes it, with commas."""
+    is_power = isinstance(value, Decimal) and int(value.as_tuple().exponent) > 0
+    return f"{float(value):g}" if is_power else f"{value:,}"
+
+
+def _half(table: dict[str, Any], value: float) -> float:
+    """How far the figure may lie from what it was rounded from."""
+    decimals = _decimals(table["value"])
+    step = float(table.get("rounded_to", 10.0**-decimals if decimals else 0))
+    return max(step / 2, ABOUT * abs(value) if table.get("about") else 0.0)
+
+
+def _decimals(value: int | Decimal) -> int:
+    return max(0, -int(value.as_tuple().exponent)) if isinstance(value, Decimal) else 0
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_plain(one) for one in value)
+    return float(value) if isinstance(value, Decimal) else value
+
+
+def _of_tokens(claim: tokenisation.TokenClaim) -> Claim:
+    """A figure of the Tokenizer lab as a claim like the others."""
+    label = tokenisation.QUANTITIES[claim.quantity].label
+    is_one = claim.least == claim.most
+    is_open = claim.most == tokenisation.UNBOUNDED
+    ends = [float(claim.least), *([] if is_one or is_open else [float(claim.most)])]
+    of = f" of `{claim.text}`" if claim.text else ""
+    return Claim(
+        id=claim.id,
+        report=claim.report,
+        section=claim.section,
+        statement=f"{label[0].upper()}{label[1:]}{of} under {claim.tokenizer}: {claim.reported}.",
+        subject=f"{label}, {claim.tokenizer}",
+        value=float(claim.least) if is_one else None,
+        unit=tokenisation.QUANTITIES[claim.quantity].unit,
+        values=tuple(ends),
+        check="tokens",
+        arguments=MappingProxyType({"quantity": claim.quantity, "tokenizer": claim.tokenizer, "text": claim.text}),
+        also=claim.also,
+        least=float(claim.least),
+        most=None if is_open else float(claim.most),
+        reported=claim.reported,
+        note=claim.note,
+    )
