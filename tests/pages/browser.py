@@ -186,6 +186,29 @@ def _counts(said: ConsoleMessage) -> bool:
     return not any(noise in said.text for noise in NOISE)
 
 
+@contextmanager
+def serve_quietly(script: Path, *, env: dict[str, str] | None = None) -> Iterator[Server]:
+    """``serve``, and in the end nothing in the log that a user should not meet there."""
+    with serve(script, env=env) as started:
+        yield started
+        for word in ("Traceback", "deprecat", "already registered"):
+            assert word not in started.log()
+
+
+@pytest.fixture(scope="module")
+def window(browser: Browser, server: Server) -> Iterator[Visit]:
+    """One window for all tests of a file: another visit takes seconds, the more with WebGL and no GPU."""
+    with visit(browser, server) as opened:
+        yield opened
+
+
+def expect_harmless(seen: Visit) -> None:
+    """Nothing from outside, no script that ran, a clean console."""
+    assert seen.outside == []
+    assert seen.dialogs == []
+    assert seen.console == []
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Chromium for the whole session. Without it browser tests are skipped, but never in CI, which installs it."""

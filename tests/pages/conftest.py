@@ -1,5 +1,5 @@
 """Fixtures of the page tests."""
 
-from tests.pages.browser import browser
+from tests.pages.browser import browser, window
 
-__all__ = ["browser"]
+__all__ = ["browser", "window"]

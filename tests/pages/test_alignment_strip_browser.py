@@ -7,10 +7,10 @@ import tomllib
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
 from tests.pages.alignment_demo import HOSTILE, LONG, stored
-from tests.pages.browser import ROOT, Server, Theme, Visit, serve, visit
+from tests.pages.browser import ROOT, Server, Theme, Visit, expect_harmless, serve_quietly
 
 pytestmark = pytest.mark.browser
 
@@ -21,18 +21,8 @@ MEASURES = ["driftscope-alignment-update", "driftscope-alignment-paint"]
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with serve(ROOT / "tests/pages/alignment_demo.py") as started:
+    with serve_quietly(ROOT / "tests/pages/alignment_demo.py") as started:
         yield started
-        assert "Traceback" not in started.log()
-        assert "already registered" not in started.log()
-        assert "deprecat" not in started.log()
-
-
-@pytest.fixture(scope="module")
-def window(browser: Browser, server: Server) -> Iterator[Visit]:
-    """One window for all tests: a second visit finds Streamlit's own files in the browser's cache."""
-    with visit(browser, server) as window:
-        yield window
 
 
 @pytest.fixture
@@ -41,9 +31,7 @@ def seen(window: Visit) -> Iterator[Visit]:
     choose(window, "position-blocklist", len(stored("position-blocklist").columns))
     window.press("Outline none")
     yield window
-    assert window.outside == []
-    assert window.console == []
-    assert window.dialogs == []
+    expect_harmless(window)
 
 
 def choose(seen: Visit, choice: str, count: int) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
-from tests.pages.browser import ROOT, Server, Theme, Visit, serve, visit
+from tests.pages.browser import ROOT, Server, Theme, Visit, expect_harmless, serve, serve_quietly, visit
 from tests.pages.drift_stores import (
     BARE,
     EXACT,
@@ -23,7 +23,6 @@ from tests.pages.drift_stores import (
 
 pytestmark = pytest.mark.browser
 
-NOT_OURS = ("GL Driver Message", "Unrecognized feature", "allow-scripts and allow-same-origin")  # Chromium, Streamlit
 MODEL_LIMIT_MS = 120_000
 JUNK = f"/drift?run={WITH_JUNK}&sample=13"
 IN_VIEW = """column => {
@@ -39,17 +38,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     add_bare(store)
     add_hostile(store)
     add_imported(store, folder)
-    with serve(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(folder / "store")}) as started:
+    with serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(folder / "store")}) as started:
         yield started
-        assert "Traceback" not in started.log()
-        assert "deprecat" not in started.log()
-        assert "created with a default value" not in started.log()
-
-
-def expect_harmless(seen: Visit) -> None:
-    assert seen.outside == []
-    assert seen.dialogs == []
-    assert [line for line in seen.console if not any(known in line for known in NOT_OURS)] == []
 
 
 def atoms(seen: Visit) -> Locator:

