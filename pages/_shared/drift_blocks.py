@@ -12,6 +12,7 @@ from engine.inspection.sample import Inspected
 from pages._shared import drift_state as state
 from pages._shared.drift_state import spot_of
 from pages._shared.drift_words import kind_words, visible_text
+from pages._shared.rows import picked_rows, show_rows
 
 KEY = "drift_blocks"
 MOST_ROWS_SHOWN = 12
@@ -23,7 +24,7 @@ def show(one: Inspected, estimates: Mapping[int, BlockEstimate], atom: int | Non
     if not one.blocks:
         return
     selected = [place for place, block in enumerate(one.blocks) if atom is not None and block["atom"] == atom]
-    state.show_rows(KEY, selected[:1])
+    show_rows(KEY, selected[:1])
     st.dataframe(
         [_row(block, estimates.get(block["block"]), bool(estimates)) for block in one.blocks],
         hide_index=True,
@@ -48,7 +49,7 @@ def show(one: Inspected, estimates: Mapping[int, BlockEstimate], atom: int | Non
 
 
 def _take(one: Inspected) -> None:
-    rows = state.picked_rows(KEY)
+    rows = picked_rows(KEY)
     if rows is not None:
         state.put_atom(spot_of(one), one.blocks[rows[0]]["atom"] if rows and rows[0] < len(one.blocks) else None)
 

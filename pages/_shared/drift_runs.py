@@ -13,12 +13,12 @@ from engine.store.passing import is_passing, keep
 from engine.store.schema import SAMPLES
 from engine.store.store import Store
 from pages._shared import drift_state as state
+from pages._shared.damages import show_damages
 from pages._shared.errors import escape_markdown
 
 KEY = "chosen_runs"
 NAMED = "runs named so far"
 MOST_RUNS = 12
-MOST_NAMED = 10
 _EMPTY = """
 There is no run with samples in this store yet. Three ways to one:
 
@@ -34,7 +34,7 @@ def chosen_runs(store: Store) -> list[RunFacts]:
     runs, passing = _offered(store, found)
     if not runs:
         st.info(_EMPTY, icon=":material/inbox:", title="Nothing to inspect yet")
-        _damages(found)
+        show_damages(found)
         return []
     names = state.run_names()
     chosen, complaints = _named(runs, names)
@@ -43,7 +43,7 @@ def chosen_runs(store: Store) -> list[RunFacts]:
         st.error(escape_markdown(complaint), icon=":material/error:")
     if not chosen and not complaints:
         st.info("Choose one run or several above.", icon=":material/arrow_upward:")
-    _damages(found)
+    show_damages(found)
     _offer_to_keep([entry for entry in passing if entry.id in {run.run_id for run in chosen}])
     return chosen
 
@@ -101,17 +101,6 @@ def run_words(run: RunFacts) -> str:
     many = f"{run.samples:,} sample{'s' if run.samples != 1 else ''}"
     origin = "" if run.origin == "measured" else run.origin
     return " · ".join(part for part in (run.name, many, bad, origin, when) if part)
-
-
-def _damages(found: Found) -> None:
-    if not found.damages:
-        return
-    count = len(found.damages)
-    said = "1 entry of the store is" if count == 1 else f"{count} entries of the store are"
-    with st.expander(f"{said} damaged and left out", icon=":material/warning:"):
-        lines = [f"- {escape_markdown(f'{one.where}: {one.what}')}" for one in found.damages[:MOST_NAMED]]
-        more = [f"- and {count - MOST_NAMED} more"] if count > MOST_NAMED else []
-        st.markdown("\n".join([*lines, *more, "", "`.venv/bin/python -m engine verify` looks at every byte."]))
 
 
 def _offer_to_keep(passing: Sequence[Entry]) -> None:

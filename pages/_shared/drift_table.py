@@ -21,6 +21,7 @@ from pages._shared import drift_state as state
 from pages._shared import drift_store
 from pages._shared.drift_state import Spot
 from pages._shared.drift_words import visible_text
+from pages._shared.rows import picked_rows, show_rows
 from pages._shared.theme import DARK, palette
 
 KEY = "drift_molecules"
@@ -115,7 +116,7 @@ def rows(table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts]) -> None
     part = table.slice(start, ROWS_A_PAGE)
     inside = place is not None and start <= place < start + part.num_rows
     apart = [name for name in ("model", "lp") if len({getattr(run, name) for run in runs}) > 1]
-    state.show_rows(KEY, [place - start] if inside and place is not None else [])
+    show_rows(KEY, [place - start] if inside and place is not None else [])
     above.dataframe(
         [_row(one, apart) for one in part.to_pylist()],
         hide_index=True,
@@ -146,7 +147,7 @@ def _digest(table: pa.Table) -> int:
 
 
 def _take(part: pa.Table) -> None:
-    selected = state.picked_rows(KEY)
+    selected = picked_rows(KEY)
     if selected and selected[0] < part.num_rows:
         state.put_spot(spot_at(part, selected[0]))
 

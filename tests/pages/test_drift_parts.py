@@ -23,6 +23,7 @@ from pages._shared.drift_runs import default_run
 from pages._shared.drift_state import Spot
 from pages._shared.drift_table import drawing
 from pages._shared.drift_words import block_words, verdict
+from pages._shared.rows import picked_rows, show_rows
 from tests.engine.inspection.made import block_row, sample_row
 from tests.pages.drift_stores import BARE, EXACT, WITH_JUNK, add_bare, store_at, with_demo
 
@@ -131,11 +132,11 @@ def test_the_sample_of_a_link_is_of_the_first_run_unless_it_says_of_which(monkey
 
 def test_a_tables_own_selection_that_comes_back_is_no_pick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(st, "session_state", {})
-    drift_state.show_rows("table", [3])
-    assert drift_state.picked_rows("table") is None
+    show_rows("table", [3])
+    assert picked_rows("table") is None
     for rows in ([4], []):
         st.session_state["table"] = {"selection": {"rows": rows}}
-        assert drift_state.picked_rows("table") == rows
+        assert picked_rows("table") == rows
 
 
 class _Params(dict):
