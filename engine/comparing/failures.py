@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from engine.comparing.reading import table_of_runs
 from engine.store.store import Store
 
 BINS = 24
@@ -27,9 +26,9 @@ FROM (SELECT run_id, unnest(list_distinct(issues)) AS issue FROM samples WHERE l
 GROUP BY ALL ORDER BY ALL
 """
 _TOTALS = """
-SELECT run_id, count(*) AS samples, count_if(NOT passed) AS failed,
-       count_if(len(list_distinct(issues)) > 1) AS several,
-       count_if(NOT passed AND coalesce(len(issues), 0) = 0) AS unnamed,
+SELECT run_id, count(*) AS samples, count_if(NOT passed)::BIGINT AS failed,
+       count_if(len(list_distinct(issues)) > 1)::BIGINT AS several,
+       count_if(NOT passed AND coalesce(len(issues), 0) = 0)::BIGINT AS unnamed,
        coalesce(sum(len(list_distinct(issues))), 0)::BIGINT AS issues
 FROM samples WHERE list_contains($runs, run_id) GROUP BY ALL
 """
@@ -100,10 +99,10 @@ class TokenHistogram:
 def failures(store: Store, run_ids: Sequence[str]) -> Failures:
     """Reason by run. Ids are whole."""
     wanted = {"runs": list(dict.fromkeys(run_ids))}
-    totals = {row["run_id"]: row for row in table_of_runs(store, run_ids, _TOTALS, wanted).to_pylist()}
+    totals = {row["run_id"]: row for row in store.table(_TOTALS, wanted, of=run_ids).to_pylist()}
     runs = [run_id for run_id in wanted["runs"] if run_id in totals]
     found: dict[str, dict[str, int]] = {}
-    for row in table_of_runs(store, runs, _REASONS, wanted).to_pylist():
+    for row in store.table(_REASONS, wanted, of=runs).to_pylist():
         found.setdefault(row["issue"], {})[row["run_id"]] = row["samples"]
     reasons = [Reason(issue, tuple(counts.get(run_id, 0) for run_id in runs)) for issue, counts in found.items()]
     return Failures(
@@ -118,7 +117,7 @@ def token_histogram(store: Store, run_ids: Sequence[str], bins: int = BINS) -> T
     if bins < 1:
         raise ValueError(f"bins must be at least 1, got {bins}")
     asked = list(dict.fromkeys(run_ids))
-    table = table_of_runs(store, asked, _LENGTHS, {"runs": asked, "limit": AT_LIMIT})
+    table = store.table(_LENGTHS, {"runs": asked, "limit": AT_LIMIT}, of=asked)
     tokens = table["tokens"].cast(pa.float64()).to_numpy()
     edges = _edges(tokens[np.isfinite(tokens)], bins)
     run = np.array(table["run_id"].to_pylist(), dtype=object)

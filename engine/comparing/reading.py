@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from engine.comparing.measures import COLUMNS, WEIGHTS
 from engine.inspection.memo import Memo
 from engine.store.entries import Entry
-from engine.store.schema import BLOCKS, SAMPLES, Kind
+from engine.store.schema import BLOCKS, SAMPLES
 from engine.store.store import Store
-from engine.store.views import connect
 
 Array = NDArray[np.float64]
 
@@ -76,19 +75,12 @@ def samples_of(store: Store, entry: Entry) -> RunSamples:
 
 def key_of(entry: Entry) -> tuple[str, ...]:
     """What a figure computed of a run holds as long as: its id and its files' checksums."""
-    return (entry.id, *(f"{name}:{entry.parts[name].sha256}" for name in sorted(entry.parts)))
+    return entry.key
 
 
 def table_of_runs(store: Store, run_ids: Sequence[str], sql: str, parameters: dict[str, Any]) -> pa.Table:
     """An answer to our own SQL over the tables of these runs alone."""
-    wanted = set(run_ids)
-
-    def ask(found: Sequence[tuple[Kind, Sequence[Entry]]]) -> pa.Table:
-        few = [(kind, [entry for entry in entries if entry.id in wanted]) for kind, entries in found]
-        with connect(few) as connection:
-            return connection.sql(sql, params=parameters or None).to_arrow_table()
-
-    return store.reading(ask)
+    return store.table(sql, parameters, of=run_ids)
 
 
 def has_samples(entry: Entry) -> bool:
@@ -97,7 +89,7 @@ def has_samples(entry: Entry) -> bool:
 
 def _read(store: Store, entry: Entry) -> RunSamples:
     parameters = {"run": entry.id, "has_blocks": BLOCKS.name in entry.parts}
-    table = table_of_runs(store, [entry.id], _SAMPLES, parameters)
+    table = store.table(_SAMPLES, parameters, of=[entry.id])
     return RunSamples(
         run_id=entry.id,
         sample_id=_whole(table["sample_id"]),

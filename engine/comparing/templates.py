@@ -16,7 +16,6 @@ from typing import Literal
 import numpy as np
 
 from engine.chem.smiles import parse_smiles
-from engine.comparing.reading import table_of_runs
 from engine.errors import DriftscopeError
 from engine.inspection.runs import RunFacts, run_facts
 from engine.inspection.tools import number_format, run_tokenizer
@@ -123,7 +122,7 @@ def mask_sizes_of_run(store: Store, run_id: str, lp: str | None = None, most: in
         constraint = build_constraint(name, tokenizer, tokenizer.vocab_size, parameters)
     except DriftscopeError as error:
         return MaskSizes(name, run.tokenizer, 0, (), 0, f"Its LP cannot be made here: {error.what}.")
-    rows = table_of_runs(store, [run.run_id], _MOLECULES, {"run": run.run_id, "most": most})
+    rows = store.table(_MOLECULES, {"run": run.run_id, "most": most}, of=[run.run_id])
     found = mask_sizes(constraint, _parsed(rows["smiles"].to_pylist()), tokenizer.name)
     asked_for = rows["molecules"][0].as_py() if rows.num_rows else 0
     return replace(found, left_out=asked_for - len(found.molecules))
@@ -153,6 +152,7 @@ class _Counter:
         tokens = np.bincount(automaton.classes, minlength=self._legal.shape[1] - SYMBOLS)
         self._by_class = self._legal[:, :-SYMBOLS] @ tokens  # [Q] tokens that a node allows, symbols apart
         self._known: dict[frozenset[int], tuple[frozenset[int], frozenset[int]]] = {}
+        self._counted: dict[tuple[frozenset[int], tuple[bool, ...]], tuple[int, int]] = {}
 
     def size(self, molecule: Molecule, program: Program) -> MaskSize:
         is_free = program.forced == NO_ID
@@ -166,9 +166,9 @@ class _Counter:
             if not is_free[cell] or not nodes:
                 continue
             inside, carried = self._walk(nodes)
-            forbidden = [self._forbidden(node, program, cell) for node in inside]
-            least.append(min(forbidden))
-            most.append(max(forbidden))
+            few, many = self._forbidden(inside, tuple((program.symbols[cell] != NO_ID).tolist()))
+            least.append(few)
+            most.append(many)
             moves = self._automaton.move[sorted(inside)][self._legal[sorted(inside)]]
             stays, jumps = stays or bool((moves == STAY).any()), jumps or bool((moves == JUMP).any())
         positions: Positions = "open" if stays else "at most" if jumps else "fixed"
@@ -184,10 +184,19 @@ class _Counter:
             masked=None if stays else sum(most),
         )
 
-    def _forbidden(self, node: int, program: Program, cell: int) -> int:
-        """Symbols are tokens that no class allows: those that close a block."""
-        symbols = self._legal[node, -SYMBOLS:] & (program.symbols[cell] != NO_ID)
-        return len(self._automaton.classes) - int(self._by_class[node]) - int(symbols.sum())
+    def _forbidden(self, nodes: frozenset[int], has_symbols: tuple[bool, ...]) -> tuple[int, int]:
+        """Least and most over these nodes. Symbols are tokens that no class allows: those that close a block.
+
+        Cells are many and alike, so each kind of them is counted once.
+        """
+        key = nodes, has_symbols
+        if key not in self._counted:
+            inside = sorted(nodes)
+            symbols = (self._legal[inside, -SYMBOLS:] & np.array(has_symbols)).sum(axis=1)
+            legal = self._by_class[inside] + symbols
+            rows = len(self._automaton.classes)
+            self._counted[key] = rows - int(legal.max()), rows - int(legal.min())
+        return self._counted[key]
 
     def _walk(self, nodes: frozenset[int]) -> tuple[frozenset[int], frozenset[int]]:
         """Nodes that a row may be at in a cell that it enters with these, and those that it may leave it with."""

@@ -7,7 +7,7 @@ out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +16,9 @@ from engine.lp.catalogue import split_cleanup
 from engine.store.entries import MOST_NAMED, Entry
 from engine.store.schema import BLOCKS, SAMPLES, STEPS
 from engine.store.store import Store
+
+_IDS = "SELECT DISTINCT run_id FROM samples WHERE tokens IS NOT NULL"
+_HAS_IDS: dict[tuple[str, ...], bool] = {}  # by a run's key
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +67,32 @@ class RunFacts:
 
 def runs_with_samples(store: Store) -> list[RunFacts]:
     """Newest first."""
-    with_ids = {row["run_id"] for row in store.rows("SELECT DISTINCT run_id FROM samples WHERE tokens IS NOT NULL")}
-    entries = [entry for entry in store.found().entries if SAMPLES.name in entry.parts]
-    return [_facts(entry, entry.id in with_ids) for entry in reversed(entries)]
+    return _with_ids(store, _all(store))
 
 
 def run_facts(store: Store, run_id: str) -> RunFacts:
     """One run by its whole id, or by any part that no other has."""
-    return choose(runs_with_samples(store), [run_id])[0]
+    return _with_ids(store, choose(_all(store), [run_id]))[0]
 
 
 def choose(runs: Sequence[RunFacts], names: Sequence[str]) -> list[RunFacts]:
     """The runs of these ids, each given whole or by any part that no other has; each once, in the order named."""
     return list({run.run_id: run for run in (_named(runs, name) for name in names)}.values())
+
+
+def _all(store: Store) -> list[RunFacts]:
+    """Newest first; of none it is known yet whether it has ids."""
+    entries = [entry for entry in store.found().entries if SAMPLES.name in entry.parts]
+    return [_facts(entry) for entry in reversed(entries)]
+
+
+def _with_ids(store: Store, runs: Sequence[RunFacts]) -> list[RunFacts]:
+    """Each run is asked once, since it never changes."""
+    new = {run.run_id: run.key for run in runs if run.key not in _HAS_IDS}
+    if new:
+        having = set(store.table(_IDS, of=new)["run_id"].to_pylist())
+        _HAS_IDS.update({key: run_id in having for run_id, key in new.items()})
+    return [replace(run, has_ids=_HAS_IDS[run.key]) for run in runs]
 
 
 def _named(runs: Sequence[RunFacts], name: str) -> RunFacts:
@@ -91,7 +107,7 @@ def _named(runs: Sequence[RunFacts], name: str) -> RunFacts:
     raise StoreError(f"there is no run {shown(name)} with samples", nearest(name, known))
 
 
-def _facts(entry: Entry, has_ids: bool) -> RunFacts:
+def _facts(entry: Entry) -> RunFacts:
     row = entry.row
     return RunFacts(
         run_id=entry.id,
@@ -118,9 +134,9 @@ def _facts(entry: Entry, has_ids: bool) -> RunFacts:
         created_at=row.get("created_at"),
         has_blocks=BLOCKS.name in entry.parts,
         has_steps=STEPS.name in entry.parts,
-        has_ids=has_ids,
+        has_ids=False,
         notes=row.get("notes") or "",
-        key=(entry.id, *(f"{name}:{entry.parts[name].sha256}" for name in sorted(entry.parts))),
+        key=entry.key,
     )
 
 

@@ -58,6 +58,11 @@ class Entry:
     parts: Mapping[str, Part]
     sheet: Mapping[str, Any] = field(repr=False)
 
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What is computed of it holds as long as this does: its id and its files' checksums."""
+        return (self.id, *(f"{name}:{self.parts[name].sha256}" for name in sorted(self.parts)))
+
     def path(self, table: str) -> str:
         return self.files.path(f"{self.folder}/{self.parts[table].file}")
 
