@@ -152,10 +152,15 @@ def compare_with(store: Store, control: str, tests: Sequence[str], seed: int = 0
     """Tests beside a control, in the order given; the files of no other run are read."""
     found = store.found()
     base, *others = (found.get(run_id, RUN) for run_id in (control, *tests))
-    mine = run_figures(base, drift_means(store, base))
+    return compare_entries_with(store, base, others, seed)
+
+
+def compare_entries_with(store: Store, control: Entry, tests: Sequence[Entry], seed: int = 0) -> Comparison:
+    """The same for entries that are at hand."""
+    mine = run_figures(control, drift_means(store, control))
     beside = []
-    for entry in others:
-        theirs, paired = run_figures(entry, drift_means(store, entry)), compare_entries(store, base, entry, seed)
+    for entry in tests:
+        theirs, paired = run_figures(entry, drift_means(store, entry)), compare_entries(store, control, entry, seed)
         beside.append(Beside(theirs, paired, ratios_of(mine, theirs, paired)))
     return Comparison(mine, tuple(beside))
 

@@ -26,25 +26,38 @@ class Measure:
     better: Better
     over: str = ""  # a column of ``RunSamples.weights``
     caution: str = ""  # what its interval does not know
+    doubt: float = 0.0  # a ratio no further from 1 is not believed of one run each, whatever its interval
 
 
 TIME_CAUTION = (
     "Samples of a batch wait for each other, and what else the machine did is in no interval: "
     "run both again before you believe a few per cent."
 )
+TIME_DOUBT = 0.05
 MEASURES: dict[str, Measure] = {
     one.name: one
     for one in (
-        Measure("decode_s", "time of a sample, beside the others of its batch", "s", "less", "", TIME_CAUTION),
+        Measure(
+            "decode_s", "time of a sample, beside the others of its batch", "s", "less", "", TIME_CAUTION, TIME_DOUBT
+        ),
         Measure("tokens", "tokens of a sample", "", "less"),
-        Measure("ms_a_token", "time a token, beside the others of its batch", "ms", "less", "tokens", TIME_CAUTION),
+        Measure(
+            "ms_a_token",
+            "time a token, beside the others of its batch",
+            "ms",
+            "less",
+            "tokens",
+            TIME_CAUTION,
+            TIME_DOUBT,
+        ),
         Measure("forced_share", "tokens that the LP left no choice for", "share", "neither", "tokens"),
         Measure("passed", "samples without an issue, by the reports' rule", "share", "more"),
         Measure("clean", "samples that passed with every block exact or unverified", "share", "more"),
         Measure("junk_letters", "blocks of a sample with a letter", "", "less"),
         Measure("junk_nonnumeric", "blocks of a sample with anything but digits . , -", "", "less"),
         Measure("cut_blocks", "blocks of a sample closed in the middle of their numbers", "", "less"),
-        Measure("drift_abs", "distance of a block's drift from 0, where known", "tokens", "less", "drift_blocks"),
+        # Without an LP that counts positions no drift costs anything, so less of it is not better by itself.
+        Measure("drift_abs", "distance of a block's drift from 0, where known", "tokens", "neither", "drift_blocks"),
         Measure("rmsd_ang", "heavy atoms against the nearest reference conformer", "angstrom", "less"),
     )
 }

@@ -1,0 +1,254 @@
+"""COV and MAT of a run's conformers against reference ensembles, computed on demand and kept for the process.
+
+The ensembles are those that a run's RMSD is taken to: RDKit's ETKDGv3 conformers, of the same seed. COV-R is the share
+of a molecule's references with a generated conformer at most a threshold away, COV-P the share of generated conformers
+with such a reference; MAT-R and MAT-P are the mean least RMSD of either side. A run's figure is the mean over its
+molecules. A molecule of which no answer decodes counts as 0 in both COV and is in no MAT; one without a reference
+ensemble is left out. Both are counted.
+
+What this module does not know: how near the references are to what a molecule does in nature, and whether few answers
+could cover them at all: one answer a molecule seldom reaches ten references, so COV-R belongs beside the number of
+answers. Published figures mostly rest on other references, and on two answers for each of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from rdkit import Chem
+
+from engine.chem.conformers import reference_conformers
+from engine.chem.enriched import decode
+from engine.chem.rmsd import EnsembleMetrics, ensemble_metrics
+from engine.chem.smiles import parse_smiles, same_graph
+from engine.comparing.bootstrap import LEAST_MOLECULES, Array, Sums, difference, paired_means, ratio, sums_by_molecule
+from engine.comparing.paired import Compared
+from engine.comparing.reading import key_of, samples_of
+from engine.errors import DriftscopeError
+from engine.inspection.memo import Memo
+from engine.store.entries import Entry
+from engine.store.store import Store
+
+DRUG_LIKE_ANG, SMALL_ANG = 0.75, 0.5
+"""Thresholds that the field uses: for drug-like molecules, and for those of up to nine heavy atoms."""
+NAMES = ("cov_r", "cov_p", "mat_r", "mat_p")
+MOST_ANSWERS = 64
+"""Answers of a molecule that are looked at, the first ones."""
+REFERENCE_S = 10.0
+"""Longest search for a molecule's references, while somebody waits."""
+MOST_KEPT, MOST_ENSEMBLES = 64, 2_048
+
+_TEXTS = """
+SELECT smiles, text FROM samples
+WHERE run_id = $run AND list_contains($molecules, smiles) AND text IS NOT NULL AND same_graph IS NOT FALSE
+QUALIFY row_number() OVER (PARTITION BY smiles ORDER BY sample_id) <= $most
+ORDER BY sample_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What coverage is told against."""
+
+    threshold_ang: float = DRUG_LIKE_ANG
+    references: int = 10
+    most_molecules: int = 64
+
+    def __post_init__(self) -> None:
+        if not (self.threshold_ang > 0 and self.references > 0 and self.most_molecules > 0):
+            raise ValueError(f"a threshold, references and molecules above 0 are needed, got {self}")
+
+
+@dataclass(frozen=True, slots=True)
+class OneMolecule:
+    """``mat_r`` and ``mat_p`` are None where no answer decodes; both COV are 0 then."""
+
+    smiles: str
+    answers: int  # that decode to this molecule
+    cov_r: float
+    cov_p: float
+    mat_r: float | None  # angstrom
+    mat_p: float | None
+    is_complete: bool  # every symmetry was tried; else distances are upper bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Means over molecules; None where there is none to tell it."""
+
+    run_id: str
+    asked: Asked
+    molecules: int  # of the run
+    answers: int  # that decode, of the molecules judged
+    without_references: int  # molecules left out
+    judged: tuple[OneMolecule, ...] = field(repr=False)
+
+    @property
+    def without_answers(self) -> int:
+        """Molecules that count as 0 in COV, and are in no MAT."""
+        return sum(not one.answers for one in self.judged)
+
+    @property
+    def is_complete(self) -> bool:
+        return all(one.is_complete for one in self.judged)
+
+    def figure(self, name: str) -> float | None:
+        """One of ``NAMES``."""
+        known = [value for one in self.judged if (value := getattr(one, name)) is not None]
+        return fmean(known) if known else None
+
+
+_kept: Memo[Coverage] = Memo(MOST_KEPT)
+_compared_kept: Memo[tuple[Compared, ...]] = Memo(MOST_KEPT)
+_ensembles: Memo[Chem.Mol | None] = Memo(MOST_ENSEMBLES)
+
+
+def known_coverage(entry: Entry, asked: Asked) -> Coverage | None:
+    """What was computed of this run before."""
+    try:
+        return _kept.of(_key(entry, asked), _nothing)
+    except LookupError:
+        return None
+
+
+def coverage_of(
+    store: Store,
+    entry: Entry,
+    asked: Asked,
+    *,
+    cancelled: Callable[[], bool] = lambda: False,
+    told: Callable[[int, int], object] = lambda done, total: None,
+) -> Coverage | None:
+    """None where it was cancelled. ``told`` hears how many molecules are done; one takes a tenth of a second or so."""
+    if (found := known_coverage(entry, asked)) is not None:
+        return found
+    every = molecules_of(store, entry)
+    chosen = every[: asked.most_molecules]
+    texts = _texts(store, entry, chosen)
+    judged: list[OneMolecule | None] = []
+    for smiles in chosen:
+        if cancelled():
+            return None
+        told(len(judged), len(chosen))
+        judged.append(_judged(smiles, texts.get(smiles, ()), asked))
+    kept = tuple(one for one in judged if one is not None)
+    answers = sum(one.answers for one in kept)
+    made = Coverage(entry.id, asked, len(every), answers, len(judged) - len(kept), kept)
+    return _kept.of(_key(entry, asked), lambda: made)
+
+
+def molecules_of(store: Store, entry: Entry) -> list[str]:
+    """A run's SMILES, in an order that knows no run: of runs that share molecules, the same ones come first."""
+    found: list[str] = samples_of(store, entry).smiles.unique().to_pylist()
+    return sorted(found, key=lambda smiles: hashlib.sha256(smiles.encode("utf-8", "replace")).digest())
+
+
+def compare_coverage(control: Coverage, test: Coverage, seed: int = 0) -> tuple[Compared, ...]:
+    """The four figures over the molecules that both have, with what may be noise; in the order of ``NAMES``."""
+    return _compared_kept.of((control, test, seed), lambda: _all_compared(control, test, seed))
+
+
+def _all_compared(control: Coverage, test: Coverage, seed: int) -> tuple[Compared, ...]:
+    sides = [{one.smiles: one for one in run.judged} for run in (control, test)]
+    shared = [smiles for smiles in sides[0] if smiles in sides[1]]
+    one, other = (_values([side[smiles] for smiles in shared]) for side in sides)
+    is_known = np.isfinite(one) & np.isfinite(other)
+    sums = _sums(np.where(is_known, one, np.nan)), _sums(np.where(is_known, other, np.nan))
+    drawn = paired_means(sums[0], sums[1], seed) if shared else (np.empty((0, len(NAMES))),) * 2
+    return tuple(
+        _compared(name, [side.only(place) for side in sums], (drawn[0][:, place], drawn[1][:, place]))
+        for place, name in enumerate(NAMES)
+    )
+
+
+def _compared(name: str, sides: Sequence[Sums], drawn: tuple[Array, Array]) -> Compared:
+    molecules = int(sides[0].answers.sum())
+    one, other = (side.mean for side in sides)
+    if one is None or other is None:
+        return Compared(name, 0, 0, one, other, None, None, "No molecule has it on both sides.")
+    are_few = molecules < LEAST_MOLECULES
+    draws = None if are_few else drawn
+    reason = f"Fewer than {LEAST_MOLECULES} molecules tell it." if are_few else ""
+    return Compared(
+        name, molecules, molecules, one, other, difference(one, other, draws), ratio(one, other, draws), reason
+    )
+
+
+def _values(molecules: Sequence[OneMolecule]) -> Array:
+    """[molecules, figures], NaN where not known."""
+    rows = [[getattr(one, name) for name in NAMES] for one in molecules]
+    return np.array(rows, dtype=np.float64).reshape(len(rows), len(NAMES))
+
+
+def _sums(values: Array) -> Sums:
+    return sums_by_molecule(values, np.ones_like(values), np.arange(len(values)), len(values))
+
+
+def _judged(smiles: str, texts: Iterable[str], asked: Asked) -> OneMolecule | None:
+    """None for a molecule without references."""
+    references = _references(smiles, asked.references)
+    if references is None:
+        return None
+    conformers = list(_conformers(texts, references))
+    metrics = _metrics(conformers, references, asked.threshold_ang)
+    if metrics is None:
+        return OneMolecule(smiles, 0, 0.0, 0.0, None, None, is_complete=True)
+    return OneMolecule(
+        smiles,
+        metrics.generated,
+        metrics.cov_r,
+        metrics.cov_p,
+        metrics.mat_r_ang,
+        metrics.mat_p_ang,
+        metrics.complete,
+    )
+
+
+def _metrics(conformers: Sequence[Chem.Mol], references: Chem.Mol, threshold_ang: float) -> EnsembleMetrics | None:
+    try:
+        return ensemble_metrics(conformers, references, threshold_ang) if conformers else None
+    except DriftscopeError:  # RDKit cannot lay it on itself
+        return None
+
+
+def _conformers(texts: Iterable[str], references: Chem.Mol) -> Iterator[Chem.Mol]:
+    """Of the answers that decode to the molecule that was asked for."""
+    for text in texts:
+        try:
+            mol = decode(text).mol
+        except DriftscopeError:
+            continue
+        if same_graph(mol, references):
+            yield mol
+
+
+def _references(smiles: str, count: int) -> Chem.Mol | None:
+    return _ensembles.of((smiles, count), lambda: _embedded(smiles, count))
+
+
+def _embedded(smiles: str, count: int) -> Chem.Mol | None:
+    try:
+        return reference_conformers(parse_smiles(smiles), count, max_seconds=REFERENCE_S)
+    except DriftscopeError:
+        return None
+
+
+def _texts(store: Store, entry: Entry, molecules: Sequence[str]) -> dict[str, list[str]]:
+    parameters: dict[str, Any] = {"run": entry.id, "molecules": list(molecules), "most": MOST_ANSWERS}
+    found: dict[str, list[str]] = {}
+    for row in store.table(_TEXTS, parameters, of=[entry.id]).to_pylist():
+        found.setdefault(row["smiles"], []).append(row["text"])
+    return found
+
+
+def _key(entry: Entry, asked: Asked) -> tuple[object, ...]:
+    return (key_of(entry), asked)
+
+
+def _nothing() -> Coverage:
+    raise LookupError
