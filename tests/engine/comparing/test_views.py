@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.comparing.views import FOLDER, SavedView, read_view, saved_view, saved_views
+from engine.comparing.views import EXAMPLES, FOLDER, SavedView, examples, read_view, saved_view, saved_views
 from engine.errors import FileFormatError, StoreError
 from engine.store.guard import Console
 from engine.store.store import Store
@@ -252,3 +252,22 @@ def test_a_view_that_is_not_there_is_told_the_nearest() -> None:
         saved_view("report-002-1.11")
     with pytest.raises(FileFormatError, match="cannot be read"):
         read_view(Path("/nowhere/none.sql"))
+
+
+def test_every_example_is_a_question_that_the_demo_answers(console: Console) -> None:
+    runs = [
+        row["run_id"] for row in console.query("SELECT run_id FROM runs WHERE origin = 'measured'").table.to_pylist()
+    ]
+    stands_for = {"$control": f"'{runs[0]}'", "$tests": f"{runs[1:3]}", "$runs": f"{runs[:3]}"}
+    for one in examples():
+        sql = one.sql
+        for name, value in stands_for.items():
+            sql = sql.replace(name, value)
+        assert one.title.endswith("?") and one.description
+        assert console.query(sql).table.num_rows > 1, one.name
+
+
+def test_an_example_stands_beside_no_report() -> None:
+    assert len(examples()) == 10
+    with pytest.raises(FileFormatError, match="its head has to have name, title, description"):
+        read_view(EXAMPLES / "02-junk-lexicon.sql")

@@ -1,0 +1,5 @@
+-- name: 03-worst-molecules
+-- title: Which answers are worst?
+-- description: The hundred answers with most damaged blocks, each with a link to the Drift inspector.
+SELECT run_id, sample_id, smiles, tokens, blocks, bad_blocks, cut_blocks, drift, passed, rmsd_ang
+FROM samples ORDER BY bad_blocks DESC NULLS LAST, drift DESC NULLS LAST, run_id, sample_id LIMIT 100

@@ -1,0 +1,132 @@
+"""A user's own queries, kept by name in one JSON file of a store's home, beside its runs.
+
+It knows nothing of SQL: a query is kept as it was written, and the console says what is wrong with it. The file is
+written whole or not at all. Of two programs that write at the same moment the later one wins.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from engine.errors import FileFormatError, StoreError, nearest, shown, visible
+from engine.store.files import Files
+
+FILE = "queries.json"
+VERSION = 1
+MOST_QUERIES = 200
+MOST_NAME = 80
+MOST_SQL = 100_000
+"""Characters of a query: as many as the console takes."""
+_WRITING = threading.Lock()  # read, change, write: one thread of this program at a time
+
+
+@dataclass(frozen=True, slots=True)
+class OwnQuery:
+    name: str
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class OwnQueries:
+    """The queries in one store's home. Nothing is kept in memory: others may write the file, too."""
+
+    files: Files
+
+    @property
+    def where(self) -> str:
+        return f"{self.files.where}/{FILE}"
+
+    def all(self) -> tuple[OwnQuery, ...]:
+        """By name. None where nothing was ever saved; an error where the file is not what was written."""
+        try:
+            content = self.files.read(FILE)
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise StoreError(f"{self.where} cannot be read: {error.strerror or error}", "Look at its rights") from error
+        return _by_name(self._parsed(content))
+
+    def save(self, name: str, sql: str, *, replace: bool = False) -> OwnQuery:
+        """Keep a query; ``replace`` allows that one of this name was there."""
+        query = OwnQuery(_checked_name(name), _checked_sql(sql))
+        with _WRITING:
+            kept = {one.name: one for one in self.all()}
+            if query.name in kept and not replace:
+                raise StoreError(f"there is a query {shown(query.name)} already", "Choose another name, or replace it")
+            self._write([*(one for one in kept.values() if one.name != query.name), query])
+        return query
+
+    def rename(self, old: str, new: str) -> OwnQuery:
+        query = OwnQuery(_checked_name(new), self._one(old).sql)
+        with _WRITING:
+            kept = self.all()
+            if query.name != old and any(one.name == query.name for one in kept):
+                raise StoreError(f"there is a query {shown(query.name)} already", "Choose another name")
+            self._write([*(one for one in kept if one.name != old), query])
+        return query
+
+    def delete(self, name: str) -> None:
+        self._one(name)
+        with _WRITING:
+            self._write([one for one in self.all() if one.name != name])
+
+    def _one(self, name: str) -> OwnQuery:
+        kept = {one.name: one for one in self.all()}
+        if name not in kept:
+            raise StoreError(f"there is no query {shown(name)}", nearest(name, list(kept)))
+        return kept[name]
+
+    def _write(self, queries: Iterable[OwnQuery]) -> None:
+        kept = _by_name(queries)
+        if len(kept) > MOST_QUERIES:
+            raise StoreError(f"{MOST_QUERIES} queries are kept already", "Delete one first")
+        document = {"version": VERSION, "queries": [{"name": one.name, "sql": one.sql} for one in kept]}
+        self.files.write(FILE, json.dumps(document, ensure_ascii=False, indent=1).encode())
+
+    def _parsed(self, content: bytes) -> list[OwnQuery]:
+        try:
+            document = json.loads(content)
+            if document["version"] > VERSION:
+                raise self._wrong(f"it is of version {document['version']}, and this program knows {VERSION}")
+            return [OwnQuery(_checked_name(one["name"]), _checked_sql(one["sql"])) for one in document["queries"]]
+        except StoreError as error:
+            raise self._wrong(error.what) from error
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise self._wrong(f"it does not read ({type(error).__name__})") from error
+
+    def _wrong(self, what: str) -> FileFormatError:
+        return FileFormatError(
+            f"{shown(self.where, 200)} holds no saved queries: {what}", "Mend it, or move it out of the store"
+        )
+
+
+def _by_name(queries: Iterable[OwnQuery]) -> tuple[OwnQuery, ...]:
+    return tuple(sorted(queries, key=lambda one: (one.name.casefold(), one.name)))
+
+
+def _checked_name(name: object) -> str:
+    if not isinstance(name, str):
+        raise StoreError(f"a query's name cannot be of {type(name).__name__}", "Give a text")
+    plain = name.strip()
+    if not 0 < len(plain) <= MOST_NAME:
+        raise StoreError(f"a query's name has {len(plain):,} characters", f"Give it 1 to {MOST_NAME}")
+    if any(visible(char) != char for char in plain):
+        raise StoreError(f"the name {shown(plain)} has a character that cannot be seen", "Take it out")
+    return plain
+
+
+def _checked_sql(sql: object) -> str:
+    if not isinstance(sql, str):
+        raise StoreError(f"a query cannot be of {type(sql).__name__}", "Give a text")
+    if not sql.strip():
+        raise StoreError("there is no statement to keep", "Write one first")
+    if len(sql) > MOST_SQL:
+        raise StoreError(f"the statement has {len(sql):,} characters", f"At most {MOST_SQL:,} are kept")
+    try:
+        sql.encode()
+    except UnicodeEncodeError as error:
+        raise StoreError(f"the statement has half a character at position {error.start}", "Take it out") from error
+    return sql
