@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from engine.cli.main import emit_json
@@ -39,6 +38,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     from engine.errors import FileFormatError, nearest
     from engine.evidence.claims import load_claims
+    from engine.evidence.documents import document
     from engine.evidence.verdicts import judge
     from engine.store.store import Store
 
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     judged = list(zip(asked, judge(asked, Store.open(args.store)), strict=True))
     shown = [(claim, verdict) for claim, verdict in judged if args.verdict in (None, verdict.verdict)]
     if args.json:
-        emit_json([_document(claim, verdict) for claim, verdict in shown])
+        emit_json([document(claim, verdict) for claim, verdict in shown])
     elif args.ids:
         write("\n\n".join(_at_length(claim, verdict) for claim, verdict in shown))
     else:
@@ -77,18 +77,12 @@ def _save(args: argparse.Namespace) -> int:
     return 0
 
 
-def _document(claim: Claim, verdict: Verdict) -> dict[str, Any]:
-    said = {"report": claim.report, "section": claim.section, "also": list(claim.also), "statement": claim.statement}
-    figures = {"subject": claim.subject, "reported": claim.reported, "value": claim.value, "values": list(claim.values)}
-    return said | figures | {"check": claim.check, "arguments": dict(claim.arguments)} | asdict(verdict)
-
-
 def _row(claim: Claim, verdict: Verdict) -> tuple[str, ...]:
     from engine.evidence.checks.finding import said
 
     measured = "" if verdict.measured is None else said(verdict.measured)
     subject = one_line(claim.subject)[:MOST_CELL]
-    return (claim.id, claim.section, verdict.verdict, claim.reported, measured, claim.unit, subject)
+    return (claim.id, claim.section, verdict.verdict, claim.reported, measured, verdict.unit, subject)
 
 
 def _at_length(claim: Claim, verdict: Verdict) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,9 +12,11 @@ from engine.cli.main import emit_json
 from engine.cli.output import bar, json_option, path_of
 from engine.cli.run import add_store_option
 from engine.cli.run_tables import run_row, show_rows
+from engine.cli.watched import add_watched_options, reporting
 from engine.errors import DriftscopeError, FileFormatError
 
 if TYPE_CHECKING:
+    from engine.cli.watched import Say
     from engine.store.entries import Entry
     from engine.store.store import Store
 
@@ -29,6 +32,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--label", help="a name of your own")
     parser.add_argument("--tokenizer", metavar="T", help="qwen3, llama3 or a folder, in place of what the files name")
     add_store_option(parser)
+    add_watched_options(parser)
     parser.set_defaults(run=import_files)
     parser = commands.add_parser(
         "export",
@@ -49,27 +53,31 @@ def import_files(args: argparse.Namespace) -> int:
 
     store = Store.open(args.store)
     paths = expand(args.files)
-    entries, failed, last = [], 0, None
-    for path in paths:
-        try:
-            entries.append(_imported(store, path, args))
-        except DriftscopeError as error:
-            if len(paths) == 1:
-                raise
-            failed, last = failed + 1, error
-            sys.stderr.write(f"left out: {path}: {error}\n")
+    entries, last = [], None
+    with reporting(args) as tell:
+        for number, path in enumerate(paths):
+            say = partial(tell, part=number, parts=len(paths), file=path.name)
+            try:
+                entries.append(_imported(store, path, args, say))
+            except DriftscopeError as error:
+                say(now=True, state="failed", error=str(error))
+                if len(paths) == 1:
+                    raise
+                last = error
+                sys.stderr.write(f"left out: {path}: {error}\n")
     if last is not None and not entries:
         raise FileFormatError(f"none of {len(paths)} files can be read", str(last))
     show_rows([run_row(entry) for entry in entries], is_json=args.json)
     return 0
 
 
-def _imported(store: Store, path: Path, args: argparse.Namespace) -> Entry:
+def _imported(store: Store, path: Path, args: argparse.Namespace, say: Say) -> Entry:
     from engine.store.reports.importing import AlreadyThere, import_report
 
     is_watched = sys.stderr.isatty()
 
     def progress(done: int, samples: int) -> None:
+        say(done=done, samples=samples)
         if is_watched:
             sys.stderr.write(f"\r{bar(done / max(samples, 1))} {done:,}/{samples:,} samples\033[K")
             sys.stderr.flush()
@@ -78,8 +86,10 @@ def _imported(store: Store, path: Path, args: argparse.Namespace) -> Entry:
     if is_watched:
         sys.stderr.write("\r\033[K")
     if isinstance(found, AlreadyThere):
+        say(now=True, run_id=found.entry.id, state="there")
         sys.stderr.write(f"{path} is there already, as {found.entry.id}\n")
         return found.entry
+    say(now=True, run_id=found.id, state="done")
     return found
 
 

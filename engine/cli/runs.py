@@ -10,7 +10,7 @@ from engine.cli.main import emit_json
 from engine.cli.output import json_option, table, write
 from engine.cli.run import add_store_option
 from engine.cli.run_tables import figure, run_row, show_rows
-from engine.errors import RunError, StoreError, one_line, shown
+from engine.errors import RunError, one_line, shown
 
 if TYPE_CHECKING:
     from engine.store.entries import Found
@@ -115,20 +115,21 @@ def annotate(args: argparse.Namespace) -> int:
 
 def remove(args: argparse.Namespace) -> int:
     from engine.store.schema import RUN
-    from engine.store.staging import Staging, unfinished_ids
+    from engine.store.staging import unfinished_ids
+    from engine.store.unfinished import abandon, check_idle
 
     store = _open(args)
-    begun = {one: Staging(store.home, RUN, one, {}) for one in unfinished_ids(store.home, RUN)}
+    begun = unfinished_ids(store.home, RUN)
     there = {name.partition("=")[2] for name in store.home.folders(RUN.folder)}  # damaged ones, too
     chosen = list(dict.fromkeys(one if one in begun or one in there else store.own(one).id for one in args.run_ids))
     for one in chosen:
-        if one in begun and begun[one].is_being_written:
-            raise RunError(f"{one} is being written by another process", "Stop that first")
+        if one in begun:
+            check_idle(store.home, one)
     if not args.yes and not _agreed(f"Remove {', '.join(chosen)} from {shown(store.home.where, 200)}?"):
         raise RunError("nothing was removed", "Answer y, or give --yes")
     for one in chosen:
         if one in begun:
-            begun[one].abandon()
+            abandon(store.home, one)
         else:
             store.remove(one)
     if args.json:
@@ -185,24 +186,10 @@ def _told(found: Found) -> Found:
 
 
 def _unfinished(store: Store) -> list[dict[str, Any]]:
-    from engine.store.schema import RUN
-    from engine.store.staging import Staging, unfinished_ids
+    from engine.store.unfinished import unfinished_runs
 
-    rows: list[dict[str, Any]] = []
-    for id_ in unfinished_ids(store.home, RUN):
-        row: dict[str, Any] = {"run_id": id_, "samples_done": None, "samples": None, "state": "damaged"}
-        try:
-            staging = Staging.open(store.home, RUN, id_)
-            row["samples_done"] = len({member for group in staging.groups() for member in group.members})
-        except (RunError, FileNotFoundError):  # finished or removed meanwhile
-            continue
-        except (StoreError, OSError):
-            rows.append(row)
-            continue
-        asked = staging.sheet.get("samples")
-        state = "being written" if staging.is_being_written else "stopped"
-        rows.append(row | {"samples": asked if isinstance(asked, int) else None, "state": state})
-    return rows
+    keys = ("run_id", "samples_done", "samples", "state")
+    return [{key: getattr(one, key) for key in keys} for one in unfinished_runs(store.home)]
 
 
 def _progress(row: dict[str, Any]) -> str:

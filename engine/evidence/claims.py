@@ -27,14 +27,15 @@ ABOUT = 0.1
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 KEYS = frozenset(
     "id section also statement subject value unit about rounded_to range at_least at_most values check note".split()
-)
+) | {"highlight"}
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
     """``values`` are all figures that the statement covers; ``least`` to ``most`` is what still counts as ``value``.
 
-    Both ends are None for a statement without a figure. ``also`` names the other sections that repeat it.
+    Both ends are None for a statement without a figure. ``also`` names the other sections that repeat it. The reports'
+    conclusions rest on claims that are a ``highlight``.
     """
 
     id: str
@@ -53,6 +54,7 @@ class Claim:
     reported: str = ""  # the figure as the report has it
     note: str = ""
     decimals: int = 0
+    highlight: bool = False
 
     @property
     def range(self) -> Range:
@@ -138,6 +140,7 @@ def _claim(table: dict[str, Any], report: str) -> Claim:
         reported=said,
         note=table.get("note", ""),
         decimals=_decimals(table.get("value", 0)),
+        highlight=bool(table.get("highlight", False)),
     )
 
 
@@ -205,4 +208,5 @@ def _of_tokens(claim: tokenisation.TokenClaim) -> Claim:
         most=None if is_open else float(claim.most),
         reported=claim.reported,
         note=claim.note,
+        highlight=claim.highlight,
     )

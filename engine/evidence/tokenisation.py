@@ -42,6 +42,7 @@ class TokenClaim:
     note: str
     id: str = ""
     also: tuple[str, ...] = ()  # other sections that repeat it
+    highlight: bool = False
 
     def __post_init__(self) -> None:
         if self.quantity not in QUANTITIES:
@@ -88,7 +89,8 @@ def _claim(table: dict[str, Any]) -> TokenClaim:
         least, most = reported if isinstance(reported, list) else (reported, reported)
     words = {name: str(table[name]) for name in ("report", "section", "quantity", "tokenizer")}
     rest = {name: table.get(name, "") for name in ("text", "note", "id")}
-    return TokenClaim(**words, **rest, least=least, most=most, also=tuple(table.get("also", ())))
+    also, highlight = tuple(table.get("also", ())), bool(table.get("highlight"))
+    return TokenClaim(**words, **rest, least=least, most=most, also=also, highlight=highlight)
 
 
 def _finding(claim: TokenClaim, tokenizer: TextTokenizer) -> TokenFinding:

@@ -19,11 +19,14 @@ from typing import Any
 
 from engine.errors import FileFormatError, shown
 from engine.evidence.checks import CHECKS
-from engine.evidence.checks.finding import Basis, Finding, Source, VerdictName
+from engine.evidence.checks.finding import VERDICTS, Basis, Finding, Source, VerdictName
 from engine.evidence.checks.stored import is_asked
 from engine.evidence.claims import FOLDER, Claim, files_of, load_claims
+from engine.store.entries import Entry
 from engine.store.provenance import git_commit, versions
+from engine.store.schema import RUN, Kind
 from engine.store.store import Store
+from engine.store.views import connect
 
 FILE = FOLDER / "verdicts.json"
 CODE = ("formula.py", "claims.py", "tokenisation.py", "checks/*.py")
@@ -66,8 +69,14 @@ class Judgement:
 def judge(claims: Sequence[Claim], store: Store | None = None) -> list[Verdict]:
     """A verdict for each claim, in their order. Figures that a check compares with may be of any claim there is."""
     every = {claim.id: claim for claim in (*load_claims(), *claims)}
-    basis = Basis(every, store or Store.open())
-    return [_verdict(claim, basis) for claim in claims]
+
+    def ask(found: Sequence[tuple[Kind, Sequence[Entry]]]) -> list[Verdict]:
+        few = [(kind, [one for one in entries if kind is not RUN or is_asked(one.row)]) for kind, entries in found]
+        with connect(few) as connection:
+            basis = Basis(every, lambda query: connection.sql(query).to_arrow_table().to_pylist())
+            return [_verdict(claim, basis) for claim in claims]
+
+    return (store or Store.open()).reading(ask)
 
 
 def judge_all(store: Store | None = None) -> Judgement:
@@ -90,13 +99,22 @@ def load(path: Path = FILE) -> Judgement | None:
     """What was saved last; None where nothing was."""
     try:
         document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        verdicts = tuple(Verdict(**one) for one in document.pop("verdicts"))
-        when = datetime.fromisoformat(document.pop("when"))
+        verdicts = tuple(_sound(Verdict(**one)) for one in document.pop("verdicts"))
+        when = datetime.fromisoformat(document.pop("when")).astimezone(UTC)
         return Judgement(when=when, verdicts=verdicts, **document)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise FileFormatError(f"{shown(path, 200)} holds no verdicts: {error}", "Run `make claims`") from error
+
+
+def _sound(one: Verdict) -> Verdict:
+    """Written by hand, a verdict may be anything."""
+    texts = (one.claim_id, one.unit, one.reason, one.query, one.source)
+    is_figure = one.measured is None or type(one.measured) in (int, float)
+    if one.verdict not in VERDICTS or not is_figure or not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"{shown(one.claim_id)} has no verdict that can be read")
+    return one
 
 
 def why_outdated(judgement: Judgement, store: Store | None = None) -> str | None:
@@ -123,7 +141,7 @@ def _told(claim: Claim, found: Finding) -> Verdict:
     says_why = claim.note and found.verdict != "not testable here"
     reason = f"{found.reason} {claim.note.strip().format_map(found.words)}" if says_why else found.reason
     measured = None if found.measured is None or not math.isfinite(found.measured) else round(found.measured, 6)
-    return Verdict(claim.id, found.verdict, measured, claim.unit, reason, found.query, found.source)
+    return Verdict(claim.id, found.verdict, measured, found.unit or claim.unit, reason, found.query, found.source)
 
 
 def _sums(store: Store) -> tuple[str, str, str]:

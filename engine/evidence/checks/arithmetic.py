@@ -44,7 +44,7 @@ def formula(claim: Claim, basis: Basis) -> Finding:
 
 
 def holds(claim: Claim, basis: Basis) -> Finding:
-    """Whether a comparison of figures holds. ``measure``, a formula too, is the figure to show."""
+    """Whether a comparison of figures holds. ``measure``, a formula too, is the figure to show, in ``unit``."""
     where = claim.arguments.get("where")
     outcome = evaluate(claim.arguments["formula"], basis.figures(), where)
     if isinstance(outcome, Range):
@@ -55,7 +55,8 @@ def holds(claim: Claim, basis: Basis) -> Finding:
         measured = shown.value if isinstance(shown, Range) else None
     verdict = _inside(claim, "reproduced" if outcome else "contradicted")
     reason = f"{_written(claim, basis)} {'holds' if outcome else 'does not hold'}."
-    return Finding(verdict, measured, reason, _query(claim), "arithmetic", _words(claim, basis))
+    unit = claim.arguments.get("unit", "")
+    return Finding(verdict, measured, reason, _query(claim), "arithmetic", _words(claim, basis), unit)
 
 
 def agree(claim: Claim, basis: Basis) -> Finding:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from engine.evidence.claims import Claim
 from engine.evidence.formula import Range
-from engine.store.store import Store
 
 VerdictName = Literal["reproduced", "contradicted", "internally inconsistent", "not testable here"]
 VERDICTS: tuple[VerdictName, ...] = ("reproduced", "contradicted", "internally inconsistent", "not testable here")
@@ -18,10 +17,10 @@ Source = Literal["tokenizers", "arithmetic", "store", "reports", "lp tables", "n
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """All claims by id, and the runs."""
+    """All claims by id, and what answers SQL over the runs that a claim may be about."""
 
     claims: Mapping[str, Claim]
-    store: Store
+    rows: Callable[[str], list[dict[str, Any]]]
 
     def figures(self) -> dict[str, Range]:
         """Every claim's figure that there is to compute with; ``id.1`` is the next of its ``values``, as it stands."""
@@ -32,7 +31,7 @@ class Basis:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``words`` are figures by the names that a claim's note may use in braces."""
+    """``words`` are figures by the names that a claim's note may use in braces; without ``unit`` it is the claim's."""
 
     verdict: VerdictName
     measured: float | None
@@ -40,6 +39,7 @@ class Finding:
     query: str
     source: Source
     words: Mapping[str, str] = field(default_factory=dict)
+    unit: str = ""
 
 
 Check = Callable[[Claim, Basis], Finding]

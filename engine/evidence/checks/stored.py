@@ -27,7 +27,7 @@ def written_out(text: str) -> str:
 def sql(claim: Claim, basis: Basis) -> Finding:
     """One row with ``measured``, or with ``holds``; ``says`` tells its columns in words."""
     query = written_out(claim.arguments["sql"])
-    rows = basis.store.rows(query)
+    rows = basis.rows(query)
     row: dict[str, Any] = rows[0] if rows else {}
     key = "holds" if "holds" in row else "measured"
     if row.get(key) is None:

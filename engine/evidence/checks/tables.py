@@ -28,7 +28,7 @@ def lp_table(claim: Claim, basis: Basis) -> Finding:
     """
     given = claim.arguments
     query = written_out(MOLECULES)
-    smiles = [row["smiles"] for row in basis.store.rows(query)]
+    smiles = [row["smiles"] for row in basis.rows(query)]
     if not smiles:
         return Finding("not testable here", None, "The store does not hold the molecules.", query, "store")
     tokenizer = load_tokenizer(given["tokenizer"])

@@ -75,7 +75,7 @@ def drift(claim: Claim, basis: Basis) -> Finding:
     """
     given = claim.arguments
     query = written_out(TEXTS)
-    texts = tuple(answer_of(row["text"]) for row in basis.store.rows(query))
+    texts = tuple(answer_of(row["text"]) for row in basis.rows(query))
     if not texts:
         return Finding("not testable here", None, "The store does not hold the texts to count in.", query, "store")
     placeholder = given.get("placeholder", DEFAULT_PLACEHOLDER)

@@ -88,3 +88,20 @@ def test_a_file_is_written_over_when_that_is_wanted(tmp_path: Path) -> None:
     run_json("import", "one.json")
     run_json("export", "imported", "one.json", "--force")
     assert json.loads((tmp_path / "one.json").read_text()) == made
+
+
+def test_a_program_that_watches_reads_what_became_of_each_file(tmp_path: Path) -> None:
+    written(tmp_path / "a.json")
+    (tmp_path / "b.json").write_bytes((tmp_path / "a.json").read_bytes())
+    (tmp_path / "c.json").write_text("{")
+    (row, _) = run("import", "a.json", "b.json", "c.json", "--progress", "said", "--json").document
+    lines = [json.loads(line) for line in (tmp_path / "said").read_text().splitlines()]
+    ended = [line for line in lines if "state" in line]
+    assert [(line["file"], line["part"], line["parts"], line["state"]) for line in ended] == [
+        ("a.json", 0, 3, "done"),
+        ("b.json", 1, 3, "there"),
+        ("c.json", 2, 3, "failed"),
+    ]
+    assert {line["run_id"] for line in ended[:2]} == {row["run_id"]}
+    assert "it is no JSON" in ended[2]["error"]
+    assert lines[0]["done"] <= lines[0]["samples"] == row["samples"]

@@ -1,0 +1,128 @@
+"""A quick probe: some held-out molecules under each LP, now, as runs of the store that an advice can be read from.
+
+One model is loaded once, and a few tokens are written before anything is timed, since what is first in a process pays
+for what all use. The LPs run one after the other, so a machine that becomes busy meanwhile slows the later ones. What
+is stopped loses the LP that it was at; the finished ones stay.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from engine.chem.molecule_sets import load_run_set
+from engine.chem.smiles import parse_smiles
+from engine.decode.generation import Generation
+from engine.decode.plan import BackendName, Plan
+from engine.decode.presets import preset
+from engine.errors import RunError
+from engine.evidence.advice.commands import USUAL_BATCH, USUAL_SAMPLING
+from engine.lp.catalogue import full_name
+from engine.models.loading import LoadedModel
+from engine.records import Molecule, NumberFormat
+from engine.runner.plan import ModelChoice, Progress, RunPlan
+from engine.runner.run import Run, begin
+from engine.store.files import Files, LocalFiles
+from engine.store.staging import Staging
+from engine.store.store import Store
+
+LABEL = "probe"
+LEAST_PROBE = 4
+WARM_MOLECULES, WARM_TOKENS = 2, 24
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What is asked of a probe."""
+
+    molecules: int
+    lps: tuple[str, ...]
+    sampling: str = USUAL_SAMPLING
+    batch_size: int = USUAL_BATCH
+    backend: BackendName = "fast"
+    device: str = "auto"
+    rmsd: int = 0  # reference conformers that an answer is compared with
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.molecules < LEAST_PROBE:
+            raise RunError(
+                f"a probe of {self.molecules} molecules is too small", f"Give {LEAST_PROBE} or more; 64 tell something"
+            )
+        if len(set(self.lps)) < 2:
+            raise RunError("a probe of one LP has nothing to compare", "Give --lp twice or more, or leave it out")
+
+        for lp in self.lps:
+            self.plan(lp)
+
+    def plan(self, lp: str, form: NumberFormat | None = None) -> Plan:
+        """``form`` is the model's, said as `run` says it, so that the runs are of one setting."""
+        return Plan(
+            lp=full_name(lp),
+            form=form,
+            backend=self.backend,
+            sampling=preset(self.sampling),
+            batch_size=self.batch_size,
+            seed=self.seed,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How far a probe is: ``number`` counts LPs from 0."""
+
+    lp: str
+    number: int
+    lps: int
+    progress: Progress
+    is_kept: bool = False  # the run is in the store now
+
+
+def probe(files: Files, loaded: LoadedModel, asked: Probe, *, source: str = "") -> Generator[Step, None, None]:
+    """Write a run for each LP. Closing it early throws the unfinished one away."""
+    molecules = [parse_smiles(smiles) for smiles in load_run_set(asked.molecules)]
+    lps = tuple(dict.fromkeys(full_name(lp) for lp in asked.lps))
+    plans = {lp: asked.plan(lp, loaded.entry.numbers) for lp in lps}
+    _warm(loaded, molecules, plans.values())
+    entry = loaded.entry
+    choice = ModelChoice(alias=entry.alias, step=entry.step, device=asked.device)
+    for number, lp in enumerate(lps):
+        plan = RunPlan(choice, plans[lp], rmsd=asked.rmsd, label=LABEL, source=source)
+        with _begun(files, loaded, molecules, plan) as (staging, whole):
+            run = Run(staging, loaded, molecules, whole)
+            for progress in run.progress():
+                yield Step(lp, number, len(lps), progress)
+            run.publish()
+        yield Step(lp, number, len(lps), run.now(), is_kept=True)
+
+
+@contextlib.contextmanager
+def passing_store() -> Iterator[Store]:
+    """A store that goes with the block, for a probe that nobody keeps."""
+    folder = tempfile.mkdtemp(prefix="driftscope-probe-")
+    try:
+        yield Store(LocalFiles(Path(folder)))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _begun(
+    files: Files, loaded: LoadedModel, molecules: Sequence[Molecule], plan: RunPlan
+) -> Iterator[tuple[Staging, RunPlan]]:
+    staging = begin(files, loaded, molecules, plan)
+    try:
+        yield staging, RunPlan.read(staging.sheet["plan"])
+    except BaseException:  # also Ctrl-C, and a generator that is closed: half a probe tells nothing
+        staging.abandon()
+        raise
+    staging.release()
+
+
+def _warm(loaded: LoadedModel, molecules: Sequence[Molecule], plans: Iterable[Plan]) -> None:
+    for plan in plans:
+        Generation(loaded, molecules[:WARM_MOLECULES], replace(plan, limit=WARM_TOKENS)).run()

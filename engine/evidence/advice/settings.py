@@ -1,0 +1,259 @@
+"""Which measured runs may stand beside each other in an advice: one model, one setting, an LP each.
+
+A setting is all that changes time or text beside the LP: sampling, batch, backend, device, precision, numbers, limit,
+weights. Runs of another setting are named and left out, never mixed in, and so are imported and reported ones. What a
+sheet does not say is not known here either: which machine of several with a ``cpu`` it was, and what else ran there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from engine.comparing.reading import has_samples
+from engine.lp.catalogue import LPS, split_cleanup
+from engine.lp.position import LAST_POSITIONS
+from engine.store.entries import Entry
+
+CANDIDATES = ("none", "position-blocklist", "position-allowlist", "truncating", "exact")
+"""LPs that are asked about where nobody says."""
+MOST_REPEATS = 16
+FITTED = "adaptive-placeholder"
+_GPU_NUMBER = re.compile(r"(\w+):\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Texts are empty and figures None where a run's maker did not say."""
+
+    sampling: str
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+    batch_size: int | None
+    backend: str
+    device: str  # cpu, or cuda with its name; which of several alike does not matter
+    dtype: str
+    attention: str
+    is_compiled: bool
+    numbers: str  # the number format, as the run's plan has it
+    most_tokens: int | None
+    tokenizer: str
+    weights: str
+
+    @property
+    def words(self) -> str:
+        parts = [
+            f"sampling {self.sampling or '–'}",
+            f"batches of {self.batch_size or '–'}",
+            f"backend {self.backend or '–'}{', compiled' if self.is_compiled else ''}",
+            f"{self.device or 'an unknown device'} in {self.dtype or 'an unknown precision'}",
+        ]
+        if self.most_tokens is not None:
+            parts.append(f"at most {self.most_tokens:,} tokens")
+        return ", ".join(parts)
+
+    def differs(self, other: Setting) -> str:
+        """What is another one there, in words; empty where nothing is."""
+        found = []
+        for one in fields(self):
+            mine, theirs = getattr(self, one.name), getattr(other, one.name)
+            if mine != theirs and not (one.name in _IN_SAMPLING and self.sampling != other.sampling):
+                what = one.name.replace("_", " ")
+                found.append("other weights" if what == "weights" else f"{what} {_said(theirs)}, not {_said(mine)}")
+        return "; ".join(found)
+
+
+_IN_SAMPLING = ("temperature", "top_k", "top_p", "min_p")
+_TEXTS = ("sampling", "backend", "dtype", "attention", "tokenizer", "weights")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the reader wants of the setting; None and empty leave it open."""
+
+    sampling: str = ""
+    batch_size: int | None = None
+    backend: str = ""
+    device: str = ""  # cpu, cuda or mps
+
+    def fits(self, setting: Setting) -> bool:
+        return (
+            self.sampling in ("", setting.sampling)
+            and self.batch_size in (None, setting.batch_size)
+            and self.backend in ("", setting.backend)
+            and (not self.device or setting.device.startswith(self.device))
+        )
+
+    @property
+    def words(self) -> str:
+        said = {
+            "sampling": self.sampling,
+            "batches of": self.batch_size,
+            "backend": self.backend,
+            "device": self.device,
+        }
+        return ", ".join(f"{name} {value}" for name, value in said.items() if value)
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """Runs of the model that were left out because their setting is another one."""
+
+    setting: Setting
+    runs: int
+    lps: tuple[str, ...]
+    differs: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Runs of one model under one setting. Of each LP: the run that is read, then those that did the same work."""
+
+    model: str
+    setting: Setting
+    runs: Mapping[str, tuple[Entry, ...]]
+    others: tuple[Other, ...]
+    left_out: tuple[str, ...]
+
+
+def model_name(row: Mapping[str, Any]) -> str:
+    return ":".join(part for part in (row.get("model_alias"), row.get("model_step")) if part)
+
+
+def is_measured(entry: Entry) -> bool:
+    """Measured here, with samples and a time; answers that were kept going for equal work are no evidence."""
+    row = entry.row
+    return row["origin"] == "measured" and has_samples(entry) and bool(row.get("wall_s")) and not row.get("equal_work")
+
+
+def models_of(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
+    """Measured runs by model, the newest model first, and each with its newest run first."""
+    found: dict[str, list[Entry]] = {}
+    for entry in reversed(list(entries)):
+        if is_measured(entry) and model_name(entry.row):
+            found.setdefault(model_name(entry.row), []).append(entry)
+    return found
+
+
+def settings_of(entries: Sequence[Entry]) -> dict[Setting, list[Entry]]:
+    """Those with most LPs first, then those with most samples, then the newest; ``entries`` are the newest first."""
+    found: dict[Setting, list[Entry]] = {}
+    for entry in entries:
+        found.setdefault(setting_of(entry), []).append(entry)
+    order = sorted(found, key=lambda one: (-len(_lps(found[one])), -max(map(_samples, found[one]))))
+    return {setting: found[setting] for setting in order}
+
+
+def setting_of(entry: Entry) -> Setting:
+    row, plan = entry.row, _plan(entry)
+    form = plan.get("form")
+    said: dict[str, Any] = {name: row.get(name) for name in (*_IN_SAMPLING, "batch_size", "most_tokens")}
+    said |= {name: row.get(name) or "" for name in _TEXTS}
+    return Setting(
+        **said,
+        device=device_class(row.get("device") or ""),
+        is_compiled=plan.get("compile") is True,
+        numbers=", ".join(f"{key} {form[key]}" for key in sorted(form)) if isinstance(form, dict) else "",
+    )
+
+
+def device_class(device: str) -> str:
+    return ", ".join(sorted({_GPU_NUMBER.sub(r"\1", one.strip()) for one in device.split(",")}))
+
+
+def evidence_of(
+    model: str, setting: Setting, by_setting: Mapping[Setting, Sequence[Entry]], lps: Sequence[str]
+) -> Evidence:
+    """The runs of this setting, one of each LP of those wanted."""
+    mine = by_setting[setting]
+    size = _commonest_size(mine, lps)
+    runs, words = {}, []
+    for lp in lps:
+        of_lp = [entry for entry in mine if entry.row.get("lp") == lp]
+        own = [entry for entry in of_lp if _is_own(entry, lp)]
+        if len(own) < len(of_lp):
+            words.append(f"{_runs(len(of_lp) - len(own))} of {lp} with parameters of its own")
+        if own:
+            chosen = next((entry for entry in own if _size(entry) == size), own[0])
+            same = [entry for entry in own if entry is not chosen and _work(entry) == _work(chosen)]
+            runs[lp] = (chosen, *same[:MOST_REPEATS])
+    words += [f"{_runs(count)} of {lp}, which was not asked about" for lp, count in _not_asked(mine, lps).items()]
+    others = tuple(
+        Other(one, len(entries), tuple(_lps(entries)), setting.differs(one))
+        for one, entries in by_setting.items()
+        if one != setting
+    )
+    return Evidence(model, setting, runs, others, tuple(words))
+
+
+def figures_elsewhere(entries: Iterable[Entry], model: str) -> str:
+    """Imported and reported runs that bear the model's name: named, and never used."""
+    alias = model.partition(":")[0]
+    counts = {
+        origin: sum(one.row["origin"] == origin and one.row.get("model_alias") == alias for one in entries)
+        for origin in ("imported", "reported")
+    }
+    told = " and ".join(f"{count} {origin}" for origin, count in counts.items() if count)
+    return f"{told} under this model's name: nobody measured them here" if told else ""
+
+
+def _is_own(entry: Entry, lp: str) -> bool:
+    """Whether the LP ran with its own placeholder and look-ahead, as the advised one would."""
+    name, placeholder = split_cleanup(lp)[0], entry.row.get("placeholder") or ""
+    own = LPS[name].placeholder if name in LPS else placeholder
+    is_placed = name == FITTED or placeholder in ("", own)
+    return is_placed and _plan(entry).get("last_positions", LAST_POSITIONS) == LAST_POSITIONS
+
+
+def _commonest_size(entries: Sequence[Entry], lps: Sequence[str]) -> tuple[Any, ...]:
+    """Molecules and samples that most LPs have a run of; of several the largest."""
+    found: dict[tuple[Any, ...], set[str]] = {}
+    for entry in entries:
+        if entry.row.get("lp") in lps:
+            found.setdefault(_size(entry), set()).add(entry.row["lp"])
+    return max(found, key=lambda one: (len(found[one]), one[1]), default=(0, 0))
+
+
+def _size(entry: Entry) -> tuple[Any, ...]:
+    return (entry.row.get("molecules") or 0, entry.row.get("samples") or 0)
+
+
+def _work(entry: Entry) -> tuple[Any, ...]:
+    """What two runs have in common that wrote the same: then only the clock differs."""
+    return tuple(entry.row.get(name) for name in ("molecules", "samples", "generations", "seed", "tokens", "blocks"))
+
+
+def _not_asked(entries: Iterable[Entry], lps: Sequence[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for entry in entries:
+        lp = entry.row.get("lp") or "an unknown LP"
+        if lp not in lps:
+            found[lp] = found.get(lp, 0) + 1
+    return found
+
+
+def _lps(entries: Iterable[Entry]) -> list[str]:
+    return list(dict.fromkeys(entry.row.get("lp") or "" for entry in entries))
+
+
+def _samples(entry: Entry) -> int:
+    return entry.row.get("samples") or 0
+
+
+def _plan(entry: Entry) -> Mapping[str, Any]:
+    """What the run was asked to do. A sheet of another version may have anything there."""
+    plan = entry.sheet.get("plan")
+    inner = plan.get("plan") if isinstance(plan, dict) else None
+    return inner if isinstance(inner, dict) else {}
+
+
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count} runs"
+
+
+def _said(value: object) -> str:
+    return "unsaid" if value is None or value == "" else str(value)

@@ -1,0 +1,205 @@
+"""The LP advisor: which LP to use for a model under one setting, from runs that were measured here.
+
+It reads the newest measured run of each LP, of one setting (``advice/settings.py``), over the molecules that all of
+them share, and applies one rule (``advice/rule.py``). The reports' rule stands beside it (``advice/reports_rule.py``).
+No figure of a report or of an imported file goes in. It runs no model: ``advice/probe.py`` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from engine.chem.molecule_sets import load_run_set
+from engine.decode.presets import preset
+from engine.errors import DriftscopeError, RegistryError, RunError, nearest, shown
+from engine.evidence.advice.commands import first_command, probe_command, run_command
+from engine.evidence.advice.figures import LpFigures, Measured, Want, measure
+from engine.evidence.advice.reports_rule import ReportsRule, reports_rule
+from engine.evidence.advice.rule import LEAST_RATE, Decision, decide, rule_words
+from engine.evidence.advice.settings import (
+    CANDIDATES,
+    Evidence,
+    Other,
+    Setting,
+    Wanted,
+    evidence_of,
+    figures_elsewhere,
+    model_name,
+    models_of,
+    settings_of,
+)
+from engine.evidence.advice.words import cautions, name_of, reason, sentence, unknown
+from engine.lp.catalogue import LPS, full_name
+from engine.models.registry import load_registry
+from engine.store.entries import Entry
+from engine.store.store import Store
+
+ANY = Wanted()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What an advice is asked for. ``runs`` names the runs to look at; empty: all of the store."""
+
+    lps: tuple[str, ...] = CANDIDATES
+    want: Want = "clean"
+    least: float = LEAST_RATE
+    wanted: Wanted = ANY
+    runs: tuple[str, ...] = ()
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.least <= 1:
+            raise RunError(f"{self.least:g} is no least rate", "Give a share above 0, up to 1, such as 0.9")
+
+
+USUAL = Asked()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelData:
+    """A model with measured runs; ``lps`` are those of the setting that has most of them."""
+
+    model: str
+    runs: int
+    settings: int
+    lps: tuple[str, ...]
+    setting: str
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """``reasons`` has one sentence an LP, in the order of ``measured.lps``."""
+
+    model: str
+    asked: Asked
+    setting: Setting
+    measured: Measured
+    decision: Decision
+    reports: ReportsRule
+    sentence: str
+    rule: str
+    reasons: tuple[str, ...]
+    cautions: tuple[str, ...]
+    unknown: tuple[str, ...]
+    missing: tuple[str, ...]  # LPs that were asked about and have no run that may be used
+    others: tuple[Other, ...]  # runs of other settings
+    left_out: tuple[str, ...]  # other runs of the model, and why
+    commands: tuple[str, ...]  # what to run for what is missing; then the probe
+    probe: str
+
+    def expected_s(self, one: LpFigures, molecules: int) -> float:
+        """To answer so many molecules once."""
+        return molecules * one.seconds_a_sample.value
+
+    def expected_usable(self, one: LpFigures, molecules: int) -> float:
+        """Usable answers among so many."""
+        return molecules * one.rate(self.asked.want).value
+
+
+def models_with_data(store: Store) -> list[ModelData]:
+    """Models with measured runs, the last written first; no file but the sheets is opened."""
+    found = []
+    for model, entries in models_of(store.found().entries).items():
+        settings = settings_of(entries)
+        best, runs = next(iter(settings.items()))
+        names = {str(entry.row.get("lp") or "") for entry in runs}
+        lps = (*(lp for lp in LPS if lp in names), *sorted(names - set(LPS)))
+        found.append(ModelData(model, len(entries), len(settings), lps, best.words))
+    return found
+
+
+def advise(store: Store, model: str, asked: Asked = USUAL) -> Advice:
+    """Which LP to use for ``alias`` or ``alias:step``; an error says what to run where nothing was measured."""
+    asked = replace(asked, lps=tuple(dict.fromkeys(full_name(lp) for lp in asked.lps)))
+    entries = store.found().entries
+    if asked.runs:
+        entries = tuple(entry for entry in entries if entry.id in asked.runs)
+    known = models_of(entries)
+    name = find_model(model, list(known))
+    if name not in known:
+        raise RunError(f"no run of {name} was measured here{_elsewhere(entries, name)}", _run_first(name, asked))
+    evidence = _evidence(name, known[name], asked)
+    measured = measure(store, evidence.runs, asked.seed)
+    return _advice(evidence, measured, asked, figures_elsewhere(entries, name))
+
+
+def find_model(model: str, known: Sequence[str]) -> str:
+    """``alias:step``, known from runs or the registry; an alias alone means the step with runs, else its last one."""
+    if model in known:
+        return model
+    of_alias = [one for one in known if one.partition(":")[0] == model]
+    if len(of_alias) == 1:
+        return of_alias[0]
+    registry = load_registry()
+    try:
+        return registry.find(model).name
+    except RegistryError as error:
+        if of_alias:
+            return of_alias[0]
+        near = nearest(model, [*known, *(entry.name for entry in registry.entries)])
+        raise RunError(f"there is no model {shown(model)}", near) from error
+
+
+def _evidence(model: str, entries: Sequence[Entry], asked: Asked) -> Evidence:
+    if asked.wanted.sampling and all(entry.row.get("sampling") != asked.wanted.sampling for entry in entries):
+        preset(asked.wanted.sampling)  # an unknown name is a mistake, not a setting without runs
+    by_setting = settings_of(entries)
+    fitting = [setting for setting in by_setting if asked.wanted.fits(setting)]
+    if not fitting:
+        there = "; ".join(setting.words for setting in list(by_setting)[:3])
+        raise RunError(
+            f"no run of {model} was measured with {asked.wanted.words}, but with {there}", _run_first(model, asked)
+        )
+    return evidence_of(model, fitting[0], by_setting, asked.lps)
+
+
+def _advice(evidence: Evidence, measured: Measured, asked: Asked, elsewhere: str) -> Advice:
+    want, least = asked.want, asked.least
+    decision = decide(measured, want, least)
+    apart = [f"{name_of(lp)}: its run asked other molecules" for lp in measured.apart]
+    missing = tuple(lp for lp in asked.lps if lp not in measured.names)
+    versions = {entry.row.get("git_commit") for lp in measured.names for entry in evidence.runs[lp][:1]}
+    probe = probe_command(evidence.model, asked.lps, evidence.setting, want)
+    size, is_held_out = _molecules(evidence, measured)
+    more = run_command(evidence.model, missing, evidence.setting, size if is_held_out else None)
+    return Advice(
+        model=evidence.model,
+        asked=asked,
+        setting=evidence.setting,
+        measured=measured,
+        decision=decision,
+        reports=reports_rule(measured, decision, want, least),
+        sentence=sentence(decision, measured, want, least),
+        rule=rule_words(want, least),
+        reasons=tuple(reason(one, measured, want, least, decision) for one in decision.standings),
+        cautions=cautions(decision, measured, want),
+        unknown=unknown(measured, evidence.setting, missing, len(versions)),
+        missing=missing,
+        others=evidence.others,
+        left_out=tuple(part for part in (*apart, *evidence.left_out, elsewhere) if part),
+        commands=(more, probe) if missing else (probe,),
+        probe=probe,
+    )
+
+
+def _molecules(evidence: Evidence, measured: Measured) -> tuple[int, bool]:
+    """How many a further run should ask, and whether they are the first held-out ones, as `run` asks them."""
+    runs = [of_lp[0] for of_lp in evidence.runs.values()]
+    size = max((entry.row.get("molecules") or 0 for entry in runs), default=0)
+    try:
+        return size, size > 0 and set(measured.smiles) <= set(load_run_set(size))
+    except DriftscopeError:  # more than ship
+        return size, False
+
+
+def _run_first(model: str, asked: Asked) -> str:
+    return f"Measure it: `{first_command(model, asked.lps, asked.wanted, asked.want)}`"
+
+
+def _elsewhere(entries: Sequence[Entry], model: str) -> str:
+    told = figures_elsewhere(entries, model)
+    unfit = sum(model_name(entry.row) == model and entry.row["origin"] == "measured" for entry in entries)
+    words = [f"{unfit} without a time, samples, or for equal work" if unfit else "", told]
+    return f" ({'; '.join(word for word in words if word)})" if any(words) else ""

@@ -1,0 +1,69 @@
+"""Runs that were begun and are not in the store yet: how far each is, whether somebody writes it, and away with it.
+
+A place without locks (an object store) does not tell who writes: there a run counts as stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from engine.errors import RunError, StoreError
+from engine.store.files import Files
+from engine.store.schema import RUN
+from engine.store.staging import Staging, unfinished_ids
+
+State = Literal["being written", "stopped", "damaged"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """``row`` is what was known of the run before its first sample; counts are None where its sheet does not read."""
+
+    run_id: str
+    state: State
+    samples_done: int | None
+    samples: int | None  # asked for
+    row: Mapping[str, Any]
+    can_resume: bool  # an import begins anew
+
+
+def unfinished_runs(files: Files) -> list[Unfinished]:
+    """Oldest first. One that is finished or removed while this looks is left out."""
+    found = [_unfinished(files, id_) for id_ in unfinished_ids(files, RUN)]
+    return [one for one in found if one is not None]
+
+
+def _unfinished(files: Files, id_: str) -> Unfinished | None:
+    try:
+        staging = Staging.open(files, RUN, id_)
+        done = len({member for group in staging.groups() for member in group.members})
+    except (RunError, FileNotFoundError):  # finished or removed meanwhile
+        return None
+    except (StoreError, OSError):
+        return Unfinished(id_, "damaged", None, None, {}, can_resume=False)
+    asked, row = staging.sheet.get("samples"), staging.sheet.get("row")
+    state: State = "being written" if staging.is_being_written else "stopped"
+    return Unfinished(
+        id_,
+        state,
+        done,
+        asked if isinstance(asked, int) else None,
+        row if isinstance(row, dict) else {},
+        can_resume="plan" in staging.sheet,
+    )
+
+
+def check_idle(files: Files, id_: str) -> None:
+    """An error where another process writes the run."""
+    if Staging(files, RUN, id_, {}).is_being_written:
+        raise RunError(f"{id_} is being written by another process", "Stop that first")
+
+
+def abandon(files: Files, id_: str) -> None:
+    """Throw away what was written of an unfinished run, also of a damaged one."""
+    if id_ not in unfinished_ids(files, RUN):
+        raise RunError(f"{id_} is not unfinished any more", "Look at the runs of the store")
+    check_idle(files, id_)
+    Staging(files, RUN, id_, {}).abandon()

@@ -1,0 +1,37 @@
+"""The Evidence page: what the reports state, each claim beside what comes out here, and the query behind it."""
+
+import streamlit as st
+
+from engine.store.store import Store
+from pages._shared import evidence_browse, evidence_highlights, evidence_state, evidence_store
+from pages._shared.errors import shown_errors
+from pages._shared.evidence_claims import judged_claims
+from pages._shared.evidence_summary import counts, standing
+from pages._shared.frame import page
+
+TITLE = "Evidence"
+ICON = ":material/fact_check:"
+LEAD = (
+    "Which of the five reports' claims hold? Each one stands beside what comes out **here**: by the real tokenizers, "
+    "stored runs, the LPs' own tables, and arithmetic among the reports' own figures. No verdict is typed in."
+)
+
+SECTIONS = {
+    "In two minutes": evidence_highlights.show,
+    evidence_state.ALL: evidence_browse.show,
+}
+
+page(TITLE, ICON, LEAD)
+with shown_errors():
+    store = Store.open()
+    claims = evidence_store.claims()
+    last = evidence_store.last(store)
+    rows = judged_claims(claims, last.judgement)
+    counts(rows)
+    standing(store, last)
+evidence_state.open_named_claim()
+tabs = st.tabs(list(SECTIONS), key=evidence_state.VIEW, on_change="rerun", bind="query-params")
+for tab, show in zip(tabs, SECTIONS.values(), strict=True):
+    if tab.open:
+        with tab, shown_errors():
+            show(store, rows)

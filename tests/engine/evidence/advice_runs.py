@@ -1,0 +1,72 @@
+"""Runs with planted rates and times for the advisor's tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from engine.store.store import Store
+from tests.engine.inspection.made import block_row, sample_row, write_run
+
+MODEL = "toy:one"
+MANY = tuple("C" * length + end for length in range(1, 13) for end in ("", "O", "N", "F", "Cl"))
+ABOUT: dict[str, Any] = {
+    "model_alias": "toy",
+    "model_step": "one",
+    "tokenizer": "qwen3",
+    "sampling": "qwen3",
+    "temperature": 0.7,
+    "top_k": 20,
+    "top_p": 0.8,
+    "min_p": 0.0,
+    "backend": "fast",
+    "device": "cpu",
+    "dtype": "float32",
+    "attention": "sdpa",
+    "batch_size": 32,
+    "generations": 1,
+    "seed": 0,
+}
+
+
+def add(
+    store: Store,
+    lp: str,
+    each_s: float | Sequence[float] = 1.0,
+    *,
+    clean: int | None = None,
+    passed: int | None = None,
+    smiles: Sequence[str] = MANY,
+    run_id: str = "",
+    cut: int = 0,
+    rmsd_ang: Sequence[float] = (),
+    **about: Any,
+) -> str:
+    """A run of one answer a molecule that takes so many seconds each. The first ``clean`` are clean, and so on.
+
+    Where ``cut`` is given, each answer has two blocks, and the first of so many answers is cut.
+    """
+    count = len(smiles)
+    spent = [each_s] * count if isinstance(each_s, int | float) else list(each_s)
+    clean = count if clean is None else clean
+    passed = max(clean, count if passed is None else passed)
+    rows = [
+        sample_row(
+            number,
+            smiles=one,
+            decode_s=spent[number],
+            tokens=10,
+            heavy_atoms=len(one),
+            passed=number < passed,
+            clean=number < clean,
+            blocks=2,
+            cut_blocks=int(number < cut),
+            **({"rmsd_ang": rmsd_ang[number]} if rmsd_ang else {}),
+        )
+        for number, one in enumerate(smiles)
+    ]
+    blocks = [block_row(number, block) for number in range(count) for block in range(2)]
+    name = run_id or lp.replace("+", "-")
+    sums = {"molecules": count, "tokens": 10 * count}
+    write_run(store, name, rows, blocks, lp=lp, **{**ABOUT, **sums, "wall_s": sum(spent), **about})
+    return name

@@ -1,0 +1,280 @@
+"""The advisor against planted rates and times: who wins, what ties, what does not fit, what is never used."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from engine.errors import DriftscopeError
+from engine.evidence.advice.settings import Wanted
+from engine.evidence.advisor import Asked, advise, find_model, models_with_data
+from engine.store.store import Store
+from tests.engine.evidence.advice_runs import MANY, MODEL, add
+from tests.engine.inspection.made import DEMO_STORE
+
+COUNT = len(MANY)
+HALF = MANY[: COUNT // 2]
+
+
+# --- the rule ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_least_seconds_a_clean_conformer_win(store: Store) -> None:
+    add(store, "none", 1.0)
+    add(store, "position-allowlist", 0.1, clean=6, cut=COUNT)
+    add(store, "exact", 0.25)
+    advice = advise(store, MODEL)
+    decision = advice.decision
+    assert (decision.verdict, decision.lp, decision.ties, decision.sureness) == ("one", "exact", (), 1.0)
+    assert {one.lp: one.fits for one in decision.standings} == {
+        "none": "yes",
+        "position-allowlist": "no",
+        "exact": "yes",
+    }
+    exact, allowlist = advice.measured.figures("exact"), advice.measured.figures("position-allowlist")
+    assert exact.seconds_a_clean.value == pytest.approx(0.25)
+    assert allowlist.seconds_a_clean.value == pytest.approx(0.1 * COUNT / 6)
+    assert exact.time_ratio is not None
+    assert (exact.time_ratio.value, exact.time_ratio.low, exact.time_ratio.high) == pytest.approx((0.25, 0.25, 0.25))
+    assert allowlist.cut_share is not None and allowlist.cut_share.value == pytest.approx(0.5)
+    assert advice.sentence.startswith(f"Use exact. {COUNT} of {COUNT} answers are clean, 100 % (94–100)")
+    assert "0.25× the time without an LP" in advice.sentence
+
+
+def test_what_passes_may_be_wanted_and_says_what_that_hides(store: Store) -> None:
+    add(store, "none", 1.0)
+    add(store, "position-allowlist", 0.1, clean=0, passed=COUNT, cut=COUNT)
+    assert advise(store, MODEL).decision.lp == "none"
+    advice = advise(store, MODEL, Asked(want="passed"))
+    assert advice.decision.lp == "position-allowlist"
+    assert f"none of {COUNT} answers of position-allowlist are clean" in advice.cautions[0]
+    assert "50 % (50–50) of its blocks are cut" in advice.cautions[1]
+
+
+def test_half_the_time_at_half_the_rate_does_not_fit(store: Store) -> None:
+    """Its clean conformers are cheaper, and half of the molecules would have none."""
+    add(store, "none", 1.0)
+    add(store, "truncating", 0.2, clean=COUNT // 2)
+    advice = advise(store, MODEL)
+    assert (advice.decision.lp, advice.decision.cheapest) == ("none", "truncating")
+    assert advise(store, MODEL, Asked(least=0.3)).decision.lp == "truncating"
+
+
+def test_a_few_per_cent_are_a_tie(store: Store) -> None:
+    add(store, "truncating", 1.0, clean=COUNT - 3)
+    add(store, "exact", 1.02)
+    decision = advise(store, MODEL).decision
+    assert (decision.verdict, decision.lp, decision.ties) == ("tie", "exact", ("truncating",))  # the surer rate first
+    assert decision.sureness == 1.0  # one of them wins in every draw
+
+
+def test_what_hangs_on_the_molecules_is_a_tie(store: Store) -> None:
+    """A fifth cheaper on the mean, and that by three molecules."""
+    add(store, "truncating", [30.0 if number < 3 else 1.0 for number in range(COUNT)])
+    add(store, "exact", 2.0)
+    decision = advise(store, MODEL).decision
+    (over,) = [one.over_least for one in decision.standings if one.over_least is not None]
+    assert over.value > 1.1 and over.low is not None and over.low < 1
+    assert decision.verdict == "tie" and decision.sureness == 1.0
+    wins = {one.lp: one.wins for one in decision.standings}
+    assert wins["exact"] is not None and 0.5 < wins["exact"] < 1
+
+
+def test_no_answer_is_clean(store: Store) -> None:
+    add(store, "none", 1.0, clean=0, passed=3)
+    add(store, "position-blocklist", 0.5, clean=0)
+    advice = advise(store, MODEL)
+    assert (advice.decision.verdict, advice.decision.lp, advice.decision.cheapest) == ("none fits", "", "")
+    assert math.isinf(advice.measured.figures("none").seconds_a_clean.value)
+    assert advice.sentence.endswith("No answer of any LP is clean.")
+
+
+def test_none_fits_and_the_cheapest_is_named(store: Store) -> None:
+    add(store, "none", 1.0, clean=10)
+    add(store, "position-blocklist", 1.0, clean=30)
+    advice = advise(store, MODEL)
+    assert (advice.decision.verdict, advice.decision.lp) == ("none fits", "")
+    assert "comes from position-blocklist: 2 s (1.62–2.73), but 30 of 60 answers are clean" in advice.sentence
+
+
+def test_one_lp_alone_is_no_choice(store: Store) -> None:
+    add(store, "exact", 1.0)
+    advice = advise(store, MODEL)
+    assert (advice.decision.verdict, advice.decision.lp) == ("too little", "")
+    assert "One LP was measured" in advice.sentence
+    assert advice.missing == ("none", "position-blocklist", "position-allowlist", "truncating")
+    assert advice.reports.says == "unknown"
+
+
+def test_few_molecules_tell_nothing_and_few_answers_leave_the_rate_open(store: Store) -> None:
+    add(store, "none", 1.0, smiles=MANY[:5])
+    add(store, "exact", 0.1, smiles=MANY[:5])
+    advice = advise(store, MODEL)
+    assert advice.decision.verdict == "too little" and "5 molecules are shared" in advice.sentence
+    assert advice.measured.figures("exact").seconds_a_clean.low is None
+    more = MANY[:12]
+    add(store, "none", 1.0, smiles=more, run_id="more-none")
+    add(store, "exact", 0.1, smiles=more, run_id="more-exact")
+    again = advise(store, MODEL)
+    assert [one.fits for one in again.decision.standings] == ["open", "open"]
+    assert again.decision.lp == "exact" and "Whether its rate holds is open: 12 answers are few." in again.sentence
+    assert any("at most 12 of 32 rows" in one for one in again.unknown)
+
+
+# --- the reports' rule ------------------------------------------------------------------------------------------------
+
+
+def test_the_reports_rule_may_agree_or_not(store: Store) -> None:
+    add(store, "none", 1.0)
+    add(store, "exact", 0.2)
+    reports = advise(store, MODEL).reports
+    assert (reports.says, reports.agrees) == ("no LP", False)
+    assert "exact gives a clean conformer in 0.2× the time" in reports.sentence
+    add(store, "exact", 5.0, run_id="newer", created_at="2026-02-02T00:00:00+00:00")
+    assert advise(store, MODEL).reports.agrees is True
+
+
+def test_the_reports_rule_says_to_use_one_and_not_which(store: Store) -> None:
+    add(store, "none", 1.0, clean=10, passed=12)
+    add(store, "position-blocklist", 0.3, clean=2)
+    add(store, "exact", 0.2)
+    reports = advise(store, MODEL).reports
+    assert (reports.says, reports.agrees) == ("use an LP", True)
+    assert "position-blocklist, which it was drawn from, gives 3.3 % (0.9–11.4) clean answers" in reports.sentence
+
+
+# --- what is compared -------------------------------------------------------------------------------------------------
+
+
+def test_another_setting_is_named_and_never_mixed_in(store: Store) -> None:
+    add(store, "none", 1.0)
+    add(store, "exact", 0.5)
+    add(store, "exact", 0.001, run_id="greedy", sampling="greedy", temperature=0.0)
+    add(store, "truncating", 0.001, run_id="gpu", device="cuda:1 (Big)")
+    advice = advise(store, MODEL)
+    assert advice.measured.names == ("none", "exact") and advice.decision.lp == "exact"
+    assert {one.differs for one in advice.others} == {"sampling greedy, not qwen3", "device cuda (Big), not cpu"}
+    asked = advise(store, MODEL, Asked(wanted=Wanted(sampling="greedy")))
+    assert asked.measured.names == ("exact",) and asked.setting.sampling == "greedy"
+
+
+def test_reported_and_imported_runs_are_no_evidence(store: Store) -> None:
+    add(store, "none", 1.0)
+    add(store, "exact", 0.5)
+    add(store, "truncating", 0.001, run_id="file", origin="imported")
+    advice = advise(store, MODEL)
+    assert advice.measured.names == ("none", "exact")
+    assert advice.left_out == ("1 imported under this model's name: nobody measured them here",)
+
+
+def test_runs_that_are_no_evidence_of_time(store: Store) -> None:
+    add(store, "none", 1.0)
+    add(store, "exact", 0.5)
+    add(store, "truncating", 0.001, run_id="equal", equal_work=True)
+    add(store, "position-blocklist", 0.001, run_id="timeless", wall_s=None)
+    add(store, "position-allowlist", 0.001, run_id="long", placeholder="0.0000,0.0000,0.0000")
+    advice = advise(store, MODEL)
+    assert advice.measured.names == ("none", "exact")
+    assert advice.left_out == ("1 run of position-allowlist with parameters of its own",)
+
+
+def test_runs_meet_in_the_molecules_that_they_share(store: Store) -> None:
+    add(store, "none", 1.0)
+    add(store, "exact", [0.5] * len(HALF) + [9.0] * len(HALF), clean=len(HALF))
+    add(store, "truncating", 0.1, smiles=HALF)
+    add(store, "position-blocklist", 0.1, smiles=[f"N{one}" for one in MANY])
+    advice = advise(store, MODEL)
+    assert advice.measured.names == ("none", "truncating", "exact") and advice.measured.molecules == len(HALF)
+    exact = advice.measured.figures("exact")
+    assert (exact.clean, exact.answers) == (len(HALF), len(HALF))
+    assert exact.seconds_a_sample.value == pytest.approx(0.5)  # its own share of the run's time
+    assert "position-blocklist: its run asked other molecules" in advice.left_out
+
+
+def test_the_same_work_again_tells_the_clocks_own_spread(store: Store) -> None:
+    add(store, "none", 2.0)
+    for number, each_s in enumerate((1.0, 1.5, 1.1)):
+        add(store, "exact", each_s, run_id=f"exact-{number}")
+    add(store, "exact", 9.0, run_id="other-seed", seed=1, created_at="2025-01-01T00:00:00+00:00")
+    exact = advise(store, MODEL).measured.figures("exact")
+    assert exact.repeats == 2 and exact.clock_spread == pytest.approx(1.5)
+    assert exact.seconds_a_clean.value == pytest.approx(1.2)
+    low, high = exact.seconds_a_clean.low, exact.seconds_a_clean.high
+    assert (low, high) == pytest.approx((1.0, 1.5))  # one of 27 draws has the fastest run alone, another the slowest
+    assert any("up to 1.50 times as long another time; 1 of these" in one for one in advise(store, MODEL).unknown)
+
+
+def test_an_lp_that_bends_conformers_is_told(store: Store) -> None:
+    add(store, "none", 1.0, rmsd_ang=[0.5 + 0.01 * (number % 7) for number in range(COUNT)])
+    add(store, "exact", 0.5, rmsd_ang=[0.8 + 0.01 * (number % 5) for number in range(COUNT)])
+    advice = advise(store, MODEL)
+    ratio = advice.measured.figures("exact").rmsd_ratio
+    assert ratio is not None and ratio.value == pytest.approx(0.82 / 0.53, rel=0.02)
+    assert any("farther from the references" in one for one in advice.cautions)
+
+
+# --- which model, and what to do --------------------------------------------------------------------------------------
+
+
+def test_models_with_data(store: Store) -> None:
+    add(store, "none", 1.0)
+    add(store, "exact", 1.0)
+    add(store, "exact", 1.0, run_id="another", batch_size=8)
+    (found,) = models_with_data(store)
+    assert (found.model, found.runs, found.settings, found.lps) == (MODEL, 3, 2, ("none", "exact"))
+    assert found.setting == "sampling qwen3, batches of 32, backend fast, cpu in float32"
+
+
+@pytest.mark.parametrize(
+    ("model", "asked", "said"),
+    [
+        ("nope", Asked(), "there is no model 'nope'"),
+        ("demo-llama:early", Asked(), "engine advise --model demo-llama:early --probe 64`"),
+        ("toy", Asked(wanted=Wanted(sampling="greedy")), "was measured with sampling greedy, but with sampling qwen3"),
+        ("toy", Asked(wanted=Wanted(batch_size=7)), "--probe 64 --batch-size 7`"),
+        ("toy", Asked(wanted=Wanted(sampling="greed")), "there is no sampling preset 'greed'"),
+        ("toy", Asked(lps=("exct",)), "there is no LP 'exct'"),
+    ],
+)
+def test_what_cannot_be_advised_says_what_to_do(store: Store, model: str, asked: Asked, said: str) -> None:
+    add(store, "none", 1.0)
+    with pytest.raises(DriftscopeError) as caught:
+        advise(store, model, asked)
+    assert said in str(caught.value)
+
+
+def test_a_least_rate_is_a_share() -> None:
+    with pytest.raises(DriftscopeError, match="is no least rate"):
+        Asked(least=90)
+
+
+def test_an_alias_alone_means_the_step_with_runs() -> None:
+    assert find_model("demo-llama", ["demo-llama:early"]) == "demo-llama:early"
+    assert find_model("demo-llama", []) == "demo-llama:final"
+    assert find_model("demo-llama", ["demo-llama:early", "demo-llama:final"]) == "demo-llama:final"
+
+
+def test_commands_for_what_is_missing() -> None:
+    advice = advise(DEMO_STORE, "demo-qwen")
+    assert advice.commands == (
+        "python -m engine run --model demo-qwen:final --lp truncating --sample-size 64 --device cpu",
+        "python -m engine advise --model demo-qwen:final --probe 64 --device cpu",
+    )
+
+
+def test_a_model_that_no_registry_names_is_run_from_its_folder(store: Store) -> None:
+    add(store, "none", 1.0, sampling="t0.5 k0 p1 m0", temperature=0.5, top_k=None, top_p=1.0)
+    add(store, "exact", 1.0, sampling="t0.5 k0 p1 m0", temperature=0.5, top_k=None, top_p=1.0)
+    command = advise(store, MODEL).commands[0]
+    assert command.startswith("python -m engine run --model-path FOLDER --lp position-blocklist")
+    assert command.endswith("--smiles-file FILE --temperature 0.5 --top-p 1 --min-p 0 --device cpu")
+
+
+def test_the_demo_contradicts_the_reports_rule() -> None:
+    """Without an LP nearly all answers pass, and the exact LP is faster all the same."""
+    for model in ("demo-qwen", "demo-llama"):
+        advice = advise(DEMO_STORE, model)
+        assert advice.decision.lp == "exact" and advice.decision.sureness == 1.0
+        assert (advice.reports.says, advice.reports.agrees) == ("no LP", False)
+        assert advise(DEMO_STORE, model).decision == advice.decision  # drawn alike

@@ -1,0 +1,275 @@
+"""The Evidence page's parts that need no page: words, filters, relations, links, files, figures."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from engine.evidence.checks.finding import VERDICTS
+from engine.evidence.claims import load_claims
+from engine.evidence.documents import FLAT
+from engine.evidence.verdicts import load
+from engine.store.files import LocalFiles
+from engine.store.store import DEMO, Store
+from pages._shared import evidence_charts as charts
+from pages._shared import evidence_files as files
+from pages._shared import evidence_words as words
+from pages._shared.evidence_claims import (
+    Judged,
+    Wanted,
+    by_section,
+    counts_by_report,
+    judged_claims,
+    places_of,
+    related,
+)
+from pages._shared.evidence_detail import beside_words, place_words
+from pages._shared.evidence_highlights import by_report_sentence, figure_words
+from pages._shared.evidence_list import packed
+from pages._shared.evidence_summary import when_words
+from pages._shared.theme import DARK, LIGHT
+
+ROWS = judged_claims(load_claims(), load())
+BY_ID = {row.id: row for row in ROWS}
+
+
+def measured(id_: str, figure: float | None, **claim: Any) -> Judged:
+    """The claim changed, and with another figure beside it."""
+    row = BY_ID[id_]
+    assert row.verdict is not None
+    return Judged(replace(row.claim, **claim), replace(row.verdict, measured=figure))
+
+
+def test_every_claim_is_a_row_and_what_nobody_judged_says_so() -> None:
+    assert len(ROWS) == len(load_claims()) and all(row.verdict is not None for row in ROWS)
+    bare = judged_claims(load_claims(), None)
+    assert {row.name for row in bare} == {None}
+    assert words.word_of(None) == "not judged yet"
+    assert counts_by_report(bare)["000"] == Counter({None: sum(row.claim.report == "000" for row in ROWS)})
+
+
+# --- which claims -------------------------------------------------------------------------------------------------
+
+
+def test_filters_go_together() -> None:
+    assert places_of(ROWS, Wanted()) == list(range(len(ROWS)))
+    wanted = Wanted(reports=frozenset({"003"}), verdicts=frozenset({"contradicted"}), with_figure=True)
+    left = [ROWS[place] for place in places_of(ROWS, wanted)]
+    assert left and all(row.claim.report == "003" and row.name == "contradicted" and row.has_figure for row in left)
+    assert len(left) < len(places_of(ROWS, Wanted(reports=frozenset({"003"}), verdicts=frozenset({"contradicted"}))))
+
+
+def test_a_text_is_found_in_statement_section_and_reason_in_any_order() -> None:
+    found = {ROWS[place].id for place in places_of(ROWS, Wanted(text="LAYERS 48,440"))}
+    assert "003-layers-qwen-whole" in found
+    assert places_of(ROWS, Wanted(text="no such words anywhere")) == []
+    assert places_of(ROWS, Wanted(text="<img src=x>")) == []
+
+
+def test_a_subject_leaves_its_claims() -> None:
+    subject = BY_ID["002-cannot-be-faster"].claim.subject
+    assert {ROWS[place].claim.subject for place in places_of(ROWS, Wanted(subject=subject))} == {subject}
+
+
+def test_sections_come_in_order_and_hold_all_rows() -> None:
+    groups = list(by_section(ROWS))
+    assert [place for _, _, places in groups for place in places] == list(range(len(ROWS)))
+    assert len({(report, section) for report, section, _ in groups}) == len(groups)
+
+
+def test_highlights_are_few_and_the_conclusions_are_among_them() -> None:
+    found = {row.id for row in ROWS if row.claim.highlight}
+    assert 6 <= len(found) <= 12
+    asked = {"002-cannot-be-faster", "000-junk-is-the-cost", "003-calls-by-tokens", "000-junk-share", "001-mask-size"}
+    assert asked < found
+    assert any(BY_ID[id_].claim.check == "tokens" for id_ in found)
+
+
+# --- related ------------------------------------------------------------------------------------------------------
+
+
+def test_the_other_side_of_an_inconsistency_is_related_both_ways() -> None:
+    how = {one.judged.id: one.how for one in related(BY_ID["000-junk-share"], ROWS)}
+    assert how["002-junk-share-qwen"] == "the same thing, another figure"
+    assert "000-junk-share" in {one.judged.id for one in related(BY_ID["002-junk-share-qwen"], ROWS)}
+
+
+def test_what_goes_into_a_formula_is_related_and_what_is_computed_with_it() -> None:
+    how = {one.judged.id: one.how for one in related(BY_ID["002-decomposition"], ROWS)}
+    assert how["002-tokens-ratio"] == how["002-token-ms-ratio"] == "goes into this one"
+    back = {one.judged.id: one.how for one in related(BY_ID["002-token-ms-ratio"], ROWS)}
+    assert back["002-decomposition"] == "computed with this one"
+
+
+def test_a_claim_is_not_related_to_itself_even_by_a_part_of_its_own_figures() -> None:
+    """Its formula multiplies figures of its own: `{001-mask-size.1}`."""
+    assert "001-mask-size" not in {one.judged.id for one in related(BY_ID["001-mask-size"], ROWS)}
+
+
+def test_every_related_claim_is_there_once() -> None:
+    for row in ROWS:
+        found = [one.judged.id for one in related(row, ROWS)]
+        assert len(found) == len(set(found)) and row.id not in found
+
+
+# --- words --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("figure", "claim", "said"),
+    [
+        (3.8, {}, "0.342×"),
+        (11.12, {}, "="),
+        (-3.0, {}, "−14.1"),
+        (None, {}, ""),
+        (1.0, {"value": 0.0, "least": 0.0, "most": 0.0}, "+1"),
+        (17.0, {"value": None, "least": 18.0, "most": 25.0}, "−1"),
+        (40.0, {"value": None, "least": 18.0, "most": None}, "="),
+        (12.0, {"value": None, "least": None, "most": 9.0}, "+3"),
+        (5.0, {"value": None, "least": None, "most": None, "reported": ""}, ""),
+    ],
+)
+def test_how_far_apart_two_figures_are(figure: float | None, claim: dict[str, Any], said: str) -> None:
+    assert words.apart_words(measured("000-junk-share", figure, **claim)) == said
+
+
+def test_figures_have_their_units() -> None:
+    row = BY_ID["002-decomposition"]
+    assert (words.reported_words(row.claim), words.measured_words(row)) == ("3.51×", "3.511×")
+    assert words.reported_words(BY_ID["001-mask-size"].claim) == "9.7 GB"
+    assert words.reported_words(BY_ID["002-cannot-be-faster"].claim) == ""
+
+
+def test_both_figures_in_a_sentence_say_where_each_is_from() -> None:
+    said = beside_words(BY_ID["000-junk-share"])
+    assert said == "The report has 11.1 %, rounded from 11.05 to 11.15. What the reports say elsewhere: 3.8 % (0.342×)."
+    assert beside_words(BY_ID["000-quoted-junk"]).endswith("11 blocks, the same.")
+    assert figure_words(BY_ID["000-junk-share"]) == "report: 11.1 % · elsewhere: 3.8 % (0.342×)"
+
+
+def test_a_short_reason_leaves_out_the_arithmetic_where_there_is_more() -> None:
+    said = words.short_reason(BY_ID["003-calls-by-tokens"])
+    assert said.startswith("2.343 times the calls") and BY_ID["003-calls-by-tokens"].reason.endswith(said)
+    assert words.short_reason(BY_ID["002-decomposition"]) == BY_ID["002-decomposition"].reason
+
+
+@pytest.mark.parametrize(
+    ("text", "markdown"),
+    [
+        ("Tokens of `<0.5>` are *few*.", r"Tokens of `<0.5>` are \*few\*\."),
+        ("an odd ` one", r"an odd \` one"),
+        ("`a\u202eb` c", "`a\\u202eb` c"),
+        ("[x](y) ``", r"\[x\]\(y\) \`\`"),
+    ],
+)
+def test_text_of_a_claim_is_code_where_it_says_so_and_never_markup(text: str, markdown: str) -> None:
+    assert words.rich(text) == markdown
+
+
+def test_where_a_claim_stands() -> None:
+    assert place_words(BY_ID["000-junk-share"].claim).startswith("Report 000, TL;DR; also in Counts, Expected results")
+
+
+def test_verdicts_differ_in_word_sign_pattern_and_colour() -> None:
+    assert set(words.LOOKS) == set(VERDICTS)
+    for colours in (LIGHT, DARK):
+        looks = [words.look_of(name) for name in VERDICTS]
+        assert len({look.sign for look in looks}) == len({look.pattern for look in looks}) == len(VERDICTS)
+        assert len({words.colour_of(name, colours) for name in VERDICTS}) == len(VERDICTS)
+
+
+def test_when_and_from_what_they_were_judged() -> None:
+    last = load()
+    assert last is not None
+    said = when_words(replace(last, git_commit="0123456789abcdef+"), is_kept=True)
+    assert "commit 0123456789, with changes not committed" in said and "make claims" in said
+    assert "until the app ends" in when_words(replace(last, git_commit=None), is_kept=False)
+
+
+def test_the_share_that_comes_out_again_is_computed() -> None:
+    said = by_report_sentence(ROWS)
+    decided = [row for row in ROWS if row.name != "not testable here"]
+    assert f"Of the {len(decided)} claims" in said
+    assert by_report_sentence(judged_claims(load_claims(), None)) == "No claim has been decided yet."
+
+
+# --- queries ------------------------------------------------------------------------------------------------------
+
+
+def test_sql_is_broken_into_lines_and_not_inside_quotes() -> None:
+    sql, rest = words.sql_and_rest("SELECT ' FROM, x' AS a, max(b, 1) FROM runs WHERE b = 'it''s WHERE' -- then()")
+    assert sql == "SELECT ' FROM, x' AS a,\n  max(b, 1)\nFROM runs\nWHERE b = 'it''s WHERE'"
+    assert rest == "then()"
+    assert words.sql_and_rest("{a} == {b}") == ("", "")
+
+
+def test_sql_in_lines_gives_what_the_query_gives() -> None:
+    store = Store(LocalFiles(DEMO))
+    queries = {
+        row.verdict.query for row in ROWS if row.verdict is not None and words.sql_and_rest(row.verdict.query)[0]
+    }
+    assert len(queries) > 20
+    for query in sorted(queries)[::4]:
+        assert store.rows(words.sql_and_rest(query)[0]) == store.rows(query)
+
+
+def test_the_lab_opens_with_the_claims_text() -> None:
+    claim = BY_ID["001-hypothesis-tokens-block-llama3"].claim
+    asked = parse_qs(urlsplit(words.lab_address(claim)).query)
+    assert asked["text"] == [claim.arguments["text"]]
+    quoted = parse_qs(urlsplit(words.lab_address(BY_ID["000-quoted-junk"].claim)).query)["text"][0]
+    assert quoted.count("[C]<") == 11 and "0.8415amen>" in quoted
+    assert "view=" in words.lab_address(BY_ID["001-masking-vocabulary-qwen3"].claim)
+    assert words.lab_address(BY_ID["002-decomposition"].claim) == ""
+
+
+# --- files, list, figures -----------------------------------------------------------------------------------------
+
+
+def test_files_hold_every_claim_with_its_verdict() -> None:
+    table = list(csv.DictReader(io.StringIO(files.csv_of(ROWS))))
+    assert [row["claim_id"] for row in table] == [row.id for row in ROWS]
+    assert tuple(table[0]) == FLAT
+    documents = json.loads(files.json_of(ROWS))
+    assert [one["verdict"] for one in documents] == [row.name for row in ROWS]
+    assert documents[0]["arguments"]
+    assert json.loads(files.json_of(judged_claims(load_claims(), None)))[0]["verdict"] is None
+
+
+def test_the_lists_rows_can_be_sent_whatever_a_claim_holds() -> None:
+    row = BY_ID["000-junk-share"]
+    odd = Judged(replace(row.claim, statement="a\ud800b."), row.verdict)
+    sent = packed([odd])
+    assert sent["rows"][0]["statement"] == "a\\ud800b."
+    assert json.dumps(sent).encode()
+    assert sent["groups"] == [{"name": "report 000 · TL;DR", "places": [0]}]
+
+
+def test_the_bars_add_up() -> None:
+    figure = charts.by_report(ROWS, LIGHT)
+    assert sum(sum(part.x) for part in figure.data) == len(ROWS)
+    assert len({part.marker.pattern.shape for part in figure.data}) == len(figure.data) == len(VERDICTS)
+    assert charts.by_report_words(ROWS).count("Report ") == 5
+
+
+def test_both_figures_lie_inside_their_chart() -> None:
+    compared = [row for row in ROWS if charts.can_compare(row)]
+    assert len(compared) > 100
+    for row in compared:
+        figure = charts.beside(row, LIGHT)
+        low, high = figure.layout.xaxis.range
+        drawn = [value for part in figure.data for value in part.x]
+        assert low < high and all(low <= value <= high for value in drawn), row.id
+        assert row.measured in drawn, row.id
+
+
+def test_without_two_figures_there_is_no_chart() -> None:
+    assert not charts.can_compare(BY_ID["002-cannot-be-faster"])
+    assert not charts.can_compare(BY_ID["002-time-qwen-lp"])
