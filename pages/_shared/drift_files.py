@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
 import streamlit as st
 
 from engine.chem.files import to_sdf
@@ -17,13 +14,14 @@ from engine.inspection.conformers import PROPERTIES, conformers_of
 from engine.inspection.sample import Inspected
 from engine.store.schema import STEPS
 from engine.store.store import Store
+from pages._shared.table_files import CSV, PARQUET, csv_of, parquet_of
 
 
 def buttons(store: Store, table: pa.Table) -> None:
     """Three downloads of the rows that the filters leave; a file is made when it is asked for."""
     for word, name, mime, make, what in (
-        ("CSV", "molecules.csv", "text/csv", partial(csv_of, table), "These rows as text"),
-        ("Parquet", "molecules.parquet", "application/vnd.apache.parquet", partial(parquet_of, table), "These rows"),
+        ("CSV", "molecules.csv", CSV, partial(csv_of, table), "These rows as text"),
+        ("Parquet", "molecules.parquet", PARQUET, partial(parquet_of, table), "These rows"),
         (
             "SDF",
             "conformers.sdf",
@@ -35,25 +33,6 @@ def buttons(store: Store, table: pa.Table) -> None:
         st.download_button(
             word, make, name, mime, icon=":material/download:", help=what, on_click="ignore", type="tertiary"
         )
-
-
-def csv_of(table: pa.Table) -> bytes:
-    """Lists become texts, since CSV has none."""
-    flat = table
-    for number, field in enumerate(table.schema):
-        if pa.types.is_list(field.type):
-            texts = [None if row is None else " ".join("?" if one is None else str(one) for one in row)
-                     for row in table.column(number).to_pylist()]  # fmt: skip
-            flat = flat.set_column(number, field.name, pa.array(texts, pa.string()))
-    file = io.BytesIO()
-    pyarrow.csv.write_csv(flat, file)
-    return file.getvalue()
-
-
-def parquet_of(table: pa.Table) -> bytes:
-    file = io.BytesIO()
-    pq.write_table(table, file)
-    return file.getvalue()
 
 
 def sdf_of(store: Store, table: pa.Table) -> str:

@@ -202,6 +202,16 @@ def window(browser: Browser, server: Server) -> Iterator[Visit]:
         yield opened
 
 
+def click_row(seen: Visit, table: int, row: int, row_height: int = 35) -> None:
+    """The box before a row: tables are drawn on a canvas."""
+    canvas = seen.page.get_by_test_id("data-grid-canvas").nth(table)
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box is not None
+    seen.page.mouse.click(box["x"] + 18, box["y"] + 37 + row_height * (row + 0.5))
+    seen.settle()
+
+
 def expect_harmless(seen: Visit) -> None:
     """Nothing from outside, no script that ran, a clean console."""
     assert seen.outside == []

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
-from tests.pages.browser import ROOT, Server, Theme, Visit, expect_harmless, serve, serve_quietly, visit
+from tests.pages.browser import ROOT, Server, Theme, Visit, click_row, expect_harmless, serve, serve_quietly, visit
 from tests.pages.drift_stores import (
     BARE,
     EXACT,
@@ -143,23 +143,14 @@ def _click_at(seen: Visit, spot: Locator) -> None:
     seen.page.mouse.up()
 
 
-def _click_row(seen: Visit, table: int, row: int, row_height: int) -> None:
-    """The box before a row: tables are drawn on a canvas."""
-    canvas = seen.page.get_by_test_id("data-grid-canvas").nth(table)
-    canvas.scroll_into_view_if_needed()
-    box = canvas.bounding_box()
-    assert box is not None
-    seen.page.mouse.click(box["x"] + 18, box["y"] + 37 + row_height * (row + 0.5))
-
-
 def test_a_row_opens_its_molecule_and_a_blocks_row_selects_its_atom(browser: Browser, server: Server) -> None:
     with visit(browser, server, f"/drift?run={WITH_JUNK}&order=As+written&sample=13") as seen:
         expect(columns(seen).first).to_be_visible()
-        _click_row(seen, 0, 2, 64)
+        click_row(seen, 0, 2, 64)
         expect(seen.page.get_by_text("3 of 64 above")).to_be_visible()
         expect(seen.page).to_have_url(re.compile("sample=2(&|$)"))
         seen.settle()
-        _click_row(seen, 1, 4, 35)
+        click_row(seen, 1, 4, 35)
         expect_atom(seen, 4)
         atoms(seen).nth(1).click()
         expect_atom(seen, 1)

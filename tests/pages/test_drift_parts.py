@@ -24,8 +24,10 @@ from pages._shared.drift_state import Spot
 from pages._shared.drift_table import drawing
 from pages._shared.drift_words import block_words, verdict
 from pages._shared.rows import picked_rows, show_rows
+from pages._shared.table_files import csv_of
 from tests.engine.inspection.made import block_row, sample_row
 from tests.pages.drift_stores import BARE, EXACT, WITH_JUNK, add_bare, store_at, with_demo
+from tests.pages.params import Params
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +101,7 @@ def test_only_models_with_the_runs_tokenizer_are_asked_its_own_first(place: Path
 def test_files_of_the_rows_that_are_shown(place: Path) -> None:
     store = store_at(place)
     rows = sample_table(store, [EXACT, WITH_JUNK])
-    text = drift_files.csv_of(rows).decode().splitlines()
+    text = csv_of(rows).decode().splitlines()
     assert len(text) == 129 and text[0].startswith('"run_id","sample_id"')
     mols = Chem.SDMolSupplier()
     mols.SetData(drift_files.sdf_of(store, rows))
@@ -113,7 +115,7 @@ def test_a_conformer_in_part_says_so(place: Path) -> None:
 
 
 def test_the_address_of_a_bar_survives_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(st, "query_params", _Params())
+    monkeypatch.setattr(st, "query_params", Params())
     for bar in (DriftBin("run", "a~b~-3", -2), DriftBin("lp", "", 0)):
         drift_state.put_bar(bar)
         assert drift_state.bar() == bar
@@ -123,7 +125,7 @@ def test_the_address_of_a_bar_survives_any_name(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_sample_of_a_link_is_of_the_first_run_unless_it_says_of_which(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(st, "query_params", _Params(sample="7", run=["one", "two"]))
+    monkeypatch.setattr(st, "query_params", Params(sample="7", run=["one", "two"]))
     assert drift_state.spot(["run-one", "run-two"]) == Spot("run-one", 7)
     drift_state.put_spot(Spot("run-two", 3))
     assert drift_state.spot(["run-one", "run-two"]) == Spot("run-two", 3)
@@ -137,11 +139,3 @@ def test_a_tables_own_selection_that_comes_back_is_no_pick(monkeypatch: pytest.M
     for rows in ([4], []):
         st.session_state["table"] = {"selection": {"rows": rows}}
         assert picked_rows("table") == rows
-
-
-class _Params(dict):
-    """Streamlit's, as far as it is used here."""
-
-    def get_all(self, name: str) -> list[str]:
-        value = self.get(name, [])
-        return [value] if isinstance(value, str) else value

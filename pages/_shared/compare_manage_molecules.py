@@ -1,0 +1,164 @@
+"""Molecules for runs that are started from the page: of those that ship, typed in, or from a file.
+
+It gives the command line's words for them, and says before anything is started which lines cannot be used.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import streamlit as st
+
+from engine.chem.enriched import skeleton_of
+from engine.chem.molecule_files import Skipped, read_molecule_file
+from engine.chem.molecule_sets import load_run_set
+from engine.chem.smiles import parse_smiles
+from engine.errors import DriftscopeError
+from engine.runner.background import Input, file_name
+from pages._shared.errors import escape_markdown
+
+SHIPPED, TYPED, FILE = "Held-out", "SMILES", "A file"
+FIRST = 64
+FIRST_SMILES = "CC=O\nCCO\nc1ccccc1"
+MOST_TYPED = 2_000
+MOST_WORDS = 20
+"""Typed molecules that the command names itself; more of them go with it as a file."""
+CHECKED = 500
+"""Molecules of a file that are looked at before it is used."""
+MOST_PROBLEMS = 5
+TYPES = ["smi", "smiles", "txt", "csv", "tsv", "sdf", "sd", "mol", "jsonl", "ndjson", "parquet", "pq", "gz"]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """``words`` and ``inputs`` are for the command; ``positional`` words come last. ``count`` is None where unknown."""
+
+    words: tuple[str, ...] = ()
+    positional: tuple[str, ...] = ()
+    inputs: tuple[Input, ...] = ()
+    count: int | None = None
+    problem: str = ""  # why nothing can be started, as Markdown
+
+
+def molecule_inputs() -> Chosen:
+    """Draw the choice, with what is wrong with it."""
+    source = st.segmented_control(
+        "Molecules",
+        [SHIPPED, TYPED, FILE],
+        default=SHIPPED,
+        required=True,
+        key="run_from",
+        bind="query-params",
+        help="Held-out molecules ship with the project; no embedded model was trained on their skeletons.",
+    )
+    return {SHIPPED: _shipped, TYPED: _typed, FILE: _file}[source or SHIPPED]()
+
+
+def _shipped() -> Chosen:
+    most = _shipped_count()
+    first = st.number_input(
+        f"The first of {most:,}", 1, most, FIRST, key="run_first", bind="query-params", width=220,
+        help="Their file is shuffled: its start is a sample of the whole, and the same for all runs.",
+    )  # fmt: skip
+    count = int(first or FIRST)
+    return Chosen(words=("--sample-size", str(count)), count=count)
+
+
+@st.cache_data(show_spinner=False)
+def _shipped_count() -> int:
+    return len(load_run_set())
+
+
+# --- typed --------------------------------------------------------------------------------------------------------
+
+
+def _typed() -> Chosen:
+    text = st.text_area(
+        "SMILES, one a line", FIRST_SMILES, key="run_smiles", height=130, bind="query-params",
+        help=f"Up to {MOST_TYPED:,}. What follows the SMILES on a line is passed over. Runs that share molecules pair.",
+    )  # fmt: skip
+    lines, problems = _read(text or "")
+    _show_problems(problems)
+    if problems or not lines:
+        return Chosen(problem="Mend the lines above, or take them out." if problems else "Type one SMILES or more.")
+    if len(lines) <= MOST_WORDS:
+        return Chosen(positional=("--", *lines), count=len(lines))
+    content = "".join(f"{line}\n" for line in lines).encode()
+    return Chosen(words=(), inputs=(("typed.smi", content),), count=len(lines))
+
+
+@st.cache_data(max_entries=50, show_spinner="Reading molecules …")
+def _read(text: str) -> tuple[list[str], list[str]]:
+    """The SMILES, and what is wrong with lines, each named by its number."""
+    found, problems = [], []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not (words := line.split()):
+            continue
+        try:
+            skeleton_of(parse_smiles(words[0]))  # some molecules have no enriched form
+        except DriftscopeError as error:
+            problems.append(f"Line {number}: {error}")
+        found.append(words[0])
+        if len(found) > MOST_TYPED:
+            return [], [f"More than {MOST_TYPED:,} molecules are for a file."]
+    return found, problems
+
+
+def _show_problems(problems: list[str]) -> None:
+    for problem in problems[:MOST_PROBLEMS]:
+        st.error(escape_markdown(problem), icon=":material/error:")
+    if len(problems) > MOST_PROBLEMS:
+        st.error(f"{len(problems) - MOST_PROBLEMS:,} more lines cannot be used.", icon=":material/error:")
+
+
+# --- a file -------------------------------------------------------------------------------------------------------
+
+
+def _file() -> Chosen:
+    given = st.file_uploader(
+        "SMILES lines, CSV, TSV, SDF, JSON lines or Parquet, also as .gz", TYPES, key="run_file",
+        help="It stays on this machine: it is handed to the command, and removed when that has ended.",
+    )  # fmt: skip
+    left, right = st.columns(2)
+    column = left.text_input(
+        "Column of the SMILES", key="run_column", bind="query-params", max_chars=200, placeholder="found by its name"
+    )
+    limit = right.number_input(
+        "The first", 1, 10_000_000, None, key="run_limit", bind="query-params", placeholder="all of them"
+    )
+    if given is None:
+        return Chosen(problem="Choose a file of molecules.")
+    most = None if limit is None else int(limit)
+    try:
+        usable, skipped = _looked_at(given.file_id, given.name, given, column.strip(), min(most or CHECKED, CHECKED))
+    except DriftscopeError as error:
+        return Chosen(problem=escape_markdown(str(error)))
+    is_all = usable < CHECKED and (most is None or usable < most)
+    count = usable if is_all else most
+    _tell(usable, skipped, is_all=is_all or most == usable)
+    words: tuple[str, ...] = ("--sample-size", str(most)) if most else ()
+    words += (f"--smiles-column={column.strip()}",) if column.strip() else ()
+    return Chosen(words=words, inputs=((given.name, given.getvalue()),), count=count)
+
+
+@st.cache_data(max_entries=20, show_spinner="Looking at the file …")
+def _looked_at(file_id: str, name: str, _given: st.runtime.uploaded_file_manager.UploadedFile,
+               column: str, most: int) -> tuple[int, list[Skipped]]:  # fmt: skip
+    """How many of its first molecules can be used, and what was skipped before them."""
+    with tempfile.TemporaryDirectory(prefix="driftscope-") as folder:
+        path = Path(folder) / file_name(name)
+        path.write_bytes(_given.getvalue())
+        molecules, skipped = read_molecule_file(path, column=column or None, limit=most)
+    return len(molecules), skipped
+
+
+def _tell(usable: int, skipped: list[Skipped], *, is_all: bool) -> None:
+    what = f"{usable:,} molecules can be used" if is_all else f"Looked at the first {usable:,} that can be used"
+    if not skipped:
+        st.caption(f":material/check: {what}.")
+        return
+    lines = [f"- line {one.line:,}: {escape_markdown(one.error)}" for one in skipped[:MOST_PROBLEMS]]
+    lines += [f"- and {len(skipped) - MOST_PROBLEMS:,} more"] if len(skipped) > MOST_PROBLEMS else []
+    st.warning("\n".join([f"{what}; {len(skipped):,} lines are left out:", "", *lines]), icon=":material/warning:")

@@ -1,0 +1,35 @@
+"""The Compare page: stored runs beside a control, what their differences are made of, and work on the store itself."""
+
+import streamlit as st
+
+from engine.store.store import Store
+from pages._shared import compare_advice, compare_charts, compare_manage, compare_sql, compare_table
+from pages._shared.compare_runs import chosen_runs
+from pages._shared.errors import shown_errors
+from pages._shared.frame import page
+
+TITLE = "Compare runs"
+ICON = ":material/compare_arrows:"
+LEAD = (
+    "A **control** and its **tests**, LP on against off, Qwen against LLaMA: every figure as it is and as a ratio, "
+    "with what may be noise said. What a report states stands beside what was measured, and is never mixed into it."
+)
+
+SECTIONS = {
+    "Side by side": compare_table.show,
+    "Charts": compare_charts.show,
+    "Advice": compare_advice.show,
+    "SQL": compare_sql.show,
+    "Manage": compare_manage.show,
+}
+WITHOUT_CHOICE = ("SQL", "Manage")  # what these show does not hang on it
+
+page(TITLE, ICON, LEAD)
+with shown_errors():
+    store = Store.open()
+    chosen = chosen_runs(store, is_open=st.query_params.get("view") not in WITHOUT_CHOICE)
+tabs = st.tabs(list(SECTIONS), key="view", on_change="rerun", bind="query-params")
+for tab, show in zip(tabs, SECTIONS.values(), strict=True):
+    if tab.open:
+        with tab, shown_errors():
+            show(store, chosen)

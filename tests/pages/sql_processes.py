@@ -1,0 +1,32 @@
+"""The processes that run users' SQL, as the system lists them: what tests look at to see that none is left."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+CHILD = b"engine.store.sql_child"
+
+
+def processes_of(parent: int | None = None, *, marked: str = "") -> set[int]:
+    """Those of this process, or of any whose environment has ``marked`` in it."""
+    found = set()
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and CHILD in _read(folder / "cmdline"):
+            is_mine = _parent(folder) == (parent or os.getpid())
+            if marked.encode() in _read(folder / "environ") if marked else is_mine:
+                found.add(int(folder.name))
+    return found
+
+
+def _parent(folder: Path) -> int:
+    """Behind the name, which stands in brackets and may hold anything. What has ended has no parent here."""
+    fields = _read(folder / "stat").rpartition(b") ")[2].split()
+    return int(fields[1]) if len(fields) > 1 and fields[0] != b"Z" else 0
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # it has ended meanwhile
+        return b""

@@ -1,0 +1,189 @@
+"""The Compare page's choice of runs, by the state of its page, without a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from engine.paths import ROOT
+from engine.store.store import Store
+from pages._shared import compare_runs, compare_state
+from pages._shared.compare_state import Chosen, address, choose, default_choice, inspector_address, put, sql_address
+from pages._shared.rows import show_rows
+from pages._shared.theme import DARK, LIGHT
+from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
+from tests.pages.drift_stores import OVERRIDE, store_at
+from tests.pages.params import Params
+
+PAGE = str(ROOT / "pages" / "compare.py")
+NONE, BLOCKLIST, EXACT = (demo_run("llama", lp) for lp in ("none", "blocklist", "exact"))
+REPORTED = "reported-002-llama-lp-1000"
+Open = Callable[..., AppTest]
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Open:
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(DEMO_STORE.home.where))
+    return _open
+
+
+def _open(**query: str | list[str]) -> AppTest:
+    app = AppTest.from_file(PAGE, default_timeout=120)
+    for name, value in query.items():
+        app.query_params[name] = value
+    return app.run()
+
+
+def table(app: AppTest) -> pd.DataFrame:
+    found: pd.DataFrame = app.dataframe[0].value
+    return found
+
+
+def chosen(monkeypatch: pytest.MonkeyPatch, store: Store, **query: str | list[str]) -> tuple[Chosen | None, list[str]]:
+    monkeypatch.setattr(st, "query_params", Params(**query))
+    return choose(store.found())
+
+
+# --- the page -------------------------------------------------------------------------------------------------------
+
+
+def test_a_first_visit_compares_the_newest_runs_of_one_model_under_each_lp(opened: Open) -> None:
+    app = opened()
+    assert not app.exception and not app.error
+    rows = table(app)
+    assert len(rows) == 27
+    compared = rows[rows["as"].notna()].set_index("as")["lp"].sort_index().to_dict()
+    assert compared == {"A": "none", "B": "position-blocklist", "C": "position-allowlist", "D": "exact"}
+    assert app.selectbox(key="control_run").value == NONE
+
+
+def test_filters_hide_rows_and_leave_what_is_compared(opened: Open) -> None:
+    app = opened(control=NONE, test=[EXACT], lp="exact")
+    assert set(table(app)["lp"]) == {"exact"}
+    assert app.selectbox(key="control_run").value == NONE
+    app = opened(origin="reported", contains="LLAMA 1000")
+    assert len(table(app)) == 2 and set(table(app)["origin"]) == {"reported"}
+    app = opened(control=NONE, test=[REPORTED], only="true")
+    assert list(table(app)["run"]) == [NONE, REPORTED]
+
+
+def test_no_row_left_and_no_run_at_all_are_told(opened: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert "No run is like that" in opened(contains="nothing is called this").info[0].value
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
+    app = _open()
+    assert not app.exception and "Three ways to a first run" in app.info[0].value
+
+
+def test_names_that_mean_no_run_are_told_and_the_others_compared(opened: Open) -> None:
+    app = opened(control="nobody", test=["llama-final-exact", "demo-llama"])
+    assert not app.exception
+    told = [one.value.replace("\\", "") for one in app.error[:2]]
+    assert told[0].startswith("There is no run_id") and "There are 4 runs like" in told[1]
+    assert app.selectbox(key="control_run").value == EXACT
+
+
+def test_another_control_changes_places_with_the_first_one(opened: Open) -> None:
+    app = opened(control=NONE, test=[BLOCKLIST, EXACT])
+    app.selectbox(key="control_run").set_value(EXACT).run()
+    assert not app.exception
+    assert app.query_params["control"] == EXACT
+    assert app.query_params["test"] == [NONE, BLOCKLIST]
+
+
+def test_compare_nothing_says_how_to_begin(opened: Open) -> None:
+    app = opened()
+    app.button(key="nothing").click().run()
+    assert not app.exception and not table(app)["as"].notna().any()
+    assert "Tick runs in the table" in app.info[0].value
+
+
+def test_hostile_names_are_shown_as_they_are_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    store = store_at(tmp_path)
+    write_run(store, "hostile", [sample_row(0)], label=OVERRIDE, model_alias="<b>x</b>", lp="none", origin="imported")
+    write_run(store, "other", [sample_row(0)], model_alias="<i>y</i>", lp="exact")
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
+    app = _open(control="other", test="hostile")
+    assert not app.exception
+    assert "\u202e" not in "".join(map(str, table(app).to_numpy().ravel()))
+    legend = next(
+        one.proto.body for one in app.get("html") if "compare-tests" in one.proto.body and "<li>" in one.proto.body
+    )
+    assert "&lt;b&gt;x&lt;/b&gt;" in legend and "<b>" not in legend
+
+
+# --- what the address says --------------------------------------------------------------------------------------------
+
+
+def test_links_say_which_runs_and_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert address("a b", ["c&d", "e"], view="Charts") == "compare?control=a+b&test=c%26d&test=e&view=Charts"
+    assert sql_address("SELECT 1 + 1") == "compare?view=SQL&sql=SELECT+1+%2B+1"
+    assert inspector_address("one", 3) == "drift?run=one&sample=3"
+    found, complaints = chosen(monkeypatch, DEMO_STORE, control=NONE, test=[EXACT, EXACT, NONE])
+    assert found is not None and found.ids == (NONE, EXACT) and complaints == []
+    put(EXACT, [NONE, EXACT])
+    again, _ = choose(DEMO_STORE.found())
+    assert again is not None and again.ids == (EXACT, NONE)
+
+
+def test_an_empty_control_means_nothing_and_no_control_means_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert chosen(monkeypatch, DEMO_STORE, control="") == (None, [])
+    found, _ = chosen(monkeypatch, DEMO_STORE)
+    assert found == default_choice(DEMO_STORE.found().entries)
+    found, _ = chosen(monkeypatch, DEMO_STORE, test=[BLOCKLIST])
+    assert found is not None and (found.control.id, found.tests) == (BLOCKLIST, ())
+
+
+def test_every_run_has_a_letter_and_a_name_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    store = store_at(tmp_path)
+    for number in range(30):
+        write_run(store, f"run-{number:02}", [sample_row(0)], model_alias="same", lp="exact")
+    ids = [entry.id for entry in store.found().entries]
+    found, _ = chosen(monkeypatch, store, control=ids[0], test=ids[1:])
+    assert found is not None
+    letters = [found.letter(one) for one in ids]
+    assert (letters[0], letters[25], letters[26], letters[29]) == ("A", "Z", "AA", "AD")
+    assert len({found.name(one) for one in ids}) == 30
+    for colours in (LIGHT, DARK):
+        hues = [found.colour(one, colours) for one in ids]
+        assert hues[0] == colours.neutral and colours.neutral not in hues[1:] and len(set(hues[1:8])) == 7
+
+
+def test_without_a_pair_the_newest_run_stands_alone(tmp_path: Path) -> None:
+    store = store_at(tmp_path)
+    assert default_choice(store.found().entries) is None
+    write_run(store, "one", [sample_row(0)], model_alias="a", lp="none", created_at="2026-01-01T00:00:00+00:00")
+    write_run(store, "two", [sample_row(0)], model_alias="b", lp="exact", created_at="2026-01-02T00:00:00+00:00")
+    alone = default_choice(store.found().entries)
+    assert alone is not None and alone.ids == ("two",)
+
+
+def test_ticking_keeps_places_and_what_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows shown are c, b, a; compared are b (control), h (hidden by a filter), a."""
+    monkeypatch.setattr(st, "session_state", {})
+    monkeypatch.setattr(st, "query_params", Params())
+    shown, ids = ["c", "b", "a"], ("b", "h", "a")
+    for rows, expected in (
+        ([0, 1, 2], ["b", "h", "a", "c"]),  # one more comes last
+        ([1], ["b", "h"]),
+        ([2], ["h", "a"]),  # the control leaves, and the next one takes its place
+        ([], ["h"]),
+    ):
+        show_rows(compare_runs.KEY, [1, 2])
+        st.session_state[compare_runs.KEY] = {"selection": {"rows": rows}}
+        compare_runs._take(shown, ids)
+        assert [st.query_params["control"], *st.query_params.get_all("test")] == expected
+
+
+def test_the_most_that_can_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(st, "session_state", {})
+    monkeypatch.setattr(st, "query_params", Params())
+    shown = [str(number) for number in range(100)]
+    show_rows(compare_runs.KEY, [])
+    st.session_state[compare_runs.KEY] = {"selection": {"rows": list(range(100))}}
+    compare_runs._take(shown, ())
+    assert len(st.query_params["test"]) == compare_state.MOST_TESTS

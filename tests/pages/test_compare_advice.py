@@ -1,0 +1,141 @@
+"""The Compare page's advice, by the state of its page, without a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from engine.evidence.advisor import advise
+from engine.paths import ROOT
+from engine.store.store import Store
+from pages._shared.compare_advice_cost import answer, cost_figure, label_of, rows_of
+from pages._shared.compare_advice_probe import of_size, words_of
+from pages._shared.theme import DARK, LIGHT
+from tests.engine.evidence.advice_runs import MANY, MODEL, add
+from tests.engine.inspection.made import DEMO_STORE
+from tests.engine.store.stored_runs import store_at
+
+PAGE = str(ROOT / "pages" / "compare.py")
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
+    return store_at(tmp_path / "store")
+
+
+@pytest.fixture
+def planted(store: Store) -> Store:
+    add(store, "none", 1.0)
+    add(store, "position-allowlist", 0.1, clean=0, passed=len(MANY), cut=len(MANY))
+    add(store, "exact", 0.25)
+    return store
+
+
+def opened(**query: str | list[str]) -> AppTest:
+    app = AppTest.from_file(PAGE, default_timeout=120)
+    for name, value in {"view": "Advice", **query}.items():
+        app.query_params[name] = value
+    app.run()
+    assert not app.exception
+    return app
+
+
+def words(app: AppTest) -> str:
+    shown = (*app.markdown, *app.caption, *app.info, *app.error, *app.warning)
+    return "\n".join(one.value for one in shown).replace("\\", "")
+
+
+def test_without_measured_runs_it_says_how_to_get_some(store: Store) -> None:
+    add(store, "exact", 1.0, origin="imported")
+    app = opened()
+    assert "engine advise --model demo-qwen --probe 64" in words(app) and not app.error
+    assert not app.dataframe or "stands" not in app.dataframe[-1].value
+
+
+def test_the_advice_is_the_command_lines(planted: Store) -> None:
+    app = opened(control="none")
+    advice = advise(planted, MODEL)
+    shown = words(app)
+    assert "Use exact" in shown and advice.sentence.partition(". ")[2] in shown
+    assert advice.reports.sentence in shown and "does not agree" in shown
+    assert all(one in shown for one in (*advice.unknown, *advice.reasons, advice.rule))
+    assert [one.value for one in app.code] == [f".venv/bin/{command}" for command in advice.commands]
+    table = app.dataframe[-1].value
+    assert list(table["standing"]) == ["fits", "does not fit", "advised"]
+    assert list(table["usable"]) == ["1 s (1–1)", "never", "0.25 s (0.25–0.25)"]
+    assert list(table["takes"]) == ["2.8 h", "17 min", "42 min"]
+
+
+def test_every_choice_is_in_the_address(planted: Store) -> None:
+    app = opened(advice_want="Passed", advice_molecules="60", advice_lps=["none", "position-allowlist"])
+    assert "Use position-allowlist" in words(app)
+    assert "are clean" in app.warning[0].value
+    table = app.dataframe[-1].value
+    assert list(table["lp"]) == ["A · none", "position-allowlist"] or list(table["lp"])[1].endswith(
+        "position-allowlist"
+    )
+    assert list(table["takes"]) == ["60 s", "6 s"]
+
+
+def test_settings_are_chosen_and_never_mixed(planted: Store) -> None:
+    add(planted, "exact", 5.0, run_id="greedy", sampling="greedy", temperature=0.0)
+    app = opened()
+    assert "1 run of another setting: sampling greedy, not qwen3" in words(app)
+    chosen = opened(advice_setting="greedy · 32 rows · fast · cpu")
+    assert "One LP was measured" in words(chosen) and "sampling greedy, batches of 32" in words(chosen)
+
+
+def test_the_controls_model_comes_first(planted: Store) -> None:
+    add(planted, "none", 1.0, run_id="other", model_alias="other")
+    assert "Measured for other:one" in words(opened(control="other"))
+    assert "Measured for toy:one" in words(opened(control="exact"))
+    assert "Measured for toy:one" in words(opened(control="other", advice_model=MODEL))
+
+
+def test_names_that_anybody_may_have_written_are_text(planted: Store) -> None:
+    hostile = "<img src=x onerror=alert(1)> [x](http://a.b)"
+    add(planted, hostile, 1.0, run_id="hostile-lp")
+    add(planted, "exact", 1.0, run_id="hostile-sampling", sampling=hostile)
+    app = opened()
+    raw = "\n".join(one.value for one in (*app.markdown, *app.caption))
+    assert hostile in words(app).replace("\u2060", "") and hostile not in raw
+
+
+# --- the chart --------------------------------------------------------------------------------------------------------
+
+
+def test_the_chart_answers_its_question() -> None:
+    advice = advise(DEMO_STORE, "demo-qwen")
+    assert answer(advice) == (
+        "Least under exact: 0.0817 s (0.0777–0.0855). Most under position-blocklist: 16.1 s (6.32–∞). "
+        "None at all under position-allowlist."
+    )
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK])
+def test_an_lp_without_a_clean_answer_stands_at_the_edge(planted: Store, colours: object) -> None:
+    advice = advise(planted, MODEL)
+    figure = cost_figure(rows_of(advice, None), "clean", colours)  # type: ignore[arg-type]
+    points = {trace.y[0]: (trace.x[0], trace.marker.symbol) for trace in figure.data if trace.y and trace.y[0]}
+    assert points == {"exact": (0.25, "diamond"), "none": (1.0, "circle"), "position-allowlist": (3.0, "x")}
+    assert [note.text for note in figure.layout.annotations] == ["never →"]
+    assert figure.layout.xaxis.type == "log"
+    shapes = {trace.name: trace.marker.symbol for trace in figure.data if trace.showlegend is not False}
+    assert shapes == {"advised": "diamond", "fits": "circle", "does not fit": "x"}
+
+
+def test_an_lp_has_its_runs_letter_only_where_that_is_compared() -> None:
+    assert [label_of(one, None) for one in advise(DEMO_STORE, "demo-qwen").measured.lps][-1] == "exact"
+
+
+# --- the probe --------------------------------------------------------------------------------------------------------
+
+
+def test_the_button_starts_what_the_command_says() -> None:
+    advice = advise(DEMO_STORE, "demo-qwen")
+    assert words_of(advice.probe) == ["advise", "--model", "demo-qwen:final", "--probe", "64", "--device", "cpu"]
+    assert of_size(advice.probe, 8) == "python -m engine advise --model demo-qwen:final --probe 8 --device cpu"
+    assert words_of("python -m engine run --model-path FOLDER --lp exact") == []

@@ -1,0 +1,76 @@
+"""The Compare page's choice of runs in a real browser: ticking rows, another control, links, and the browser's Back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Locator, expect
+
+from engine.store.store import DEMO
+from tests.engine.inspection.made import demo_run
+from tests.pages.browser import ROOT, Server, Theme, Visit, click_row, expect_harmless, serve_quietly, visit
+
+pytestmark = pytest.mark.browser
+
+NONE, BLOCKLIST, ALLOWLIST, EXACT = (demo_run("llama", lp) for lp in ("none", "blocklist", "allowlist", "exact"))
+QWEN = demo_run("qwen", "exact")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(DEMO)}) as started:
+        yield started
+
+
+def legend(seen: Visit) -> Locator:
+    return seen.page.locator(".compare-tests li")
+
+
+def test_rows_are_ticked_and_the_link_says_which(browser: Browser, server: Server) -> None:
+    with visit(browser, server, "/compare") as seen:
+        expect(legend(seen)).to_have_text(
+            [f"{letter} · demo-llama:final · {lp}"
+             for letter, lp in (("B", "position-blocklist"), ("C", "position-allowlist"), ("D", "exact"))]
+        )  # fmt: skip
+        click_row(seen, 0, 4)  # newest first: the last run of the other model
+        expect(seen.page).to_have_url(re.compile(f"test={QWEN}"))
+        expect(legend(seen).nth(3)).to_have_text("E · demo-qwen:final · exact")
+        click_row(seen, 0, 2)
+        expect(legend(seen)).to_have_count(3)
+        expect(seen.page).not_to_have_url(re.compile(BLOCKLIST))
+        expect_harmless(seen)
+        link = seen.page.url.removeprefix(server.url)
+    with visit(browser, server, link) as seen:
+        expect(legend(seen)).to_have_text([re.compile("allowlist"), re.compile("exact"), re.compile("qwen")])
+
+
+def test_another_control_and_nothing_at_all(browser: Browser, server: Server) -> None:
+    with visit(browser, server, f"/compare?control={NONE}&test={EXACT}") as seen:
+        seen.page.get_by_role("combobox", name=re.compile("Control")).click()
+        seen.page.get_by_role("option", name=re.compile("exact")).click()
+        seen.settle()
+        expect(seen.page).to_have_url(re.compile(f"control={EXACT}&test={NONE}"))
+        expect(legend(seen)).to_have_text(["B · demo-llama:final · none"])
+        seen.press("Compare nothing")
+        expect(seen.page.get_by_text("Tick runs in the table.")).to_be_visible()
+        for tab in seen.page.get_by_role("tab").all():
+            tab.click()
+            seen.settle()
+            assert seen.page.get_by_test_id("stException").count() == 0
+        expect_harmless(seen)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_section_opens_by_its_link(browser: Browser, server: Server, theme: Theme) -> None:
+    with visit(browser, server, "/compare", theme=theme) as seen:
+        names = [tab.inner_text() for tab in seen.page.get_by_role("tab").all()]
+        assert names == ["Side by side", "Charts", "Advice", "SQL", "Manage"]
+    for name in names:
+        query = f"?view={name.replace(' ', '+')}&control={NONE}&test={BLOCKLIST}&test={EXACT}"
+        with visit(browser, server, f"/compare{query}", theme=theme, width=820) as seen:
+            expect(seen.page.get_by_role("tab", name=name, exact=True)).to_have_attribute("aria-selected", "true")
+            assert seen.page.get_by_test_id("stException").count() == 0
+            assert seen.page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth") <= 820
+            expect_harmless(seen)

@@ -1,0 +1,197 @@
+"""The Compare page's charts by their state: what every choice of runs says, and which widgets the address sets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from engine.store.entries import entry_folder
+from engine.store.schema import RUN
+from engine.store.store import DEMO, Store
+from tests.engine.inspection.made import demo_run, sample_row, write_run
+from tests.engine.store.stored_runs import store_at
+from tests.pages.drift_stores import HOSTILE_JUNK, OVERRIDE
+
+LLAMA, QWEN = "reported-002-llama-lp-64", "reported-002-qwen-lp-64"
+NONE, ALLOWLIST = demo_run("llama", "none"), demo_run("llama", "allowlist")
+QUESTIONS = [
+    "What is the slowdown made of?",
+    "Is it faster, and does it pass?",
+    "Where do failures go?",
+    "How long are passed and failed answers?",
+    "Where does the time go?",
+    "How much does an LP mask?",
+    "Which molecules differ?",
+]
+Open = Callable[..., AppTest]
+
+
+def charts_alone() -> None:
+    import streamlit as st
+
+    from engine.store.store import Store
+    from pages._shared import compare_charts
+    from pages._shared.compare_state import choose
+    from pages._shared.errors import shown_errors
+
+    store = Store.open()
+    chosen, complaints = choose(store.found())
+    for one in complaints:
+        st.error(one)
+    with shown_errors():
+        compare_charts.show(store, chosen)
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Open:
+    def open_(store: Path = DEMO, **query: str | list[str]) -> AppTest:
+        monkeypatch.setenv("DRIFTSCOPE_STORE", str(store))
+        app = AppTest.from_function(charts_alone, default_timeout=120)
+        for name, value in query.items():
+            app.query_params[name] = value
+        return app.run()
+
+    return open_
+
+
+def said(app: AppTest) -> str:
+    assert not app.exception
+    return "\n".join(str(one.value) for one in (*app.markdown, *app.caption, *app.info)).replace("\\", "")
+
+
+def charts(app: AppTest) -> dict[str, Any]:
+    """Figures by the question above them, as the browser gets them."""
+    return {chart.proto.id: json.loads(chart.proto.spec) for chart in app.get("plotly_chart")}
+
+
+def test_without_a_run_it_says_what_to_do(opened: Open) -> None:
+    app = opened(control="")
+    assert "Choose a control above" in said(app) and not app.get("plotly_chart")
+
+
+def test_every_question_has_its_chart_and_its_answer(opened: Open) -> None:
+    app = opened(control=NONE, test=[ALLOWLIST, demo_run("llama", "exact")])
+    words = said(app)
+    assert {one.value for one in app.subheader} == set(QUESTIONS)
+    assert len(app.get("plotly_chart")) == len(QUESTIONS) and not app.error
+    assert all(chart.proto.alt for chart in app.get("plotly_chart"))
+    assert "B fails most: 58 of 64 samples" in words and "The largest differences" in words
+
+
+def test_a_run_alone(opened: Open) -> None:
+    app = opened(control=NONE)
+    words = said(app)
+    assert "A slowdown needs two runs" in words and "Choose a test beside the control" in words
+    assert "A takes 0.341 s a sample, passes 98.4 %" in words and not app.error
+    assert len(app.get("plotly_chart")) == len(QUESTIONS) - 2
+
+
+def test_reported_runs_are_marked_and_have_no_samples(opened: Open) -> None:
+    app = opened(control=LLAMA, test=[QWEN, NONE])
+    words = said(app)
+    assert (
+        "The largest difference: B takes 3.51× the time" in words and "is reported: a text states its figures" in words
+    )
+    assert "Without samples: A · LLaMA · position-blocklist · reported and B · Qwen" in words
+    assert "A has no samples: there is nothing to set the tests' answers against." in words
+
+
+def test_reported_runs_alone(opened: Open) -> None:
+    words = said(opened(control=LLAMA, test=QWEN))
+    assert "B takes 3.51× the time of A a sample, 1.34× the tokens times 2.62× the time a token." in words
+    assert words.count("None of these runs has samples") == 3
+    assert "Nobody counted the parts of these runs' time." in words
+
+
+def test_all_runs_of_the_store_are_faint_points(opened: Open) -> None:
+    plain, with_all = (opened(control=NONE, **more) for more in ({}, {"all_runs": "true"}))
+    few, many = (
+        next(spec for id_, spec in charts(app).items() if "figure-passing" in id_) for app in (plain, with_all)
+    )
+    assert len(many["data"]) == len(few["data"]) + 1
+    assert {"circle", "diamond-open"} == set(many["data"][0]["marker"]["symbol"])
+
+
+def test_the_address_sets_every_widget(opened: Open) -> None:
+    query = {
+        "made_of": "passes × time a pass",
+        "all_runs": "true",
+        "time_in": "share of the wall time",
+        "points_by": "passed",
+        "masked": "legal tokens at a position",
+        "pair": "0-0",
+    }
+    app = opened(
+        control=NONE,
+        test=[demo_run("llama", "exact"), ALLOWLIST],
+        points_of="C · demo-llama:final · position-allowlist",
+        **query,
+    )
+    state = app.session_state
+    assert (state["made_of"], state["time_in"], state["masked"]) == (
+        query["made_of"],
+        query["time_in"],
+        query["masked"],
+    )
+    assert (state["points_by"], state["points_of"], state["all_runs"]) == ("passed", ALLOWLIST, True)
+    words = said(app)
+    assert "**At this point**" in words and "forward passes" not in words
+    assert "Over all pairs, passed: C 9.4 %, A 98.4 %, difference −89.1 points" in words
+
+
+@pytest.mark.parametrize("value", ["nonsense", "", "<b>"])
+def test_an_address_of_nonsense_is_as_if_it_were_not_there(opened: Open, value: str) -> None:
+    names = ("made_of", "all_runs", "time_in", "points_by", "points_of", "masked", "pair")
+    app = opened(control=NONE, test=ALLOWLIST, **dict.fromkeys(names, value))
+    assert "The largest differences" in said(app) and not app.error
+
+
+def test_runs_that_share_no_molecule(opened: Open, tmp_path: Path) -> None:
+    store = store_at(tmp_path)
+    for run_id, atom in (("left", "C"), ("right", "N")):
+        write_run(store, run_id, [sample_row(n, smiles=atom * (n + 1), tokens=20 + n) for n in range(8)])
+    words = said(opened(tmp_path, control="left", test="right"))
+    assert "A and B share no molecule, so no point can be drawn." in words
+    assert "Of none of these runs is enough known to take the ratio of times apart." in words
+
+
+def test_texts_of_a_run_are_shown_as_texts(opened: Open, tmp_path: Path) -> None:
+    store = store_at(tmp_path)
+    samples = [
+        sample_row(n, smiles=HOSTILE_JUNK, passed=False, issues=[OVERRIDE, HOSTILE_JUNK], tokens=9 + n)
+        for n in range(7)
+    ]
+    for run_id in ("one", "two"):
+        write_run(store, run_id, samples, model_alias=HOSTILE_JUNK, lp=OVERRIDE, wall_s=1.0, tokens=70)
+    app = opened(tmp_path, control="one", test="two")
+    assert not app.exception and not app.error
+    assert all("<img" not in chart.proto.spec and "\u202e" not in chart.proto.spec for chart in app.get("plotly_chart"))
+    shown = "\n".join(str(one.value) for one in (*app.markdown, *app.caption))
+    assert "\u202e" not in shown and "[x](http" not in shown
+
+
+def test_a_damaged_run_takes_only_its_own_charts_with_it(opened: Open, tmp_path: Path) -> None:
+    store: Store = store_at(tmp_path)
+    for run_id in ("whole", "broken"):
+        write_run(store, run_id, [sample_row(n, tokens=20 + n) for n in range(8)], wall_s=2.0, forward_s=1.5)
+    entry = store.entry("broken")
+    file = tmp_path / entry_folder(RUN, "broken") / entry.parts["samples"].file
+    file.write_bytes(bytes(file.stat().st_size))  # the right size, and no Parquet file
+    app = opened(tmp_path, control="whole", test="broken")
+    assert said(app).count("Damaged: B · toy · exact.") == 2 and "share no molecule" in said(app)
+    words = said(opened(tmp_path, control="broken"))
+    assert words.count("The samples of these runs are damaged") == 2 and "Forward takes most: A 75.0 %" in words
+
+
+def test_more_runs_than_charts_can_tell_apart(opened: Open, tmp_path: Path) -> None:
+    store = store_at(tmp_path)
+    ids = [f"run-{number:02}" for number in range(10)]
+    for run_id in ids:
+        write_run(store, run_id, [sample_row(n, tokens=20 + n) for n in range(2)], wall_s=1.0)
+    words = said(opened(tmp_path, control=ids[0], test=ids[1:]))
+    assert "Charts draw the control and its first 7 tests, A to H; the table beside has all 9." in words

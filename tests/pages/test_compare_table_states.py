@@ -1,0 +1,114 @@
+"""The section of runs side by side in every state that a choice of runs can be in, without a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.engine.inspection.made import DEMO_STORE
+from tests.pages.drift_stores import store_at
+from tests.pages.test_compare_table import BLOCKED, EXACT, NONE, REPORTED, apart
+
+Open = Callable[..., AppTest]
+
+
+def _section() -> None:
+    from engine.store.store import Store
+    from pages._shared import compare_table
+    from pages._shared.compare_state import choose
+    from pages._shared.errors import shown_errors
+
+    store = Store.open()
+    chosen, _ = choose(store.found())
+    with shown_errors():
+        compare_table.show(store, chosen)
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Open:
+    def run(place: Path | None, **query: str | list[str]) -> AppTest:
+        monkeypatch.setenv("DRIFTSCOPE_STORE", str(place or DEMO_STORE.home.where))
+        app = AppTest.from_function(_section, default_timeout=120)
+        for name, value in query.items():
+            app.query_params[name] = value
+        app.run()
+        assert not app.exception
+        return app
+
+    return run
+
+
+def shown(app: AppTest) -> str:
+    parts = (*app.markdown, *app.caption, *app.info, *app.error)
+    return "\n".join(one.value for one in parts).replace("\\", "")
+
+
+def tables(app: AppTest) -> str:
+    return "\n".join(one.proto.body for one in app.get("html"))
+
+
+def test_nothing_chosen(opened: Open, tmp_path: Path) -> None:
+    app = opened(tmp_path)
+    assert [one.value for one in app.info] == [
+        "Choose a control in the table of runs above, and tests to set beside it."
+    ]
+    assert not tables(app)
+
+
+def test_one_run_alone(opened: Open) -> None:
+    app = opened(None, control=NONE)
+    assert "choose a test" in shown(app)
+    assert "100 % of 64 samples passed" in shown(app)
+    assert tables(app).count('<th scope="col"') == 1 and "×" not in tables(app)
+
+
+def test_tests_beside_a_control_and_all_figures(opened: Open) -> None:
+    app = opened(None, control=NONE, test=[EXACT, BLOCKED])
+    assert "Every answer of these runs has its partner: 64 molecules in each." in shown(app)
+    assert "run both again" in shown(app)
+    assert "COV-R" not in tables(app)  # nobody has computed it
+    app.toggle[0].set_value(True).run()
+    assert "COV-R" in tables(app) and "neither exact nor unverified" in tables(app)
+
+
+def test_one_measure_in_detail(opened: Open) -> None:
+    app = opened(None, control=NONE, test=[EXACT, REPORTED], table_detail="passed")
+    assert "64 answers, 64 molecules" in tables(app)
+    assert "is reported: a text states its figures" in shown(app)
+    assert app.selectbox(key="table_detail").value == "passed"
+
+
+def test_a_reported_run_is_marked(opened: Open) -> None:
+    app = opened(None, control=NONE, test=REPORTED)
+    assert "not what the LP did" in shown(app)
+    assert '<span class="origin">reported</span>' in tables(app)
+    assert "reported ÷ measured" in tables(app)
+    assert tables(app).count("in the Drift inspector") == 1  # there is nothing of the other to look into
+
+
+def test_runs_without_a_common_molecule(opened: Open, tmp_path: Path) -> None:
+    apart(store_at(tmp_path))
+    app = opened(tmp_path, control="one", test="two", table_detail="tokens a sample")
+    assert "B and A share no molecule" in shown(app)
+    assert "16 answers, 16 molecules" in tables(app)
+    assert "= no difference" in tables(app)
+
+
+def test_a_damaged_run_keeps_what_its_sheet_says(opened: Open, tmp_path: Path) -> None:
+    store = store_at(tmp_path)
+    apart(store)
+    entry = store.entry("two")
+    store.home.write(f"{entry.folder}/samples.parquet", b"x" * entry.parts["samples"].bytes)
+    app = opened(tmp_path, control="one", test=["two", "part"])
+    assert not app.error
+    assert tables(app).count('<th scope="col"') >= 3
+    assert "C · " in shown(app)
+
+
+def test_coverage_is_offered_for_runs_with_samples_alone(opened: Open) -> None:
+    app = opened(None, control=NONE, test=REPORTED, cov_references="20")
+    assert app.button(key="cov_compute").label == "Compute COV and MAT of 1 run"
+    assert "share of 20 references" in shown(app)
