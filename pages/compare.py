@@ -3,8 +3,8 @@
 import streamlit as st
 
 from engine.store.store import Store
-from pages._shared import compare_advice, compare_charts, compare_manage, compare_sql, compare_table
-from pages._shared.compare_runs import chosen_runs
+from pages._shared.compare import advice, charts, manage, sql, table
+from pages._shared.compare.runs import chosen_runs
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
 
@@ -16,11 +16,11 @@ LEAD = (
 )
 
 SECTIONS = {
-    "Side by side": compare_table.show,
-    "Charts": compare_charts.show,
-    "Advice": compare_advice.show,
-    "SQL": compare_sql.show,
-    "Manage": compare_manage.show,
+    "Side by side": table.show,
+    "Charts": charts.show,
+    "Advice": advice.show,
+    "SQL": sql.show,
+    "Manage": manage.show,
 }
 WITHOUT_CHOICE = ("SQL", "Manage")  # what these show does not hang on it
 

@@ -2,9 +2,10 @@
 
 import streamlit as st
 
-from pages._shared import drift_effect, drift_lexicon, drift_molecules
-from pages._shared.drift_runs import chosen_runs
-from pages._shared.drift_store import open_store
+from pages._shared.drift import effect, lexicon
+from pages._shared.drift import molecules as drift_molecules
+from pages._shared.drift.runs import chosen_runs
+from pages._shared.drift.store import open_store
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
 
@@ -17,8 +18,8 @@ LEAD = (
 
 SECTIONS = {
     "Molecules": drift_molecules.show,
-    "Junk lexicon": drift_lexicon.show,
-    "What the LP did": drift_effect.show,
+    "Junk lexicon": lexicon.show,
+    "What the LP did": effect.show,
 }
 
 page(TITLE, ICON, LEAD)

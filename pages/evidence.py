@@ -3,10 +3,12 @@
 import streamlit as st
 
 from engine.store.store import Store
-from pages._shared import evidence_browse, evidence_highlights, evidence_state, evidence_store
 from pages._shared.errors import shown_errors
-from pages._shared.evidence_claims import judged_claims
-from pages._shared.evidence_summary import counts, standing
+from pages._shared.evidence import browse, highlights
+from pages._shared.evidence import state as evidence_state
+from pages._shared.evidence import store as evidence_store
+from pages._shared.evidence.claims import judged_claims
+from pages._shared.evidence.summary import counts, standing
 from pages._shared.frame import page
 
 TITLE = "Evidence"
@@ -17,8 +19,8 @@ LEAD = (
 )
 
 SECTIONS = {
-    "In two minutes": evidence_highlights.show,
-    evidence_state.ALL: evidence_browse.show,
+    "In two minutes": highlights.show,
+    evidence_state.ALL: browse.show,
 }
 
 page(TITLE, ICON, LEAD)

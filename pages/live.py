@@ -4,12 +4,13 @@ import streamlit as st
 
 from engine.live.lane import Lane
 from engine.records import Molecule
-from pages._shared import live_lanes, live_session
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
-from pages._shared.live_board import choose_sample, drawing, shown_sample, size_words
-from pages._shared.live_inputs import lane_inputs, lanes_of, model_input, molecule_inputs, quick_inputs, sampling_input
-from pages._shared.live_results import show_results
+from pages._shared.live import lanes as live_lanes
+from pages._shared.live import session
+from pages._shared.live.board import choose_sample, drawing, shown_sample, size_words
+from pages._shared.live.inputs import lane_inputs, lanes_of, model_input, molecule_inputs, quick_inputs, sampling_input
+from pages._shared.live.results import show_results
 
 TITLE = "Live generation"
 ICON = ":material/bolt:"
@@ -45,7 +46,7 @@ def asked() -> tuple[Molecule, ...]:
             sampling, limit, device = sampling_input()
     lanes: tuple[Lane, ...] = ()
     if entry is not None:
-        live_session.warm(entry, device)
+        session.warm(entry, device)
     if molecules and entry is not None and chosen:
         lanes = lanes_of(molecules, entry, chosen, sampling, seed=seed, samples=samples, limit=limit, device=device)
     if start.button(
@@ -58,16 +59,16 @@ def asked() -> tuple[Molecule, ...]:
         help="Writes the lanes, one after the other, so that each has the machine to itself.",
     ):
         live_lanes.forget_picks()
-        live_session.start(lanes, molecules)
+        session.start(lanes, molecules)
         st.rerun()  # the drawing above shows the atom in work from now on
     return molecules
 
 
 page(TITLE, ICON, LEAD)
 with shown_errors():
-    goes_on = live_session.poll()
+    goes_on = session.poll()
     molecules = asked()
-    if live_session.lanes():
+    if session.lanes():
         choose_sample(molecules)
         (live_lanes.show_running if goes_on else show_results)(shown_sample())
     else:

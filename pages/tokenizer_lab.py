@@ -2,9 +2,11 @@
 
 import streamlit as st
 
-from pages._shared import lab_drift, lab_reports, lab_text
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
+from pages._shared.lab import drift as lab_drift
+from pages._shared.lab import reports
+from pages._shared.lab import text as lab_text
 
 TITLE = "Tokenizer lab"
 ICON = ":material/token:"
@@ -13,7 +15,7 @@ LEAD = (
     "positions left over fill with **junk**, missing ones **cut** the number."
 )
 
-SECTIONS = {"One text": lab_text.show, "A molecule set": lab_drift.show, "The reports' figures": lab_reports.show}
+SECTIONS = {"One text": lab_text.show, "A molecule set": lab_drift.show, "The reports' figures": reports.show}
 
 page(TITLE, ICON, LEAD)
 tabs = st.tabs(list(SECTIONS), key="view", on_change="rerun", bind="query-params")

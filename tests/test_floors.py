@@ -123,7 +123,7 @@ def imports_of(path: Path) -> list[tuple[int, str]]:
 
 def test_what_pages_import_does_not_bring_torch() -> None:
     """It takes seconds, and is for the worker's thread."""
-    names = [f"pages._shared.{path.stem}" for path in (ROOT / "pages" / "_shared").glob("*.py")]
+    names = [module_name(path) for path in (ROOT / "pages" / "_shared").rglob("*.py")]
     script = f"import importlib, sys\nfor name in {names!r}: importlib.import_module(name)\n"
     script += "print(sorted({'torch', 'transformers'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -15,7 +15,7 @@ from engine.text.align import AlignedToken, align
 from engine.text.blocks import CloseMass
 from engine.text.template import DEFAULT_PLACEHOLDER, build_template
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
-from pages._shared.alignment_strip import StepFacts, TopToken, alignment_strip
+from pages._shared.components.alignment_strip import StepFacts, TopToken, alignment_strip
 from pages._shared.frame import page
 
 HOSTILE = (

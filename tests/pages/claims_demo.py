@@ -7,8 +7,8 @@ from dataclasses import replace
 import streamlit as st
 
 from engine.evidence.claims import load_claims
-from pages._shared.evidence_claims import judged_claims
-from pages._shared.evidence_list import claims_list
+from pages._shared.components.claims_list import claims_list
+from pages._shared.evidence.claims import judged_claims
 from pages._shared.frame import page
 
 HOSTILE = ("<img src=x onerror=alert(1)>", "\u202e`<script>alert(2)</script>`\u202c", "a\ud800b", "odd ` one")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from pages._shared.once import Component
+from pages._shared.components.once import Component
 
 
 def messages_of(component: Component, patch: pytest.MonkeyPatch) -> list[dict[str, Any]]:

@@ -16,10 +16,11 @@ from engine.runner.said import Part
 PAGE = """
 import streamlit as st
 from engine.store.store import Store
-from pages._shared import compare_manage, compare_state
+from pages._shared.compare import manage
+from pages._shared.compare import state as compare_state
 store = Store.open()
 chosen, _ = compare_state.choose(store.found())
-compare_manage.show(store, chosen)
+manage.show(store, chosen)
 """
 
 
@@ -56,7 +57,7 @@ class Board(Desk):
         """The page's desk as long as the test."""
         made = cls(folder)
         for module in ("tasks", "unfinished"):
-            patch.setattr(f"pages._shared.compare_manage_{module}.desk", lambda: made)
+            patch.setattr(f"pages._shared.compare.manage_{module}.desk", lambda: made)
         return made
 
 

@@ -12,11 +12,11 @@ from engine.chem.conformers import reference_conformers
 from engine.chem.drawing import draw_svg
 from engine.chem.rmsd import superpose
 from engine.chem.smiles import parse_smiles
+from pages._shared.components.molecule2d import molecule2d
+from pages._shared.components.view3d import show_overlay
+from pages._shared.components.viewer3d import Model3d, model_of, viewer3d
 from pages._shared.frame import page
-from pages._shared.molecule2d import molecule2d
 from pages._shared.theme import palette
-from pages._shared.view3d import show_overlay
-from pages._shared.viewer3d import Model3d, model_of, viewer3d
 
 HOSTILE = "<img src=x onerror=\"alert('name')\">\u202e</script><script>alert(1)</script>"
 FOREIGN = """<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="200" height="100"

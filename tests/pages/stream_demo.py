@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
+from pages._shared.components.once import sent_under
+from pages._shared.components.token_strip import Chip, token_stream
 from pages._shared.frame import page
-from pages._shared.once import sent_under
-from pages._shared.token_strip import Chip, token_stream
 from tests.pages.stream_demo_size import TICK
 from tests.pages.strip_demo_chips import HOSTILE, many
 

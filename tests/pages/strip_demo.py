@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
+from pages._shared.components.token_strip import Chip, token_strip
 from pages._shared.frame import page
-from pages._shared.token_strip import Chip, token_strip
 from tests.pages.strip_demo_chips import HOSTILE, generated, many
 
 page("Token strip", ":material/token:", "Every look that a chip can have, and every piece that could hurt.")

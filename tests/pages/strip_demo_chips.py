@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pages._shared.token_strip import Chip
+from pages._shared.components.token_strip import Chip
 
 HOSTILE = (
     "<img src=x onerror=\"alert('piece')\">",

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
 from engine.text.align import AlignedToken
-from pages._shared.alignment_columns import digest, packed
-from pages._shared.alignment_strip import StepFacts, TopToken, picked_state
+from pages._shared.components.alignment_columns import digest, packed
+from pages._shared.components.alignment_strip import StepFacts, TopToken, picked_state
 
 any_text = st.text(st.characters(codec=None))  # lone surrogates too
 ROW = AlignedToken(0, 34, "C", 0, 1, "COPY", -1, 0, 34, "C", "COPY", -1, True, "", 0)
@@ -94,7 +94,7 @@ def test_another_token_makes_another_digest(change: dict[str, Any]) -> None:
 def strip_page() -> None:
     import streamlit as st
 
-    from pages._shared.alignment_strip import alignment_strip
+    from pages._shared.components.alignment_strip import alignment_strip
     from tests.pages.test_alignment_strip import COLUMNS
 
     def remember(index: int | None) -> None:

@@ -12,8 +12,9 @@ from streamlit.testing.v1 import AppTest
 
 from engine.paths import ROOT
 from engine.store.store import Store
-from pages._shared import compare_runs, compare_state
-from pages._shared.compare_state import Chosen, address, choose, default_choice, inspector_address, put, sql_address
+from pages._shared.compare import runs as compare_runs
+from pages._shared.compare import state as compare_state
+from pages._shared.compare.state import Chosen, address, choose, default_choice, inspector_address, put, sql_address
 from pages._shared.rows import show_rows
 from pages._shared.theme import DARK, LIGHT
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run

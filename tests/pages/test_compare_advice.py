@@ -10,8 +10,8 @@ from streamlit.testing.v1 import AppTest
 from engine.evidence.advisor import advise
 from engine.paths import ROOT
 from engine.store.store import Store
-from pages._shared.compare_advice_cost import answer, cost_figure, label_of, rows_of
-from pages._shared.compare_advice_probe import of_size, words_of
+from pages._shared.compare.advice_cost import answer, cost_figure, label_of, rows_of
+from pages._shared.compare.advice_probe import of_size, words_of
 from pages._shared.theme import DARK, LIGHT
 from tests.engine.evidence.advice_runs import MANY, MODEL, add
 from tests.engine.inspection.made import DEMO_STORE

@@ -17,20 +17,20 @@ from engine.comparing.slowdown import slowdown
 from engine.errors import StoreError
 from engine.store.comparison import wilson
 from engine.store.store import Store
-from pages._shared import compare_charts
-from pages._shared import compare_charts_budget as budget
-from pages._shared import compare_charts_data as data
-from pages._shared import compare_charts_failures as failed
-from pages._shared import compare_charts_lengths as lengths
-from pages._shared import compare_charts_masks as masks
-from pages._shared import compare_charts_pairs as pairs
-from pages._shared import compare_charts_pass as passing
-from pages._shared import compare_charts_slowdown as slow
-from pages._shared import compare_charts_words as words
-from pages._shared.compare_charts_card import csv_of, table_of
-from pages._shared.compare_charts_scatter import Spots
-from pages._shared.compare_charts_scatter import figure as scatter_figure
-from pages._shared.compare_state import Chosen
+from pages._shared.compare import charts as compare_charts
+from pages._shared.compare import charts_budget as budget
+from pages._shared.compare import charts_data as data
+from pages._shared.compare import charts_failures as failed
+from pages._shared.compare import charts_lengths as lengths
+from pages._shared.compare import charts_masks as masks
+from pages._shared.compare import charts_pairs as pairs
+from pages._shared.compare import charts_pass as passing
+from pages._shared.compare import charts_slowdown as slow
+from pages._shared.compare import charts_words as words
+from pages._shared.compare.charts_card import csv_of, table_of
+from pages._shared.compare.charts_scatter import Spots
+from pages._shared.compare.charts_scatter import figure as scatter_figure
+from pages._shared.compare.state import Chosen
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.engine.store.stored_runs import store_at
 from tests.pages.drift_stores import HOSTILE_JUNK, OVERRIDE

@@ -35,8 +35,8 @@ def charts_alone() -> None:
     import streamlit as st
 
     from engine.store.store import Store
-    from pages._shared import compare_charts
-    from pages._shared.compare_state import choose
+    from pages._shared.compare import charts as compare_charts
+    from pages._shared.compare.state import choose
     from pages._shared.errors import shown_errors
 
     store = Store.open()

@@ -16,8 +16,8 @@ from engine.store.reports.importing import import_report
 from engine.store.schema import RUN
 from engine.store.staging import Staging
 from engine.store.store import DEMO, Store
-from pages._shared import compare_manage_tasks as tasks
-from pages._shared.compare_manage_run import report_bytes
+from pages._shared.compare import manage_tasks as tasks
+from pages._shared.compare.manage_run import report_bytes
 from tests.engine.inspection.made import DEMO_STORE, demo_run
 from tests.engine.store.reports.documents import document
 from tests.engine.store.stored_runs import MADE_AT, add, begun

@@ -10,7 +10,7 @@ import pytest
 from engine.cli.main import build_parser
 from engine.decode.presets import PRESETS, Sampling
 from engine.errors import RunError
-from pages._shared.compare_manage_start import sampling_words
+from pages._shared.compare.manage_start import sampling_words
 from tests.pages.drift_stores import OVERRIDE
 from tests.pages.manage_pages import Board, command, opened, words
 

@@ -17,9 +17,9 @@ from engine.comparing.saved import FILE, OwnQueries
 from engine.comparing.views import examples, saved_views
 from engine.paths import ROOT
 from engine.store.store import DEMO
-from pages._shared import compare_sql_editor
-from pages._shared.compare_sql_state import MOST_ADDRESS, Past
-from pages._shared.compare_state import address, inspector_address, sql_address
+from pages._shared.compare.sql_state import MOST_ADDRESS, Past
+from pages._shared.compare.state import address, inspector_address, sql_address
+from pages._shared.components import sql_editor
 from tests.pages.drift_stores import EXACT, WITH_JUNK, store_at, with_demo
 from tests.pages.sql_processes import processes_of
 
@@ -212,7 +212,7 @@ def test_a_draft_is_saved_and_replaces_another_only_when_told(place: Path, monke
     own = OwnQueries(store_at(place).home)
     own.save("mine", "SELECT 0")
     app = opened(sql="SELECT 1 AS one")
-    monkeypatch.setattr(compare_sql_editor, "draft", lambda: "SELECT 2 AS two")
+    monkeypatch.setattr(sql_editor, "draft", lambda: "SELECT 2 AS two")
     app.text_input(key="sql_save_as").set_value("mine").run()
     assert app.button(key="sql_save_now").label == "Replace it"
     settled(app.button(key="sql_save_now").click().run())

@@ -23,8 +23,8 @@ LONG = "SELECT sum(range % 7) FROM range(1000000000000)"  # takes time alone
 PATIENT = """
 import runpy
 from dataclasses import replace
-from pages._shared import compare_sql_work
-compare_sql_work.LIMITS = replace(compare_sql_work.LIMITS, seconds=300)
+from pages._shared.compare import sql_work
+sql_work.LIMITS = replace(sql_work.LIMITS, seconds=300)
 runpy.run_path({page!r})
 """
 

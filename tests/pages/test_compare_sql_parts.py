@@ -18,12 +18,12 @@ import pytest
 from engine.errors import SqlError
 from engine.store.guard import Answer, Limits
 from engine.store.store import Store
-from pages._shared.compare_sql_editor import schema
-from pages._shared.compare_sql_figure import Look, figure, question, sentence, spearman, spearman_interval
-from pages._shared.compare_sql_fill import Filled, Mark, filled, in_written_places, mark_of
-from pages._shared.compare_sql_plot import Plot, across, default_plot, groups, suited
-from pages._shared.compare_sql_result import INSPECTOR, shown_table
-from pages._shared.compare_sql_work import Asked, Desk, Outcome
+from pages._shared.compare.sql_figure import Look, figure, question, sentence, spearman, spearman_interval
+from pages._shared.compare.sql_fill import Filled, Mark, filled, in_written_places, mark_of
+from pages._shared.compare.sql_plot import Plot, across, default_plot, groups, suited
+from pages._shared.compare.sql_result import INSPECTOR, shown_table
+from pages._shared.compare.sql_work import Asked, Desk, Outcome
+from pages._shared.components.sql_editor import schema
 from pages._shared.table_files import csv_of, parquet_of
 from pages._shared.theme import LIGHT
 from tests.pages.drift_stores import EXACT, WITH_JUNK, with_demo

@@ -18,13 +18,13 @@ from engine.comparing.measures import MEASURES
 from engine.comparing.paired import Compared
 from engine.store.schema import SAMPLES
 from engine.store.store import Store
-from pages._shared import compare_table_files as files
-from pages._shared import compare_table_html as html
-from pages._shared import compare_table_words as words
-from pages._shared.compare_table_cells import BY_FIGURE, Cell, Row, cell_of, mark_of, rows_of
-from pages._shared.compare_table_coverage import work_of
-from pages._shared.compare_table_html import Column
-from pages._shared.compare_table_sentences import alone, sentence
+from pages._shared.compare import table_files as files
+from pages._shared.compare import table_html as html
+from pages._shared.compare import table_words as words
+from pages._shared.compare.table_cells import BY_FIGURE, Cell, Row, cell_of, mark_of, rows_of
+from pages._shared.compare.table_coverage import work_of
+from pages._shared.compare.table_html import Column
+from pages._shared.compare.table_sentences import alone, sentence
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.engine.store.stored_runs import begun, published
 from tests.pages.drift_stores import OVERRIDE, store_at

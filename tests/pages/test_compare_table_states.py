@@ -17,8 +17,8 @@ Open = Callable[..., AppTest]
 
 def _section() -> None:
     from engine.store.store import Store
-    from pages._shared import compare_table
-    from pages._shared.compare_state import choose
+    from pages._shared.compare import table as compare_table
+    from pages._shared.compare.state import choose
     from pages._shared.errors import shown_errors
 
     store = Store.open()

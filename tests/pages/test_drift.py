@@ -16,8 +16,8 @@ from engine.inspection.sample import inspect_sample
 from engine.paths import ROOT
 from engine.store.passing import passing_files
 from engine.store.store import Store
-from pages._shared.alignment_strip import picked_state
-from pages._shared.molecule2d import picked_atom
+from pages._shared.components.alignment_strip import picked_state
+from pages._shared.components.molecule2d import picked_atom
 from tests.engine.inspection.made import DEMO_STORE, sample_row, write_run
 from tests.pages.drift_stores import (
     BARE,
@@ -320,7 +320,7 @@ def test_a_question_can_be_cancelled(opened: Open, monkeypatch: pytest.MonkeyPat
             return self.job
 
     waiting = Waiting()
-    monkeypatch.setattr("pages._shared.drift_asking.service", lambda: waiting)
+    monkeypatch.setattr("pages._shared.drift.asking.service", lambda: waiting)
     app = opened(run=BARE, sample="0")
     app.button(key="ask-steps").click().run()
     assert "demo-llama:final: 2 before it in the queue" in words(app)

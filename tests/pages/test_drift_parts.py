@@ -16,13 +16,14 @@ from engine.inspection.molecules import sample_table
 from engine.inspection.runs import runs_with_samples
 from engine.inspection.sample import inspect_sample
 from engine.text.tokenizers import load_tokenizer
-from pages._shared import drift_files, drift_state
-from pages._shared.drift_asking import compatible, question_of
-from pages._shared.drift_molecule import step_facts
-from pages._shared.drift_runs import default_run
-from pages._shared.drift_state import Spot
-from pages._shared.drift_table import drawing
-from pages._shared.drift_words import block_words, verdict
+from pages._shared.drift import files as drift_files
+from pages._shared.drift import state
+from pages._shared.drift.asking import compatible, question_of
+from pages._shared.drift.molecule import step_facts
+from pages._shared.drift.runs import default_run
+from pages._shared.drift.state import Spot
+from pages._shared.drift.table import drawing
+from pages._shared.drift.words import block_words, verdict
 from pages._shared.rows import picked_rows, show_rows
 from pages._shared.table_files import csv_of
 from tests.engine.inspection.made import block_row, sample_row
@@ -117,19 +118,19 @@ def test_a_conformer_in_part_says_so(place: Path) -> None:
 def test_the_address_of_a_bar_survives_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(st, "query_params", Params())
     for bar in (DriftBin("run", "a~b~-3", -2), DriftBin("lp", "", 0)):
-        drift_state.put_bar(bar)
-        assert drift_state.bar() == bar
+        state.put_bar(bar)
+        assert state.bar() == bar
     for text in ("", "lp", "lp~exact", "lp~exact~x", "nobody~exact~1", "lp~exact~--1", "lp~exact~" + "9" * 40):
         st.query_params["bin"] = text
-        assert drift_state.bar() is None
+        assert state.bar() is None
 
 
 def test_the_sample_of_a_link_is_of_the_first_run_unless_it_says_of_which(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(st, "query_params", Params(sample="7", run=["one", "two"]))
-    assert drift_state.spot(["run-one", "run-two"]) == Spot("run-one", 7)
-    drift_state.put_spot(Spot("run-two", 3))
-    assert drift_state.spot(["run-one", "run-two"]) == Spot("run-two", 3)
-    assert drift_state.spot([]) is None
+    assert state.spot(["run-one", "run-two"]) == Spot("run-one", 7)
+    state.put_spot(Spot("run-two", 3))
+    assert state.spot(["run-one", "run-two"]) == Spot("run-two", 3)
+    assert state.spot([]) is None
 
 
 def test_a_tables_own_selection_that_comes_back_is_no_pick(monkeypatch: pytest.MonkeyPatch) -> None:

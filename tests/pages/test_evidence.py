@@ -15,9 +15,11 @@ from engine.evidence import verdicts
 from engine.evidence.claims import load_claims
 from engine.evidence.verdicts import Judgement
 from engine.paths import ROOT
-from pages._shared import evidence_browse, evidence_list, evidence_store
-from pages._shared.evidence_claims import judged_claims
-from pages._shared.molecule2d import picked_atom
+from pages._shared.components import claims_list as evidence_list
+from pages._shared.components.molecule2d import picked_atom
+from pages._shared.evidence import browse
+from pages._shared.evidence import store as evidence_store
+from pages._shared.evidence.claims import judged_claims
 from tests.pages.component_tests import messages_of
 
 PAGE = str(ROOT / "pages" / "evidence.py")
@@ -144,11 +146,11 @@ def test_an_unknown_claim_is_one_message(opened: Open) -> None:
 
 def test_a_pick_in_the_list_opens_the_claim_and_escape_closes_it(opened: Open) -> None:
     app = opened(view="All claims")
-    app.session_state[evidence_browse.LIST] = picked_atom(PLACES["001-mask-size"])
+    app.session_state[browse.LIST] = picked_atom(PLACES["001-mask-size"])
     app.run()
     assert query(app, "claim") == "001-mask-size"
     assert "9.728" in words(app)
-    app.session_state[evidence_browse.LIST] = picked_atom(None)
+    app.session_state[browse.LIST] = picked_atom(None)
     app.run()
     assert query(app, "claim") is None
     assert "Select a claim" in words(app)

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from engine.evidence.claims import load_claims
 from engine.evidence.verdicts import load
-from pages._shared.evidence_claims import judged_claims
+from pages._shared.evidence.claims import judged_claims
 from tests.pages.browser import ROOT, Server, Theme, Visit, expect_harmless, serve_quietly, visit
 
 pytestmark = pytest.mark.browser

@@ -18,10 +18,9 @@ from engine.evidence.documents import FLAT
 from engine.evidence.verdicts import load
 from engine.store.files import LocalFiles
 from engine.store.store import DEMO, Store
-from pages._shared import evidence_charts as charts
-from pages._shared import evidence_files as files
-from pages._shared import evidence_words as words
-from pages._shared.evidence_claims import (
+from pages._shared.components.claims_list import packed
+from pages._shared.evidence import charts, files, words
+from pages._shared.evidence.claims import (
     Judged,
     Wanted,
     by_section,
@@ -30,10 +29,9 @@ from pages._shared.evidence_claims import (
     places_of,
     related,
 )
-from pages._shared.evidence_detail import beside_words, place_words
-from pages._shared.evidence_highlights import by_report_sentence, figure_words
-from pages._shared.evidence_list import packed
-from pages._shared.evidence_summary import when_words
+from pages._shared.evidence.detail import beside_words, place_words
+from pages._shared.evidence.highlights import by_report_sentence, figure_words
+from pages._shared.evidence.summary import when_words
 from pages._shared.theme import DARK, LIGHT
 
 ROWS = judged_claims(load_claims(), load())

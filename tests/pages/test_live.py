@@ -12,8 +12,8 @@ from streamlit.testing.v1 import AppTest
 from engine.paths import ROOT
 from engine.service import Service
 from engine.store.store import Store
-from pages._shared import live_session
-from pages._shared.live_inputs import FIRST_MOLECULE, read_lines
+from pages._shared.live import session
+from pages._shared.live.inputs import FIRST_MOLECULE, read_lines
 from tests.desks import PATIENCE_S
 from tests.pages.live_pages import MODEL, small_registry
 
@@ -29,8 +29,8 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
     made = Service(threads=1)
-    monkeypatch.setattr(live_session, "service", lambda: made)
-    monkeypatch.setattr(live_session, "warm", lambda *args: None)
+    monkeypatch.setattr(session, "service", lambda: made)
+    monkeypatch.setattr(session, "warm", lambda *args: None)
     yield made
     made.close(PATIENCE_S)
 
@@ -197,15 +197,15 @@ def test_a_lane_is_kept_once_and_found_in_the_store(live: Live, tmp_path: Path) 
 
 
 def test_downloads_hold_what_they_say(live: Live) -> None:
-    from pages._shared import live_files
-    from pages._shared.drift_store import open_store
+    from pages._shared.drift.store import open_store
+    from pages._shared.live import files
 
     app = generated(live, lp2="—")
     lanes = app.session_state["live_lanes"]
     entry = open_store().entry(lanes[-1].run_id)
-    assert live_files._sdf(entry).count("$$$$") == 1
-    assert f'"{entry.row["model_alias"]}"' in live_files._report(entry)
-    assert live_files._steps(entry)[:4] == b"PAR1"
+    assert files._sdf(entry).count("$$$$") == 1
+    assert f'"{entry.row["model_alias"]}"' in files._report(entry)
+    assert files._steps(entry)[:4] == b"PAR1"
 
 
 def test_several_molecules_and_samples_show_one_at_a_time(live: Live) -> None:
@@ -241,7 +241,7 @@ def test_stopping_one_lane_leaves_the_others(live: Live) -> None:
     app = live(model=MODEL, smiles="CC=O", most_tokens="20000")
     app.button(key="generate").click().run()
     lanes: list[Any] = app.session_state["live_lanes"]
-    live_session.stop([lanes[0]])
+    session.stop([lanes[0]])
     for one in lanes:
         assert one.job.wait(PATIENCE_S)
     app.run()

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
-from pages._shared import token_strip
-from pages._shared.token_strip import Chip, selection, utf16_length
-from pages._shared.written import Written, common_length
+from pages._shared.components import token_strip
+from pages._shared.components.token_strip import Chip, selection, utf16_length
+from pages._shared.components.written import Written, common_length
 from tests.pages.component_tests import messages_of, run
 
 texts = st.text("ab", max_size=8)
@@ -88,7 +88,7 @@ def test_the_browser_counts_in_utf16(text: str) -> None:
 def stream_page() -> None:
     import streamlit as st
 
-    from pages._shared.token_strip import Chip, token_stream
+    from pages._shared.components.token_strip import Chip, token_stream
 
     pieces = st.session_state.get("pieces", ["[C]", "\ud800", "<"])
     chips = [Chip(piece, number) for number, piece in enumerate(pieces)]

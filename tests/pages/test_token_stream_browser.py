@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Locator, WebSocket, expect
 
-from pages._shared.token_strip import visible
+from pages._shared.components.token_strip import visible
 from tests.pages.browser import ROOT, Server, Visit, serve_quietly, visit
 from tests.pages.stream_demo_size import TICK
 from tests.pages.strip_demo_chips import HOSTILE, many

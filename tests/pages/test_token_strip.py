@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
-from pages._shared.token_strip import SHOWN_CHARS, Chip, digest, packed, selection, sendable, visible
+from pages._shared.components.token_strip import SHOWN_CHARS, Chip, digest, packed, selection, sendable, visible
 
 ROW = [
     Chip("[C]", 18531, "COPY", True, start=0, end=3),
@@ -97,7 +97,7 @@ def test_sendable_changes_lone_surrogates_only() -> None:
 def strip_page() -> None:
     import streamlit as st
 
-    from pages._shared.token_strip import Chip, token_strip
+    from pages._shared.components.token_strip import Chip, token_strip
 
     pieces = st.session_state.get("pieces", ["[C]", "\ud800", "<", "1"])
     chips = [Chip(piece, number) for number, piece in enumerate(pieces)]

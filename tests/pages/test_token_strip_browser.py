@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Locator, expect
 
-from pages._shared.token_strip import visible
+from pages._shared.components.token_strip import visible
 from tests.pages.browser import ROOT, Server, Theme, Visit, serve_quietly
 from tests.pages.strip_demo_chips import HOSTILE, generated
 

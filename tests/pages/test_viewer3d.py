@@ -16,9 +16,9 @@ from streamlit.testing.v1 import AppTest
 from engine.chem.conformers import reference_conformers
 from engine.chem.smiles import parse_smiles
 from engine.errors import AssetError
-from pages._shared import view3d, viewer3d
-from pages._shared.mol_blocks import mol_block, without_hydrogens, without_last_hydrogens
-from pages._shared.viewer3d import model_of, picked_atom
+from pages._shared.components import view3d, viewer3d
+from pages._shared.components.mol_blocks import mol_block, without_hydrogens, without_last_hydrogens
+from pages._shared.components.viewer3d import model_of, picked_atom
 from tests.pages.component_tests import messages_of, run
 
 HOSTILE = "</script><script>alert(1)</script>"
@@ -77,7 +77,7 @@ def test_atoms_are_counted_in_either_form(smiles: str) -> None:
 def view_page() -> None:
     import streamlit as st
 
-    from pages._shared.viewer3d import viewer3d
+    from pages._shared.components.viewer3d import viewer3d
 
     def pick(atom: int | None) -> None:
         st.session_state["told"] = [*st.session_state.get("told", []), atom]
@@ -134,7 +134,7 @@ def test_without_the_script_both_views_say_so(monkeypatch: pytest.MonkeyPatch, s
 def overlay_page() -> None:
     from engine.chem.conformers import reference_conformers
     from engine.chem.smiles import parse_smiles
-    from pages._shared.view3d import show_overlay
+    from pages._shared.components.view3d import show_overlay
 
     mol = reference_conformers(parse_smiles("CC(=O)N"), 1, seed=0)
     mol.SetProp("_Name", "</script><script>alert(1)</script>")

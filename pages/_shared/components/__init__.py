@@ -1,0 +1,1 @@
+"""Widgets of our own in the browser, and what they are fed with."""

@@ -1,0 +1,138 @@
+"""What the alignment strip sends to the browser: columns of an alignment, and what the model thought at each step.
+
+Everything travels as lists by column, pieces as numbers into one list of distinct texts: a tenth of an object a
+column. Probabilities are rounded to four digits, which is more than is shown.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from engine.errors import visible as visible_char
+from engine.records import Role
+from engine.text.align import AlignedToken
+from pages._shared.components.token_strip import DETAIL_CHARS, sendable, visible
+
+_ROLE_CODES: dict[Role | None, str] = {None: "-", "COPY": "C", "FREE": "F", "BOUNDARY": "B"}
+_MARK_CODES = {"": "-", "junk": "j", "cut": "c", "beyond": "b", "left_over": "l"}
+_FORCED_CODES = {None: "-", True: "1", False: "0"}
+
+
+@dataclass(frozen=True, slots=True)
+class TopToken:
+    """One of the model's likeliest tokens at a step, and whether the LP allowed it."""
+
+    token_id: int
+    piece: str
+    p_raw: float
+    allowed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StepFacts:
+    """What the model thought at one step, before any sampling filter. Entropy is in nat, rank 1 is the likeliest."""
+
+    rule: str
+    p_raw: float
+    p_lp: float
+    allowed_mass: float
+    rank_raw: int
+    entropy_nat: float
+    top_k: tuple[TopToken, ...]
+
+
+@dataclass(slots=True)
+class _Texts:
+    """Distinct texts, numbered as they come."""
+
+    numbers: dict[str, int] = field(default_factory=dict)
+    shown: list[str] = field(default_factory=list)
+
+    def piece(self, piece: str) -> int:
+        number = self.numbers.get(piece)
+        if number is None:
+            number = self.numbers[piece] = len(self.shown)
+            self.shown.append(visible(piece, DETAIL_CHARS))
+        return number
+
+
+def packed(
+    columns: Sequence[AlignedToken], steps: Mapping[int, StepFacts], elements: Sequence[str]
+) -> dict[str, object]:
+    """All that is drawn. It does not depend on what is selected, so that it travels once."""
+    texts = _Texts()
+    content = _tokens(columns, texts) | {"elements": [sendable(element) for element in elements]}
+    return content | {"steps": _steps(columns, steps, texts), "texts": texts.shown, "digest": digest(columns)}
+
+
+def _tokens(columns: Sequence[AlignedToken], texts: _Texts) -> dict[str, object]:
+    return {
+        "pos": [column.pos for column in columns],
+        "ids": [column.token_id for column in columns],
+        "pieces": [-1 if column.pos is None else texts.piece(column.piece) for column in columns],
+        "starts": [column.start for column in columns],
+        "ends": [column.end for column in columns],
+        "text_roles": "".join(_ROLE_CODES[column.text_role] for column in columns),
+        "text_blocks": [column.text_block for column in columns],
+        "template_pos": [column.template_pos for column in columns],
+        "template_ids": [column.template_id for column in columns],
+        "template_pieces": [
+            -1 if column.template_pos is None else texts.piece(column.template_piece) for column in columns
+        ],
+        "roles": "".join(_ROLE_CODES[column.role] for column in columns),
+        "blocks": [column.block for column in columns],
+        "forced": "".join(_FORCED_CODES[column.forced] for column in columns),
+        "marks": "".join(_MARK_CODES[column.mark] for column in columns),
+        "drift": [column.running_drift for column in columns],
+    }
+
+
+def _steps(
+    columns: Sequence[AlignedToken], steps: Mapping[int, StepFacts], texts: _Texts
+) -> dict[str, list[object]] | None:
+    """Lists by generated position that has a step, in the order of the columns; None where none was kept."""
+    kept = [(column.pos, step) for column in columns if column.pos is not None and (step := steps.get(column.pos))]
+    if not kept:
+        return None
+    rules = {rule: number for number, rule in enumerate(dict.fromkeys(step.rule for _, step in kept))}
+    return {
+        "pos": [pos for pos, _ in kept],
+        "rules": [_words(rule) for rule in rules],
+        "rule": [rules[step.rule] for _, step in kept],
+        "p_raw": [_short(step.p_raw) for _, step in kept],
+        "p_lp": [_short(step.p_lp) for _, step in kept],
+        "allowed": [_short(step.allowed_mass) for _, step in kept],
+        "taken": [_short(max(0.0, 1 - step.allowed_mass)) for _, step in kept],
+        "rank": [step.rank_raw for _, step in kept],
+        "entropy": [_short(step.entropy_nat) for _, step in kept],
+        "top": [_top(step, texts) for _, step in kept],
+    }
+
+
+def _top(step: StepFacts, texts: _Texts) -> list[object]:
+    """Flat: id, text, probability and whether it is allowed, for each token."""
+    flat: list[object] = []
+    for token in step.top_k:
+        flat += (token.token_id, texts.piece(token.piece), _short(token.p_raw), int(token.allowed))
+    return flat
+
+
+def _words(text: str) -> str:
+    """Text with blanks as they are and nothing else unseen."""
+    return "".join(map(visible_char, text[:DETAIL_CHARS]))
+
+
+def _short(value: float) -> float | None:
+    """Four digits, and never 1 for what is only near; None for what is no number, which JSON has no word for."""
+    if not -1e300 < value < 1e300:
+        return None
+    short = float(f"{value:.4g}")
+    return 0.9999 if short == 1 and value < 1 else short
+
+
+def digest(columns: Sequence[AlignedToken]) -> str:
+    """Names the columns. A pick carries it, so that an index never points into another alignment."""
+    rows = "\0".join(f"{column.token_id}\1{column.template_id}\1{column.pos}\1{column.piece}" for column in columns)
+    return hashlib.blake2b(rows.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

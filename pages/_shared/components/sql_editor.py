@@ -1,0 +1,87 @@
+"""The SQL editor: a text area with colours, line numbers and a mark where a statement is wrong, and the schema beside.
+
+A click on a name of the schema puts it where the caret is, in the browser alone. Python hears of a statement when it is
+run (a button, or Ctrl+Enter), and of a draft when the reader leaves the text area. It replaces what is written only
+where it opened another statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import streamlit as st
+
+from engine.store.guard import Limits
+from engine.store.schema import KINDS, Table
+from pages._shared.compare.sql_fill import MEANINGS, Mark
+from pages._shared.components.once import source
+from pages._shared.components.token_strip import nothing, sendable, utf16_length
+
+KEY = "sql_editor"
+_KINDS = {pa.string(): "text", pa.float64(): "number", pa.bool_(): "true/false"}
+
+
+def editor(
+    text: str, *, opened: int, mark: Mark | None, marked: str, limits: Limits, on_run: Callable[[], object]
+) -> None:
+    """Draw it. ``opened`` counts the statements that Python opened; ``mark`` is a place in ``marked``, as run."""
+    data = {
+        "text": sendable(text),
+        "opened": opened,
+        "mark": None if mark is None else [utf16_length(marked[:place]) for place in (mark.start, mark.end)],
+        "marked": sendable(marked),
+        "tables": schema(),
+        "limits": f"One SELECT, read-only · at most {limits.rows:,} rows, {limits.seconds:g} s, {limits.memory_mb} MB",
+    }
+    _mount(key=KEY, data=data, on_run_change=on_run, on_draft_change=nothing)
+
+
+def sent_statement() -> str | None:
+    """The statement that the reader has just run."""
+    match st.session_state.get(KEY):
+        case {"run": {"text": str(text)}}:
+            return text
+    return None
+
+
+def draft() -> str | None:
+    """What stood in the editor when the reader last left it; None where nothing was written since it was opened."""
+    match st.session_state.get(KEY):
+        case {"draft": str(text)}:
+            return text
+    return None
+
+
+def schema() -> list[dict[str, Any]]:
+    """Tables, columns, types and what they say, and the names that stand for the runs that are compared."""
+    names = {"name": "compared runs", "about": "", "open": False, "columns": [[*one] for one in _names()]}
+    tables = [table for kind in KINDS for table in (kind.main, *kind.tables)]
+    return [*map(_table, tables), names]
+
+
+def _names() -> Sequence[tuple[str, str, str]]:
+    return [(name, "list" if name != "$control" else "text", what) for name, what in MEANINGS.items()]
+
+
+def _table(table: Table) -> dict[str, Any]:
+    columns = [[table.name, "table", "the whole table"], *([one.name, _kind(one.type), one.what] for one in table)]
+    return {"name": table.name, "about": f"{len(table.names)} columns", "open": False, "columns": columns}
+
+
+def _kind(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):
+        return f"list of {'structs' if pa.types.is_struct(kind.value_type) else _kind(kind.value_type) + 's'}"
+    if pa.types.is_integer(kind):
+        return "whole"
+    return "time" if pa.types.is_timestamp(kind) else _KINDS.get(kind, str(kind))
+
+
+# Once, at import: Streamlit warns when one name is registered with two definitions.
+_mount: Callable[..., object] = st.components.v2.component(
+    "driftscope_sql_editor",
+    html=source("sql_editor.html"),
+    css=source("component_theme.css", "sql_editor.css"),
+    js=source("sql_editor.js"),
+)

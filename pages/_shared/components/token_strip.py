@@ -1,0 +1,205 @@
+"""The token strip: a row of chips, one a token, that a reader can look over, walk through by keyboard and select from.
+
+``token_strip`` draws it; it knows tokens as ``Chip``s only, not where they come from. Pieces are untrusted and may hold
+anything; here they become text that can be seen and sent (``visible``), and the browser side writes text only. A rerun
+with the same chips touches nothing on the page, and one with more chips appends the new ones.
+
+``token_stream`` is the strip of a text that is still being written: a call sends the chips from the first one that
+differs from what was sent before, so that a tick of a live page costs what it brings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import streamlit as st
+
+from engine.errors import visible as visible_char
+from engine.records import Role
+from pages._shared.components.once import Component, sent_under, source
+from pages._shared.components.written import Written
+
+Mark = Literal["", "junk", "cut", "extra"]
+SHOWN_CHARS = 48  # of one piece on its chip; the details and the clipboard have the rest
+DETAIL_CHARS = 400
+MAX_HEIGHT_PX = 320
+
+_ROLE_CODES = {"": "-", "COPY": "C", "FREE": "F", "BOUNDARY": "B"}
+_MARK_CODES = {"": "-", "junk": "j", "cut": "c", "extra": "x"}
+_FORCED_CODES = {None: "-", True: "1", False: "0"}
+_PLAIN = re.compile(rf"[!-~]{{1,{SHOWN_CHARS}}}")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_GLYPHS = {" ": "·", "\n": "↵", "\t": "⇥"}
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """One token as the strip shows it. ``start`` and ``end`` count characters of the text; ``end`` is exclusive."""
+
+    piece: str
+    id: int | None
+    role: Role | Literal[""] = ""
+    forced: bool | None = None  # None: the question does not arise, as in a template
+    mark: Mark = ""
+    block: int | None = None
+    start: int | None = None
+    end: int | None = None
+    note: str = ""
+
+
+def token_strip(
+    chips: Sequence[Chip],
+    *,
+    key: str,
+    label: str,
+    caption: str = "",
+    max_height: int = MAX_HEIGHT_PX,
+    select: bool = True,
+    text: str | None = None,
+    reveal: int | None = None,
+) -> int | None:
+    """Draw the strip and return the index of the selected chip, None without a selection.
+
+    ``text`` is what *Copy text* copies where the joined pieces would not do, as with tokens of half a character.
+    ``reveal`` scrolls to a chip and rings it whenever its value changes; the selection stays the reader's.
+    """
+    selected = selected_index(st.session_state.get(key), chips)
+    data = packed(chips, label=label, caption=caption, max_height=max_height, select=select, text=text)
+    result = _mount(key=key, data=data | {"selected": selected, "reveal": reveal}, on_selected_change=nothing)
+    return selected_index(result, chips) if select else None
+
+
+def token_stream(
+    chips: Sequence[Chip],
+    *,
+    stream: str,
+    key: str,
+    label: str,
+    caption: str = "",
+    max_height: int = MAX_HEIGHT_PX,
+    legend: bool = True,
+    details: bool = True,
+    copy: bool = True,
+    select: bool = True,
+    text: str | None = None,
+    follow: bool = True,
+) -> int | None:
+    """Draw the strip of a text that is being written; else as ``token_strip``.
+
+    ``stream`` names the text: another name starts over, the same one goes on where it was. ``follow`` keeps the end in
+    sight, unless the reader scrolled up or holds the focus. Without ``legend``, ``details`` and ``copy`` (the two
+    buttons) it is a strip for narrow columns.
+    """
+    sent = sent_under(key)
+    written = sent.get("written")
+    if not isinstance(written, Written) or written.stream != stream:
+        written = sent["written"] = Written(stream)
+    copied = sendable(text or "")
+    start, text_start, since = written.send(chips, copied)
+    data = packed(chips[start:], label=label, caption=caption, max_height=max_height, select=select, text=None)
+    tail = [utf16_length(copied[:text_start]), copied[text_start:]]  # the browser counts in UTF-16
+    data |= {"text": None if text is None else tail, "digest": digest(chips)}
+    data |= {"stream": stream, "epoch": written.epoch, "number": written.number, "since": since, "from": start}
+    data |= {"legend": legend, "details_shown": details, "copy": copy, "follow": follow}
+    selected = selected_index(st.session_state.get(key), chips)
+    result = _stream.show(key, data | {"selected": selected, "reveal": None}, sent, on_selected_change=nothing)
+    return selected_index(result, chips) if select else None
+
+
+def selection(chips: Sequence[Chip], index: int) -> dict[str, list[int | str]]:
+    """The state that the browser sends when the chip at ``index`` is selected: what a test puts into session state."""
+    return {"selected": [index, len(chips), digest(chips)]}
+
+
+def packed(
+    chips: Sequence[Chip], *, label: str, caption: str, max_height: int, select: bool, text: str | None
+) -> dict[str, object]:
+    """The chips as columns: a fifth of the size, and of the time to read, of one object a chip."""
+    pieces = [sendable(chip.piece) for chip in chips]
+    shown = {str(i): visible(chip.piece) for i, chip in enumerate(chips) if not _PLAIN.fullmatch(chip.piece)}
+    return {
+        "label": sendable(label),
+        "caption": sendable(caption),
+        "max_height": max_height,
+        "select": select,
+        "text": None if text is None else sendable(text),
+        "pieces": pieces,
+        "shown": shown,
+        "details": {i: visible(chips[int(i)].piece, DETAIL_CHARS) for i, seen in shown.items() if seen.endswith("…")},
+        "ids": [chip.id for chip in chips],
+        "roles": "".join(_ROLE_CODES[chip.role] for chip in chips),
+        "forced": "".join(_FORCED_CODES[chip.forced] for chip in chips),
+        "marks": "".join(_MARK_CODES[chip.mark] for chip in chips),
+        "blocks": _column([chip.block for chip in chips]),
+        "starts": _column([chip.start for chip in chips]),
+        "ends": _column([chip.end for chip in chips]),
+        "notes": {str(i): sendable(chip.note) for i, chip in enumerate(chips) if chip.note},
+        "digest": digest(chips),
+    }
+
+
+def _column(values: list[int | None]) -> list[int | None]:
+    return values if any(value is not None for value in values) else []
+
+
+def digest(chips: Sequence[Chip]) -> str:
+    """Names a row of tokens. A selection carries it, so that an index never points into another text."""
+    rows = "\0".join(f"{chip.id}\1{chip.piece}" for chip in chips)
+    return hashlib.blake2b(rows.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def selected_index(state: object, chips: Sequence[Chip]) -> int | None:
+    """The selection in the strip's state, if it was made on these chips or on a beginning of them."""
+    match state:
+        case {"selected": [int(index), int(count), str(made_on)]} if 0 <= index < count <= len(chips):
+            return index if digest(chips[:count]) == made_on else None
+    return None
+
+
+def sendable(text: str) -> str:
+    """``text`` with lone surrogates as visible escapes: they have no UTF-8 and would end the page's message."""
+    return text if text.isascii() else _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def utf16_length(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
+
+
+def visible(piece: str, limit: int = SHOWN_CHARS) -> str:
+    """``piece`` with blanks as marks, everything unseen or direction-changing as an escape, at most ``limit`` long."""
+    if not piece:
+        return "∅"
+    seen = "".join(_glyph(char) for char in piece[: limit + 1])
+    if unicodedata.category(seen[0])[0] == "M":
+        seen = "◌" + seen  # a combining mark would sit on the chip before it
+    return seen if len(seen) <= limit else seen[: limit - 1] + "…"
+
+
+def _glyph(char: str) -> str:
+    if "!" <= char <= "~" or char in _GLYPHS:
+        return _GLYPHS.get(char, char)
+    return visible_char(char)
+
+
+def nothing() -> None:
+    """Streamlit keeps a component's state only under a key that has a callback."""
+
+
+# Once, at import: Streamlit warns when one name is registered with two definitions.
+_mount: Callable[..., object] = st.components.v2.component(
+    "driftscope_token_strip",
+    html=source("token_strip.html"),
+    css=source("component_theme.css", "token_strip.css"),
+    js=source("token_strip.js", "token_strip_chips.js", "token_strip_whole.js"),
+)
+_stream = Component(
+    "driftscope_token_stream",
+    html=source("token_strip.html"),
+    css=source("component_theme.css", "token_strip.css"),
+    js=source("token_strip.js", "token_strip_chips.js", "token_stream.js"),
+)

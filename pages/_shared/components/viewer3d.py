@@ -1,0 +1,105 @@
+"""A 3D view that stays: the camera outlives reruns, atoms can be walked through and picked, colours follow the theme.
+
+It draws with the same 3Dmol.js as ``view3d``, in the page itself in place of a frame. Models are mol blocks that RDKit
+wrote; names are untrusted text. What is selected is Python's word, as in the 2D drawing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Literal
+
+from rdkit import Chem
+
+from engine.assets import FILE_NAME, three_d_mol
+from engine.errors import AssetError
+from pages._shared.components.atom_picks import OnPick, hand_on, hand_on_late, heard, picked_atom
+from pages._shared.components.mol_blocks import mol_block, without_hydrogens, without_last_hydrogens
+from pages._shared.components.once import Component, sent_under, source
+from pages._shared.components.token_strip import sendable
+
+__all__ = ["Model3d", "model_of", "picked_atom", "viewer3d"]
+
+AtomMark = Literal["junk", "cut"]
+NO_MARKS: Mapping[int, AtomMark] = MappingProxyType({})
+
+_V3000_COUNTS = re.compile(r"^M  V30 COUNTS (\d+) ", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Model3d:
+    """One conformer. A ghost is a reference: translucent, grey, and nothing on it can be picked."""
+
+    mol_block: str
+    label: str
+    ghost: bool = False
+
+
+def model_of(mol: Chem.Mol, label: str, *, conformer: int = -1, ghost: bool = False) -> Model3d:
+    """Heavy atoms of a conformer, under the indices that they have; a ghost, whose indices nobody asks for, of any."""
+    bare = without_hydrogens(mol) if ghost else without_last_hydrogens(mol)
+    return Model3d(mol_block(bare, conformer=conformer), label, ghost)
+
+
+def viewer3d(
+    models: Sequence[Model3d],
+    *,
+    key: str,
+    label: str,
+    names: Sequence[str] = (),
+    selected: int | None = None,
+    marks: Mapping[int, AtomMark] = NO_MARKS,
+    on_pick: OnPick | None = None,
+    height: int = 340,
+) -> None:
+    """Show the models where they lie; ``names``, ``selected``, ``marks`` and picks are of the first that is no ghost.
+
+    The camera stays while the atoms are the same ones, whatever else changes. ``on_pick`` is called as by
+    ``molecule2d``. Without 3Dmol.js or WebGL the view says so in its place.
+    """
+    atoms = next((_atoms(model.mol_block) for model in models if not model.ghost), 0)
+    hand_on_late(key, atoms, on_pick)
+    small = {
+        "selected": selected if selected is not None and 0 <= selected < atoms else None,
+        "marks": [[atom, mark] for atom, mark in sorted(marks.items()) if 0 <= atom < atoms],
+        "height": height,
+        "pickable": on_pick is not None,
+        "heard": heard(key),
+        "script": f"app/static/{FILE_NAME}",  # relative, so that it also works behind a base path
+        "missing": _missing(),
+        "camera": key,
+    }
+    large = {
+        "label": sendable(label),
+        "names": [sendable(name) for name in names],
+        "models": [
+            {"block": model.mol_block, "label": sendable(model.label), "ghost": model.ghost} for model in models
+        ],
+    }
+    _component.show(key, small, sent_under(key), large, on_picked_change=partial(hand_on, key, atoms, on_pick))
+
+
+def _missing() -> str:
+    try:
+        three_d_mol()
+    except AssetError as error:
+        return str(error)
+    return ""
+
+
+def _atoms(block: str) -> int:
+    """How many atoms a mol block has: in its fourth line, or, beyond 999, in a line of its own."""
+    found = _V3000_COUNTS.search(block)
+    return int(found[1] if found else block.split("\n", 4)[3][:3])
+
+
+_component = Component(
+    "driftscope_viewer3d",
+    html=source("viewer3d.html"),
+    css=source("component_theme.css", "viewer3d.css"),
+    js=source("viewer3d.js", "viewer3d_scene.js"),
+)

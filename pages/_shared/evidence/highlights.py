@@ -1,0 +1,110 @@
+"""The Evidence page's first section: verdicts by report, and the claims that the reports' conclusions rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from engine.evidence.checks.finding import VERDICTS
+from engine.store.store import Store
+from pages._shared.errors import escape_markdown
+from pages._shared.evidence import charts, state
+from pages._shared.evidence.claims import Judged
+from pages._shared.evidence.words import (
+    apart_words,
+    found_word,
+    look_of,
+    measured_words,
+    reported_words,
+    rich,
+    short_reason,
+    word_of,
+)
+from pages._shared.theme import palette
+
+CHART = "verdicts by report"
+COLUMNS = 3
+
+
+def show(store: Store, rows: Sequence[Judged]) -> None:
+    """Draw the section."""
+    st.subheader("What the conclusions rest on", anchor=False)
+    _cards([row for row in rows if row.claim.highlight])
+    st.subheader("How much of each report comes out again?", anchor=False)
+    st.markdown(escape_markdown(by_report_sentence(rows)))
+    st.plotly_chart(
+        charts.by_report(rows, palette()),
+        theme=None,
+        key=CHART,
+        on_select=_take,
+        selection_mode="points",
+        config={"displayModeBar": False},
+        alt=charts.by_report_words(rows),
+    )
+    st.caption("Click a part of a bar to see its claims.")
+
+
+def by_report_sentence(rows: Sequence[Judged]) -> str:
+    """Which share of what can be decided here comes out again, and in which report least."""
+    decided = [row for row in rows if row.name not in (None, "not testable here")]
+    if not decided:
+        return "No claim has been decided yet."
+    shares = {}
+    for report in dict.fromkeys(row.claim.report for row in decided):
+        own = [row for row in decided if row.claim.report == report]
+        shares[report] = sum(row.name == "reproduced" for row in own) / len(own)
+    right = sum(row.name == "reproduced" for row in decided)
+    said = f"Of the {len(decided):,} claims that can be decided here, {right / len(decided):.0%} come out again"
+    if len(shares) < 2:
+        return f"{said}."
+    least, most = min(shares, key=lambda one: shares[one]), max(shares, key=lambda one: shares[one])
+    return f"{said}: from {shares[least]:.0%} of report {least}'s to {shares[most]:.0%} of report {most}'s."
+
+
+def _cards(rows: Sequence[Judged]) -> None:
+    """Three in a row; Streamlit puts them below one another where there is no room."""
+    for start in range(0, len(rows), COLUMNS):
+        for column, row in zip(st.columns(COLUMNS), rows[start : start + COLUMNS], strict=False):
+            with column, st.container(border=True, height="stretch", gap="small", key=f"card-{row.id}"):
+                _card(row)
+
+
+def _card(row: Judged) -> None:
+    look = look_of(row.name)
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        st.badge(f"{look.sign} {word_of(row.name)}", color=look.badge)
+        st.caption(escape_markdown(f"report {row.claim.report}, {row.claim.section}"), width="content")
+    st.markdown(f"**{rich(row.claim.statement)}**")
+    figures = figure_words(row)
+    if figures:
+        st.markdown(escape_markdown(figures))
+    st.caption(rich(short_reason(row)))
+    st.button(
+        "The query behind it",
+        icon=":material/arrow_forward:",
+        icon_position="right",
+        type="tertiary",
+        key=f"open-{row.id}",
+        on_click=state.open_claim,
+        args=(row.id,),
+    )
+
+
+def figure_words(row: Judged) -> str:
+    """The report's figure and the one here in one line, for claims that have either."""
+    parts = [f"report: {reported_words(row.claim)}" if row.has_figure else ""]
+    measured = measured_words(row)
+    if measured:
+        apart = apart_words(row)
+        parts.append(f"{found_word(row)}: {measured}" + (f" ({apart})" if apart not in ("", "=") else ""))
+    return " · ".join(part for part in parts if part)
+
+
+def _take() -> None:
+    """A part of a bar leads to its claims."""
+    points: list[Mapping[str, Any]] = st.session_state[CHART]["selection"]["points"]
+    match points[0].get("customdata") if points else None:
+        case [str(report), str(word)]:
+            state.show_all([report], [word] if word in VERDICTS else [])
