@@ -28,7 +28,7 @@ from engine.chem.rmsd import EnsembleMetrics, ensemble_metrics
 from engine.chem.smiles import parse_smiles, same_graph
 from engine.comparing.bootstrap import LEAST_MOLECULES, Array, Sums, difference, paired_means, ratio, sums_by_molecule
 from engine.comparing.paired import Compared
-from engine.comparing.reading import key_of, samples_of
+from engine.comparing.reading import samples_of
 from engine.errors import DriftscopeError
 from engine.inspection.memo import Memo
 from engine.store.entries import Entry
@@ -247,7 +247,7 @@ def _texts(store: Store, entry: Entry, molecules: Sequence[str]) -> dict[str, li
 
 
 def _key(entry: Entry, asked: Asked) -> tuple[object, ...]:
-    return (key_of(entry), asked)
+    return (entry.key, asked)
 
 
 def _nothing() -> Coverage:

@@ -27,7 +27,7 @@ from engine.comparing.bootstrap import (
     unpaired_means,
 )
 from engine.comparing.measures import MEASURES
-from engine.comparing.reading import RunSamples, has_samples, key_of, samples_of
+from engine.comparing.reading import RunSamples, has_samples, samples_of
 from engine.inspection.memo import Memo
 from engine.store.entries import Entry
 from engine.store.schema import RUN
@@ -112,7 +112,7 @@ def compare_entries(store: Store, control: Entry, test: Entry, seed: int = 0) ->
     if without:
         nothing = tuple(Compared(name, 0, 0, None, None, None, None, without[0]) for name in NAMES)
         return PairedRuns(control.id, test.id, 0, 0, 0, 0, (), (), nothing, " ".join(without))
-    key = (key_of(control), key_of(test), seed)
+    key = (control.key, test.key, seed)
     return _kept.of(key, lambda: compared(samples_of(store, control), samples_of(store, test), seed))
 
 

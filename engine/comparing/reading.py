@@ -1,13 +1,11 @@
-"""The samples of one run as columns of numbers, and SQL over a few runs that opens the files of no other.
+"""The samples of one run as columns of numbers, read without opening the files of any other run.
 
 A view over all runs reads the foot of every file before it can filter; two runs of a thousand are had by naming theirs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -70,17 +68,7 @@ def run_samples(store: Store, run_id: str) -> RunSamples:
 
 
 def samples_of(store: Store, entry: Entry) -> RunSamples:
-    return _kept.of(key_of(entry), lambda: _read(store, entry))
-
-
-def key_of(entry: Entry) -> tuple[str, ...]:
-    """What a figure computed of a run holds as long as: its id and its files' checksums."""
-    return entry.key
-
-
-def table_of_runs(store: Store, run_ids: Sequence[str], sql: str, parameters: dict[str, Any]) -> pa.Table:
-    """An answer to our own SQL over the tables of these runs alone."""
-    return store.table(sql, parameters, of=run_ids)
+    return _kept.of(entry.key, lambda: _read(store, entry))
 
 
 def has_samples(entry: Entry) -> bool:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.comparing.bootstrap import RESAMPLES, Sums, paired_means
-from engine.comparing.reading import RunSamples, key_of, samples_of, table_of_runs
+from engine.comparing.reading import RunSamples, samples_of
 from engine.inspection.memo import Memo
 from engine.store.entries import Entry
 from engine.store.store import Store
@@ -60,12 +60,12 @@ _kept: Memo[Answers] = Memo(MOST_KEPT)
 def answers_of(store: Store, runs: Sequence[Entry]) -> Answers:
     """The first run's answers; its time is the mean of all that did the same work."""
     wall_s = float(np.mean([entry.row["wall_s"] for entry in runs]))
-    return _kept.of((*key_of(runs[0]), wall_s), lambda: _read(store, runs[0], wall_s))
+    return _kept.of((*runs[0].key, wall_s), lambda: _read(store, runs[0], wall_s))
 
 
 def _read(store: Store, entry: Entry, wall_s: float) -> Answers:
     run = samples_of(store, entry)
-    more = table_of_runs(store, [entry.id], _MORE, {"run": entry.id})
+    more = store.table(_MORE, {"run": entry.id}, of=[entry.id])
     blocks, atoms = (_known(more[name]) for name in ("blocks", "heavy_atoms"))
     encoded = run.smiles.dictionary_encode()
     molecule = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)

@@ -12,7 +12,6 @@ from typing import get_args
 
 import streamlit as st
 
-from engine.comparing.reading import key_of
 from engine.evidence.advice.document import document
 from engine.evidence.advice.figures import Want
 from engine.evidence.advice.settings import CANDIDATES, Setting, Wanted, model_name, models_of, settings_of
@@ -54,7 +53,7 @@ def show(store: Store, chosen: Chosen | None) -> None:
 def _panel(store: Store, chosen: Chosen | None, models: dict[str, list[Entry]]) -> None:
     with shown_errors():
         model, asked, molecules = _inputs(models, _own_model(chosen, models))
-        keys = tuple(key_of(entry) for entry in models[model])
+        keys = tuple(entry.key for entry in models[model])
         advice = _advice(store, keys, model, asked)
         left, right = st.columns([3, 2], gap="small")
         with left:

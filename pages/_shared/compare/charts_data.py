@@ -12,7 +12,6 @@ import streamlit as st
 from engine.comparing.failures import Failures, TokenHistogram, failures, token_histogram
 from engine.comparing.figures import Beside, ratios_of, run_figures
 from engine.comparing.paired import compare_entries
-from engine.comparing.reading import key_of
 from engine.comparing.scatter import Scatter, scatter
 from engine.comparing.templates import MaskSizes, mask_sizes_of_run
 from engine.store.entries import Entry
@@ -33,22 +32,22 @@ def beside(store: Store, chosen: Chosen) -> tuple[Beside, ...]:
 
 
 def failures_of(store: Store, runs: Sequence[Entry]) -> Failures:
-    return _failures(store, tuple(key_of(run) for run in runs))
+    return _failures(store, tuple(run.key for run in runs))
 
 
 def lengths_of(store: Store, runs: Sequence[Entry]) -> TokenHistogram:
-    return _lengths(store, tuple(key_of(run) for run in runs))
+    return _lengths(store, tuple(run.key for run in runs))
 
 
 def scatter_of(store: Store, control: Entry, test: Entry, measure: str) -> Scatter:
-    return _scatter(store, key_of(control), key_of(test), measure)
+    return _scatter(store, control.key, test.key, measure)
 
 
 def masks_of(store: Store, run: Entry) -> MaskSizes:
     """Seconds at first: an LP's tables are made for it."""
     row = run.row
     told = tuple(str(row.get(name) or "") for name in ("model_alias", "model_step", "tokenizer", "lp", "placeholder"))
-    return _masks(store, (*key_of(run), *told))
+    return _masks(store, (*run.key, *told))
 
 
 @st.cache_resource(max_entries=24, show_spinner="Counting failures …")

@@ -15,7 +15,7 @@ from typing import Any
 
 import streamlit as st
 
-from engine.comparing.reading import has_samples, key_of
+from engine.comparing.reading import has_samples
 from engine.errors import DriftscopeError, SqlError
 from engine.store.entries import Found
 from engine.store.guard import STOPPED, Answer, Console, Limits
@@ -171,7 +171,7 @@ def whole_console(store: Store, limits: Limits) -> tuple[Console, tuple[str, ...
 
 def _digest(found: Sequence[Found]) -> int:
     """Changes when an entry comes, goes, grows or is named otherwise."""
-    return hash(tuple((key_of(entry), *map(str, entry.row.values())) for one in found for entry in one.entries))
+    return hash(tuple((entry.key, *map(str, entry.row.values())) for one in found for entry in one.entries))
 
 
 @st.cache_resource(scope="session", on_release=Desk.close, show_spinner=False)
