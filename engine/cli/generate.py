@@ -9,8 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from engine.cli.generate_output import Show, document, write_sdf
+from engine.cli.log_logits import add_log_options, recording
 from engine.cli.main import emit_json
 from engine.cli.output import json_option, path_of, read_text
+from engine.cli.profiled import add_profile_options, check_profile, profiling
 from engine.errors import ConstraintError, DriftscopeError, RegistryError
 from engine.records import NumberFormat
 
@@ -36,6 +38,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add_model_options(parser)
     add_plan_options(parser)
     parser.add_argument("--sdf", metavar="FILE", help="write all conformers that can be read as SDF")
+    add_profile_options(parser, "generate")
+    add_log_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -106,6 +110,7 @@ def _decimals(text: str) -> tuple[int, int]:
 def run(args: argparse.Namespace) -> int:
     entry = entry_of(args)
     plan = plan_of(args, entry.numbers)
+    check_profile(args, elsewhere=False)
     molecules, skipped = read_molecules(smiles_of(args))
     # Imported here: every command of the terminal imports this module, and torch takes seconds.
     from engine.decode.generation import Generation
@@ -114,15 +119,19 @@ def run(args: argparse.Namespace) -> int:
     sdf = None if args.sdf is None else path_of(args.sdf)
     set_threads(args.threads)
     loaded = load_model(entry, args.device, args.dtype, args.attention)
-    generation = Generation(loaded, molecules, plan)
-    show = Show(generation, is_quiet=args.json)
-    stopped = False
-    try:
-        for event in generation.events():
-            show.event(event)
-    except KeyboardInterrupt:  # what is finished is not lost
-        stopped = True
-    show.close()
+    stopped, label = False, f"{entry.name}, {plan.lp}"
+    with recording(args) as log, profiling(args, backend=plan.backend, label=label) as watch:
+        generation = Generation(loaded, molecules, plan)
+        generation.watch = watch
+        show = Show(generation, is_quiet=args.json)
+        if log is not None:
+            generation.tap = log.tap(loaded, plan.sampling, plan.seed)
+        try:
+            for event in generation.events():
+                show.event(event)
+        except KeyboardInterrupt:  # what is finished is not lost
+            stopped = True
+        show.close()
     if sdf is not None:
         write_sdf(sdf, generation.in_order())
     if args.json:

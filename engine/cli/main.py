@@ -13,7 +13,22 @@ from typing import NoReturn
 from engine import __version__
 from engine.errors import DriftscopeError, one_line, shown
 
-GROUPS = ("tokens", "molecules", "models", "generate", "run", "runs", "sql", "reports", "claims", "prepare", "train")
+GROUPS = (
+    "tokens",
+    "molecules",
+    "models",
+    "generate",
+    "logits",
+    "run",
+    "runs",
+    "sql",
+    "reports",
+    "claims",
+    "advise",
+    "trace",
+    "prepare",
+    "train",
+)
 """Modules of this package, each with ``add_commands(subparsers)``."""
 
 

@@ -7,7 +7,8 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,9 @@ from engine.cli.generate import (
     set_threads,
     smiles_of,
 )
+from engine.cli.log_logits import add_log_options, recording
 from engine.cli.output import bar, json_option, path_of
+from engine.cli.profiled import add_profile_options, check_profile, profiling
 from engine.cli.run_elsewhere import (
     add_elsewhere_options,
     check_elsewhere,
@@ -32,10 +35,13 @@ from engine.cli.run_elsewhere import (
     submit_runs,
 )
 from engine.cli.run_tables import run_row, show_rows
+from engine.cli.watched import add_watched_options, reporting, without_watching
 from engine.errors import DriftscopeError, RunError
 
 if TYPE_CHECKING:
     from engine.cli.run_elsewhere import Where
+    from engine.cli.watched import Say
+    from engine.logits.recorder import LogFile
     from engine.records import Molecule
     from engine.runner.account import Account
     from engine.runner.plan import Progress
@@ -83,8 +89,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     group.add_argument("--resume", metavar="RUN", help="go on with a run that was stopped (see `runs --unfinished`)")
     group.add_argument("--json-report", metavar="FILE", help="also write the run as a report file; .gz by its name")
-    group.add_argument("--profile", action="store_true", help="keep a trace of the profiler with the run")
+    add_profile_options(parser, "run")
+    add_log_options(parser)
     add_elsewhere_options(parser)
+    add_watched_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -95,17 +103,24 @@ def add_store_option(parser: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     from engine.store.store import Store
 
-    if args.profile:
-        raise RunError("this version has no profiler", "Leave --profile out")
     check_elsewhere(args)
     if args.json_report and args.submit:
         raise RunError("a submitted run is written later", "Leave --json-report out, and use `export`")
+    if args.progress and args.submit:
+        raise RunError("a submitted run is written elsewhere", "Leave --progress out, and see `runs --unfinished`")
+    if args.log_logits and (args.submit or args.engine != "here"):
+        raise RunError("logits are logged where they are computed", "Leave --log-logits out, or run it here")
     store = Store.open(args.store)
-    with elsewhere(args) as where:
+    parts = 1 if args.resume else len(args.model or [None]) * len(args.lp or [None])
+    check_profile(args, elsewhere=bool(args.submit) or args.engine != "here", parts=parts)
+    with reporting(args) as say, elsewhere(args) as where, recording(args) as log:
         asked = _resumed(args, store, where) if args.resume else _asked(args, store, where)
         if args.submit:
             return submit_runs(args, store, asked, where)
-        entries = [_carried_out(one, is_quiet=args.json) for one in asked]
+        entries = [
+            _profiled(args, _logged(one, log), partial(say, part=number, parts=parts))
+            for number, one in enumerate(asked)
+        ]
     if args.json_report:
         from engine.store.reports.exporting import export_report
 
@@ -174,8 +189,30 @@ def _resumed(args: argparse.Namespace, store: Store, where: Where) -> Iterator[A
     yield opened(where, staging, loaded, molecules_of(staging), replace(plan, model=choice))
 
 
-def _carried_out(one: Account, *, is_quiet: bool) -> Entry:
-    show = _Show(one, is_quiet=is_quiet)
+def _logged(one: Account, log: LogFile | None) -> Account:
+    """With its logits in the log, where there is one."""
+    from engine.runner.run import Run
+
+    if log is not None and isinstance(one, Run):
+        plan = one.plan.plan
+        one.tap = log.tap(one.loaded, plan.sampling, plan.seed, one.staging.id)
+    return one
+
+
+def _profiled(args: argparse.Namespace, one: Account, say: Say) -> Entry:
+    """Carried out, under the profiler where that was asked for."""
+    from engine.runner.run import Run
+
+    row, plan = one.staging.sheet["row"], one.plan.plan
+    label = one.plan.label or f"{row['model_alias']}:{row['model_step']}, {plan.lp}"
+    with profiling(args, backend=plan.backend, label=label, run_id=one.staging.id) as watch:
+        if isinstance(one, Run):
+            one.watch = watch
+        return _carried_out(one, say, is_quiet=args.json)
+
+
+def _carried_out(one: Account, say: Say, *, is_quiet: bool) -> Entry:
+    show = _Show(one, say, is_quiet=is_quiet)
     try:
         for progress in one.progress():
             show.progress(progress)
@@ -191,22 +228,31 @@ def _carried_out(one: Account, *, is_quiet: bool) -> Entry:
     finally:
         one.staging.release()
     show.close()
+    show.tell(one.now(), now=True, state="done")
     return entry
 
 
 class _Show:
-    """How far a run is, on a terminal that somebody watches."""
+    """How far a run is, on a terminal that somebody watches, and for a program that does."""
 
-    def __init__(self, one: Account, *, is_quiet: bool) -> None:
+    def __init__(self, one: Account, say: Say, *, is_quiet: bool) -> None:
         self.is_watched, self.drawn, self.one = sys.stderr.isatty(), 0.0, one
+        row = one.staging.sheet["row"]
+        self.say = partial(say, **{name: row[name] for name in ("run_id", "model_alias", "model_step", "lp")})
+        self.tell(one.now(), now=True)
         if not is_quiet:
-            row = one.staging.sheet["row"]
             name = f"{row['model_alias']}:{row['model_step']}"
             sys.stderr.write(
                 f"{one.staging.id}: {name}, {row['lp']}, {row['backend']}, {row['device'] or 'by actors'}\n"
             )
 
+    def tell(self, how: Progress, **more: Any) -> None:
+        said = asdict(how)
+        del said["run_id"], said["notes"]
+        self.say(**said, **more)
+
     def progress(self, now: Progress) -> None:
+        self.tell(now)
         if not self.is_watched or (time.monotonic() - self.drawn < DRAW_S and now.done < now.samples):
             return
         self.drawn = time.monotonic()
@@ -250,5 +296,5 @@ def _molecules(args: argparse.Namespace) -> list[Molecule]:
 
 def _command() -> str:
     """What was typed, for the run's source; paths as they were given."""
-    words = sys.argv[1:] if Path(sys.argv[0]).name in ("__main__.py", "main.py") else ["run"]
+    words = without_watching(sys.argv[1:]) if Path(sys.argv[0]).name in ("__main__.py", "main.py") else ["run"]
     return shlex.join(["python", "-m", "engine", *words])

@@ -14,6 +14,7 @@ from engine.errors import RunError, one_line, shown
 
 if TYPE_CHECKING:
     from engine.store.entries import Found
+    from engine.store.schema import Kind
     from engine.store.store import Store
 
 COMPARED = {
@@ -138,32 +139,22 @@ def remove(args: argparse.Namespace) -> int:
 
 
 def verify(args: argparse.Namespace) -> int:
-    from engine.store.store import damaged_parts
+    from engine.store.schema import KINDS, RUN
 
     store = _open(args)
-    found = store.found()
-    rows: list[dict[str, Any]] = [
-        {"state": "damaged", "run_id": None, "where": one.where, "what": one.what} for one in found.damages
-    ]
-    seen = list(rows)
-    for entry in found.entries:
-        place = f"{entry.files.where}/{entry.folder}/"
-        damages = damaged_parts(entry)
-        rows += [{"state": "damaged", "run_id": entry.id, "where": one.where, "what": one.what} for one in damages]
-        known = [row for row in seen if row["where"].startswith(place)]
-        for row in known:
-            row["run_id"] = entry.id
-        if not damages and not known:
-            rows.append({"state": "whole", "run_id": entry.id, "where": entry.files.where, "what": None})
+    rows = [row for kind in KINDS for row in _verified(store, kind)]
     damaged = sum(row["state"] == "damaged" for row in rows)
     for row in _unfinished(store):
         what = _progress(row)
-        rows.append({"state": "unfinished", "run_id": row["run_id"], "where": store.home.where, "what": what})
+        rows.append(_seen("unfinished", RUN, row["run_id"], store.home.where, what))
     if args.json:
         emit_json(rows)
     else:
         others = [row for row in rows if row["state"] != "whole"]
-        write(f"runs that are whole: {len(rows) - len(others)}")
+        for kind in KINDS:
+            count = sum(row["state"] == "whole" and row["kind"] == kind.folder for row in rows)
+            if count or kind is RUN:
+                write(f"{kind.folder} that are whole: {count}")
         for row in others:
             where = row["run_id"] if row["state"] == "unfinished" else row["where"]
             write(one_line(f"{row['state']}: {where}: {row['what']}"))
@@ -171,6 +162,34 @@ def verify(args: argparse.Namespace) -> int:
         sys.stderr.write(f"driftscope: {damaged} damaged. Run or import them anew, or remove them\n")
         return 2
     return 0
+
+
+def _verified(store: Store, kind: Kind) -> list[dict[str, Any]]:
+    """Every entry of a kind, whole or with what is damaged of it."""
+    from engine.store.store import damaged_parts
+
+    found = store.found(kind)
+    rows = [_seen("damaged", kind, None, one.where, one.what) for one in found.damages]
+    seen = list(rows)
+    for entry in found.entries:
+        place = f"{entry.files.where}/{entry.folder}/"
+        damages = damaged_parts(entry)
+        rows += [_seen("damaged", kind, entry.id, one.where, one.what) for one in damages]
+        known = [row for row in seen if row["where"].startswith(place)]
+        for row in known:
+            row |= _named(kind, entry.id)
+        if not damages and not known:
+            rows.append(_seen("whole", kind, entry.id, entry.files.where, None))
+    return rows
+
+
+def _seen(state: str, kind: Kind, id_: str | None, where: str, what: str | None) -> dict[str, Any]:
+    return {"state": state, "kind": kind.folder, **_named(kind, id_), "where": where, "what": what}
+
+
+def _named(kind: Kind, id_: str | None) -> dict[str, str | None]:
+    """``run_id`` is null for what is no run."""
+    return {"id": id_, "run_id": id_ if kind.folder == "runs" else None}
 
 
 def _open(args: argparse.Namespace) -> Store:

@@ -19,7 +19,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "sql",
         parents=[json_option()],
         help="one SELECT over the stored runs",
-        description="One SELECT over the tables runs, samples, blocks and steps, in DuckDB's SQL. Nothing is written.",
+        description="One SELECT over the store's tables (see --columns), in DuckDB's SQL. Nothing is written.",
     )
     parser.add_argument("sql", metavar="SELECT", nargs="?", help="the statement; - reads standard input")
     parser.add_argument("--columns", action="store_true", help="the tables and what their columns say")

@@ -1,8 +1,8 @@
 """The fast backend: our own loop over a model of ``transformers``, in which a constraint pays for itself.
 
 Randomness belongs to (seed, key, step): a sample is the same in any batch, on either loop, and under plain ``generate``
-with keyed draws. On a GPU steps of fixed shapes are captured as graphs; with diagnostics, and elsewhere, shapes follow
-the rows. What it does not know: text.
+with keyed draws. On a GPU steps of fixed shapes are captured as graphs; with diagnostics or a tap, and elsewhere,
+shapes follow the rows. What it does not know: text.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class FastBackend:
         """Steps and stops of all requests, as they come."""
         if not requests:
             return
-        loop = StaticLoop if self.is_static and not options.diagnostics else Loop
+        loop = StaticLoop if self.is_static and not options.is_stepwise else Loop
         automaton = self.constraint.automaton
         yield from loop(
             self.body, automaton, self.end_id, self.vocab_size, requests, options, counters, cancelled

@@ -13,11 +13,12 @@ from dataclasses import replace
 from typing import Protocol
 
 from engine.decode.closing import close_ids
+from engine.decode.phases import phase
 from engine.decode.plan import BackendName, Plan
 from engine.decode.requests import default_limit, requests_for
 from engine.decode.samples import Reader, Sample
 from engine.decode.scoring import Stored, forced_closes
-from engine.decode.steps import Counters, DecodeOptions, Diagnosis, Events, Request, Step, Stop
+from engine.decode.steps import Counters, DecodeOptions, Diagnosis, Events, Request, Step, Stop, Tap, Watch
 from engine.errors import ModelError
 from engine.lp.catalogue import LpParameters, build_constraint, lp_info, split_cleanup
 from engine.lp.constraint import Constraint
@@ -45,7 +46,11 @@ class Generation:
     """One call. Iterate over ``events``; ``samples`` are read as their stops come by.
 
     ``numbers`` are the molecules' places in a longer list, of which this call is a part: they come out as there.
+    ``tap`` and ``watch`` may be set before the events are asked for.
     """
+
+    tap: Tap | None = None
+    watch: Watch | None = None
 
     def __init__(
         self, loaded: LoadedModel, molecules: Sequence[Molecule], plan: Plan, numbers: Sequence[int] | None = None
@@ -73,15 +78,16 @@ class Generation:
         self.numbers = list(range(len(molecules)) if numbers is None else numbers)
         self._place = {number: place for place, number in enumerate(self.numbers)}
         limits = self._equal_limits() if self.plan.equal_work else [self._limit(molecule) for molecule in molecules]
-        self.requests = requests_for(
-            molecules,
-            self.constraint,
-            self.loaded.tokenizer,
-            positions=self.loaded.positions,
-            generations=self.plan.generations,
-            limits=limits,
-            numbers=self.numbers,
-        )
+        with phase("template"):
+            self.requests = requests_for(
+                molecules,
+                self.constraint,
+                self.loaded.tokenizer,
+                positions=self.loaded.positions,
+                generations=self.plan.generations,
+                limits=limits,
+                numbers=self.numbers,
+            )
         self.counters = Counters()
         self.template_s = time.perf_counter() - began
         self.samples: list[Sample] = []
@@ -89,7 +95,8 @@ class Generation:
 
     def events(self, cancelled: Callable[[], bool] = lambda: False) -> Iterator[Step | Stop]:
         """The stream; a sample is in ``samples`` before its stop is passed on."""
-        for event in self.backend.run(self.requests, self._options(), self.counters, cancelled):
+        events = self.backend.run(self.requests, self._options(), self.counters, cancelled)
+        for event in events if self.watch is None else self.watch(events, self.counters):
             if isinstance(event, Step):
                 self._open.setdefault(event.sample, []).append(event)
             else:
@@ -129,9 +136,10 @@ class Generation:
         )
 
     def _options(self) -> DecodeOptions:
+        options = replace(self.plan.options, tap=self.tap)
         if not self.plan.diagnostics:
-            return self.plan.options
-        return replace(self.plan.options, close_ids=close_ids(self.loaded.tokenizer, self.loaded.device))
+            return options
+        return replace(options, close_ids=close_ids(self.loaded.tokenizer, self.loaded.device))
 
     def _masses(self, number: int, ids: list[int], diagnoses: list[Diagnosis]) -> dict[int, CloseMass]:
         """By block, what the model wanted where the LP closed it by force; empty without diagnostics."""

@@ -38,6 +38,7 @@ from transformers import (
 
 from engine.decode.hf_batch import Diagnoser, Happened, KeyedDraw, Masked, Unmasked, Watch
 from engine.decode.memory import halved, is_out_of_memory, peak_memory_mb
+from engine.decode.phases import phase
 from engine.decode.presets import Sampling
 from engine.decode.steps import Counters, DecodeOptions, Request, Step, Stop, StopReason
 from engine.decode.work import Work
@@ -138,13 +139,14 @@ class HfBackend:
             processors, watch = self._parts(batch, ids.shape[1], hand_over)
             model: Any = copy.copy(self._model)  # the same weights
             model.generation_config = GenerationConfig()  # what we leave open would come from the model's own
-            model.generate(
-                input_ids=ids,
-                attention_mask=mask,
-                generation_config=self._config(options.sampling, max(1, *[row.left for row in rows])),
-                logits_processor=LogitsProcessorList(processors),
-                stopping_criteria=StoppingCriteriaList([watch]),
-            )
+            with phase("decode"):
+                model.generate(
+                    input_ids=ids,
+                    attention_mask=mask,
+                    generation_config=self._config(options.sampling, max(1, *[row.left for row in rows])),
+                    logits_processor=LogitsProcessorList(processors),
+                    stopping_criteria=StoppingCriteriaList([watch]),
+                )
 
     def _parts(
         self, batch: _Batch, width: int, hand_over: Callable[[Happened], bool]
@@ -158,7 +160,7 @@ class HfBackend:
         else:
             view = Masked(self._constraint, batch.rows, self._end)
             processors.append(view)
-        diagnoser = Diagnoser(view, self._vocab_size, options) if options.diagnostics else None
+        diagnoser = Diagnoser(view, self._vocab_size, options) if options.is_stepwise else None
         if diagnoser is not None:
             processors.insert(0, diagnoser)
         if self._draws == "keyed" and not options.sampling.is_greedy:

@@ -23,9 +23,10 @@ from transformers import (
 )
 
 from engine.decode.diagnosis import blocks_and_rules, diagnose
+from engine.decode.phases import phase
 from engine.decode.presets import Sampling
 from engine.decode.sampling import draw, uniform
-from engine.decode.steps import DecodeOptions, Diagnosis, Step, Stop, StopReason
+from engine.decode.steps import Choice, DecodeOptions, Diagnosis, Step, Stop, StopReason
 from engine.decode.work import Work
 from engine.lp.constraint import Ruled
 from engine.lp.driver import State, Tables
@@ -87,6 +88,10 @@ class Masked(ProgramProcessor):
         super().__init__(constraint.automaton, [row.request.program for row in rows], end_id)
         self._places = [row.place(constraint.automaton) for row in rows]
 
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        with phase("constraint"):
+            return super().__call__(input_ids, scores)
+
     def _begin(self, input_ids: Tensor) -> None:
         super()._begin(input_ids)
         self._state = State(*torch.tensor(self._places, device=input_ids.device).unbind(dim=1))
@@ -120,8 +125,28 @@ class Diagnoser(LogitsProcessor):
         self._raw = scores[:, : self._vocab_size]
         return scores
 
-    def diagnoses(self, tokens: Tensor, rows: Sequence[int]) -> list[Diagnosis]:
+    def show(self, tokens: Tensor, rows: Sequence[int], works: Sequence[Work], positions: Sequence[int]) -> None:
+        """These rows of the batch to the tap, where there is one."""
+        tap = self._options.tap
+        if tap is None or not rows:
+            return
+        assert self._raw is not None
+        tap(
+            Choice(
+                tuple(works[row].request.sample for row in rows),
+                tuple(works[row].request.key for row in rows),
+                tuple(positions[row] for row in rows),
+                self._raw[rows].float(),
+                self._view.allowed()[:, : self._vocab_size][rows],
+                tokens[rows],
+                tuple(self._view.forced()[rows].tolist()),
+            )
+        )
+
+    def diagnoses(self, tokens: Tensor, rows: Sequence[int]) -> Sequence[Diagnosis | None]:
         """Of these rows of the batch, for its tokens [B]."""
+        if not self._options.diagnostics:
+            return [None] * len(rows)
         assert self._raw is not None
         raw, allowed = self._raw, self._view.allowed()[:, : self._vocab_size]
         if len(rows) < len(tokens):
@@ -150,7 +175,8 @@ class KeyedDraw(LogitsProcessor):
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         steps = self._written + (input_ids.shape[1] - self._width)
-        ids = self._drawn(input_ids, scores, uniform(self._seed, self._keys, steps))[:, None]
+        with phase("sample"):
+            ids = self._drawn(input_ids, scores, uniform(self._seed, self._keys, steps))[:, None]
         if self._only is None or self._ids is None:
             self._only = torch.full_like(scores, -torch.inf)
         else:
@@ -238,7 +264,10 @@ class Watch(StoppingCriteria):
         ids, forced = torch.stack([tokens, self._view.forced()]).tolist()
         stopped = {row: reason for row, reason in self._view.stopped().items() if row in self._open}
         writing = [row for row in self._open if row not in stopped]
-        diagnoses = self._diagnoser.diagnoses(tokens, writing) if self._diagnoser else [None] * len(writing)
+        diagnoses: Sequence[Diagnosis | None] = [None] * len(writing)
+        if self._diagnoser is not None:
+            self._diagnoser.show(tokens, writing, self._rows, self._positions)
+            diagnoses = self._diagnoser.diagnoses(tokens, writing)
         found: Happened = [Stop(self._rows[row].request.sample, reason) for row, reason in stopped.items()]
         self._open = []
         for row, diagnosis in zip(writing, diagnoses, strict=True):

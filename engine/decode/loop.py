@@ -3,7 +3,7 @@
 A step runs the layers on what each row has written and not yet read, the output head on the columns that the
 constraint may allow, and appends what is forced behind the token that was drawn; so forced tokens take no pass of
 their own, and those behind the last number take none at all. A row that ends is given to the next request, longest
-first; when none waits, the batch shrinks. With diagnostics the loop takes one token a pass and the full head.
+first; when none waits, the batch shrinks. With diagnostics or a tap the loop takes one token a pass and the full head.
 """
 
 from __future__ import annotations
@@ -22,14 +22,22 @@ from engine.decode.body import Body, KvCache, Places, grid_places, packed_places
 from engine.decode.diagnosis import blocks_and_rules, diagnose
 from engine.decode.head import LiveHead, forces_nothing_first
 from engine.decode.memory import halved, is_out_of_memory, peak_memory_mb
+from engine.decode.phases import Phase, phase
 from engine.decode.sampling import sample
-from engine.decode.steps import Counters, DecodeOptions, Diagnosis, Events, Request, Step, Stop, StopReason
+from engine.decode.steps import Choice, Counters, DecodeOptions, Diagnosis, Events, Request, Step, Stop, StopReason
 from engine.decode.work import Work
 from engine.lp.driver import LOST
 from engine.lp.table import NO_ID, Automaton
 
 PREFILL_WIDTH = 256
 """Tokens of a prompt that are read in one pass."""
+PHASES: dict[str, Phase] = {
+    "prefill_s": "prefill",
+    "forward_s": "decode",
+    "constraint_s": "constraint",
+    "sampling_s": "sample",
+}
+"""What a counter's time is called."""
 ROOM = 16
 """Cache slots behind the longest text, for what is appended beyond a limit and for padding."""
 
@@ -55,7 +63,7 @@ class Loop:
         programs = [request.program for request in requests]
         self.head = LiveHead(self.body.head, self.automaton, programs)
         longest = longest_run(requests)
-        self.run = 0 if options.diagnostics else min(longest, MOST_RUN)
+        self.run = 0 if options.is_stepwise else min(longest, MOST_RUN)
         # Where all that is forced is appended at once, every row that is to draw stands at a real choice.
         self.is_settled = longest <= self.run and forces_nothing_first(self.automaton, programs)
         self.is_settled &= all(request.start is None for request in requests)
@@ -87,9 +95,10 @@ class Loop:
 
     @contextmanager
     def clock(self, name: str) -> Iterator[None]:
-        """Add to one of the counters' times."""
+        """Add to one of the counters' times, and mark the phase for a profiler."""
         began = time.perf_counter()
-        yield
+        with phase(PHASES[name]):
+            yield
         setattr(self.counters, name, getattr(self.counters, name) + time.perf_counter() - began)
 
     def _over(self, deadline: float | None) -> StopReason | None:
@@ -134,7 +143,7 @@ class Loop:
         for row in range(len(batch)):
             while batch.work[row] is None and self.queue:
                 work = self.queue.popleft()
-                if not self.options.diagnostics:
+                if not self.options.is_stepwise:
                     ids = work.opening()
                     if self._hand_out(work, ids, [True] * len(ids)):
                         continue
@@ -205,7 +214,7 @@ class Loop:
             token = self.head.ids[sample(logits, self.options.sampling, batch.numbers())]
         forced = token.new_full(token.shape, NO_ID) if self.is_settled else tables.forced_id(state)
         token = torch.where(forced == NO_ID, token, forced)
-        diagnoses = self._diagnoses(hidden, batch, token) if self.options.diagnostics else None
+        diagnoses = self._looked_at(hidden, batch, token, forced) if self.options.is_stepwise else None
         with self.clock("constraint_s"):
             self._append(batch, token)
         head = torch.stack([batch.count, batch.state.cell, forced], dim=1)
@@ -213,7 +222,7 @@ class Loop:
         self._report(rows, batch, diagnoses, logits)
 
     def _append(self, batch: Batch, token: Tensor) -> None:
-        if self.options.diagnostics:
+        if self.options.is_stepwise:
             batch.state = batch.tables.step(batch.state, token)
             batch.pending, batch.count = token[:, None], torch.ones_like(token)
         else:
@@ -255,12 +264,18 @@ class Loop:
                 return True
         return False
 
-    def _diagnoses(self, hidden: Tensor, batch: Batch, token: Tensor) -> list[Diagnosis]:
+    def _looked_at(self, hidden: Tensor, batch: Batch, token: Tensor, forced: Tensor) -> list[Diagnosis] | None:
+        """Show the choice to the tap, and say what the model thought, as far as each is asked for."""
         raw = functional.linear(hidden, self.body.head).float()
         raw[:, self.vocab_size :] = -torch.inf
+        allowed = batch.tables.mask(batch.state)
+        if self.options.tap is not None:
+            self.options.tap(_choice(batch, raw, allowed, token, forced))
+        return self._diagnoses(raw, allowed, batch, token) if self.options.diagnostics else None
+
+    def _diagnoses(self, raw: Tensor, allowed: Tensor, batch: Batch, token: Tensor) -> list[Diagnosis]:
         programs = [work.request.program for work in batch.work if work is not None]
         blocks, rules = blocks_and_rules(self.automaton, programs, batch.state)
-        allowed = batch.tables.mask(batch.state)
         return diagnose(raw, allowed, token, self.options.candidates, blocks, rules, self.options.close_ids)
 
     # --- memory ---------------------------------------------------------------------------------------------------
@@ -271,3 +286,16 @@ class Loop:
         self.counters.notes.append(f"memory was short: batches of {self.size} from here on")
         self.queue.extendleft(reversed(self._active()))
         self.batch = self.cache = None
+
+
+def _choice(batch: Batch, raw: Tensor, allowed: Tensor, token: Tensor, forced: Tensor) -> Choice:
+    works = [work for work in batch.work if work is not None]
+    return Choice(
+        tuple(work.request.sample for work in works),
+        tuple(work.request.key for work in works),
+        tuple(len(work.written) for work in works),
+        raw,
+        allowed,
+        token,
+        tuple((forced != NO_ID).tolist()),
+    )

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from engine.decode.presets import Sampling
 from engine.errors import ConstraintError
 from engine.lp.table import Program
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from engine.decode.closing import CloseIds
 
 StopReason = Literal["end", "length", "time", "cancelled", "empty_mask", "desync"]
@@ -77,6 +79,25 @@ class Stop:
 Events = Iterator[Step | Stop]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """A step of a batch, at the moment when its tokens are known. The tensors are the loop's: copy what is to stay."""
+
+    samples: tuple[int, ...]
+    keys: tuple[int, ...]
+    positions: tuple[int, ...]
+    raw: Tensor  # [B, V] logits before the LP, in float32; minus infinity in rows without a token
+    allowed: Tensor  # bool [B, V]
+    tokens: Tensor  # int64 [B]
+    forced: tuple[bool, ...]
+
+
+class Tap(Protocol):
+    """Is shown every choice while it stands."""
+
+    def __call__(self, choice: Choice) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class DecodeOptions:
     """How to decode, whatever the backend."""
@@ -88,6 +109,12 @@ class DecodeOptions:
     candidates: int = 10  # of a step, with diagnostics
     close_ids: CloseIds | None = None  # whose masses a diagnosis tells
     time_limit_s: float | None = None
+    tap: Tap | None = None
+
+    @property
+    def is_stepwise(self) -> bool:
+        """Whether each token, forced ones too, takes a pass of its own and is looked at."""
+        return self.diagnostics or self.tap is not None
 
     def __post_init__(self) -> None:
         if self.batch_size < 1 or self.candidates < 0 or (self.time_limit_s is not None and self.time_limit_s <= 0):
@@ -95,6 +122,12 @@ class DecodeOptions:
                 f"batch size {self.batch_size}, {self.candidates} candidates, time limit {self.time_limit_s} s",
                 "Batch size and time limit must be more than 0, candidates at least 0",
             )
+
+
+class Watch(Protocol):
+    """Stands between a decoding and who reads it: passes everything on, and may look at the counters meanwhile."""
+
+    def __call__(self, events: Events, counters: Counters) -> Events: ...
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ from engine.decode.closing import close_ids
 from engine.decode.generation import Generation
 from engine.decode.samples import Sample
 from engine.decode.scoring import Scored, Stored, close_masses, score_with_masses
-from engine.decode.steps import Counters, Diagnosis, Step, Stop
+from engine.decode.steps import Counters, Diagnosis, Step, Stop, Tap, Watch
 from engine.errors import DriftscopeError
 from engine.models.loading import LoadedModel
 from engine.records import Molecule
@@ -61,11 +61,14 @@ class GroupWriter:
     def __init__(self, staging: Staging, loaded: LoadedModel, plan: RunPlan, rank: int = 0) -> None:
         self.staging, self.loaded, self.plan, self.rank = staging, loaded, plan, rank
         self.notes: list[str] = []
+        self.tap: Tap | None = None  # is shown what is written, and not what is only checked
+        self.watch: Watch | None = None
         self._generation: Generation | None = None  # it has what all groups share
 
     def work(self, places: Sequence[int], molecules: Sequence[Molecule]) -> GroupWork:
         """To be iterated over, and then added. ``places`` are the molecules' in the run."""
         generation = self._generate(places, molecules)
+        generation.tap, generation.watch = self.tap, self.watch
         return GroupWork(generation, self.staging.id, self.plan.keep_steps, self.plan.closing, self.plan.rmsd)
 
     def add(self, work: GroupWork, number: int) -> Group:
@@ -95,6 +98,7 @@ class GroupWriter:
             self._generation = Generation(self.loaded, molecules, self.plan.plan, places)
         else:
             self._generation = self._generation.more(molecules, places)
+        self._generation.tap = self._generation.watch = None
         return self._generation
 
     def _known_ids(self, group: Group) -> dict[int, list[int]]:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from engine.chem.smiles import parse_smiles
 from engine.decode.generation import FITTED_MOLECULES, Generation
-from engine.decode.steps import Stop
+from engine.decode.steps import Stop, Tap, Watch
 from engine.errors import RunError
 from engine.models.loading import LoadedModel
 from engine.records import Molecule
@@ -91,6 +91,8 @@ class Run(Account):
     ) -> None:
         super().__init__(staging, molecules, plan)
         self.loaded, self.rank = loaded, rank
+        self.tap: Tap | None = None
+        self.watch: Watch | None = None
 
     def progress(
         self, cancelled: Callable[[], bool] = lambda: False, groups: Collection[int] | None = None
@@ -115,7 +117,9 @@ class Run(Account):
 
     @functools.cached_property
     def _writer(self) -> GroupWriter:
-        return GroupWriter(self.staging, self.loaded, self.plan, self.rank)
+        writer = GroupWriter(self.staging, self.loaded, self.plan, self.rank)
+        writer.tap, writer.watch = self.tap, self.watch
+        return writer
 
     def _write(self, number: int, cancelled: Callable[[], bool]) -> Iterator[Progress]:
         places = self.groups[number]

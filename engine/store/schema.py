@@ -7,93 +7,17 @@ say; which are never null is said by ``required``.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any
-
 import pyarrow as pa
 
-VERSION = 1
-"""Of what is written here. Readers take this one and all older ones; ``engine.store.views`` fills what those lack."""
-
-TEXT, WHOLE, SMALL, REAL, FLAG = pa.string(), pa.int64(), pa.int32(), pa.float64(), pa.bool_()
-TEXTS, IDS, FLAGS = pa.list_(TEXT), pa.list_(SMALL), pa.list_(FLAG)
-MOMENT = pa.timestamp("us", tz="UTC")
-LEAST_WHOLE, MOST_WHOLE = -(2**63), 2**63 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    name: str
-    type: pa.DataType
-    what: str
-    required: bool = False
-    since: int = 1  # the schema version that brought it
-
-    def value(self, said: Any) -> Any:
-        """A JSON value in this column's type; TypeError, ValueError or OverflowError where it does not fit."""
-        if self.type == MOMENT:
-            moment = datetime.fromisoformat(said)
-            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-        is_flag = isinstance(said, bool)
-        if self.type == REAL and isinstance(said, int | float) and not is_flag:
-            if not math.isfinite(said):
-                raise ValueError(f"{self.name} cannot be {said}")
-            return float(said)
-        fits = {TEXT: isinstance(said, str), FLAG: is_flag, WHOLE: isinstance(said, int) and not is_flag}
-        if not fits.get(self.type, False):
-            raise TypeError(f"{self.name} cannot be of {type(said)}")
-        if self.type == TEXT:
-            said.encode()  # half a character is none
-        if self.type == WHOLE and not LEAST_WHOLE <= said <= MOST_WHOLE:
-            raise OverflowError(f"{self.name} has {said.bit_length()} bits")
-        return said
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Columns in the order in which they are shown."""
-
-    name: str
-    columns: tuple[Column, ...]
-    order: tuple[str, ...] = ()  # rows of a file stand in the order of these
-
-    def __iter__(self) -> Iterator[Column]:
-        return iter(self.columns)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(column.name for column in self.columns)
-
-    @property
-    def schema(self) -> pa.Schema:
-        return pa.schema([pa.field(one.name, one.type, nullable=not one.required) for one in self.columns])
-
-    def rows(self, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-        """An Arrow table of row objects; a key that is no column is an error, a missing one is null."""
-        unknown = {key for row in rows for key in row} - set(self.names)
-        if unknown:
-            raise ValueError(f"{self.name} has no column {', '.join(sorted(unknown))}")
-        arrays = [pa.array([row.get(column.name) for row in rows], column.type) for column in self.columns]
-        return pa.Table.from_arrays(arrays, schema=self.schema)
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """What a folder of the store holds: entries with these tables."""
-
-    folder: str  # "runs"
-    key: str  # "run_id"
-    sheet: str  # the JSON file that makes an entry count
-    main: Table  # one row an entry, from the sheet
-    tables: tuple[Table, ...]  # a Parquet file each; an entry may lack any of them
-
-
-def _table(name: str, *columns: tuple[Any, ...], order: tuple[str, ...] = ()) -> Table:
-    return Table(name, tuple(Column(*column) for column in columns), order)
-
+from engine.store.columns import FLAG, FLAGS, IDS, MOMENT, REAL, SMALL, TEXTS
+from engine.store.columns import TEXT as TEXT
+from engine.store.columns import VERSION as VERSION
+from engine.store.columns import WHOLE as WHOLE
+from engine.store.columns import Column as Column
+from engine.store.columns import Kind as Kind
+from engine.store.columns import Table as Table
+from engine.store.columns import table as _table
+from engine.store.trace_schema import TRACE
 
 RUNS = _table(
     "runs",
@@ -240,5 +164,71 @@ STEPS = _table(
     order=("sample_id", "pos"),
 )
 
+LOGIT_LOGS = _table(
+    "logit_logs",
+    ("log_id", TEXT, "names the log; its folder is log_id=<log_id>", True),
+    ("created_at", MOMENT, "when it was read in"),
+    ("origin", TEXT, "measured (a run here wrote it) or imported", True),
+    ("file", TEXT, "the file's name"),
+    ("source", TEXT, "what its entries name as their source; the first few where they differ"),
+    ("label", TEXT, "a user's own name for it"),
+    ("engine", TEXT, "what computed the values", True),
+    ("model", TEXT, "whose values they are"),
+    ("precision", TEXT, "of the weights, such as Q4_K_M"),
+    ("dtype", TEXT, "of the values as logged, such as f32"),
+    ("length", WHOLE, "values of a whole row, by the entries' shape: the vocabulary's rows, for logits"),
+    ("checkpoints", TEXT, "where in the model values were logged, in the order of their coming"),
+    ("entries", WHOLE, "lines with values", True),
+    ("values_logged", WHOLE, "values of all entries", True),
+    ("first_token", WHOLE, "the least token_idx"),
+    ("last_token", WHOLE, "the largest"),
+    ("flagged_entries", WHOLE, "entries with a flagged value"),
+    ("flagged_values", WHOLE, "values with a flag"),
+    ("garbage_entries", WHOLE, "entries that the reports' own rule calls garbage"),
+    ("least", REAL, "of the finite values"),
+    ("largest", REAL, "of the finite values"),
+    ("cause", TEXT, "the likeliest cause of what is flagged; null where nothing is"),
+    ("certainty", TEXT, "of the cause: sure, likely or possible"),
+    ("findings", TEXT, "JSON: every cause with its values, positions and evidence"),
+    ("left_out", WHOLE, "lines that could not be read"),
+    ("is_cut", FLAG, "the file ends in the middle of a line, or of its compressed form"),
+    ("rules", TEXT, "SHA-256 of the rules that flagged it"),
+    ("notes", TEXT, "what a user should know, and a user's own notes"),
+)
+
+LOGIT_ENTRIES = _table(
+    "logit_entries",
+    ("log_id", TEXT, "the log", True),
+    ("entry", WHOLE, "counts the log's entries from 0", True),
+    ("line", WHOLE, "of the file, from 1", True),
+    ("checkpoint", TEXT, "where in the model", True),
+    ("token_idx", SMALL, "as logged; counted where the entry has none", True),
+    ("sequence", SMALL, "counts a checkpoint's texts from 0: another begins where token_idx does not rise", True),
+    ("source", TEXT, "as logged"),
+    ("ts", TEXT, "as logged"),
+    ("values_logged", SMALL, "values of the entry", True),
+    ("middle", REAL, "median of the values that can be one; null where there is none"),
+    ("spread", REAL, "median distance from it, times 1.4826"),
+    ("least", REAL, "of the finite values"),
+    ("largest", REAL, "of the finite values"),
+    ("top", SMALL, "position of the largest value that has no flag"),
+    ("flagged", SMALL, "values with a flag", True),
+    ("flags", TEXTS, "all kinds of flags of its values", True),
+    ("is_garbage", FLAG, "by the reports' own rule", True),
+    order=("entry",),
+)
+
+LOGIT_VALUES = _table(
+    "logit_values",
+    ("log_id", TEXT, "the log", True),
+    ("entry", WHOLE, "the entry", True),
+    ("checkpoint", TEXT, "its checkpoint", True),
+    ("token_idx", SMALL, "its token", True),
+    ("position", SMALL, "in the row; for logits the token's id", True),
+    ("value", REAL, "as logged; NaN and infinities too", True),
+    ("flags", TEXTS, "what is wrong with it; none where nothing is", True),
+)
+
 RUN = Kind("runs", "run_id", "run.json", RUNS, (SAMPLES, BLOCKS, STEPS))
-KINDS: tuple[Kind, ...] = (RUN,)
+LOGIT_LOG = Kind("logit_logs", "log_id", "log.json", LOGIT_LOGS, (LOGIT_ENTRIES, LOGIT_VALUES))
+KINDS: tuple[Kind, ...] = (RUN, LOGIT_LOG, TRACE)

@@ -136,12 +136,18 @@ def test_the_reports_names_of_options() -> None:
         (("run", "--smiles-file", "missing.smi", *ASKED), "missing.smi"),
         (("run", "--sample-size", "2001", *ASKED), "2,000 held-out ones ship"),
         (("run", "CC=O", *ASKED, "--time-limit", "3"), "a run has no time limit"),
-        (("run", "CC=O", *ASKED, "--profile"), "has no profiler"),
+        (("run", "CC=O", *ASKED, "--profile-output", "x"), "Give both"),
+        (("run", "CC=O", *ASKED, "--submit", "debug", "--profile"), "is not profiled"),
+        (
+            ("run", "CC=O", *ASKED, "--lp", "exact", "--lp", "none", "--profile", "--profile-output", "x"),
+            "these are 2 runs. Leave it out",
+        ),
         (
             ("run", "CC=O", *ASKED, "--lp", "exact", "--lp", "none", "--json-report", "x"),
             "these are 2 runs. Use `export`",
         ),
         (("run", "CC=O", *ASKED, "--submit", "debug", "--json-report", "x"), "use `export`"),
+        (("run", "CC=O", *ASKED, "--submit", "debug", "--progress", "x"), "Leave --progress out"),
         (("run", "CC=O", *ASKED, "--keep-steps", "0"), "no number of samples"),
         (("run", "CC=O", "--model", "small", "--model", "small", "--step", "final"), "Give each as ALIAS:STEP"),
         (("run", "--resume", "nothing"), "no unfinished run_id is named 'nothing'"),
@@ -176,3 +182,24 @@ def test_the_source_is_what_was_typed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["/x/engine/__main__.py", "run", "C C", "--model", "small"])
     (row,) = run_json("run", "CC=O", *ASKED)
     assert row["source"] == "python -m engine run 'C C' --model small"
+
+
+def test_a_program_that_watches_reads_lines(tmp_path: Path) -> None:
+    file = tmp_path / "progress"
+    rows = run_json("run", "CC=O", "CCO", *ASKED, "--lp", "exact", "--lp", "none", "--progress", str(file))
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [(line["part"], line["run_id"]) for line in lines if line.get("state") == "done"] == [
+        (number, row["run_id"]) for number, row in enumerate(rows)
+    ]
+    assert (lines[0]["parts"], lines[0]["lp"], lines[0]["done"], lines[0]["samples"]) == (2, "exact", 0, 2)
+    last = lines[-1]
+    assert (last["done"], last["passed"], last["work"]) == (2, rows[1]["passes"], 1.0)
+    run("run", "--resume", rows[0]["run_id"], "--progress", str(file))
+    assert len(file.read_text().splitlines()) == len(lines), "lines are appended, and nothing was done"
+
+
+@pytest.mark.parametrize("words", [("--progress", "/tmp/x"), ("--progress=/tmp/x",), ("--until-eof",)])
+def test_who_watched_is_not_in_the_source(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/x/engine/__main__.py", "run", *words, "CC=O", "--model", "small"])
+    (row,) = run_json("run", "CC=O", *ASKED)
+    assert row["source"] == "python -m engine run CC=O --model small"

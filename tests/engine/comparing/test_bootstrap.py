@@ -13,6 +13,7 @@ from engine.comparing.bootstrap import (
     Sums,
     difference,
     paired_means,
+    percentiles,
     ratio,
     sums_by_molecule,
     unpaired_means,
@@ -41,7 +42,7 @@ def test_sums_leave_out_what_is_not_known() -> None:
 
 def test_a_shift_that_all_molecules_share_has_no_width() -> None:
     drawn = one(paired_means(sums([1, 5, 9, 20, 3, 8]), sums([3, 7, 11, 22, 5, 10])))
-    found = difference(46 / 6, 58 / 6, drawn)
+    found = difference(46 / 6, 58 / 6, drawn, 6)
     assert (found.low, found.high) == pytest.approx((2, 2))
     assert found.within_noise is False
 
@@ -49,7 +50,7 @@ def test_a_shift_that_all_molecules_share_has_no_width() -> None:
 def test_a_factor_that_all_molecules_share_has_no_width() -> None:
     values = [1.0, 5, 9, 20, 3, 8]
     drawn = one(paired_means(sums(values), sums([3 * value for value in values])))
-    found = ratio(46 / 6, 3 * 46 / 6, drawn)
+    found = ratio(46 / 6, 3 * 46 / 6, drawn, 6)
     assert found is not None and (found.value, found.low, found.high) == pytest.approx((3, 3, 3))
     assert found.within_noise is False
 
@@ -57,10 +58,35 @@ def test_a_factor_that_all_molecules_share_has_no_width() -> None:
 def test_a_means_interval_is_as_wide_as_its_standard_error_says() -> None:
     differences = np.random.default_rng(5).normal(0.3, 2.0, 500)
     drawn = one(paired_means(sums([0.0] * 500), sums(differences.tolist())))
-    found = difference(0.0, differences.mean(), drawn)
+    found = difference(0.0, differences.mean(), drawn, 500)
     half = 1.96 * differences.std() / math.sqrt(500)
     assert found.low == pytest.approx(differences.mean() - half, abs=0.1 * half)
     assert found.high == pytest.approx(differences.mean() + half, abs=0.1 * half)
+
+
+@pytest.mark.parametrize(("molecules", "student"), [(6, 2.5706), (10, 2.2622), (30, 2.0452), (64, 1.9983)])
+def test_percentiles_lie_where_students_t_has_them(molecules: int, student: float) -> None:
+    low, high = percentiles(molecules)
+    reach = math.sqrt(molecules / (molecules - 1)) * student
+    assert low == pytest.approx(50 * math.erfc(reach / math.sqrt(2)), rel=0.02)
+    assert low + high == pytest.approx(100)
+
+
+def test_percentiles_of_very_many_molecules_are_the_plain_ones() -> None:
+    assert percentiles(1_000_000) == pytest.approx((2.5, 97.5), abs=1e-3)
+    assert percentiles(1) == (0, 100)
+
+
+@pytest.mark.parametrize("molecules", [6, 10, 30])
+def test_few_molecules_that_do_not_differ_are_seldom_told_apart(molecules: int) -> None:
+    """Between the 2.5th and the 97.5th percentile of six molecules, one comparison in seven would find a difference."""
+    rng = np.random.default_rng(4)
+    told = 0
+    for seed in range(200):
+        control, test = rng.normal(10.0, 2.0, (2, molecules))
+        drawn = one(paired_means(sums(control.tolist()), sums(test.tolist()), seed))
+        told += difference(control.mean(), test.mean(), drawn, molecules).within_noise is False
+    assert told <= 0.08 * 200
 
 
 def test_answers_of_one_molecule_are_one_draw() -> None:
@@ -82,7 +108,7 @@ def test_the_same_molecules_are_drawn_for_both_sides() -> None:
 
 def test_unpaired_sides_may_differ_in_size() -> None:
     drawn = one(unpaired_means(sums([1.0] * 7), sums([4.0] * 12)))
-    found = difference(1.0, 4.0, drawn)
+    found = difference(1.0, 4.0, drawn, 7)
     assert (found.low, found.high) == (3, 3)
 
 
@@ -121,23 +147,23 @@ def test_a_seed_gives_the_same_again() -> None:
 
 
 def test_a_ratio_to_nothing_is_none() -> None:
-    assert ratio(0.0, 3.0, None) is None
+    assert ratio(0.0, 3.0, None, 9) is None
 
 
 def test_a_control_that_is_rare_leaves_the_ratio_open_above() -> None:
     """In a third of the draws the only molecule that has any does not come."""
     drawn = one(paired_means(sums([1.0, 0, 0, 0, 0, 0]), sums([1.0, 1, 1, 1, 1, 1])))
-    found = ratio(1 / 6, 1.0, drawn)
+    found = ratio(1 / 6, 1.0, drawn, 6)
     assert found is not None and found.high == math.inf and found.low is not None and found.low > 1
     assert found.within_noise is False
 
 
 def test_without_draws_there_is_no_interval() -> None:
-    found = difference(1.0, 2.0, None)
+    found = difference(1.0, 2.0, None, 9)
     assert (found.value, found.low, found.high, found.within_noise) == (1.0, None, None, None)
 
 
 def test_no_difference_at_all_is_noise() -> None:
     drawn = one(paired_means(sums([0.1, 0.2, 0.3]), sums([0.1, 0.2, 0.3])))
-    same, alike = difference(0.2, 0.2, drawn), ratio(0.2, 0.2, drawn)
+    same, alike = difference(0.2, 0.2, drawn, 3), ratio(0.2, 0.2, drawn, 3)
     assert same.within_noise is True and alike is not None and alike.within_noise is True

@@ -1,0 +1,149 @@
+"""Which values of a log are damaged, and by which sign. It goes block after block and keeps no more than a few entries.
+
+Each sign stands for itself and needs no threshold on huge numbers alone: a value is measured against its own entry,
+with the median and the median distance from it, which half of an entry can be garbage without moving. Where an entry is
+worse than that, the block's other entries of the checkpoint lend theirs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.logits.bits import chance_of, denormal, pointers
+from engine.logits.blocks import Block, Real, Whole
+from engine.logits.flags import Flag, Flags, bit
+from engine.logits.repeats import SIDE_BY_SIDE, Marks, Repeats, alike_needed
+from engine.logits.rules import Bounds, Rules
+
+ROBUST = 1.4826
+"""A median distance times this is the standard deviation of a bell curve."""
+SICK_SPREADS = 10
+"""An entry whose spread is larger than the block's by this much says nothing of its own values."""
+MOST_BY_CHANCE = 20
+"""Zeros at a position are no chance when there are so many times more of them than chance makes."""
+LEAST_ZEROS = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """A block's flags [N], and of each entry [E] the middle and spread of its own values, NaN where it has none."""
+
+    flags: Flags
+    middle: Real
+    spread: Real
+
+
+class Detector:
+    """The search through one log."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.repeats = Repeats(rules.most_chance, rules.reach)
+        self._masks = np.array(rules.masks)
+
+    def judge(self, block: Block) -> Judged:
+        flags = np.zeros(len(block.values), dtype=np.uint8)
+        middle, spread = np.full(len(block), np.nan), np.full(len(block), np.nan)
+        for checkpoint, entries in block.parts():
+            columns = block.columns(entries)
+            values, positions = block.values[columns], block.positions[columns]
+            found, middle[entries], spread[entries] = self._part(checkpoint, values, positions, block.sequence[entries])
+            flags[columns] = found
+        return Judged(flags, middle, spread)
+
+    def is_mask(self, values: Real) -> Marks:
+        """Minus infinity, and numbers that nobody computes but writes."""
+        return is_mask(values, self._masks)
+
+    def _part(self, checkpoint: str, values: Real, positions: Whole, sequence: Whole) -> tuple[Flags, Real, Real]:
+        bounds, most = self.rules.bounds(checkpoint), self.rules.most_chance
+        flags = np.zeros(values.shape, dtype=np.uint8)
+
+        def mark(flag: Flag, where: Marks) -> None:
+            flags[where] |= bit(flag)
+
+        chance = chance_of(values)
+        is_finite, is_zero = np.isfinite(values), values == 0
+        mark("non_finite", ~is_finite)
+        mark("denormal", denormal(values))
+        mark("pointer", pointers(values, positions))
+        mark("constant", _constant(values, chance.equal, most) & is_finite)
+        if bounds.zeros:
+            mark("zero", _zeros(is_zero, chance.zero, most))
+        is_outlier, middle, spread = outliers(values, flags == 0, bounds)
+        mark("outlier", is_outlier & is_finite)
+        comparable = is_finite & ~is_zero & ~self.is_mask(values)
+        mark("repeated", self.repeats.find(checkpoint, values, positions, sequence, comparable, chance.equal))
+        return flags, middle, spread
+
+
+def is_mask(values: Real, masks: Real) -> Marks:
+    found = np.isneginf(values)
+    suspects = np.flatnonzero(values <= masks.max())
+    if len(suspects):
+        flat, some = found.reshape(-1), values.reshape(-1)[suspects]
+        with np.errstate(invalid="ignore"):
+            flat[suspects] |= np.isclose(some[:, None], masks, rtol=1e-6, atol=0).any(axis=1)
+        found = flat.reshape(values.shape)
+    return found
+
+
+def outliers(values: Real, is_usable: Marks, bounds: Bounds) -> tuple[Marks, Real, Real]:
+    """[E, W] values far from the rest of their entries, and the entries' middles and spreads [E]."""
+    own = is_usable & (np.abs(values) < bounds.absurd)
+    middle, count = _medians(values, own)
+    spread = ROBUST * _medians(np.abs(values - middle[:, None]), own)[0]
+    known = count > 0
+    if not known.any():
+        return np.abs(values) >= bounds.absurd, middle, spread
+    usual, usual_spread = float(np.median(middle[known])), float(np.median(spread[known]))
+    most_spread = SICK_SPREADS * usual_spread + bounds.least / bounds.spreads
+    most_shift = SICK_SPREADS * (bounds.spreads * usual_spread + bounds.least)  # softmax does not see where a row lies
+    is_sick = ~known | (spread > most_spread) | (np.abs(middle - usual) > most_shift)
+    center = np.where(is_sick, usual, middle)
+    scale = np.where(is_sick, usual_spread, spread)
+    room = np.maximum(bounds.least, bounds.spreads * scale)
+    with np.errstate(invalid="ignore"):
+        found = (np.abs(values - center[:, None]) > room[:, None]) | (np.abs(values) >= bounds.absurd)
+    return found, middle, spread
+
+
+def _medians(values: Real, own: Marks) -> tuple[Real, Whole]:
+    """Of each row's own values, and how many they are; NaN where there are none."""
+    count = own.sum(axis=1)
+    ordered = np.sort(np.where(own, values, np.inf), axis=1)
+    rows, last = np.arange(len(values)), values.shape[1] - 1
+    low = ordered[rows, np.clip((count - 1) // 2, 0, last)]
+    high = ordered[rows, np.clip(count // 2, 0, last)]
+    with np.errstate(invalid="ignore"):
+        return np.where(count > 0, (low + high) / 2, np.nan), count
+
+
+def _constant(values: Real, chance: float, most_chance: float) -> Marks:
+    """All of an entry, where it is one value over and over and the entry is long enough for that to mean something."""
+    width = values.shape[1]
+    needed = alike_needed(chance, 1, most_chance)
+    if width - 1 < (needed * SIDE_BY_SIDE if needed > 1 else 1):
+        return np.zeros(values.shape, dtype=np.bool_)
+    is_one: NDArray[np.bool_] = (values == values[:, :1]).all(axis=1)
+    return np.broadcast_to(is_one[:, None], values.shape)
+
+
+def _zeros(is_zero: Marks, chance: float, most_chance: float) -> Marks:
+    """Zeros that chance does not explain: alone in a fine log, else side by side, or at one place again and again."""
+    if not is_zero.any():
+        return is_zero
+    if alike_needed(chance, 1, most_chance) <= 1:
+        return is_zero
+    found = np.zeros_like(is_zero)
+    pairs = is_zero[:, 1:] & is_zero[:, :-1]
+    if alike_needed(chance, 1, most_chance) <= 2:
+        found[:, 1:] |= pairs
+        found[:, :-1] |= pairs
+    often = is_zero.sum(axis=0)
+    is_often = (often >= LEAST_ZEROS) & (often > MOST_BY_CHANCE * chance * len(is_zero))
+    found |= is_zero & is_often
+    return found

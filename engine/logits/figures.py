@@ -1,0 +1,196 @@
+"""What is wrong with a stored log, in figures: by entry, by value, by position, and where on a map of tokens.
+
+Shares count what is damaged. What was masked on purpose, or is no token's row, is flagged too and told apart. The
+reports' own rule stands beside ours. Only the files of this one log are opened, and answers are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.inspection.memo import Memo
+from engine.logits.adding import findings_in
+from engine.logits.causes import Finding
+from engine.logits.flags import FLAGS, Flag
+from engine.logits.rules import LOGITS, Rules, load_rules
+from engine.store.entries import Entry
+from engine.store.schema import LOGIT_ENTRIES, LOGIT_VALUES
+from engine.store.store import Store
+
+MOST_KEPT = 24
+MOST_POSITIONS = 2_000
+"""Of one answer: those with most flags."""
+MOST_ON_MAP = 200_000
+
+# A value is damaged where it has a flag and is neither a mask nor of the padding.
+_DAMAGED = """
+    len(flags) > 0 AND position < $padded AND NOT (value = '-inf'::DOUBLE OR
+    list_bool_or(list_transform($masks::DOUBLE[], lambda mask: abs(value - mask) <= 1e-6 * abs(mask))))
+"""
+_TOTALS = f"""
+SELECT count(*) AS values_damaged, count(DISTINCT entry) AS entries_damaged,
+       min(abs(value)) FILTER (isfinite(value)) AS least, max(abs(value)) FILTER (isfinite(value)) AS largest
+FROM logit_values WHERE {_DAMAGED}
+"""
+_FLAGS = """
+SELECT flag, count(*) AS flagged, count(DISTINCT entry) AS entries, count(DISTINCT position) AS positions
+FROM (SELECT entry, position, unnest(flags) AS flag FROM logit_values WHERE len(flags) > 0) GROUP BY ALL
+"""
+_POSITIONS = f"""
+SELECT position, count(*) AS seen, count(*) FILTER (len(flags) > 0) AS flagged, count(*) FILTER ({_DAMAGED}) AS damaged,
+       count(*) FILTER (isfinite(value) AND abs(value) > $above) AS garbage
+FROM logit_values GROUP BY ALL ORDER BY flagged DESC, position LIMIT {MOST_POSITIONS}
+"""
+_MAP = """
+SELECT v.token_idx, v.position, v.flags, v.value
+FROM logit_values AS v SEMI JOIN logit_entries AS e
+     ON v.entry = e.entry AND e.sequence = $sequence AND e.checkpoint = $checkpoint
+WHERE v.position BETWEEN $first AND $last ORDER BY v.token_idx, v.position LIMIT $most
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class FlagShare:
+    flag: Flag
+    values: int
+    entries: int
+    positions: int  # different ones
+
+
+@dataclass(frozen=True, slots=True)
+class PositionShare:
+    position: int
+    seen: int  # values that were logged there
+    flagged: int
+    damaged: int  # of them, not on purpose
+    garbage: int  # by the reports' rule
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """One log. ``damaged`` leaves out what was masked or padded on purpose; ``garbage`` is the reports' rule."""
+
+    log_id: str
+    engine: str
+    model: str | None
+    precision: str | None
+    length: int | None
+    entries: int
+    values: int
+    flagged_entries: int
+    flagged_values: int
+    damaged_entries: int
+    damaged_values: int
+    garbage_entries: int
+    least: float | None  # in size, of the damaged values
+    largest: float | None
+    flags: tuple[FlagShare, ...]
+    positions: tuple[PositionShare, ...]  # all that were logged, those with most flags first
+    findings: tuple[Finding, ...]
+    rule: str  # the reports' rule, in words
+
+    @property
+    def damaged_share(self) -> float:
+        return self.damaged_entries / self.entries
+
+    @property
+    def garbage_share(self) -> float:
+        return self.garbage_entries / self.entries
+
+    def sheet(self) -> dict[str, Any]:
+        """For JSON: positions that have flags alone."""
+        said = asdict(self)
+        said["positions"] = [asdict(one) for one in self.positions if one.flagged]
+        said["findings"] = [one.sheet() for one in self.findings]
+        return said | {"damaged_share": self.damaged_share, "garbage_share": self.garbage_share}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FlagMap:
+    """One text's flags, token by position; -1 where nothing was logged, else the bits of ``flags.FLAGS``."""
+
+    tokens: NDArray[np.int64]  # [T]
+    positions: NDArray[np.int64]  # [P]
+    codes: NDArray[np.int16]  # [T, P]
+    values: NDArray[np.float64]  # [T, P]
+
+
+_kept: Memo[Health] = Memo(MOST_KEPT)
+
+
+def health(store: Store, entry: Entry) -> Health:
+    return _kept.of(entry.key, lambda: _health(store, entry))
+
+
+def flag_map(
+    store: Store,
+    entry: Entry,
+    *,
+    checkpoint: str = LOGITS,
+    sequence: int = 0,
+    first: int = 0,
+    last: int = 63,
+    most: int = MOST_ON_MAP,
+) -> FlagMap:
+    """The flags of one text at positions from ``first`` to ``last``; at most so many values."""
+    asked = {"checkpoint": checkpoint, "sequence": sequence, "first": first, "last": last, "most": most}
+    found = store.table(_MAP, asked, of=[entry.id])
+    tokens, rows = np.unique(found["token_idx"].to_numpy(), return_inverse=True)
+    positions, columns = np.unique(found["position"].to_numpy(), return_inverse=True)
+    codes = np.full((len(tokens), len(positions)), -1, dtype=np.int16)
+    values = np.full(codes.shape, np.nan)
+    codes[rows, columns] = [sum(1 << FLAGS.index(flag) for flag in flags) for flags in found["flags"].to_pylist()]
+    values[rows, columns] = found["value"].to_numpy()
+    return FlagMap(tokens.astype(np.int64), positions.astype(np.int64), codes, values)
+
+
+def _health(store: Store, entry: Entry) -> Health:
+    rules, row, findings = load_rules(), entry.row, findings_in(entry)
+    asked = _asked(rules, findings)
+    (total,) = _rows(store, entry, _TOTALS, asked)
+    flags = {one["flag"]: one for one in _rows(store, entry, _FLAGS)}
+    positions = _rows(store, entry, _POSITIONS, asked | {"above": rules.report.above})
+    return Health(
+        log_id=entry.id,
+        engine=row["engine"],
+        model=row.get("model"),
+        precision=row.get("precision"),
+        length=row.get("length"),
+        entries=row["entries"],
+        values=row["values_logged"],
+        flagged_entries=row.get("flagged_entries") or 0,
+        flagged_values=row.get("flagged_values") or 0,
+        damaged_entries=total["entries_damaged"],
+        damaged_values=total["values_damaged"],
+        garbage_entries=row.get("garbage_entries") or 0,
+        least=total["least"],
+        largest=total["largest"],
+        flags=tuple(
+            FlagShare(flag, flags[flag]["flagged"], flags[flag]["entries"], flags[flag]["positions"])
+            for flag in FLAGS
+            if flag in flags
+        ),
+        positions=tuple(PositionShare(**one) for one in positions),
+        findings=tuple(findings),
+        rule=rules.report.title,
+    )
+
+
+def _asked(rules: Rules, findings: Sequence[Finding]) -> dict[str, Any]:
+    padded = [one.positions[0] for one in findings if one.cause == "padding"]
+    return {"padded": min(padded, default=2**31 - 1), "masks": list(rules.masks)}
+
+
+def _rows(store: Store, entry: Entry, sql: str, asked: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = store.table(sql, asked or {}, of=[entry.id]).to_pylist()
+    return found
+
+
+def has_values(entry: Entry) -> bool:
+    """Whether its values are there: a file of it may be missing."""
+    return LOGIT_ENTRIES.name in entry.parts and LOGIT_VALUES.name in entry.parts

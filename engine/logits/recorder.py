@@ -1,0 +1,185 @@
+"""A run's own logits as a log: what each token was chosen from, in the format that every engine's log has here.
+
+Values are copied at the very step, from the tensor before the LP, and written out at once; no tensor is read later. At
+the same step the log checks itself: the text that was written is read again and put into the row in place of its
+values, and the token is drawn from that row a second time. It has to be the token that was written. The fast backend
+draws from a part of the output head that it computes by itself, so two scores that differ in their last bit may change
+places: what differs is counted.
+
+``token_idx`` counts an answer's tokens from 0, forced ones too.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.decode.presets import Sampling
+from engine.decode.sampling import sample, uniform
+from engine.decode.steps import Choice
+from engine.errors import RunError, shown
+from engine.logits.entries import MOST_ID
+from engine.models.loading import LoadedModel
+
+ENGINE = "driftscope"
+LEVEL = 3
+"""Of gzip: values hardly shrink."""
+PRECISIONS = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
+MOST_DIFFERING = 0.01
+"""Share of tokens that may be drawn otherwise from the log: rounding changes far fewer."""
+LEAST_CHECKED = 1_000
+_NAMES = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which values of a row are logged: the first ``first``, or those of ``ids``."""
+
+    first: int = 0
+    ids: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if bool(self.first) == bool(self.ids) or self.first < 0:
+            raise RunError("nothing is to be logged", "Give a number of values, or token ids")
+        if len(set(self.ids)) < len(self.ids) or not all(0 <= one <= MOST_ID for one in self.ids):
+            raise RunError("the ids to be logged are not different token ids", "Give each once")
+
+    def columns(self, tokens: int) -> list[int]:
+        found = list(self.ids) or list(range(min(self.first, tokens)))
+        if max(found) >= tokens:
+            raise RunError(f"there is no token {max(found):,}", f"The tokenizer has 0 to {tokens - 1:,}")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a log has come to. ``differing`` tokens of ``checked`` were drawn otherwise from what was logged."""
+
+    entries: int
+    checked: int
+    differing: int
+
+    @property
+    def is_sound(self) -> bool:
+        return self.differing <= max(1, MOST_DIFFERING * max(self.checked, LEAST_CHECKED))
+
+
+class LogFile:
+    """The file that taps write to. It must not be there before: a log is never mixed with an older one."""
+
+    def __init__(self, path: Path, wanted: Wanted) -> None:
+        self.path, self.wanted = path, wanted
+        self.entries = self.checked = self.differing = 0
+        try:
+            self._file = _created(path)
+        except FileExistsError as error:
+            raise RunError(f"{shown(path, 200)} is there already", "Give another file for the log") from error
+        except OSError as error:
+            raise RunError(f"{shown(path, 200)} cannot be written: {error.strerror}", "Give another file") from error
+
+    def tap(self, loaded: LoadedModel, sampling: Sampling, seed: int, source: str = "") -> LogitTap:
+        """For one run; ``source`` names it in every entry."""
+        precision = str(loaded.dtype).removeprefix("torch.")
+        said = {
+            "checkpoint": "logits",
+            "engine": ENGINE,
+            "model": loaded.entry.name,
+            "precision": PRECISIONS.get(precision, precision),
+            "dtype": "f32",
+            "shape": f"[{loaded.vocab_rows}]",
+        }
+        return LogitTap(self, said, self.wanted.columns(loaded.tokenizer.vocab_size), sampling, seed, source)
+
+    def write(self, line: str) -> None:
+        self._file.write(line)
+        self.entries += 1
+
+    @property
+    def recorded(self) -> Recorded:
+        return Recorded(self.entries, self.checked, self.differing)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+class LogitTap:
+    """Writes every choice that it is shown."""
+
+    def __init__(
+        self,
+        log: LogFile,
+        said: dict[str, str],
+        columns: Sequence[int],
+        sampling: Sampling,
+        seed: int,
+        source: str,
+    ) -> None:
+        self._log, self._columns, self._sampling, self._seed = log, list(columns), sampling, seed
+        self._source = f"{source} " if source else ""
+        self._head = json.dumps(said)[:-1]
+        self._ids = f', "ids": {json.dumps(self._columns)}' if log.wanted.ids else ""
+
+    def __call__(self, choice: Choice) -> None:
+        values = _copied(choice.raw, self._columns)
+        texts = [_numbers(row) for row in values]
+        tokens = choice.tokens.tolist()
+        for place, text in enumerate(texts):
+            source = json.dumps(f"{self._source}sample {choice.samples[place]}")
+            self._log.write(
+                f'{self._head}, "token_idx": {choice.positions[place]}, "source": {source}, "token": {tokens[place]}, '
+                f'"forced": {json.dumps(choice.forced[place])}{self._ids}, "values": [{", ".join(text)}]}}\n'
+            )
+        self._check(choice, texts)
+
+    def _check(self, choice: Choice, texts: Sequence[Sequence[str]]) -> None:
+        """Draw each free token again, from the row as the log has it."""
+        free = [place for place, is_forced in enumerate(choice.forced) if not is_forced]
+        if not free:
+            return
+        again = choice.raw[free].clone()
+        logged = np.array([[float(text) for text in texts[place]] for place in free], dtype=np.float32)
+        again[:, self._columns] = torch.from_numpy(logged).to(again.device)
+        drawn = drawn_again(again, choice, free, self._sampling, self._seed)
+        self._log.checked += len(free)
+        self._log.differing += int((drawn != choice.tokens[free]).sum())
+
+
+def _created(path: Path) -> IO[str]:
+    """Open until the log is closed."""
+    if path.suffix == ".gz":
+        return gzip.open(path, "xt", LEVEL, "utf-8")
+    return path.open("x", encoding="utf-8")
+
+
+def drawn_again(rows: Tensor, choice: Choice, free: Sequence[int], sampling: Sampling, seed: int) -> Tensor:
+    """The tokens that these logits [F, V] of the choice's free rows give, by the same numbers."""
+    scores = rows.masked_fill(~choice.allowed[free], -torch.inf)
+    columns = (scores.amax(dim=0) > -torch.inf).nonzero()[:, 0]
+    keys = torch.tensor([choice.keys[place] for place in free], device=rows.device)
+    steps = torch.tensor([choice.positions[place] for place in free], device=rows.device)
+    return columns[sample(scores[:, columns], sampling, uniform(seed, keys, steps))]
+
+
+def _copied(raw: Tensor, columns: Sequence[int]) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+    """The host's own copy: indexing makes it, and nothing of the device is referred to."""
+    return raw[:, list(columns)].to("cpu", torch.float32, copy=True).numpy()
+
+
+def _numbers(row: np.ndarray[tuple[int], np.dtype[np.float32]]) -> list[str]:
+    """The shortest text that reads as the same number; the names are those that JSON's readers know."""
+    return [_NAMES.get(text, text) for text in map(str, row)]

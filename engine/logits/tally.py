@@ -1,0 +1,202 @@
+"""What the flagged values of a log add up to: the evidence for causes, and the shares that are told.
+
+It takes a block at a time and keeps counts, no values but the few that come again and again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.logits.blocks import Block, Real, Whole
+from engine.logits.detect import Judged, is_mask
+from engine.logits.flags import FLAGS, Flag, Flags, has
+from engine.logits.repeats import Marks
+from engine.logits.rules import Rules
+
+HUGE = 1e10
+MOST_VALUES = 4_096
+"""Different values that are counted; the commonest stay."""
+HEAD = 4
+"""Positions at the start of a row where an allocator keeps two addresses."""
+
+
+@dataclass(slots=True)
+class Places:
+    """How often something was at a position."""
+
+    counts: Counter[int] = field(default_factory=Counter)
+    entries: int = 0
+
+    @property
+    def values(self) -> int:
+        return self.counts.total()
+
+    def add(self, positions: Whole, entries: Whole) -> None:
+        found, counts = np.unique(positions, return_counts=True)
+        self.counts.update(dict(zip(found.tolist(), counts.tolist(), strict=True)))
+        self.entries += _different(entries)
+
+
+@dataclass(slots=True)
+class Tally:
+    """Of one log. ``kinds`` are counts by what the value is, of which each has one; ``flags`` by flag."""
+
+    rules: Rules
+    entries: int = 0
+    values: int = 0
+    flagged_entries: int = 0
+    flagged_values: int = 0
+    garbage_entries: int = 0
+    least: float | None = None
+    largest: float | None = None
+    first_token: int | None = None
+    last_token: int | None = None
+    seen: Whole = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # values logged, by position
+    flags: dict[Flag, Places] = field(default_factory=lambda: {flag: Places() for flag in FLAGS})
+    kinds: dict[str, Places] = field(default_factory=dict)
+    outliers: Counter[float] = field(default_factory=Counter)
+    masks: Counter[float] = field(default_factory=Counter)
+    least_outlier: float | None = None  # in size, of those that are no masks
+    most_outlier: float | None = None
+    addresses: int = 0  # entries that begin as memory does that was given back
+    repeated_outliers: int = 0
+    rows_repeated: int = 0
+    rows_of_nan: int = 0
+    rows_of_zeros: int = 0
+    rows_constant: int = 0
+
+    def add(self, block: Block, judged: Judged) -> None:
+        entry = block.entry_of_value
+        is_flagged = judged.flags != 0
+        self.entries += len(block)
+        self.values += len(block.values)
+        self.flagged_values += int(is_flagged.sum())
+        self.flagged_entries += _different(entry[is_flagged])
+        self.garbage_entries += int(is_garbage(block, self.rules).sum())
+        self._range(block)
+        self._see(block.positions)
+        if is_flagged.any():
+            self._flagged(block, judged.flags, entry, is_flagged)
+
+    def _range(self, block: Block) -> None:
+        finite = block.values[np.isfinite(block.values)]
+        self.least = _least(self.least, finite)
+        self.largest = _most(self.largest, finite)
+        first, last = int(block.token_idx.min()), int(block.token_idx.max())
+        self.first_token = first if self.first_token is None else min(self.first_token, first)
+        self.last_token = last if self.last_token is None else max(self.last_token, last)
+
+    def _see(self, positions: Whole) -> None:
+        """Chosen ids may be anywhere; a row's first values are few."""
+        seen = np.bincount(positions)
+        if len(seen) > len(self.seen):
+            self.seen = np.concatenate([self.seen, np.zeros(len(seen) - len(self.seen), dtype=np.int64)])
+        self.seen[: len(seen)] += seen
+
+    def _flagged(self, block: Block, flags: Flags, entry: Whole, is_flagged: Marks) -> None:
+        where = np.flatnonzero(is_flagged)
+        values, positions, codes, entries = block.values[where], block.positions[where], flags[where], entry[where]
+        for flag in FLAGS:
+            if (own := has(codes, flag)).any():
+                self.flags[flag].add(positions[own], entries[own])
+        kinds = _kinds(values, codes, is_mask(values, np.array(self.rules.masks)))
+        for kind, own in kinds.items():
+            if own.any():
+                self.kinds.setdefault(kind, Places()).add(positions[own], entries[own])
+        self._count(values, codes, kinds)
+        self._rows(block, codes, entries, values)
+        self.addresses += _begin_with_addresses(positions, entries, values, codes, kinds)
+
+    def _count(self, values: Real, codes: Flags, kinds: Mapping[str, Marks]) -> None:
+        is_out = kinds["huge"] | kinds["far"]
+        _count(self.masks, values[kinds["mask"]])
+        _count(self.outliers, values[is_out])
+        self.least_outlier = _least(self.least_outlier, np.abs(values[is_out]))
+        self.most_outlier = _most(self.most_outlier, np.abs(values[is_out]))
+        self.repeated_outliers += int((is_out & has(codes, "repeated")).sum())
+
+    def _rows(self, block: Block, codes: Flags, entries: Whole, values: Real) -> None:
+        """Entries that are damaged as a whole."""
+        widths = block.widths
+
+        def whole(own: Marks) -> int:
+            return int((np.bincount(entries[own], minlength=len(block)) == widths)[widths > 1].sum())
+
+        is_still = has(codes, "repeated") | has(codes, "zero") | np.isneginf(values)
+        self.rows_repeated += whole(is_still & ~has(codes, "constant"))
+        self.rows_of_nan += whole(np.isnan(values))
+        self.rows_of_zeros += whole(has(codes, "constant") & (values == 0))
+        self.rows_constant += whole(has(codes, "constant") & (values != 0))
+
+
+def is_garbage(block: Block, rules: Rules) -> NDArray[np.bool_]:
+    """[E] by the reports' own rule."""
+    is_huge = np.isfinite(block.values) & (np.abs(block.values) > rules.report.above)
+    found: NDArray[np.bool_] = np.bincount(block.entry_of_value[is_huge], minlength=len(block)) > 0
+    return found
+
+
+def _kinds(values: Real, codes: Flags, masks: Marks) -> dict[str, Marks]:
+    """What each flagged value is, the first kind that fits."""
+    is_out = has(codes, "outlier") | has(codes, "pointer")
+    tests = {
+        "constant": has(codes, "constant"),
+        "mask": masks,
+        "nan": np.isnan(values),
+        "overflow": np.isposinf(values),
+        "address": has(codes, "pointer"),
+        "denormal": has(codes, "denormal"),
+        "zero": has(codes, "zero"),
+        "huge": is_out & (np.abs(values) >= HUGE),
+        "far": is_out,
+        "stale": has(codes, "repeated"),
+    }
+    left, found = np.ones(len(values), dtype=np.bool_), {}
+    for kind, test in tests.items():
+        found[kind] = left & test
+        left &= ~test
+    return found
+
+
+def _begin_with_addresses(
+    positions: Whole, entries: Whole, values: Real, codes: Flags, kinds: Mapping[str, Marks]
+) -> int:
+    """Entries where lower halves of addresses stand at positions 0 or 2, with their upper halves behind them.
+
+    An upper half is a denormal number, which many logs print as zero.
+    """
+    low = (kinds["huge"] | kinds["far"] | kinds["address"] | has(codes, "pointer")) & (positions % 2 == 0)
+    high = kinds["denormal"] | kinds["zero"] | kinds["address"]
+    lows = {*zip(entries[low & (positions < HEAD)].tolist(), positions[low & (positions < HEAD)].tolist(), strict=True)}
+    highs = zip(entries[high & (positions < HEAD)].tolist(), positions[high & (positions < HEAD)].tolist(), strict=True)
+    return len({entry for entry, position in highs if position % 2 and (entry, position - 1) in lows})
+
+
+def _count(counter: Counter[float], values: Real) -> None:
+    found, counts = np.unique(values, return_counts=True)
+    counter.update(dict(zip(found.tolist(), counts.tolist(), strict=True)))
+    if len(counter) > MOST_VALUES:
+        kept = counter.most_common(MOST_VALUES // 2)
+        counter.clear()
+        counter.update(dict(kept))
+
+
+def _least(known: float | None, values: Real) -> float | None:
+    if len(values) == 0:
+        return known
+    found = float(values.min())
+    return found if known is None else min(known, found)
+
+
+def _most(known: float | None, values: Real) -> float | None:
+    found = _least(None if known is None else -known, -values)
+    return None if found is None else -found
+
+
+def _different(ordered: Whole) -> int:
+    return int((np.diff(ordered) != 0).sum()) + 1 if len(ordered) else 0

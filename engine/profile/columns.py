@@ -1,0 +1,177 @@
+"""The events of a trace as columns of numbers: what is kept of millions of them while a file is read.
+
+Names, streams and devices are kept once, as an *operation*; an event is 32 bytes. Times are whole nanoseconds from the
+trace's own zero. An event whose time is absurd keeps its duration and loses its place: it counts in every sum, and in
+nothing that asks when.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.profile.events import AnyEvent, Mixed
+
+Ints = npt.NDArray[np.int64]
+NOWHERE = int(np.iinfo(np.int64).min)
+"""The time of an event that has none."""
+NONE = -1
+MOST_NS = 2.0**62
+TIMED, FLOWS, BEGINS_AND_ENDS = "X", frozenset("stf"), frozenset("BE")
+
+
+class Operation(NamedTuple):
+    """What makes events one operation."""
+
+    category: str
+    name: str
+    stream: str | None
+    device: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """All events with a duration, in the order of the file."""
+
+    operations: Sequence[Operation]
+    op: npt.NDArray[np.int32]
+    thread: npt.NDArray[np.int32]
+    start_ns: Ints
+    dur_ns: Ints
+    correlation: Ints
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+
+class Known(dict[Any, int]):
+    """A number for each thing, in the order in which they come."""
+
+    def __missing__(self, key: Any) -> int:
+        number = self[key] = len(self)
+        return number
+
+
+@dataclass(slots=True)
+class Counts:
+    """What came beside the events with a duration, or was odd about those."""
+
+    flows: int = 0
+    begins_and_ends: int = 0
+    others: int = 0  # names of threads, moments, counters
+    without_duration: int = 0
+    negative: int = 0
+    without_time: int = 0
+
+
+@dataclass(slots=True)
+class Collector:
+    """Takes events and gives columns."""
+
+    counts: Counts = field(default_factory=Counts)
+    _operations: Known = field(default_factory=Known)
+    _threads: Known = field(default_factory=Known)
+    _parts: list[tuple[npt.NDArray[Any], ...]] = field(default_factory=list)
+
+    def add(self, events: Sequence[AnyEvent]) -> int:
+        """How many of these have a duration."""
+        self._count(Counter(event.ph for event in events))
+        timed = [event for event in events if event.ph == TIMED]
+        if not timed:
+            return 0
+        dur_ns = _nanoseconds([event.dur for event in timed])
+        start_ns = _nanoseconds([event.ts for event in timed])
+        is_unknown = dur_ns == NOWHERE
+        self.counts.without_duration += int(is_unknown.sum())
+        dur_ns[is_unknown] = 0
+        self.counts.negative += int((dur_ns < 0).sum())
+        self.counts.without_time += int((start_ns == NOWHERE).sum())
+        operations, threads = self._operations, self._threads
+        self._parts.append(
+            (
+                np.array([operations[_key(event)] for event in timed], np.int32),
+                np.array([threads[event.pid, event.tid] for event in timed], np.int32),
+                start_ns,
+                dur_ns,
+                np.array([NONE if event.args is None else _whole(event.args.correlation) for event in timed], np.int64),
+            )
+        )
+        return len(timed)
+
+    def columns(self) -> Columns:
+        """All of it. The collector is empty then: what it held is let go column by column."""
+        parts, self._parts = self._parts, []
+        found = []
+        columns = [list(column) for column in zip(*parts, strict=True)] if parts else [[] for _ in range(5)]
+        del parts
+        for number, kind in enumerate((np.int32, np.int32, np.int64, np.int64, np.int64)):
+            found.append(np.concatenate(columns[number]) if columns[number] else np.empty(0, kind))
+            columns[number] = []
+        operations = [
+            Operation(category, name, _label(stream), _label(device))
+            for category, name, stream, device in self._operations
+        ]
+        return _merged(operations, *found)
+
+    def _count(self, kinds: Mapping[str, int]) -> None:
+        for kind, number in kinds.items():
+            if kind in FLOWS:
+                self.counts.flows += number
+            elif kind in BEGINS_AND_ENDS:
+                self.counts.begins_and_ends += number
+            elif kind != TIMED:
+                self.counts.others += number
+
+
+def _key(event: AnyEvent) -> tuple[str, str, Mixed, Mixed]:
+    args = event.args
+    return (event.cat, event.name, None, None) if args is None else (event.cat, event.name, args.stream, args.device)
+
+
+def _merged(operations: list[Operation], op: Any, thread: Any, start: Any, dur: Any, correlation: Any) -> Columns:
+    """``7``, ``7.0`` and ``"7"`` are one stream."""
+    known = Known()
+    numbers = np.array([known[one] for one in operations], np.int32)
+    return Columns(list(known), numbers[op] if len(op) else op, thread, start, dur, correlation)
+
+
+def _nanoseconds(times_us: Sequence[float | Decimal | None]) -> Ints:
+    """Whole nanoseconds, rounded; NOWHERE where there is no time, or one beyond all reason."""
+    if any(isinstance(one, Decimal) for one in times_us):
+        return np.array([_exact(one) for one in times_us], np.int64)
+    values = np.array([math.nan if one is None else one for one in times_us], np.float64)
+    is_known = np.abs(values) < MOST_NS / 1000  # NaN is not
+    known = np.where(is_known, values, 0)
+    whole = np.floor(known)  # apart, since a product would be rounded once more
+    found = whole.astype(np.int64) * 1000 + np.rint((known - whole) * 1000).astype(np.int64)
+    return np.where(is_known, found, NOWHERE)
+
+
+def _exact(time_us: float | Decimal | None) -> int:
+    if time_us is None or not -MOST_NS / 1000 < time_us < MOST_NS / 1000:
+        return NOWHERE
+    return round(time_us * 1000)
+
+
+def _whole(number: Mixed) -> int:
+    """A correlation; none where it is no whole number. Texts of digits are."""
+    if isinstance(number, int) and 0 <= number < 2**63:
+        return number
+    if isinstance(number, str) and number.isascii() and number.isdigit() and len(number) < 19:
+        return int(number)
+    if isinstance(number, float) and number.is_integer() and 0 <= number < 2**53:
+        return int(number)
+    return NONE
+
+
+def _label(value: Mixed) -> str | None:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return None if value is None else str(value)

@@ -1,0 +1,333 @@
+"""A trace's columns made into the store's tables: sums by operation, a timeline, idle gaps, calls joined to what they
+began, and the trace's own row.
+
+Sums are of whole nanoseconds and exact. What asks when something was (all but the sums) leaves out events without a
+sensible time. Nothing here knows where the events came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from engine.errors import FileFormatError
+from engine.profile.columns import NONE, NOWHERE, Columns, Ints, Operation
+from engine.profile.families import PROFILER, Families, Side, short_name
+from engine.profile.spans import Bins, binned, both_ns, covered_ns, gaps, own_times, shared_ns
+from engine.store.columns import Table
+from engine.store.trace_schema import TRACE_EVENTS, TRACE_GAPS, TRACE_MARKS, TRACE_OPS, TRACE_TIMELINE
+
+BINS = 4096
+MOST_GAPS = 1_000
+MOST_MARKS = 50_000
+SHORT_NS = 50_000
+COPIES = ("memcpy", "memset")
+TIMED_SIDES: tuple[Side, ...] = ("device", "call", "host")
+EVENTS_A_GROUP = 1_000_000
+BLOCK = 250_000
+_LOW_BITS = 31
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """Operations with their sides and families, by number."""
+
+    operations: Sequence[Operation]
+    sides: Sequence[Side]
+    families: Sequence[str]
+
+    @classmethod
+    def of(cls, operations: Sequence[Operation], families: Families) -> Sorted:
+        has_device = any(families.side(one.category) == "device" for one in operations)
+        found = [families.of(one.category, one.name, has_device=has_device) for one in operations]
+        return cls(operations, [side for side, _ in found], [family for _, family in found])
+
+    def on(self, *sides: Side) -> npt.NDArray[np.bool_]:
+        return np.array([side in sides for side in self.sides], bool)
+
+    def among(self, families: Sequence[str]) -> npt.NDArray[np.bool_]:
+        return np.array([family in families for family in self.families], bool)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """``figures`` are columns of ``traces``; ``order`` puts operations as they are numbered in the tables."""
+
+    figures: Mapping[str, Any]
+    tables: Mapping[str, pa.Table]
+    order: npt.NDArray[np.int64]  # place of each operation
+
+
+class Summariser:
+    """One trace's columns, looked at from several sides."""
+
+    def __init__(self, columns: Columns, families: Families) -> None:
+        self.columns, self.sorted = columns, Sorted.of(columns.operations, families)
+        self.has_time = columns.start_ns != NOWHERE
+        self.start = columns.start_ns
+        is_own = ~self.sorted.among([PROFILER])
+        seen = self.has_time & is_own[columns.op] if len(columns) else self.has_time
+        self.zero = int(self.start[seen].min()) if seen.any() else 0
+        self.last = max((int(self.end(rows).max()) for rows in _blocks(np.flatnonzero(seen))), default=0)
+
+    def summary(self, trace_id: str) -> Summary:
+        host = self._rows("host")
+        own, parent = own_times(self.columns.thread[host], self.start[host], self.end(host))
+        joins = _Joins.of(self)
+        ops, order = self._ops(trace_id, host, own, joins)
+        joined = len(joins.event)
+        del own, joins  # of large traces each is as large as what is still to come
+        tables = {TRACE_OPS.name: ops, TRACE_TIMELINE.name: self._timeline(trace_id, host, parent)}
+        del host, parent
+        tables[TRACE_MARKS.name] = self._marks(trace_id)
+        figures, tables[TRACE_GAPS.name] = self._devices(trace_id, order)
+        figures |= {
+            "events": len(self.columns),
+            "span_us": (self.last - self.zero) / 1000,
+            "joined": joined,
+            "other_share": _other_share(ops),
+        }
+        return Summary(figures, {name: table for name, table in tables.items() if table.num_rows}, order)
+
+    def events(self, trace_id: str, order: npt.NDArray[np.int64]) -> Iterator[pa.Table]:
+        """Every event, a million at a time."""
+        for first in range(0, len(self.columns), EVENTS_A_GROUP):
+            rows = slice(first, first + EVENTS_A_GROUP)
+            correlation = self.columns.correlation[rows]
+            yield _table(
+                TRACE_EVENTS,
+                trace_id,
+                op=order[self.columns.op[rows]],
+                thread=self.columns.thread[rows],
+                start_us=pa.array((self.start[rows] - self.zero) / 1000, mask=~self.has_time[rows]),
+                dur_us=self.columns.dur_ns[rows] / 1000,
+                correlation=pa.array(correlation, mask=correlation == NONE),
+            )
+
+    def end(self, rows: Ints) -> Ints:
+        """Of events that have a time."""
+        found: Ints = self.start[rows] + np.maximum(self.columns.dur_ns[rows], 0)
+        return found
+
+    def _rows(self, *sides: Side) -> Ints:
+        """Numbers of the events of these sides that have a time."""
+        return np.flatnonzero(self.sorted.on(*sides)[self.columns.op] & self.has_time)
+
+    # --- operations ---------------------------------------------------------------------------------------------------
+
+    def _ops(self, trace_id: str, host: Ints, own: Ints, joins: _Joins) -> tuple[pa.Table, npt.NDArray[np.int64]]:
+        columns, count = self.columns, len(self.columns.operations)
+        totals = exact_sums(columns.op, columns.dur_ns, count)
+        calls = np.bincount(columns.op, minlength=count)
+        self_ns = np.array(totals, np.float64)
+        inner = exact_sums(columns.op[host], columns.dur_ns[host] - own, count)
+        self_ns -= np.array(inner, np.float64)
+        least, most = np.full(count, np.iinfo(np.int64).max), np.full(count, np.iinfo(np.int64).min)
+        np.minimum.at(least, columns.op, columns.dur_ns)
+        np.maximum.at(most, columns.op, columns.dur_ns)
+        is_joined = np.array([side == "device" for side in self.sorted.sides], bool)
+        side_place = {side: place for place, side in enumerate(("device", "call", "host", "python", "mark"))}
+        by = sorted(range(count), key=lambda op: (side_place[self.sorted.sides[op]], -totals[op], op))
+        order = np.empty(count, np.int64)
+        order[by] = np.arange(count)
+        some, pick = self.sorted, np.array(by, np.int64)
+        op = columns.op[joins.event]
+        table = _table(
+            TRACE_OPS,
+            trace_id,
+            op=np.arange(count),
+            side=[some.sides[one] for one in by],
+            family=[some.families[one] for one in by],
+            name=[some.operations[one].name for one in by],
+            short_name=[short_name(some.operations[one].name) for one in by],
+            category=[some.operations[one].category for one in by],
+            stream=[some.operations[one].stream for one in by],
+            device=[some.operations[one].device for one in by],
+            calls=calls[pick],
+            total_ns=[totals[one] for one in by],
+            total_us=np.array([totals[one] for one in by], np.float64) / 1000,
+            self_us=self_ns[pick] / 1000,
+            min_us=least[pick] / 1000,
+            max_us=most[pick] / 1000,
+            short_calls=np.bincount(columns.op[columns.dur_ns < SHORT_NS], minlength=count)[pick],
+            launched=pa.array(np.bincount(op, minlength=count)[pick], mask=~is_joined[pick]),
+            launch_us=pa.array(np.bincount(op, joins.call_us, count)[pick], mask=~is_joined[pick]),
+            delay_us=pa.array(np.bincount(op, joins.delay_us, count)[pick], mask=~is_joined[pick]),
+        )
+        return table, order
+
+    # --- time ---------------------------------------------------------------------------------------------------------
+
+    def _timeline(self, trace_id: str, host: Ints, parent: Ints) -> pa.Table:
+        """What operators wait for inside them is taken from their families again."""
+        names = sorted({(side, family) for side, family in self._sided() if side in TIMED_SIDES})
+        number = {name: place for place, name in enumerate(names)}
+        group_of = np.array([number.get(pair, NONE) for pair in self._sided()], np.int64)
+        bins = Bins.over(self.zero, max(self.last, self.zero + 1), BINS)
+        busy = np.zeros((len(names), bins.count), np.int64)
+        for rows in _blocks(self._rows(*TIMED_SIDES)):
+            groups = group_of[self.columns.op[rows]]
+            busy += binned(bins, groups, len(names), self.start[rows], self.end(rows))
+        for rows in _blocks(np.flatnonzero(parent >= 0)):
+            child, above = host[rows], host[parent[rows]]
+            until = np.minimum(self.end(child), self.end(above))
+            busy -= binned(bins, group_of[self.columns.op[above]], len(names), self.start[child], until)
+        group, place = np.nonzero(busy)
+        return _table(
+            TRACE_TIMELINE,
+            trace_id,
+            side=[names[one][0] for one in group],
+            family=[names[one][1] for one in group],
+            bin=place,
+            start_us=place * bins.width / 1000,
+            width_us=np.full(len(place), bins.width / 1000),
+            busy_us=busy[group, place] / 1000,
+        )
+
+    def _sided(self) -> list[tuple[Side, str]]:
+        return list(zip(self.sorted.sides, self.sorted.families, strict=True))
+
+    def _marks(self, trace_id: str) -> pa.Table:
+        is_mark = self.sorted.among(["annotation", "gpu_annotation"])
+        rows = np.flatnonzero(is_mark[self.columns.op] & self.has_time) if len(self.columns) else np.empty(0, np.int64)
+        rows = rows[np.argsort(self.start[rows], kind="stable")][:MOST_MARKS]
+        ops = self.columns.op[rows].tolist()
+        return _table(
+            TRACE_MARKS,
+            trace_id,
+            family=[self.sorted.families[op] for op in ops],
+            name=[self.sorted.operations[op].name for op in ops],
+            thread=self.columns.thread[rows],
+            start_us=(self.start[rows] - self.zero) / 1000,
+            dur_us=self.columns.dur_ns[rows] / 1000,
+        )
+
+    # --- devices ------------------------------------------------------------------------------------------------------
+
+    def _devices(self, trace_id: str, order: npt.NDArray[np.int64]) -> tuple[dict[str, Any], pa.Table]:
+        """What devices did and did not do, each by itself, and the longest gaps."""
+        rows = self._rows("device")
+        if not len(rows):
+            return {}, TRACE_GAPS.schema.empty_table()
+        device_of = np.array([_device_number(one) for one in self.sorted.operations], np.int64)
+        devices = device_of[self.columns.op[rows]]
+        found: dict[str, float] = dict.fromkeys(("busy", "idle", "gaps", "overlap", "copy_overlap"), 0)
+        idle: list[tuple[str | None, int, int, int, int]] = []
+        for device in np.unique(devices):
+            some = rows[devices == device]
+            named = self.sorted.operations[int(self.columns.op[some[0]])].device
+            idle += [(named, *one) for one in self._one_device(some, found)]
+        idle.sort(key=lambda one: -one[2])
+        longest = sorted(idle[:MOST_GAPS], key=lambda one: one[1])
+        table = _table(
+            TRACE_GAPS,
+            trace_id,
+            device=[one[0] for one in longest],
+            start_us=[(one[1] - self.zero) / 1000 for one in longest],
+            gap_us=[one[2] / 1000 for one in longest],
+            before_op=[int(order[one[3]]) for one in longest],
+            after_op=[int(order[one[4]]) for one in longest],
+        )
+        is_device = self.sorted.on("device")[self.columns.op]
+        total = sum(exact_sums(np.zeros(int(is_device.sum()), np.int64), self.columns.dur_ns[is_device], 1))
+        figures = {f"{name}_us": ns / 1000 for name, ns in found.items() if name != "gaps"}
+        return figures | {"gaps": int(found["gaps"]), "device_us": total / 1000}, table
+
+    def _one_device(self, rows: Ints, found: dict[str, float]) -> list[tuple[int, int, int, int]]:
+        start, end = self.start[rows], self.end(rows)
+        idle = gaps(start, end)
+        is_copy = self.sorted.among(COPIES)[self.columns.op[rows]]
+        found["busy"] += covered_ns(start, end)
+        found["idle"] += int(idle.length.sum())
+        found["gaps"] += len(idle.length)
+        found["overlap"] += shared_ns(start, end)
+        if is_copy.any():
+            found["copy_overlap"] += both_ns((start[is_copy], end[is_copy]), (start[~is_copy], end[~is_copy]))
+        some = np.argsort(-idle.length, kind="stable")[:MOST_GAPS]
+        ops = self.columns.op[rows]
+        columns = (idle.start[some], idle.length[some], ops[idle.before[some]], ops[idle.after[some]])
+        return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Joins:
+    """Events of devices whose call is known. A call that began several (a graph) is shared out among them."""
+
+    event: Ints
+    call_us: npt.NDArray[np.float64]
+    delay_us: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(cls, one: Summariser) -> _Joins:
+        columns = one.columns
+        event, call = (rows[columns.correlation[rows] != NONE] for rows in (one._rows("device"), one._rows("call")))
+        is_launch = one.sorted.among(["launch"])[columns.op[call]] if len(call) else np.empty(0, bool)
+        call = call[np.lexsort((~is_launch, columns.correlation[call]))]  # of two with one number, the launch
+        known, first = np.unique(columns.correlation[call], return_index=True)
+        call = call[first]
+        if not len(call) or not len(event):
+            none = np.empty(0, np.float64)
+            return cls(np.empty(0, np.int64), none, none)
+        place = np.searchsorted(known, columns.correlation[event])
+        place = np.minimum(place, len(known) - 1)
+        matches = known[place] == columns.correlation[event]
+        event, place = event[matches], place[matches]
+        shared_by = np.bincount(place, minlength=len(call))[place]
+        began = call[place]
+        delay = (one.start[event] - one.start[began]) / 1000
+        return cls(event, columns.dur_ns[began] / shared_by / 1000, delay)
+
+
+def _blocks(rows: Ints) -> Iterator[Ints]:
+    """A part of the rows at a time, so that what is computed of them stays small."""
+    for first in range(0, len(rows), BLOCK):
+        yield rows[first : first + BLOCK]
+
+
+def exact_sums(group: npt.NDArray[Any], values: Ints, groups: int) -> list[int]:
+    """Sums of each group, without rounding and whatever their size."""
+    high, low = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
+    for first in range(0, len(values), BLOCK):
+        some, part = group[first : first + BLOCK], values[first : first + BLOCK]
+        np.add.at(high, some, part >> _LOW_BITS)
+        np.add.at(low, some, part & ((1 << _LOW_BITS) - 1))
+    found = [(one << _LOW_BITS) + other for one, other in zip(high.tolist(), low.tolist(), strict=True)]
+    if any(abs(one) >= 2**63 for one in found):
+        raise FileFormatError("durations of this trace add up to over 292 years", "Record it again")
+    return found
+
+
+def _other_share(ops: pa.Table) -> float | None:
+    """Of the work: that of devices, or where there is none, of operators."""
+    sides = ops.column("side").to_pylist()
+    work = "device" if "device" in sides else "host"
+    rows = zip(sides, ops.column("family").to_pylist(), ops.column("self_us").to_pylist(), strict=True)
+    some = [(family, time) for side, family, time in rows if side == work]
+    total = sum(time for _, time in some)
+    return sum(time for family, time in some if family == "other") / total if total > 0 else None
+
+
+def _device_number(operation: Operation) -> int:
+    text = operation.device or ""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else NONE
+
+
+def _table(table: Table, trace_id: str, **columns: Any) -> pa.Table:
+    """Columns that are given, in the table's types; the others are null."""
+    size = len(next(iter(columns.values())))
+    columns["trace_id"] = pa.repeat(trace_id, size)
+    arrays = []
+    for column in table:
+        given = columns.get(column.name)
+        if given is None:
+            arrays.append(pa.nulls(size, column.type))
+        elif isinstance(given, pa.Array):
+            arrays.append(given.cast(column.type))
+        else:
+            arrays.append(pa.array(given, column.type))
+    return pa.Table.from_arrays(arrays, schema=table.schema)

@@ -1,0 +1,156 @@
+"""Tables of a trace that somebody has summed up already: name, count, total_ms, avg_ms, one operation a line.
+
+Separated by tabs or commas, with a head or without. Such a trace has no time: no timeline, no gaps, no joins. Its sums
+are the table's; where a line's average does not belong to its total, that is told.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from engine.errors import FileFormatError, shown
+from engine.profile.families import Families, short_name
+from engine.store.trace_schema import TRACE_OPS
+
+COLUMNS = ("name", "count", "total_ms", "avg_ms")
+MOST_BYTES = 256 * 1024 * 1024
+LOOKED_AT_BYTES = 64 * 1024
+_SPELLED = {
+    "calls": "count",
+    "kernel": "name",
+    "operation": "name",
+    "total": "total_ms",
+    "total (ms)": "total_ms",
+    "mean_ms": "avg_ms",
+    "avg (ms)": "avg_ms",
+    "average_ms": "avg_ms",
+}
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_TEXT = re.compile(rb"[^\x00-\x08\x0e-\x1f]*")
+
+
+def looks_like_a_table(path: Path) -> bool:
+    """By its first line; what cannot be read is for others to complain about."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(LOOKED_AT_BYTES)
+    except OSError:
+        return False
+    if start.lstrip()[:1] in (b"{", b"[", b"") or not _TEXT.fullmatch(start):
+        return False
+    lines = start.decode("utf-8-sig", "replace").splitlines()
+    first = next((line for line in lines if line.strip()), "")
+    return any(_head(_cells(first, mark)) or _is_row(_cells(first, mark)) for mark in "\t,")
+
+
+def read_table(path: Path, trace_id: str, families: Families) -> tuple[dict[str, pa.Table], dict[str, Any]]:
+    """The table of operations, and columns of the trace's own row."""
+    rows, odd = _rows(path)
+    named = [families.of_name(name) for name, _, _ in rows]
+    has_device = any(side == "device" for side, _ in named)
+    found: list[dict[str, Any]] = []
+    for number, ((name, calls, total_ns), (side, family)) in enumerate(zip(rows, named, strict=True)):
+        is_handed_on = side == "host" and has_device
+        found.append(
+            {
+                "trace_id": trace_id,
+                "op": number,
+                "side": side,
+                "family": "cpu_op" if is_handed_on else family,
+                "name": name,
+                "short_name": short_name(name),
+                "calls": calls,
+                "total_ns": total_ns,
+                "total_us": total_ns / 1000,
+            }
+        )
+    work = [row for row in found if row["side"] == ("device" if has_device else "host")]
+    total = sum(row["total_ns"] for row in work)
+    other = sum(row["total_ns"] for row in work if row["family"] == "other")
+    figures = {
+        "form": "table",
+        "events": sum(row["calls"] for row in found),
+        "device_us": total / 1000 if has_device else None,
+        "other_share": other / total if total else None,
+        "warnings": f"On {odd:,} lines the average is not the total over the count." if odd else None,
+    }
+    return {TRACE_OPS.name: TRACE_OPS.rows(found)}, figures
+
+
+def _rows(path: Path) -> tuple[list[tuple[str, int, int]], int]:
+    """Name, count and nanoseconds of each line; and on how many the average is another one."""
+    if path.stat().st_size > MOST_BYTES:
+        raise FileFormatError(f"{shown(path, 200)} is larger than {MOST_BYTES // 2**20} MB", "Split it")
+    lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+    filled = [(number, line) for number, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")]
+    mark = "\t" if "\t" in filled[0][1] else ","
+    columns = _head(_cells(filled[0][1], mark))
+    if columns:
+        filled = filled[1:]
+    places = columns or {name: place for place, name in enumerate(COLUMNS)}
+    found, odd = [], 0
+    for number, line in filled:
+        try:
+            name, calls, total_ns, is_odd = _row(_cells(line, mark), places)
+        except (ValueError, IndexError, InvalidOperation) as error:
+            raise FileFormatError(
+                f"{shown(path, 200)}, line {number}: {shown(line)} is no name, count, total_ms, avg_ms", "Mend it there"
+            ) from error
+        found.append((name, calls, total_ns))
+        odd += is_odd
+    if not found:
+        raise FileFormatError(f"{shown(path, 200)} has a head and no line", "Give a table of operations")
+    return found, odd
+
+
+def _row(cells: Sequence[str], places: Mapping[str, int]) -> tuple[str, int, int, bool]:
+    name, calls = cells[places["name"]].strip(), _number(cells[places["count"]])
+    total = _number(cells[places["total_ms"]])
+    average = _number(cells[places["avg_ms"]]) if "avg_ms" in places else None
+    if not name or calls != calls.to_integral_value() or calls < 0 or not total < Decimal(2**53):
+        raise ValueError(name)
+    is_odd = average is not None and calls > 0 and not _agree(average, total / calls)
+    return name.encode("utf-8", "replace").decode(), int(calls), round(total * 1_000_000), is_odd
+
+
+def _agree(average: Decimal, computed: Decimal) -> bool:
+    """As far as the average's own digits go, and a hundredth more."""
+    exponent = average.as_tuple().exponent
+    half = Decimal(1).scaleb(exponent) if isinstance(exponent, int) else Decimal(0)
+    return abs(average - computed) <= half + abs(computed) / 100
+
+
+def _number(text: str) -> Decimal:
+    plain = text.strip()
+    found = Decimal(plain.replace(",", "") if _GROUPED.fullmatch(plain) else plain)
+    if not found.is_finite():
+        raise ValueError(text)
+    return found
+
+
+def _cells(line: str, mark: str) -> list[str]:
+    return next(csv.reader([line.replace("\0", "")], delimiter=mark), [])
+
+
+def _head(cells: Sequence[str]) -> dict[str, int]:
+    """Places of the columns; empty where this is no head."""
+    names = [cell.strip().lower() for cell in cells]
+    places = {_SPELLED.get(name, name): place for place, name in enumerate(names)}
+    return places if {"name", "count", "total_ms"} <= places.keys() else {}
+
+
+def _is_row(cells: Sequence[str]) -> bool:
+    if len(cells) != len(COLUMNS):
+        return False
+    try:
+        _row(cells, {name: place for place, name in enumerate(COLUMNS)})
+    except (ValueError, InvalidOperation):
+        return False
+    return True

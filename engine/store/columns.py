@@ -1,0 +1,90 @@
+"""What tables of the store are made of: columns with a type and a meaning, and kinds of entries that hold them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+VERSION = 1
+"""Of what is written here. Readers take this one and all older ones; ``engine.store.views`` fills what those lack."""
+
+TEXT, WHOLE, SMALL, REAL, FLAG = pa.string(), pa.int64(), pa.int32(), pa.float64(), pa.bool_()
+TEXTS, IDS, FLAGS = pa.list_(TEXT), pa.list_(SMALL), pa.list_(FLAG)
+MOMENT = pa.timestamp("us", tz="UTC")
+LEAST_WHOLE, MOST_WHOLE = -(2**63), 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    type: pa.DataType
+    what: str
+    required: bool = False
+    since: int = 1  # the schema version that brought it
+
+    def value(self, said: Any) -> Any:
+        """A JSON value in this column's type; TypeError, ValueError or OverflowError where it does not fit."""
+        if self.type == MOMENT:
+            moment = datetime.fromisoformat(said)
+            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+        is_flag = isinstance(said, bool)
+        if self.type == REAL and isinstance(said, int | float) and not is_flag:
+            if not math.isfinite(said):
+                raise ValueError(f"{self.name} cannot be {said}")
+            return float(said)
+        fits = {TEXT: isinstance(said, str), FLAG: is_flag, WHOLE: isinstance(said, int) and not is_flag}
+        if not fits.get(self.type, False):
+            raise TypeError(f"{self.name} cannot be of {type(said)}")
+        if self.type == TEXT:
+            said.encode()  # half a character is none
+        if self.type == WHOLE and not LEAST_WHOLE <= said <= MOST_WHOLE:
+            raise OverflowError(f"{self.name} has {said.bit_length()} bits")
+        return said
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns in the order in which they are shown."""
+
+    name: str
+    columns: tuple[Column, ...]
+    order: tuple[str, ...] = ()  # rows of a file stand in the order of these
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self.columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([pa.field(one.name, one.type, nullable=not one.required) for one in self.columns])
+
+    def rows(self, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+        """An Arrow table of row objects; a key that is no column is an error, a missing one is null."""
+        unknown = {key for row in rows for key in row} - set(self.names)
+        if unknown:
+            raise ValueError(f"{self.name} has no column {', '.join(sorted(unknown))}")
+        arrays = [pa.array([row.get(column.name) for row in rows], column.type) for column in self.columns]
+        return pa.Table.from_arrays(arrays, schema=self.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a folder of the store holds: entries with these tables."""
+
+    folder: str  # "runs"
+    key: str  # "run_id"
+    sheet: str  # the JSON file that makes an entry count
+    main: Table  # one row an entry, from the sheet
+    tables: tuple[Table, ...]  # a Parquet file each; an entry may lack any of them
+
+
+def table(name: str, *columns: tuple[Any, ...], order: tuple[str, ...] = ()) -> Table:
+    return Table(name, tuple(Column(*column) for column in columns), order)

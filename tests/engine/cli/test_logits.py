@@ -1,0 +1,91 @@
+"""``logits`` from the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli import keys, run, run_json
+from tests.engine.logits.logs import clean, objects, text, write
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
+    rows = clean(50, 12)
+    rows[:10, 0] = 10.0 ** np.random.default_rng(0).uniform(16, 34, 10)
+    write(tmp_path / "a.jsonl", objects(rows))
+    write(tmp_path / "b.jsonl.gz", objects(clean(50, 12) + 1e-5, team="worker-orcd", model="Qwen2.5-0.5B"))
+    return tmp_path
+
+
+def test_logs_are_added_listed_shown_and_asked(place: Path) -> None:
+    (row,) = run_json("logits", "add", str(place / "a.jsonl"), "--model", "Phi-3", "--precision", "Q4_K_M")
+    assert keys(row, ["log_id", "engine", "model", "precision", "source", "entries"])
+    assert (row["engine"], row["model"], row["precision"]) == ("llama.cpp", "Phi-3", "Q4_K_M")
+    assert (row["entries"], row["flagged_entries"], row["garbage_entries"], row["cause"]) == (
+        50,
+        10,
+        10,
+        "uninitialised",
+    )
+    assert [one["log_id"] for one in run_json("logits", "list")] == [row["log_id"]]
+    shown = run_json("logits", "show", row["log_id"][-6:])
+    assert keys(shown, ["damaged_share", "garbage_share", "positions", "flags", "findings"])
+    assert (shown["damaged_share"], shown["garbage_share"]) == (0.2, 0.2)
+    assert [one["position"] for one in shown["positions"]] == [0]
+    (counted,) = run_json(
+        "sql",
+        "SELECT log_id, engine, count(*) AS n, count_if(len(flags) > 0) AS flagged "
+        "FROM logit_logs JOIN logit_values USING (log_id) GROUP BY ALL",
+    )
+    assert counted == {"log_id": row["log_id"], "engine": "llama.cpp", "n": 600, "flagged": 10}
+
+
+def test_tables_and_sentences(place: Path) -> None:
+    added = run("logits", "add", str(place / "*.jsonl*"))
+    assert (added.code, added.err) == (0, "")
+    assert "uninitialised" in added.out
+    assert "worker-orcd" in added.out
+    shown = run("logits", "show", "llama.cpp").out
+    assert shown.startswith("20.0% of the 50 entries (600 values) of llama.cpp are damaged: 10 values")
+    assert "By the report's own rule (a huge number) 20.0% of the entries are garbage, by ours 20.0%." in shown
+    assert run("logits", "show", "worker").out.startswith("Nothing is wrong with the 50 entries")
+
+
+def test_parity(place: Path) -> None:
+    run("logits", "add", str(place / "*.jsonl*"))
+    found = run_json("logits", "parity", "worker", "llama.cpp")
+    assert (found["supported"], found["entries"], found["flagged_positions"]) == ("skip 0", 50, [0])
+    text_ = run("logits", "parity", "worker", "llama.cpp").out
+    assert "skip 0 and 2" in text_
+    assert "The data supports the filter `skip 0`" in text_
+
+
+def test_what_was_left_out_is_said(place: Path) -> None:
+    write(place / "c.jsonl", text(objects(clean(5, 3)))[:-20])
+    found = run("logits", "add", str(place / "c.jsonl"), "--engine", "mine")
+    assert "breaks off" in found.err
+    assert found.code == 0
+
+
+def test_a_file_is_read_once_and_removed(place: Path) -> None:
+    (row,) = run_json("logits", "add", str(place / "a.jsonl"))
+    again = run("logits", "add", str(place / "a.jsonl"), "--json")
+    assert again.document[0]["log_id"] == row["log_id"]
+    assert "is there already" in again.err
+    assert "nothing was removed" in run("logits", "rm", row["log_id"]).error
+    assert run_json("logits", "rm", row["log_id"], "--yes") == [{"log_id": row["log_id"]}]
+    assert run_json("logits", "list") == []
+
+
+def test_mistakes_are_one_line(place: Path) -> None:
+    (place / "empty.jsonl").write_bytes(b"")
+    assert "no logit entry" in run("logits", "add", str(place / "empty.jsonl")).error
+    assert "matches no file" in run("logits", "add", str(place / "none.jsonl")).error
+    assert "there is no log_id 'none'" in run("logits", "show", "none").error
+    both = run("logits", "add", str(place / "empty.jsonl"), str(place / "a.jsonl"))
+    assert both.code == 0
+    assert "left out" in both.err

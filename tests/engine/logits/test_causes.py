@@ -1,0 +1,299 @@
+"""Each kind of damage is found, and its cause; what is clean stays so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from engine.logits.blocks import Block, Collected
+from engine.logits.causes import Finding, findings_of
+from engine.logits.detect import Detector, Judged
+from engine.logits.entries import Line
+from engine.logits.flags import Flag, has, names
+from engine.logits.rules import load_rules
+from engine.logits.tally import Tally
+from tests.engine.logits.logs import Rows, clean, singles
+
+RULES = load_rules()
+
+
+def judged(rows: Rows, checkpoint: str = "logits", tokens: list[int] | None = None) -> tuple[Block, Judged, Tally]:
+    collected = Collected()
+    for place, row in enumerate(rows.tolist()):
+        token = place if tokens is None else tokens[place]
+        collected.add(Line(values=row, token_idx=token, checkpoint=checkpoint), place + 1)
+    block = collected.block()
+    found, tally = Detector(RULES).judge(block), Tally(RULES)
+    tally.add(block, found)
+    return block, found, tally
+
+
+def flagged(rows: Rows, flag: Flag, checkpoint: str = "logits") -> set[tuple[int, int]]:
+    found = has(judged(rows, checkpoint)[1].flags, flag).reshape(rows.shape)
+    return {(int(token), int(position)) for token, position in np.argwhere(found)}
+
+
+def findings(rows: Rows, length: int | None = None) -> list[Finding]:
+    return findings_of(judged(rows)[2], length)
+
+
+def is_clean(rows: Rows, checkpoint: str = "logits") -> bool:
+    return not judged(rows, checkpoint)[1].flags.any()
+
+
+# --- what is clean --------------------------------------------------------------------------------------------------
+
+
+def coarse(rows: Rows, kind: str) -> Rows:
+    if kind == "bf16":
+        return (rows.astype(np.float32).view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32).astype(np.float64)
+    return rows.astype(np.float16).astype(np.float64) if kind == "f16" else np.round(rows, int(kind))
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 16, 100])
+@pytest.mark.parametrize("kind", ["bf16", "f16", "1", "2", "3", "4", "6", "12"])
+def test_nothing_is_flagged_in_clean_logs_however_coarse(kind: str, width: int) -> None:
+    for seed in range(3):
+        assert is_clean(coarse(clean(500, width, seed), kind))
+
+
+def test_a_model_that_is_certain_is_clean() -> None:
+    rows = clean() / 10
+    rows[:, 3] = np.linspace(60, 61, len(rows))
+    rows[5] = -300  # softmax does not know where a row lies
+    rows[5] += clean(1)[0]
+    assert is_clean(rows)
+
+
+def test_another_text_of_the_same_prompt_is_clean() -> None:
+    rows = np.concatenate([clean(10), clean(10)])
+    assert not judged(rows, tokens=[*range(10), *range(10)])[1].flags.any()
+
+
+def test_behind_a_layer_zeros_and_huge_channels_belong() -> None:
+    rows = np.maximum(clean(50, 40) - 4, 0)
+    rows[:, 7] = 3_000 + np.arange(50)
+    assert is_clean(rows, "layer_3")
+    assert not is_clean(rows)
+
+
+# --- flags ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_outlier_is_one_at_any_size() -> None:
+    for value in (-46_580.0, 1e35, -1e16, 400.0):
+        rows = clean()
+        rows[7, 0] = value
+        assert flagged(rows, "outlier") == {(7, 0)}
+
+
+def test_an_entry_that_is_mostly_garbage_is_judged_by_the_others() -> None:
+    rows = clean()
+    rows[7, :9] = np.linspace(40_000, 50_000, 9)
+    assert flagged(rows, "outlier") == {(7, position) for position in range(9)}
+
+
+def test_garbage_in_half_of_all_values_does_not_hide_itself() -> None:
+    rows = clean(200, 4)
+    rows[:, 0] = 1.8e35 + np.arange(200) * 1e32
+    rows[:, 2] = -1e17 - np.arange(200) * 1e14
+    assert flagged(rows, "outlier") == {(token, position) for token in range(200) for position in (0, 2)}
+
+
+def test_zeros_alone_in_a_fine_log_and_side_by_side_in_a_coarse_one() -> None:
+    rows = clean()
+    rows[4, 5] = 0
+    rows[9, 2] = -0.0
+    assert flagged(rows, "zero") == {(4, 5), (9, 2)}
+    rows = np.round(clean(), 4)
+    rows[4, 5] = 0
+    rows[9, 2:4] = 0
+    assert flagged(rows, "zero") == {(9, 2), (9, 3)}
+
+
+def test_repeats_in_a_row_and_at_a_distance() -> None:
+    rows = clean()
+    rows[5, 3] = rows[4, 3]
+    rows[30, 6:8] = rows[20, 6:8]
+    rows[33, 2] = rows[20, 2]  # one value at a distance may be chance
+    assert flagged(rows, "repeated") == {(5, 3), (30, 6), (30, 7)}
+
+
+def test_repeats_in_a_coarse_log_need_more() -> None:
+    rows = coarse(clean(60, 100), "bf16")
+    rows[5, 3] = rows[4, 3]
+    assert not flagged(rows, "repeated")
+    rows[20, :40] = rows[19, :40]
+    assert {(20, position) for position in range(40)} <= flagged(rows, "repeated")
+
+
+def test_constant_entries_and_denormal_numbers() -> None:
+    rows = clean()
+    rows[3], rows[4] = 0, 7.25
+    rows[8, 5], rows[9, 5] = singles(0x00007F12, 0x80000001)
+    assert flagged(rows, "constant") == {(token, position) for token in (3, 4) for position in range(12)}
+    assert flagged(rows, "denormal") == {(8, 5), (9, 5)}
+
+
+def test_addresses_are_pairs_at_even_positions() -> None:
+    rows = clean()
+    rows[8, 0:2] = singles(0xF7DD2B78, 0x00007FFF)  # of a library: glibc's own list
+    rows[9, 2:4] = singles(0x0040A2A0, 0x00000001)
+    rows[10, 5:7] = singles(0xF7DD2B78, 0x00007FFF)
+    assert flagged(rows, "pointer") == {(8, 0), (8, 1), (9, 2), (9, 3)}
+
+
+def test_flags_have_names() -> None:
+    assert names(0) == []
+    assert names(0b1000011) == ["non_finite", "outlier", "constant"]
+
+
+# --- causes ---------------------------------------------------------------------------------------------------------
+
+
+def unset(rows: Rows, rng: np.random.Generator) -> None:
+    hit = rng.random(len(rows)) < 0.2
+    rows[hit, 0] = 10.0 ** rng.uniform(16, 34, hit.sum())
+    rows[hit, 2] = 10.0 ** rng.uniform(16, 34, hit.sum())
+
+
+def unset_alike(rows: Rows, rng: np.random.Generator) -> None:
+    hit = rng.random(len(rows)) < 0.73
+    rows[hit, 0] = rng.uniform(1.80e35, 1.82e35, hit.sum())
+
+
+def unset_tiny(rows: Rows, rng: np.random.Generator) -> None:
+    rows[::3, 4] = singles(*rng.integers(1, 2**20, len(rows[::3])))
+
+
+def freed(rows: Rows, rng: np.random.Generator) -> None:
+    low = rng.integers(0x10000000, 0xFFFFFFF0, len(rows)) & ~0xF
+    for token in range(0, len(rows), 2):
+        rows[token, :4] = singles(low[token], 0x00007FA3, low[token - 1], 0x00007FA3)
+
+
+def freed_as_printed(rows: Rows, rng: np.random.Generator) -> None:
+    rows[::3, 0] = 10.0 ** rng.uniform(16, 34, len(rows[::3]))
+    rows[::3, 1] = 0
+    rows[::3, 2] = 10.0 ** rng.uniform(16, 34, len(rows[::3]))
+    rows[::3, 3] = 0
+
+
+def freed_again_and_again(rows: Rows, rng: np.random.Generator) -> None:
+    rows[5:30, 0] = -46_580.0
+    rows[10:14, 8:10] = 0
+    rows[20:24, 4:7] = rows[19, 4:7]
+
+
+def stale(rows: Rows, rng: np.random.Generator) -> None:
+    for token in (5, 6, 17, 30):
+        rows[token] = rows[4]
+
+
+def stale_in_parts(rows: Rows, rng: np.random.Generator) -> None:
+    rows[20:28, 3:8] = rows[19, 3:8]
+
+
+def not_written(rows: Rows, rng: np.random.Generator) -> None:
+    rows[3:6] = 0
+
+
+def not_written_but_filled(rows: Rows, rng: np.random.Generator) -> None:
+    rows[3:6] = np.array([1.5, 2.5, 3.5])[:, None]
+
+
+def masked(rows: Rows, rng: np.random.Generator) -> None:
+    rows[:, 5:8] = -np.inf
+
+
+def masked_by_a_number(rows: Rows, rng: np.random.Generator) -> None:
+    rows[:, 5] = -1e9
+    rows[::2, 6] = np.finfo(np.float32).min
+    rows[::2, 7] = -65_504
+
+
+def padded(rows: Rows, rng: np.random.Generator) -> None:
+    rows[:, -4:] = 0
+
+
+def padded_and_masked(rows: Rows, rng: np.random.Generator) -> None:
+    rows[:, -4:] = -np.inf
+
+
+def overflown(rows: Rows, rng: np.random.Generator) -> None:
+    rows[12:] = np.nan
+
+
+def overflown_in_parts(rows: Rows, rng: np.random.Generator) -> None:
+    rows[12:, 3] = np.inf
+    rows[14:, 4] = np.nan
+
+
+Damage = Callable[[Rows, np.random.Generator], None]
+
+
+@pytest.mark.parametrize(
+    ("damage", "cause", "certainty"),
+    [
+        (unset, "uninitialised", "likely"),
+        (unset_alike, "uninitialised", "likely"),
+        (unset_tiny, "uninitialised", "likely"),
+        (freed, "freed", "sure"),
+        (freed_as_printed, "freed", "likely"),
+        (freed_again_and_again, "freed", "likely"),
+        (stale, "stale", "likely"),
+        (stale_in_parts, "stale", "likely"),
+        (not_written, "not_written", "sure"),
+        (not_written_but_filled, "not_written", "likely"),
+        (masked, "masked", "sure"),
+        (masked_by_a_number, "masked", "sure"),
+        (padded, "padding", "sure"),
+        (padded_and_masked, "padding", "sure"),
+        (overflown, "overflow", "likely"),
+        (overflown_in_parts, "overflow", "likely"),
+    ],
+)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_each_damage_has_its_cause(damage: Damage, cause: str, certainty: str, seed: int) -> None:
+    rows = clean(60, 12, seed)
+    before = rows.copy()
+    damage(rows, np.random.default_rng(seed))
+    changed = (rows != before) | np.isnan(rows)
+    found = findings(rows, length=12)
+    assert [(one.cause, one.certainty) for one in found] == [(cause, certainty)]
+    assert found[0].evidence
+    assert {*found[0].positions} <= {*np.flatnonzero(changed.any(axis=0)).tolist()}
+    assert found[0].values == judged(rows)[2].flagged_values
+    assert found[0].values <= changed.sum()
+
+
+def test_the_beginning_of_a_row_is_no_padding() -> None:
+    rows = clean(60, 12)
+    padded(rows, np.random.default_rng(0))
+    assert [one.cause for one in findings(rows, length=151_936)] != ["padding"]
+
+
+def test_several_causes_are_told_apart_and_damage_comes_first() -> None:
+    rows = clean(60, 12)
+    rows[::5, 0] = 10.0 ** np.random.default_rng(0).uniform(16, 34, 12)
+    masked(rows, np.random.default_rng(0))
+    found = findings(rows)
+    assert [one.cause for one in found] == ["uninitialised", "masked"]
+    assert [one.positions for one in found] == [(0,), (5, 6, 7)]
+
+
+def test_one_strange_value_has_no_cause_that_is_known() -> None:
+    rows = clean(60, 12)
+    rows[7, 5] = 900
+    (found,) = findings(rows)
+    assert (found.cause, found.certainty) == ("unknown", "possible")
+
+
+def test_the_reports_rule_sees_huge_numbers_alone() -> None:
+    rows = clean(50, 12)
+    rows[:10, 0] = 1e20
+    rows[10:30, 1] = -46_580
+    rows[30:, 2] = -np.inf
+    assert judged(rows)[2].garbage_entries == 10

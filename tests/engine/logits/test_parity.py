@@ -1,0 +1,179 @@
+"""Two logs beside each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.errors import FileFormatError
+from engine.logits.adding import add_file
+from engine.logits.parity import Parity, compare_logs
+from engine.logits.parity_words import parity_sentences
+from engine.store.entries import Entry
+from engine.store.store import Store
+from tests.engine.logits.logs import Rows, clean, objects, write
+
+
+class Pair:
+    """Two logs of the same prompt in one store."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.store, self.count = folder, Store.open(folder / "store"), 0
+
+    def add(self, lines: list[dict[str, Any]], engine: str) -> Entry:
+        self.count += 1
+        path = write(self.folder / f"{self.count}.jsonl", [{**line, "engine": engine} for line in lines])
+        (entry,) = add_file(self.store, path)
+        return entry if isinstance(entry, Entry) else entry.entry
+
+    def of(self, control: list[dict[str, Any]], test: list[dict[str, Any]]) -> Parity:
+        return compare_logs(self.store, self.add(control, "one"), self.add(test, "other"))
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Pair:
+    return Pair(tmp_path)
+
+
+def near(rows: Rows, size: float = 1e-4) -> Rows:
+    return rows + np.random.default_rng(1).normal(0, size, rows.shape)
+
+
+def test_the_same_values_agree_bit_for_bit(pair: Pair) -> None:
+    found = pair.of(objects(clean()), objects(clean(), source="elsewhere"))
+    first = found.filters[0].with_flagged
+    assert (first.max_difference, first.relative, first.top_1, first.entries, first.values) == (0, 0, 1, 40, 480)
+    assert first.cosine == pytest.approx(1)
+    assert first.rank == pytest.approx(1)
+    assert (found.diverging, found.only_control, found.only_test, found.supported) == (None, 0, 0, "all")
+    assert "bit for bit" in parity_sentences(found)[0]
+
+
+def test_figures_are_what_they_are_called(pair: Pair) -> None:
+    rows, other = clean(30, 7), near(clean(30, 7), 0.5)
+    first = pair.of(objects(rows), objects(other)).filters[0].with_flagged
+    difference = other - rows
+    assert first.max_difference == pytest.approx(np.abs(difference).max())
+    assert first.mean_difference == pytest.approx(np.abs(difference).mean())
+    assert first.shift == pytest.approx(difference.mean())
+    assert first.relative == pytest.approx(np.linalg.norm(difference) / np.linalg.norm(rows))
+    larger = np.maximum(np.abs(rows), np.abs(other))
+    assert first.max_relative == pytest.approx((np.abs(difference) / larger).max())
+    cosines = (rows * other).sum(1) / np.linalg.norm(rows, axis=1) / np.linalg.norm(other, axis=1)
+    assert first.cosine == pytest.approx(cosines.mean())
+    ranks = [np.argsort(np.argsort(one, axis=1), axis=1) for one in (rows, other)]
+    correlations = [np.corrcoef(one, two)[0, 1] for one, two in zip(*ranks, strict=True)]
+    assert first.rank == pytest.approx(np.mean(correlations))
+    assert first.top_1 == (rows.argmax(1) == other.argmax(1)).mean()
+
+
+def test_engines_that_log_other_tokens_meet_where_both_did(pair: Pair) -> None:
+    rows = clean(20, 6)
+    lines = [*objects(near(rows))[3:], {"checkpoint": "embedding", "token_idx": 5, "values": [1, 2]}]
+    found = pair.of(objects(rows)[:15], lines)
+    assert (found.entries, found.only_control, found.only_test) == (12, 3, 6)
+    assert found.filters[0].with_flagged.max_difference == pytest.approx(0, abs=1e-3)
+    assert (
+        "12 entries are in both logs; 3 are only in the control and 6 only in the test" in parity_sentences(found)[-1]
+    )
+
+
+def test_positions_meet_by_their_ids(pair: Pair) -> None:
+    rows = clean(20, 6)
+    found = pair.of(objects(rows), objects(rows[:, [4, 2]], ids=[4, 2]))
+    assert (found.filters[0].with_flagged.values, found.filters[0].with_flagged.max_difference) == (40, 0)
+
+
+def test_the_second_text_meets_the_second(pair: Pair) -> None:
+    first, second = clean(5, 4, 0), clean(5, 4, 1)
+    lines = objects(first) + objects(second)
+    assert pair.of(lines, lines[:5]).filters[0].with_flagged.max_difference == 0
+    assert pair.of(lines, objects(first) + objects(second, source="b")).filters[0].with_flagged.max_difference == 0
+
+
+def garbled(rows: Rows, *positions: int) -> Rows:
+    """Every other entry has garbage there."""
+    found, rng = rows.copy(), np.random.default_rng(2)
+    for position in positions:
+        found[::2, position] = 10.0 ** rng.uniform(16, 34, len(found[::2]))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("positions", "supported"),
+    [
+        ((), "all"),
+        ((0,), "skip 0"),
+        ((0, 2), "skip 0 and 2"),
+        ((2,), "skip 0 and 2"),
+        ((1,), "from 3 on"),
+        ((0, 8), None),
+    ],
+)
+def test_the_filter_that_the_data_supports(pair: Pair, positions: tuple[int, ...], supported: str | None) -> None:
+    rows = clean(30, 12)
+    found = pair.of(objects(garbled(rows, *positions)), objects(near(rows)))
+    assert found.supported == supported
+    assert found.flagged_positions == positions
+    first = found.filters[0]
+    assert first.flagged == 15 * len(positions)
+    assert (first.without_flagged.relative or 1) < 1e-3
+    assert ((first.with_flagged.relative or 0) > 0.5) == bool(positions)
+    assert found.diverging is None
+    text = " ".join(parity_sentences(found))
+    assert ("No filter of positions is enough" in text) == (supported is None)
+
+
+def test_the_first_checkpoint_that_parts(pair: Pair) -> None:
+    names = ("embedding", "layer_0", "layer_1", "logits")
+    lines, others = [], []
+    for token in range(4):
+        for place, name in enumerate(names):
+            rows = clean(1, 8, 10 * token + place)
+            said = {"checkpoint": name, "token_idx": token}
+            is_off = token > 2 or (token == 2 and name in ("layer_1", "logits"))
+            lines += objects(rows, **said)
+            others += objects(rows * (1.05 if is_off else 1.00001), **said)
+    found = pair.of(lines, others)
+    assert found.diverging is not None
+    assert (found.diverging.checkpoint, found.diverging.token_idx) == ("layer_1", 2)
+    assert found.diverging.relative == pytest.approx(0.05, rel=1e-3)
+    assert "They part at checkpoint layer_1, token 2" in parity_sentences(found)[1]
+
+
+def test_the_coarser_precision_says_what_may_differ(pair: Pair) -> None:
+    rows = clean()
+    control, test = pair.add(objects(rows, precision="F16"), "one"), pair.add(objects(near(rows, 0.3)), "other")
+    quantised = pair.add(objects(near(rows, 0.3), precision="Q4_K_M"), "other")
+    assert compare_logs(pair.store, control, test).diverging is not None
+    assert compare_logs(pair.store, control, quantised).diverging is None
+
+
+def test_a_shift_of_everything_is_named(pair: Pair) -> None:
+    found = pair.of(objects(clean()), objects(clean() + 0.75))
+    assert found.filters[0].with_flagged.shift == pytest.approx(0.75)
+    assert "a shift of +0.75 of everything" in parity_sentences(found)[0]
+
+
+def test_values_that_are_no_numbers_are_counted_and_left_out(pair: Pair) -> None:
+    rows = clean(20, 6)
+    rows[3, 1], rows[4, 2] = np.nan, -np.inf
+    found = pair.of(objects(rows), objects(clean(20, 6)))
+    first = found.filters[0].with_flagged
+    assert (first.not_finite, first.values, first.max_difference) == (2, 118, 0)
+    rows[:] = np.nan
+    nothing = pair.of(objects(rows), objects(clean(20, 6), source="x"))
+    assert nothing.filters[0].with_flagged.relative is None
+    assert "No pair of values" in parity_sentences(nothing)[0]
+
+
+def test_logs_that_do_not_meet_are_refused(pair: Pair) -> None:
+    entry = pair.add(objects(clean()), "one")
+    with pytest.raises(FileFormatError, match="twice"):
+        compare_logs(pair.store, entry, entry)
+    other = pair.add(objects(clean(), checkpoint="elsewhere"), "other")
+    with pytest.raises(FileFormatError, match="share no checkpoint"):
+        compare_logs(pair.store, entry, other)

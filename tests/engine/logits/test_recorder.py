@@ -1,0 +1,220 @@
+"""Runs of our own as logit logs: what is logged is what was sampled from, and it is clean."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from engine.chem.molecule_sets import load_held_out
+from engine.chem.smiles import parse_smiles
+from engine.decode.generation import Generation
+from engine.decode.plan import BackendName, Plan
+from engine.decode.presets import preset
+from engine.decode.steps import Choice, Step
+from engine.errors import RunError
+from engine.logits.adding import add_file
+from engine.logits.recorder import LogFile, Recorded, Wanted
+from engine.models.loading import LoadedModel, load_model
+from engine.models.registry import load_registry
+from engine.runner.run import Run
+from engine.store.entries import Entry
+from engine.store.store import Store
+from tests.cli import run, run_json
+from tests.engine.runner.small_runs import loaded as small_model
+from tests.engine.runner.small_runs import molecules, started
+from tests.small_models import small_folder, use_small_model
+from tests.support import sized
+
+PLAN = Plan("exact", batch_size=2, limit=25)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("model")
+    small_folder(place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def small(folder: Path) -> LoadedModel:
+    return small_model(folder)
+
+
+def logged(path: Path) -> list[dict[str, Any]]:
+    content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return [json.loads(line) for line in content.splitlines()]
+
+
+def written(model: LoadedModel, plan: Plan, path: Path, wanted: Wanted) -> tuple[Generation, Recorded, list[Step]]:
+    generation = Generation(model, molecules(3), plan)
+    with LogFile(path, wanted) as log:
+        generation.tap = log.tap(model, plan.sampling, plan.seed, "here")
+        steps = [event for event in generation.events() if isinstance(event, Step)]
+    return generation, log.recorded, steps
+
+
+@pytest.mark.parametrize("backend", ["fast", "hf"])
+@pytest.mark.parametrize(
+    ("lp", "sampling"),
+    [
+        *[("exact", name) for name in ("greedy", "qwen3", "p0.8_t1.2")],
+        *[("none", name) for name in ("greedy", "qwen3", "p0.8_t1.2")],
+        ("position-blocklist", "qwen3"),
+    ],
+)
+def test_every_token_is_logged_and_drawn_alike_from_the_log(
+    small: LoadedModel, tmp_path: Path, backend: BackendName, lp: str, sampling: str
+) -> None:
+    plan = replace(PLAN, lp=lp, backend=backend, sampling=preset(sampling), limit=25 if lp == "exact" else 6)
+    _, recorded, steps = written(small, plan, tmp_path / "a.jsonl", Wanted(8))
+    lines = logged(tmp_path / "a.jsonl")
+    said = {(line["source"], line["token_idx"]): (line["token"], line["forced"]) for line in lines}
+    assert said == {(f"here sample {step.sample}", step.pos): (step.token_id, step.forced) for step in steps}
+    assert (recorded.entries, recorded.checked) == (len(steps), sum(not step.forced for step in steps))
+    # With random weights all tokens are alike, and the two ways to add them up part here and there.
+    assert recorded.is_sound
+    assert backend == "hf" or recorded.differing == 0
+    assert {len(line["values"]) for line in lines} == {8}
+
+
+def test_a_log_changes_nothing_of_what_is_written(small: LoadedModel, tmp_path: Path) -> None:
+    for lp in ("exact", "position-blocklist", "none"):
+        plan = replace(PLAN, lp=lp, sampling=preset("qwen3"))
+        plain = Generation(small, molecules(3), plan).run()
+        generation, _, _ = written(small, plan, tmp_path / f"{lp}.jsonl", Wanted(3))
+        assert [one.token_ids for one in generation.in_order()] == [one.token_ids for one in plain]
+        assert [one.forced for one in generation.in_order()] == [one.forced for one in plain]
+
+
+def test_both_backends_log_the_same_values(small: LoadedModel, tmp_path: Path) -> None:
+    found = {}
+    for backend in ("fast", "hf"):
+        written(small, replace(PLAN, backend=backend), tmp_path / f"{backend}.jsonl", Wanted(12))
+        lines = logged(tmp_path / f"{backend}.jsonl")
+        found[backend] = {(line["source"], line["token_idx"]): line["values"] for line in lines}
+    assert found["fast"].keys() == found["hf"].keys()
+    for key, values in found["fast"].items():
+        assert values == pytest.approx(found["hf"][key], rel=1e-4, abs=1e-5)
+
+
+def test_chosen_ids_are_the_columns_of_the_row(small: LoadedModel, tmp_path: Path) -> None:
+    written(small, PLAN, tmp_path / "a.jsonl", Wanted(20))
+    written(small, PLAN, tmp_path / "b.jsonl.gz", Wanted(ids=(17, 3, 151_672)))
+    whole, some = logged(tmp_path / "a.jsonl"), logged(tmp_path / "b.jsonl.gz")
+    assert [line["ids"] for line in some] == [[17, 3, 151_672]] * len(whole)
+    assert [line["values"][:2] for line in some] == [[line["values"][17], line["values"][3]] for line in whole]
+
+
+def test_values_read_back_as_the_same_numbers(small: LoadedModel, tmp_path: Path) -> None:
+    seen: list[np.ndarray[Any, Any]] = []
+    plan = replace(PLAN, limit=12)
+    with LogFile(tmp_path / "a.jsonl", Wanted(30)) as log:
+        tap = log.tap(small, plan.sampling, plan.seed)
+
+        def both(choice: Choice) -> None:
+            tap(choice)
+            seen.append(choice.raw[:, :30].numpy().copy())
+            choice.raw.fill_(torch.nan)  # whoever reads a tensor later reads this
+
+        generation = Generation(small, molecules(3), plan)
+        generation.tap = both
+        generation.run()
+    values = np.array([line["values"] for line in logged(tmp_path / "a.jsonl")], dtype=np.float32)
+    assert np.array_equal(values, np.concatenate(seen))
+    assert log.recorded.differing == 0
+
+
+def test_the_self_check_notices_what_was_not_sampled_from(small: LoadedModel, tmp_path: Path) -> None:
+    """Planted: scores of the step before, and scores that were changed after the draw."""
+    plan = replace(PLAN, lp="none", sampling=preset("greedy"))
+    for number, spoil in enumerate((lambda raw: raw.roll(1, dims=1), lambda raw: -raw)):
+        with LogFile(tmp_path / f"{number}.jsonl", Wanted(5)) as log:
+            tap = log.tap(small, plan.sampling, plan.seed)
+            generation = Generation(small, molecules(3), plan)
+            generation.tap = lambda choice, tap=tap, spoil=spoil: tap(_with_raw(choice, spoil(choice.raw)))
+            generation.run()
+        assert log.recorded.differing > 0.5 * log.recorded.checked
+        assert not log.recorded.is_sound
+
+
+def _with_raw(choice: Choice, raw: torch.Tensor) -> Choice:
+    return replace(choice, raw=raw)
+
+
+def test_what_cannot_be_logged_is_refused(small: LoadedModel, tmp_path: Path) -> None:
+    for wrong in ({}, {"first": 3, "ids": (1,)}, {"first": -1}, {"ids": (1, 1)}):
+        with pytest.raises(RunError):
+            Wanted(**wrong)
+    with LogFile(tmp_path / "a.jsonl", Wanted(ids=(151_673,))) as log, pytest.raises(RunError, match="token 151,673"):
+        log.tap(small, PLAN.sampling, 0)
+    with pytest.raises(RunError, match="there already"):
+        LogFile(tmp_path / "a.jsonl", Wanted(3))
+    with pytest.raises(RunError, match="cannot be written"):
+        LogFile(tmp_path / "none" / "a.jsonl", Wanted(3))
+
+
+def test_a_run_logs_what_it_writes_and_not_what_it_checks(folder: Path, tmp_path: Path) -> None:
+    first = started(tmp_path / "store", folder, 5)
+    for _ in first.progress(groups=[0]):
+        pass
+    first.staging.release()
+    second = Run(first.staging, first.loaded, first.molecules, first.plan)
+    with LogFile(tmp_path / "a.jsonl", Wanted(4)) as log:
+        second.tap = log.tap(second.loaded, PLAN.sampling, 0, "run")
+        for _ in second.progress():
+            pass
+    second.publish()
+    sources = {line["source"] for line in logged(tmp_path / "a.jsonl")}
+    left = {place for group in second.groups[1:] for place in group}
+    assert sources == {f"run sample {place}" for place in left}
+
+
+def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_small_model(tmp_path, monkeypatch)
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
+    asked = ("CC=O", "--model", "small", "--decimals", "1-2", "--integer-digits", "1", "--max-new-tokens", "40")
+    path = str(tmp_path / "a.jsonl.gz")
+    found = run("generate", *asked, "--log-logits", "16", "--logit-log", path)
+    assert found.code == 0
+    assert "tokens are drawn alike from it" in found.err
+    (row,) = run_json("logits", "add", path)
+    assert (row["engine"], row["model"], row["precision"]) == ("driftscope", "small:final", "f32")
+    assert row["flagged_values"] == 0
+    monkeypatch.chdir(tmp_path)
+    found = run("run", *asked, "--log-logits", "17,24", "--lp", "exact", "--lp", "none")
+    assert found.code == 0
+    assert {tuple(line["ids"]) for line in logged(tmp_path / "logits.jsonl.gz")} == {(17, 24)}
+    assert "there already" in run("generate", *asked, "--log-logits", "3").error
+    assert "belongs to --log-logits" in run("generate", *asked, "--logit-log", "x").error
+    assert "neither a number nor token ids" in run("generate", *asked, "--log-logits", "x").error
+    assert "where they are computed" in run("run", *asked, "--log-logits", "3", "--submit", "local").error
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("alias", ["demo-qwen", "demo-llama"])
+def test_nothing_is_flagged_in_clean_logs_of_our_own(alias: str, tmp_path: Path) -> None:
+    model = load_model(load_registry().find(alias), "cpu", "float32")
+    wanted, path, rows = sized(150, 10_000), tmp_path / "a.jsonl.gz", sized(2, 32)
+    some = [parse_smiles(one.smiles) for one in load_held_out()]
+    with LogFile(path, Wanted(64)) as log:
+        for number, lp in enumerate(("none", "exact", "position-blocklist")):
+            plan = Plan(lp, sampling=preset("qwen3"), seed=number, limit=sized(30, None))
+            for start in range(0, len(some), rows):
+                if log.entries >= wanted * (number + 1) / 3:
+                    break
+                generation = Generation(model, some[start : start + rows], plan)
+                generation.tap = log.tap(model, plan.sampling, plan.seed, f"{lp} {start}")
+                generation.run()
+    assert log.recorded.entries >= wanted
+    assert log.recorded.differing == 0
+    (entry,) = add_file(Store.open(tmp_path / "store"), path)
+    assert isinstance(entry, Entry)
+    assert entry.row["entries"] == log.recorded.entries
+    assert (entry.row["flagged_values"], entry.row["garbage_entries"], entry.row["findings"]) == (0, 0, "[]")

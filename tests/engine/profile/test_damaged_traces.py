@@ -1,0 +1,164 @@
+"""Files that are no trace, or not a whole one: a clear word, and never a wrong sum."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from pathlib import Path
+
+import pytest
+
+from engine.errors import FileFormatError
+from engine.profile import cutting, opening
+from engine.profile.ingest import add_trace, read_trace
+from engine.store.files import LocalFiles
+from engine.store.store import Store
+from engine.store.trace_schema import TRACE
+from tests.engine.profile.made_traces import write_trace
+from tests.engine.profile.test_reading import one, sums
+
+
+def file_of(tmp_path: Path, content: bytes, name: str = "t.json") -> Path:
+    path = tmp_path / name
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        (b"", "it is empty"),
+        (b"   \n ", "it ends before an array of traceEvents"),
+        (b"hello", "it begins with"),
+        (b"\x00\x01\x02", "it begins with"),
+        (b"{}", "it has no array of traceEvents"),
+        (b'{"a": {"traceEvents": [1]}}', "it has no array of traceEvents"),
+        (b'{"a": "traceEvents"}', "it has no array of traceEvents"),
+        (b'{"traceEvents": 5}', "it has no array of traceEvents"),
+        (b'{"traceEvents": null, "a": []}', "its traceEvents is no array"),
+        (b'{"traceEvents": {"a": 1}}', "its traceEvents is no array"),
+        (b'{"schemaVersion": 1, ', "it ends before an array of traceEvents"),
+        (b'{"schemaVersion": "', "it ends before an array of traceEvents"),
+        (b"[]", "no event with a duration"),
+        (b'{"traceEvents": []}', "no event with a duration"),
+        (b'{"traceEvents": [{"ph": "M", "name": "x"}]}', "no event with a duration"),
+        (b'{"traceEvents": [{"ph": "X", "dur": 1}], "traceEvents": []}', "two arrays"),
+        (b"PK\x03\x04....", "a ZIP archive"),
+        (b"\x28\xb5\x2f\xfd....", "packed with zstd"),
+        ('{"traceEvents": []}'.encode("utf-16"), "UTF-16"),
+        (b'{"traceEvents": [{"ph": "X", "dur": 1}, {"ph": "X" "dur" 2}]}', "does not read, at byte 40"),
+        (b'{"traceEvents": [{"ph": "X", "dur": 1}, {"ph"', "its array of events has no end"),
+        (b'[{"ph": "X", "dur": 1}', "its array of events has no end"),
+    ],
+)
+def test_what_is_no_trace_is_named(tmp_path: Path, content: bytes, word: str) -> None:
+    with pytest.raises(FileFormatError, match=word) as raised:
+        read_trace(file_of(tmp_path, content))
+    assert "\n" not in str(raised.value)
+    with pytest.raises(FileFormatError):
+        read_trace(file_of(tmp_path, gzip.compress(content), "t.json.gz"))
+
+
+def test_a_file_that_is_not_there() -> None:
+    with pytest.raises(FileFormatError, match="cannot be read: No such file"):
+        read_trace(Path("/nowhere/at/all.json"))
+
+
+@pytest.mark.parametrize("opener", ["isal", "gzip"])
+@pytest.mark.parametrize("kept", [0.1, 0.5, 0.999])
+def test_gzip_that_ends_too_early(tmp_path: Path, kept: float, opener: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if opener == "gzip":
+        monkeypatch.setattr(opening, "_OPEN", gzip.GzipFile)
+    whole = tmp_path / "whole.json.gz"
+    truth = write_trace(whole, 5_000)
+    content = whole.read_bytes()
+    path = file_of(tmp_path, content[: int(len(content) * kept)], "t.json.gz")
+    with pytest.raises(FileFormatError, match="is cut off: its gzip data ends too early"):
+        read_trace(path)
+    read = read_trace(path, partial=True)
+    assert not read.around.is_closed
+    assert len(read.columns) > 0.8 * kept * truth.events
+    for key, (calls, total) in sums(read).items():
+        assert calls <= truth.sums[key][0] and total <= truth.sums[key][1]
+
+
+@pytest.mark.parametrize("opener", ["isal", "gzip"])
+@pytest.mark.parametrize("place", [-8, -1, 60])
+def test_gzip_that_is_damaged(tmp_path: Path, place: int, opener: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong checksum, a wrong length, wrong data."""
+    if opener == "gzip":
+        monkeypatch.setattr(opening, "_OPEN", gzip.GzipFile)
+    whole = tmp_path / "whole.json.gz"
+    write_trace(whole, 500)
+    content = bytearray(whole.read_bytes())
+    content[place] ^= 0x55
+    with pytest.raises(FileFormatError, match="is damaged: its gzip data does not inflate"):
+        read_trace(file_of(tmp_path, bytes(content), "t.json.gz"))
+
+
+def test_several_gzip_streams_in_a_row_are_one_text(tmp_path: Path) -> None:
+    text = json.dumps([one()] * 3).encode()
+    path = file_of(tmp_path, gzip.compress(text[:20]) + gzip.compress(text[20:]), "t.json.gz")
+    assert len(read_trace(path).columns) == 3
+
+
+def test_taking_what_there_is_of_a_whole_file_is_all_of_it(tmp_path: Path) -> None:
+    text = json.dumps([one()] * 3).encode()
+    path = file_of(tmp_path, gzip.compress(text[:20]) + gzip.compress(text[20:]) + b"\0" * 9, "t.json.gz")
+    read = read_trace(path, partial=True)
+    assert len(read.columns) == 3 and read.around.is_closed
+
+
+def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
+    assert len(read_trace(file_of(tmp_path, b"\xef\xbb\xbf" + json.dumps([one()]).encode())).columns) == 1
+
+
+def test_an_endless_event_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "PIECE_BYTES", 1024)
+    monkeypatch.setattr(cutting, "MOST_EVENT_BYTES", 10_000)
+    monkeypatch.setattr(cutting, "MOST_HEAD_BYTES", 10_000)
+    with pytest.raises(FileFormatError, match="an event of over"):
+        read_trace(file_of(tmp_path, json.dumps([one(name="x" * 50_000)]).encode()))
+    with pytest.raises(FileFormatError, match="come before an array"):
+        read_trace(file_of(tmp_path, json.dumps({"a": "x" * 50_000, "traceEvents": [one()]}).encode()))
+
+
+def test_deep_nesting_does_not_break_it(tmp_path: Path) -> None:
+    deep = "[" * 5_000 + "]" * 5_000
+    content = f'[{{"ph": "X", "dur": 1, "args": {{"a": {deep}}}}}]'.encode()
+    with pytest.raises(FileFormatError, match="does not read"):
+        read_trace(file_of(tmp_path, content))
+
+
+def test_durations_that_no_number_holds_are_refused(tmp_path: Path) -> None:
+    path = file_of(tmp_path, json.dumps([one(dur=4e15)] * 4).encode())
+    with pytest.raises(FileFormatError, match="over 292 years"):
+        add_trace(Store(LocalFiles(tmp_path / "store")), path)
+
+
+def test_nothing_is_left_of_what_was_refused(tmp_path: Path) -> None:
+    store = Store(LocalFiles(tmp_path / "store"))
+    whole = tmp_path / "whole.json.gz"
+    write_trace(whole, 5_000)
+    path = file_of(tmp_path, whole.read_bytes()[:-3_000], "t.json.gz")
+    with pytest.raises(FileFormatError):
+        add_trace(store, path, keep_file=True)
+    assert store.found(TRACE).entries == ()
+    assert [one for one in (tmp_path / "store").rglob("*") if one.is_file()] == []
+
+
+def test_a_broken_reader_stops_its_thread(tmp_path: Path) -> None:
+    """Whoever stops reading in the middle leaves no thread behind."""
+    import threading
+
+    path = tmp_path / "t.json"
+    write_trace(path, 60_000)
+    with opening.opened(path) as (source, pieces):
+        assert len(next(pieces)) == opening.PIECE_BYTES
+        assert source.bytes > 3 * opening.PIECE_BYTES
+    assert "inflate" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_the_checksum_of_a_file_without_isal_is_checked_by_zlib() -> None:
+    assert zlib.error in opening._WRONG

@@ -1,0 +1,238 @@
+"""A trace in the store: its tables hold what the file says, joined, binned and seen by everybody's SQL."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import StoreError
+from engine.profile import summary
+from engine.profile.ingest import Reading, Told, add_trace, new_trace_id, remove_trace
+from engine.store.files import LocalFiles
+from engine.store.schema import RUN
+from engine.store.staging import Staging
+from engine.store.store import Store, damaged_parts
+from engine.store.trace_schema import TRACE
+from tests.engine.profile.made_traces import KERNELS, Truth, write_trace
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(LocalFiles(tmp_path / "store"))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth]:
+    path = tmp_path_factory.mktemp("made") / "made.json.gz"
+    return path, write_trace(path, 20_000)
+
+
+def trace_of(tmp_path: Path, events: list[dict[str, Any]], **around: Any) -> Path:
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({**around, "traceEvents": events}))
+    return path
+
+
+def event(category: str, name: str, ts: float, dur: float, **args: Any) -> dict[str, Any]:
+    return {"ph": "X", "cat": category, "name": name, "ts": ts, "dur": dur, "pid": 1, "tid": 1, "args": args}
+
+
+LAUNCH = event("cuda_runtime", "cudaLaunchKernel", 100, 4, correlation=1)
+KERNEL = event("kernel", "k1", 110, 10, correlation=1, stream=7, device=0)
+
+
+def row_of(store: Store, sql: str) -> dict[str, Any]:
+    (row,) = store.rows(sql)
+    return row
+
+
+def test_the_tables_hold_what_the_file_says(store: Store, made: tuple[Path, Truth]) -> None:
+    path, truth = made
+    entry = add_trace(store, path)
+    rows = store.rows("SELECT category, name, stream, calls, total_ns, total_us FROM trace_ops")
+    assert {
+        (row["category"], row["name"], row["stream"]): [row["calls"], row["total_ns"]] for row in rows
+    } == truth.sums
+    assert all(row["total_us"] == pytest.approx(row["total_ns"] / 1000) for row in rows)
+    row = entry.row
+    assert (row["events"], row["flows"], row["joined"], row["gaps"]) == (truth.events, truth.flows, 4_000, truth.gaps)
+    assert row["device_us"] == pytest.approx(truth.device_ns / 1000)
+    assert row["idle_us"] == pytest.approx(truth.idle_ns / 1000)
+    assert row["busy_us"] == pytest.approx(truth.device_ns / 1000)  # one kernel at a time
+    assert (row["overlap_us"], row["is_complete"], row["origin"], row["device"]) == (0, True, "imported", "NVIDIA H100")
+    assert entry.row.get("warnings") is None and entry.row.get("file") is None
+    assert damaged_parts(entry) == [] and store.found(TRACE).damages == ()
+
+
+def test_families_and_their_sums(store: Store, made: tuple[Path, Truth]) -> None:
+    path, truth = made
+    add_trace(store, path)
+    expected: dict[str, int] = {}
+    for (category, name, _), (_, total) in truth.sums.items():
+        if category == "kernel":
+            expected[KERNELS[name]] = expected.get(KERNELS[name], 0) + total
+    rows = store.rows("SELECT family, sum(total_ns) AS ns FROM trace_ops WHERE side = 'device' GROUP BY family")
+    assert {row["family"]: int(row["ns"]) for row in rows} == expected
+    assert row_of(store, "SELECT sum(calls) AS n FROM trace_ops WHERE family = 'launch'")["n"] == 4_000
+    other = row_of(store, "SELECT other_share FROM traces")["other_share"]
+    assert other == pytest.approx(expected["other"] / truth.device_ns)
+
+
+def test_the_timeline_adds_up(store: Store, made: tuple[Path, Truth]) -> None:
+    add_trace(store, made[0])
+    line = store.rows("SELECT side, family, sum(busy_us) AS us, max(bin) AS last FROM trace_timeline GROUP BY ALL")
+    sums = store.rows(
+        "SELECT side, family, sum(self_us) AS us FROM trace_ops WHERE side IN ('device', 'call', 'host') GROUP BY ALL"
+    )
+    assert {(row["side"], row["family"]): pytest.approx(row["us"]) for row in sums} == {
+        (row["side"], row["family"]): row["us"] for row in line
+    }
+    assert max(row["last"] for row in line) < summary.BINS
+    assert row_of(store, "SELECT min(busy_us) AS least FROM trace_timeline")["least"] > 0
+
+
+def test_calls_are_joined_to_what_they_began(store: Store, tmp_path: Path) -> None:
+    graph = event("cuda_runtime", "cudaGraphLaunch", 200, 9, correlation=5)
+    events = [
+        LAUNCH,
+        KERNEL,
+        graph,
+        *(event("kernel", "k2", 210 + 10 * n, 5, correlation=5, stream=7, device=0) for n in range(3)),
+        event("kernel", "lost", 300, 1, correlation=99, stream=7, device=0),
+        event("gpu_memcpy", "Memcpy HtoD", 310, 1, correlation=6, stream=7, device=0),
+        event("cuda_runtime", "cudaMemcpyAsync", 305, 3, correlation=6),
+    ]
+    add_trace(store, trace_of(tmp_path, events))
+    rows = store.rows("SELECT name, calls, launched, launch_us, delay_us FROM trace_ops WHERE side = 'device'")
+    assert {row.pop("name"): row for row in rows} == {
+        "k1": {"calls": 1, "launched": 1, "launch_us": 4.0, "delay_us": 10.0},
+        "k2": {"calls": 3, "launched": 3, "launch_us": 9.0, "delay_us": 60.0},
+        "lost": {"calls": 1, "launched": 0, "launch_us": 0.0, "delay_us": 0.0},
+        "Memcpy HtoD": {"calls": 1, "launched": 1, "launch_us": 3.0, "delay_us": 5.0},
+    }
+    assert row_of(store, "SELECT joined FROM traces") == {"joined": 5}
+    calls = store.rows("SELECT launched FROM trace_ops WHERE side = 'call'")
+    assert all(row["launched"] is None for row in calls)
+
+
+def test_idle_gaps_and_what_stands_around_them(store: Store, tmp_path: Path) -> None:
+    events = [
+        KERNEL,
+        event("kernel", "k2", 115, 10, stream=20, device=0),  # overlaps with k1 for 5
+        event("kernel", "k3", 130, 1, stream=7, device=0),
+        event("gpu_memcpy", "Memcpy DtoH", 130, 2, stream=7, device=0),
+        event("kernel", "k1", 500, 1, stream=7, device=1),  # another device, whose gaps are its own
+    ]
+    row = add_trace(store, trace_of(tmp_path, events)).row
+    assert (row["busy_us"], row["idle_us"], row["gaps"]) == (15 + 2 + 1, 5, 1)
+    assert (row["overlap_us"], row["copy_overlap_us"], row["device_us"]) == (6, 1, 24)
+    gap = row_of(
+        store,
+        "SELECT g.device, g.start_us, g.gap_us, b.name AS before, a.name AS after FROM trace_gaps g "
+        "JOIN trace_ops b ON b.op = g.before_op JOIN trace_ops a ON a.op = g.after_op",
+    )
+    assert gap["before"] == "k2" and gap["after"] in ("k3", "Memcpy DtoH")
+    assert (gap["device"], gap["start_us"], gap["gap_us"]) == ("0", 15, 5)
+
+
+def test_operators_count_as_work_only_without_a_device(store: Store, tmp_path: Path) -> None:
+    inner = [
+        event("cpu_op", "aten::linear", 0, 10),
+        event("cpu_op", "aten::addmm", 2, 6),
+        event("cpu_op", "aten::cat", 20, 1),
+    ]
+    row = add_trace(store, trace_of(tmp_path, inner)).row
+    assert row.get("device_us") is row.get("idle_us") is None and row["other_share"] == 0
+    found = store.rows("SELECT family, name, total_us, self_us FROM trace_ops ORDER BY op")
+    assert [tuple(one.values()) for one in found] == [
+        ("gemm", "aten::linear", 10, 4),
+        ("gemm", "aten::addmm", 6, 6),
+        ("concat", "aten::cat", 1, 1),
+    ]
+    again = Store(LocalFiles(tmp_path / "again"))
+    add_trace(again, trace_of(tmp_path, [*inner, KERNEL]))
+    rows = again.rows("SELECT DISTINCT family FROM trace_ops WHERE side = 'host'")
+    assert rows == [{"family": "cpu_op"}]
+
+
+def test_marks_keep_their_place(store: Store, tmp_path: Path) -> None:
+    events = [
+        event("user_annotation", f"driftscope::{name}", 10 * n, 5) for n, name in enumerate(["prefill", "forward"])
+    ]
+    events.append(event("Trace", "PyTorch Profiler (0)", -100, 1_000))
+    row = add_trace(store, trace_of(tmp_path, [*events, KERNEL])).row
+    rows = store.rows("SELECT name, start_us, dur_us FROM trace_marks ORDER BY start_us")
+    assert [tuple(one.values()) for one in rows] == [("driftscope::prefill", 0, 5), ("driftscope::forward", 10, 5)]
+    assert row["span_us"] == 120  # the profiler's own span is not what was measured
+
+
+def test_the_events_themselves_on_request(
+    store: Store, made: tuple[Path, Truth], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summary, "EVENTS_A_GROUP", 1_000)
+    path, truth = made
+    add_trace(store, path, with_events=True)
+    sql = "SELECT count(*) AS n, sum(dur_us) AS us FROM trace_events"
+    assert row_of(store, sql)["n"] == truth.events
+    by_op = store.rows(
+        "SELECT o.name, o.calls, o.total_us, count(*) AS n, sum(e.dur_us) AS us FROM trace_events e "
+        "JOIN trace_ops o USING (trace_id, op) GROUP BY ALL"
+    )
+    assert all(row["calls"] == row["n"] and row["us"] == pytest.approx(row["total_us"]) for row in by_op)
+
+
+def test_an_absurd_time_counts_in_sums_and_nowhere_else(store: Store, tmp_path: Path) -> None:
+    row = add_trace(store, trace_of(tmp_path, [KERNEL, event("kernel", "k1", 1e300, 3, stream=7, device=0)])).row
+    assert row["span_us"] == 10 and row["device_us"] == 13 and row["busy_us"] == 10
+    assert row["warnings"] == "1 without a time that reads: in the sums, and not in the timeline"
+    assert row_of(store, "SELECT sum(busy_us) AS us FROM trace_timeline")["us"] == pytest.approx(10)
+
+
+def test_a_run_lends_its_counts(store: Store, tmp_path: Path) -> None:
+    staging = Staging.create(store.home, RUN, "run-1", {"origin": "measured"})
+    staging.publish({"samples": 64, "tokens": 900, "forward_passes": 30})
+    path = trace_of(tmp_path, [LAUNCH, KERNEL])
+    row = add_trace(store, path, Told(run_id="run", label="mine")).row
+    assert (row["run_id"], row["samples"], row["tokens"], row["counted_by"]) == ("run-1", 64, 900, "run")
+    assert (row["label"], row["source"]) == ("mine", "t.json")
+    own = add_trace(store, path, Told(run_id="run-1", tokens=7)).row
+    assert (own["tokens"], own.get("samples"), own["counted_by"]) == (7, None, "user")
+    with pytest.raises(StoreError, match="there is no run_id"):
+        add_trace(store, path, Told(run_id="another"))
+
+
+def test_a_kept_file_comes_and_goes_with_its_trace(store: Store, made: tuple[Path, Truth]) -> None:
+    path, _ = made
+    entry = add_trace(store, path, keep_file=True)
+    kept = Path(store.home.where) / entry.row["file"]
+    assert kept.read_bytes() == path.read_bytes() and kept.name == f"{entry.id}.json.gz"
+    assert store.found(TRACE).damages == () and store.found(RUN).damages == ()
+    assert remove_trace(store, entry.id[:20]) == entry.id
+    assert not kept.exists() and store.found(TRACE).entries == ()
+
+
+def test_users_sql_sees_traces(store: Store, tmp_path: Path) -> None:
+    add_trace(store, trace_of(tmp_path, [LAUNCH, KERNEL]))
+    with store.console() as console:
+        answer = console.query(
+            "SELECT family, sum(calls) AS calls FROM trace_ops JOIN traces USING (trace_id) GROUP BY 1"
+        )
+    assert sorted(answer.table.column("family").to_pylist()) == ["launch", "other"]
+
+
+def test_reading_says_how_far_it_is(store: Store, made: tuple[Path, Truth]) -> None:
+    path, truth = made
+    said: list[Reading] = []
+    add_trace(store, path, say=said.append)
+    assert said[-1] == Reading(path.stat().st_size, path.stat().st_size, truth.events)
+    assert all(one.read_bytes <= other.read_bytes for one, other in itertools.pairwise(said))
+
+
+def test_ids_are_readable_and_never_alike() -> None:
+    one, other = new_trace_id("qwen lp.pt.trace.json.gz"), new_trace_id("qwen lp.pt.trace.json.gz")
+    assert one != other and one.split("-", 2)[2].startswith("qwen-lp-")
+    assert "trace" in new_trace_id("…")

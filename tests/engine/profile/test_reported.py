@@ -1,0 +1,112 @@
+"""The reports' traces as data: what they state, what comes out of their own counts, their queries over our tables."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.comparing.views import saved_views
+from engine.errors import FileFormatError
+from engine.paths import DATA
+from engine.profile.compare import compare_traces
+from engine.profile.ingest import add_trace
+from engine.profile.reported import load_reported, main, publish_reported
+from engine.store.files import LocalFiles
+from engine.store.store import Store
+from engine.store.trace_schema import TRACE
+from tests.engine.profile.made_traces import write_trace
+from tests.engine.profile.test_ingest import event, trace_of
+
+VIEWS = DATA / "trace_views"
+ARITHMETIC = re.compile(r"[0-9.()*/+ -]+")
+
+
+def test_what_is_ours_follows_from_what_is_stated() -> None:
+    """To the digits that are given, and it is another figure than the report's."""
+    derived = load_reported().derived
+    assert len(derived) > 8
+    for one in derived:
+        assert one.why.strip() and one.claim.startswith("003-")
+        if one.ours is None:
+            continue
+        assert ARITHMETIC.fullmatch(one.computed_from)
+        value = eval(one.computed_from)
+        assert value == pytest.approx(one.ours, rel=0.005 if one.unit != "s" else 0.05), one.what
+        assert value != pytest.approx(one.stated, rel=0.02), one.what
+
+
+def test_each_wrong_figure_is_a_claim() -> None:
+    text = (DATA / "claims" / "003.toml").read_text(encoding="utf-8")
+    for one in load_reported().derived:
+        assert f'id = "{one.claim.removeprefix("003-")}"' in text
+
+
+def test_the_reports_table(tmp_path: Path) -> None:
+    store = Store(LocalFiles(tmp_path))
+    publish_reported(store)
+    publish_reported(store)  # in place of what is there
+    found = compare_traces(store, "reported-003-llama", "reported-003-qwen")
+
+    def pair(name: str) -> Any:
+        one = found.figure(name)
+        return one.control, one.test
+
+    assert pair("launch_calls") == (961_645, 2_912_920)
+    assert pair("attention_calls") == (20_672, 48_440)
+    assert pair("copy_calls") == (59_440, 139_272)
+    assert pair("concat_calls") == (81_280, 193_760)
+    assert pair("launch_us") == (3_300_000, 13_500_000)
+    assert pair("launch_a_token") == (pytest.approx(33.7, abs=0.05), pytest.approx(76.3, abs=0.05))
+    assert pair("idle_share") == (None, None)
+    assert len(found.notes) == 2 and all("what a report states" in note for note in found.notes)
+
+
+def test_their_queries_run_over_our_tables(tmp_path: Path) -> None:
+    store = Store(LocalFiles(tmp_path / "store"))
+    publish_reported(store)
+    path = tmp_path / "made.json"
+    write_trace(path, 5_000)
+    made = add_trace(store, path).id
+    marks = [event("user_annotation", "driftscope::template", 10 * n, n) for n in range(1, 9)]
+    marked = add_trace(store, trace_of(tmp_path, [*marks, event("kernel", "k", 500, 1, stream=7)])).id
+    views = {view.name: view for view in saved_views(VIEWS)}
+    assert len(views) == 4
+    with store.console() as console:
+        answers = {name: console.query(view.sql).table.to_pylist() for name, view in views.items()}
+    assert [row["trace_id"] for row in answers["report-001-mask-operations"]] == [
+        made,
+        "reported-003-llama",
+        "reported-003-qwen",
+    ]
+    attention = {row["trace_id"]: row for row in answers["report-001-attention"]}
+    assert attention["reported-003-qwen"]["calls"] == 48_440
+    templates = answers["report-001-templates"]
+    assert [(row["trace_id"], row["ms"]) for row in templates] == [(marked, n / 1000) for n in (8, 7, 6, 5, 4)]
+    summary = {row["trace_id"]: row for row in answers["report-003-traces"]}
+    assert summary["reported-003-qwen"]["launches"] == 2_912_920
+    assert summary[made]["attention_calls"] > 0 and summary[made]["origin"] == "imported"
+
+
+def test_the_command_writes_them(tmp_path: Path) -> None:
+    assert main(["--into", str(tmp_path)]) == 0
+    ids = [entry.id for entry in Store(LocalFiles(tmp_path)).found(TRACE).entries]
+    assert ids == ["reported-003-llama", "reported-003-qwen"]
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("x = [", "is no file of reported traces"),
+        ('[[trace]]\ntrace_id = "../x"\nop = []', "is no trace_id"),
+        ('[[trace]]\ntrace_id = "x"\nmood = "y"\nop = []', "mood is no column of traces"),
+        ('[[trace]]\ntrace_id = "x"\nspan_us = "y"\nop = []', "is no file of reported traces"),
+    ],
+)
+def test_a_file_that_is_wrong_is_named(tmp_path: Path, text: str, word: str) -> None:
+    path = tmp_path / "t.toml"
+    path.write_text(text)
+    with pytest.raises(FileFormatError, match=word):
+        load_reported(path)

@@ -1,0 +1,87 @@
+"""Tables that somebody made of a trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import FileFormatError
+from engine.profile.ingest import add_trace
+from engine.profile.tables import looks_like_a_table
+from engine.store.files import LocalFiles
+from engine.store.store import Store
+
+LINES = [
+    ["cudaLaunchKernel", "2,912,920", "13545.078", "0.00465"],
+    ["fmha_cutlassF_f32", "48440", "3545.8", "0.0732"],
+    ["Memcpy HtoD (Pageable -> Device)", "3", "0.5", "0.16667"],
+    ["mystery", "1", "1", "1"],
+]
+HEAD = ["name", "count", "total_ms", "avg_ms"]
+
+
+def written(tmp_path: Path, lines: list[list[str]], mark: str = "\t") -> Path:
+    path = tmp_path / "table.tsv"
+    cells = [[f'"{cell}"' if mark in cell else cell for cell in line] for line in lines]
+    path.write_text("\n".join(mark.join(line) for line in cells) + "\n\n")
+    return path
+
+
+@pytest.mark.parametrize("mark", ["\t", ","])
+@pytest.mark.parametrize("head", [[HEAD], [["Name", "Calls", "Total (ms)", "Avg (ms)"]], []])
+def test_a_table_becomes_a_trace_that_says_so(tmp_path: Path, mark: str, head: list[list[str]]) -> None:
+    path, store = written(tmp_path, [*head, *LINES], mark), Store(LocalFiles(tmp_path / "store"))
+    assert looks_like_a_table(path)
+    row = add_trace(store, path).row
+    assert (row["form"], row["origin"], row["events"]) == ("table", "imported", 2_912_920 + 48_440 + 4)
+    assert row.get("span_us") is row.get("idle_us") is row.get("is_complete") is None
+    found = store.rows("SELECT side, family, name, calls, total_ns, self_us FROM trace_ops ORDER BY op")
+    assert [tuple(one.values()) for one in found] == [
+        ("call", "launch", "cudaLaunchKernel", 2_912_920, 13_545_078_000, None),
+        ("device", "attention", "fmha_cutlassF_f32", 48_440, 3_545_800_000, None),
+        ("device", "memcpy", "Memcpy HtoD (Pageable -> Device)", 3, 500_000, None),
+        ("device", "other", "mystery", 1, 1_000_000, None),
+    ]
+    assert row["other_share"] == pytest.approx(1 / 3547.3)
+
+
+def test_columns_may_stand_in_any_order(tmp_path: Path) -> None:
+    path, store = written(tmp_path, [["total_ms", "name", "share", "count"], ["2.5", "k", "1", "5"]]), None
+    store = Store(LocalFiles(tmp_path / "store"))
+    add_trace(store, path)
+    assert store.rows("SELECT name, calls, total_us FROM trace_ops") == [{"name": "k", "calls": 5, "total_us": 2500.0}]
+
+
+def test_an_average_of_another_total_is_told(tmp_path: Path) -> None:
+    lines = [HEAD, ["a", "10", "100", "10"], ["b", "10", "100", "25"]]
+    row = add_trace(Store(LocalFiles(tmp_path / "store")), written(tmp_path, lines)).row
+    assert row["warnings"] == "On 1 lines the average is not the total over the count."
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["a", "x", "1", "1"],
+        ["a", "1.5", "1", "1"],
+        ["a", "1", "inf", "1"],
+        ["", "1", "1", "1"],
+        ["a", "-1", "1", "1"],
+        ["a"],
+    ],
+)
+def test_a_line_that_does_not_read_is_named(tmp_path: Path, line: list[str]) -> None:
+    with pytest.raises(FileFormatError, match="line 3"):
+        add_trace(Store(LocalFiles(tmp_path / "store")), written(tmp_path, [HEAD, LINES[1], line]))
+
+
+def test_a_head_alone_is_no_table(tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError, match="a head and no line"):
+        add_trace(Store(LocalFiles(tmp_path / "store")), written(tmp_path, [HEAD]))
+
+
+@pytest.mark.parametrize("text", ["", "hello", "a,b,c,d\n", "[1,2,3,4]", '{"a":1}', "\0\0,1,1,1"])
+def test_other_files_are_no_tables(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "t.txt"
+    path.write_text(text)
+    assert not looks_like_a_table(path)
