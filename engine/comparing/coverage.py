@@ -171,12 +171,10 @@ def _compared(name: str, sides: Sequence[Sums], drawn: tuple[Array, Array]) -> C
     one, other = (side.mean for side in sides)
     if one is None or other is None:
         return Compared(name, 0, 0, one, other, None, None, "No molecule has it on both sides.")
-    are_few = molecules < LEAST_MOLECULES
-    draws = None if are_few else drawn
-    reason = f"Fewer than {LEAST_MOLECULES} molecules tell it." if are_few else ""
-    return Compared(
-        name, molecules, molecules, one, other, difference(one, other, draws), ratio(one, other, draws), reason
-    )
+    draws = None if molecules < LEAST_MOLECULES else drawn
+    reason = "" if draws else f"Fewer than {LEAST_MOLECULES} molecules tell it."
+    apart, over = difference(one, other, draws, molecules), ratio(one, other, draws, molecules)
+    return Compared(name, molecules, molecules, one, other, apart, over, reason)
 
 
 def _values(molecules: Sequence[OneMolecule]) -> Array:

@@ -196,10 +196,11 @@ def _compared(name: str, control: Sums, test: Sums, drawn: tuple[Array, Array], 
     one, other = control.mean, test.mean
     if one is None or other is None:
         return Compared(name, *counted, one, other, None, None, _unknown(known, is_paired))
-    are_few = min(molecules) < LEAST_MOLECULES
-    draws = None if are_few else drawn
-    reason = f"Fewer than {LEAST_MOLECULES} molecules tell it." if are_few else ""
-    return Compared(name, *counted, one, other, difference(one, other, draws), ratio(one, other, draws), reason)
+    least = min(molecules)
+    draws = None if least < LEAST_MOLECULES else drawn
+    reason = "" if draws else f"Fewer than {LEAST_MOLECULES} molecules tell it."
+    apart, over = difference(one, other, draws, least), ratio(one, other, draws, least)
+    return Compared(name, *counted, one, other, apart, over, reason)
 
 
 def _unknown(known: list[int], is_paired: bool) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import pyarrow as pa
@@ -45,6 +46,15 @@ def csv_of(table: pa.Table) -> bytes:
             flat = flat.set_column(number, field.name, pa.array(texts, pa.string()))
     file = io.BytesIO()
     pyarrow.csv.write_csv(flat, file)
+    return file.getvalue()
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Rows that are no table yet as CSV; quoting is the library's."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
     return file.getvalue()
 
 

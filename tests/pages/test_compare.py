@@ -106,11 +106,12 @@ def test_compare_nothing_says_how_to_begin(opened: Open) -> None:
 def test_hostile_names_are_shown_as_they_are_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     store = store_at(tmp_path)
     write_run(store, "hostile", [sample_row(0)], label=OVERRIDE, model_alias="<b>x</b>", lp="none", origin="imported")
-    write_run(store, "other", [sample_row(0)], model_alias="<i>y</i>", lp="exact")
+    write_run(store, "other", [sample_row(0)], model_alias=f"<i>y</i>{OVERRIDE}", lp="exact")
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
     app = _open(control="other", test="hostile")
     assert not app.exception
     assert "\u202e" not in "".join(map(str, table(app).to_numpy().ravel()))
+    assert "\u202e" not in "".join(option for one in app.multiselect for option in one.options)
     legend = next(
         one.proto.body for one in app.get("html") if "compare-tests" in one.proto.body and "<li>" in one.proto.body
     )

@@ -62,6 +62,18 @@ def test_another_control_and_nothing_at_all(browser: Browser, server: Server) ->
         expect_harmless(seen)
 
 
+def test_back_undoes_one_choice_at_a_time(browser: Browser, server: Server) -> None:
+    """Control and tests are one change of the address: between them, another run would be the control."""
+    with visit(browser, server, f"/compare?control={NONE}&test={BLOCKLIST}&test={EXACT}") as seen:
+        expect(legend(seen)).to_have_count(2)
+        seen.press("Compare nothing")
+        expect(seen.page.get_by_text("Tick runs in the table.")).to_be_visible()
+        seen.page.go_back()
+        expect(seen.page).to_have_url(re.compile(rf"control={NONE}&test={BLOCKLIST}&test={EXACT}"))
+        expect(legend(seen)).to_have_text([re.compile("position-blocklist"), re.compile("exact")])
+        expect_harmless(seen)
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_section_opens_by_its_link(browser: Browser, server: Server, theme: Theme) -> None:
     with visit(browser, server, "/compare", theme=theme) as seen:

@@ -27,10 +27,11 @@ from pages._shared.compare import charts_pairs as pairs
 from pages._shared.compare import charts_pass as passing
 from pages._shared.compare import charts_slowdown as slow
 from pages._shared.compare import charts_words as words
-from pages._shared.compare.charts_card import csv_of, table_of
+from pages._shared.compare.charts_card import table_of
 from pages._shared.compare.charts_scatter import Spots
 from pages._shared.compare.charts_scatter import figure as scatter_figure
 from pages._shared.compare.state import Chosen
+from pages._shared.table_files import csv_of
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.engine.store.stored_runs import store_at
 from tests.pages.drift_stores import HOSTILE_JUNK, OVERRIDE
@@ -132,9 +133,9 @@ def test_tests_are_judged_by_what_is_beyond_noise() -> None:
     runs = [run_figures(entry) for entry in chosen.runs]
     beside = data.beside(DEMO_STORE, chosen)
     assert [passing.judgement(one, runs[0]) for one in beside] == [
-        "Faster, and passes as often",
+        "Faster, and passes as often within noise",
         "Faster, but passes less often",
-        "Faster, and passes as often",
+        "Faster, and passes as often within noise",
     ]
     said = passing.answer(chosen, runs, beside)
     assert said.startswith("A takes 0.341 s a sample, passes 98.4 % [91.7 to 99.7 %].")
@@ -326,7 +327,7 @@ def test_pairs_in_words(store: Store) -> None:
     beside: tuple[Beside, ...] = data.beside(store, chosen)
     found = scatter(store, "left", "right", "tokens")
     said = pairs.answer(chosen, found, beside[0].paired)
-    assert said.startswith("Over all pairs, tokens: B 47.4, A 43.8, difference +3.62 [+0.625 to +")
+    assert said.startswith("Over all pairs, tokens: B 47.4, A 43.8, difference +3.62 [+0.375 to +")
     assert said.endswith("beyond noise. Of 8 pairs, 5 lie higher in B, 0 higher in A, 3 are alike.")
     assert pairs.answer(chosen, scatter(store, "left", "right", "drift"), beside[0].paired).startswith(
         "8 pairs of answers"

@@ -160,19 +160,39 @@ def test_runs_that_share_no_molecule(opened: Open, tmp_path: Path) -> None:
     assert "Of none of these runs is enough known to take the ratio of times apart." in words
 
 
+def test_no_judgement_is_stronger_than_the_tables_mark(opened: Open) -> None:
+    """Two per cent of time are the machine's, and figures without an interval are no finding."""
+    words = said(opened(control=demo_run("qwen", "none"), test=demo_run("qwen", "blocklist")))
+    assert "Time too near to tell from one run each, and passes as often within noise: B" in words
+    words = said(opened(control=LLAMA, test=QWEN))
+    assert "More time, without an interval, and" in words and "Slower" not in words
+
+
 def test_texts_of_a_run_are_shown_as_texts(opened: Open, tmp_path: Path) -> None:
     store = store_at(tmp_path)
     samples = [
-        sample_row(n, smiles=HOSTILE_JUNK, passed=False, issues=[OVERRIDE, HOSTILE_JUNK], tokens=9 + n)
+        sample_row(
+            n,
+            smiles=f"C{OVERRIDE}`\n\n# {n} {HOSTILE_JUNK}",
+            passed=False,
+            issues=[OVERRIDE, HOSTILE_JUNK],
+            tokens=9 + n,
+        )
         for n in range(7)
     ]
-    for run_id in ("one", "two"):
-        write_run(store, run_id, samples, model_alias=HOSTILE_JUNK, lp=OVERRIDE, wall_s=1.0, tokens=70)
+    for more, run_id in enumerate(("one", "two")):
+        told = [{**one, "tokens": one["tokens"] + more * one["sample_id"]} for one in samples]
+        write_run(store, run_id, told, model_alias=HOSTILE_JUNK, lp=OVERRIDE, wall_s=1.0, tokens=70)
     app = opened(tmp_path, control="one", test="two")
     assert not app.exception and not app.error
-    assert all("<img" not in chart.proto.spec and "\u202e" not in chart.proto.spec for chart in app.get("plotly_chart"))
+    charts = [chart.proto for chart in app.get("plotly_chart")]
+    assert all("<img" not in chart.spec and "\u202e" not in f"{chart.spec}{chart.alt}" for chart in charts)
     shown = "\n".join(str(one.value) for one in (*app.markdown, *app.caption))
-    assert "\u202e" not in shown and "[x](http" not in shown
+    listed = [line for line in shown.splitlines() if line.startswith("`C")]
+    assert listed and all(line.endswith("`  ") for line in listed)  # nothing ends the code before its end
+    rest = "\n".join(line for line in shown.splitlines() if line not in listed)
+    assert "\u202e" not in shown and "[x](http" not in rest and "\n#" not in shown
+    assert all("\u202e" not in "".join(one.options) for one in app.selectbox)
 
 
 def test_a_damaged_run_takes_only_its_own_charts_with_it(opened: Open, tmp_path: Path) -> None:

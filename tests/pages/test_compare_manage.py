@@ -229,6 +229,10 @@ def test_strange_runs_are_shown_as_they_are(board: Board, place: Path, tmp_path:
     add_imported(store, tmp_path)
     app = opened(manage="One run", run=hostile)
     assert HOSTILE_JUNK in app.dataframe[0].value.set_index("column").loc["model_alias", "value"]
+    store.say(hostile, label=OVERRIDE, notes="")
+    app = opened(manage="One run", run=hostile)
+    assert "\u202e" not in "".join(app.selectbox[0].options)
+    assert "\u202e" not in app.dataframe[0].value.set_index("column").loc["label", "value"]
     assert "<img" not in "".join(one.value for one in app.markdown)
 
 

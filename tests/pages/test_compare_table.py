@@ -20,6 +20,7 @@ from engine.store.schema import SAMPLES
 from engine.store.store import Store
 from pages._shared.compare import table_files as files
 from pages._shared.compare import table_html as html
+from pages._shared.compare import table_sentences
 from pages._shared.compare import table_words as words
 from pages._shared.compare.table_cells import BY_FIGURE, Cell, Row, cell_of, mark_of, rows_of
 from pages._shared.compare.table_coverage import work_of
@@ -125,7 +126,7 @@ def test_an_interval_names_the_answers_own_ratio_where_the_runs_lie_outside() ->
 def test_the_sentence_of_the_exact_lp(demo: tuple[Comparison, list[Row]]) -> None:
     comparison, rows = demo
     said = sentence(1, comparison.control, comparison.tests[0], rows)
-    assert re.match(r"6\.27 times as fast in wall time a sample \(6\.28 to 6\.53 in the samples' own times", said)
+    assert re.match(r"6\.27 times as fast in wall time a sample \(6\.2\d to 6\.5\d in the samples' own times", said)
     assert "same pass rate within noise (100 % of 64 and 100 % of 64)" in said
     assert "no junk and nothing cut in 818 blocks" in said
     assert said.endswith("the same RMSD (0.681 Å).")
@@ -134,10 +135,22 @@ def test_the_sentence_of_the_exact_lp(demo: tuple[Comparison, list[Row]]) -> Non
 def test_the_sentence_of_a_position_lp_says_junk_cut_and_on_how_many_pairs(demo: tuple[Comparison, list[Row]]) -> None:
     comparison, rows = demo
     said = sentence(2, comparison.control, comparison.tests[1], rows)
-    assert said.startswith("about as fast (0.98× the wall time a sample, too near to tell from one run each)")
+    assert said.startswith("about as fast (0.981× the wall time a sample, too near to tell from one run each)")
     assert "3.1 % clean where the control has 100 %" in said
     assert "junk in 8.1 % of blocks (control none); 5.6 % of blocks cut (control none)" in said
     assert "RMSD within noise over 24 pairs of 24 molecules" in said
+
+
+def test_runs_that_are_apart_are_not_as_fast_because_their_shared_answers_are() -> None:
+    """Half the molecules are the test's own: the whole run takes a third, the shared answers as long as before."""
+    near = Cell(1.0, ratio=1.01, mark="noise", told=compared(0.0, 0.97, 1.03))
+    assert table_sentences._time(near) == "about as fast (1.01× the wall time a sample, within noise)"
+    apart = "0.310× the wall time a sample, but 1.00× by the answers that are compared: within noise"
+    for cell in (
+        Cell(1.0, ratio=0.31, mark="noise", told=compared(0.0, 0.97, 1.03)),
+        Cell(1.0, ratio=0.31, mark="same", told=compared(0.0, 1.0, 1.0)),
+    ):
+        assert table_sentences._time(cell) == apart and words.range_words(cell).startswith("by answers 1.00×")
 
 
 def test_a_reported_run_makes_no_verdict(demo: tuple[Comparison, list[Row]]) -> None:
@@ -282,7 +295,7 @@ def test_files_say_what_the_table_says(demo: tuple[Comparison, list[Row]]) -> No
     lines = files.markdown_of(columns, rows, ["said"]).decode().splitlines()
     table = [line for line in lines if line.startswith("|")]
     assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table}) == 1
-    assert any(line.startswith("| wall time a sample (s) | 0.512 | 0.082 (0.16×") for line in table)
+    assert any(line.startswith("| wall time a sample (s) | 0.512 | 0.082 (0.160×") for line in table)
 
 
 def test_files_of_hostile_names_have_their_cells_and_no_formula() -> None:

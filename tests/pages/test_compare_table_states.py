@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.engine.inspection.made import DEMO_STORE
+from tests.engine.inspection.made import DEMO_STORE, sample_row, write_run
 from tests.pages.drift_stores import store_at
 from tests.pages.test_compare_table import BLOCKED, EXACT, NONE, REPORTED, apart
 
@@ -95,6 +95,16 @@ def test_runs_without_a_common_molecule(opened: Open, tmp_path: Path) -> None:
     assert "B and A share no molecule" in shown(app)
     assert "16 answers, 16 molecules" in tables(app)
     assert "= no difference" in tables(app)
+
+
+def test_several_answers_a_molecule_are_not_taken_for_as_many_molecules(opened: Open, tmp_path: Path) -> None:
+    store = store_at(tmp_path)
+    for run_id, each in (("one", 1), ("two", 3)):
+        rows = [sample_row(n, smiles="C" * (1 + n // each), generation=n % each, tokens=20) for n in range(24)]
+        write_run(store, run_id, rows, molecules=24 // each, passes=20)
+    warned = "B has several answers a molecule: Wilson's intervals of rates take answers for independent"
+    assert warned in shown(opened(tmp_path, control="one", test="two"))
+    assert "several answers a molecule" not in shown(opened(tmp_path, control="one"))
 
 
 def test_a_damaged_run_keeps_what_its_sheet_says(opened: Open, tmp_path: Path) -> None:

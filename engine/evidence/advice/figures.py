@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.comparing.bootstrap import LEAST_MOLECULES, PERCENTILES, RESAMPLES
+from engine.comparing.bootstrap import LEAST_MOLECULES, RESAMPLES, ends_of
 from engine.comparing.paired import compare_entries
 from engine.evidence.advice.measured import (
     Answers,
@@ -117,13 +117,9 @@ def measure(store: Store, runs: Mapping[str, Sequence[Entry]], seed: int = 0) ->
     )
 
 
-def interval(value: float, drawn: Array | None) -> Interval:
-    """The value, and between what percentiles its draws lie. A draw without any of it may be infinite."""
-    known = np.empty(0) if drawn is None else drawn[~np.isnan(drawn)]
-    if not len(known):
-        return Interval(value)
-    low, high = np.percentile(known, PERCENTILES, method="nearest")
-    return Interval(value, float(low), float(high))
+def interval(value: float, drawn: Array | None, molecules: int) -> Interval:
+    """The value, and where its draws of so many molecules lie. A draw without any of it may be infinite."""
+    return Interval(value, *ends_of(drawn, molecules))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,7 +135,7 @@ class _Side:
         if not whole:
             return None
         column = self.column(part) if part_sum else None  # of nothing every draw has nothing, which is no certainty
-        return interval(part_sum / whole, column)
+        return interval(part_sum / whole, column, len(self.answers.smiles))
 
     def column(self, part: int) -> Array | None:
         return None if self.drawn is None else self.drawn[:, part]
@@ -216,7 +212,8 @@ def _time_ratio(side: _Side, base: _Side | None) -> Interval | None:
         return None
     one, other = side.cost(0).value, base.cost(0).value
     mine, theirs = side.column(0), base.column(0)
-    return interval(one / other, None if mine is None or theirs is None else mine / theirs) if other else None
+    drawn = None if mine is None or theirs is None else mine / theirs
+    return interval(one / other, drawn, len(side.answers.smiles)) if other else None
 
 
 def _rmsd_ratio(store: Store, base: Entry, entry: Entry, seed: int) -> Interval | None:

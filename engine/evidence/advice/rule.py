@@ -117,7 +117,7 @@ def _over(one: LpFigures, best: LpFigures, measured: Measured, want: Want) -> In
         return Interval(value)
     mine, theirs = (measured.costs[want][:, measured.names.index(side.lp)] for side in (one, best))
     with np.errstate(invalid="ignore"):  # a draw in which neither has a usable answer tells nothing
-        return interval(value, mine / theirs)
+        return interval(value, mine / theirs, measured.molecules)
 
 
 def _is_tie(over: Interval) -> bool:

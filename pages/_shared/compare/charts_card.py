@@ -5,7 +5,6 @@ A chart that fails says so in its own place, and the others are drawn.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,12 +12,12 @@ from typing import Any
 
 import plotly.graph_objects as go
 import pyarrow as pa
-import pyarrow.csv
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from engine.errors import DriftscopeError, one_line
 from pages._shared.errors import escape_markdown
+from pages._shared.table_files import CSV, csv_of
 from pages._shared.theme import palette, plotly_template
 
 QUIET = {"displayModeBar": False}
@@ -43,7 +42,7 @@ class Card:
         figure.update_layout(template=plotly_template(palette()), title=None)
         figure.update_xaxes(title_font_size=13, tickfont_size=12)
         figure.update_yaxes(title_font_size=13, tickfont_size=12, ticklabelstandoff=6)
-        st.plotly_chart(figure, theme=None, alt=alt, **{"key": f"figure-{self.key}", "config": QUIET, **more})
+        st.plotly_chart(figure, theme=None, alt=one_line(alt), **{"key": f"figure-{self.key}", "config": QUIET, **more})
 
     def leave_out(self, *notes: str) -> None:
         """What the figure does not show, one sentence each; empty ones are dropped."""
@@ -96,7 +95,7 @@ def _table(key: str, rows: list[Row], config: Mapping[str, Any]) -> None:
         "CSV",
         lambda: csv_of(table),
         f"{key}.csv",
-        "text/csv",
+        CSV,
         icon=":material/download:",
         on_click="ignore",
         type="tertiary",
@@ -113,9 +112,3 @@ def table_of(rows: Sequence[Row]) -> pa.Table:
 def _shown(value: Any) -> Any:
     """A text from anybody without what cannot be seen, or written to a file."""
     return one_line(value) if isinstance(value, str) else value
-
-
-def csv_of(table: pa.Table) -> bytes:
-    file = io.BytesIO()
-    pyarrow.csv.write_csv(table, file)
-    return file.getvalue()

@@ -10,12 +10,14 @@ from collections.abc import Sequence
 import numpy as np
 import streamlit as st
 
-from engine.comparing.bootstrap import Estimate
+from engine.comparing.figures import Ratio
 from engine.comparing.measures import MEASURES, Measure
-from engine.comparing.paired import PairedRuns
+from engine.comparing.paired import Compared, PairedRuns
 from engine.comparing.scatter import Scatter
-from pages._shared.compare.charts_words import listed, percent, plural, shortened
+from engine.errors import one_line
+from pages._shared.compare.charts_words import listed, noise, percent, plural, shortened
 from pages._shared.compare.state import Chosen, inspector_address
+from pages._shared.compare.table_cells import mark_of
 from pages._shared.errors import escape_markdown
 
 PAIR = "pair"
@@ -73,17 +75,19 @@ def _overall(name: str, found: Scatter, paired: PairedRuns, test: str, control: 
         return ""
     values = [value_words(value, found.measure) for value in (told.test, told.control)]
     means = f"{test} {values[0]}, {control} {values[1]}"
-    return f"Over all pairs, {name}: {means}, {_difference(told.difference, told.reason, found.measure)}."
+    return f"Over all pairs, {name}: {means}, {_difference(told, found.measure)}."
 
 
-def _difference(told: Estimate | None, reason: str, measure: Measure) -> str:
-    if told is None or told.low is None or told.high is None:
-        return f"no interval ({reason.rstrip('.') or 'too few molecules'})"
-    if told.low == told.high == 0:
+def _difference(told: Compared, measure: Measure) -> str:
+    apart = told.difference
+    if apart is None or apart.low is None or apart.high is None:
+        return f"no interval ({told.reason.rstrip('.') or 'too few molecules'})"
+    if apart.low == apart.high == 0:
         return "no difference"
-    kind = "within noise" if told.within_noise else "beyond noise"
+    over = None if told.ratio is None else told.ratio.value
+    kind = noise(mark_of(Ratio("", told.control, told.test, over, None, None, ""), measure, told))
     scale, unit = (100, " points") if measure.unit == "share" else (1, "")
-    value, low, high = (f"{scale * one:+.3g}".replace("-", "−") for one in (told.value, told.low, told.high))
+    value, low, high = (f"{scale * one:+.3g}".replace("-", "−") for one in (apart.value, apart.low, apart.high))
     return f"difference {value}{unit} [{low} to {high}], {kind}"
 
 
@@ -154,7 +158,8 @@ def _listed(chosen: Chosen, found: Scatter, one: dict) -> None:
     sides = ((found.control, "control"), (found.test, "test"))
     said = [f"{chosen.letter(run_id)} {value_words(one[side], found.measure)}" for run_id, side in sides]
     with st.container(gap="xxsmall", key=f"pair-{one['control_sample']}"):
-        st.markdown(f"`{shortened(one['smiles'].replace('`', ''), MOST_SMILES)}`  \n{escape_markdown(listed(said))}")
+        smiles = shortened(one_line(one["smiles"]).replace("`", ""), MOST_SMILES)  # an imported one may be any text
+        st.markdown(f"`{smiles}`  \n{escape_markdown(listed(said))}")
         with st.container(horizontal=True):
             for run_id, side in sides:
                 st.link_button(

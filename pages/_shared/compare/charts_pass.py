@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 import streamlit as st
 
-from engine.comparing.figures import Beside, Ratio, RunFigures, all_figures, run_figures
+from engine.comparing.figures import Beside, RunFigures, all_figures, run_figures
 from engine.store.store import Store
 from pages._shared.compare.charts_card import card
-from pages._shared.compare.charts_words import drawn, listed, percent, seconds, times, within
+from pages._shared.compare.charts_words import drawn, listed, mark, percent, seconds, times, within
 from pages._shared.compare.state import Chosen, short_name
 from pages._shared.theme import palette
 
@@ -24,6 +24,8 @@ It cannot say whether two runs had the same machine, batch and molecules: a repo
 it. A run that passes may still be full of junk or cut numbers.
 """
 ORIGIN_SYMBOLS = {"measured": "circle", "imported": "square-open", "reported": "diamond-open"}
+FASTER, SLOWER = "Faster", "Slower"
+LESS_OFTEN, MORE_OFTEN = "passes less often", "passes more often"
 HEIGHT = 330
 TICKS = [digit * 10.0**power for power in range(-5, 5) for digit in (1, 2, 5)]
 BESIDE_POINT = ("middle right", "middle left", "bottom right", "bottom left", "top right", "top left")
@@ -66,30 +68,38 @@ def answer(chosen: Chosen, runs: Sequence[RunFigures], beside: Sequence[Beside])
 
 
 def judgement(one: Beside, control: RunFigures) -> str:
-    """A test in a few words. What is within noise is called the same."""
-    faster, passing = _speed(one.ratio("wall_s_a_sample")), _passing(one, control)
+    """A test in a few words. What is within noise is called the same, and what has no interval is no finding."""
+    faster, passing = _speed(one), _passing(one, control)
     if faster and passing:
-        joined = "but" if (faster == "Faster") == (passing == "passes less often") else "and"
-        return f"{faster}, {joined} {passing}"
+        is_mixed = (faster, passing) in ((FASTER, LESS_OFTEN), (SLOWER, MORE_OFTEN))
+        return f"{faster}, {'but' if is_mixed else 'and'} {passing}"
     return faster or (f"Time not known, {passing}" if passing else "Neither time nor pass rate can be compared")
 
 
-def _speed(ratio: Ratio) -> str:
-    if ratio.ratio is None:
+def _speed(one: Beside) -> str:
+    ratio = one.ratio("wall_s_a_sample").ratio
+    if ratio is None:
         return ""
-    if ratio.within_noise:
-        return "As fast within noise"
-    return "Faster" if ratio.ratio < 1 else "Slower" if ratio.ratio > 1 else "As fast"
+    found = mark(one, "wall_s_a_sample")
+    if found in ("noise", "same"):
+        return "Time within noise"
+    if found == "doubtful":
+        return "Time too near to tell from one run each"
+    if found == "unknown":
+        how_much = "Less" if ratio < 1 else "More" if ratio > 1 else "As much"
+        return f"{how_much} time, without an interval"
+    return FASTER if ratio < 1 else SLOWER
 
 
 def _passing(one: Beside, control: RunFigures) -> str:
     ratio, test = one.ratio("pass_rate"), one.figures
     if control.pass_rate is None or test.pass_rate is None:
         return ""
-    is_same = _overlap(control, test) if ratio.within_noise is None else ratio.within_noise
-    if is_same:
-        return "passes as often"
-    return "passes less often" if test.pass_rate < control.pass_rate else "passes more often"
+    if ratio.within_noise is None and _overlap(control, test):
+        return "pass rates are too near to tell"
+    if ratio.within_noise:
+        return "passes as often within noise"
+    return LESS_OFTEN if test.pass_rate < control.pass_rate else MORE_OFTEN
 
 
 def _overlap(one: RunFigures, other: RunFigures) -> bool:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from engine.comparing.figures import Beside
 from engine.comparing.scatter import Scatter
+from engine.errors import one_line
 from engine.store.store import Store
 from pages._shared.compare import charts_data as data
 from pages._shared.compare import charts_pairs as pairs
@@ -62,7 +63,8 @@ def show(store: Store, chosen: Chosen, beside: Sequence[Beside]) -> None:
             here.tell(_why_none(chosen))
             return
         left, right = st.columns(2)
-        test = left.selectbox("Test", list(tests), key="points_of", format_func=chosen.name, bind="query-params")
+        names = {run_id: one_line(chosen.name(run_id)) for run_id in tests}
+        test = left.selectbox("Test", list(tests), key="points_of", format_func=names.__getitem__, bind="query-params")
         name = right.selectbox(
             "Figure", list(pairs.WORDS), key="points_by", format_func=pairs.WORDS.__getitem__, bind="query-params"
         )

@@ -11,7 +11,7 @@ import streamlit as st
 from engine.comparing.figures import Beside
 from engine.comparing.slowdown import Decomposition, Factor, Slowdown, slowdown
 from pages._shared.compare.charts_card import card
-from pages._shared.compare.charts_words import drawn, listed, noise, on_axis, range_of, seconds, times
+from pages._shared.compare.charts_words import drawn, listed, mark, noise, on_axis, range_of, seconds, times
 from pages._shared.compare.state import Chosen
 from pages._shared.theme import palette
 
@@ -87,7 +87,7 @@ def _uncertainty(pair: Beside) -> str:
     """Of samples' own tokens and times: wall time is one figure a run."""
     tokens, a_token = pair.ratio("tokens_a_sample"), pair.ratio("ms_a_token")
     ranges = [
-        f"{name} {found} ({noise(ratio)})"
+        f"{name} {found} ({noise(mark(pair, ratio.figure))})"
         for name, ratio in (("tokens", tokens), ("time a token", a_token))
         if (found := range_of(ratio))
     ]

@@ -8,21 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from engine.comparing.figures import Ratio
+from engine.comparing.figures import RATIOS, Beside, Ratio
+from engine.comparing.measures import MEASURES
 from engine.errors import one_line
 from engine.store.comparison import wilson
-from pages._shared.compare.table_words import UNKNOWN, number, three_digits
+from pages._shared.compare.table_cells import Mark, mark_of
+from pages._shared.compare.table_words import MARK_WORDS, UNKNOWN, number, three_digits
+from pages._shared.compare.table_words import times as times
 
 MOST_CHARS = 30  # of a line of a name on an axis
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross", "star", "pentagon")
 """Of the runs by their letters: colour never stands alone."""
 
 UNREADABLE = "The samples of these runs are damaged; `engine verify` says how."
-
-
-def times(ratio: float | None) -> str:
-    """A ratio of test over control."""
-    return UNKNOWN if ratio is None else f"{three_digits(ratio)}×"
 
 
 def seconds(value: float | None) -> str:
@@ -61,11 +59,16 @@ def plural(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-def noise(ratio: Ratio) -> str:
-    """What stands behind a ratio: within noise, beyond it, or that no interval tells."""
-    if ratio.within_noise is None:
-        return "no interval"
-    return "within noise" if ratio.within_noise else "beyond noise"
+def mark(pair: Beside, figure: str) -> Mark:
+    """What a test's figure is worth beside the control's: the mark that the page's table has."""
+    measure = RATIOS[figure]
+    told = pair.paired.measure(measure) if measure else None
+    return mark_of(pair.ratio(figure), MEASURES.get(measure), told)
+
+
+def noise(found: Mark) -> str:
+    """A mark in words: within noise, beyond it, too little to tell, or that no interval tells."""
+    return "beyond noise" if found in ("better", "worse", "differs") else MARK_WORDS[found or "unknown"]
 
 
 def range_of(ratio: Ratio) -> str:

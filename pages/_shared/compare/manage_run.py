@@ -18,6 +18,7 @@ from engine.store.schema import RUN, RUNS, SAMPLES
 from engine.store.store import Store
 from pages._shared.compare import state
 from pages._shared.compare.state import Chosen, short_name
+from pages._shared.drift.words import visible_text
 from pages._shared.errors import escape_markdown
 
 KEY, NAMED = "managed_run", "run"
@@ -61,7 +62,7 @@ def _choice(entries: Sequence[Entry], chosen: Chosen | None) -> Entry:
         "Run",
         list(by_id),
         key=KEY,
-        format_func=lambda one: f"{one} · {run_words(by_id[one])}",
+        format_func=lambda one: f"{one} · {visible_text(run_words(by_id[one]))}",
         on_change=lambda: st.query_params.update({NAMED: st.session_state[KEY]}),
         help="Newest first. The control of the comparison, until you choose another one.",
     )
@@ -170,4 +171,4 @@ def _value(value: Any) -> str:
         return f"{value:,.4g}" if abs(value) < 1_000 else f"{value:,.1f}"
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
-    return str(value)
+    return visible_text(str(value))

@@ -24,6 +24,7 @@ from pages._shared.theme import palette
 KEY = "compared_runs"
 ORIGINS = ("measured", "imported", "reported")
 TABLE_HEIGHT, ROW_HEIGHT = 262, 35
+FILTER_WIDTH, CONTROL_WIDTH, TESTS_WIDTH = 150, 280, 400
 _EMPTY = """
 Three ways to a first run:
 
@@ -62,19 +63,28 @@ def _heading(chosen: Chosen | None) -> str:
 
 
 def _filters(runs: Sequence[RunFigures], chosen: Chosen | None) -> None:
-    origin, model, lp, text, only = st.columns([3.3, 2, 2, 1.8, 1.1], vertical_alignment="bottom")
-    origin.pills("Origin", ORIGINS, selection_mode="multi", key="origin", bind="query-params")
-    model.multiselect("Model", _values(runs, "model"), key="model", placeholder="any", bind="query-params")
-    lp.multiselect("LP", _values(runs, "lp"), key="lp", placeholder="any", bind="query-params")
-    text.text_input(
-        "Contains",
-        key="contains",
-        placeholder="any",
-        bind="query-params",
-        max_chars=200,
-        help="In a run's name, label, notes, source, tokenizer, sampling or device",
-    )
-    only.toggle("Ticked", key="only", bind="query-params", disabled=chosen is None)
+    with st.container(horizontal=True, vertical_alignment="bottom", key="run-filters"):
+        st.pills("Origin", ORIGINS, selection_mode="multi", key="origin", bind="query-params", width="content")
+        for label, name in (("Model", "model"), ("LP", "lp")):
+            st.multiselect(
+                label,
+                _values(runs, name),
+                key=name,
+                placeholder="any",
+                bind="query-params",
+                format_func=visible_text,
+                width=FILTER_WIDTH,
+            )
+        st.text_input(
+            "Contains",
+            key="contains",
+            placeholder="any",
+            bind="query-params",
+            max_chars=200,
+            help="In a run's name, label, notes, source, tokenizer, sampling or device",
+            width=FILTER_WIDTH,
+        )
+        st.toggle("Ticked", key="only", bind="query-params", disabled=chosen is None, width="content")
 
 
 def _values(runs: Sequence[RunFigures], name: str) -> list[str]:
@@ -193,21 +203,22 @@ def _control(chosen: Chosen | None) -> None:
     if chosen is None:
         st.info("Tick runs in the table. The first one is the control.", icon=":material/checklist:")
         return
-    control, tests, nothing = st.columns([3.3, 5, 1.6], vertical_alignment="bottom")
     st.session_state["control_run"] = chosen.control.id
-    control.selectbox(
-        "Control",
-        list(chosen.ids),
-        key="control_run",
-        format_func=lambda run_id: visible_text(chosen.name(run_id)),
-        on_change=_other_control,
-        args=(chosen.ids,),
-        help="Ratios are each test's over the control's",
-    )
-    tests.html(_legend(chosen))
-    nothing.button(
-        "Compare nothing", icon=":material/close:", key="nothing", type="tertiary", on_click=state.put, args=(None,)
-    )
+    with st.container(horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute", key="run-roles"):
+        st.selectbox(
+            "Control",
+            list(chosen.ids),
+            key="control_run",
+            format_func=lambda run_id: visible_text(chosen.name(run_id)),
+            on_change=_other_control,
+            args=(chosen.ids,),
+            help="Ratios are each test's over the control's",
+            width=CONTROL_WIDTH,
+        )
+        st.html(_legend(chosen), width=TESTS_WIDTH)
+        st.button(
+            "Compare nothing", icon=":material/close:", key="nothing", type="tertiary", on_click=state.put, args=(None,)
+        )
 
 
 def _legend(chosen: Chosen) -> str:

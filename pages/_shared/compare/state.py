@@ -87,8 +87,8 @@ def choose(found: Found) -> tuple[Chosen | None, list[str]]:
 
 def put(control: str | None, tests: Iterable[str] = ()) -> None:
     """Compare these from now on; nothing, where there is no control."""
-    st.query_params[CONTROL] = control or ""
-    st.query_params[TEST] = [one for one in tests if one != control]
+    # At once: each change of the address is a step for the browser's Back.
+    st.query_params.update({CONTROL: control or "", TEST: [one for one in tests if one != control]})
 
 
 def address(control: str, tests: Iterable[str] = (), **more: str) -> str:

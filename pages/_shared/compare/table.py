@@ -13,12 +13,14 @@ import streamlit as st
 
 from engine.comparing.figures import Comparison, Ratio, RunFigures, compare_entries_with
 from engine.comparing.measures import TIME_CAUTION
+from engine.store.entries import Entry
 from engine.store.store import Store
 from pages._shared.compare import table_coverage as coverage
 from pages._shared.compare import table_files as files
 from pages._shared.compare import table_html as html
 from pages._shared.compare import table_sentences as sentence_of
 from pages._shared.compare import table_words as words
+from pages._shared.compare.charts_words import listed
 from pages._shared.compare.state import Chosen
 from pages._shared.compare.table_cells import Cell, Form, Line, Mark, Row, mark_of, rows_of
 from pages._shared.compare.table_html import Column
@@ -116,9 +118,19 @@ def cautions(chosen: Chosen, comparison: Comparison) -> list[str]:
     if paired and not any(found):
         found.append(f"Every answer of these runs has its partner: {_shared(paired[0].shared_molecules)}.")
     measured = [(chosen.letter(entry.id), entry) for entry in chosen.measured]
+    if several := [letter for letter, entry in measured if _has_several_answers(entry)]:
+        found.append(
+            f"{listed(several)} {'has' if len(several) == 1 else 'have'} several answers a molecule: Wilson's intervals"
+            " of rates take answers for independent, and are too narrow there. Intervals of ratios draw molecules."
+        )
     if differing := words.setup_differences(measured):
         found.append(f"Besides model and LP, the set-ups differ in {differing}: ratios hold for all of that together.")
     return [one for one in found if one]
+
+
+def _has_several_answers(entry: Entry) -> bool:
+    samples, molecules = (entry.row.get(name) for name in ("samples", "molecules"))
+    return bool(samples and molecules and samples > molecules)
 
 
 def _shared(molecules: int) -> str:
@@ -130,7 +142,8 @@ def _legend(comparison: Comparison) -> str:
     said = ", ".join(f"{signs[mark]} {marks[mark]}" for mark in LEGEND)
     parts = [
         f"Ratios are test over control. {said}: by 95 % intervals over molecules drawn anew, control and test together"
-        " where they share them. Point at a cell for what it rests on."
+        " where they share them. Of twenty figures that do not differ, chance marks one. Point at a cell for what it"
+        " rests on."
     ]
     if any(run.has_samples for run in (one.figures for one in comparison.tests)):
         parts.append(TIME_CAUTION)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import re
@@ -14,6 +12,7 @@ from engine.errors import one_line
 from pages._shared.compare import table_words as words
 from pages._shared.compare.table_cells import Cell, Row
 from pages._shared.compare.table_html import Column
+from pages._shared.table_files import csv_text
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """What a spreadsheet takes for the beginning of a formula."""
@@ -58,12 +57,8 @@ def json_of(columns: Sequence[Column], rows: Sequence[Row], said: Sequence[str])
 
 
 def csv_of(columns: Sequence[Column], rows: Sequence[Row]) -> bytes:
-    file = io.StringIO()
-    writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    for record in records(columns, rows):
-        writer.writerow({key: _text(value) for key, value in record.items()})
-    return file.getvalue().encode("utf-8", "backslashreplace")
+    texts = [[_text(record[name]) for name in COLUMNS] for record in records(columns, rows)]
+    return csv_text(COLUMNS, texts).encode("utf-8", "backslashreplace")
 
 
 def _text(value: Any) -> Any:

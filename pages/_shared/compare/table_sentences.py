@@ -12,6 +12,7 @@ from pages._shared.compare.table_words import (
     MARK_WORDS,
     change,
     count,
+    is_near,
     number,
     own_interval,
     pairs_words,
@@ -67,6 +68,9 @@ def _time(cell: Cell) -> str:
         return f"{_speed(cell.ratio)} in wall time a sample (no interval)"
     if cell.mark not in CLEAR:
         how = "within noise" if cell.mark in ("noise", "same") else "too near to tell from one run each"
+        if cell.interval is not None and not is_near(cell):
+            own = times(cell.interval.value)
+            return f"{times(cell.ratio)} the wall time a sample, but {own} by the answers that are compared: {how}"
         return f"about as fast ({times(cell.ratio)} the wall time a sample, {how})"
     return f"{_speed(cell.ratio)} in wall time a sample{_speed_range(cell)}"
 

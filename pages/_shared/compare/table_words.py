@@ -82,7 +82,7 @@ def times(ratio: float | None) -> str:
     """``2.62×``"""
     if ratio is None:
         return UNKNOWN
-    return f"{ratio:.2f}×" if 0.1 <= ratio < 10 else f"{three_digits(ratio)}×"
+    return f"{three_digits(ratio)}×"
 
 
 def range_words(cell: Cell) -> str:
@@ -92,7 +92,7 @@ def range_words(cell: Cell) -> str:
     time that is not only the samples' own.
     """
     told, interval, difference = cell.told, cell.interval, cell.difference
-    if told is None or cell.mark in ("", "same"):
+    if told is None or cell.mark == "" or (cell.mark == "same" and is_near(cell)):
         return ""
     if interval is not None and interval.low is not None and interval.high is not None:
         said = f"{_between(interval.low, interval.high)}×"
@@ -102,6 +102,14 @@ def range_words(cell: Cell) -> str:
         return ""
     low, high = (change(value, told.measure) for value in (difference.low, difference.high))
     return f"{low} to {high} {unit_of_change(told.measure)}"
+
+
+def is_near(cell: Cell) -> bool:
+    """Whether the runs as wholes are as far apart as the answers that tell the noise; half a per cent is near."""
+    interval = cell.interval
+    if cell.ratio is None or interval is None or interval.low is None or interval.high is None:
+        return True
+    return 0.995 * interval.low <= cell.ratio <= 1.005 * interval.high
 
 
 def _between(low: float, high: float) -> str:

@@ -14,7 +14,7 @@ from engine.inspection.runs import RunFacts
 from engine.store.store import Store
 from pages._shared.drift.runs import one_of
 from pages._shared.errors import escape_markdown
-from pages._shared.lab.choices import csv_text
+from pages._shared.table_files import csv_text
 from pages._shared.theme import palette, plotly_template
 
 MOST_SHOWN = 500

@@ -10,7 +10,7 @@ import streamlit as st
 
 from engine.evidence.documents import FLAT, document, flat
 from pages._shared.evidence.claims import Judged
-from pages._shared.lab.choices import csv_text
+from pages._shared.table_files import csv_text
 
 
 def buttons(rows: Sequence[Judged]) -> None:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Sequence
-
 import streamlit as st
 
 from engine.records import NumberFormat
@@ -63,12 +59,3 @@ def drift_words(drift: int | None) -> str:
 def reference_text(smiles: str, least_decimals: int = 4) -> str:
     """Enriched text of a molecule's first reference conformer."""
     return reference_texts(smiles, NumberFormat(least_decimals=least_decimals))[0]
-
-
-def csv_text(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table as CSV for a download; quoting is the library's."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
-    return file.getvalue()

@@ -14,7 +14,8 @@ from engine.text.drift import DriftSummary
 from engine.text.placeholder import FittedPlaceholder, free_count
 from engine.text.template import DEFAULT_PLACEHOLDER, GUESSED_PLACEHOLDER
 from engine.text.tokenizers import TextTokenizer
-from pages._shared.lab.choices import csv_text, label_of
+from pages._shared.lab.choices import label_of
+from pages._shared.table_files import csv_text
 from pages._shared.theme import drift_colour, palette, plotly_template
 
 

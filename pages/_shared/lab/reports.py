@@ -6,7 +6,8 @@ import streamlit as st
 
 from engine.evidence.tokenisation import QUANTITIES, TokenFinding, findings, load_claims
 from engine.text.tokenizers import BUILT_IN, load_tokenizer
-from pages._shared.lab.choices import NAMES, csv_text
+from pages._shared.lab.choices import NAMES
+from pages._shared.table_files import csv_text
 
 SECTIONS = {
     "002 · Vocabulary (2.1)": ("002", {"2.1"}),

@@ -95,7 +95,7 @@ def test_none_fits_and_the_cheapest_is_named(store: Store) -> None:
     add(store, "position-blocklist", 1.0, clean=30)
     advice = advise(store, MODEL)
     assert (advice.decision.verdict, advice.decision.lp) == ("none fits", "")
-    assert "comes from position-blocklist: 2 s (1.62–2.73), but 30 of 60 answers are clean" in advice.sentence
+    assert "comes from position-blocklist: 2 s (1.58–2.73), but 30 of 60 answers are clean" in advice.sentence
 
 
 def test_one_lp_alone_is_no_choice(store: Store) -> None:
