@@ -26,7 +26,7 @@ WITHOUT_CHOICE = ("SQL", "Manage")  # what these show does not hang on it
 
 page(TITLE, ICON, LEAD)
 with shown_errors():
-    store = Store.open()
+    store = Store.open().still()
     chosen = chosen_runs(store, is_open=st.query_params.get("view") not in WITHOUT_CHOICE)
 tabs = st.tabs(list(SECTIONS), key="view", on_change="rerun", bind="query-params")
 for tab, show in zip(tabs, SECTIONS.values(), strict=True):

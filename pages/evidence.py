@@ -25,7 +25,7 @@ SECTIONS = {
 
 page(TITLE, ICON, LEAD)
 with shown_errors():
-    store = Store.open()
+    store = Store.open().still()
     claims = evidence_store.claims()
     last = evidence_store.last(store)
     rows = judged_claims(claims, last.judgement)

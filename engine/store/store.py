@@ -11,7 +11,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -51,6 +51,7 @@ class Store:
 
     home: Files
     beside: tuple[Files, ...] = ()
+    _seen: dict[str, Found] | None = field(default=None, repr=False, compare=False)  # by kind, of a still store
 
     @classmethod
     def open(cls, place: str | Path | None = None) -> Store:
@@ -60,12 +61,26 @@ class Store:
             return cls(files_at(chosen))
         return cls(LocalFiles(HOME), (LocalFiles(DEMO),))
 
+    def still(self) -> Store:
+        """The same, whose sheets are read once: for several questions in a row, not for watching what comes.
+
+        Reading a thousand sheets takes as long as a question. What is changed through it, or missed by a question, is
+        looked for again."""
+        return replace(self, _seen={})
+
     @property
     def places(self) -> tuple[Files, ...]:
         return (self.home, *self.beside)
 
     def found(self, kind: Kind = RUN) -> Found:
         """All entries, oldest first, and what is left out."""
+        if self._seen is None:
+            return self._look(kind)
+        if kind.folder not in self._seen:
+            self._seen[kind.folder] = self._look(kind)
+        return self._seen[kind.folder]
+
+    def _look(self, kind: Kind) -> Found:
         entries: dict[str, Entry] = {}
         damages: list[Damage] = []
         for files in self.places:
@@ -115,6 +130,7 @@ class Store:
             try:
                 return ask(found)
             except UNREADABLE as error:
+                self._forget()
                 asked, found = found, self._of_all_kinds()
                 if _files(asked) <= _files(found):  # nothing was removed, so something is damaged
                     found = [(kind, [without_damage(one) for one in entries]) for kind, entries in found]
@@ -133,6 +149,7 @@ class Store:
             folder = self.own(id_, kind).folder
         self.home.remove(folder)
         sweep(self.home, kind)
+        self._forget()
 
     def say(self, id_: str, kind: Kind = RUN, **said: str) -> Entry:
         """Set a run's label or notes: all that may change of it."""
@@ -142,7 +159,12 @@ class Store:
                 raise StoreError(f"{key} of {len(value):,} characters cannot be", f"At most {MOST_NOTE:,}")
         now = {key: entry.row.get(key) or "" for key in USER_KEYS} | said
         entry.files.write(f"{entry.folder}/{USER_SHEET}", _json(now))
+        self._forget()
         return self.entry(entry.id, kind)
+
+    def _forget(self) -> None:
+        if self._seen is not None:
+            self._seen.clear()
 
     def own(self, id_: str, kind: Kind = RUN) -> Entry:
         """An entry that may be changed."""

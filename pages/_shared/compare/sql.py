@@ -32,6 +32,7 @@ def show(store: Store, chosen: Chosen | None) -> None:
 
 @st.fragment
 def _section(store: Store, chosen: Chosen | None) -> None:
+    store = store.still()  # runs may have come since the page was drawn
     known, trouble = state.named_queries(store)
     statement, wrong = _statement(known)
     asked = _asked(store, statement, chosen.ids if chosen else ()) if statement.text.strip() else None

@@ -23,7 +23,7 @@ Keys = tuple[tuple[str, ...], ...]
 
 def open_store() -> Store:
     """The store, and beside it what the live page wrote and nobody has kept."""
-    return with_passing(Store.open())
+    return with_passing(Store.open()).still()
 
 
 def samples(store: Store, runs: Sequence[RunFacts], chosen: Filter) -> pa.Table:

@@ -359,3 +359,19 @@ def test_the_newest_run_comes_last(tmp_path: Path) -> None:
         written(files, name, created_at=made)
     assert ids(Store(files)) == ["b", "c", "a", "d"]
     assert [entry.id for entry in Store(files).found(RUN).entries] == ["b", "c", "a", "d"]
+
+
+def test_a_still_store_reads_its_sheets_once_and_sees_what_it_changes_itself(tmp_path: Path) -> None:
+    store = store_at(tmp_path)
+    for name in ("one", "two"):
+        written(store.home, name)
+    still = store.still()
+    assert {entry.id for entry in still.found().entries} == {"one", "two"}
+    written(store.home, "three")
+    assert len(still.found().entries) == 2 and len(store.found().entries) == 3
+    assert still.say("one", label="mine").row["label"] == "mine"
+    assert len(still.found().entries) == 3
+    still.remove("one")
+    assert {entry.id for entry in still.found().entries} == {"two", "three"}
+    store.remove("two")
+    assert still.rows("SELECT count(DISTINCT run_id) AS runs FROM samples") == [{"runs": 1}]
