@@ -158,6 +158,18 @@ def test_a_row_opens_its_molecule_and_a_blocks_row_selects_its_atom(browser: Bro
         expect_harmless(seen)
 
 
+def test_back_undoes_one_pick_at_a_time(browser: Browser, server: Server) -> None:
+    with visit(browser, server, f"{JUNK}&order=As+written&atom=5") as seen:
+        expect_atom(seen, 5)
+        click_row(seen, 0, 2, 64)
+        expect(seen.page).to_have_url(re.compile("sample=2&order"))
+        expect(seen.page.get_by_text("3 of 64 above")).to_be_visible()
+        seen.page.go_back()
+        expect(seen.page).to_have_url(re.compile("sample=13&.*atom=5"))
+        expect_atom(seen, 5)
+        expect_harmless(seen)
+
+
 def test_a_run_without_steps_is_scored_by_a_model(browser: Browser, server: Server) -> None:
     with visit(browser, server, f"/drift?run={BARE}&sample=0") as seen:
         expect(seen.page.get_by_text("no steps kept")).to_be_visible()

@@ -6,6 +6,7 @@ may write an address: what does not read is as if it were not there.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import streamlit as st
@@ -38,8 +39,7 @@ def run_names() -> list[str] | None:
 
 def put_runs(run_ids: list[str]) -> None:
     """Other runs: what was chosen inside the former ones goes with them."""
-    forget(OF, SAMPLE, ATOM, TOKEN, BIN)
-    st.query_params[RUN] = run_ids or ""
+    _write({RUN: run_ids or "", **dict.fromkeys((OF, SAMPLE, ATOM, TOKEN, BIN))})
 
 
 def spot(run_ids: list[str]) -> Spot | None:
@@ -47,40 +47,31 @@ def spot(run_ids: list[str]) -> Spot | None:
     sample_id = number(SAMPLE)
     if sample_id is None or not run_ids:
         return None
-    named = st.query_params.get(OF, "")
+    named = st.query_params.get(OF) or ""
     near = [run_id for run_id in run_ids if named and named in run_id]
     return Spot(near[0] if near else run_ids[0], sample_id)
 
 
 def put_spot(chosen: Spot) -> None:
     """Another sample: an atom of the former one means nothing in it."""
-    forget(ATOM, TOKEN)
-    _name(chosen)
+    put_atom(chosen, None)
 
 
-def _name(chosen: Spot) -> None:
+def _named(chosen: Spot) -> dict[str, str]:
     """Also where it was opened without being named, so that the address goes on to mean it when newer runs come."""
     names = run_names()
-    if names is None:
-        st.query_params[RUN] = chosen.run_id
-    elif len(names) > 1:
-        st.query_params[OF] = chosen.run_id
-    st.query_params[SAMPLE] = str(chosen.sample_id)
+    run = {RUN: chosen.run_id} if names is None else {OF: chosen.run_id} if len(names) > 1 else {}
+    return {**run, SAMPLE: str(chosen.sample_id)}
 
 
 def put_atom(inside: Spot, atom: int | None, token: int | None = None) -> None:
     """``token`` is the column of the alignment that was picked, where one was."""
-    _name(inside)
-    for name, value in ((ATOM, atom), (TOKEN, token)):
-        if value is None:
-            forget(name)
-        else:
-            st.query_params[name] = str(value)
+    _write({**_named(inside), ATOM: atom, TOKEN: token})
 
 
 def bar() -> DriftBin | None:
     """The bar of the histogram that filters the table."""
-    parts = st.query_params.get(BIN, "").split(_APART)
+    parts = (st.query_params.get(BIN) or "").split(_APART)
     by, drift = parts[0], _whole(parts[-1])
     if len(parts) < 3 or by not in BYS or drift is None:
         return None
@@ -106,14 +97,20 @@ def put_only_cut() -> None:
 
 def number(name: str) -> int | None:
     """A count in the address, from 0."""
-    found = _whole(st.query_params.get(name, ""))
+    found = _whole(st.query_params.get(name) or "")
     return found if found is not None and found >= 0 else None
 
 
 def forget(*names: str) -> None:
-    for name in names:
-        if name in st.query_params:
-            del st.query_params[name]
+    _write(dict.fromkeys(names))
+
+
+def _write(said: Mapping[str, str | int | list[str] | None]) -> None:
+    """At once, since each change of the address is a step for the browser's Back. What is None leaves it."""
+    changes = {name: value for name, value in said.items() if value is not None or name in st.query_params}
+    if changes:
+        texts = {name: str(value) if isinstance(value, int) else value for name, value in changes.items()}
+        st.query_params.update({name: [] if value is None else value for name, value in texts.items()})
 
 
 def _whole(text: str) -> int | None:

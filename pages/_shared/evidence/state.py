@@ -38,11 +38,10 @@ def show_all(reports: Sequence[str] = (), verdicts: Sequence[str] = ()) -> None:
 
     Streamlit writes the session's values into the address only for filters that are drawn already.
     """
-    for name in FILTERS:
-        if name in st.query_params:
-            del st.query_params[name]
     chosen = {REPORT: list(reports), VERDICT: list(verdicts)}
-    st.query_params.update(chosen)
+    # At once: each change of the address is a step for the browser's Back. An empty list leaves it.
+    gone: dict[str, list[str]] = {name: [] for name in FILTERS if name in st.query_params}
+    st.query_params.update(gone | chosen)
     st.session_state.update({**chosen, FIND: "", ABOUT: None, FIGURE: False, VIEW: ALL})
 
 
