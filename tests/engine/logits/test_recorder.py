@@ -201,7 +201,7 @@ def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("alias", ["demo-qwen", "demo-llama"])
 def test_nothing_is_flagged_in_clean_logs_of_our_own(alias: str, tmp_path: Path) -> None:
     model = load_model(load_registry().find(alias), "cpu", "float32")
-    wanted, path, rows = sized(150, 10_000), tmp_path / "a.jsonl.gz", sized(2, 32)
+    wanted, path, rows = sized(150, 5_000), tmp_path / "a.jsonl.gz", sized(2, 32)
     some = [parse_smiles(one.smiles) for one in load_held_out()]
     with LogFile(path, Wanted(64)) as log:
         for number, lp in enumerate(("none", "exact", "position-blocklist")):
