@@ -99,9 +99,7 @@ def test_pyarrow_sees_the_same_rows(tmp_path: Path, table: Table) -> None:
     store = store_at(tmp_path)
     for number in range(3):
         written(store.home, f"r{number}", steps=number == 1)
-    given = {
-        name: one for kind in KINDS for name, one in datasets(kind, store.found(kind).entries).items()
-    }[table.name]
+    given = {name: one for kind in KINDS for name, one in datasets(kind, store.found(kind).entries).items()}[table.name]
     rows = given if isinstance(given, pa.Table) else given.to_table()
     assert rows.schema.names == list(table.names)
     order = [(name, "ascending") for name in (table.names[0], *table.order)]
