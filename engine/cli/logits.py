@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from engine.cli.main import emit_json
-from engine.cli.output import json_option, table, write
-from engine.cli.run import add_store_option
+from engine.cli.output import table, write
+from engine.cli.run import store_command
 from engine.errors import DriftscopeError, FileFormatError, RunError, one_line, shown
 
 if TYPE_CHECKING:
@@ -33,28 +33,21 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     what = "logit logs (JSONL) of any engine: damage and parity"
     parser = commands.add_parser("logits", help=what, description=what)
     inner = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    added = _command(inner, "add", add, "read log files, gz or not, into the store")
+    added = store_command(inner, "add", add, "read log files, gz or not, into the store")
     added.add_argument("files", nargs="+", metavar="FILE", help="names, or patterns in quotes")
     added.add_argument("--engine", metavar="E", help="in place of what the entries say")
     added.add_argument("--model", metavar="M", help="in place of what the entries say")
     added.add_argument("--precision", metavar="P", help="such as Q4_K_M, in place of what the entries say")
     added.add_argument("--label", help="a name of your own")
-    _command(inner, "list", list_logs, "the logs of the store")
-    shown_ = _command(inner, "show", show, "what is wrong with a log, and why")
+    store_command(inner, "list", list_logs, "the logs of the store")
+    shown_ = store_command(inner, "show", show, "what is wrong with a log, and why")
     shown_.add_argument("log_id", metavar="LOG", help="its name, or a part of it that no other has")
-    compared = _command(inner, "parity", parity, "how far two engines agree on the same prompt")
+    compared = store_command(inner, "parity", parity, "how far two engines agree on the same prompt")
     compared.add_argument("control", metavar="CONTROL")
     compared.add_argument("test", metavar="TEST")
-    removed = _command(inner, "rm", remove, "remove logs")
+    removed = store_command(inner, "rm", remove, "remove logs")
     removed.add_argument("log_ids", nargs="+", metavar="LOG")
     removed.add_argument("--yes", action="store_true", help="do not ask")
-
-
-def _command(commands: Any, name: str, work: Any, what: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(name, parents=[json_option()], help=what, description=what)
-    add_store_option(parser)
-    parser.set_defaults(run=work)
-    return parser
 
 
 def add(args: argparse.Namespace) -> int:

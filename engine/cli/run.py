@@ -100,6 +100,14 @@ def add_store_option(parser: Any) -> None:
     parser.add_argument("--store", metavar="PLACE", help="a folder or s3://bucket/prefix; DRIFTSCOPE_STORE without it")
 
 
+def store_command(commands: Any, name: str, work: Any, what: str) -> argparse.ArgumentParser:
+    """A command about what a store holds."""
+    parser: argparse.ArgumentParser = commands.add_parser(name, parents=[json_option()], help=what, description=what)
+    add_store_option(parser)
+    parser.set_defaults(run=work)
+    return parser
+
+
 def run(args: argparse.Namespace) -> int:
     from engine.store.store import Store
 

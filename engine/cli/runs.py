@@ -7,8 +7,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from engine.cli.main import emit_json
-from engine.cli.output import json_option, table, write
-from engine.cli.run import add_store_option
+from engine.cli.output import table, write
+from engine.cli.run import store_command
 from engine.cli.run_tables import figure, run_row, show_rows
 from engine.errors import RunError, one_line, shown
 
@@ -37,28 +37,21 @@ COMPARED = {
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    runs = _command(commands, "runs", list_runs, "the runs of the store")
+    runs = store_command(commands, "runs", list_runs, "the runs of the store")
     runs.add_argument("--unfinished", action="store_true", help="those that were stopped, or are being written")
-    show = _command(commands, "show", show_run, "all that is known of a run")
+    show = store_command(commands, "show", show_run, "all that is known of a run")
     show.add_argument("run_id", metavar="RUN", help="its name, or a part of it that no other has")
-    compared = _command(commands, "compare", compare_runs, "runs beside a control, with ratios to it")
+    compared = store_command(commands, "compare", compare_runs, "runs beside a control, with ratios to it")
     compared.add_argument("control", metavar="CONTROL")
     compared.add_argument("tests", nargs="+", metavar="TEST")
-    said = _command(commands, "annotate", annotate, "give a run a label or notes of your own")
+    said = store_command(commands, "annotate", annotate, "give a run a label or notes of your own")
     said.add_argument("run_id", metavar="RUN")
     said.add_argument("--label")
     said.add_argument("--notes")
-    removed = _command(commands, "rm", remove, "remove runs, or what is left of unfinished ones")
+    removed = store_command(commands, "rm", remove, "remove runs, or what is left of unfinished ones")
     removed.add_argument("run_ids", nargs="+", metavar="RUN")
     removed.add_argument("--yes", action="store_true", help="do not ask")
-    _command(commands, "verify", verify, "read every file of the store, and name what is damaged")
-
-
-def _command(commands: Any, name: str, work: Any, what: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(name, parents=[json_option()], help=what, description=what)
-    add_store_option(parser)
-    parser.set_defaults(run=work)
-    return parser
+    store_command(commands, "verify", verify, "read every file of the store, and name what is damaged")
 
 
 def list_runs(args: argparse.Namespace) -> int:

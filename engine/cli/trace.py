@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from engine.cli.generate import count
 from engine.cli.main import emit_json
-from engine.cli.output import bar, json_option, path_of, table, write
-from engine.cli.run import add_store_option
+from engine.cli.output import bar, path_of, table, write
+from engine.cli.run import store_command
 from engine.errors import RunError, one_line, shown
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ LISTED = {
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser("trace", help="profiler traces: read, list, compare, remove")
     inner = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=type(parser))
-    add = _command(
+    add = store_command(
         inner, "add", add_traces, "read traces of torch.profiler, or tables of name, count, total_ms, avg_ms"
     )
     add.add_argument("files", nargs="+", metavar="FILE", help="Chrome's JSON, plain or .gz, or a table")
@@ -51,20 +51,13 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add.add_argument("--partial", action="store_true", help="of a file that ends too early, take what is there")
     for name, what in (("tokens", "tokens"), ("samples", "samples"), ("passes", "forward passes")):
         add.add_argument(f"--{name}", type=count(what, MOST_COUNT), metavar="N", help=f"{what} that it covers")
-    _command(inner, "list", list_traces, "the traces of the store")
-    compared = _command(inner, "compare", compare_two, "a trace beside a control: where the difference comes from")
+    store_command(inner, "list", list_traces, "the traces of the store")
+    compared = store_command(inner, "compare", compare_two, "a trace beside a control: where the difference comes from")
     compared.add_argument("control", metavar="CONTROL")
     compared.add_argument("test", metavar="TEST")
-    removed = _command(inner, "rm", remove, "remove traces")
+    removed = store_command(inner, "rm", remove, "remove traces")
     removed.add_argument("trace_ids", nargs="+", metavar="TRACE")
     removed.add_argument("--yes", action="store_true", help="do not ask")
-
-
-def _command(commands: Any, name: str, work: Any, what: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(name, parents=[json_option()], help=what, description=what)
-    add_store_option(parser)
-    parser.set_defaults(run=work)
-    return parser
 
 
 def add_traces(args: argparse.Namespace) -> int:

@@ -9,7 +9,6 @@ themselves are right is not known here.
 
 from __future__ import annotations
 
-import argparse
 import logging
 import sys
 import tomllib
@@ -18,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.errors import DriftscopeError, FileFormatError, shown
+from engine.errors import FileFormatError, shown
 from engine.paths import DATA
 from engine.store.entries import NAME, Entry
-from engine.store.files import LocalFiles
+from engine.store.reported import publish_into
 from engine.store.staging import Staging
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE, TRACE_OPS, TRACES
@@ -134,19 +133,7 @@ def _derived(table: Mapping[str, Any]) -> Derived:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m engine.profile.reported", description=(__doc__ or "").split("\n")[0]
-    )
-    parser.add_argument("--into", type=Path, required=True, help="the store's folder, such as data/demo")
-    into = parser.parse_args(arguments).into
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    try:
-        entries = publish_reported(Store(LocalFiles(into)))
-    except DriftscopeError as error:
-        sys.stderr.write(f"driftscope: {error}\n")
-        return 2
-    log.info("%d traces in %s", len(entries), into)
-    return 0
+    return publish_into("engine.profile.reported", __doc__ or "", publish_reported, "traces", arguments)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import json
 import logging
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -97,16 +97,23 @@ def _run(table: Mapping[str, Any]) -> ReportedRun:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m engine.store.reported", description=(__doc__ or "").split("\n")[0])
+    return publish_into("engine.store.reported", __doc__ or "", publish_reported, "runs", arguments)
+
+
+def publish_into(
+    module: str, about: str, publish: Callable[[Store], Sized], what: str, arguments: Sequence[str] | None = None
+) -> int:
+    """``python -m MODULE --into PLACE``: what reports state, put into a store."""
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=about.split("\n")[0])
     parser.add_argument("--into", type=Path, required=True, help="the store's folder, such as data/demo")
     into = parser.parse_args(arguments).into
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     try:
-        entries = publish_reported(Store(LocalFiles(into)))
+        entries = publish(Store(LocalFiles(into)))
     except DriftscopeError as error:
         sys.stderr.write(f"driftscope: {error}\n")
         return 2
-    log.info("%d runs in %s", len(entries), into)
+    log.info("%d %s in %s", len(entries), what, into)
     return 0
 
 

@@ -23,7 +23,17 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Route, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Dialog,
+    Locator,
+    Page,
+    Route,
+    expect,
+    sync_playwright,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 START_LIMIT_S = 60.0
@@ -210,6 +220,16 @@ def click_row(seen: Visit, table: int, row: int, row_height: int = 35) -> None:
     assert box is not None
     seen.page.mouse.click(box["x"] + 18, box["y"] + 37 + row_height * (row + 0.5))
     seen.settle()
+
+
+def click_at(seen: Visit, spot: Locator) -> None:
+    """Plotly listens on a layer above its bars."""
+    box = spot.bounding_box()
+    assert box is not None
+    seen.page.mouse.move(box["x"] + box["width"] / 2 - 3, box["y"] + box["height"] / 2)
+    seen.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    seen.page.mouse.down()
+    seen.page.mouse.up()
 
 
 def expect_harmless(seen: Visit) -> None:

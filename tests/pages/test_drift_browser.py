@@ -8,7 +8,18 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
-from tests.pages.browser import ROOT, Server, Theme, Visit, click_row, expect_harmless, serve, serve_quietly, visit
+from tests.pages.browser import (
+    ROOT,
+    Server,
+    Theme,
+    Visit,
+    click_at,
+    click_row,
+    expect_harmless,
+    serve,
+    serve_quietly,
+    visit,
+)
 from tests.pages.drift_stores import (
     BARE,
     EXACT,
@@ -117,7 +128,7 @@ def test_a_bar_of_the_histogram_filters_the_table(browser: Browser, server: Serv
     with visit(browser, server, f"/drift?run={WITH_JUNK}") as seen:
         bars = seen.page.locator(".js-plotly-plot .bars .point path")
         expect(bars.first).to_be_visible()
-        _click_at(seen, bars.nth(2))  # drift +2: behind 0 and +1
+        click_at(seen, bars.nth(2))  # drift +2: behind 0 and +1
         chip = seen.page.get_by_role("button", name="Only molecules with drift +2 · LP position-blocklist")
         expect(chip).to_be_visible()
         expect(seen.page.get_by_text(re.compile(r"^\d+ of 64 samples"))).to_be_visible()
@@ -125,22 +136,12 @@ def test_a_bar_of_the_histogram_filters_the_table(browser: Browser, server: Serv
         chip.click()
         expect(chip).to_have_count(0)
         expect(bars.first).to_be_visible()
-        _click_at(seen, bars.last)  # cut
+        click_at(seen, bars.last)  # cut
         chip = seen.page.get_by_role("button", name="Only molecules with a cut block")
         expect(seen.page.get_by_text(re.compile("^13 of 64 samples"))).to_be_visible()
         chip.click()
         expect(seen.page.get_by_text(re.compile("^64 samples"))).to_be_visible()
         expect_harmless(seen)
-
-
-def _click_at(seen: Visit, spot: Locator) -> None:
-    """Plotly listens on a layer above its bars."""
-    box = spot.bounding_box()
-    assert box is not None
-    seen.page.mouse.move(box["x"] + box["width"] / 2 - 3, box["y"] + box["height"] / 2)
-    seen.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    seen.page.mouse.down()
-    seen.page.mouse.up()
 
 
 def test_a_row_opens_its_molecule_and_a_blocks_row_selects_its_atom(browser: Browser, server: Server) -> None:

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from engine.evidence.claims import load_claims
 from engine.evidence.verdicts import load
 from pages._shared.evidence.claims import judged_claims
-from tests.pages.browser import ROOT, Server, Theme, Visit, expect_harmless, serve_quietly, visit
+from tests.pages.browser import ROOT, Server, Theme, Visit, click_at, expect_harmless, serve_quietly, visit
 
 pytestmark = pytest.mark.browser
 
@@ -61,22 +61,12 @@ def test_a_part_of_a_bar_leads_to_its_claims(browser: Browser, server: Server) -
     with visit(browser, server, "/evidence") as seen:
         bars = seen.page.locator(".js-plotly-plot .bars").nth(1).locator(".point path")
         bars.first.scroll_into_view_if_needed()
-        _click_at(seen, bars.first)
+        click_at(seen, bars.first)
         expect(seen.page).to_have_url(re.compile("verdict=contradicted"))
         count = sum(one.name == "contradicted" and one.claim.report == "000" for one in ROWS)
         expect(seen.page.get_by_text(f"{count} of {len(ROWS)} claims")).to_be_visible()
         expect(seen.page.get_by_role("listbox").get_by_role("option")).to_have_count(count)
         expect_harmless(seen)
-
-
-def _click_at(seen: Visit, spot: Locator) -> None:
-    """Plotly listens on a layer above its bars."""
-    box = spot.bounding_box()
-    assert box is not None
-    seen.page.mouse.move(box["x"] + box["width"] / 2 - 3, box["y"] + box["height"] / 2)
-    seen.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    seen.page.mouse.down()
-    seen.page.mouse.up()
 
 
 def test_the_list_by_pointer_and_by_keyboard(browser: Browser, server: Server) -> None:
