@@ -23,6 +23,7 @@ from pages._shared.theme import Palette
 CONTROL, TEST, VIEW, SQL = "control", "test", "view", "sql"
 MOST_TESTS = 40  # an address has to hold them
 MOST_DEFAULT = 7
+STANDS_IN = " The first of the runs below stands in as control."
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +80,10 @@ def choose(found: Found) -> tuple[Chosen | None, list[str]]:
             entry = found.get(name, RUN)
             entries.setdefault(entry.id, entry)
         except StoreError as error:
-            words = str(error)
-            complaints.append(words[:1].upper() + words[1:])
+            complaints.append(f"{error.what[:1].upper()}{error.what[1:]}.")
     control, *tests = entries.values() or (None,)
+    if control is not None and named[0] and named[0] not in control.id:
+        complaints[0] += STANDS_IN
     return (None if control is None else Chosen(control, tuple(tests))), complaints
 
 
