@@ -77,6 +77,7 @@ def test_from_a_click_to_a_kept_run_that_a_link_finds(browser: Browser, server: 
 def test_the_browsers_back_button_leads_to_a_page_that_can_generate(browser: Browser, server: Server) -> None:
     with visit(browser, server, "/") as seen:
         field = seen.page.get_by_label("SMILES", exact=True)
+        expect(field).not_to_have_value("")
         first = field.input_value()
         seen.press("Drift inspector")
         expect(seen.page.get_by_role("heading", name="Drift inspector")).to_be_visible()
