@@ -19,6 +19,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -34,6 +35,9 @@ READY = "ready"
 """Begins the name of the folder, inside the staging one, that is renamed."""
 MOST_SORTED_BYTES = 256 * 1024 * 1024
 """Tables whose files are larger keep the order in which they were written."""
+MOST_HELD_ROWS = 2**19
+"""Tables with more rows are merged a piece at a time, where they stand in their order already."""
+PIECE_ROWS = 2**18
 GROUP_FILE = re.compile(r"group-(\d+-\d+)\.json")
 TOLD_FILE = re.compile(r"told-\d+-\d+\.json")
 ORPHAN_S = 24 * 3600
@@ -246,24 +250,65 @@ class Staging:
 
     def _merged(self, parts: Sequence[Part], into: str, table: Table) -> Part:
         file = f"{table.name}.parquet"
-        if sum(part.bytes for part in parts) <= MOST_SORTED_BYTES:
-            rows = pa.concat_tables(map(self._rows, parts))
-            keys = [(key, "ascending") for key in table.order]
-            return write_part(self.files, into, file, rows.sort_by(keys) if keys else rows)
-        schema, total = self._rows(parts[0]).schema, 0
+        if self._has_its_order(parts, table):
+            return self._written_through(parts, into, file)
+        rows = pa.concat_tables(self._file(part).read() for part in parts)
+        keys = [(key, "ascending") for key in table.order]
+        return write_part(self.files, into, file, rows.sort_by(keys) if keys else rows)
+
+    def _has_its_order(self, parts: Sequence[Part], table: Table) -> bool:
+        """Whether nothing is to be sorted, of a table that is large enough to ask; the very large stay as they are."""
+        if sum(part.bytes for part in parts) > MOST_SORTED_BYTES:
+            return True
+        if sum(part.rows for part in parts) <= MOST_HELD_ROWS:
+            return False
+        if not table.order:
+            return True
+        return _is_ascending(pa.concat_tables(self._file(part).read(list(table.order)) for part in parts))
+
+    def _written_through(self, parts: Sequence[Part], into: str, file: str) -> Part:
+        """Part by part, so that no more than a piece is held."""
+        total, schema = 0, self._file(parts[0]).schema_arrow
         with self.files.writing(f"{into}/{file}") as target:
             counted = Counted(target)
             with pq.ParquetWriter(counted, schema, compression=COMPRESSION) as writer:
-                for rows in map(self._rows, parts):
+                for rows in _pieces(self._batches(parts)):
                     total += rows.num_rows
                     writer.write_table(rows)
         return Part(file, total, counted.bytes, counted.hash.hexdigest())
 
-    def _rows(self, part: Part) -> pa.Table:
+    def _batches(self, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
+        for part in parts:
+            yield from self._file(part).iter_batches(PIECE_ROWS)
+
+    def _file(self, part: Part) -> pq.ParquetFile:
         content = self.files.read(f"{self.folder}/{part.file}")
         if hashlib.sha256(content).hexdigest() != part.sha256:
             raise StoreError(f"{self.folder}/{part.file} is damaged", "Remove it, and go on with --resume")
-        return pq.read_table(pa.BufferReader(content))
+        return pq.ParquetFile(pa.BufferReader(content))
+
+
+def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Small ones together: each becomes a row group."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(one.num_rows for one in waiting) >= PIECE_ROWS:
+            yield pa.Table.from_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _is_ascending(keys: pa.Table) -> bool:
+    """Row by row, the first column counts first."""
+    is_equal = np.ones(max(0, keys.num_rows - 1), dtype=np.bool_)
+    for column in keys.columns:
+        values = column.to_numpy()
+        if column.null_count or (is_equal & (values[1:] < values[:-1])).any():
+            return False
+        is_equal &= values[1:] == values[:-1]
+    return True
 
 
 def unfinished_ids(files: Files, kind: Kind) -> list[str]:

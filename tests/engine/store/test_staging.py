@@ -118,6 +118,21 @@ def test_large_tables_are_written_through(store: Store, monkeypatch: pytest.Monk
     assert found == ([3, 1, 2, 0] if most == 0 else [0, 1, 2, 3])
 
 
+@pytest.mark.parametrize("samples", [[[0, 1], [2], [3, 4, 5]], [[3, 1], [2, 0], [5, 4]]], ids=["in order", "mixed"])
+def test_tables_in_their_order_are_merged_a_piece_at_a_time(
+    store: Store, monkeypatch: pytest.MonkeyPatch, samples: list[list[int]]
+) -> None:
+    monkeypatch.setattr(staging_module, "MOST_HELD_ROWS", 5)
+    monkeypatch.setattr(staging_module, "PIECE_ROWS", 2)
+    staging = begun(store.home)
+    for some in samples:
+        add(staging, some)
+    entry = published(staging)
+    assert_whole(store)
+    assert (file := pq.ParquetFile(entry.path("samples"))).read()["sample_id"].to_pylist() == list(range(6))
+    assert file.num_row_groups == (3 if samples[0] == [0, 1] else 1)
+
+
 def test_a_group_that_is_there_twice_counts_once(store: Store) -> None:
     """A writer that was given up and lived, beside the one that took its place."""
     staging = begun(store.home)
