@@ -9,7 +9,7 @@ PYTHON =
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run prepare test lint soak bench demo claims clean FORCE
+.PHONY: help run prepare test lint soak bench demo demo-traces demo-logs claims hta parity demo-parity clean FORCE
 
 PY := .venv/bin/python
 PIP_INSTALL := $(PY) -m pip install --no-input --disable-pip-version-check
@@ -18,6 +18,7 @@ sum = $(shell cat $(1) 2>/dev/null | cksum | tr -cs '0-9\n' '-')
 RUN := $(STAMPS)/run-$(call sum,requirements.txt)
 DEV := $(STAMPS)/dev-$(call sum,requirements.txt requirements-dev.txt)
 BENCH := $(STAMPS)/bench-$(call sum,requirements.txt requirements-bench.txt)
+PARITY := $(STAMPS)/parity-$(call sum,requirements.txt requirements-parity.txt)
 PREPARED := $(STAMPS)/prepared-$(call sum,requirements.txt engine/assets.py)
 
 # A broken environment (its Python is gone, or its making was broken off) is made anew, whatever the stamps say.
@@ -25,7 +26,7 @@ PREPARED := $(STAMPS)/prepared-$(call sum,requirements.txt engine/assets.py)
 VENV := $(shell $(PY) -c 'import pip, sys; print(sys.version_info >= (3, 11) and pip.__file__.startswith(sys.prefix) \
     and sys.prefix != sys.base_prefix)' 2>/dev/null)
 ifneq ($(VENV),True)
-$(RUN) $(DEV) $(BENCH) $(PREPARED): FORCE
+$(RUN) $(DEV) $(BENCH) $(PARITY) $(PREPARED): FORCE
 endif
 
 define make_venv
@@ -53,8 +54,10 @@ help:
 	@echo "make soak     the large properties at full size"
 	@echo "make lint     ruff and mypy"
 	@echo "make bench    every benchmark in bench/"
+	@echo "make hta      an environment for HolisticTraceAnalysis, which bench/traces.py times if it is there"
 	@echo "make demo     make the demo store in data/demo/ anew"
 	@echo "make claims   judge the reports' claims anew, and keep the verdicts in data/claims/"
+	@echo "make parity   build llama.cpp (minutes), and compare the embedded models in it with ours"
 	@echo "make clean    remove the environment, static/ and all caches here; data/ stays"
 	@echo "PYTHON=/path/to/python3 names the Python to make the environment from."
 
@@ -79,10 +82,37 @@ lint: $(DEV)
 DEMO_RUNS = --model demo-qwen --model demo-llama --lp none --lp position-blocklist --lp position-allowlist --lp exact \
   --sample-size 64 --keep-steps 16 --candidates 5 --rmsd 10 --label "ships with the project"
 
+# Windows of the runs' first molecules, written again, so that the runs keep the times that they took without a profiler.
+DEMO_TRACES = --seed 0 --batch-size 4 --profile --profile-steps 64 --profile-sums --store data/demo
+
+# One molecule at a time: then a log's entries stand text by text, as another engine's do.
+DEMO_LOGGED = "CC=O" "CCO" "CC(=O)O" "CC(N)=O" "CCN" "COC" "CC\#N" "C=CC" "CC(C)O" "CC(C)=O" "OCCO" "CNC=O" "CCCl" "CCS" \
+  "c1ccoc1" "c1cc[nH]c1"
+DEMO_LOG = --lp none --sampling greedy --batch-size 1 --log-logits 8
+
 demo: $(RUN) $(PREPARED)
 	@rm -rf data/demo/runs data/demo/staging
 	@$(PY) -m engine.store.reported --into data/demo
 	@$(PY) -m engine run $(DEMO_RUNS) --store data/demo
+	@$(MAKE) --no-print-directory demo-traces demo-logs
+
+demo-traces: $(RUN) $(PREPARED)
+	@rm -rf data/demo/traces data/demo/staging
+	@$(PY) -m engine.profile.reported --into data/demo
+	@for model in demo-qwen demo-llama; do for lp in none position-blocklist exact; do \
+	  head -n 4 data/heldout.smi | $(PY) -m engine generate - --model $$model --lp $$lp $(DEMO_TRACES) \
+	    --profile-run "$$model-final-$$lp" --json >/dev/null || exit 1; \
+	done; done
+	@rm -rf data/demo/staging
+
+# Those of another engine stay: they come from where that engine is.
+demo-logs: $(RUN) $(PREPARED)
+	@rm -rf data/demo/logit_logs/log_id=driftscope-* data/demo/staging
+	@folder=$$(mktemp -d) && for model in demo-qwen demo-llama; do \
+	  $(PY) -m engine generate $(DEMO_LOGGED) --model $$model $(DEMO_LOG) --logit-log "$$folder/$$model.jsonl.gz" \
+	    --json >/dev/null && \
+	  $(PY) -m engine logits add "$$folder/$$model.jsonl.gz" --store data/demo --label "ships with the project" || exit 1; \
+	done && rm -rf "$$folder"
 	@rm -rf data/demo/staging
 
 claims: $(RUN) $(PREPARED)
@@ -98,13 +128,30 @@ bench: $(BENCH) $(PREPARED)
 	test -n "$$found" || echo "bench/ holds no benchmark yet: nothing to time."; \
 	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
+parity: $(PARITY) $(PREPARED)
+	@$(PY) -m engine.logits.llama_cpp
+
+# Its logs for the demo store; what ours logged there stays. The first texts of ours, which writes the longest first.
+DEMO_BESIDE = "c1ccoc1" "c1cc[nH]c1" "CC(=O)O" "CC(N)=O"
+
+demo-parity: $(PARITY) $(PREPARED)
+	@rm -rf data/demo/logit_logs/log_id=llama.cpp-* data/demo/staging
+	@$(PY) -m engine.logits.llama_cpp $(DEMO_BESIDE) --setting f32 --setting q4_K_M --first --values 8 \
+	  --late 2 --without-ours --label "ships with the project" --store data/demo
+	@rm -rf data/demo/staging
+
+hta: $(RUN)
+	@folder="$$($(PY) -c 'from engine.paths import cache_folder; print(cache_folder() / "hta")')" && \
+	  $(PY) -m venv --clear "$$folder" && \
+	  "$$folder/bin/python" -m pip install --no-input --disable-pip-version-check -r bench/requirements-hta.txt
+
 clean:
 	rm -rf .venv static .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Order-only: what decides is the checksum in a stamp's name, not the time at which git wrote a file.
 $(RUN):
-	@rm -f $(STAMPS)/run-* $(STAMPS)/dev-* $(STAMPS)/bench-*
+	@rm -f $(STAMPS)/run-* $(STAMPS)/dev-* $(STAMPS)/bench-* $(STAMPS)/parity-*
 	@{ test "$(VENV)" = True && $(PY) -m pip --version >/dev/null 2>&1; } || { $(make_venv); }
 	@echo "Installing requirements.txt (the first time takes minutes)"
 	@$(PIP_INSTALL) -r requirements.txt
@@ -121,6 +168,15 @@ $(BENCH): | $(RUN)
 	@rm -f $(STAMPS)/bench-*
 	@echo "Installing requirements-bench.txt"
 	@$(PIP_INSTALL) --no-deps -r requirements-bench.txt
+	@touch $@
+
+# A second engine, from source: requirements-parity.txt says why without dependencies, and what the flags
+# are for. Not from the cache of pip, which would hand out what was built with other flags.
+$(PARITY): | $(RUN)
+	@rm -f $(STAMPS)/parity-*
+	@echo "Building llama.cpp for requirements-parity.txt (minutes)"
+	@CMAKE_ARGS="-DGGML_NATIVE=OFF -DGGML_OPENMP=OFF -DLLAVA_BUILD=OFF" CMAKE_BUILD_PARALLEL_LEVEL=$$(nproc) \
+	  $(PIP_INSTALL) --no-cache-dir --no-deps --no-binary llama_cpp_python -r requirements-parity.txt
 	@touch $@
 
 $(PREPARED): | $(RUN)

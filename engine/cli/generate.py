@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from engine.cli.generate_output import Show, document, write_sdf
-from engine.cli.log_logits import add_log_options, recording
+from engine.cli.log_logits import add_log_options, names_of, recording
 from engine.cli.main import emit_json
 from engine.cli.output import json_option, path_of, read_text
-from engine.cli.profiled import add_profile_options, check_profile, profiling
+from engine.cli.profiled import add_profile_options, add_profile_store, check_profile, profiling
 from engine.errors import ConstraintError, DriftscopeError, RegistryError
 from engine.records import NumberFormat
 
@@ -39,6 +39,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add_plan_options(parser)
     parser.add_argument("--sdf", metavar="FILE", help="write all conformers that can be read as SDF")
     add_profile_options(parser, "generate")
+    add_profile_store(parser)
     add_log_options(parser)
     parser.set_defaults(run=run)
 
@@ -115,17 +116,21 @@ def run(args: argparse.Namespace) -> int:
     # Imported here: every command of the terminal imports this module, and torch takes seconds.
     from engine.decode.generation import Generation
     from engine.models.loading import load_model
+    from engine.profile.steps import aligned_samples
 
     sdf = None if args.sdf is None else path_of(args.sdf)
     set_threads(args.threads)
     loaded = load_model(entry, args.device, args.dtype, args.attention)
     stopped, label = False, f"{entry.name}, {plan.lp}"
-    with recording(args) as log, profiling(args, backend=plan.backend, label=label) as watch:
+    with (
+        recording(args) as log,
+        profiling(args, backend=plan.backend, label=label, align=lambda ids: aligned_samples(generation, ids)) as watch,
+    ):
         generation = Generation(loaded, molecules, plan)
         generation.watch = watch
         show = Show(generation, is_quiet=args.json)
         if log is not None:
-            generation.tap = log.tap(loaded, plan.sampling, plan.seed)
+            generation.tap = log.tap(loaded, plan.sampling, plan.seed, names_of(generation))
         try:
             for event in generation.events():
                 show.event(event)

@@ -121,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
     store = Store.open(args.store)
     parts = 1 if args.resume else len(args.model or [None]) * len(args.lp or [None])
     check_profile(args, elsewhere=bool(args.submit) or args.engine != "here", parts=parts)
-    with reporting(args) as say, elsewhere(args) as where, recording(args) as log:
+    with reporting(args) as say, elsewhere(args) as where, recording(args, say) as log:
         asked = _resumed(args, store, where) if args.resume else _asked(args, store, where)
         if args.submit:
             return submit_runs(args, store, asked, where)

@@ -5,15 +5,19 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from engine.cli.generate import count
 from engine.cli.main import emit_json
 from engine.cli.output import bar, path_of, table, write
 from engine.cli.run import store_command
-from engine.errors import RunError, one_line, shown
+from engine.cli.watched import Say, add_watched_options, reporting
+from engine.errors import DriftscopeError, FileFormatError, RunError, one_line, shown
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from engine.profile.compare import Comparison, FamilyRow
     from engine.profile.ingest import Reading
     from engine.store.entries import Entry
@@ -51,6 +55,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add.add_argument("--partial", action="store_true", help="of a file that ends too early, take what is there")
     for name, what in (("tokens", "tokens"), ("samples", "samples"), ("passes", "forward passes")):
         add.add_argument(f"--{name}", type=count(what, MOST_COUNT), metavar="N", help=f"{what} that it covers")
+    add_watched_options(add)
     store_command(inner, "list", list_traces, "the traces of the store")
     compared = store_command(inner, "compare", compare_two, "a trace beside a control: where the difference comes from")
     compared.add_argument("control", metavar="CONTROL")
@@ -61,31 +66,48 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def add_traces(args: argparse.Namespace) -> int:
-    from engine.profile.ingest import Told, add_trace
-
     store = _open(args)
-    told = Told(args.run_of or "", args.label, tokens=args.tokens, samples=args.samples, forward_passes=args.passes)
     paths = [path_of(file) for file in args.files]
     entries: list[Entry] = []
-    for path in paths:
-        show = _Show(path.name, is_quiet=args.json)
-        try:
-            found = add_trace(
-                store,
-                path,
-                told,
-                with_events=args.events,
-                keep_file=args.keep,
-                partial=args.partial,
-                say=show,
-            )
-        finally:
-            show.close()
-        entries.append(found)
-        for line in (found.row.get("warnings") or "").splitlines():
-            sys.stderr.write(one_line(f"{path.name}: {line}") + "\n")
+    last = None
+    with reporting(args) as tell:
+        for number, path in enumerate(paths):
+            say = partial(tell, part=number, parts=len(paths), file=path.name)
+            try:
+                entries.append(_added(store, path, args, say))
+            except DriftscopeError as error:
+                say(now=True, state="failed", error=str(error))
+                if len(paths) == 1:
+                    raise
+                last = error
+                sys.stderr.write(one_line(f"left out: {path}: {error}") + "\n")
+    if last is not None and not entries:
+        raise FileFormatError(f"none of {len(paths)} files can be read", str(last))
     _show_rows(entries, is_json=args.json)
     return 0
+
+
+def _added(store: Store, path: Path, args: argparse.Namespace, say: Say) -> Entry:
+    from engine.profile.ingest import Told, add_trace
+
+    told = Told(args.run_of or "", args.label, tokens=args.tokens, samples=args.samples, forward_passes=args.passes)
+    show = _Show(path.name, say, is_quiet=args.json)
+    try:
+        found = add_trace(
+            store,
+            path,
+            told,
+            with_events=args.events,
+            keep_file=args.keep,
+            partial=args.partial,
+            say=show,
+        )
+    finally:
+        show.close()
+    say(now=True, made=found.id, state="done")
+    for line in (found.row.get("warnings") or "").splitlines():
+        sys.stderr.write(one_line(f"{path.name}: {line}") + "\n")
+    return found
 
 
 def list_traces(args: argparse.Namespace) -> int:
@@ -117,7 +139,8 @@ def remove(args: argparse.Namespace) -> int:
     from engine.store.trace_schema import TRACE
 
     store = _open(args)
-    chosen = [store.own(one, TRACE).id for one in args.trace_ids]
+    there = {name.partition("=")[2] for name in store.home.folders(TRACE.folder)}  # damaged ones, too
+    chosen = [one if one in there else store.own(one, TRACE).id for one in args.trace_ids]
     if not args.yes and not _agreed(f"Remove {', '.join(chosen)} from {shown(store.home.where, 200)}?"):
         raise RunError("nothing was removed", "Answer y, or give --yes")
     removed = [remove_trace(store, one) for one in dict.fromkeys(chosen)]
@@ -127,17 +150,19 @@ def remove(args: argparse.Namespace) -> int:
 
 
 class _Show:
-    """How far the reading is, where somebody watches."""
+    """How far the reading is, on a terminal that somebody watches, and for a program that does."""
 
-    def __init__(self, name: str, *, is_quiet: bool) -> None:
-        self.name, self.drawn = one_line(name)[:MOST_NAME], 0.0
+    def __init__(self, name: str, say: Say, *, is_quiet: bool) -> None:
+        self.name, self.say, self.drawn = one_line(name)[:MOST_NAME], say, 0.0
         self.is_watched = sys.stderr.isatty() and not is_quiet
+        say(now=True, work=0.0)
 
     def __call__(self, how: Reading) -> None:
+        share = how.read_bytes / how.bytes if how.bytes else 1.0
+        self.say(done=how.events, work=share)
         if not self.is_watched or time.monotonic() - self.drawn < DRAW_S:
             return
         self.drawn = time.monotonic()
-        share = how.read_bytes / how.bytes if how.bytes else 1.0
         sys.stderr.write(f"\r{self.name} {bar(share)} {share:.0%}, {how.events:,} events\033[K")
         sys.stderr.flush()
 
@@ -179,9 +204,10 @@ def _cell(name: str, value: Any) -> str:
 
 
 def _show_comparison(found: Comparison) -> None:
-    write(one_line(f"control: {_named(found.control.entry)}") + "\n" + one_line(f"test:    {_named(found.test.entry)}"))
+    for which, trace in (("control", found.control), ("test", found.test)):
+        write(one_line(f"{which}: {_named(trace.entry)}"))
     for note in found.notes:
-        write(f"note:    {note}")
+        write(one_line(f"note: {note}"))
     write(f"\nwork, and what makes the difference of {found.difference_us / 1000:+,.1f} ms (calls + time of each)\n")
     head = ("family", "calls", "", "x", "ms", "", "x", "µs each", "", "ms more", "by calls", "by each")
     write(table(head, [_family_line(row) for row in found.families]))

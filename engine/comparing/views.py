@@ -5,13 +5,18 @@ report's section that it stands beside) and ``description``; a line that is inde
 returns what the store has, reported runs beside measured ones, and its description says what is missing. An example
 answers a question that users ask; it stands beside no report, and may name the runs that a page compares
 (``$control``). Both run through the console that users have.
+
+A view may have ``parameters``: names with what they are without a reader's word, ``longest = 5, part = template``. In
+its SQL they stand as ``$longest`` and ``$part``; a whole number or a few plain letters, so that nothing can end a text.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from engine.errors import FileFormatError, StoreError, nearest, shown
 from engine.paths import DATA
@@ -20,15 +25,20 @@ FOLDER = DATA / "views"
 EXAMPLES = DATA / "examples"
 EXAMPLE_KEYS = ("name", "title", "description")
 KEYS = (*EXAMPLE_KEYS, "beside")
+PARAMETERS = "parameters"
+MOST_NUMBER = 10_000
 _COMMENT = "--"
 _HEAD = re.compile(r"-- (\w+): (\S.*)")
 _MORE = re.compile(r"--   (\S.*)")
+_PARAMETER = re.compile(r"([a-z_]+) = ([\w .:#-]{1,60})", re.ASCII)
+_PLAIN = re.compile(r"[\w .:#-]{1,60}", re.ASCII)
+_NAMED = re.compile(r"\$([a-z_]+)")
 _BESIDE = re.compile(r"report (\d{3}), section (\S.*)")
 
 
 @dataclass(frozen=True, slots=True)
 class SavedView:
-    """One query. ``report`` and ``section`` say beside which table it stands."""
+    """One query. ``report`` and ``section`` say beside which table it stands; ``sql`` has its parameters' defaults."""
 
     name: str
     title: str
@@ -36,6 +46,12 @@ class SavedView:
     report: str
     section: str
     sql: str
+    written: str = ""  # the SQL as its file has it
+    parameters: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def filled(self, values: Mapping[str, str]) -> str:
+        """The SQL with these values, and the defaults of those that are not given."""
+        return _filled(self.written or self.sql, {**self.parameters, **values})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +81,23 @@ def read_view(path: Path) -> SavedView:
     beside = _BESIDE.fullmatch(said["beside"])
     if beside is None:
         raise _wrong(path, "`beside` is like `report 002, section 1.1`")
-    return SavedView(said["name"], said["title"], said["description"], beside[1], beside[2], sql)
+    known = dict(_PARAMETER.findall(said.get(PARAMETERS, "")))
+    if set(known) != set(_NAMED.findall(sql)):
+        raise _wrong(path, f"its SQL and its `{PARAMETERS}` name others")
+    plain, written = _filled(sql, known), sql if known else ""
+    return SavedView(said["name"], said["title"], said["description"], beside[1], beside[2], plain, written, known)
+
+
+def _filled(sql: str, values: Mapping[str, str]) -> str:
+    for name, value in values.items():
+        if not _PLAIN.fullmatch(value) or (value.isdigit() and not 0 < int(value) <= MOST_NUMBER):
+            fix = f"Letters, digits, blanks and . : # _ - only, or a number from 1 to {MOST_NUMBER:,}"
+            raise StoreError(f"{name} cannot be {shown(value)}", fix)
+    return _NAMED.sub(lambda one: _literal(values.get(one[1], one[0])), sql)
+
+
+def _literal(value: str) -> str:
+    return value if value.isdigit() or value.startswith("$") else f"'{value}'"
 
 
 def examples(folder: Path = EXAMPLES) -> tuple[Example, ...]:
@@ -101,7 +133,7 @@ def _head(path: Path, lines: list[str], keys: tuple[str, ...]) -> dict[str, str]
             said[list(said)[-1]] += f" {more[1]}"
         else:
             raise _wrong(path, f"{shown(line)} is no line of a head")
-    if set(said) != set(keys):
+    if set(said) - {PARAMETERS} != set(keys):
         raise _wrong(path, f"its head has to have {', '.join(keys)}, and has {', '.join(said) or 'nothing'}")
     return said
 

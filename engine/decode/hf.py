@@ -139,7 +139,7 @@ class HfBackend:
             processors, watch = self._parts(batch, ids.shape[1], hand_over)
             model: Any = copy.copy(self._model)  # the same weights
             model.generation_config = GenerationConfig()  # what we leave open would come from the model's own
-            with phase("decode"):
+            with phase("decode"), watch.steps:
                 model.generate(
                     input_ids=ids,
                     attention_mask=mask,

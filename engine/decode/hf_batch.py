@@ -23,7 +23,7 @@ from transformers import (
 )
 
 from engine.decode.diagnosis import blocks_and_rules, diagnose
-from engine.decode.phases import phase
+from engine.decode.phases import StepMarks, phase
 from engine.decode.presets import Sampling
 from engine.decode.sampling import draw, uniform
 from engine.decode.steps import Choice, DecodeOptions, Diagnosis, Step, Stop, StopReason
@@ -252,12 +252,16 @@ class Watch(StoppingCriteria):
         self._end, self._deadline, self._hand_over = end_id, deadline, hand_over
         self._positions = [len(row.written) for row in rows]  # of the tokens that come next
         self._open = list(range(len(rows)))  # rows without a stop
+        self.steps = StepMarks()  # to be entered around ``generate``
 
     def __call__(self, input_ids: Tensor, scores: object, **kwargs: object) -> Tensor:
         happened = self._happened(input_ids[:, -1], time.monotonic() >= self._deadline)
+        self.steps.end()
         goes_on = torch.zeros(len(self._rows), dtype=torch.bool)
         if self._hand_over(happened):
             goes_on[self._open] = True
+            if self._open:
+                self.steps.begin()
         return (~goes_on).to(input_ids.device)
 
     def _happened(self, tokens: Tensor, is_late: bool) -> Happened:

@@ -126,10 +126,11 @@ class Loop:
             fresh = [order.index(row) for row in fresh]
             batch.keep(order)
             cache.keep(order)
-        with self.clock("forward_s"):
-            read = None if len(fresh) == len(batch) else self._read(batch, cache)
-            hidden = self._with_prefill(read, fresh, batch, cache)
-        self._choose(hidden, batch)
+        with phase("step"):
+            with self.clock("forward_s"):
+                read = None if len(fresh) == len(batch) else self._read(batch, cache)
+                hidden = self._with_prefill(read, fresh, batch, cache)
+            self._choose(hidden, batch)
 
     def _begin(self) -> None:
         rows = min(self.size, len(self.queue))

@@ -20,12 +20,13 @@ from typing import Any
 from engine.errors import FileFormatError, shown
 from engine.evidence.checks import CHECKS
 from engine.evidence.checks.finding import VERDICTS, Basis, Finding, Source, VerdictName
-from engine.evidence.checks.stored import is_asked
+from engine.evidence.checks.stored import is_asked, is_trace_asked
 from engine.evidence.claims import FOLDER, Claim, files_of, load_claims
 from engine.store.entries import Entry
 from engine.store.provenance import git_commit, versions
 from engine.store.schema import RUN, Kind
 from engine.store.store import Store
+from engine.store.trace_schema import TRACE
 from engine.store.views import connect
 
 FILE = FOLDER / "verdicts.json"
@@ -71,7 +72,7 @@ def judge(claims: Sequence[Claim], store: Store | None = None) -> list[Verdict]:
     every = {claim.id: claim for claim in (*load_claims(), *claims)}
 
     def ask(found: Sequence[tuple[Kind, Sequence[Entry]]]) -> list[Verdict]:
-        few = [(kind, [one for one in entries if kind is not RUN or is_asked(one.row)]) for kind, entries in found]
+        few = [(kind, [one for one in entries if _is_met(kind, one)]) for kind, entries in found]
         with connect(few) as connection:
             basis = Basis(every, lambda query: connection.sql(query).to_arrow_table().to_pylist())
             return [_verdict(claim, basis) for claim in claims]
@@ -146,7 +147,7 @@ def _told(claim: Claim, found: Finding) -> Verdict:
 
 def _sums(store: Store) -> tuple[str, str, str]:
     """Checksums of the claims, of the code that judges them, and of the runs that a check may ask."""
-    asked = [one for one in store.found().entries if is_asked(one.row)]
+    asked = [one for kind in (RUN, TRACE) for one in store.found(kind).entries if _is_met(kind, one)]
     runs = [f"{one.id} {json.dumps(one.row, sort_keys=True, default=str)}".encode() for one in asked]
     code = sorted(path for pattern in CODE for path in Path(__file__).parent.glob(pattern))
     return (
@@ -154,6 +155,12 @@ def _sums(store: Store) -> tuple[str, str, str]:
         _sum(path.read_bytes() for path in code),
         _sum(runs),
     )
+
+
+def _is_met(kind: Kind, entry: Entry) -> bool:
+    """Whether a claim's query may ask this entry."""
+    asks = {RUN.folder: is_asked, TRACE.folder: is_trace_asked}.get(kind.folder)
+    return asks is None or asks(entry.row)
 
 
 def _sum(parts: Iterable[bytes]) -> str:

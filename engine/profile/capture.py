@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from engine.decode.steps import Counters, Events, Step, Stop
 from engine.errors import RunError, shown
@@ -27,6 +27,16 @@ MOST_STEPS = 10_000
 SECONDS = ("prefill_s", "forward_s", "constraint_s", "sampling_s", "decode_s")
 
 
+class Written(NamedTuple):
+    """One token of a window. ``step`` counts from the window's first."""
+
+    step: int
+    sample_id: int
+    pos: int
+    token_id: int
+    forced: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Captured:
     """A trace, and the engine's counts of what it covers. ``samples`` is None where some were under way."""
@@ -37,6 +47,8 @@ class Captured:
     forward_passes: int
     samples: int | None
     seconds: dict[str, float]
+    written: tuple[Written, ...] = ()
+    steps: int = 0  # in which it was written
 
     def told(self, **more: Any) -> Told:
         """For ``engine.profile.ingest.add_trace``."""
@@ -49,6 +61,7 @@ class Captured:
             counted_by="engine",
             counters=self.seconds,
             versions=versions(),
+            steps=self.steps,
         )
         return replace(told, **more)
 
@@ -69,6 +82,8 @@ class Capture:
         self._before = 0  # passes of generations that were over before the window
         self._open: set[int] = set()
         self._cut = self._finished = 0  # samples: of some only a part lies in the window
+        self._written: list[Written] = []
+        self._steps = self._pass = 0
 
     def __enter__(self) -> Self:
         if not self.skip:
@@ -100,6 +115,7 @@ class Capture:
             else:
                 self._open.discard(event.sample)
                 self._finished += self._is_running
+            self._note(event, counters.forward_passes)
             yield event
             if self.runs_ahead and self._open:
                 continue
@@ -107,6 +123,16 @@ class Capture:
                 self._stop(counters)
             elif self._profile is None and self._before + counters.forward_passes >= self.skip > 0:
                 self._start(counters)
+
+    def _note(self, event: Step | Stop, passes: int) -> None:
+        """All events of a step come behind its last pass and before the next one."""
+        is_before = self._profile is None or passes <= self._began.forward_passes
+        if is_before or (self._is_over and passes > self._ended.forward_passes):
+            return
+        if passes > self._pass:
+            self._pass, self._steps = passes, self._steps + 1
+        if isinstance(event, Step):
+            self._written.append(Written(self._steps - 1, event.sample, event.pos, event.token_id, event.forced))
 
     @property
     def _is_running(self) -> bool:
@@ -151,6 +177,8 @@ class Capture:
             forward_passes=other.forward_passes - one.forward_passes,
             samples=None if self._cut else self._finished,
             seconds={name: round(getattr(other, name) - getattr(one, name), 6) for name in SECONDS},
+            written=tuple(self._written),
+            steps=self._steps,
         )
 
 

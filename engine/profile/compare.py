@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.errors import StoreError
+from engine.profile.cautions import cautions
 from engine.store.entries import Entry
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE, TRACE_OPS
@@ -114,8 +115,8 @@ class Trace:
             raise StoreError(f"{entry.id} has no table of operations", "Look at it with `verify`, or add it again")
         content = entry.files.read(f"{entry.folder}/{entry.parts[TRACE_OPS.name].file}")
         try:
-            return cls(entry, pq.read_table(pa.BufferReader(content)).to_pylist())
-        except (OSError, pa.ArrowException) as error:
+            return cls(entry, pq.read_table(pa.BufferReader(content)).select(TRACE_OPS.names).to_pylist())
+        except (OSError, KeyError, pa.ArrowException) as error:
             raise StoreError(f"the operations of {entry.id} do not read", "Add the trace again") from error
 
     @property
@@ -125,6 +126,11 @@ class Trace:
     @property
     def work(self) -> list[Mapping[str, Any]]:
         return [row for row in self.rows if row["side"] == self.work_side]
+
+    @property
+    def is_whole(self) -> bool:
+        """A report names some operations: of the others nothing is known, and sums are of those named."""
+        return self.entry.row.get("origin") != "reported"
 
     def known(self, name: str) -> float | None:
         """A figure of the trace's own row."""
@@ -172,7 +178,7 @@ def compare(control: Trace, test: Trace) -> Comparison:
         _families(*([row for row in one.rows if row["side"] == "call"] for one in (control, test))),
         tuple(_figures(control, test)),
         _kernels(control.work, test.work),
-        tuple(_notes(control, test)),
+        tuple(cautions(control, test)),
     )
 
 
@@ -225,7 +231,8 @@ def _figures_of(trace: Trace) -> Iterator[tuple[tuple[str, str, str], float | No
     passes = trace.known("forward_passes")
     compute = trace.totals(*COMPUTE)
     launches, syncs = (trace.totals(family, side="call") for family in ("launch", "sync"))
-    has_calls = any(row["side"] == "call" for row in trace.rows)
+    has_calls, is_whole = any(row["side"] == "call" for row in trace.rows), trace.is_whole
+    unknown = () if has_calls else ("launch", "sync") if trace.work_side == "device" else ("launch", "sync", "memcpy")
     began = sum(row["launched"] or 0 for row in trace.work)
     delay = sum(row["delay_us"] or 0.0 for row in trace.work)
     yield ("span_us", "from the first event to the last", "µs"), span
@@ -239,9 +246,12 @@ def _figures_of(trace: Trace) -> Iterator[tuple[tuple[str, str, str], float | No
     yield ("work_us_a_pass", "work a forward pass", "µs"), _over(work.total_us, passes)
     yield (
         ("compute_share", "part of the work that is attention or gemm", "%"),
-        _percent(compute.total_us, work.total_us),
+        _percent(compute.total_us, work.total_us) if is_whole else None,
     )
-    yield ("compute_span_share", "attention and gemm over the whole span", "%"), _percent(compute.total_us, span)
+    yield (
+        ("compute_span_share", "attention and gemm over the whole span", "%"),
+        _percent(compute.total_us, span) if is_whole else None,
+    )
     yield (
         ("idle_share", "part of the time between first and last work in which a device idles", "%"),
         (None if busy is None or idle is None else _percent(idle, busy + idle)),
@@ -261,7 +271,7 @@ def _figures_of(trace: Trace) -> Iterator[tuple[tuple[str, str, str], float | No
         ("concat", "concatenations", trace.totals("concat")),
         ("attention", "attention calls", trace.totals("attention")),
     ):
-        is_known = has_calls or name not in ("launch", "sync")
+        is_known = name not in unknown and (is_whole or totals.calls > 0)
         calls = totals.calls if is_known else None
         yield (f"{name}_calls", what, ""), calls
         yield (f"{name}_us", f"{what}: time", "µs"), totals.total_us if is_known else None
@@ -282,23 +292,6 @@ def _percent(part: float | None, whole: float | None) -> float | None:
     return None if found is None else 100 * found
 
 
-def _notes(control: Trace, test: Trace) -> Iterator[str]:
-    """What a reader has to know before the figures."""
-    both = (control, test)
-    if control.work_side != test.work_side:
-        yield "One of the two has no device events: its work is that of operators on the CPU, and not comparable."
-    for which, trace in zip(("control", "test"), both, strict=True):
-        row = trace.entry.row
-        if row.get("is_complete") is False:
-            yield f"The {which} is cut off: its sums are of what was there."
-        if row.get("counted_by") == "run":
-            yield f"Figures a token of the {which} take the whole run's tokens: right where the trace covers all of it."
-        if row.get("origin") == "reported":
-            yield f"The {which} is what a report states, and was not measured here."
-    if {trace.entry.row.get("form") for trace in both} == {"events", "table"}:
-        yield "One of the two is a table of sums: nothing is known of its timeline, gaps and overlaps."
-
-
 # --- as rows --------------------------------------------------------------------------------------------------------
 
 
@@ -309,8 +302,8 @@ def document(found: Comparison) -> dict[str, Any]:
         "test": found.test.entry.id,
         "work": {"control": found.control.work_side, "test": found.test.work_side},
         "difference_us": found.difference_us,
-        "families": [_family(row, found) for row in found.families],
-        "calls": [_family(row, found) for row in found.calls],
+        "families": [family_row(row, found) for row in found.families],
+        "calls": [family_row(row, found) for row in found.calls],
         "figures": [
             {"name": one.name, "what": one.what, "unit": one.unit, **_pair(one.control, one.test)}
             for one in found.figures
@@ -330,7 +323,8 @@ def document(found: Comparison) -> dict[str, Any]:
     }
 
 
-def _family(row: FamilyRow, found: Comparison) -> dict[str, Any]:
+def family_row(row: FamilyRow, found: Comparison) -> dict[str, Any]:
+    """A family for JSON or a table, a token and a sample as well."""
     said: dict[str, Any] = {"side": row.side, "family": row.family, **_sides(row.control, row.test)}
     for name, each in (("token", "tokens"), ("sample", "samples")):
         pair = (

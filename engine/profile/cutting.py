@@ -95,7 +95,8 @@ class Cutter:
                     self.around.is_bare = True
                     return start + 1
                 if self._buffer[start] != ord("{"):
-                    raise self._no_trace(f"it begins with {shown(bytes(self._buffer[start : start + 20]))}")
+                    begin = bytes(self._buffer[start : start + 20]).decode(errors="replace")
+                    raise self._no_trace(f"it begins with {shown(begin)}")
                 found = self._array_start(start)
                 if found is not None:
                     return found

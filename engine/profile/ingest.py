@@ -12,14 +12,16 @@ import json
 import re
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from engine.decode.phases import STEP
 from engine.errors import DriftscopeError, FileFormatError, one_line, shown
 from engine.profile.columns import Collector, Columns, Counts
 from engine.profile.cutting import Around, Cutter
@@ -31,7 +33,7 @@ from engine.store.entries import Entry
 from engine.store.schema import RUN
 from engine.store.staging import Staging, sweep
 from engine.store.store import Store
-from engine.store.trace_schema import TRACE, TRACE_EVENTS
+from engine.store.trace_schema import TRACE, TRACE_EVENTS, TRACE_MARKS, TRACE_STEPS
 
 FOLDER = "profiles"
 """Where kept traces lie in a store, beside its entries."""
@@ -63,6 +65,8 @@ class Told:
     counted_by: str = "user"  # of those four
     counters: Mapping[str, float] = field(default_factory=dict)
     versions: str = ""
+    steps: int = 0
+    written: Sequence[Mapping[str, Any]] = ()  # rows of trace_steps, but for the trace's id: what those steps wrote
 
     def row(self) -> dict[str, Any]:
         counted = {name: value for name in COUNTED if (value := getattr(self, name)) is not None}
@@ -129,8 +133,9 @@ def add_trace(
     read = read_trace(path, partial=partial, say=say)
     one = Summariser(read.columns, families)
     summary = one.summary(trace_id)
-    groups = _groups(summary.tables, one.events(trace_id, summary.order) if with_events else iter(()))
-    row |= dict(summary.figures) | _described(read)
+    tables, steps_unknown = _with_steps(summary.tables, trace_id, told)
+    groups = _groups(tables, one.events(trace_id, summary.order) if with_events else iter(()))
+    row |= dict(summary.figures) | _described(read, steps_unknown)
     if keep_file:
         row["file"] = _kept(store, path, trace_id)
     try:
@@ -143,13 +148,16 @@ def add_trace(
 
 
 def remove_trace(store: Store, id_: str) -> str:
-    """The entry, and the trace's own file where the store keeps it; its whole id."""
-    entry = store.own(id_, TRACE)
-    store.remove(entry.id, TRACE)
-    file = entry.row.get("file")
-    if isinstance(file, str) and re.fullmatch(rf"{FOLDER}/[A-Za-z0-9._-]+", file):
-        store.home.remove(file)
-    return entry.id
+    """The entry, and the trace's own file where the store keeps it; its whole id. One that is damaged is named so."""
+    is_there = f"{TRACE.key}={id_}" in store.home.folders(TRACE.folder)
+    entry = None if is_there and id_ not in {one.id for one in store.found(TRACE).entries} else store.own(id_, TRACE)
+    trace_id = id_ if entry is None else entry.id
+    files = _own_names(trace_id) if entry is None else [entry.row.get("file")]
+    store.remove(trace_id, TRACE)
+    for file in files:
+        if isinstance(file, str) and re.fullmatch(rf"{FOLDER}/[A-Za-z0-9._-]+", file):
+            store.home.remove(file)
+    return trace_id
 
 
 def new_trace_id(name: str, now: datetime | None = None) -> str:
@@ -189,8 +197,13 @@ def _linked(store: Store, told: Told) -> Told:
     return replace(told, run_id=run.id, counted_by="run", **counted)
 
 
+def _own_names(trace_id: str) -> list[str]:
+    """What a trace's file can be called."""
+    return [f"{FOLDER}/{trace_id}.json{end}" for end in ("", ".gz")]
+
+
 def _kept(store: Store, path: Path, trace_id: str) -> str:
-    name = f"{FOLDER}/{trace_id}.json{'.gz' if _is_packed(path) else ''}"
+    name = _own_names(trace_id)[_is_packed(path)]
     with path.open("rb") as source, store.home.writing(name) as target:
         shutil.copyfileobj(source, target, 1024 * 1024)
     return name
@@ -201,7 +214,21 @@ def _is_packed(path: Path) -> bool:
         return file.read(2) == b"\x1f\x8b"
 
 
-def _described(read: Read) -> dict[str, Any]:
+def _with_steps(
+    tables: Mapping[str, pa.Table], trace_id: str, told: Told
+) -> tuple[Mapping[str, pa.Table], Sequence[str]]:
+    """With what the steps wrote, where each has its mark; else why it is left out."""
+    if not told.written:
+        return tables, ()
+    marks = tables.get(TRACE_MARKS.name)
+    marked = 0 if marks is None else pc.sum(pc.equal(marks["name"], STEP)).as_py() or 0
+    if marked != told.steps:
+        return tables, (f"{marked:,} marks of {told.steps:,} steps: what each wrote is left out",)
+    rows = [{"trace_id": trace_id, **row} for row in told.written]
+    return {**tables, TRACE_STEPS.name: TRACE_STEPS.rows(rows)}, ()
+
+
+def _described(read: Read, more: Sequence[str] = ()) -> dict[str, Any]:
     counts = read.counts
     return {
         "form": "events",
@@ -209,7 +236,7 @@ def _described(read: Read) -> dict[str, Any]:
         "is_complete": read.around.is_closed,
         "flows": counts.flows,
         "others": counts.others,
-        "warnings": "\n".join(_warnings(read)) or None,
+        "warnings": "\n".join((*_warnings(read), *more)) or None,
     }
 
 
@@ -225,7 +252,7 @@ def _warnings(read: Read) -> Iterator[str]:
         "no event at all: left out": around.others,
     }
     if not around.is_closed:
-        yield "the file ends too early: sums are of what was there"
+        yield "the file ends too early or is damaged: sums are of what could be read"
     yield from (f"{number:,} {what}" for what, number in odd.items() if number)
 
 

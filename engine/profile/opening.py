@@ -31,6 +31,7 @@ PIECE_BYTES = 4 * 1024 * 1024
 PIECES_AHEAD = 2
 SALVAGED_BYTES = 4096
 PACKING_LEVEL = 2
+CUT = "Copy or record it again, or take what there is with --partial"
 GZIP = b"\x1f\x8b"
 OTHER_FORMATS = {
     b"PK\x03\x04": "a ZIP archive",
@@ -95,7 +96,7 @@ class Source:
     def _why(self, error: Exception) -> FileFormatError:
         name = shown(self.path, 200)
         if isinstance(error, EOFError):
-            return FileFormatError(f"{name} is cut off: its gzip data ends too early", "Copy or record it again")
+            return FileFormatError(f"{name} is cut off: its gzip data ends too early", CUT)
         if isinstance(error, _WRONG):
             return FileFormatError(f"{name} is damaged: its gzip data does not inflate ({error})", "Copy it again")
         return FileFormatError(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}", "Check the disk")

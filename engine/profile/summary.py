@@ -24,7 +24,7 @@ from engine.store.trace_schema import TRACE_EVENTS, TRACE_GAPS, TRACE_MARKS, TRA
 
 BINS = 4096
 MOST_GAPS = 1_000
-MOST_MARKS = 50_000
+MOST_MARKS = 100_000
 SHORT_NS = 50_000
 COPIES = ("memcpy", "memset")
 TIMED_SIDES: tuple[Side, ...] = ("device", "call", "host")

@@ -79,7 +79,7 @@ def read_table(path: Path, trace_id: str, families: Families) -> tuple[dict[str,
         "events": sum(row["calls"] for row in found),
         "device_us": total / 1000 if has_device else None,
         "other_share": other / total if total else None,
-        "warnings": f"On {odd:,} lines the average is not the total over the count." if odd else None,
+        "warnings": f"lines whose average is not the total over the count: {odd:,}" if odd else None,
     }
     return {TRACE_OPS.name: TRACE_OPS.rows(found)}, figures
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.store.columns import FLAG, MOMENT, REAL, SMALL, TEXT, WHOLE, Kind
+from engine.store.columns import FLAG, MOMENT, REAL, SMALL, TEXT, TEXTS, WHOLE, Kind
 from engine.store.columns import table as _table
 
 TRACES = _table(
@@ -91,11 +91,26 @@ TRACE_MARKS = _table(
     "trace_marks",
     ("trace_id", TEXT, "its trace", True),
     ("family", TEXT, "annotation (on the host) or gpu_annotation"),
-    ("name", TEXT, "driftscope::prefill, ::forward, ::constraint, ::sample, ... or what else was marked"),
+    ("name", TEXT, "driftscope::template, step, prefill, decode, constraint, sample; or what else was marked"),
     ("thread", SMALL, "numbers threads within the trace"),
     ("start_us", REAL, "from the trace's first event"),
     ("dur_us", REAL, "how long"),
     order=("start_us",),
+)
+
+TRACE_STEPS = _table(
+    "trace_steps",
+    ("trace_id", TEXT, "its trace; only of those that were captured here", True),
+    ("step", SMALL, "from 0, as the marks driftscope::step stand in the trace", True),
+    ("sample_id", WHOLE, "of the run or the command", True),
+    ("pos", SMALL, "in the answer, from 0", True),
+    ("token_id", SMALL, "what was written there", True),
+    ("piece", TEXT, "the token's text"),
+    ("forced", FLAG, "the LP left no choice for it", True),
+    ("block", SMALL, "the coordinate block that it touches, -1 for none; null: not known"),
+    ("kinds", TEXTS, "what is right or wrong with that block; null: not known, or none"),
+    ("mark", TEXT, "junk; cut, at the last token of a block that was; null: not known, else empty"),
+    order=("step", "sample_id", "pos"),
 )
 
 TRACE_EVENTS = _table(
@@ -113,5 +128,5 @@ TRACE = Kind(
     "trace_id",
     "trace.json",
     TRACES,
-    (TRACE_OPS, TRACE_TIMELINE, TRACE_GAPS, TRACE_MARKS, TRACE_EVENTS),
+    (TRACE_OPS, TRACE_TIMELINE, TRACE_GAPS, TRACE_MARKS, TRACE_STEPS, TRACE_EVENTS),
 )

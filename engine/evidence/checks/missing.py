@@ -8,6 +8,23 @@ from engine.evidence.checks.finding import Basis, Finding, beside_reported, held
 from engine.evidence.claims import Claim
 from engine.evidence.formula import Range
 
+TRACED_SAMPLES = 64
+"""Of each of the runs that the reports profiled."""
+_ALIGNED = "name ILIKE '%CatArrayBatchedCopy_aligned%'"
+TRACE_FIGURES = {
+    "span_s": "any_value(span_us) / 1e6",
+    "launch_calls": "sum(calls) FILTER (family = 'launch')",
+    "launches_a_token": "sum(calls) FILTER (family = 'launch') / any_value(traces.tokens)",
+    "launch_s": "sum(total_us) FILTER (family = 'launch') / 1e6",
+    "attention_calls": "sum(calls) FILTER (side = 'device' AND family = 'attention')",
+    "attention_s": "sum(total_us) FILTER (side = 'device' AND family = 'attention') / 1e6",
+    "copy_calls": "sum(calls) FILTER (side = 'device' AND family = 'copy')",
+    "copy_s": "sum(total_us) FILTER (side = 'device' AND family = 'copy') / 1e6",
+    "aligned_concat_calls": f"sum(calls) FILTER (side = 'device' AND {_ALIGNED})",
+    "generic_concat_calls": f"sum(calls) FILTER (side = 'device' AND family = 'concat' AND NOT {_ALIGNED})",
+    "gemm_s": "sum(total_us) FILTER (side = 'device' AND family = 'gemm') / 1e6",
+}
+
 
 def needs(claim: Claim, basis: Basis) -> Finding:
     """``needs`` names the kind of input; the rest of the arguments says which one."""
@@ -37,9 +54,37 @@ def _run(claim: Claim, basis: Basis) -> Finding:
 
 
 def _trace(claim: Claim, basis: Basis) -> Finding:
-    """A profile of the GPU's work."""
-    reason = f"Needs the GPU trace of {claim.arguments['of']}; this check has none to look at."
-    return _untestable(reason, "needs a trace")
+    """A profile of the GPU's work. Where the claim names a ``figure`` of one, a trace of the store can give it."""
+    needed = f"Needs the GPU trace of {claim.arguments['of']}"
+    if "figure" not in claim.arguments:
+        return _untestable(f"{needed}; what is read from a trace does not give this figure.", "needs a trace")
+    family = claim.arguments["family"]
+    lp = "without" if claim.arguments.get("lp") == "none" else "with"
+    query = _trace_query(claim.arguments["figure"], family, lp)
+    rows = basis.rows(query)
+    if not rows or rows[0]["measured"] is None:
+        like = f"of {family} {lp} an LP, {TRACED_SAMPLES} samples on an H100, that was imported or measured"
+        return _untestable(f"{needed}; the store holds none {like}.", query)
+    measured = Range.exact(float(rows[0]["measured"]))
+    reason = f"{rows[0]['trace_id']} has {said(measured.value)}{beside_reported(claim)}."
+    return Finding(held_against(claim, measured), measured.value, reason, query, "store")
+
+
+def _trace_query(figure: str, family: str, lp: str) -> str:
+    """Of the first trace that can be the reports' own: by its run, or by its label where it has none."""
+    where = [
+        "traces.origin <> 'reported'",
+        "traces.is_complete IS NOT FALSE",
+        f"traces.samples = {TRACED_SAMPLES}",
+        "concat_ws(' ', traces.device, traces.label) LIKE '%H100%'",
+        "runs.lp = 'none'" if lp == "without" else "coalesce(runs.lp, '') <> 'none'",
+        f"coalesce(runs.model_family, concat_ws(' ', traces.label, traces.source)) ILIKE '%{family}%'",
+    ]
+    return (
+        f"SELECT trace_id, {TRACE_FIGURES[figure]} AS measured FROM traces JOIN trace_ops USING (trace_id) "
+        f"LEFT JOIN runs USING (run_id) WHERE {' AND '.join(where)} "
+        "GROUP BY trace_id ORDER BY min(traces.created_at), trace_id LIMIT 1"
+    )
 
 
 def _texts(claim: Claim, basis: Basis) -> Finding:

@@ -19,6 +19,11 @@ def is_asked(row: Mapping[str, Any]) -> bool:
     return row.get("origin") != "reported" and (row.get("label") == LABEL or "H100" in (row.get("device") or ""))
 
 
+def is_trace_asked(row: Mapping[str, Any]) -> bool:
+    """Whether some claim's query may meet this trace: one like the reports' own."""
+    return row.get("origin") != "reported" and "H100" in f"{row.get('device')} {row.get('label')}"
+
+
 def written_out(text: str) -> str:
     """The SQL of a claim as it can be run."""
     return " ".join(text.replace("{demo}", DEMO).split())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import pytest
 
+from engine.runner.said import Said
 from engine.store.trace_schema import TRACES
 from tests.cli import run, run_json
 from tests.engine.profile.made_traces import write_trace
@@ -94,3 +96,32 @@ def test_a_file_that_was_packed_twice_is_no_trace(place: str, tmp_path: Path) ->
     path = tmp_path / "t.json.gz"
     path.write_bytes(gzip.compress(gzip.compress(b"[]")))
     assert "is no trace" in run("trace", "add", str(path), "--store", place).error
+
+
+def test_a_damaged_trace_can_be_removed(place: str, made: Path) -> None:
+    """By its whole name, with the file that it kept."""
+    (row,) = run_json("trace", "add", str(made), "--store", place, "--keep")
+    name = row["trace_id"]
+    sheet = Path(place) / "traces" / f"trace_id={name}" / "trace.json"
+    sheet.write_text("{")
+    listed = run("trace", "list", "--store", place)
+    assert listed.code == 0 and "left out: " in listed.err and name in listed.err
+    assert run_json("trace", "rm", name, "--store", place, "--yes") == [{"trace_id": name}]
+    assert not sheet.parent.exists() and list((Path(place) / "profiles").iterdir()) == []
+    assert run("trace", "rm", name, "--store", place, "--yes").code == 2
+
+
+def test_a_file_that_is_no_trace_leaves_the_others(place: str, made: Path, tmp_path: Path) -> None:
+    torn, said = tmp_path / "torn.json", tmp_path / "said.jsonl"
+    torn.write_text("no trace")
+    result = run("trace", "add", "--progress", str(said), str(torn), str(made), "--store", place, "--json")
+    assert result.code == 0 and "left out" in result.err
+    (row,) = json.loads(result.out)
+    parts = Said(said).parts()
+    assert [(one.state, one.file, one.made_ids) for one in parts] == [
+        ("failed", "torn.json", ()),
+        ("done", "made.json.gz", (row["trace_id"],)),
+    ]
+    assert "is no trace" in parts[0].error
+    for files in ([str(torn)], [str(torn), str(torn)]):
+        assert run("trace", "add", *files, "--store", place).code == 2

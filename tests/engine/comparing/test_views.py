@@ -271,3 +271,18 @@ def test_an_example_stands_beside_no_report() -> None:
     assert len(examples()) == 10
     with pytest.raises(FileFormatError, match="its head has to have name, title, description"):
         read_view(EXAMPLES / "02-junk-lexicon.sql")
+
+
+def test_parameters_have_defaults_and_take_plain_values(tmp_path: Path) -> None:
+    head = "-- name: v\n-- title: t\n-- beside: report 001, section 1\n-- description: d\n"
+    path = tmp_path / "v.sql"
+    path.write_text(f"{head}-- parameters: part = two words, most = 3\nSELECT $part, $most")
+    view = read_view(path)
+    assert view.sql == "SELECT 'two words', 3"
+    assert view.filled({"most": "7"}) == "SELECT 'two words', 7"
+    for value in ("it's", "", "0", "10001", "$part", "a\nb", "é"):
+        with pytest.raises(StoreError, match="most cannot be"):
+            view.filled({"most": value})
+    path.write_text(f"{head}-- parameters: part = x\nSELECT $other")
+    with pytest.raises(FileFormatError, match="name others"):
+        read_view(path)

@@ -16,6 +16,7 @@ from engine.errors import RunError
 from engine.profile.capture import Capture
 from engine.profile.ingest import read_trace
 from engine.store.store import Store
+from engine.store.trace_schema import TRACE
 from tests.cli import run, run_json
 from tests.small_models import use_small_model
 
@@ -88,7 +89,7 @@ def test_a_window_behind_some_passes(tmp_path: Path) -> None:
     assert result.code == 0, result.err
     trace, found = the_trace(), marks()
     assert (trace["forward_passes"], trace["tokens"], trace["samples"]) == (2, 6, None)
-    assert found == {"decode": 4, "sample": 2, "constraint": 2}  # no template, no prefill
+    assert found == {"decode": 4, "sample": 2, "constraint": 2, "step": 2}  # no template, no prefill
     assert len(json.loads(path.read_text())["traceEvents"]) > trace["events"]
 
 
@@ -113,7 +114,8 @@ def test_with_and_without_an_lp_compared() -> None:
         run("run", *MOLECULES, *ASKED, "--lp", lp, "--profile", "--profile-steps", "8")
     rows = {row["label"]: row["trace_id"] for row in Store.open().rows("SELECT label, trace_id FROM traces")}
     found = run_json("trace", "compare", rows["small:final, none"], rows["small:final, exact"])
-    assert found["work"] == {"control": "host", "test": "host"} and found["notes"] == []
+    assert found["work"] == {"control": "host", "test": "host"} and len(found["notes"]) == 1
+    assert "24 tokens in the control, 39 in the test" in found["notes"][0]
     figures = {one["name"]: one for one in found["figures"]}
     assert figures["forward_passes"]["control"] == figures["forward_passes"]["test"] == 8
     assert figures["tokens"]["test"] > figures["tokens"]["control"]  # forced tokens take no pass
@@ -129,7 +131,10 @@ def test_a_file_beside_it(tmp_path: Path) -> None:
     assert json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
     missing = str(tmp_path / "no" / "folder.json")
     refused = run("generate", "CC=O", *ASKED, "--profile", "--profile-steps", "2", "--profile-output", missing)
+    assert refused.code == 2 and "is no folder" in refused.err and "passed" not in refused.out
+    refused = run("generate", "CC=O", *ASKED, "--profile", "--profile-steps", "2", "--profile-output", str(tmp_path))
     assert refused.code == 2 and "cannot be written" in refused.err
+    assert len(Store.open().found(TRACE).entries) == 2  # the trace itself is kept
 
 
 def told(*passes: int, counters: Counters) -> Iterator[Step | Stop]:

@@ -33,6 +33,7 @@ RULES = load_families()
         ("void cublasLt::splitKreduce_kernel<32, 16, int, float>()", "gemm"),
         ("void gemv2T_kernel_val<int, int, float>()", "gemm"),
         ("implicit_convolve_sgemm", "gemm"),
+        ("Cijk_Ailk_Bljk_SB_MT64x64x16", "gemm"),
         ("void cudnn::winograd_nonfused::winogradForwardData4x4()", "conv"),
         ("void at::native::sbtopk::gatherTopK<float>()", "sort"),
         ("void cub::DeviceRadixSortOnesweepKernel<>()", "sort"),

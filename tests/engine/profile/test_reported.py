@@ -61,7 +61,7 @@ def test_the_reports_table(tmp_path: Path) -> None:
     assert pair("launch_us") == (3_300_000, 13_500_000)
     assert pair("launch_a_token") == (pytest.approx(33.7, abs=0.05), pytest.approx(76.3, abs=0.05))
     assert pair("idle_share") == (None, None)
-    assert len(found.notes) == 2 and all("what a report states" in note for note in found.notes)
+    assert sum("what a report states" in note for note in found.notes) == 2
 
 
 def test_their_queries_run_over_our_tables(tmp_path: Path) -> None:
@@ -88,6 +88,18 @@ def test_their_queries_run_over_our_tables(tmp_path: Path) -> None:
     summary = {row["trace_id"]: row for row in answers["report-003-traces"]}
     assert summary["reported-003-qwen"]["launches"] == 2_912_920
     assert summary[made]["attention_calls"] > 0 and summary[made]["origin"] == "imported"
+
+
+def test_an_operator_inside_another_is_timed_once(tmp_path: Path) -> None:
+    store = Store(LocalFiles(tmp_path / "store"))
+    outer = event("cpu_op", "aten::scaled_dot_product_attention", 0, 10)
+    add_trace(store, trace_of(tmp_path, [outer, event("cpu_op", "aten::_scaled_dot_product_flash_attention", 2, 6)]))
+    views = {view.name: view for view in saved_views(VIEWS)}
+    with store.console() as console:
+        (attention,) = console.query(views["report-001-attention"].sql).table.to_pylist()
+        (summary,) = console.query(views["report-003-traces"].sql).table.to_pylist()
+    assert (attention["calls"], attention["total_ms"], attention["mean_us"]) == (2, 0.010, 5)
+    assert (summary["attention_calls"], summary["attention_s"]) == (2, round(10 / 1e6, 3))
 
 
 def test_the_command_writes_them(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_columns_may_stand_in_any_order(tmp_path: Path) -> None:
 def test_an_average_of_another_total_is_told(tmp_path: Path) -> None:
     lines = [HEAD, ["a", "10", "100", "10"], ["b", "10", "100", "25"]]
     row = add_trace(Store(LocalFiles(tmp_path / "store")), written(tmp_path, lines)).row
-    assert row["warnings"] == "On 1 lines the average is not the total over the count."
+    assert row["warnings"] == "lines whose average is not the total over the count: 1"
 
 
 @pytest.mark.parametrize(

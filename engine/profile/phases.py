@@ -1,0 +1,185 @@
+"""How long each step of a captured generation was in which phase, and what it wrote: normal tokens, junk, or a cut.
+
+Times are the host's: where a device works on its own, a phase is what it took to ask for the work. A step belongs to
+all rows of its batch, so one that wrote junk in one row may have written clean tokens in the others; the tokens say so.
+What was not marked of a step is ``other``. Whether a step was slower for the junk is not known from one of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.decode.phases import PREFIX, STEP
+from engine.errors import StoreError
+from engine.store.columns import Table
+from engine.store.entries import Entry
+from engine.store.store import Store
+from engine.store.trace_schema import TRACE_MARKS, TRACE_STEPS
+
+OTHER, TEMPLATE = "other", "template"
+PHASES = (TEMPLATE, "prefill", "forward", "constraint", "sample", OTHER)
+State = Literal["normal", "junk", "cut", "unknown"]
+_NAMES = {f"{PREFIX}decode": "forward"} | {f"{PREFIX}{name}": name for name in PHASES[:-1]}
+
+
+@dataclass(frozen=True, slots=True)
+class StepToken:
+    """A token that a step wrote. What of ``block``, ``kinds`` and ``mark`` is not known is None."""
+
+    sample_id: int
+    pos: int
+    token_id: int
+    piece: str | None
+    forced: bool
+    block: int | None  # -1 outside of all
+    kinds: tuple[str, ...] | None  # of its block
+    mark: str | None  # junk; cut at the last token of a block that was; else empty
+
+
+@dataclass(frozen=True, slots=True)
+class StepPhases:
+    """One step. ``phases_us`` add up to ``dur_us``; what is inside of two phases belongs to the inner one."""
+
+    step: int
+    start_us: float
+    dur_us: float
+    phases_us: Mapping[str, float]
+    tokens: tuple[StepToken, ...]
+
+    @property
+    def forced_tokens(self) -> int:
+        return sum(one.forced for one in self.tokens)
+
+    @property
+    def junk_tokens(self) -> int:
+        return sum(one.mark == "junk" for one in self.tokens)
+
+    @property
+    def cut_tokens(self) -> int:
+        return sum(one.mark == "cut" for one in self.tokens)
+
+    @property
+    def state(self) -> State:
+        if self.junk_tokens:
+            return "junk"
+        if self.cut_tokens:
+            return "cut"
+        return "normal" if self.tokens and all(one.mark is not None for one in self.tokens) else "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """All steps of a trace, in order. ``why`` says what is not known of them, or is empty."""
+
+    steps: tuple[StepPhases, ...]
+    template_us: float | None  # of the templates, which are made before the first step
+    why: str
+
+    def of(self, state: State) -> tuple[StepPhases, ...]:
+        return tuple(one for one in self.steps if one.state == state)
+
+    def example(self, state: State) -> StepPhases | None:
+        """The one whose time is nearest to the middle, without a prefill where there is one."""
+        some = self.of(state)
+        some = tuple(one for one in some if "prefill" not in one.phases_us) or some
+        if not some:
+            return None
+        middle = median(one.dur_us for one in some)
+        return min(some, key=lambda one: (abs(one.dur_us - middle), one.step))
+
+    def mean_us(self, state: State | None = None) -> dict[str, float]:
+        """By phase, a step on average; of all steps, or of those of a state. Empty where there is none."""
+        some = self.steps if state is None else self.of(state)
+        names = [name for name in PHASES if any(name in one.phases_us for one in some)]
+        return {name: sum(one.phases_us.get(name, 0.0) for one in some) / len(some) for name in names}
+
+
+def phases_of_steps(store: Store, entry: Entry) -> Phases:
+    """Of a trace of the store. One that was not captured here has no steps."""
+    del store  # an entry knows where it lies
+    marks = [row for row in _rows(entry, TRACE_MARKS) if row["family"] == "annotation" and row["dur_us"] > 0]
+    templates = [row["dur_us"] for row in marks if row["name"] == f"{PREFIX}{TEMPLATE}"]
+    spans = [row for row in marks if row["name"] == STEP]
+    written = _written(_rows(entry, TRACE_STEPS))
+    steps = tuple(
+        StepPhases(number, row["start_us"], row["dur_us"], phases_us, tuple(written.get(number, ())))
+        for number, (row, phases_us) in enumerate(zip(spans, _own_times(spans, marks), strict=True))
+    )
+    return Phases(steps, sum(templates) if templates else None, _why(entry, steps))
+
+
+def _why(entry: Entry, steps: Sequence[StepPhases]) -> str:
+    if not steps:
+        if entry.row.get("origin") != "measured":
+            return "This trace was not captured here, so it does not say where a step begins and what it wrote."
+        return "This trace has no marks of steps: it is an older one, or of a backend whose steps are one with others."
+    if not any(one.tokens for one in steps):
+        return "This trace does not say which tokens its steps wrote."
+    if all(one.state == "unknown" for one in steps):
+        return "Where the tokens of its steps stand in their texts is not known, so neither is which of them are junk."
+    return ""
+
+
+def _own_times(spans: Sequence[Mapping[str, Any]], marks: Sequence[Mapping[str, Any]]) -> list[dict[str, float]]:
+    """By step and phase, the time in which no other phase inside of it runs."""
+    found: list[dict[str, float]] = [{} for _ in spans]
+    number = {id(row): place for place, row in enumerate(spans)}
+    for thread in {row["thread"] for row in spans}:
+        own = [row for row in marks if row["thread"] == thread and (row["name"] in _NAMES or id(row) in number)]
+        step, open_, before = None, [], 0.0
+        for now, is_begin, row in _bounds(own):
+            if step is not None and now > before:
+                name = _NAMES[open_[-1]["name"]] if open_ else OTHER
+                found[step][name] = found[step].get(name, 0.0) + now - before
+            before = now
+            if id(row) in number:
+                step = number[id(row)] if is_begin else None
+            elif is_begin:
+                open_.append(row)
+            else:
+                open_.remove(row)
+    return found
+
+
+def _bounds(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[float, bool, Mapping[str, Any]]]:
+    """Begins and ends in their order; of those at once ends come first, and the longest begins first."""
+    ends = [(row["start_us"] + row["dur_us"], 0, row["dur_us"], place) for place, row in enumerate(rows)]
+    begins = [(row["start_us"], 1, -row["dur_us"], place) for place, row in enumerate(rows)]
+    for now, kind, _, place in sorted(ends + begins):
+        yield now, bool(kind), rows[place]
+
+
+def _written(rows: Sequence[Mapping[str, Any]]) -> dict[int, list[StepToken]]:
+    found: dict[int, list[StepToken]] = {}
+    for row in rows:
+        kinds = None if row["kinds"] is None else tuple(row["kinds"])
+        token = StepToken(
+            row["sample_id"],
+            row["pos"],
+            row["token_id"],
+            row["piece"],
+            row["forced"],
+            row["block"],
+            kinds,
+            row["mark"],
+        )
+        found.setdefault(row["step"], []).append(token)
+    return found
+
+
+def _rows(entry: Entry, table: Table) -> list[dict[str, Any]]:
+    """Of one of its tables; none where it lacks that one."""
+    if table.name not in entry.parts:
+        return []
+    try:
+        content = entry.files.read(f"{entry.folder}/{entry.parts[table.name].file}")
+        rows: list[dict[str, Any]] = pq.read_table(pa.BufferReader(content)).select(table.names).to_pylist()
+    except (OSError, KeyError, pa.ArrowException) as error:
+        raise StoreError(f"{table.name} of {entry.id} does not read", "Look at it with `verify`") from error
+    return rows

@@ -1,0 +1,88 @@
+"""What each step of a captured window wrote: its tokens, the blocks that they belong to, and which of them are junk.
+
+A capture knows tokens by step; what they are in their text is known when the text is whole, from the alignment of each
+sample. Steps are matched with the trace's marks by their order alone, so nothing is kept where the two disagree in
+number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from engine.inspection.retelling import aligned_as_stored, with_kinds
+from engine.inspection.runs import run_facts
+from engine.inspection.sample import molecule_asked
+from engine.inspection.tools import run_tokenizer
+from engine.profile.capture import Written
+from engine.store.store import Store
+from engine.text.align import AlignedToken, Alignment
+
+if TYPE_CHECKING:
+    from engine.decode.generation import Generation
+
+MOST_ALIGNED = 256
+"""Samples of a window that are read token by token: each takes some milliseconds."""
+_SAMPLES = "SELECT * FROM samples WHERE sample_id IN (SELECT unnest($ids))"
+_BLOCKS = "SELECT * FROM blocks WHERE sample_id IN (SELECT unnest($ids)) ORDER BY sample_id, block"
+
+
+def step_rows(written: Sequence[Written], alignments: Mapping[int, Alignment]) -> list[dict[str, Any]]:
+    """Rows of ``trace_steps`` but for the trace's id; of a sample without an alignment only what was written."""
+    known = {
+        sample: {one.pos: _known(one, alignment) for one in alignment.rows if one.pos is not None}
+        for sample, alignment in alignments.items()
+    }
+    end = {"block": -1, "kinds": None, "mark": ""}  # the end token, which no text has
+    return [
+        one._asdict() | (known[one.sample_id].get(one.pos, end) if one.sample_id in known else {}) for one in written
+    ]
+
+
+def _known(token: AlignedToken, alignment: Alignment) -> dict[str, Any]:
+    block = token.text_block
+    kinds = list(alignment.blocks[block].kinds) if 0 <= block < len(alignment.blocks) else None
+    mark = token.mark if token.mark in ("junk", "cut") else ""
+    return {"piece": token.piece.encode("utf-8", "replace").decode(), "block": block, "kinds": kinds, "mark": mark}
+
+
+def aligned_samples(generation: Generation, sample_ids: Collection[int]) -> dict[int, Alignment]:
+    """Of those that are finished, with the kinds that the generation gave their blocks."""
+    found: dict[int, Alignment] = {}
+    for sample in generation.in_order():
+        if sample.sample_id not in sample_ids or len(found) >= MOST_ALIGNED:
+            continue
+        has_end = bool(sample.token_ids) and sample.token_ids[-1] == generation.reader.tokenizer.end_id
+        inside = slice(len(sample.token_ids) - has_end)
+        molecule = generation.molecule_of(sample.sample_id)
+        aligned = generation.reader.aligned(molecule, sample.token_ids[inside], sample.forced[inside], {})
+        found[sample.sample_id] = with_kinds(aligned, [block.kinds for block in sample.blocks])
+    return found
+
+
+def aligned_in_run(store: Store, run_id: str, sample_ids: Collection[int]) -> dict[int, Alignment]:
+    """Of a stored run, whose judge asked the model what it wanted where blocks were closed by force."""
+    run = run_facts(store, run_id)
+    tokenizer, _ = run_tokenizer(run)
+    ids = sorted(sample_ids)[:MOST_ALIGNED]
+    if tokenizer is None or not ids:
+        return {}
+    samples, blocks = (store.table(sql, {"ids": ids}, of=[run.run_id]).to_pylist() for sql in (_SAMPLES, _BLOCKS))
+    found: dict[int, Alignment] = {}
+    for sample in samples:
+        own = [row for row in blocks if row["sample_id"] == sample["sample_id"]]
+        molecule, _ = molecule_asked(sample)
+        aligned, _ = aligned_as_stored(run, sample, own, molecule, tokenizer) if molecule.atoms else (None, "")
+        if aligned is not None:
+            found[sample["sample_id"]] = aligned
+    return found
+
+
+def repeats(store: Store, run_id: str, written: Sequence[Written]) -> bool:
+    """Whether these are the tokens of that run's samples."""
+    ids = sorted({one.sample_id for one in written})
+    rows = store.table(
+        "SELECT sample_id, token_ids FROM samples WHERE sample_id IN (SELECT unnest($ids))", {"ids": ids}, [run_id]
+    )
+    known = {row["sample_id"]: row["token_ids"] or [] for row in rows.to_pylist()}
+    return bool(written) and all(one.token_id in known.get(one.sample_id, [])[one.pos : one.pos + 1] for one in written)

@@ -1,0 +1,265 @@
+"""A trace along time: what families took in each stretch of it, its longest pauses, its marks, and events where kept.
+
+Times are microseconds from the trace's first event. A timeline is of bins, some thousands for the whole trace: within a
+bin nothing is known but the sum, so a stretch is never cut finer than they are. What a trace does not have is None.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from engine.errors import StoreError
+from engine.inspection.memo import Memo
+from engine.store.entries import Entry
+from engine.store.store import Store
+from engine.store.trace_schema import TRACE_EVENTS, TRACE_GAPS, TRACE_MARKS, TRACE_OPS, TRACE_TIMELINE
+
+Floats = npt.NDArray[np.float64]
+SIDES = ("device", "call", "host")
+OURS = "driftscope::"
+MOST_ASKED = 10_000
+"""Events of a window, as its share of the trace foretells them: more are not looked through."""
+_NUMBERED = re.compile(r"[\s#:_-]*\d[\d\s.,:#-]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """One side of a trace. ``busy_us`` is [families, bins], ``edges_us`` where bins begin, and the last one's end."""
+
+    side: str
+    families: tuple[str, ...]  # those that take most first
+    edges_us: Floats
+    busy_us: Floats
+
+    @property
+    def width_us(self) -> float:
+        return float(self.edges_us[1] - self.edges_us[0])
+
+    @property
+    def first_us(self) -> float:
+        """Where its work begins, to a bin."""
+        return float(self.edges_us[int(np.argmax(self.busy_us.sum(axis=0) > 0))])
+
+    @property
+    def total_us(self) -> Floats:
+        found: Floats = self.busy_us.sum(axis=1)
+        return found
+
+    def stretch(self, start_us: float, end_us: float, columns: int) -> Stretch:
+        """A window in equal columns, as many as are asked for and its bins tell apart."""
+        count = max(1, min(columns, round((end_us - start_us) / self.width_us)))
+        edges = np.linspace(start_us, end_us, count + 1)
+        summed = np.concatenate([np.zeros((len(self.families), 1)), np.cumsum(self.busy_us, axis=1)], axis=1)
+        at = np.array([np.interp(edges, self.edges_us, row) for row in summed])
+        return Stretch(self.families, edges, np.diff(at, axis=1) / (edges[1] - edges[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A window. ``share`` is [families, columns] of each column's time; what runs at once adds up to more than one."""
+
+    families: tuple[str, ...]
+    edges_us: Floats
+    share: Floats
+
+    @property
+    def middles_us(self) -> Floats:
+        found: Floats = (self.edges_us[1:] + self.edges_us[:-1]) / 2
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A pause of a device, between two operations."""
+
+    device: str
+    start_us: float
+    gap_us: float
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A named span. ``phase`` is its name without a number, and ours without what says so."""
+
+    phase: str
+    name: str
+    start_us: float
+    dur_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """One event that was kept."""
+
+    name: str
+    family: str
+    lane: str  # a device's stream, or a thread
+    start_us: float
+    dur_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The longest of what lies in a window, by their start, and how many there are in all."""
+
+    events: tuple[Happening, ...]
+    count: int
+
+
+_TIMELINES: Memo[dict[str, Timeline]] = Memo(16)
+_GAPS: Memo[tuple[Gap, ...]] = Memo(16)
+_MARKS: Memo[pa.Table] = Memo(16)
+
+
+def timelines(entry: Entry) -> Mapping[str, Timeline]:
+    """By side; empty where the trace has no time."""
+    return _TIMELINES.of(_key(entry), lambda: _timelines(entry))
+
+
+def gaps(entry: Entry) -> tuple[Gap, ...]:
+    """The longest pauses of its devices, longest first."""
+    return _GAPS.of(_key(entry), lambda: _gaps(entry))
+
+
+def marks_within(entry: Entry, start_us: float, end_us: float, most: int) -> tuple[list[Mark], int]:
+    """The longest marks of each phase in a window, so many in all, and how many there are. Devices' own copies are
+    left out."""
+    table = _MARKS.of(_key(entry), lambda: _marks(entry))
+    start, length = (table[name].to_numpy() for name in ("start_us", "dur_us"))
+    inside = np.flatnonzero((start < end_us) & (start + length > start_us))
+    inside = inside[np.argsort(-length[inside], kind="stable")]
+    phase = table["phase"].to_numpy()[inside]
+    numbers = np.unique(phase)
+    each = most // max(1, len(numbers))
+    longest = np.sort(np.concatenate([inside[phase == one][:each] for one in numbers] or [inside]))
+    rows = table.take(pa.array(longest)).to_pylist()
+    return [Mark(phase_of(row["name"]), row["name"], row["start_us"], row["dur_us"]) for row in rows], len(inside)
+
+
+def has_events(entry: Entry) -> bool:
+    return TRACE_EVENTS.name in entry.parts
+
+
+def events_in(entry: Entry, start_us: float, end_us: float) -> float:
+    """About how many of all events lie in a window, if they are spread evenly."""
+    span = entry.row.get("span_us") or 0.0
+    inside = max(0.0, min(end_us, span) - max(start_us, 0.0))
+    return (inside / span if span else 1.0) * float(entry.row.get("events") or 0)
+
+
+def events_within(store: Store, entry: Entry, side: str, start_us: float, end_us: float, most: int) -> Window | None:
+    """The longest events of a side; None where none were kept, or so many lie there that looking takes too long."""
+    if not has_events(entry) or events_in(entry, start_us, end_us) > MOST_ASKED:
+        return None
+    rows = store.table(_EVENTS, [entry.id, side, end_us, start_us, most], of=(entry.id,)).to_pylist()
+    rows.sort(key=lambda row: row["start_us"])
+    found = (Happening(row["name"], row["family"], _lane(row), row["start_us"], row["dur_us"]) for row in rows)
+    return Window(tuple(found), rows[0]["count"] if rows else 0)
+
+
+def phase_of(name: str) -> str:
+    """``driftscope::forward`` is forward, ``ProfilerStep#12`` is ProfilerStep."""
+    plain = name.removeprefix(OURS)
+    return _NUMBERED.sub("", plain) or plain
+
+
+_EVENTS = """
+SELECT coalesce(o.short_name, o.name) AS name, o.family, o.stream, o.device, e.thread, e.start_us, e.dur_us,
+       count(*) OVER () AS count
+FROM trace_events e JOIN trace_ops o ON e.trace_id = o.trace_id AND e.op = o.op
+WHERE e.trace_id = ? AND o.side = ? AND e.start_us < ? AND e.start_us + e.dur_us > ?
+ORDER BY e.dur_us DESC, e.start_us LIMIT ?
+"""
+
+
+def _lane(row: Mapping[str, Any]) -> str:
+    if row["stream"] is None:
+        return f"thread {row['thread']}"
+    return f"stream {row['stream']}" if row["device"] in (None, "0") else f"device {row['device']}, {row['stream']}"
+
+
+def _timelines(entry: Entry) -> dict[str, Timeline]:
+    table = _part(entry, TRACE_TIMELINE.name)
+    if table is None or not table.num_rows:
+        return {}
+    width = float(table["width_us"][0].as_py())
+    bins = int(pc.max(table["bin"]).as_py()) + 1
+    span = entry.row.get("span_us") or bins * width
+    bins = max(bins, int(np.ceil(span / width)))
+    edges = np.arange(bins + 1, dtype=np.float64) * width
+    edges[-1] = max(span, edges[-2] + width / 1e3)  # the last bin reaches beyond the end, and nothing is there
+    found = {}
+    for side in SIDES:
+        some = table.filter(pc.equal(table["side"], side))
+        if some.num_rows:
+            found[side] = _timeline(side, some, edges)
+    return found
+
+
+def _timeline(side: str, table: pa.Table, edges: Floats) -> Timeline:
+    coded = table["family"].combine_chunks().dictionary_encode()
+    names: list[str] = coded.dictionary.to_pylist()
+    busy = np.zeros((len(names), len(edges) - 1))
+    np.add.at(busy, (coded.indices.to_numpy(), table["bin"].to_numpy()), table["busy_us"].to_numpy())
+    order = np.argsort(-busy.sum(axis=1), kind="stable")
+    return Timeline(side, tuple(names[one] for one in order), edges, busy[order])
+
+
+def _gaps(entry: Entry) -> tuple[Gap, ...]:
+    table, ops = _part(entry, TRACE_GAPS.name), _part(entry, TRACE_OPS.name)
+    if table is None or ops is None:
+        return ()
+    names = dict(zip(ops["op"].to_pylist(), _names(ops), strict=True))
+    found = [
+        Gap(
+            row["device"] or "",
+            row["start_us"],
+            row["gap_us"],
+            names.get(row["before_op"], "?"),
+            names.get(row["after_op"], "?"),
+        )
+        for row in table.to_pylist()
+    ]
+    return tuple(sorted(found, key=lambda gap: -gap.gap_us))
+
+
+def _names(ops: pa.Table) -> Sequence[str]:
+    return [short or name for short, name in zip(ops["short_name"].to_pylist(), ops["name"].to_pylist(), strict=True)]
+
+
+def _marks(entry: Entry) -> pa.Table:
+    """With ``phase``, a number for each."""
+    table = _part(entry, TRACE_MARKS.name)
+    if table is None:
+        return TRACE_MARKS.schema.empty_table().append_column("phase", pa.array([], pa.int64()))
+    table = table.filter(pc.not_equal(table["family"], "gpu_annotation"))
+    names = table["name"].combine_chunks().dictionary_encode()
+    numbers: dict[str, int] = {}
+    of_name = [numbers.setdefault(phase_of(name), len(numbers)) for name in names.dictionary.to_pylist()]
+    phases = np.array(of_name, np.int64)[names.indices.to_numpy()] if len(table) else np.empty(0, np.int64)
+    return table.append_column("phase", pa.array(phases))
+
+
+def _key(entry: Entry) -> tuple[str, ...]:
+    return (entry.files.where, *entry.key)
+
+
+def _part(entry: Entry, name: str) -> pa.Table | None:
+    """None where the trace has no such table; StoreError where it does not read."""
+    if name not in entry.parts:
+        return None
+    try:
+        return pq.read_table(pa.BufferReader(entry.files.read(f"{entry.folder}/{entry.parts[name].file}")))
+    except (OSError, pa.ArrowException) as error:
+        raise StoreError(f"{name} of {entry.id} does not read", "Add the trace again") from error

@@ -1,0 +1,174 @@
+"""Steps of a trace: how long each was in which phase, what it wrote, and which of that is junk or cut."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.profile.ingest import Told, add_trace
+from engine.profile.phases import PHASES, Phases, phases_of_steps
+from engine.store.files import LocalFiles
+from engine.store.store import Store
+from engine.store.trace_schema import TRACE
+from tests.cli import run
+from tests.engine.profile.made_traces import write_trace
+from tests.small_models import use_small_model
+
+ASKED = ("--model", "small", "--decimals", "1-2", "--integer-digits", "1", "--max-new-tokens", "60", "--seed", "3")
+MOLECULES = ("CC=O", "OCC", "CCN")
+JUNK = {"letters", "punctuation", "extra_digit", "fourth_number", "missing_comma", "trailing_mark"}
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_small_model(tmp_path, monkeypatch)
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
+
+
+def captured(*words: str) -> Phases:
+    result = run(*words, *ASKED, "--profile")
+    assert result.code == 0, result.err
+    return phases_of_trace()
+
+
+def phases_of_trace() -> Phases:
+    store = Store.open()
+    return phases_of_steps(store, store.found(TRACE).entries[-1])
+
+
+def check(found: Phases, passes: int) -> None:
+    """Phases add up, and each step wrote something."""
+    assert found.why == "" and len(found.steps) == passes
+    for one in found.steps:
+        assert set(one.phases_us) <= set(PHASES) and min(one.phases_us.values()) > 0
+        assert sum(one.phases_us.values()) == pytest.approx(one.dur_us)
+        assert {"forward", "constraint"} <= set(one.phases_us) and one.tokens
+    ends = [one.start_us + one.dur_us for one in found.steps]
+    assert all(end <= later.start_us for end, later in zip(ends[:-1], found.steps[1:], strict=True))
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize("backend", ["fast", "hf"])
+def test_what_each_step_of_a_run_wrote(backend: str) -> None:
+    """The tokens are the run's own, and junk is where its blocks say so."""
+    words = ("--lp", "position-blocklist", "--backend", backend, "--profile-steps", "1000")
+    found = captured("run", *MOLECULES, *words)
+    store = Store.open()
+    samples = {row["sample_id"]: row for row in store.rows("SELECT * FROM samples")}
+    (row,) = store.rows("SELECT forward_passes FROM runs")
+    check(found, row["forward_passes"])
+    for sample_id, sample in samples.items():
+        own = [token for one in found.steps for token in one.tokens if token.sample_id == sample_id]
+        assert [token.pos for token in own] == list(range(sample["tokens"]))
+        assert [token.token_id for token in own] == sample["token_ids"]
+        assert [token.forced for token in own] == sample["forced"]
+    kinds = {(row["sample_id"], row["block"]): set(row["kinds"]) for row in store.rows("SELECT * FROM blocks")}
+    marked = [token for one in found.steps for token in one.tokens if token.mark]
+    assert marked and any(token.mark == "junk" for token in marked)
+    for token in marked:
+        assert token.block is not None and token.kinds is not None
+        assert set(token.kinds) == kinds[token.sample_id, token.block]
+        assert set(token.kinds) & (JUNK if token.mark == "junk" else {"cut"})
+    junk, normal = found.example("junk"), found.example("normal")
+    assert junk is not None and junk.junk_tokens and "prefill" not in junk.phases_us
+    assert normal is None or normal.junk_tokens == 0
+    assert sum(found.mean_us("junk").values()) == pytest.approx(
+        sum(one.dur_us for one in found.of("junk")) / len(found.of("junk"))
+    )
+    assert found.template_us is not None
+
+
+@pytest.mark.usefixtures("place")
+def test_a_window_in_the_middle() -> None:
+    found = captured("run", *MOLECULES, "--lp", "exact", "--profile-skip", "3", "--profile-steps", "4")
+    check(found, 4)
+    samples = {row["sample_id"]: row["token_ids"] for row in Store.open().rows("SELECT * FROM samples")}
+    firsts: dict[int, int] = {}
+    for one in found.steps:
+        for token in one.tokens:
+            assert samples[token.sample_id][token.pos] == token.token_id
+            firsts.setdefault(token.sample_id, token.pos)
+    assert min(firsts.values()) > 0 and found.template_us is None
+    assert {one.state for one in found.steps} == {"normal"} and found.example("junk") is None
+    assert found.mean_us("junk") == {}
+
+
+@pytest.mark.usefixtures("place")
+def test_a_generation_is_linked_to_the_run_that_it_repeats(tmp_path: Path) -> None:
+    assert run("run", *MOLECULES, *ASKED, "--lp", "position-blocklist").code == 0
+    (row,) = Store.open().rows("SELECT run_id FROM runs")
+    words = ("generate", *MOLECULES[:2], "--lp", "position-blocklist", "--profile-steps", "9", "--profile-sums")
+    check(captured(*words, "--profile-run", row["run_id"]), 9)
+    (trace,) = Store.open().rows("SELECT run_id, file, counted_by FROM traces")
+    assert trace == {"run_id": row["run_id"], "file": None, "counted_by": "engine"}
+    other = run(*words, *ASKED[:-1], "4", "--profile", "--profile-run", row["run_id"])
+    assert other.code == 0 and "its samples have other tokens" in other.err
+    elsewhere = tmp_path / "elsewhere"
+    assert run(*words, *ASKED, "--profile", "--store", str(elsewhere)).code == 0
+    assert len(Store(LocalFiles(elsewhere)).found(TRACE).entries) == 1
+    assert len(Store.open().found(TRACE).entries) == 2
+
+
+@pytest.mark.usefixtures("place")
+def test_without_a_profile_its_options_mean_nothing() -> None:
+    for words in (("--profile-run", "x"), ("--profile-sums",), ("--profile-output", "x")):
+        result = run("generate", "CC=O", *ASKED, *words)
+        assert result.code == 2 and f"{words[0]} belongs to --profile" in result.err
+    missing = run("generate", "CC=O", *ASKED, "--profile", "--profile-run", "nothing")
+    assert missing.code == 2 and "there is no run_id 'nothing'" in missing.err and missing.out == ""
+
+
+def span(name: str, start: float, dur: float, thread: int = 1) -> dict[str, Any]:
+    mark = {"ph": "X", "cat": "user_annotation", "name": f"driftscope::{name}", "pid": 1, "tid": thread}
+    return {**mark, "ts": 1_000 + start, "dur": dur, "args": {}}
+
+
+def traced(tmp_path: Path, *events: dict[str, Any], **told: Any) -> Any:
+    path = tmp_path / "made.json"
+    path.write_text(json.dumps({"traceEvents": list(events)}))
+    store = Store(LocalFiles(tmp_path / "own"))
+    entry = add_trace(store, path, Told(origin="measured", **told))
+    return entry, phases_of_steps(store, entry)
+
+
+def test_what_is_inside_of_two_phases_belongs_to_the_inner_one(tmp_path: Path) -> None:
+    """Marks of another thread and those outside of steps are no part of them."""
+    _, found = traced(
+        tmp_path,
+        span("template", 0, 50),
+        span("step", 100, 40),
+        span("decode", 100, 30),
+        span("prefill", 105, 10),
+        span("sample", 132, 8),
+        span("step", 140, 20),
+        span("constraint", 145, 0),
+        span("sample", 165, 10),
+        span("sample", 140, 20, thread=2),
+    )
+    assert found.template_us == 50
+    one, other = found.steps
+    assert one.phases_us == {"forward": 20, "prefill": 10, "other": 2, "sample": 8}
+    assert (other.start_us, other.phases_us) == (140, {"other": 20})
+    assert found.mean_us() == {"prefill": 5, "forward": 10, "sample": 4, "other": 11}
+    assert {step.state for step in found.steps} == {"unknown"} and "which tokens" in found.why
+
+
+def test_steps_that_do_not_match_their_marks_are_left_out(tmp_path: Path) -> None:
+    rows = [{"step": step, "sample_id": 0, "pos": step, "token_id": 5, "forced": False} for step in range(2)]
+    entry, found = traced(tmp_path, span("step", 0, 5), steps=2, written=rows)
+    assert "1 marks of 2 steps" in entry.row["warnings"] and not found.steps[0].tokens
+    entry, found = traced(tmp_path, span("step", 0, 5), span("step", 5, 5), steps=2, written=rows)
+    assert "warnings" not in entry.row and [len(one.tokens) for one in found.steps] == [1, 1]
+    assert found.steps[0].state == "unknown" and "Where the tokens" in found.why
+
+
+def test_a_trace_from_elsewhere_has_no_steps(tmp_path: Path) -> None:
+    path = tmp_path / "made.json.gz"
+    write_trace(path, 1_000)
+    store = Store(LocalFiles(tmp_path / "own"))
+    found = phases_of_steps(store, add_trace(store, path))
+    assert found.steps == () and "not captured here" in found.why
+    assert found.example("normal") is None and found.mean_us() == {}
