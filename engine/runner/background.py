@@ -42,6 +42,8 @@ EXIT_S = 5.0
 MOST_TASKS = 50
 """Ended ones that are remembered."""
 MOST_LINES, MOST_LOG_BYTES = 40, 64 * 1024
+GROUPS = ("logits", "trace")
+"""Commands whose second word says what is to be done."""
 _PREFIX = "driftscope: "
 _MAKING = threading.Lock()
 
@@ -164,9 +166,10 @@ class Task:
                 _signal(process, number)
 
     def _started(self) -> subprocess.Popen[bytes]:
-        name, *rest = self.words
+        names = 2 if self.words[0] in GROUPS else 1
         own = ["--progress", str(self.folder / "progress.jsonl"), "--until-eof"]
-        words = [sys.executable, "-P", "-m", "engine", name, *own, *rest, *map(str, self.inputs)]
+        told = [*self.words[:names], *own, *self.words[names:], *map(str, self.inputs)]
+        words = [sys.executable, "-P", "-m", "engine", *told]
         with (self.folder / "stdout").open("wb") as out, (self.folder / "stderr").open("wb") as err:
             return subprocess.Popen(
                 words,

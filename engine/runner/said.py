@@ -1,4 +1,4 @@
-"""What a command says of its progress, read from the file that it appends to, part by part: a run, or a report file."""
+"""What a command says of its progress, read from the file that it appends to, part by part: a run, or a file."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ class Part:
     state: PartState = "running"
     run_id: str = ""
     file: str = ""
+    made: str = ""  # ids of the logs or traces that it brought, apart by spaces
     model_alias: str = ""
     model_step: str = ""
     lp: str = ""
@@ -43,6 +44,10 @@ class Part:
     @property
     def is_in_store(self) -> bool:
         return self.state in ("done", "there")
+
+    @property
+    def made_ids(self) -> tuple[str, ...]:
+        return tuple(self.made.split())
 
     @property
     def name(self) -> str:

@@ -219,7 +219,10 @@ def test_a_run_that_ships_is_read_only_and_says_why(board: Board, monkeypatch: p
     assert app.text_input[0].disabled and app.text_area[0].disabled
     app.button(f"remove-{TEST}").click().run()  # as from a page that is old
     assert (DEMO / "runs" / f"run_id={TEST}").is_dir()
+    (link,) = app.get("link_button")
+    assert link.proto.url.startswith("profiles?control=") and "llama-final-exact" in link.proto.url
     app = opened(manage="One run", run="reported-002-llama-lp-1000")
+    assert not app.get("link_button"), "nobody profiled it here"
     assert app.download_button[0].disabled, "a reported run has no texts"
 
 

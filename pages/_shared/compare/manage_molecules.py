@@ -42,8 +42,8 @@ class Chosen:
     problem: str = ""  # why nothing can be started, as Markdown
 
 
-def molecule_inputs() -> Chosen:
-    """Draw the choice, with what is wrong with it."""
+def molecule_inputs(first: int = FIRST) -> Chosen:
+    """Draw the choice, with what is wrong with it. ``first`` of those that ship are chosen to begin with."""
     source = st.segmented_control(
         "Molecules",
         [SHIPPED, TYPED, FILE],
@@ -53,16 +53,18 @@ def molecule_inputs() -> Chosen:
         bind="query-params",
         help="Held-out molecules ship with the project; no embedded model was trained on their skeletons.",
     )
-    return {SHIPPED: _shipped, TYPED: _typed, FILE: _file}[source or SHIPPED]()
+    if source == TYPED:
+        return _typed()
+    return _file() if source == FILE else _shipped(first)
 
 
-def _shipped() -> Chosen:
+def _shipped(usual: int) -> Chosen:
     most = _shipped_count()
     first = st.number_input(
-        f"The first of {most:,}", 1, most, FIRST, key="run_first", bind="query-params", width=220,
+        f"The first of {most:,}", 1, most, usual, key="run_first", bind="query-params", width=220,
         help="Their file is shuffled: its start is a sample of the whole, and the same for all runs.",
     )  # fmt: skip
-    count = int(first or FIRST)
+    count = int(first or usual)
     return Chosen(words=("--sample-size", str(count)), count=count)
 
 

@@ -16,13 +16,17 @@ from engine.store.entries import Entry
 from engine.store.reports.exporting import export_report
 from engine.store.schema import RUN, RUNS, SAMPLES
 from engine.store.store import Store
+from engine.store.trace_schema import TRACE
 from pages._shared.compare import state
 from pages._shared.compare.state import Chosen, short_name
 from pages._shared.drift.words import visible_text
 from pages._shared.errors import escape_markdown
+from pages._shared.profiles.state import address as profile_address
 
 KEY, NAMED = "managed_run", "run"
 MOST_LABEL, MOST_NOTES = 200, 10_000
+MOST_TRACES = 5
+"""The newest, of which there is a link."""
 
 
 def show(store: Store, chosen: Chosen | None) -> None:
@@ -41,6 +45,7 @@ def show(store: Store, chosen: Chosen | None) -> None:
         with st.container(horizontal=True):
             _export(entry)
             _removal(store, entry, chosen, is_fixed=bool(reason))
+        _traces(store, entry)
     with right:
         _facts(entry)
 
@@ -147,6 +152,18 @@ def _export(entry: Entry) -> None:
         if has_samples
         else "It has no samples: a report states its figures only",
     )
+
+
+def _traces(store: Store, entry: Entry) -> None:
+    """Links to what a profiler recorded of it."""
+    own = [one for one in store.found(TRACE).entries if one.row.get("run_id") == entry.id]
+    if not own:
+        return
+    with st.container(horizontal=True, vertical_alignment="center", key="run-traces"):
+        st.caption("Its traces")
+        for one in own[: -MOST_TRACES - 1 : -1]:
+            label = escape_markdown(visible_text(str(one.row.get("label") or one.id)))
+            st.link_button(label, profile_address(one.id), icon=":material/speed:", type="tertiary")
 
 
 def report_bytes(entry: Entry) -> bytes:

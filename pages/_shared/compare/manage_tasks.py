@@ -1,16 +1,18 @@
-"""Commands that were started from the page: where each stands, what it said, how to stop it, and what it brought.
+"""Commands that were started from a page: where each stands, what it said, how to stop it, and what it brought.
 
-They are the server's, not a visitor's: who opens the page later, or in another tab, sees them too.
+They are the server's, not a visitor's: who opens the page later, or in another tab, sees them too. A page shows those
+that bring what it is about.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import streamlit as st
 
 from engine.errors import DriftscopeError
-from engine.runner.background import Desk, Input, Snapshot, State, Task, desk
+from engine.runner.background import GROUPS, Desk, Input, Snapshot, State, Task, desk
 from engine.runner.said import Part
 from engine.store.schema import RUN
 from engine.store.store import Store
@@ -22,6 +24,7 @@ MOST_PARTS = 40
 """Parts that are named one by one."""
 MOST_ENDED = 4
 """Ended tasks that are in sight; the others are folded away."""
+GOES_ON = "; what is written can be gone on with"
 _SEEN = "tasks seen at their end"
 SYMBOLS: dict[State, str] = {
     "waiting": ":material/hourglass_empty:",
@@ -31,6 +34,20 @@ SYMBOLS: dict[State, str] = {
     "failed": ":material/error:",
     "stopped": ":material/stop_circle:",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class What:
+    """What a page's commands bring: its names, what is counted on the way, and how to get to it."""
+
+    noun: str
+    nouns: str
+    counted: str
+    is_own: Callable[[Task], bool]
+    count: Callable[[Snapshot], int]
+    link: Callable[[Store, Task, Snapshot], None]
+    told: Callable[[Store, Snapshot], Iterable[str]] = lambda *_: ()  # more of what it brought, as Markdown
+    goes_on: bool = False  # whether one that was stopped can be gone on with
 
 
 def submit(title: str, words: Sequence[str], inputs: Iterable[Input] = (), *, about: str = "") -> bool:
@@ -44,24 +61,33 @@ def submit(title: str, words: Sequence[str], inputs: Iterable[Input] = (), *, ab
     return True
 
 
-def show(store: Store) -> None:
-    """Draw all tasks, newest first; they tick while one is at work."""
-    board = desk()
-    if not (told := board.tasks()):
+def show(store: Store, what: What | None = None) -> None:
+    """Draw these tasks (those that bring runs without it), newest first; they tick while one is at work."""
+    board, what = desk(), what or RUNS
+    if not (told := _own(board, what)):
         return
-    if board.is_busy:
-        _remember(told)  # the page that is drawn now shows their runs
-        _ticking(store)
+    if _is_busy(told):
+        _remember(told)  # the page that is drawn now shows what they brought
+        _ticking(store, what)
     else:
-        _draw(store, board)
+        _draw(store, board, what)
 
 
 @st.fragment(run_every=TICK_S)
-def _ticking(store: Store) -> None:
+def _ticking(store: Store, what: What) -> None:
     board = desk()
-    if _remember(board.tasks()) or not board.is_busy:
-        st.rerun()  # there are new runs, or the ticking ends
-    _draw(store, board)
+    told = _own(board, what)
+    if _remember(told) or not _is_busy(told):
+        st.rerun()  # there is something new, or the ticking ends
+    _draw(store, board, what)
+
+
+def _own(board: Desk, what: What) -> list[tuple[Task, Snapshot]]:
+    return [(task, seen) for task, seen in board.tasks() if what.is_own(task)]
+
+
+def _is_busy(told: Iterable[tuple[Task, Snapshot]]) -> bool:
+    return any(not seen.has_ended for _, seen in told)
 
 
 def _remember(told: Iterable[tuple[Task, Snapshot]]) -> bool:
@@ -72,34 +98,36 @@ def _remember(told: Iterable[tuple[Task, Snapshot]]) -> bool:
     return bool(new)
 
 
-def _draw(store: Store, board: Desk) -> None:
-    told = board.tasks()
+def _draw(store: Store, board: Desk, what: What) -> None:
+    told = _own(board, what)
     ended = [one for one in told if one[1].has_ended]
     earlier = ended[MOST_ENDED:]
     for task, seen in told:
         if (task, seen) not in earlier:
-            _task(store, board, task, seen)
+            _task(store, board, what, task, seen)
     if earlier:
         with st.expander(f"{len(earlier)} earlier"):
             for task, seen in earlier:
-                _task(store, board, task, seen)
+                _task(store, board, what, task, seen)
 
 
-def _task(store: Store, board: Desk, task: Task, seen: Snapshot) -> None:
+def _task(store: Store, board: Desk, what: What, task: Task, seen: Snapshot) -> None:
     with st.container(border=True, key=f"task-{task.number}"):
         with st.container(horizontal=True, vertical_alignment="center"):
             title = f"**{escape_markdown(task.title)}**"
-            st.markdown(f"{SYMBOLS[seen.state]} {title} · {_standing(seen)}", width="stretch")
+            st.markdown(f"{SYMBOLS[seen.state]} {title} · {_standing(seen, what)}", width="stretch")
             _details(task, seen)
             if seen.has_ended:
-                _compare_button(store, task, seen)
-            _end_button(board, task, seen)
+                what.link(store, task, seen)
+            _end_button(board, what, task, seen)
         if not seen.has_ended and seen.state != "waiting":
-            st.progress(seen.share, text=escape_markdown(progress_words(seen)))
+            st.progress(seen.share, text=escape_markdown(progress_words(seen, what.counted)))
         if seen.error:
             st.error(escape_markdown(seen.error), icon=":material/error:")
         for part in [part for part in seen.parts if part.state in ("failed", "there")][:MOST_PARTS]:
             st.caption(_trouble(part))
+        for words in what.told(store, seen) if seen.has_ended else ():
+            st.caption(words)
 
 
 def _details(task: Task, seen: Snapshot) -> None:
@@ -110,14 +138,14 @@ def _details(task: Task, seen: Snapshot) -> None:
             st.code("\n".join(seen.log), language=None, wrap_lines=True)
 
 
-def _end_button(board: Desk, task: Task, seen: Snapshot) -> None:
+def _end_button(board: Desk, what: What, task: Task, seen: Snapshot) -> None:
     if seen.has_ended:
         st.button(
             "Clear",
             key=f"clear-{task.number}",
             type="tertiary",
             icon=":material/close:",
-            help="From this list; the runs stay",
+            help="From this list; what it brought stays",
             on_click=board.forget,
             args=(task,),
         )
@@ -127,42 +155,42 @@ def _end_button(board: Desk, task: Task, seen: Snapshot) -> None:
         key=f"stop-{task.number}",
         icon=":material/stop:",
         disabled=seen.state == "stopping",
-        help="What is written stays, and can be gone on with",
+        help="What is written stays, and can be gone on with" if what.goes_on else "What has come in already stays",
         on_click=task.stop,
     )
 
 
-def _standing(seen: Snapshot) -> str:
+def _standing(seen: Snapshot, what: What) -> str:
     if seen.state == "waiting":
         return "next in the queue" if seen.ahead <= 1 else f"{seen.ahead} before it in the queue"
     took = f"{_duration(seen.seconds)}"
     if seen.state == "done":
-        return f"{_brought(seen)} in {took}"
+        return f"{_brought(seen, what)} in {took}"
     return {
         "running": f"at work for {took}",
         "stopping": "stopping after the step that it is at …",
         "failed": f"failed after {took}",
-        "stopped": "stopped" + (f" after {took}; what is written can be gone on with" if seen.seconds else ""),
+        "stopped": "stopped" + (f" after {took}{GOES_ON if what.goes_on else ''}" if seen.seconds else ""),
     }[seen.state]
 
 
-def _brought(seen: Snapshot) -> str:
-    new = len({part.run_id for part in seen.parts if part.state == "done"})
+def _brought(seen: Snapshot, what: What) -> str:
+    new = what.count(seen)
     there = sum(part.state == "there" for part in seen.parts)
     left = sum(part.state == "failed" for part in seen.parts)
-    words = [f"{new} {'run' if new == 1 else 'runs'}"]
+    words = [f"{new} {what.noun if new == 1 else what.nouns}"]
     words += [f"{there} {'was' if there == 1 else 'were'} there already"] if there else []
     words += [f"{left} left out"] if left else []
     return ", ".join(words)
 
 
-def progress_words(seen: Snapshot) -> str:
+def progress_words(seen: Snapshot, counted: str = "samples") -> str:
     """What is being done now, as the terminal would have it."""
     at = next((part for part in reversed(seen.parts) if not part.has_ended), None)
     if at is None:
         return "Getting ready" if not seen.parts else "The next one is being prepared"
     words = [f"{at.part + 1} of {at.parts}: {at.name}"] if at.parts > 1 else [at.name]
-    words.append(f"{at.done:,} of {at.samples:,} samples")
+    words.append(f"{at.done:,} of {at.samples:,} samples" if at.samples else f"{at.done:,} {counted}")
     if at.written and at.samples_a_second:
         words.append(f"{at.samples_a_second:,.1f} a second")
     if at.seconds_left is not None:
@@ -184,7 +212,7 @@ def _trouble(part: Part) -> str:
     name = f"**{escape_markdown(part.name)}**"
     if part.state == "failed":
         return f":material/warning: {name}, left out: {escape_markdown(part.error)}"
-    return f":material/info: {name} was there already, as {escape_markdown(part.run_id)}"
+    return f":material/info: {name} was there already, as {escape_markdown(part.run_id or part.made)}"
 
 
 # --- what it brought ----------------------------------------------------------------------------------------------
@@ -211,3 +239,19 @@ def control_of(runs: Mapping[str, str]) -> tuple[str, list[str]]:
     """Of runs with their LPs, the first one without an LP, else the first; and as many others as can be compared."""
     control = next((run_id for run_id, lp in runs.items() if lp == "none"), next(iter(runs)))
     return control, [run_id for run_id in runs if run_id != control][: state.MOST_TESTS]
+
+
+def made_by(seen: Snapshot) -> tuple[str, ...]:
+    """The logs or traces that it brought, or found there already, each once."""
+    return tuple(dict.fromkeys(one for part in seen.parts if part.is_in_store for one in part.made_ids))
+
+
+RUNS = What(
+    "run",
+    "runs",
+    "samples",
+    lambda task: task.words[0] not in GROUPS,
+    lambda seen: len({part.run_id for part in seen.parts if part.state == "done"}),
+    _compare_button,
+    goes_on=True,
+)

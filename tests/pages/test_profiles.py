@@ -1,0 +1,184 @@
+"""The Profiles page's choice of traces, by the state of its page, without a browser."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from engine.profile.reported import publish_reported
+from engine.store.store import Store
+from engine.store.trace_schema import TRACE
+from pages._shared.profiles import traces as profile_traces_table
+from pages._shared.profiles.state import Chosen, address, choose, default_choice, put
+from pages._shared.rows import show_rows
+from pages._shared.theme import DARK, LIGHT
+from tests.pages.params import Params
+from tests.pages.profile_pages import Open, html, opened, runs, said, store, table
+from tests.pages.profile_traces import both, captured, on_gpu, operators
+
+__all__ = ["opened", "store"]
+
+
+def chosen(monkeypatch: pytest.MonkeyPatch, store: Store, **query: str | list[str]) -> tuple[Chosen | None, list[str]]:
+    monkeypatch.setattr(st, "query_params", Params(**query))
+    return choose(store.found(TRACE), runs(store))
+
+
+def test_an_empty_store_says_what_to_do(opened: Open) -> None:
+    app = opened()
+    words = said(app)
+    assert "--profile" in words and "trace add" in words and "*Traces* tab" in words
+    assert "Tick a trace" not in words and not app.dataframe
+    assert "2,912,920" in html(opened(view="Reports"))
+
+
+def test_a_first_visit_compares_the_newest_of_one_model_with_and_without_an_lp(opened: Open, store: Store) -> None:
+    control, test = both(store)
+    captured(store, "exact", operators(("mm", 1)), model="another")
+    on_gpu(store)
+    publish_reported(store)
+    app = opened()
+    rows = table(app)
+    assert rows[rows["as"].notna()].set_index("as")["trace"].to_dict() == {"A": control.id, "B": test.id}
+    assert set(rows["origin"]) == {"measured", "imported", "reported"} and rows["trace"].iloc[-1].startswith("reported")
+    row = rows.set_index("trace").loc[test.id]
+    assert (row["lp"], row["device"], row["tokens"], row["run"]) == (
+        "exact",
+        "CPU",
+        20,
+        "compare?control=run-tiny-exact",
+    )
+    assert "They cover different work: 10 tokens in the control, 20 in the test." in said(app)
+
+
+def test_without_a_pair_the_newest_stands_alone(store: Store) -> None:
+    assert default_choice((), {}) is None
+    publish_reported(store)
+    alone = default_choice(store.found(TRACE).entries, {})
+    assert alone is not None and alone.control.id.startswith("reported") and alone.test is None
+    imported = on_gpu(store)
+    captured(store, "none", operators(("mm", 1)))
+    newest = captured(store, "exact", operators(("mm", 1)), model="another")
+    found = default_choice(store.found(TRACE).entries, runs(store))
+    assert found is not None and found.ids == (newest.id,)
+    found = default_choice([imported, *store.found(TRACE).entries[:2]], {})
+    assert found is not None and found.test is None
+
+
+def test_a_cpu_is_not_set_beside_a_gpu_by_itself(store: Store) -> None:
+    captured(store, "none", operators(("mm", 1)))
+    gpu = on_gpu(store)
+    row = {**gpu.row, "origin": "measured", "run_id": "run-tiny-exact"}
+    known = runs(store) | {"run-tiny-exact": {"model_alias": "tiny", "model_step": "final", "lp": "exact"}}
+    found = default_choice([store.found(TRACE).entries[0], replace(gpu, row=row)], known)
+    assert found is not None and found.test is None
+
+
+def test_names_that_mean_no_trace_are_told(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+    control, test = both(store)
+    assert chosen(monkeypatch, store, control="") == (None, [])
+    assert chosen(monkeypatch, store, control="nobody") == (None, ["There is no trace_id 'nobody'."])
+    found, complaints = chosen(monkeypatch, store, control="nobody", test=test.id)
+    assert found is not None and found.ids == (test.id,)
+    assert complaints == ["There is no trace_id 'nobody'. The trace below stands in as control."]
+    found, complaints = chosen(monkeypatch, store, control=control.id, test=[test.id, "x"])
+    assert found is not None and found.ids == (control.id, test.id) and len(complaints) == 2
+    found, _ = chosen(monkeypatch, store, control=control.id, test=[control.id])
+    assert found is not None and found.test is None
+
+
+def test_links_read_back(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+    control, test = both(store)
+    assert address("a b", "c&d", view="SQL") == "profiles?control=a+b&test=c%26d&view=SQL"
+    assert address("a") == "profiles?control=a"
+    monkeypatch.setattr(st, "query_params", Params())
+    put(test.id, control.id)
+    found, _ = choose(store.found(TRACE), runs(store))
+    assert found is not None and found.ids == (test.id, control.id)
+    put(test.id, test.id)
+    found, _ = choose(store.found(TRACE), runs(store))
+    assert found is not None and found.test is None
+
+
+def test_names_letters_and_colours(store: Store) -> None:
+    control, test = both(store)
+    found = Chosen(control, test, runs(store))
+    assert [found.name(one) for one in found.traces] == ["A · tiny:final · none", "B · tiny:final · exact"]
+    assert Chosen(control, test).name(test) == "B · made.json"
+    gpu = on_gpu(store)
+    assert Chosen(gpu, None).name(gpu) == "A · a GPU · imported"
+    for colours in (LIGHT, DARK):
+        assert found.colour(control, colours) == colours.neutral != found.colour(test, colours)
+
+
+def test_ticking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows shown are d, c, b, a; a is the control and c the test."""
+    monkeypatch.setattr(st, "session_state", {})
+    monkeypatch.setattr(st, "query_params", Params())
+    shown = ["d", "c", "b", "a"]
+    for ids, rows, expected in (
+        (("a", "c"), [1, 2, 3], ("a", "b")),  # a third one takes the test's place
+        (("a", "c"), [1], ("c", "")),
+        (("a", "c"), [], ("", "")),
+        (("h", "c"), [], ("h", "")),  # h is hidden by a filter
+        (("h",), [0], ("h", "d")),
+        ((), [2], ("b", "")),
+    ):
+        show_rows(profile_traces_table.KEY, [99])
+        st.session_state[profile_traces_table.KEY] = {"selection": {"rows": rows}}
+        profile_traces_table._take(shown, ids)
+        test = (st.query_params.get_all("test") or [""])[0]
+        assert (st.query_params["control"], test) == expected
+
+
+def test_swap_and_nothing(opened: Open, store: Store) -> None:
+    _, test = both(store)
+    app = opened()
+    app.button(key="swap_traces").click().run()
+    assert not app.exception and app.query_params["control"] in (test.id, [test.id])
+    assert "B takes 1.90× the work of A" in said(app)
+    app.button(key="no_trace").click().run()
+    assert not app.exception and "Tick one trace, or two." in said(app)
+    assert not table(app)["as"].notna().any()
+
+
+def test_filters_come_with_many_traces(opened: Open, store: Store) -> None:
+    control, _ = both(store)
+    assert not opened().text_input
+    for _ in range(7):
+        on_gpu(store)
+    app = opened(contains="TINY none")
+    assert list(table(app)["trace"]) == [control.id]
+    assert len(table(opened(origin="imported"))) == 7
+    assert "No trace is like that" in said(opened(contains="nothing is called this"))
+
+
+def test_what_is_damaged_is_named_and_the_rest_is_shown(opened: Open, store: Store) -> None:
+    control, test = both(store)
+    gpu = on_gpu(store)
+    Path(store.home.path(f"{gpu.folder}/trace.json")).write_text("{")
+    Path(test.path("trace_ops")).write_bytes(b"PAR1")
+    app = opened(control=control.id, test=test.id)
+    assert len(table(app)) == 2
+    assert "no JSON" in said(app) and "has no table of operations" in said(app)
+    assert "gemm" in html(opened(control=control.id))
+
+
+def test_a_table_folded_away_still_gives_the_choice(store: Store) -> None:
+    both(store)
+
+    def folded() -> None:
+        from engine.store.store import Store
+        from pages._shared.profiles.traces import chosen_traces
+
+        found = chosen_traces(Store.open(), is_open=False)
+        assert found is not None and len(found.traces) == 2
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DRIFTSCOPE_STORE", str(store.home.where))
+        app = AppTest.from_function(folded, default_timeout=60).run()
+    assert not app.exception and app.expander[0].proto.expanded is False

@@ -1,0 +1,115 @@
+"""The Profiles page in a real browser: ticking traces, swapping them, its first sections, links and narrow windows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, expect
+
+from engine.profile.reported import publish_reported
+from engine.store.files import LocalFiles
+from engine.store.store import Store
+from tests.pages.browser import ROOT, Server, Theme, Visit, click_row, expect_harmless, serve_quietly, visit
+from tests.pages.profile_traces import HOSTILE, both, hostile, on_gpu
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    found = Store(LocalFiles(tmp_path_factory.mktemp("profiles") / "store"))
+    publish_reported(found)
+    hostile(found)
+    on_gpu(found)
+    both(found)
+    return found
+
+
+@pytest.fixture(scope="module")
+def server(store: Store) -> Iterator[Server]:
+    with serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(store.home.where)}) as started:
+        yield started
+
+
+def legend(seen: Visit) -> Locator:
+    return seen.page.locator(".compare-tests li")
+
+
+def stays_within(seen: Visit, width: int) -> None:
+    assert seen.page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth") <= width
+    assert seen.page.get_by_test_id("stException").count() == 0
+
+
+def test_two_traces_are_ticked_swapped_and_left(browser: Browser, server: Server) -> None:
+    with visit(browser, server, "/profiles") as seen:
+        expect(legend(seen)).to_have_text(["A · tiny:final · none (control)", "B · tiny:final · exact (test)"])
+        click_row(seen, 0, 2)  # newest first: the GPU's takes the test's place
+        expect(legend(seen)).to_have_text(["A · tiny:final · none (control)", "B · a GPU · imported (test)"])
+        expect(seen.page.get_by_text("no difference can be taken apart").first).to_be_visible()
+        click_row(seen, 0, 0)
+        expect(legend(seen).nth(1)).to_have_text("B · tiny:final · exact (test)")
+        seen.press("Swap")
+        expect(legend(seen)).to_have_text(["A · tiny:final · exact (control)", "B · tiny:final · none (test)"])
+        expect(seen.page.get_by_text("B takes 1.90× the work of A")).to_be_visible()
+        expect_harmless(seen)
+        link = seen.page.url.removeprefix(server.url)
+    with visit(browser, server, link) as seen:
+        expect(legend(seen).first).to_have_text("A · tiny:final · exact (control)")
+        seen.press("Look at nothing")
+        expect(seen.page.get_by_text("Tick one trace, or two.")).to_be_visible()
+        seen.page.go_back()
+        expect(legend(seen)).to_have_count(2)
+        expect_harmless(seen)
+
+
+def test_the_way_from_one_time_to_the_other(browser: Browser, server: Server) -> None:
+    with visit(browser, server, "/profiles?view=Families") as seen:
+        expect(seen.page.get_by_text("From 95.0 µs to 50.0 µs")).to_be_visible()
+        figure = seen.page.locator(".st-key-chart-waterfall .js-plotly-plot")
+        expect(figure.get_by_text("−60.0 µs")).to_be_visible()
+        seen.press("a token")
+        expect(seen.page.get_by_text("From 9.50 µs to 2.50 µs a token")).to_be_visible()
+        expect(seen.page).to_have_url(re.compile(r"per=a\+token"))
+        seen.press("of the span")
+        expect(seen.page.get_by_text("of the span from first to last event in A")).to_be_visible()
+        families = seen.page.get_by_role("region", name=re.compile("Families of work"))
+        expect(families.get_by_role("rowheader", name="gemm")).to_be_visible()
+        expect(families.get_by_role("row", name=re.compile("^all "))).to_contain_text("0.526×")
+        with seen.page.expect_download() as download:
+            seen.press("CSV")
+        assert Path(download.value.path()).read_text().startswith("side,family,calls_control")
+        expect_harmless(seen)
+
+
+def test_one_operation_whole(browser: Browser, server: Server) -> None:
+    with visit(browser, server, "/profiles?view=Kernels&control=img-src") as seen:
+        expect(seen.page.get_by_text("Tick a row for its whole name")).to_be_visible()
+        click_row(seen, 1, 1)
+        expect(seen.page.get_by_test_id("stCode")).to_have_text("x" * 10_000)
+        expect(seen.page).to_have_url(re.compile("operation=[0-9a-f]{12}"))
+        seen.fill("Contains", "onerror")
+        expect(seen.page.get_by_test_id("stCode")).to_have_count(0)
+        click_row(seen, 1, 0)
+        expect(seen.page.get_by_test_id("stCode")).to_have_text(HOSTILE)
+        stays_within(seen, 1280)
+        expect_harmless(seen)
+        link = seen.page.url.removeprefix(server.url)
+    with visit(browser, server, link) as seen:
+        expect(seen.page.get_by_test_id("stCode")).to_have_text(HOSTILE)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_sections_fit_a_narrow_window(browser: Browser, server: Server, theme: Theme) -> None:
+    for view, pair in (
+        ("Families", ""),
+        ("Launches", "control=reported-003-llama&test=reported-003-qwen"),
+        ("Kernels", "control=a-GPU"),
+    ):
+        with visit(browser, server, f"/profiles?view={view}&{pair}", theme=theme, width=820) as seen:
+            expect(seen.page.get_by_role("tab", name=view, exact=True)).to_have_attribute("aria-selected", "true")
+            expect(seen.page.locator(".st-key-profile-cards").first).to_be_visible()
+            stays_within(seen, 820)
+            expect_harmless(seen)

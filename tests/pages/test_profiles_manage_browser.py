@@ -1,0 +1,140 @@
+"""The Profiles page's whole way in a real browser: a run captured without an LP and with one, its traces read, compared
+in every section; and traces that come in as files.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, FilePayload, Locator, expect
+
+from engine.store.store import Store
+from engine.store.trace_schema import TRACE
+from tests.engine.profile.made_traces import write_trace
+from tests.pages.browser import ROOT, Server, Visit, expect_harmless, serve_quietly, visit
+from tests.pages.drift_stores import store_at
+
+pytestmark = pytest.mark.browser
+
+RUN_LIMIT_MS = 180_000
+TRACES = "/profiles?view=Traces"
+CAPTURE = "&manage=Capture&profile_model=demo-llama%3Aearly&run_from=SMILES&run_smiles=CC%3DO%0ACCO&profile_steps=12"
+HOSTILE = "<img src=x onerror=alert(1)>[a](http://b.c).json"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("profiles") / "store"
+
+
+@pytest.fixture(scope="module")
+def server(place: Path) -> Iterator[Server]:
+    with serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(place)}) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def store(place: Path) -> Store:
+    return store_at(place)
+
+
+def figure(seen: Visit) -> Locator:
+    return seen.page.locator(".st-key-chart-timeline .js-plotly-plot")
+
+
+def drag(seen: Visit, spot: Locator) -> None:
+    """Over the middle third of a figure's upper part."""
+    spot.scroll_into_view_if_needed()
+    box = spot.bounding_box()
+    assert box is not None
+    y = box["y"] + box["height"] / 2
+    seen.page.mouse.move(box["x"] + box["width"] / 3, y)
+    seen.page.mouse.down()
+    for share in (0.4, 0.5, 0.6, 0.66):
+        seen.page.mouse.move(box["x"] + box["width"] * share, y + 3)
+    seen.page.mouse.up()
+
+
+def test_a_run_is_captured_without_and_with_an_lp_and_compared(browser: Browser, server: Server, store: Store) -> None:
+    with visit(browser, server, TRACES + CAPTURE) as seen:
+        page = seen.page
+        expect(page.get_by_text("2 runs, each with its trace, of 2 molecules")).to_be_visible()
+        page.get_by_test_id("stBaseButton-primary").filter(has_text="Capture").click()
+        expect(page.get_by_text(re.compile("at work for"))).to_be_visible()
+        expect(page.get_by_text(re.compile(r"2 traces in \d+ s"))).to_be_visible(timeout=RUN_LIMIT_MS)
+        traces = {str(one.row["label"]): one for one in store.found(TRACE).entries}
+        assert list(traces) == ["demo-llama:early, none", "demo-llama:early, exact"]
+        none, exact = traces.values()
+        assert all(one.row["origin"] == "measured" and one.row["forward_passes"] <= 12 for one in (none, exact))
+        compare = page.get_by_role("link", name="Compare them")
+        expect(compare).to_have_attribute("href", f"profiles?control={none.id}&test={exact.id}")
+        page.goto(f"{server.url}/{compare.get_attribute('href')}")
+        seen.settle()
+        expect(page.get_by_role("tab", name="Families")).to_have_attribute("aria-selected", "true")
+        families = page.get_by_role("region", name=re.compile("^Families of work of")).get_by_role("table")
+        expect(families.get_by_role("rowheader", name="gemm")).to_be_visible()
+        for name in ("Launches", "Kernels"):
+            seen.press(name)
+            expect(page.get_by_role("tab", name=name)).to_have_attribute("aria-selected", "true")
+            expect(page.get_by_test_id("stAlertContentError")).to_have_count(0)
+        seen.press("Timeline")
+        expect(figure(seen)).to_have_count(1)
+        expect(page.get_by_text(re.compile("^A has no device: what is drawn takes"))).to_be_visible()
+        drag(seen, figure(seen).locator(".nsewdrag").first)
+        expect(page).to_have_url(re.compile(r"tl_from=[\d.]+&tl_to=[\d.]+"))
+        expect(page.get_by_text(re.compile(r"^From [\d.]+ to [\d.]+ ms: A"))).to_be_visible()
+        seen.press("Strips")
+        expect(figure(seen).locator(".heatmaplayer image").first).to_be_visible()
+        seen.press("Whole")
+        expect(page).not_to_have_url(re.compile("tl_from=\\d"))
+        seen.press("Reports")
+        expect(page.get_by_role("cell", name="2,912,920")).to_be_visible()
+        claim = page.get_by_role("link", name=re.compile("contradicted")).first
+        expect(claim).to_have_attribute("href", "evidence?claim=003-layers-qwen")
+        seen.press("SQL")
+        expect(page.get_by_text(re.compile(r"^2 rows · \d+ columns"))).to_be_visible()
+        expect_harmless(seen)
+
+
+def test_files_come_in_and_one_goes_out_and_away(
+    browser: Browser, server: Server, store: Store, tmp_path: Path
+) -> None:
+    write_trace(tmp_path / "gpu.json", 2_000)
+    content = (tmp_path / "gpu.json").read_bytes()
+    packed = gzip.compress(content)
+    with visit(browser, server, f"{TRACES}&trace_label=a+GPU&trace_keep=true&trace_events=true") as seen:
+        page = seen.page
+        files: list[FilePayload] = [
+            {"name": name, "mimeType": "application/json", "buffer": body}
+            for name, body in (("gpu.json", content), (HOSTILE, b"{}"), ("torn.json.gz", packed[: len(packed) // 2]))
+        ]
+        page.locator("input[type=file]").set_input_files(files)
+        seen.settle()
+        expect(page.get_by_test_id("stBaseButton-primary").filter(has_text="Read")).to_be_enabled()
+        seen.press("Read")
+        expect(page.get_by_text(re.compile("1 trace, 2 left out in"))).to_be_visible(timeout=RUN_LIMIT_MS)
+        expect(page.get_by_text(re.compile("torn.json.gz, left out: .*ends too early"))).to_be_visible()
+        (entry,) = [one for one in store.found(TRACE).entries if one.row["label"] == "a GPU"]
+        assert "trace_events" in entry.parts and entry.row["device"] == "NVIDIA H100"
+        page.goto(f"{server.url}/profiles?view=Timeline&control={entry.id}&tl_from=1&tl_to=2")
+        seen.settle()
+        expect(figure(seen).get_by_text("stream 7")).to_be_visible()
+        page.goto(f"{server.url}{TRACES}&manage=One+trace&trace={entry.id}")
+        seen.settle()
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Trace file").click()
+        assert json.loads(download.value.path().read_bytes())["traceName"] == "made"
+        seen.fill("Label", "named here")
+        seen.press("Save label and notes")
+        expect(page.get_by_text("Saved")).to_be_visible()
+        assert store.entry(entry.id, TRACE).row["label"] == "named here"
+        page.get_by_role("button", name="Delete").click()
+        page.get_by_role("button", name="Delete for good").click()
+        expect(page.get_by_text(re.compile(f"{entry.id} is deleted"))).to_be_visible()
+        assert entry.id not in {one.id for one in store.found(TRACE).entries}
+        expect_harmless(seen)
