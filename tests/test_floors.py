@@ -60,6 +60,7 @@ TOP_LEVEL = {
     "pyproject.toml",
     "requirements-bench.txt",
     "requirements-dev.txt",
+    "requirements-parity.txt",
     "requirements.txt",
     "tests",
 }

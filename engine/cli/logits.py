@@ -5,15 +5,20 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from engine.cli.main import emit_json
 from engine.cli.output import table, write
 from engine.cli.run import store_command
+from engine.cli.watched import add_watched_options, reporting
 from engine.errors import DriftscopeError, FileFormatError, RunError, one_line, shown
 
 if TYPE_CHECKING:
-    from engine.logits.adding import AlreadyThere
+    from pathlib import Path
+
+    from engine.cli.watched import Say
+    from engine.logits.adding import Names
     from engine.store.entries import Entry
     from engine.store.store import Store
 
@@ -27,6 +32,7 @@ AGREED = {
     "top_1": "top-1",
 }
 DRAW_ENTRIES = 10_000
+MOST_NAME = 40
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -39,6 +45,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     added.add_argument("--model", metavar="M", help="in place of what the entries say")
     added.add_argument("--precision", metavar="P", help="such as Q4_K_M, in place of what the entries say")
     added.add_argument("--label", help="a name of your own")
+    add_watched_options(added)
     store_command(inner, "list", list_logs, "the logs of the store")
     shown_ = store_command(inner, "show", show, "what is wrong with a log, and why")
     shown_.add_argument("log_id", metavar="LOG", help="its name, or a part of it that no other has")
@@ -51,33 +58,53 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def add(args: argparse.Namespace) -> int:
-    from engine.logits.adding import AlreadyThere, Names, add_file
+    from engine.logits.adding import Names
     from engine.store.reports.importing import expand
     from engine.store.store import Store
 
     store = Store.open(args.store)
     names = Names(args.engine, args.model, args.precision, args.label)
     paths, last = expand(args.files), None
-    found: list[Entry | AlreadyThere] = []
-    for path in paths:
-        try:
-            found += add_file(store, path, names, _progress)
-        except DriftscopeError as error:
-            if len(paths) == 1:
-                raise
-            last = error
-            sys.stderr.write(f"left out: {path}: {error}\n")
-    if last is not None and not found:
+    entries: list[Entry] = []
+    with reporting(args) as tell:
+        for number, path in enumerate(paths):
+            say = partial(tell, part=number, parts=len(paths), file=path.name)
+            try:
+                entries += _added(store, path, names, say)
+            except DriftscopeError as error:
+                say(now=True, state="failed", error=str(error))
+                if len(paths) == 1:
+                    raise
+                last = error
+                sys.stderr.write(f"left out: {path}: {error}\n")
+    if last is not None and not entries:
         raise FileFormatError(f"none of {len(paths)} files can be read", str(last))
+    _show(entries, is_json=args.json)
+    return 0
+
+
+def _added(store: Store, path: Path, names: Names, say: Say) -> list[Entry]:
+    """A file's logs; what was odd about them is said."""
+    from engine.logits.adding import AlreadyThere, add_file
+
+    def progress(entries: int, share: float) -> None:
+        say(done=entries, work=share)
+        _progress(entries)
+
+    say(now=True, done=0, work=0.0)
+    found = add_file(store, path, names, progress)
+    entries = [one.entry if isinstance(one, AlreadyThere) else one for one in found]
+    is_new = not all(isinstance(one, AlreadyThere) for one in found)
+    count = sum(entry.row["entries"] for entry in entries)
+    made = " ".join(entry.id for entry in entries)
+    say(now=True, state="done" if is_new else "there", done=count, work=1.0, made=made)
     for one in found:
         if isinstance(one, AlreadyThere):
             sys.stderr.write(f"{one.entry.row.get('file')} is there already, as {one.entry.id}\n")
-    entries = [one.entry if isinstance(one, AlreadyThere) else one for one in found]
     for entry in entries:
         if entry.row.get("left_out") or entry.row.get("is_cut"):
             sys.stderr.write(f"{entry.id}: {one_line(entry.row.get('notes') or '')}\n")
-    _show(entries, is_json=args.json)
-    return 0
+    return entries
 
 
 def list_logs(args: argparse.Namespace) -> int:
@@ -110,12 +137,13 @@ def show(args: argparse.Namespace) -> int:
 
 def parity(args: argparse.Namespace) -> int:
     from engine.logits.parity import compare_logs
-    from engine.logits.parity_words import parity_sentences
+    from engine.logits.parity_words import cautions, parity_sentences
     from engine.store.schema import LOGIT_LOG
 
     store = _open(args)
     logs = store.found(LOGIT_LOG)
-    found = compare_logs(store, logs.get(args.control, LOGIT_LOG), logs.get(args.test, LOGIT_LOG))
+    control, test = (logs.get(one, LOGIT_LOG) for one in (args.control, args.test))
+    found = compare_logs(store, control, test)
     if args.json:
         emit_json(found.sheet())
         return 0
@@ -126,7 +154,7 @@ def parity(args: argparse.Namespace) -> int:
                 [one.name, name, f"{agreement.values:,}", *(_figure(getattr(agreement, key)) for key in AGREED)]
             )
     write(table(("positions", "", "values", *AGREED.values()), rows))
-    for sentence in parity_sentences(found):
+    for sentence in (*cautions(control, test), *parity_sentences(found)):
         write(one_line(sentence))
     return 0
 
@@ -190,7 +218,7 @@ def _line(row: Mapping[str, Any]) -> tuple[str, ...]:
 
     return (
         row["log_id"],
-        *(one_line(row[name] or "") for name in ("engine", "model", "precision")),
+        *(_short(one_line(row[name] or "")) for name in ("engine", "model", "precision")),
         f"{row['entries']:,}",
         f"{row['values_logged']:,}",
         share("flagged_entries"),
@@ -198,6 +226,10 @@ def _line(row: Mapping[str, Any]) -> tuple[str, ...]:
         row["cause"] or "",
         row["certainty"] or "",
     )
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= MOST_NAME else f"{name[: MOST_NAME - 1]}…"
 
 
 def _figure(value: float | None) -> str:

@@ -2,6 +2,9 @@
 
 A log's id is a hash of the file's text and of what it is called, so a file is stored once. What cannot be read is left
 out, counted and named; a file that breaks off is kept up to there. Its values are linked to no run.
+
+A log is ``measured`` where each of its lines says so, as those of ``--log-logits`` do, and nothing that they say of
+themselves was replaced; else it is ``imported``. That is a word, not a proof: anybody can write such a line.
 """
 
 from __future__ import annotations
@@ -10,16 +13,16 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from engine.errors import DriftscopeError, FileFormatError, shown
-from engine.logits.blocks import Collected
-from engine.logits.causes import Finding, findings_of
+from engine.errors import DriftscopeError, FileFormatError, StoreError, shown
+from engine.logits.blocks import MEASURED, Collected
+from engine.logits.causes import CAUSES, CERTAINTIES, Finding, findings_of
 from engine.logits.detect import Detector
 from engine.logits.entries import Line, NoEntryError, clean_text, read_line
 from engine.logits.lines import Bundle, bundles, fingerprint
@@ -34,15 +37,15 @@ from engine.store.store import Store
 
 log = logging.getLogger(__name__)
 
-BLOCK_VALUES = 1_000_000
+BLOCK_VALUES = 500_000
 """Values that are judged together."""
 MOST_LOGS = 64
 """Engines, models and precisions in one file."""
 MOST_NAMED = 3
 MOST_ID = 40
 
-Progress = Callable[[int], None]
-"""Told how many entries are read."""
+Progress = Callable[[int, float], None]
+"""Told how many entries are read, and the share of the file that they come from."""
 Key = tuple[str, str | None, str | None]
 """Engine, model, precision."""
 
@@ -55,6 +58,10 @@ class Names:
     model: str | None = None
     precision: str | None = None
     label: str | None = None
+
+    @property
+    def is_given(self) -> bool:
+        return any((self.engine, self.model, self.precision))
 
     def key(self, line: Line) -> Key:
         engine = self.engine or clean_text(line.engine) or clean_text(line.team) or UNKNOWN
@@ -139,7 +146,7 @@ class _Log:
         notes = [*self.file.notes(), *_counted(collected)]
         return {
             "created_at": datetime.now(UTC).isoformat(),
-            "origin": "imported",
+            "origin": MEASURED if collected.is_measured and not self.names.is_given else "imported",
             "file": clean_text(self.file.path.name),
             "source": ", ".join(collected.sources) or None,
             "label": self.names.label,
@@ -169,7 +176,7 @@ def add_file(
         for bundle in bundles(path):
             reading.take(bundle)
             if progress is not None:
-                progress(reading.file.entries)
+                progress(reading.file.entries, bundle.share)
         return reading.publish()
     except BaseException:
         for one in reading.logs.values():
@@ -225,13 +232,22 @@ class _Reading:
 
 
 def findings_in(entry: Entry) -> list[Finding]:
-    """As they were stored with a log."""
-    said = json.loads(entry.row.get("findings") or "[]")
-    names = Finding.__dataclass_fields__
-    found = [{key: value for key, value in one.items() if key in names} for one in said]
-    return [
-        Finding(**{**one, "positions": tuple(one["positions"]), "evidence": tuple(one["evidence"])}) for one in found
-    ]
+    """As they were stored with a log; a sheet may say anything."""
+    try:
+        return [_finding(one) for one in json.loads(entry.row.get("findings") or "[]")]
+    except (ValueError, TypeError, KeyError) as error:
+        raise StoreError(f"the findings of {entry.id} do not read", "Read its file in again, or remove it") from error
+
+
+def _finding(said: Mapping[str, Any]) -> Finding:
+    if said["cause"] not in CAUSES or said["certainty"] not in CERTAINTIES:
+        raise ValueError("it names no cause")
+    places, evidence = tuple(said["positions"]), tuple(map(str, said["evidence"]))
+    count = said.get("places", len(places))
+    counts = (said["values"], said["entries"], count, *places)
+    if not all(type(one) is int and one >= 0 for one in counts):
+        raise ValueError("its counts are no numbers")
+    return Finding(said["cause"], said["certainty"], said["values"], said["entries"], places, evidence, count)
 
 
 def log_id(sha256: str, key: Key) -> str:
@@ -266,7 +282,8 @@ def _begun(store: Store, id_: str) -> Staging:
 def _counted(collected: Collected) -> list[str]:
     if not collected.counted:
         return []
-    return [f"{collected.counted:,} entries have no token_idx and were counted."]
+    have = "1 entry has" if collected.counted == 1 else f"{collected.counted:,} entries have"
+    return [f"{have} no token_idx; such entries were counted."]
 
 
 def _figures(tally: Tally) -> dict[str, Any]:

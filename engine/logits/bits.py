@@ -42,12 +42,17 @@ def pointers(values: Real, positions: Whole) -> NDArray[np.bool_]:
     bits = _single_bits(values)
     low, high = bits[:, :-1], bits[:, 1:]
     is_heap = np.logical_or.reduce([(high >= least) & (high <= most) for least, most in HEAPS])
-    is_address = (high > 0) & (high <= MOST_HIGH_HALF) & (is_heap | ((low & ALIGNED) == 0))
     is_pair = (positions[:, :-1] % 2 == 0) & (positions[:, 1:] == positions[:, :-1] + 1) & (low != 0)
-    pair = is_address & is_pair
+    pair = is_pair & (is_heap | _aligned(low, is_pair & ~is_heap & (high > 0) & (high <= MOST_HIGH_HALF)))
     found[:, :-1] |= pair
     found[:, 1:] |= pair
     return found
+
+
+def _aligned(low: NDArray[np.uint32], is_candidate: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The candidates, if most of them are where an allocator puts things: of numbers beside one a sixteenth is."""
+    found = is_candidate & ((low & ALIGNED) == 0)
+    return found if 2 * found.sum() > is_candidate.sum() else np.zeros_like(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +69,8 @@ def chance_of(values: Real) -> Chance:
     rows = values[:: max(1, values.size // MOST_SAMPLED)]
     some = values[usable]
     some = some[:: max(1, len(some) // MOST_SAMPLED)]
-    if len(some) == 0:
-        return Chance(1.0, 1.0)
+    if len(some) == 0:  # zeros and garbage alone: no sign of a coarse log, which would have plain numbers
+        return Chance(2.0**-MANTISSA, 2.0**-MANTISSA)
     within = _spread(rows, axis=1)
     across = _spread(rows, axis=0) if len(rows) > 2 else within
     spread = max(LEAST_SPREAD, min([one for one in (within, across) if one > 0], default=0.0))

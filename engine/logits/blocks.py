@@ -19,6 +19,8 @@ from engine.logits.rules import LOGITS
 Whole = NDArray[np.int64]
 Real = NDArray[np.float64]
 
+MEASURED = "measured"
+"""What a line says as its ``origin`` where a program of this project wrote it from an engine that ran here."""
 MOST_SOURCES = 5
 """Sources that are named; a log of a thousand samples has a thousand."""
 
@@ -90,7 +92,8 @@ class Collected:
     counted: int = 0  # lines without a token_idx
     _known: dict[tuple[str | None, str | None], Text] = field(default_factory=dict)
     _begun: dict[str, int] = field(default_factory=dict)  # sequences, by checkpoint
-    _seen: tuple[object, object] = (None, None)  # dtype and shape of the line before
+    is_measured: bool = True  # every line says that what wrote it here has read the values itself
+    _seen: tuple[object, ...] = ()  # dtype, shape and origin of the line before
 
     def add(self, line: Line, number: int) -> None:
         said = (line.checkpoint, line.source)
@@ -104,7 +107,7 @@ class Collected:
             text.sequence = self._begun.get(text.checkpoint, 0)
             self._begun[text.checkpoint] = text.sequence + 1
         text.last = token
-        if (line.dtype, line.shape) != self._seen:
+        if (line.dtype, line.shape, line.origin) != self._seen:
             self._know(line, text.checkpoint)
         self.lines.append(line)
         self.numbers.append(number)
@@ -144,7 +147,8 @@ class Collected:
         return text
 
     def _know(self, line: Line, checkpoint: str) -> None:
-        self._seen = (line.dtype, line.shape)
+        self._seen = (line.dtype, line.shape, line.origin)
+        self.is_measured &= line.origin == MEASURED
         if (dtype := clean_text(line.dtype)) is not None and len(self.dtypes) < MOST_SOURCES:
             self.dtypes[dtype] = None
         if LOGITS in checkpoint:

@@ -42,6 +42,8 @@ NARROW = 1.1
 HEAD_POSITIONS = 4
 AGAIN = 3
 """So often the same outlier is no chance."""
+A_PAIR = 2
+"""Halves of one address: alone they may be something else that reads as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,17 @@ class Finding:
     certainty: Certainty
     values: int
     entries: int  # at least so many
-    positions: tuple[int, ...]
+    positions: tuple[int, ...]  # the first of them
     evidence: tuple[str, ...]
+    places: int  # all positions
+
+    @property
+    def where(self) -> str:
+        """Its positions in words; nothing where they are a range that the evidence names."""
+        if not self.positions or self.cause == "padding":
+            return ""
+        more = self.places - len(self.positions)
+        return positions_in_words(self.positions) + (f" and {more:,} more" if more > 0 else "")
 
     @property
     def title(self) -> str:
@@ -99,7 +110,7 @@ def _padding(tally: Tally, padded: int) -> Iterator[Finding]:
     rows = len(tally.seen) - padded
     what = "zero" if own[0].total() >= own[1].total() else "masked"
     text = f"the last {rows:,} positions of the row, from {padded:,} on, are {what} in nearly every entry"
-    yield Finding("padding", "sure" if rows > 1 else "likely", values, tally.entries, (padded,), (text,))
+    yield Finding("padding", "sure" if rows > 1 else "likely", values, tally.entries, (padded,), (text,), rows)
 
 
 def _masked(tally: Tally, padded: int) -> Iterator[Finding]:
@@ -113,7 +124,7 @@ def _masked(tally: Tally, padded: int) -> Iterator[Finding]:
     if often:
         evidence.append(f"at {positions_in_words(often)} in nearly every entry")
     certainty: Certainty = "sure" if counts.total() > 1 else "likely"
-    yield Finding("masked", certainty, counts.total(), _entries(tally, "mask"), _first(counts), tuple(evidence))
+    yield Finding("masked", certainty, counts.total(), _entries(tally, "mask"), *_at(counts, evidence))
 
 
 # --- damage ---------------------------------------------------------------------------------------------------------
@@ -133,7 +144,7 @@ def _overflow(tally: Tally) -> Iterator[Finding]:
         evidence.append(f"{_entry_count(tally.rows_of_nan)} of nothing else: what was computed before has no number")
     is_certain = bool(tally.rows_of_nan) or bool(infinite and nan)
     entries = _entries(tally, "nan", "overflow")
-    yield Finding("overflow", "likely" if is_certain else "possible", both.total(), entries, _first(both), (*evidence,))
+    yield Finding("overflow", "likely" if is_certain else "possible", both.total(), entries, *_at(both, evidence))
 
 
 def _not_written(tally: Tally) -> Iterator[Finding]:
@@ -147,7 +158,7 @@ def _not_written(tally: Tally) -> Iterator[Finding]:
         evidence.append(f"{_entry_count(tally.rows_constant)} of one value over and over")
     rows = tally.rows_of_zeros + tally.rows_constant
     certainty: Certainty = "sure" if rows > 1 and tally.rows_of_zeros else "likely"
-    yield Finding("not_written", certainty, counts.total(), rows, _first(counts), tuple(evidence))
+    yield Finding("not_written", certainty, counts.total(), rows, *_at(counts, evidence))
 
 
 def _memory(tally: Tally, padded: int) -> Iterator[Finding]:
@@ -159,14 +170,14 @@ def _memory(tally: Tally, padded: int) -> Iterator[Finding]:
     if freed:
         both = garbage + stale
         entries = _entries(tally, *parts, "stale")
-        yield Finding("freed", _freed_certainty(tally, parts, freed), both.total(), entries, _first(both), freed)
+        yield Finding("freed", _freed_certainty(tally, parts, freed), both.total(), entries, *_at(both, freed))
         return
     if stale:
         rows = tally.rows_repeated
         text = f"{stale.total():,} values are bit for bit those of an earlier token"
         more = (f"{_entry_count(rows)} from the first value to the last",) if rows else ()
         certainty: Certainty = "likely" if rows or stale.total() > AGAIN else "possible"
-        yield Finding("stale", certainty, stale.total(), _entries(tally, "stale"), _first(stale), (text, *more))
+        yield Finding("stale", certainty, stale.total(), _entries(tally, "stale"), *_at(stale, (text, *more)))
     if garbage:
         yield _unset(tally, parts, garbage)
 
@@ -181,10 +192,9 @@ def _freed_evidence(tally: Tally, parts: dict[str, Counter[int]], stale: Counter
             f"{_entry_count(tally.addresses)} with garbage at position 0 or 2 and zero or a denormal number behind, "
             "as the two addresses of an allocator's free list read"
         )
-    repeated = [(value, count) for value, count in tally.outliers.most_common(1) if count >= AGAIN]
-    if repeated and tally.repeated_outliers:
-        value, count = repeated[0]
-        found.append(f"the same impossible value again and again: {value:g} {_times(count)}")
+    again = _again(tally)
+    if again and tally.repeated_outliers:
+        found.append(again)
     pairs = _pairs(parts["zero"])
     if pairs and (found or stale):
         found.append(f"exact zeros side by side, at {' and '.join(pairs[:3])}")
@@ -194,7 +204,7 @@ def _freed_evidence(tally: Tally, parts: dict[str, Counter[int]], stale: Counter
 
 
 def _freed_certainty(tally: Tally, parts: dict[str, Counter[int]], evidence: Sequence[str]) -> Certainty:
-    if parts["address"] or (tally.addresses and len(evidence) > 1):
+    if parts["address"].total() > A_PAIR or (tally.addresses > 1 and len(evidence) > 1):
         return "sure"
     return "likely" if tally.addresses or len(evidence) > 1 or tally.repeated_outliers >= AGAIN else "possible"
 
@@ -205,6 +215,8 @@ def _unset(tally: Tally, parts: dict[str, Counter[int]], garbage: Counter[int]) 
     positions = sorted(garbage)
     if out:
         evidence.append(f"{out.total():,} values far outside their entries' spread, {magnitudes_in_words(tally)}")
+        if again := _again(tally):
+            evidence.append(again)
         if _is_narrow(tally) and out.total() > 1:
             evidence.append("they share their leading bits and differ in the rest, as addresses in one heap do")
     if parts["denormal"]:
@@ -217,9 +229,15 @@ def _unset(tally: Tally, parts: dict[str, Counter[int]], garbage: Counter[int]) 
     entries = _entries(tally, *parts)
     is_random = bool(parts["huge"]) or bool(parts["denormal"])
     if not is_random and not (is_at_places and garbage.total() >= AGAIN):
-        return Finding("unknown", "possible", garbage.total(), entries, _first(garbage), tuple(evidence))
+        return Finding("unknown", "possible", garbage.total(), entries, *_at(garbage, evidence))
     certainty: Certainty = "likely" if is_random and garbage.total() >= AGAIN and is_at_places else "possible"
-    return Finding("uninitialised", certainty, garbage.total(), entries, _first(garbage), tuple(evidence))
+    return Finding("uninitialised", certainty, garbage.total(), entries, *_at(garbage, evidence))
+
+
+def _again(tally: Tally) -> str:
+    """What is said of the commonest outlier, where it comes again."""
+    ((value, count),) = tally.outliers.most_common(1) or [(0.0, 0)]
+    return f"the same impossible value again and again: {value:g} {_times(count)}" if count >= AGAIN else ""
 
 
 def _is_narrow(tally: Tally) -> bool:
@@ -278,8 +296,9 @@ def _behind(counts: Counter[int], start: int) -> Counter[int]:
     return Counter({position: count for position, count in counts.items() if position >= start})
 
 
-def _first(counts: Counter[int]) -> tuple[int, ...]:
-    return tuple(sorted(counts)[:MOST_POSITIONS])
+def _at(counts: Counter[int], evidence: Sequence[str]) -> tuple[tuple[int, ...], tuple[str, ...], int]:
+    """A finding's first positions, its evidence, and how many positions there are."""
+    return tuple(sorted(counts)[:MOST_POSITIONS]), tuple(evidence), len(counts)
 
 
 def _pairs(zeros: Counter[int]) -> list[str]:

@@ -65,17 +65,19 @@ class Detector:
         def mark(flag: Flag, where: Marks) -> None:
             flags[where] |= bit(flag)
 
-        chance = chance_of(values)
+        addresses = pointers(values, positions)
+        chance = chance_of(np.where(addresses, np.nan, values) if addresses.any() else values)
         is_finite, is_zero = np.isfinite(values), values == 0
         mark("non_finite", ~is_finite)
         mark("denormal", denormal(values))
-        mark("pointer", pointers(values, positions))
-        mark("constant", _constant(values, chance.equal, most) & is_finite)
+        mark("pointer", addresses)
+        masks = self.is_mask(values)
+        mark("constant", _constant(values, chance.equal, most) & is_finite & ~masks)
         if bounds.zeros:
             mark("zero", _zeros(is_zero, chance.zero, most))
         is_outlier, middle, spread = outliers(values, flags == 0, bounds)
         mark("outlier", is_outlier & is_finite)
-        comparable = is_finite & ~is_zero & ~self.is_mask(values)
+        comparable = is_finite & ~is_zero & ~masks
         mark("repeated", self.repeats.find(checkpoint, values, positions, sequence, comparable, chance.equal))
         return flags, middle, spread
 

@@ -44,6 +44,7 @@ class Line(msgspec.Struct, gc=False):
     ids: list[int] | None = None
     ts: str | float | None = None
     source: str | None = None
+    origin: str | None = None
 
 
 class NoEntryError(ValueError):
@@ -97,7 +98,10 @@ def _leniently(line: bytes) -> Line:
     if not isinstance(said.get("values"), list):
         raise NoEntryError("it has no values")
     shape = said.get("shape")
-    texts = {key: said.get(key) for key in ("checkpoint", "team", "engine", "model", "precision", "dtype", "source")}
+    texts = {
+        key: said.get(key)
+        for key in ("checkpoint", "team", "engine", "model", "precision", "dtype", "source", "origin")
+    }
     return Line(
         values=[_number(value) for value in _flat(said["values"])],
         token_idx=_whole(said.get("token_idx")),

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.errors import StoreError
 from engine.inspection.memo import Memo
 from engine.logits.adding import findings_in
 from engine.logits.causes import Finding
+from engine.logits.entries import MOST_INDEX
 from engine.logits.flags import FLAGS, Flag
 from engine.logits.rules import LOGITS, Rules, load_rules
 from engine.store.entries import Entry
@@ -27,31 +29,51 @@ MOST_POSITIONS = 2_000
 """Of one answer: those with most flags."""
 MOST_ON_MAP = 200_000
 
-# A value is damaged where it has a flag and is neither a mask nor of the padding.
-_DAMAGED = """
+# A value is damaged where it has a flag and is neither a mask nor of the padding; `asked_of` has the parameters.
+DAMAGED = """
     len(flags) > 0 AND position < $padded AND NOT (value = '-inf'::DOUBLE OR
     list_bool_or(list_transform($masks::DOUBLE[], lambda mask: abs(value - mask) <= 1e-6 * abs(mask))))
 """
 _TOTALS = f"""
 SELECT count(*) AS values_damaged, count(DISTINCT entry) AS entries_damaged,
        min(abs(value)) FILTER (isfinite(value)) AS least, max(abs(value)) FILTER (isfinite(value)) AS largest
-FROM logit_values WHERE {_DAMAGED}
+FROM logit_values WHERE {DAMAGED}
 """
 _FLAGS = """
 SELECT flag, count(*) AS flagged, count(DISTINCT entry) AS entries, count(DISTINCT position) AS positions
 FROM (SELECT entry, position, unnest(flags) AS flag FROM logit_values WHERE len(flags) > 0) GROUP BY ALL
 """
+# Most values have no flag: what takes a while to tell is asked of the others alone.
 _POSITIONS = f"""
-SELECT position, count(*) AS seen, count(*) FILTER (len(flags) > 0) AS flagged, count(*) FILTER ({_DAMAGED}) AS damaged,
-       count(*) FILTER (isfinite(value) AND abs(value) > $above) AS garbage
-FROM logit_values GROUP BY ALL ORDER BY flagged DESC, position LIMIT {MOST_POSITIONS}
+WITH noted AS (
+    SELECT position, count(*) AS flagged, count(*) FILTER ({DAMAGED}) AS damaged
+    FROM logit_values WHERE len(flags) > 0 GROUP BY ALL
+),
+logged AS (
+    SELECT position, count(*) AS seen, count(*) FILTER (isfinite(value) AND abs(value) > $above) AS garbage
+    FROM logit_values GROUP BY ALL
+)
+SELECT position, seen, coalesce(flagged, 0) AS flagged, coalesce(damaged, 0) AS damaged, garbage
+FROM logged LEFT JOIN noted USING (position) ORDER BY flagged DESC, position LIMIT {MOST_POSITIONS}
 """
 _MAP = """
 SELECT v.token_idx, v.position, v.flags, v.value
 FROM logit_values AS v SEMI JOIN logit_entries AS e
      ON v.entry = e.entry AND e.sequence = $sequence AND e.checkpoint = $checkpoint
-WHERE v.position BETWEEN $first AND $last ORDER BY v.token_idx, v.position LIMIT $most
+WHERE v.position BETWEEN $first AND $last AND v.token_idx BETWEEN $first_token AND $last_token
+ORDER BY v.token_idx, v.position LIMIT $most
 """
+_COUNTS = """
+SELECT (SELECT count(*) FROM logit_entries) AS logit_entries, (SELECT count(*) FROM logit_values) AS logit_values
+"""
+_ENTRIES = """
+SELECT count(*) FILTER (flagged > 0) AS flagged_entries, coalesce(sum(flagged), 0)::BIGINT AS flagged_values,
+       count(*) FILTER (is_garbage) AS garbage_entries
+FROM logit_entries
+"""
+_PARTS = {"counts": _COUNTS, "entries": _ENTRIES, "totals": _TOTALS, "flags": _FLAGS, "positions": _POSITIONS}
+# One question in place of four: to open the files takes longer than to read a small log.
+_ALL = "SELECT " + ", ".join(f"(SELECT list(one) FROM ({sql}) AS one) AS {name}" for name, sql in _PARTS.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +157,13 @@ def flag_map(
     sequence: int = 0,
     first: int = 0,
     last: int = 63,
+    first_token: int = 0,
+    last_token: int = MOST_INDEX,
     most: int = MOST_ON_MAP,
 ) -> FlagMap:
-    """The flags of one text at positions from ``first`` to ``last``; at most so many values."""
+    """The flags of one text at positions from ``first`` to ``last``, of these tokens; at most so many values."""
     asked = {"checkpoint": checkpoint, "sequence": sequence, "first": first, "last": last, "most": most}
+    asked |= {"first_token": first_token, "last_token": last_token}
     found = store.table(_MAP, asked, of=[entry.id])
     tokens, rows = np.unique(found["token_idx"].to_numpy(), return_inverse=True)
     positions, columns = np.unique(found["position"].to_numpy(), return_inverse=True)
@@ -151,10 +176,12 @@ def flag_map(
 
 def _health(store: Store, entry: Entry) -> Health:
     rules, row, findings = load_rules(), entry.row, findings_in(entry)
-    asked = _asked(rules, findings)
-    (total,) = _rows(store, entry, _TOTALS, asked)
-    flags = {one["flag"]: one for one in _rows(store, entry, _FLAGS)}
-    positions = _rows(store, entry, _POSITIONS, asked | {"above": rules.report.above})
+    asked = asked_of(rules, findings) | {"above": rules.report.above}
+    (said,) = _rows(store, entry, _ALL, asked)
+    _check_counts(entry, *said["counts"])
+    (total,), (entries,) = said["totals"], said["entries"]
+    flags = {one["flag"]: one for one in said["flags"] or ()}
+    positions = sorted(said["positions"] or (), key=lambda one: (-one["flagged"], one["position"]))
     return Health(
         log_id=entry.id,
         engine=row["engine"],
@@ -163,11 +190,11 @@ def _health(store: Store, entry: Entry) -> Health:
         length=row.get("length"),
         entries=row["entries"],
         values=row["values_logged"],
-        flagged_entries=row.get("flagged_entries") or 0,
-        flagged_values=row.get("flagged_values") or 0,
+        flagged_entries=entries["flagged_entries"],
+        flagged_values=entries["flagged_values"],
         damaged_entries=total["entries_damaged"],
         damaged_values=total["values_damaged"],
-        garbage_entries=row.get("garbage_entries") or 0,
+        garbage_entries=entries["garbage_entries"],
         least=total["least"],
         largest=total["largest"],
         flags=tuple(
@@ -181,14 +208,25 @@ def _health(store: Store, entry: Entry) -> Health:
     )
 
 
-def _asked(rules: Rules, findings: Sequence[Finding]) -> dict[str, Any]:
+def asked_of(rules: Rules, findings: Sequence[Finding]) -> dict[str, Any]:
+    """What ``DAMAGED`` has to know: where the padding begins, and which values are masks."""
     padded = [one.positions[0] for one in findings if one.cause == "padding"]
-    return {"padded": min(padded, default=2**31 - 1), "masks": list(rules.masks)}
+    return {"padded": min(padded, default=MOST_INDEX), "masks": list(rules.masks)}
 
 
 def _rows(store: Store, entry: Entry, sql: str, asked: dict[str, Any] | None = None) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = store.table(sql, asked or {}, of=[entry.id]).to_pylist()
     return found
+
+
+def check_values(store: Store, entry: Entry) -> None:
+    """A question passes damaged files by, and would take what is not there for what is not damaged."""
+    _check_counts(entry, *_rows(store, entry, _COUNTS))
+
+
+def _check_counts(entry: Entry, counts: dict[str, int]) -> None:
+    if not has_values(entry) or counts != {name: part.rows for name, part in entry.parts.items()}:
+        raise StoreError(f"the values of {entry.id} are missing or damaged", "Read its file in again, or remove it")
 
 
 def has_values(entry: Entry) -> bool:

@@ -32,6 +32,7 @@ class Bundle:
     is_last: bool = False
     is_open: bool = False  # the last line has no line break
     is_cut: bool = False  # the compressed form breaks off behind it
+    share: float = 1.0  # of the file's bytes that are read
 
 
 def fingerprint(path: Path) -> str:
@@ -47,6 +48,7 @@ def bundles(path: Path, size: int = BUNDLE_BYTES) -> Iterator[Bundle]:
     """All lines of the file; the last bundle says so and may be empty."""
     number, rest, is_cut = 1, b"", False
     with _opened(path) as file:
+        whole = max(1, path.stat().st_size)
         for block, is_broken in _blocks(file, size):
             text, is_cut = rest + block, is_broken
             *lines, rest = text.split(b"\n")
@@ -57,7 +59,7 @@ def bundles(path: Path, size: int = BUNDLE_BYTES) -> Iterator[Bundle]:
                     f"line {number + len(lines):,} of {shown(path.name)} is over {MOST_LINE_BYTES >> 20} MB",
                     "A logit log has one JSON object a line",
                 )
-            yield Bundle(number, tuple(lines))
+            yield Bundle(number, tuple(lines), share=min(1.0, file.tell() / whole))
             number += len(lines)
     last = rest.removeprefix(_BOM) if number == 1 else rest
     yield Bundle(number, (last,) if last.strip() else (), is_last=True, is_open=bool(last.strip()), is_cut=is_cut)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +27,7 @@ from engine.decode.presets import Sampling
 from engine.decode.sampling import sample, uniform
 from engine.decode.steps import Choice
 from engine.errors import RunError, shown
+from engine.logits.blocks import MEASURED
 from engine.logits.entries import MOST_ID
 from engine.models.loading import LoadedModel
 
@@ -37,6 +38,8 @@ PRECISIONS = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
 MOST_DIFFERING = 0.01
 """Share of tokens that may be drawn otherwise from the log: rounding changes far fewer."""
 LEAST_CHECKED = 1_000
+Name = Callable[[int], str]
+"""What a sample is called, as the source of its entries."""
 _NAMES = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
 
 
@@ -86,12 +89,13 @@ class LogFile:
         except OSError as error:
             raise RunError(f"{shown(path, 200)} cannot be written: {error.strerror}", "Give another file") from error
 
-    def tap(self, loaded: LoadedModel, sampling: Sampling, seed: int, source: str = "") -> LogitTap:
-        """For one run; ``source`` names it in every entry."""
+    def tap(self, loaded: LoadedModel, sampling: Sampling, seed: int, source: str | Name = "") -> LogitTap:
+        """For one run; ``source`` names it in every entry, beside the sample, or gives each sample's whole name."""
         precision = str(loaded.dtype).removeprefix("torch.")
         said = {
             "checkpoint": "logits",
             "engine": ENGINE,
+            "origin": MEASURED,
             "model": loaded.entry.name,
             "precision": PRECISIONS.get(precision, precision),
             "dtype": "f32",
@@ -127,10 +131,10 @@ class LogitTap:
         columns: Sequence[int],
         sampling: Sampling,
         seed: int,
-        source: str,
+        source: str | Name,
     ) -> None:
         self._log, self._columns, self._sampling, self._seed = log, list(columns), sampling, seed
-        self._source = f"{source} " if source else ""
+        self._name = f"{source} sample {{}}".lstrip().format if isinstance(source, str) else source
         self._head = json.dumps(said)[:-1]
         self._ids = f', "ids": {json.dumps(self._columns)}' if log.wanted.ids else ""
 
@@ -139,7 +143,7 @@ class LogitTap:
         texts = [_numbers(row) for row in values]
         tokens = choice.tokens.tolist()
         for place, text in enumerate(texts):
-            source = json.dumps(f"{self._source}sample {choice.samples[place]}")
+            source = json.dumps(self._name(choice.samples[place]))
             self._log.write(
                 f'{self._head}, "token_idx": {choice.positions[place]}, "source": {source}, "token": {tokens[place]}, '
                 f'"forced": {json.dumps(choice.forced[place])}{self._ids}, "values": [{", ".join(text)}]}}\n'

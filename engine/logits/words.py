@@ -8,6 +8,7 @@ from engine.logits.causes import ON_PURPOSE, Certainty, Finding, positions_in_wo
 from engine.logits.figures import Health
 from engine.logits.flags import Flag
 
+MOST_NAME = 60
 SURE: dict[Certainty, str] = {
     "sure": "Nothing else makes such values.",
     "likely": "It is the likeliest cause.",
@@ -33,7 +34,8 @@ def reason(flag: Flag, value: float, middle: float | None, spread: float | None)
         if middle is None:
             return f"{value:g} can be no value here, and no other value of its entry can be one"
         distance = abs(value - middle)
-        spreads = f", {distance / spread:,.0f} times their spread" if spread else ""
+        times = distance / spread if spread else 0
+        spreads = f", {times:,.0f} times their spread" if 0 < times < 1e9 else ""
         return f"{value:g} is {distance:g} from the middle of its entry's values ({middle:.3g}){spreads}"
     return {
         "zero": "it is exactly 0, and computed values are not",
@@ -50,29 +52,36 @@ def reasons(flags: Iterable[Flag], value: float, middle: float | None, spread: f
 
 
 def _answer(health: Health) -> str:
-    of = f"{health.entries:,} entries ({health.values:,} values) of {_name(health)}"
+    of = f"{plural(health.entries, 'entry', 'entries')} ({plural(health.values, 'value')}) of {_name(health)}"
     if not health.flagged_values:
         return f"Nothing is wrong with the {of}."
     if not health.damaged_values:
-        return f"Nothing is damaged in the {of}; {health.flagged_values:,} values are as they are on purpose."
+        are = (
+            "1 value is as it is" if health.flagged_values == 1 else f"{health.flagged_values:,} values are as they are"
+        )
+        return f"Nothing is damaged in the {of}; {are} on purpose."
     size = ""
     if health.least is not None and health.largest is not None:
-        size = f", {health.least:.3g} to {health.largest:.3g} in size"
+        ends = dict.fromkeys(f"{one:.3g}" for one in (health.least, health.largest))
+        size = f", {' to '.join(ends)} in size"
     return (
-        f"{health.damaged_share:.1%} of the {of} are damaged: {health.damaged_values:,} values "
+        f"{health.damaged_share:.1%} of the {of} are damaged: {plural(health.damaged_values, 'value')} "
         f"({health.damaged_values / health.values:.2%}){size}."
     )
 
 
 def _name(health: Health) -> str:
-    more = [one for one in (health.model, health.precision) if one]
-    return f"{health.engine} ({', '.join(more)})" if more else health.engine
+    engine, *more = [_short(one) for one in (health.engine, health.model, health.precision) if one]
+    return f"{engine} ({', '.join(more)})" if more else engine
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= MOST_NAME else f"{name[: MOST_NAME - 1]}…"
 
 
 def _finding(finding: Finding) -> str:
-    where = positions_in_words(finding.positions) if finding.positions and finding.cause != "padding" else ""
-    place = f" at {where}" if where else ""
-    values = "1 value" if finding.values == 1 else f"{finding.values:,} values"
+    place = f" at {finding.where}" if finding.where else ""
+    values = plural(finding.values, "value")
     evidence = "; ".join(finding.evidence) or "no more than that is seen"
     title = f"{finding.title[:1].upper()}{finding.title[1:]} ({finding.certainty})"
     end = "" if finding.cause in ON_PURPOSE else f" {SURE[finding.certainty]}"
@@ -84,6 +93,9 @@ def _places(health: Health) -> str:
     if not damaged:
         return "No position is damaged."
     first = damaged[0]
+    if len({(one.damaged, one.seen) for one in damaged}) == 1 < len(damaged):
+        places = positions_in_words(one.position for one in damaged)
+        return f"It stands alike at {places}: {first.damaged:,} of {first.seen:,} values each."
     rest = f", then {positions_in_words(one.position for one in damaged[1:4])}" if len(damaged) > 1 else ""
     of = f"{first.damaged:,} of {first.seen:,} values"
     return f"Most of it stands at position {first.position:,} ({of}){rest}; {_positions(len(damaged))} any."
@@ -94,6 +106,10 @@ def _by_report(health: Health) -> str:
         f"By the report's own rule (a huge number) {health.garbage_share:.1%} of the entries are garbage, "
         f"by ours {health.damaged_share:.1%}."
     )
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def _positions(count: int) -> str:

@@ -168,7 +168,7 @@ LOGIT_LOGS = _table(
     "logit_logs",
     ("log_id", TEXT, "names the log; its folder is log_id=<log_id>", True),
     ("created_at", MOMENT, "when it was read in"),
-    ("origin", TEXT, "measured (a run here wrote it) or imported", True),
+    ("origin", TEXT, "measured (each line says that a program of ours wrote it here) or imported", True),
     ("file", TEXT, "the file's name"),
     ("source", TEXT, "what its entries name as their source; the first few where they differ"),
     ("label", TEXT, "a user's own name for it"),

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from engine.runner.said import Said
 from tests.cli import keys, run, run_json
 from tests.engine.logits.logs import clean, objects, text, write
 
@@ -61,7 +62,7 @@ def test_parity(place: Path) -> None:
     assert (found["supported"], found["entries"], found["flagged_positions"]) == ("skip 0", 50, [0])
     text_ = run("logits", "parity", "worker", "llama.cpp").out
     assert "skip 0 and 2" in text_
-    assert "The data supports the filter `skip 0`" in text_
+    assert "The data supports the filter “skip 0”" in text_
 
 
 def test_what_was_left_out_is_said(place: Path) -> None:
@@ -79,6 +80,22 @@ def test_a_file_is_read_once_and_removed(place: Path) -> None:
     assert "nothing was removed" in run("logits", "rm", row["log_id"]).error
     assert run_json("logits", "rm", row["log_id"], "--yes") == [{"log_id": row["log_id"]}]
     assert run_json("logits", "list") == []
+
+
+def test_who_watches_hears_how_far_it_is(place: Path) -> None:
+    progress = place / "progress.jsonl"
+    (place / "empty.jsonl").write_bytes(b"")
+    run("logits", "add", str(place / "a.jsonl"))
+    files = [str(place / name) for name in ("a.jsonl", "empty.jsonl", "b.jsonl.gz")]
+    found = run("logits", "add", *files, "--progress", str(progress))
+    assert found.code == 0
+    parts = Said(progress).parts()
+    assert [part.state for part in parts] == ["there", "failed", "done"]
+    assert [(part.part, part.parts, part.file) for part in parts][1] == (1, 3, "empty.jsonl")
+    assert "no logit entry" in parts[1].error
+    assert (parts[2].done, parts[2].work) == (50, 1.0)
+    listed = [one["log_id"] for one in run_json("logits", "list")]
+    assert sorted({one for part in parts for one in part.made_ids}) == sorted(listed)
 
 
 def test_mistakes_are_one_line(place: Path) -> None:

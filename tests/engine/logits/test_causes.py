@@ -297,3 +297,48 @@ def test_the_reports_rule_sees_huge_numbers_alone() -> None:
     rows[10:30, 1] = -46_580
     rows[30:, 2] = -np.inf
     assert judged(rows)[2].garbage_entries == 10
+
+
+def test_denormal_numbers_beside_others_are_no_addresses() -> None:
+    """A sixteenth of all numbers end as an aligned address does; two of those made a freed buffer of this, for sure."""
+    rows = clean(100, 16, 14)
+    rows[::7, 3] = 1e-42
+    (found,) = findings(rows)
+    assert not flagged(rows, "pointer")
+    assert (found.cause, found.certainty, found.positions) == ("uninitialised", "likely", (3,))
+
+
+def test_one_address_alone_is_not_sure() -> None:
+    rows = clean()
+    rows[8, 0:2] = singles(0xF7DD2B78, 0x00007FFF)
+    (found,) = findings(rows)
+    assert (found.cause, found.certainty) == ("freed", "likely")
+
+
+def test_a_finding_names_its_first_positions_and_counts_all() -> None:
+    rows = clean(60, 16)
+    rows[3:6] = 0
+    (found,) = findings(rows)
+    assert found.where == "positions 0 to 11 and 4 more"
+
+
+def test_a_value_that_comes_again_is_evidence_wherever_it_stands() -> None:
+    rows = clean(60, 12)
+    rows[::5, 0] = 1e35
+    (found,) = findings(rows)
+    assert "the same impossible value again and again: 1e+35 12 times" in found.evidence
+
+
+def test_zeros_beside_nothing_but_garbage_are_found() -> None:
+    """A log without one sound value was taken for so coarse that any zeros may be in it."""
+    rows = np.zeros((48, 8))
+    for token in range(48):
+        rows[token, :4] = singles(0x1A2B3C40 + 16 * token, 0x00005581, 0x2B3C4D50 + 16 * token, 0x00005581)
+    assert flagged(rows, "zero") == {(token, position) for token in range(48) for position in range(4, 8)}
+    assert [(one.cause, one.values) for one in findings(rows)] == [("freed", 48 * 8)]
+
+
+def test_logs_of_one_value_alone() -> None:
+    assert [(one.cause, one.certainty) for one in findings(np.zeros((20, 8)))] == [("not_written", "sure")]
+    for mask in (-np.inf, -1e9):
+        assert [one.cause for one in findings(np.full((20, 8), mask))] == ["masked"]

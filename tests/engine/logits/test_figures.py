@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from engine.errors import FileFormatError
-from engine.logits.adding import add_file
+from engine.logits.adding import add_file, findings_in
 from engine.logits.figures import Health, flag_map, health
 from engine.logits.flags import FLAGS
 from engine.logits.reported import rates, reported_models
@@ -144,3 +146,19 @@ def test_rules_and_precisions(tmp_path: Path) -> None:
     (tmp_path / "rules.toml").write_text("most_chance = 1")
     with pytest.raises(FileFormatError, match="no rules"):
         load_rules(tmp_path / "rules.toml")
+
+
+def test_damage_that_is_alike_everywhere_stands_nowhere_most(store: Store, tmp_path: Path) -> None:
+    rows = clean(20, 16)
+    rows[3:6] = 0
+    found = health_sentences(health(store, added(store, tmp_path, rows)))
+    assert found[-2] == "It stands alike at positions 0 to 15: 3 of 20 values each."
+    assert "48 values (15.00%), 0 in size." in found[0]
+    assert "at positions 0 to 11 and 4 more" in found[1]
+
+
+def test_logs_of_before_say_where_without_a_count(store: Store, tmp_path: Path) -> None:
+    entry = added(store, tmp_path, garbled())
+    sheets = [{key: value for key, value in one.sheet().items() if key != "places"} for one in findings_in(entry)]
+    older = replace(entry, row={**entry.row, "findings": json.dumps(sheets)})
+    assert [one.where for one in findings_in(older)] == [one.where for one in findings_in(entry)]

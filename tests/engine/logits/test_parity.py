@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.errors import FileFormatError
+from engine.errors import FileFormatError, StoreError
 from engine.logits.adding import add_file
 from engine.logits.parity import Parity, compare_logs
+from engine.logits.parity_detail import coverage, detail
 from engine.logits.parity_words import parity_sentences
 from engine.store.entries import Entry
 from engine.store.store import Store
@@ -77,7 +78,7 @@ def test_engines_that_log_other_tokens_meet_where_both_did(pair: Pair) -> None:
     assert (found.entries, found.only_control, found.only_test) == (12, 3, 6)
     assert found.filters[0].with_flagged.max_difference == pytest.approx(0, abs=1e-3)
     assert (
-        "12 entries are in both logs; 3 are only in the control and 6 only in the test" in parity_sentences(found)[-1]
+        "12 entries. Left out: 3 that only the control has and 6 that only the test has" in parity_sentences(found)[-1]
     )
 
 
@@ -92,6 +93,43 @@ def test_the_second_text_meets_the_second(pair: Pair) -> None:
     lines = objects(first) + objects(second)
     assert pair.of(lines, lines[:5]).filters[0].with_flagged.max_difference == 0
     assert pair.of(lines, objects(first) + objects(second, source="b")).filters[0].with_flagged.max_difference == 0
+
+
+def test_a_text_that_ends_earlier_moves_none_behind_it(pair: Pair) -> None:
+    first, second, third = (clean(size, 4, size) for size in (5, 8, 9))
+    found = pair.of(
+        objects(first) + objects(second) + objects(third), objects(first) + objects(second[:6]) + objects(third)
+    )
+    assert (found.entries, found.only_control, found.only_test) == (20, 2, 0)
+    assert found.filters[0].with_flagged.max_difference == 0
+    assert [one.sequence for one in found.places] == [0] * 5 + [1] * 6 + [2] * 9
+
+
+def test_texts_of_one_name_meet_in_whatever_order(pair: Pair) -> None:
+    one, two, three = (objects(clean(5, 4, seed), source=name) for seed, name in enumerate(("a", "b", "c")))
+    found = pair.of(one + two + three, two + one)
+    assert (found.entries, found.only_control, found.by_number) == (10, 5, False)
+    assert found.filters[0].with_flagged.max_difference == 0
+    others = pair.of(one, objects(clean(5, 4, 0), source="elsewhere"))
+    assert (others.entries, others.by_number) == (5, False), "there is one text: it is that one"
+
+
+def test_a_source_of_several_texts_names_none(pair: Pair) -> None:
+    """Such as the line of a program that logs."""
+    first, second = clean(5, 4, 0), clean(5, 4, 1)
+    lines = objects(first, source="log.cpp:7") + objects(second, source="log.cpp:7")
+    found = pair.of(lines, objects(first, source="log.cpp:7") + objects(second, source="log.cpp:8"))
+    assert (found.entries, found.by_number) == (10, True)
+    assert found.filters[0].with_flagged.max_difference == 0
+    assert "the n-th of the other" in parity_sentences(found)[-1]
+
+
+def test_texts_that_take_turns_meet_by_their_tokens(pair: Pair) -> None:
+    """As a batch without names logs them; the other engine wrote one text after the other."""
+    first, second = objects(clean(5, 4, 0)), objects(clean(5, 4, 1))
+    mixed = [line for both in zip(first, second, strict=True) for line in both]
+    found = pair.of(mixed, first + second)
+    assert (found.entries, found.filters[0].with_flagged.max_difference) == (10, 0)
 
 
 def garbled(rows: Rows, *positions: int) -> Rows:
@@ -177,3 +215,36 @@ def test_logs_that_do_not_meet_are_refused(pair: Pair) -> None:
     other = pair.add(objects(clean(), checkpoint="elsewhere"), "other")
     with pytest.raises(FileFormatError, match="share no checkpoint"):
         compare_logs(pair.store, entry, other)
+
+
+def test_damaged_logs_are_no_pair(pair: Pair) -> None:
+    """Files that are gone or broken off are passed by in a question: what is left would be called all."""
+    logs = [pair.add(objects(near(clean(), size)), name) for name, size in (("one", 1e-4), ("other", 1e-3))]
+    (values,) = pair.folder.glob(f"store/logit_logs/log_id={logs[1].id}/logit_values*.parquet")
+    values.write_bytes(values.read_bytes()[:-20])
+    for ask in (compare_logs, coverage):
+        with pytest.raises(StoreError, match="missing or damaged"):
+            ask(pair.store, logs[0], logs[1])
+    with pytest.raises(StoreError, match="missing or damaged"):
+        detail(pair.store, logs[0], logs[1], "logits")
+
+
+def test_where_nothing_is_left_no_difference_is_called_small(pair: Pair) -> None:
+    rows, off = clean(20, 2), clean(20, 2)
+    off[:, 0] = 1e30
+    rows[:, 1] = -1e17
+    found = parity_sentences(pair.of(objects(rows), objects(off)))
+    assert found[0].startswith("No pair of values without a flag")
+    assert not any("precision explains" in one for one in found)
+    assert "“skip 0” still leaves 20 flagged pairs" in " ".join(found)  # the other filters leave no pair at all
+
+
+def test_one_of_anything_is_one(pair: Pair) -> None:
+    found = parity_sentences(pair.of(objects(np.array([[3.5]])), objects(np.array([[3.0]]))))
+    assert "1 value of 1 entry differs by" in found[0]
+
+
+def test_logs_of_one_name_go_by_their_ids(pair: Pair) -> None:
+    logs = pair.add(objects(clean()), "one"), pair.add(objects(near(clean())), "one")
+    found = compare_logs(pair.store, *logs)
+    assert (found.control_name, found.test_name) == (logs[0].id, logs[1].id)

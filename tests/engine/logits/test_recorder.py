@@ -24,6 +24,7 @@ from engine.logits.recorder import LogFile, Recorded, Wanted
 from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import load_registry
 from engine.runner.run import Run
+from engine.runner.said import Said
 from engine.store.entries import Entry
 from engine.store.store import Store
 from tests.cli import run, run_json
@@ -186,15 +187,36 @@ def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "tokens are drawn alike from it" in found.err
     (row,) = run_json("logits", "add", path)
     assert (row["engine"], row["model"], row["precision"]) == ("driftscope", "small:final", "f32")
-    assert row["flagged_values"] == 0
+    assert (row["flagged_values"], row["origin"]) == (0, "measured")
+    (row,) = run_json("logits", "add", path, "--engine", "other")
+    assert row["origin"] == "imported", "it is called something else now"
     monkeypatch.chdir(tmp_path)
     found = run("run", *asked, "--log-logits", "17,24", "--lp", "exact", "--lp", "none")
     assert found.code == 0
     assert {tuple(line["ids"]) for line in logged(tmp_path / "logits.jsonl.gz")} == {(17, 24)}
     assert "there already" in run("generate", *asked, "--log-logits", "3").error
     assert "belongs to --log-logits" in run("generate", *asked, "--logit-log", "x").error
+    assert "belongs to --log-logits" in run("run", *asked, "--add-log").error
     assert "neither a number nor token ids" in run("generate", *asked, "--log-logits", "x").error
     assert "where they are computed" in run("run", *asked, "--log-logits", "3", "--submit", "local").error
+
+
+def test_a_run_adds_its_log_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_small_model(tmp_path, monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
+    asked = ("CC=O", "--model", "small", "--decimals", "1-2", "--integer-digits", "1", "--max-new-tokens", "40")
+    progress = tmp_path / "progress.jsonl"
+    found = run("run", *asked, "--log-logits", "4", "--add-log", "--label", "mine", "--progress", str(progress))
+    assert found.code == 0
+    (row,) = run_json("logits", "list")
+    assert (row["origin"], row["label"], row["values_logged"]) == ("measured", "mine", 4 * row["entries"])
+    assert f"{row['log_id']} is in the store" in found.err
+    assert {path.name for path in tmp_path.iterdir()} >= {"store", "progress.jsonl"}
+    assert not list(tmp_path.glob("*.gz")), "nobody asked for the file"
+    (part,) = Said(progress).parts()
+    assert (part.state, part.made_ids) == ("done", (row["log_id"],))
+    assert part.run_id.split("-")[0] in row["source"]
 
 
 @pytest.mark.soak

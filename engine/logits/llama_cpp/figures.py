@@ -1,0 +1,137 @@
+"""How far two engines agree where both were given the same tokens, over the whole vocabulary, added up row by row.
+
+A log holds some values of a row; what a difference does to what is drawn needs all of them. Divergence is that of the
+test's distribution from the control's (KL, in nat, at temperature 1). Figures follow the control: ours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[np.float32]
+Real = NDArray[np.float64]
+
+ROWS_AT_ONCE = 32
+NONE = "–"
+
+
+@dataclass(slots=True)
+class Agreed:
+    """Sums over tokens. What was added up is read through the properties."""
+
+    tokens: int = 0
+    values: int = 0
+    largest: float = 0.0
+    sizes: float = 0.0
+    squares: float = 0.0
+    control_squares: float = 0.0
+    divergence: float = 0.0
+    most_divergence: float = 0.0
+    same_top: int = 0
+
+    def add(self, control: Rows, test: Rows) -> None:
+        """Rows [T, V] of one text, without those that have no token."""
+        for start in range(0, len(control), ROWS_AT_ONCE):
+            part = slice(start, start + ROWS_AT_ONCE)
+            self._add(control[part].astype(np.float64), test[part].astype(np.float64))
+
+    def _add(self, control: Real, test: Real) -> None:
+        difference = np.abs(test - control)
+        apart = divergences(control, test)
+        self.tokens += len(control)
+        self.values += control.size
+        self.largest = max(self.largest, float(difference.max()))
+        self.sizes += float(difference.sum())
+        self.squares += float((difference**2).sum())
+        self.control_squares += float((control**2).sum())
+        self.divergence += float(apart.sum())
+        self.most_divergence = max(self.most_divergence, float(apart.max()))
+        self.same_top += int((control.argmax(axis=1) == test.argmax(axis=1)).sum())
+
+    @property
+    def mean(self) -> float:
+        return self.sizes / self.values
+
+    @property
+    def relative(self) -> float:
+        """Root mean square of the differences, over that of the control."""
+        return math.sqrt(self.squares / self.control_squares)
+
+    @property
+    def top_1(self) -> float:
+        return self.same_top / self.tokens
+
+    @property
+    def mean_divergence(self) -> float:
+        return self.divergence / self.tokens
+
+
+def divergences(control: Real, test: Real) -> Real:
+    """[T] of rows [T, V]; rounding may not make it negative."""
+    own, other = _log_shares(control), _log_shares(test)
+    found: Real = np.maximum(0.0, (np.exp(own) * (own - other)).sum(axis=1))
+    return found
+
+
+def _log_shares(rows: Real) -> Real:
+    moved = rows - rows.max(axis=1, keepdims=True)
+    found: Real = moved - np.log(np.exp(moved).sum(axis=1, keepdims=True))
+    return found
+
+
+@dataclass(slots=True)
+class Written:
+    """Answers that an engine wrote by itself, the likeliest token each time, beside ours for the same molecules."""
+
+    texts: int = 0
+    alike: int = 0  # token by token
+    first: int | None = None  # the earliest token at which one parts
+    passed: int = 0
+
+    def add(self, ours: Sequence[int], theirs: Sequence[int], *, passed: bool) -> None:
+        self.texts += 1
+        self.passed += passed
+        place = first_difference(ours, theirs)
+        if place is None:
+            self.alike += 1
+        else:
+            self.first = place if self.first is None else min(self.first, place)
+
+
+def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:
+    """Where two texts part; None where they are the same."""
+    apart = (place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1])
+    shorter = min(len(one), len(other))
+    return next(apart, None if len(one) == len(other) else shorter)
+
+
+HEAD = ("engine", "largest", "mean", "relative", "top-1", "KL mean", "KL most", "texts alike", "parts at", "passed")
+
+
+def row(name: str, agreed: Agreed, written: Written | None) -> tuple[str, ...]:
+    own = written or Written()
+    return (
+        name,
+        f"{agreed.largest:.2g}",
+        f"{agreed.mean:.2g}",
+        f"{agreed.relative:.1e}",
+        f"{agreed.top_1:.2%}",
+        f"{agreed.mean_divergence:.1e}",
+        f"{agreed.most_divergence:.1e}",
+        f"{own.alike} of {own.texts}" if written else NONE,
+        f"{own.first:,}" if own.first is not None else NONE,
+        f"{own.passed} of {own.texts}" if written else NONE,
+    )
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Lines of a Markdown table."""
+    yield f"| {' | '.join(head)} |"
+    yield f"|{' --- |' + ' ---: |' * (len(head) - 1)}"
+    for one in rows:
+        yield f"| {' | '.join(one)} |"

@@ -1,0 +1,192 @@
+"""Both engines on the same token ids: what they log, how far they agree, what a late reader would have seen."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from engine.logits.blocks import MEASURED
+from engine.logits.llama_cpp.converting import write_gguf
+from engine.logits.llama_cpp.figures import Agreed, Rows, Written
+from engine.logits.llama_cpp.late import Asked, Values, read_late
+from engine.logits.llama_cpp.session import Session, Setting, Weights, quantised
+from engine.logits.llama_cpp.texts import Text, Writer, ids_to_log
+from engine.logits.recorder import LogFile, Wanted
+from engine.models.loading import LoadedModel
+from engine.records import Molecule
+
+log = logging.getLogger(__name__)
+
+ENGINE = "llama.cpp"
+TRANSFORMERS = "transformers, one pass"
+LATE_TOKENS, LATE_VALUES = 24, 10
+"""Of a text, and of each of its rows: as many as the reports' logs have."""
+SPARE = 8
+"""Positions of a context beyond what is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    settings: tuple[Setting, ...]
+    values: int  # of each row that are logged
+    first: bool = False  # those of the first ids, as the reports' logs have them; else also the commonest ones
+    ours: bool = True  # whether our own rows are logged too
+    threads: int = 1
+    late: int = 0  # processes that read late
+
+
+@dataclass(slots=True)
+class Result:
+    """One model's figures, by engine and setting."""
+
+    name: str
+    texts: int = 0
+    passed: int = 0  # of ours
+    tokens: int = 0
+    agreed: dict[str, Agreed] = field(default_factory=dict)
+    written: dict[str, Written] = field(default_factory=dict)
+    bytes: dict[str, int] = field(default_factory=dict)
+
+    def sums(self, name: str) -> Agreed:
+        return self.agreed.setdefault(name, Agreed())
+
+
+def compared(loaded: LoadedModel, molecules: Sequence[Molecule], plan: Plan, log_file: Path, aside: Path) -> Result:
+    """Write the log of all engines, and add up how far they agree. GGUF files are left in the folder ``aside``."""
+    writer = Writer(loaded, molecules)
+    files = gguf_files(loaded, plan, aside)
+    wanted = wanted_values(writer, plan)
+    with LogFile(log_file, wanted) as lines, ExitStack() as stack:
+        weights = {one: stack.enter_context(Weights(files[one.name])) for one in plan.settings}
+        run = _Run(writer, plan, files, weights, lines)
+        for number in range(len(molecules)):
+            run.text(number)
+            log.info("%s: %d of %d texts", loaded.entry.name, number + 1, len(molecules))
+        if plan.late:
+            run.late(aside)
+    return run.result
+
+
+def wanted_values(writer: Writer, plan: Plan) -> Wanted:
+    """The commonest ids are those of answers, so these are written once before."""
+    if plan.first:
+        return Wanted(plan.values)
+    answers = (writer.text(number).answer for number in range(len(writer.molecules)))
+    return Wanted(ids=ids_to_log(answers, plan.values))
+
+
+def gguf_files(loaded: LoadedModel, plan: Plan, aside: Path) -> dict[str, Path]:
+    """By setting's name; those of one file type share a file."""
+    stem = loaded.entry.name.replace(":", "-")
+    found: dict[str, Path] = {}
+    whole = aside / f"{stem}.gguf"
+    write_gguf(loaded, whole)
+    for setting in plan.settings:
+        path = found[setting.name] = whole if setting.is_whole else aside / f"{stem}-{setting.name}.gguf"
+        if not setting.is_whole:
+            quantised(whole, path, setting, plan.threads)
+    return found
+
+
+class _Run:
+    """One model's texts, each through every setting; the order of entries is the same in every log."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        plan: Plan,
+        files: Mapping[str, Path],
+        weights: Mapping[Setting, Weights],
+        lines: LogFile,
+    ) -> None:
+        self.writer, self.plan, self.files, self.weights, self.lines = writer, plan, files, weights, lines
+        self.ids = lines.wanted.ids or None
+        self.columns = lines.wanted.columns(writer.size)
+        sizes = {name: path.stat().st_size for name, path in files.items()}
+        self.result = Result(writer.loaded.entry.name, bytes=sizes)
+
+    def text(self, number: int) -> None:
+        text = self.writer.text(number, self.lines if self.plan.ours else None)
+        self.result.texts += 1
+        self.result.passed += text.passed
+        self.result.tokens += len(text.answer)
+        self.result.sums(TRANSFORMERS).add(text.rows, self.writer.by_transformers(text))
+        for setting in self.plan.settings:
+            self.result.sums(setting.name).add(text.rows, self._along(text, setting))
+            self._alone(number, text, setting)
+
+    def _along(self, text: Text, setting: Setting) -> Rows:
+        """llama.cpp's rows [T, V] behind each of our tokens, logged at the step."""
+        said = head(self.result.name, setting.name, self.weights[setting].rows)
+        rows = np.empty_like(text.rows)
+        with self._session(text, setting) as session:
+            for place, whole in enumerate(session.along(text.prompt, text.answer)):
+                rows[place] = whole[: self.writer.size]
+                token, source = text.answer[place], text.molecule.smiles
+                self.lines.write(line(said, place, source, whole[self.columns], self.ids, token))
+        return rows
+
+    def _alone(self, number: int, text: Text, setting: Setting) -> None:
+        """What llama.cpp writes by itself."""
+        with self._session(text, setting) as session:
+            answer = session.greedy(text.prompt, text.limit, self.writer.end, self.writer.size)
+        own = self.result.written.setdefault(setting.name, Written())
+        own.add(text.answer, answer, passed=self.writer.passes(number, answer))
+
+    def _session(self, text: Text, setting: Setting) -> Session:
+        positions = len(text.prompt) + text.limit + SPARE
+        return self.weights[setting].session(setting, positions=positions, threads=self.plan.threads)
+
+    def late(self, aside: Path) -> None:
+        """The first text's tokens, read too late, in one process after the other: that text once more each."""
+        text = self.writer.text(0)
+        asked = Asked(text.prompt, text.answer[:LATE_TOKENS], min(self.plan.values, LATE_VALUES))
+        whole, rows = next((self.files[one.name], self.weights[one].rows) for one in self.plan.settings if one.is_whole)
+        for process in range(self.plan.late):
+            source = f"{text.molecule.smiles} process {process + 1}" if process else text.molecule.smiles
+            for way, values in read_late(whole, asked, aside).items():
+                said = head(self.result.name, "f32", rows) | {"engine": f"{ENGINE} read {way}"}
+                for told in late_lines(said, source, values):
+                    self.lines.write(told)
+
+
+def late_lines(said: Mapping[str, str], source: str, values: Values) -> Iterator[str]:
+    """Rows that could not be read at all are left out: there an engine would have crashed."""
+    for place, row in enumerate(values):
+        if not np.isnan(row).all():
+            yield line(said, place, source, row)
+
+
+def head(model: str, precision: str, rows: int) -> dict[str, str]:
+    return {
+        "checkpoint": "logits",
+        "engine": ENGINE,
+        "origin": MEASURED,
+        "model": model,
+        "precision": precision,
+        "dtype": "f32",
+        "shape": f"[{rows}]",
+    }
+
+
+def line(
+    said: Mapping[str, str],
+    token_idx: int,
+    source: str,
+    values: Rows,
+    ids: Sequence[int] | None = None,
+    token: int | None = None,
+) -> str:
+    """One entry; each number as the shortest text that reads as the same one."""
+    entry: dict[str, object] = {**said, "token_idx": token_idx, "source": source}
+    if token is not None:
+        entry["token"] = token
+    if ids is not None:
+        entry["ids"] = list(ids)
+    return json.dumps({**entry, "values": [float(str(value)) for value in values]}) + "\n"

@@ -1,0 +1,111 @@
+"""What our engine writes for a molecule without an LP, the likeliest token each time, and the logits of every step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from engine.chem.enriched import skeleton_of
+from engine.chem.molecule_sets import load_held_out
+from engine.chem.smiles import parse_smiles
+from engine.decode.generation import Generation
+from engine.decode.plan import Plan
+from engine.decode.presets import preset
+from engine.decode.requests import default_limit
+from engine.decode.steps import Choice, StopReason, Tap
+from engine.logits.llama_cpp.figures import Rows
+from engine.logits.recorder import LogFile
+from engine.models.loading import LoadedModel
+from engine.records import Molecule
+
+PLAN = Plan("none", sampling=preset("greedy"), batch_size=1)
+FIRST_IDS = 10
+"""Logged in any case, as the reports' logs have them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Text:
+    """One answer of ours. ``rows`` [T, V] are those of tokens, before any LP."""
+
+    molecule: Molecule
+    prompt: tuple[int, ...]
+    answer: tuple[int, ...]
+    passed: bool
+    limit: int  # most tokens that any engine may write
+    rows: Rows
+
+
+class Writer:
+    """A loaded model that writes one molecule after the other, always in the same order."""
+
+    def __init__(self, loaded: LoadedModel, molecules: Sequence[Molecule], plan: Plan = PLAN) -> None:
+        self.loaded, self.molecules, self.plan = loaded, list(molecules), plan
+        self.size = loaded.tokenizer.vocab_size
+        self._generation = Generation(loaded, [], plan)
+
+    def text(self, number: int, log: LogFile | None = None) -> Text:
+        """The answer for one molecule; ``log`` is given its logits at every step."""
+        molecule = self.molecules[number]
+        generation, rows = self._generation.more([molecule], [number]), list[Rows]()
+        logged = (
+            None if log is None else log.tap(self.loaded, self.plan.sampling, self.plan.seed, lambda _: molecule.smiles)
+        )
+        generation.tap = _both(rows, self.size, logged)
+        (sample,) = generation.run()
+        prompt = generation.requests[0].prompt
+        return Text(molecule, prompt, sample.token_ids, sample.check.passed, self.limit(number), np.concatenate(rows))
+
+    @property
+    def end(self) -> int:
+        end = self.loaded.tokenizer.end_id
+        assert end is not None, "the backend asks for it first"
+        return end
+
+    def limit(self, number: int) -> int:
+        """Most tokens of an answer, as for ours."""
+        return default_limit(self.molecules[number])
+
+    def passes(self, number: int, answer: Sequence[int]) -> bool:
+        """Whether what another engine wrote for a molecule is its 3D structure, by the rule for ours."""
+        reason: StopReason = "end" if answer and answer[-1] == self.end else "length"
+        read = self._generation.reader.read(self.molecules[number], answer, [False] * len(answer), reason)
+        return read.check.passed
+
+    def by_transformers(self, text: Text) -> Rows:
+        """[T, V] by the model's own code, in one pass over the whole text."""
+        ids = torch.tensor([[*text.prompt, *text.answer[:-1]]], device=self.loaded.device)
+        with torch.inference_mode():
+            found = self.loaded.model(ids).logits[0, len(text.prompt) - 1 :, : self.size]
+        return np.asarray(found.float().cpu().numpy())
+
+
+def _both(rows: list[Rows], size: int, logged: Tap | None) -> Tap:
+    def tap(choice: Choice) -> None:
+        rows.append(choice.raw[:, :size].to("cpu", torch.float32, copy=True).numpy())
+        if logged is not None:
+            logged(choice)
+
+    return tap
+
+
+def held_out(count: int) -> list[Molecule]:
+    """The first molecules that no embedded model has seen."""
+    return molecules_of([one.smiles for one in load_held_out()[:count]])
+
+
+def molecules_of(smiles: Iterable[str]) -> list[Molecule]:
+    found = [parse_smiles(one) for one in smiles]
+    for molecule in found:
+        skeleton_of(molecule)  # some have no enriched form, which is an error here
+    return found
+
+
+def ids_to_log(answers: Iterable[Sequence[int]], count: int) -> tuple[int, ...]:
+    """The first ids of the vocabulary, and the commonest ones of the answers."""
+    seen = Counter(id_ for answer in answers for id_ in answer)
+    common = [id_ for id_, _ in sorted(seen.items(), key=lambda one: (-one[1], one[0])) if id_ >= FIRST_IDS]
+    return tuple(sorted([*range(min(FIRST_IDS, count)), *common[: max(0, count - FIRST_IDS)]]))

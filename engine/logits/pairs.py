@@ -1,0 +1,197 @@
+"""The values that two logs have in common, pair by pair, and sums over the entries that they stand in.
+
+Entries meet by checkpoint, text and token_idx, values by position. A source that a log gives to one text is its name:
+where logs share names, texts meet by them, else the n-th of one log meets the n-th of the other. Nothing here judges
+how far two logs agree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.logits.blocks import Real, Whole
+from engine.logits.figures import check_values
+from engine.logits.repeats import Marks
+from engine.store.entries import Entry
+from engine.store.store import Store
+
+# Texts meet by source or number, so that a text that one engine ends earlier than the other moves none behind it. In a
+# log whose texts take turns and have no source of their own, a text's number says nothing: there, the n-th entry of a
+# token meets the n-th.
+MET = """
+WITH logged AS (
+    SELECT log_id, checkpoint, token_idx, count(*) AS entries FROM logit_entries GROUP BY ALL
+),
+told AS (
+    SELECT log_id, checkpoint, count(DISTINCT sequence) AS texts FROM logit_entries GROUP BY ALL
+),
+orderly AS (
+    SELECT checkpoint, bool_and(texts <= most) AS is_orderly
+    FROM told JOIN (SELECT log_id, checkpoint, max(entries) AS most FROM logged GROUP BY ALL) USING (log_id, checkpoint)
+    GROUP BY ALL
+),
+names AS (
+    SELECT log_id, checkpoint, source FROM logit_entries WHERE source IS NOT NULL
+    GROUP BY ALL HAVING count(DISTINCT sequence) = 1
+),
+named AS (
+    SELECT checkpoint, source
+    FROM (SELECT * FROM names WHERE log_id = $control) JOIN (SELECT * FROM names WHERE log_id = $test)
+         USING (checkpoint, source)
+),
+numbered AS (
+    SELECT log_id, entry, checkpoint, token_idx, sequence,
+           CASE WHEN NOT is_orderly OR checkpoint NOT IN (SELECT checkpoint FROM named) THEN ''
+           WHEN (checkpoint, source) IN (FROM named) THEN source END AS name,  -- null meets nothing
+           CASE WHEN NOT is_orderly THEN row_number() OVER (PARTITION BY log_id, checkpoint, token_idx ORDER BY entry)
+           WHEN checkpoint IN (SELECT checkpoint FROM named) THEN 0 ELSE sequence END AS turn
+    FROM logit_entries JOIN orderly USING (checkpoint)
+),
+met AS (
+    SELECT c.entry AS control_entry, t.entry AS test_entry, c.checkpoint, c.token_idx, c.sequence
+    FROM (SELECT * FROM numbered WHERE log_id = $control) AS c
+    JOIN (SELECT * FROM numbered WHERE log_id = $test) AS t USING (checkpoint, token_idx, name, turn)
+    WHERE $checkpoint::VARCHAR IS NULL OR checkpoint = $checkpoint::VARCHAR
+)
+"""
+_ENTRIES = f"{MET} SELECT control_entry, checkpoint, token_idx, sequence FROM met ORDER BY control_entry"
+_BY_NAME = f"{MET} SELECT count(*) > 0 AS by_name, (SELECT max(texts) FROM told) AS texts FROM named"
+_VALUES = f"""
+{MET}
+SELECT met.control_entry AS entry, c.position, c.value AS control, t.value AS test,
+       len(c.flags) > 0 OR len(t.flags) > 0 AS is_flagged
+FROM met
+JOIN logit_values AS c ON c.log_id = $control AND c.entry = met.control_entry
+JOIN logit_values AS t ON t.log_id = $test AND t.entry = met.test_entry AND t.position = c.position
+ORDER BY met.control_entry, c.position
+"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Met:
+    """The M entries that both logs have, in the control's order."""
+
+    entry: Whole  # [M] the control's
+    checkpoint: NDArray[np.object_]  # [M]
+    token_idx: Whole  # [M]
+    sequence: Whole  # [M] the control's count of texts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairs:
+    """N pairs of values in the control's order. NaN is a value like others here."""
+
+    entry: Whole  # the control's
+    position: Whole
+    control: Real
+    test: Real
+    is_flagged: Marks  # either of them
+
+    def where(self, kept: Marks) -> Pairs:
+        return Pairs(*(getattr(self, one.name)[kept] for one in fields(self)))
+
+    def __len__(self) -> int:
+        return len(self.entry)
+
+    @property
+    def is_finite(self) -> Marks:
+        return np.asarray(np.isfinite(self.control) & np.isfinite(self.test))
+
+    @property
+    def sound(self) -> Pairs:
+        """Those of finite values without a flag."""
+        return self.where(self.is_finite & ~self.is_flagged)
+
+
+def is_by_number(store: Store, control: Entry, test: Entry) -> bool:
+    """Whether texts meet by nothing but their numbers, though there are several."""
+    asked, of = {"control": control.id, "test": test.id, "checkpoint": None}, [control.id, test.id]
+    (row,) = store.table(_BY_NAME, asked, of=of).to_pylist()
+    return not row["by_name"] and row["texts"] > 1
+
+
+def pairs_of(store: Store, control: Entry, test: Entry, checkpoint: str | None = None) -> tuple[Met, Pairs]:
+    """Of one checkpoint, or of all; damaged logs are an error."""
+    for entry in (control, test):
+        check_values(store, entry)
+    asked, of = {"control": control.id, "test": test.id, "checkpoint": checkpoint}, [control.id, test.id]
+    met, found = store.table(_ENTRIES, asked, of=of), store.table(_VALUES, asked, of=of)
+    return (
+        Met(
+            met["control_entry"].to_numpy().astype(np.int64),
+            met["checkpoint"].to_numpy().astype(object),
+            met["token_idx"].to_numpy().astype(np.int64),
+            met["sequence"].to_numpy().astype(np.int64),
+        ),
+        Pairs(
+            found["entry"].to_numpy().astype(np.int64),
+            found["position"].to_numpy().astype(np.int64),
+            found["control"].to_numpy(),
+            found["test"].to_numpy(),
+            found["is_flagged"].to_numpy().astype(np.bool_),
+        ),
+    )
+
+
+class Rows:
+    """Values that stand entry by entry, added up and ranked within each."""
+
+    def __init__(self, entry: Whole) -> None:
+        self.starts = np.flatnonzero(np.concatenate([[True], entry[1:] != entry[:-1]]))
+        self.widths = np.diff(np.append(self.starts, len(entry)))
+        self.row = np.repeat(np.arange(len(self.starts)), self.widths)
+
+    def sums(self, values: Real) -> Real:
+        found: Real = np.add.reduceat(values, self.starts)
+        return found
+
+    def cosine(self, one: Real, other: Real) -> Real:
+        """Scaled first: huge numbers have no square."""
+        scaled = []
+        for values in (one, other):
+            most = np.maximum.reduceat(np.abs(values), self.starts)[self.row]
+            scaled.append(np.divide(values, most, out=np.zeros_like(values), where=most > 0))
+        sizes = [np.sqrt(self.sums(values**2)) for values in scaled]
+        return ratio(self.sums(scaled[0] * scaled[1]), sizes[0] * sizes[1])
+
+    def ranked(self, one: Real, other: Real) -> Real:
+        """Spearman's correlation; what is equal shares its rank."""
+        ranks = [self._ranks(values) for values in (one, other)]
+        centred = [rank - (self.sums(rank) / self.widths)[self.row] for rank in ranks]
+        sizes = [np.sqrt(self.sums(values**2)) for values in centred]
+        return ratio(self.sums(centred[0] * centred[1]), sizes[0] * sizes[1])
+
+    def _ranks(self, values: Real) -> Real:
+        order = self._order(values)
+        ordered, row = values[order], self.row[order]
+        is_new = np.concatenate([[True], (ordered[1:] != ordered[:-1]) | (row[1:] != row[:-1])])
+        begins = np.flatnonzero(is_new)
+        ends = np.append(begins[1:], len(values)) - 1
+        ranks = np.empty(len(values))
+        ranks[order] = np.repeat((begins + ends) / 2, ends - begins + 1)
+        return ranks
+
+    def _order(self, values: Real) -> Whole:
+        """Ascending within each entry. Most logs have entries of one width: a small sort each, in place of a large."""
+        width = int(self.widths[0])
+        if (self.widths != width).any():
+            return np.lexsort((values, self.row))
+        within = np.argsort(values.reshape(-1, width), axis=1, kind="stable")
+        found: Whole = (within + self.starts[:, None]).reshape(-1)
+        return found
+
+    def top(self, values: Real) -> Whole:
+        """The place of each entry's largest value."""
+        best = np.maximum.reduceat(values, self.starts)[self.row]
+        where = np.where(values == best, np.arange(len(values)), len(values))
+        found: Whole = np.minimum.reduceat(where, self.starts)
+        return found
+
+
+def ratio(over: Real, under: Real) -> Real:
+    """NaN where there is nothing to divide by."""
+    found: Real = np.divide(over, under, out=np.full(len(over), np.nan), where=under > 0)
+    return found

@@ -1,0 +1,180 @@
+"""Where two logs differ: position by position, value against value, and what only one of them logged.
+
+Everything is of one checkpoint: positions of two checkpoints mean different things. Differences are those of finite
+values without a flag; flagged pairs are counted and kept apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from engine.inspection.memo import Memo
+from engine.logits.blocks import Real, Whole
+from engine.logits.figures import check_values
+from engine.logits.pairs import MET, Met, Pairs, pairs_of
+from engine.logits.repeats import Marks
+from engine.store.entries import Entry
+from engine.store.store import Store
+
+MOST_KEPT = 8
+MOST_POSITIONS = 2_000
+"""Of one answer: those with the largest differences."""
+MOST_SOUND, MOST_FLAGGED = 3_000, 1_000
+"""Pairs that are drawn one by one."""
+
+_LOGGED = """
+SELECT checkpoint, log_id, count(*) AS entries, sum(values_logged)::BIGINT AS values_logged,
+       min(token_idx) AS first_token, max(token_idx) AS last_token, count(DISTINCT sequence) AS texts,
+       min(entry) AS place
+FROM logit_entries GROUP BY ALL
+"""
+_BOTH = f"{MET} SELECT checkpoint, count(*) AS entries FROM met GROUP BY ALL"
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """What one log has of a checkpoint."""
+
+    entries: int
+    values: int
+    texts: int
+    first_token: int
+    last_token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """A checkpoint of two logs; null where a log has nothing of it."""
+
+    checkpoint: str
+    control: Logged | None
+    test: Logged | None
+    both: int  # entries that meet
+
+
+@dataclass(frozen=True, slots=True)
+class PositionDifference:
+    """Test minus control at one position; figures are null where every pair there is flagged."""
+
+    position: int
+    values: int
+    flagged: int  # pairs
+    mean_difference: float | None  # in size
+    max_difference: float | None
+    shift: float | None  # mean, with its sign
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Points:
+    """Some of the pairs, evenly spread over the log, in its order."""
+
+    token_idx: Whole
+    position: Whole
+    control: Real
+    test: Real
+    is_flagged: Marks
+
+    def __len__(self) -> int:
+        return len(self.position)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Detail:
+    """``sound`` and ``flagged`` are all pairs of the checkpoint, of which ``points`` are some."""
+
+    checkpoint: str
+    positions: tuple[PositionDifference, ...]  # by position
+    positions_left_out: int
+    points: Points
+    sound: int
+    flagged: int
+    not_finite: int  # of the flagged ones: these have no place among the points
+
+    def sheet(self) -> list[dict[str, Any]]:
+        return [asdict(one) for one in self.positions]
+
+
+_details: Memo[Detail] = Memo(MOST_KEPT)
+_coverages: Memo[tuple[Coverage, ...]] = Memo(MOST_KEPT)
+
+
+def detail(store: Store, control: Entry, test: Entry, checkpoint: str) -> Detail:
+    return _details.of((control.key, test.key, checkpoint), lambda: _detail(store, control, test, checkpoint))
+
+
+def coverage(store: Store, control: Entry, test: Entry) -> tuple[Coverage, ...]:
+    """Every checkpoint of either log, the control's first; also of logs that share nothing."""
+    return _coverages.of((control.key, test.key), lambda: tuple(_coverage(store, control, test)))
+
+
+def _coverage(store: Store, control: Entry, test: Entry) -> list[Coverage]:
+    for entry in (control, test):
+        check_values(store, entry)
+    of = [control.id, test.id]
+    rows = store.table(_LOGGED, of=of).to_pylist()
+    rows.sort(key=lambda row: (row["log_id"] != control.id, row["place"]))
+    asked = {"control": control.id, "test": test.id, "checkpoint": None}
+    both = {row["checkpoint"]: row["entries"] for row in store.table(_BOTH, asked, of=of).to_pylist()}
+    logged = {(row["log_id"], row["checkpoint"]): _logged(row) for row in rows}
+    return [
+        Coverage(name, logged.get((control.id, name)), logged.get((test.id, name)), both.get(name, 0))
+        for name in dict.fromkeys(row["checkpoint"] for row in rows)
+    ]
+
+
+def _logged(row: dict[str, Any]) -> Logged:
+    return Logged(row["entries"], row["values_logged"], row["texts"], row["first_token"], row["last_token"])
+
+
+def _detail(store: Store, control: Entry, test: Entry, checkpoint: str) -> Detail:
+    met, pairs = pairs_of(store, control, test, checkpoint)
+    found = _positions(pairs)
+    kept = sorted(found, key=lambda one: (one.max_difference is not None, -(one.max_difference or 0)))[:MOST_POSITIONS]
+    is_finite, is_off = pairs.is_finite, pairs.is_flagged | ~pairs.is_finite
+    return Detail(
+        checkpoint,
+        tuple(sorted(kept, key=lambda one: one.position)),
+        len(found) - len(kept),
+        _points(met, pairs, is_finite, is_off),
+        int((~is_off).sum()),
+        int(is_off.sum()),
+        int((~is_finite).sum()),
+    )
+
+
+def _positions(pairs: Pairs) -> list[PositionDifference]:
+    positions, where = np.unique(pairs.position, return_inverse=True)
+    is_sound = pairs.is_finite & ~pairs.is_flagged
+    count, size = len(positions), len(where)
+    values = np.bincount(where[is_sound], minlength=count)
+    flagged = np.bincount(where, minlength=count) - values
+    difference = np.zeros(size)
+    np.subtract(pairs.test, pairs.control, out=difference, where=is_sound)
+    most = np.zeros(count)
+    np.maximum.at(most, where, np.abs(difference))
+    mean = np.bincount(where, weights=np.abs(difference), minlength=count) / np.maximum(values, 1)
+    shift = np.bincount(where, weights=difference, minlength=count) / np.maximum(values, 1)
+    columns = (one.tolist() for one in (positions, values, flagged, mean, most, shift))
+    return [
+        PositionDifference(position, sound, off, *(figures if sound else (None, None, None)))
+        for position, sound, off, *figures in zip(*columns, strict=True)
+    ]
+
+
+def _points(met: Met, pairs: Pairs, is_finite: Marks, is_off: Marks) -> Points:
+    sound, off = np.flatnonzero(~is_off), np.flatnonzero(is_off & is_finite)
+    some = np.sort(np.concatenate([_spread(sound, MOST_SOUND), _spread(off, MOST_FLAGGED)]))
+    chosen = pairs.where(some)
+    token_idx = met.token_idx[np.searchsorted(met.entry, chosen.entry)]
+    return Points(token_idx, chosen.position, chosen.control, chosen.test, is_off[some])
+
+
+def _spread(places: Whole, most: int) -> Whole:
+    """At most so many, evenly: the same ones each time."""
+    if len(places) <= most:
+        return places
+    found: Whole = places[np.linspace(0, len(places) - 1, most).astype(np.int64)]
+    return found

@@ -1,0 +1,133 @@
+"""What garbage against vocabulary size, precision and architecture shows, and what it cannot, in sentences.
+
+``whose`` begins a sentence: ``The report's six models``, ``The logs here``.
+"""
+
+from __future__ import annotations
+
+from engine.logits.trends import LEAST_POINTS, By, Point, Trend, at_several, chance_of_first, pair_alike
+
+WORDS: dict[By, str] = {"vocab_size": "vocabulary size", "precision": "precision", "family": "architecture"}
+TELLING = 0.05
+MOST_NAMED = 3
+MOST_CHARS = 40
+
+
+def trend_sentences(found: Trend, whose: str) -> list[str]:
+    """The answer first, then what speaks for it or against it."""
+    if len(found.points) < LEAST_POINTS:
+        return [f"{whose}: {_count(found)} with a known {WORDS[found.by]}, too few to ask."]
+    more = {"vocab_size": _of_sizes, "precision": _of_precisions, "family": _of_families}[found.by](found)
+    return [_answer(found, whose), *(one for one in more if one)]
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
+
+
+def chance(share: float) -> str:
+    return f"{100 * share:.2g} %" if share < 0.995 else "100 %"
+
+
+def _answer(found: Trend, whose: str) -> str:
+    word = WORDS[found.by]
+    if found.p is None or found.least_p is None:
+        alike = len({one.at for one in found.points}) < 2
+        return f"{whose} ({_count(found)}) have the same {word if alike else 'garbage'}: there is no link to ask for."
+    rank = f", rank correlation {found.rho:+.2f}".replace("-", "−") if found.rho is not None else ""
+    orders = f"{found.orders:,} orders" if found.is_exact else f"{found.orders:,} drawn orders"
+    link = f"{whose} ({_count(found)}{rank}): chance alone gives a link with {word} as strong in {chance(found.p)}"
+    return f"{link} of the {orders}. {_power(found)}"
+
+
+def _power(found: Trend) -> str:
+    """What these points could have shown at best."""
+    assert found.p is not None and found.least_p is not None
+    if found.least_p > TELLING:
+        return (
+            f"No order of so few points gives less than {chance(found.least_p)}, so they can neither show a link "
+            "nor rule one out."
+        )
+    if found.p <= TELLING:
+        return "That is a link; what makes it these points do not say, since models differ in more than this."
+    if found.least_p > TELLING / 10:
+        return (
+            f"Only the most telling order could have been told from chance ({chance(found.least_p)}): "
+            "no link is shown, and none is ruled out."
+        )
+    return "No link is shown; a weak one is not ruled out."
+
+
+def _of_sizes(found: Trend) -> list[str]:
+    pair = pair_alike(found) if found.p is not None else None
+    if pair is None or pair[0].share == pair[1].share:
+        return []
+    one, other = sorted(pair, key=lambda point: -point.share)
+    sizes = f"{float(one.at):,.0f} and {float(other.at):,.0f}"
+    return [
+        f"{_short(one.model)} and {_short(other.model)} have nearly the same size ({sizes}), and "
+        f"{percent(one.share)} and {percent(other.share)}: size alone does not decide."
+    ]
+
+
+def _of_precisions(found: Trend) -> list[str]:
+    both = [
+        f"{_short(model)} has {_each(own)}, the only thing here that sets precisions apart within a model."
+        for model, own in list(at_several(found).items())[:MOST_NAMED]
+    ]
+    full = next((one for one in found.points if one.share and _is_single(str(one.at))), None)
+    needless = []
+    if full is not None:
+        needless = [f"{_short(full.model)} has {percent(full.share)} at {full.at}: garbage needs no quantising."]
+    return [*both, *needless, _alone(found)]
+
+
+def _of_families(found: Trend) -> list[str]:
+    groups = {name: own for name, own in found.groups.items() if len(own) > 1}
+    if not groups:
+        return [_alone(found)]
+    name, own = min(groups.items(), key=lambda group: sum(one.share for one in group[1]) / len(group[1]))
+    rest = [one.share for other, points in found.groups.items() if other != name for one in points]
+    first = ""
+    if rest and max(one.share for one in own) < min(rest):
+        orders = 1 / chance_of_first(len(own), len(found.points))
+        first = (
+            f"The {_short(name)} models have least ({_listed([percent(one.share) for one in own])}); of "
+            f"{len(found.points)} models any {len(own)} come first by chance in 1 of {orders:.0f} orders, and which to "
+            "ask about was chosen after the figures were seen."
+        )
+    return [first, _alone(found)]
+
+
+def _alone(found: Trend) -> str:
+    """Groups of one model, whose part cannot be told from that model's."""
+    alone = [name for name, own in found.groups.items() if len({one.model for one in own}) == 1]
+    if not alone:
+        return ""
+    named = [_short(one) for one in alone[:MOST_NAMED]]
+    if len(alone) > MOST_NAMED:
+        named.append(f"{len(alone) - MOST_NAMED} more")
+    stands = "one model each stands" if len(alone) > 1 else "one model stands"
+    return f"Only {stands} for {_listed(named)}: its tokenizer, its code or its prompt may be the reason as well."
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= MOST_CHARS else name[: MOST_CHARS - 1] + "…"
+
+
+def _is_single(precision: str) -> bool:
+    return precision == "F32"
+
+
+def _each(own: list[Point]) -> str:
+    shares = [f"{percent(one.share)} at {_short(str(one.at))}" for one in own[:MOST_NAMED]]
+    return _listed(shares)
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def _count(found: Trend) -> str:
+    count, what = len(found.points), "point" if found.by == "precision" else "model"
+    return f"1 {what}" if count == 1 else f"{count:,} {what}s"
