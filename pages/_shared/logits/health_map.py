@@ -1,0 +1,174 @@
+"""Where flags stand: a text's tokens in bins, and a window of tokens and positions in which every value is a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import streamlit as st
+
+from engine.errors import one_line
+from engine.logits import windows
+from engine.logits.windows import Text, TokenBin
+from engine.store.entries import Entry
+from engine.store.store import Store
+from pages._shared.compare.charts_card import Card, card
+from pages._shared.logits import health_map_figure as figures
+
+QUESTION = "Where do the flags stand?"
+HELP = """
+Above, a text's tokens in bins: click a bar to look there. Below, a cell is one value: its letter and colour say the
+most telling of its flags, hover for the value and the reason. Positions are those that were logged.
+"""
+TOKENS, POSITIONS = (30, 60, 120), (12, 24, 48, 96)
+FIELD_WIDTH = 130
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is looked at: a text, and which tokens and positions of it, ends among them."""
+
+    text: Text
+    first_token: int
+    last_token: int
+    first: int
+    last: int
+
+
+@st.fragment
+def show(store: Store, log: Entry) -> None:
+    with card("logit-map", QUESTION, HELP) as here:
+        texts = {_label(text): text for text in windows.texts(store, log)}
+        controls = st.container(horizontal=True, vertical_alignment="bottom", key="map-controls")
+        with controls:
+            usual = next((place for place, one in enumerate(texts.values()) if one.damaged), 0)
+            named = st.selectbox("Text", list(texts), index=usual, key="text", bind="query-params", width=240)
+        text = texts.get(named, next(iter(texts.values())))
+        here.tell(_sentence(text, len(texts)))
+        with controls:
+            view = _view(store, log, text)
+        _overview(store, log, text, view, here)
+        _cells(store, log, view, here)
+
+
+def _label(text: Text) -> str:
+    """Whole: names of layers may differ at their ends alone."""
+    return f"{one_line(text.checkpoint)} · text {text.sequence}"
+
+
+def _sentence(text: Text, texts: int) -> str:
+    of = f" This is one of {texts:,} texts." if texts > 1 else ""
+    if not text.flagged:
+        return f"No value of this text's {text.entries:,} entries has a flag.{of}"
+    if not text.damaged:
+        return f"{text.flagged:,} values of its {text.entries:,} entries are flagged, all of them on purpose.{of}"
+    first = f", the first at token {text.first_damaged:,}" if text.first_damaged is not None else ""
+    return f"{text.damaged:,} values of its {text.entries:,} entries are damaged{first}.{of}"
+
+
+# --- what is looked at ----------------------------------------------------------------------------------------------
+
+
+def _view(store: Store, log: Entry, text: Text) -> View:
+    tokens = _width("Tokens", TOKENS, 60, "tokens")
+    first_token = _from_token(text, tokens)
+    positions = windows.positions_of(store, log, text.checkpoint)
+    shown = _width("Positions", POSITIONS, 24, "positions") if len(positions) > POSITIONS[0] else POSITIONS[-1]
+    place = _from_position(positions.tolist(), shown)
+    last = positions[min(place + shown, len(positions)) - 1]
+    return View(text, first_token, first_token + tokens - 1, int(positions[place]), int(last))
+
+
+def _width(label: str, sizes: Sequence[int], usual: int, key: str) -> int:
+    picked = st.selectbox(
+        label, [str(size) for size in sizes], index=sizes.index(usual), key=key, bind="query-params", width=FIELD_WIDTH
+    )
+    return int(picked)
+
+
+def _from_token(text: Text, tokens: int) -> int:
+    """Where nothing else is asked for, the window of the first damage."""
+    if text.last_token - text.first_token < tokens:
+        return text.first_token
+    usual = _window_of(text, text.first_token if text.first_damaged is None else text.first_damaged, tokens)
+    _keep_within("token", text.first_token, text.last_token)
+    return st.number_input(
+        "From token",
+        min_value=text.first_token,
+        max_value=text.last_token,
+        value=usual,
+        step=tokens,
+        key="token",
+        bind="query-params",
+        width=FIELD_WIDTH,
+    )
+
+
+def _window_of(text: Text, token: int, tokens: int) -> int:
+    """Where the window begins that has this token, if windows stand end to end."""
+    return text.first_token + (token - text.first_token) // tokens * tokens
+
+
+def _from_position(positions: list[int], shown: int) -> int:
+    """The place among those that were logged."""
+    if len(positions) <= shown:
+        return 0
+    _keep_within("position", positions[0], positions[-1])
+    asked = st.number_input(
+        "From position",
+        min_value=positions[0],
+        max_value=positions[-1],
+        value=positions[0],
+        step=shown,
+        key="position",
+        bind="query-params",
+        width=FIELD_WIDTH,
+    )
+    return min(int(np.searchsorted(positions, asked)), len(positions) - 1)
+
+
+def _keep_within(key: str, first: int, last: int) -> None:
+    """Another text or log may not have the token that was asked for."""
+    asked = st.session_state.get(key)
+    if asked is not None and not first <= asked <= last:
+        del st.session_state[key]
+
+
+# --- figures --------------------------------------------------------------------------------------------------------
+
+
+def _overview(store: Store, log: Entry, text: Text, view: View, here: Card) -> None:
+    """Only where a window does not show all, and there is something to find."""
+    if not text.flagged or (view.first_token == text.first_token and view.last_token >= text.last_token):
+        return
+    bins, tokens = windows.token_bins(store, log, text), view.last_token - view.first_token + 1
+    key = f"tokens-{log.id}-{text.sequence}-{view.first_token}-{view.last_token}"
+    here.draw(
+        figures.overview(bins, view.first_token, view.last_token),
+        f"Entries with flags by token. {_sentence(text, 1)}",
+        key=key,
+        on_select=lambda: _look_at(key, [_window_of(text, _worth_seeing(one), tokens) for one in bins]),
+        selection_mode="points",
+    )
+
+
+def _worth_seeing(one: TokenBin) -> int:
+    return one.first if one.first_damaged is None else one.first_damaged
+
+
+def _look_at(key: str, tokens: Sequence[int]) -> None:
+    hits = [one["point_index"] for one in st.session_state[key]["selection"]["points"]]
+    if hits:
+        st.session_state["token"] = tokens[min(hits)]
+
+
+def _cells(store: Store, log: Entry, view: View, here: Card) -> None:
+    ends = {"first": view.first, "last": view.last, "first_token": view.first_token, "last_token": view.last_token}
+    found = windows.window(store, log, view.text, **ends)
+    if not found.kinds.size:
+        here.leave_out("No token was logged there.")
+        return
+    st.html(figures.legend(found))
+    here.draw(figures.cells(found), figures.alt(found))
+    here.data(lambda: figures.rows(found))
