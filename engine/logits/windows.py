@@ -32,7 +32,7 @@ _TEXTS = f"""
 WITH damaged AS (SELECT entry, count(*) AS damaged FROM logit_values WHERE {DAMAGED} GROUP BY entry)
 SELECT checkpoint, sequence, count(*) AS entries, min(token_idx) AS first_token, max(token_idx) AS last_token,
        sum(flagged)::BIGINT AS flagged, coalesce(sum(damaged), 0)::BIGINT AS damaged,
-       min(token_idx) FILTER (damaged > 0) AS first_damaged
+       min(token_idx) FILTER (damaged > 0) AS first_damaged, min(source) AS source
 FROM logit_entries LEFT JOIN damaged USING (entry) GROUP BY checkpoint, sequence ORDER BY min(entry) LIMIT {MOST_TEXTS}
 """
 _POSITIONS = "SELECT DISTINCT position FROM logit_values WHERE checkpoint = $checkpoint ORDER BY position"
@@ -61,6 +61,7 @@ class Text:
     flagged: int  # values
     damaged: int  # of them, not on purpose
     first_damaged: int | None  # the first token with one
+    source: str | None  # what its entries name; the first of several
 
 
 @dataclass(frozen=True, slots=True)

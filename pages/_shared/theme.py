@@ -84,12 +84,26 @@ KIND_PATTERNS: dict[Kind, str] = {
     "cut": "",
     "unverified": "",
 }
+INK, PAPER = "#0f171a", "#ffffff"
+"""Letters on fills."""
 _FONT = '"Source Sans", sans-serif'  # Streamlit's own, which it serves itself
 
 
 def palette() -> Palette:
     """The colours for the theme that the reader sees. Streamlit knows it from the browser; unknown counts as light."""
     return DARK if st.context.theme.type == "dark" else LIGHT
+
+
+def ink_on(fill: str) -> str:
+    """Dark or light letters, whichever stand out more from this colour."""
+    fill_light, dark, light = (_luminance(colour) + 0.05 for colour in (fill, INK, PAPER))
+    return INK if fill_light / dark >= light / fill_light else PAPER
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(share * part for share, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
 def kind_colour(kind: Kind, colours: Palette) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 
 from engine.logits import windows
 from engine.logits.distribution import distribution
+from engine.store.schema import LOGIT_LOG
+from engine.store.store import DEMO, Store
 from pages._shared.logits import health_distribution, health_map_figure
 from pages._shared.theme import DARK, LIGHT
 from tests.engine.logits.logs import clean
@@ -126,6 +129,13 @@ def test_a_small_log_needs_no_windows(opened: Open, tmp_path: Path) -> None:
     assert "Flags of tokens 0 to 0 at positions 0 to 0: 1 nothing wrong." in app.get("plotly_chart")[0].proto.alt
 
 
+def test_a_text_goes_by_its_source(opened: Open) -> None:
+    """In the demo's logs: the SMILES that the text was written for."""
+    log = next(one for one in Store.open(DEMO).found(LOGIT_LOG).entries if one.row["engine"] == "llama.cpp")
+    app = opened(Store.open(DEMO), view="Health", log=log.id)
+    assert "This is one of 4 texts, from c1ccoc1." in said(app)
+
+
 # --- figures --------------------------------------------------------------------------------------------------------
 
 
@@ -141,7 +151,8 @@ def test_cells_say_value_flag_and_reason(made: Made) -> None:
     text = windows.texts(store, log)[0]
     found = windows.window(store, log, text, first=0, last=11, first_token=0, last_token=59)
     figure = json.loads(health_map_figure.cells(found).to_json())["data"][0]
-    assert figure["text"][0][5] == "O" and figure["text"][8][10] == "0" and figure["text"][1][1] == ""
+    shown = [re.sub("<[^>]*>", "", figure["text"][row][column]) for row, column in ((0, 5), (8, 10), (1, 1))]
+    assert shown == ["O", "0", ""]
     assert figure["hovertext"][0][5].startswith("token 5, position 0<br><b>−46,580</b> outlier<br>-46580 is 46")
     places = [place for place, _ in figure["colorscale"]]
     assert places[0] == 0 and places[-1] == 1 and places == sorted(places)

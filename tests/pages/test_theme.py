@@ -11,7 +11,16 @@ from streamlit import config
 from streamlit.testing.v1 import AppTest
 
 from engine.records import Kind
-from pages._shared.theme import DARK, KIND_PATTERNS, LIGHT, Palette, drift_colour, kind_colour, plotly_template
+from pages._shared.theme import (
+    DARK,
+    KIND_PATTERNS,
+    LIGHT,
+    Palette,
+    drift_colour,
+    ink_on,
+    kind_colour,
+    plotly_template,
+)
 
 CONFIG = tomllib.loads((Path(__file__).resolve().parents[2] / ".streamlit/config.toml").read_text(encoding="utf-8"))
 THEMES = {"light": LIGHT, "dark": DARK}
@@ -104,3 +113,10 @@ def test_an_unknown_theme_counts_as_light() -> None:
         st.text(palette() == LIGHT)
 
     assert AppTest.from_function(page).run().text[0].value == "True"
+
+
+@pytest.mark.parametrize("colours", THEMES.values(), ids=THEMES)
+def test_letters_on_any_fill_can_be_read(colours: Palette) -> None:
+    fills = (*colours.series, colours.junk, colours.cut, colours.free, colours.copy, colours.exact, colours.neutral)
+    assert min(contrast(ink_on(fill), fill) for fill in fills) >= 4.5
+    assert ink_on("#000000") == "#ffffff" and ink_on("#ffffff") != "#ffffff"

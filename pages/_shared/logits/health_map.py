@@ -15,6 +15,7 @@ from engine.store.entries import Entry
 from engine.store.store import Store
 from pages._shared.compare.charts_card import Card, card
 from pages._shared.logits import health_map_figure as figures
+from pages._shared.logits.state import shortened
 
 QUESTION = "Where do the flags stand?"
 HELP = """
@@ -58,7 +59,8 @@ def _label(text: Text) -> str:
 
 
 def _sentence(text: Text, texts: int) -> str:
-    of = f" This is one of {texts:,} texts." if texts > 1 else ""
+    named = f", from {shortened(one_line(text.source))}" if text.source else ""
+    of = f" This is one of {texts:,} texts{named}." if texts > 1 else ""
     if not text.flagged:
         return f"No value of this text's {text.entries:,} entries has a flag.{of}"
     if not text.damaged:

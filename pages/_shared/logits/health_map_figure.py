@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from engine.logits.flags import MEANING, names
 from engine.logits.windows import KINDS, NOT_LOGGED, Kind, TokenBin, Window
-from pages._shared.theme import Palette, palette
+from pages._shared.theme import Palette, ink_on, palette
 
 LETTERS: dict[Kind, str] = {
     "none": "",
@@ -37,8 +37,6 @@ WORDS: dict[Kind, str] = {
     "purpose": "on purpose",
 }
 ON_PURPOSE = "a mask, or a row of the vocabulary without a token"
-INK = "#0f171a"
-"""Of letters on cells: dark on every fill, in both themes."""
 CELL_PX, LEAST_PX, MOST_PX = 20, 130, 1_100
 MOST_LETTERED = 60
 """Tokens side by side that leave room for a letter each."""
@@ -92,7 +90,9 @@ def cells(found: Window) -> go.Figure:
     colours, tokens = palette(), found.map.tokens
     fills = [colour_of(kind, colours) for kind in KINDS]
     scale = [(end / len(KINDS), fill) for place, fill in enumerate(fills) for end in (place, place + 1)]
-    letters = np.array([LETTERS[kind] for kind in KINDS])
+    letters = np.array(
+        [f'<span style="color:{ink_on(fill)}">{LETTERS[kind]}</span>' for kind, fill in zip(KINDS, fills, strict=True)]
+    )
     is_lettered = len(tokens) <= MOST_LETTERED
     kinds = found.kinds.T
     figure = go.Figure(
@@ -106,7 +106,7 @@ def cells(found: Window) -> go.Figure:
             ygap=1,
             text=np.where(kinds == NOT_LOGGED, "", letters[kinds]) if is_lettered else None,
             texttemplate="%{text}" if is_lettered else None,
-            textfont={"color": INK, "size": 10},
+            textfont={"size": 10},
             hovertext=_hovers(found),
             hovertemplate="%{hovertext}<extra></extra>",
         )
@@ -128,7 +128,8 @@ def legend(found: Window) -> str:
         count = int((found.kinds == place).sum())
         if count:
             meaning = ON_PURPOSE if kind == "purpose" else "" if kind == "none" else MEANING[kind]
-            style = f"background:{colour_of(kind, colours)};color:{INK}"
+            fill = colour_of(kind, colours)
+            style = f"background:{fill};color:{ink_on(fill)}"
             items.append(
                 f'<li title="{escape(meaning)}"><b style="{style}" aria-hidden="true">{LETTERS[kind] or "&nbsp;"}</b>'
                 f"{WORDS[kind]} <small>{count:,}</small></li>"

@@ -35,7 +35,7 @@ def mixed() -> Rows:
 
 
 def of_two_texts(store: Store, tmp_path: Path) -> Entry:
-    lines = objects(mixed()) + objects(clean(20, 12, seed=4)) + objects(clean(20, 6, seed=5), checkpoint="layer_2")
+    lines = objects(mixed()) + objects(clean(20, 12, seed=4), source="CCO") + objects(clean(20, 6, seed=5), checkpoint="layer_2")
     (entry,) = add_file(store, write(tmp_path / "two.jsonl", lines))
     assert isinstance(entry, Entry)
     return entry
@@ -55,6 +55,7 @@ def test_texts_are_told_apart_with_their_damage(store: Store, tmp_path: Path) ->
         ("logits", 1, 20, 0, 19),
         ("layer_2", 0, 20, 0, 19),
     ]
+    assert [one.source for one in found] == [None, "CCO", None]
     assert [(one.flagged, one.damaged, one.first_damaged) for one in found] == [(66, 6, 30), (0, 0, None), (0, 0, None)]
 
 
