@@ -35,7 +35,11 @@ def mixed() -> Rows:
 
 
 def of_two_texts(store: Store, tmp_path: Path) -> Entry:
-    lines = objects(mixed()) + objects(clean(20, 12, seed=4), source="CCO") + objects(clean(20, 6, seed=5), checkpoint="layer_2")
+    lines = (
+        objects(mixed())
+        + objects(clean(20, 12, seed=4), source="CCO")
+        + objects(clean(20, 6, seed=5), checkpoint="layer_2")
+    )
     (entry,) = add_file(store, write(tmp_path / "two.jsonl", lines))
     assert isinstance(entry, Entry)
     return entry
