@@ -56,8 +56,8 @@ class Board(Desk):
     def used(cls, folder: Path, patch: pytest.MonkeyPatch) -> Board:
         """The page's desk as long as the test."""
         made = cls(folder)
-        for module in ("tasks", "unfinished"):
-            patch.setattr(f"pages._shared.compare.manage_{module}.desk", lambda: made)
+        for module in ("managing.tasks", "compare.manage_unfinished"):
+            patch.setattr(f"pages._shared.{module}.desk", lambda: made)
         return made
 
 

@@ -16,8 +16,8 @@ from engine.store.reports.importing import import_report
 from engine.store.schema import RUN
 from engine.store.staging import Staging
 from engine.store.store import DEMO, Store
-from pages._shared.compare import manage_tasks as tasks
 from pages._shared.compare.manage_run import report_bytes
+from pages._shared.managing import tasks
 from tests.engine.inspection.made import DEMO_STORE, demo_run
 from tests.engine.store.reports.documents import document
 from tests.engine.store.stored_runs import MADE_AT, add, begun
@@ -173,7 +173,7 @@ def test_files_of_this_machine_are_named_before(board: Board, place: Path, tmp_p
     assert "2 files: a.json, b.json" in words(app)
     app.button("import_files").click().run()
     ((_, handed, inputs, _),) = board.handed
-    assert (handed, inputs) == (["import", "--", f"{tmp_path}/*.json"], [])
+    assert (handed, inputs) == (["import", "--", f"{tmp_path}/a.json", f"{tmp_path}/b.json"], [])
     app.text_area("import_paths").set_value(f"{tmp_path}/none*").run()
     assert "matches no file" in words(app)
     assert app.button("import_files").disabled

@@ -86,19 +86,19 @@ def test_uploads_are_handed_in_with_what_is_said_of_them(board: Board) -> None:
 def test_files_of_this_machine_are_named_before(board: Board, tmp_path: Path) -> None:
     for name in ("a.jsonl", "[b](http:c).jsonl.gz"):
         (tmp_path / name.replace("/", "_")).write_text("{}")
-    app = opened(logs_from="On this machine", log_paths=f"{tmp_path}/*.jsonl*")
+    app = opened(logs_from="On this machine", logs_paths=f"{tmp_path}/*.jsonl*")
     assert "2 files" in words(app) and "](http" not in raw(app)
     app.button("read_logs").click().run()
     ((_, handed, inputs, _),) = board.handed
     assert (handed[:3], len(handed), inputs) == (["logits", "add", "--"], 5, [])
-    app.text_area("log_paths").set_value(f"{tmp_path}/none*").run()
+    app.text_area("logs_paths").set_value(f"{tmp_path}/none*").run()
     assert "matches no file" in words(app)
     assert app.button("read_logs").disabled
 
 
 def test_a_task_that_is_not_taken_says_why(board: Board, tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl", objects(clean(3, 4)))
-    app = opened(logs_from="On this machine", log_paths=f"{tmp_path}/a.jsonl")
+    app = opened(logs_from="On this machine", logs_paths=f"{tmp_path}/a.jsonl")
     board.refusal = RunError(f"no room {HOSTILE}")
     app.button("read_logs").click().run()
     assert "no room" in words(app) and not re.search(r"(?<!\\)<img", raw(app))
@@ -204,7 +204,7 @@ def test_a_log_is_renamed_and_deleted(board: Board, store: Store, tmp_path: Path
     facts = app.dataframe[0].value.set_index("column")["value"]
     assert (facts["entries"], facts["origin"]) == ("40", "imported")
     assert "\u202e" not in facts["notes"]
-    app.button(f"log-remove-{first.id}").click().run()
+    app.button(f"remove-{first.id}").click().run()
     assert not app.exception
     assert [entry.id for entry in store.found(LOGIT_LOG).entries] == [second.id]
     assert query(app, "log") == second.id

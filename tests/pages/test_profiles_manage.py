@@ -16,8 +16,8 @@ from engine.runner.said import Part
 from engine.store.entries import Entry
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
-from pages._shared.compare.manage_tasks import RUNS
-from pages._shared.profiles.manage_trace import why_read_only
+from pages._shared.managing.one_entry import why_read_only
+from pages._shared.managing.tasks import RUNS
 from pages._shared.profiles.manage_work import TRACES, is_of_traces, pair_of
 from tests.engine.profile.test_ingest import event
 from tests.engine.store.stored_runs import store_at
@@ -78,7 +78,7 @@ def test_files_of_this_machine_are_handed_in_with_what_is_said_of_them(
     for name in ("one.json", "two [x](y).json.gz"):
         (tmp_path / "in" / name).write_text("{}")
     app = opened(
-        traces_from="On this machine", trace_paths=f"{tmp_path}/in/*", trace_label="mine  too",
+        traces_from="On this machine", traces_paths=f"{tmp_path}/in/*", trace_label="mine  too",
         trace_run=str(control.row["run_id"]), trace_keep="true", trace_events="true", trace_partial="true",
         trace_tokens="7", trace_passes="3",
     )  # fmt: skip
@@ -100,13 +100,13 @@ def test_files_of_this_machine_are_handed_in_with_what_is_said_of_them(
 
 def test_without_more_the_command_has_no_more(board: Board, tmp_path: Path) -> None:
     (tmp_path / "-one.json").write_text("{}")
-    app = opened(traces_from="On this machine", trace_paths=f"{tmp_path}/-one.json")
+    app = opened(traces_from="On this machine", traces_paths=f"{tmp_path}/-one.json")
     app.button("read_traces").click().run()
     assert board.handed[0][1] == ["trace", "add", "--", f"{tmp_path}/-one.json"]
 
 
 def test_paths_that_mean_nothing_are_told(board: Board, tmp_path: Path) -> None:
-    app = opened(traces_from="On this machine", trace_paths=f"{tmp_path}/none-*.json", trace_run="no such run")
+    app = opened(traces_from="On this machine", traces_paths=f"{tmp_path}/none-*.json", trace_run="no such run")
     assert "matches no file" in words(app) and app.button("read_traces").disabled
     assert opened().button("read_traces").disabled
 
@@ -224,7 +224,7 @@ def test_its_run_and_its_file(store: Store, tmp_path: Path) -> None:
 def test_a_trace_goes_with_its_file_and_leaves_the_address(store: Store, tmp_path: Path) -> None:
     entry, (control, _) = kept(store, tmp_path), both(store)
     app = opened(manage="One trace", trace=entry.id, control=entry.id, test=control.id)
-    app.button(f"trace-remove-{entry.id}").click().run()
+    app.button(f"remove-{entry.id}").click().run()
     assert entry.id not in {one.id for one in store.found(TRACE).entries}
     assert not Path(store.home.path(str(entry.row["file"]))).exists()
     assert (query(app, "control"), query(app, "trace")) == (control.id, None)
@@ -232,8 +232,8 @@ def test_a_trace_goes_with_its_file_and_leaves_the_address(store: Store, tmp_pat
 
 def test_what_ships_is_only_read(store: Store, tmp_path: Path) -> None:
     elsewhere = publish_reported(store_at(tmp_path / "demo"))[0]
-    assert "cannot be changed" in why_read_only(store, elsewhere)
-    assert why_read_only(store, captured(store, "none", operators(("mm", 5)))) == ""
+    assert "cannot be changed" in why_read_only(store, elsewhere, "trace")
+    assert why_read_only(store, captured(store, "none", operators(("mm", 5))), "trace") == ""
 
 
 def test_an_empty_store_and_hostile_names(store: Store) -> None:

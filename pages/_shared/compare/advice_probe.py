@@ -11,8 +11,8 @@ from engine.evidence.advice.commands import PROBED
 from engine.evidence.advisor import Advice
 from engine.runner.background import desk, threads_beside
 from engine.store.store import Store
-from pages._shared.compare import manage_tasks as tasks
 from pages._shared.errors import escape_markdown
+from pages._shared.managing import tasks
 
 PYTHON = ("python", "-m", "engine")
 LEAST, MOST = 4, 2_000

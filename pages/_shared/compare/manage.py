@@ -14,10 +14,10 @@ from engine.store.store import Store
 from pages._shared.compare import manage_import as imports
 from pages._shared.compare import manage_run as one_run
 from pages._shared.compare import manage_start as start
-from pages._shared.compare import manage_tasks as tasks
 from pages._shared.compare import manage_unfinished as unfinished
 from pages._shared.compare.state import Chosen
 from pages._shared.errors import escape_markdown, shown_errors
+from pages._shared.managing import tasks
 
 START, UNFINISHED, IMPORT, RUN = "Start runs", "Unfinished", "Import", "One run"
 

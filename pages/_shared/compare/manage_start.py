@@ -18,10 +18,9 @@ from engine.lp.catalogue import LPS
 from engine.models.registry import load_registry
 from engine.runner.background import threads_beside
 from engine.runner.plan import sampling_name
-from pages._shared.compare import manage_molecules as molecules
-from pages._shared.compare import manage_tasks as tasks
 from pages._shared.errors import escape_markdown
 from pages._shared.live.inputs import CLEANED, FILTERS, FIRST_MODEL, quick_inputs, sampling_input
+from pages._shared.managing import molecules, tasks
 
 FIRST_LPS = ("none", "position-blocklist", "exact")
 MOST_RUNS = 24
@@ -167,18 +166,25 @@ def _problem(models: Sequence[str], lps: Sequence[str]) -> str:
 
 
 def _offer(asked: Asked) -> None:
+    title = f"{asked.runs} {'run' if asked.runs == 1 else 'runs'}"
+    title += f" “{asked.label}”" if asked.label else f" of {', '.join(asked.models)}"
+    offer(asked, what_it_starts(asked), title, button="Start", key="start_runs")
+
+
+def offer(
+    asked: Asked, what: str, title: str, *, button: str, key: str, more: Sequence[str] = (), hint: str = ""
+) -> None:
+    """Say what it does, as Markdown, and the command; a click starts it. ``more`` stands behind the command's name."""
     words, inputs = asked.words(), asked.molecules.inputs
     names = [name for name, _ in inputs]
-    shown = [*words, *(["--smiles-file", *names] if names else [])]
     with st.container(horizontal=True, vertical_alignment="center", key="start"):
-        is_pressed = st.button("Start", type="primary", icon=":material/play_arrow:", key="start_runs")
-        st.markdown(what_it_starts(asked), width="stretch")
-    st.caption("The same from a terminal:")
+        is_pressed = st.button(button, type="primary", icon=":material/play_arrow:", key=key)
+        st.markdown(what, width="stretch")
+    st.caption(f"The same from a terminal{hint}:")
+    shown = [words[0], *more, *words[1:], *(["--smiles-file", *names] if names else [])]
     st.code(shlex.join(["python", "-m", "engine", *shown]), language="bash", wrap_lines=True)
     if is_pressed:
-        own = [words[0], f"--threads={threads_beside()}", *words[1:], *(["--smiles-file"] if inputs else [])]
-        title = f"{asked.runs} {'run' if asked.runs == 1 else 'runs'}"
-        title += f" “{asked.label}”" if asked.label else f" of {', '.join(asked.models)}"
+        own = [words[0], f"--threads={threads_beside()}", *more, *words[1:], *(["--smiles-file"] if inputs else [])]
         if tasks.submit(title, own, inputs):
             st.rerun()
 

@@ -8,8 +8,8 @@ from engine.errors import DriftscopeError
 from engine.runner.background import desk, threads_beside
 from engine.store.store import Store
 from engine.store.unfinished import Unfinished, abandon, unfinished_runs
-from pages._shared.compare import manage_tasks as tasks
 from pages._shared.errors import escape_markdown
+from pages._shared.managing import tasks
 
 TICK_S = 2.0
 MOST_SHOWN = 50

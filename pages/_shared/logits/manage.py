@@ -11,13 +11,13 @@ from functools import partial
 import streamlit as st
 
 from engine.store.store import Store
-from pages._shared.compare import manage_tasks as tasks
 from pages._shared.errors import escape_markdown, shown_errors
 from pages._shared.logits import manage_files as files
 from pages._shared.logits import manage_log as one_log
 from pages._shared.logits import manage_record as record
 from pages._shared.logits.manage_work import LOGS
 from pages._shared.logits.state import Chosen
+from pages._shared.managing import tasks
 
 READ, RECORD, LOG = "Read files", "Record", "One log"
 

@@ -5,21 +5,17 @@ It computes nothing: the command line carries it out, and anybody may copy the c
 
 from __future__ import annotations
 
-import shlex
-
 import streamlit as st
 
 from engine.decode.plan import Plan
 from engine.errors import DriftscopeError
 from engine.lp.catalogue import LPS
 from engine.models.registry import load_registry
-from engine.runner.background import threads_beside
-from pages._shared.compare import manage_molecules as molecules
-from pages._shared.compare import manage_tasks as tasks
-from pages._shared.compare.manage_start import MOST_LABEL, Asked
+from pages._shared.compare.manage_start import MOST_LABEL, Asked, offer
 from pages._shared.errors import escape_markdown
 from pages._shared.live.inputs import FIRST_MODEL, quick_inputs, sampling_input
 from pages._shared.logits.manage_work import ADD_LOG
+from pages._shared.managing import molecules
 
 FIRST_LP, FIRST_MOLECULES, FIRST_VALUES = "none", 4, 10
 MOST_VALUES, MOST_IDS, MOST_CHARS = 10_000, 1_000, 8_000
@@ -102,20 +98,15 @@ def ids_of(text: str) -> tuple[str, str]:
 
 
 def _offer(asked: Asked, values: str) -> None:
-    words, inputs = asked.words(), asked.molecules.inputs
-    logged = [LOG, values, ADD_LOG]
-    names = [name for name, _ in inputs]
-    shown = [words[0], *logged, *words[1:], *(["--smiles-file", *names] if names else [])]
-    with st.container(horizontal=True, vertical_alignment="center", key="start"):
-        is_pressed = st.button("Record", type="primary", icon=":material/play_arrow:", key="start_log")
-        st.markdown(_what_it_does(asked), width="stretch")
-    st.caption("The same from a terminal; `--logit-log FILE` keeps the file, too:")
-    st.code(shlex.join(["python", "-m", "engine", *shown]), language="bash", wrap_lines=True)
-    if is_pressed:
-        own = [words[0], f"--threads={threads_beside()}", *logged, *words[1:]]
-        title = f"Log “{asked.label}”" if asked.label else f"Log of {asked.models[0]}"
-        if tasks.submit(title, [*own, *(["--smiles-file"] if inputs else [])], inputs):
-            st.rerun()
+    offer(
+        asked,
+        _what_it_does(asked),
+        f"Log “{asked.label}”" if asked.label else f"Log of {asked.models[0]}",
+        button="Record",
+        key="start_log",
+        more=(LOG, values, ADD_LOG),
+        hint="; `--logit-log FILE` keeps the file, too",
+    )
 
 
 def _what_it_does(asked: Asked) -> str:

@@ -10,11 +10,11 @@ from engine.runner.background import Snapshot, Task
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
-from pages._shared.compare.manage_tasks import What, made_by
 from pages._shared.drift.words import visible_text
 from pages._shared.errors import escape_markdown
 from pages._shared.logits import state
 from pages._shared.logits.state import short_name
+from pages._shared.managing.tasks import What, made_by
 
 ADD_LOG = "--add-log"
 MOST_TOLD, MOST_NAME = 12, 80

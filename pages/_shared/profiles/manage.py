@@ -11,8 +11,8 @@ from functools import partial
 import streamlit as st
 
 from engine.store.store import Store
-from pages._shared.compare import manage_tasks as tasks
 from pages._shared.errors import escape_markdown, shown_errors
+from pages._shared.managing import tasks
 from pages._shared.profiles import manage_capture as capture
 from pages._shared.profiles import manage_files as files
 from pages._shared.profiles import manage_trace as one_trace

@@ -5,20 +5,16 @@ It computes nothing: the command line carries it out, and anybody may copy the c
 
 from __future__ import annotations
 
-import shlex
-
 import streamlit as st
 
 from engine.decode.plan import Plan
 from engine.errors import DriftscopeError
 from engine.lp.catalogue import LPS
 from engine.models.registry import load_registry
-from engine.runner.background import threads_beside
-from pages._shared.compare import manage_molecules as molecules
-from pages._shared.compare import manage_tasks as tasks
-from pages._shared.compare.manage_start import MOST_LABEL, Asked
+from pages._shared.compare.manage_start import MOST_LABEL, Asked, offer
 from pages._shared.errors import escape_markdown
 from pages._shared.live.inputs import FIRST_MODEL, quick_inputs, sampling_input
+from pages._shared.managing import molecules
 from pages._shared.profiles.manage_work import PROFILE
 
 FIRST_LPS = ("none", "exact")
@@ -104,19 +100,8 @@ def _problem(model: str, lps: list[str]) -> str:
 
 
 def _offer(asked: Asked, profile: list[str]) -> None:
-    words, inputs = asked.words(), asked.molecules.inputs
-    names = [name for name, _ in inputs]
-    shown = [words[0], *profile, *words[1:], *(["--smiles-file", *names] if names else [])]
-    with st.container(horizontal=True, vertical_alignment="center", key="start"):
-        is_pressed = st.button("Capture", type="primary", icon=":material/play_arrow:", key="start_capture")
-        st.markdown(_what_it_does(asked), width="stretch")
-    st.caption("The same from a terminal:")
-    st.code(shlex.join(["python", "-m", "engine", *shown]), language="bash", wrap_lines=True)
-    if is_pressed:
-        own = [words[0], f"--threads={threads_beside()}", *profile, *words[1:]]
-        title = f"Profile “{asked.label}”" if asked.label else f"Profile of {asked.models[0]}"
-        if tasks.submit(title, [*own, *(["--smiles-file"] if inputs else [])], inputs):
-            st.rerun()
+    title = f"Profile “{asked.label}”" if asked.label else f"Profile of {asked.models[0]}"
+    offer(asked, _what_it_does(asked), title, button="Capture", key="start_capture", more=profile)
 
 
 def _what_it_does(asked: Asked) -> str:

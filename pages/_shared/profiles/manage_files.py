@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import streamlit as st
 
-from engine.errors import DriftscopeError
-from engine.runner.background import Input
-from engine.store.reports.importing import expand
 from engine.store.store import Store
-from pages._shared.compare import manage_tasks as tasks
 from pages._shared.compare.manage_run import run_words
 from pages._shared.drift.words import visible_text
-from pages._shared.errors import escape_markdown
+from pages._shared.managing import tasks
+from pages._shared.managing.file_inputs import Files, Given
 
-UPLOAD, HERE = "Upload", "On this machine"
-MOST_LABEL, MOST_PATHS, MOST_NAMED, MOST_FILES, MOST_COUNT = 200, 4_000, 5, 200, 10**12
-TYPES = ["json", "gz", "tsv", "csv", "txt"]
+MOST_LABEL, MOST_COUNT = 200, 10**12
+FILES = Files("traces", "Trace files", ("json", "gz", "tsv", "csv", "txt"), "/data/traces/*.pt.trace.json.gz")
 KEY, RUN = "run_of_traces", "trace_run"
-_UPLOADS = "traces so far"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,56 +46,13 @@ def show(store: Store) -> None:
         "Chrome traces of torch’s profiler, plain or `.gz`, of any size: they are read as a stream. Also tables of "
         "*name, count, total_ms, avg_ms* that somebody made of one, apart by tabs or commas."
     )
-    source = st.segmented_control(
-        "From where", [UPLOAD, HERE], default=UPLOAD, required=True, key="traces_from", bind="query-params"
-    )
-    inputs, paths = ([], _paths()) if source == HERE else (_uploads(), [])
+    given = FILES.show()
     about = _about(store)
-    count = len(inputs) or len(paths)
     if st.button(
-        "Read", type="primary", icon=":material/upload_file:", key="read_traces", disabled=not count
-    ) and _submit(inputs, paths, about):
-        st.session_state[_UPLOADS] = st.session_state.get(_UPLOADS, 0) + 1
+        "Read", type="primary", icon=":material/upload_file:", key="read_traces", disabled=not given
+    ) and _submit(given, about):
+        FILES.clear()
         st.rerun()
-
-
-def _uploads() -> list[Input]:
-    number = st.session_state.setdefault(_UPLOADS, 0)  # a new widget after each time: the files have gone in
-    most = st.get_option("server.maxUploadSize")
-    given = st.file_uploader(
-        "Trace files", TYPES, accept_multiple_files=True, key=f"traces_{number}",
-        help=f"At most {most:,} MB each, as `server.maxUploadSize` in `.streamlit/config.toml` says. Larger ones, and "
-        "those that lie on the app’s machine already, are read from there. An upload is removed when it has been read.",
-    )  # fmt: skip
-    return [(one.name, one.getvalue()) for one in given or ()]
-
-
-def _paths() -> list[str]:
-    text = st.text_area(
-        "Files or patterns, one a line",
-        key="trace_paths",
-        height=90,
-        bind="query-params",
-        max_chars=MOST_PATHS,
-        placeholder="/data/traces/*.pt.trace.json.gz",
-        help="Of the machine that the app runs on, which need not be the one that you sit at. "
-        "* and ? stand for what you leave open, ** for folders.",
-    )
-    patterns = [line.strip() for line in (text or "").splitlines() if line.strip()]
-    if not patterns:
-        return []
-    try:
-        paths = expand(patterns)
-    except DriftscopeError as error:
-        st.error(escape_markdown(str(error)), icon=":material/error:")
-        return []
-    if len(paths) > MOST_FILES:
-        st.error(f"These are {len(paths):,} files, and {MOST_FILES} are read at a time.", icon=":material/error:")
-        return []
-    named = [escape_markdown(path.name) for path in paths[:MOST_NAMED]]
-    more = f" and {len(paths) - MOST_NAMED:,} more" if len(paths) > MOST_NAMED else ""
-    st.caption(f"{len(paths):,} {'file' if len(paths) == 1 else 'files'}: {', '.join(named)}{more}")
-    return [str(path.absolute()) for path in paths]
 
 
 # --- what is said of them -------------------------------------------------------------------------------------------
@@ -162,7 +113,6 @@ def _counts() -> list[int | None]:
     return found
 
 
-def _submit(inputs: Sequence[Input], paths: Sequence[str], about: About) -> bool:
-    count = len(inputs) or len(paths)
-    what = inputs[0][0] if len(inputs) == 1 else paths[0] if len(paths) == 1 else f"{count} files"
-    return tasks.submit(f"Reading {what}", ["trace", "add", *about.words(), "--", *paths], inputs)
+def _submit(given: Given, about: About) -> bool:
+    words = ["trace", "add", *about.words(), "--", *given.paths]
+    return tasks.submit(f"Reading {given.title}", words, given.inputs)

@@ -10,9 +10,9 @@ from engine.runner.background import Snapshot, Task
 from engine.store.entries import Entry
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
-from pages._shared.compare.manage_tasks import What, made_by
 from pages._shared.drift.words import visible_text
 from pages._shared.errors import escape_markdown
+from pages._shared.managing.tasks import What, made_by
 from pages._shared.profiles import state
 from pages._shared.profiles.state import model_and_lp
 
