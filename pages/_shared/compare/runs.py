@@ -18,7 +18,7 @@ from pages._shared.compare.state import Chosen
 from pages._shared.damages import show_damages
 from pages._shared.drift.words import visible_text
 from pages._shared.errors import escape_markdown
-from pages._shared.rows import picked_rows, show_rows
+from pages._shared.rows import show_rows, ticked_ids
 from pages._shared.theme import palette
 
 KEY = "compared_runs"
@@ -125,12 +125,9 @@ def _table(runs: list[RunFigures], chosen: Chosen | None) -> None:
 
 def _take(shown: list[str], ids: tuple[str, ...]) -> None:
     """Rows ticked are compared, beside what the filters hide; who was compared keeps his place."""
-    rows = picked_rows(KEY)
-    if rows is None:
+    compared = ticked_ids(KEY, shown, ids)
+    if compared is None:
         return
-    ticked = [shown[row] for row in rows if row < len(shown)]
-    kept = [one for one in ids if one in ticked or one not in shown]
-    compared = [*kept, *(one for one in ticked if one not in kept)]
     if len(compared) > state.MOST_TESTS + 1:
         st.toast(f"A control and {state.MOST_TESTS} tests are the most.", icon=":material/warning:")
     state.put(compared[0] if compared else None, compared[1 : state.MOST_TESTS + 1])

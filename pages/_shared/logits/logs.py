@@ -21,7 +21,7 @@ from pages._shared.damages import show_damages
 from pages._shared.errors import escape_markdown
 from pages._shared.logits import state
 from pages._shared.logits.state import Chosen
-from pages._shared.rows import picked_rows, show_rows
+from pages._shared.rows import show_rows, ticked_ids
 from pages._shared.theme import palette
 
 KEY = "chosen_logs"
@@ -108,12 +108,9 @@ def _table(entries: list[Entry], chosen: Chosen | None) -> None:
 
 def _take(shown: list[str], ids: tuple[str, ...]) -> None:
     """The first that was ticked is looked at, the last one stands beside it; what the filter hides stays."""
-    rows = picked_rows(KEY)
-    if rows is None:
+    looked_at = ticked_ids(KEY, shown, ids)
+    if looked_at is None:
         return
-    ticked = [shown[row] for row in rows if row < len(shown)]
-    kept = [one for one in ids if one in ticked or one not in shown]
-    looked_at = [*kept, *(one for one in ticked if one not in kept)]
     state.put(looked_at[0] if looked_at else None, looked_at[-1] if len(looked_at) > 1 else None)
 
 

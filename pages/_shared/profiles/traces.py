@@ -23,7 +23,7 @@ from pages._shared.errors import escape_markdown
 from pages._shared.profiles import state
 from pages._shared.profiles.reading import trace_of
 from pages._shared.profiles.state import Chosen, Runs
-from pages._shared.rows import picked_rows, show_rows
+from pages._shared.rows import show_rows, ticked_ids
 from pages._shared.theme import palette
 
 KEY = "chosen_traces"
@@ -129,13 +129,10 @@ def _table(entries: list[Entry], runs: Runs, chosen: Chosen | None) -> None:
 
 def _take(shown: Sequence[str], ids: Sequence[str]) -> None:
     """The first one ticked is the control; a third one takes the test's place. What a filter hides stays."""
-    rows = picked_rows(KEY)
-    if rows is None:
+    ticked = ticked_ids(KEY, shown, ids)
+    if ticked is None:
         return
-    ticked = [shown[row] for row in rows if row < len(shown)]
-    kept = [one for one in ids if one in ticked or one not in shown]
-    added = [one for one in ticked if one not in kept]
-    control, *others = [*kept, *added] or [""]
+    control, *others = ticked or [""]
     state.put(control or None, others[-1] if others else None)
 
 
