@@ -51,7 +51,7 @@ def generate(seen: Visit) -> None:
 
 
 def results(seen: Visit) -> Locator:
-    return seen.page.get_by_text("Lanes side by side")
+    return seen.page.get_by_text("Lanes side by side").first
 
 
 def test_from_a_click_to_a_kept_run_that_a_link_finds(browser: Browser, server: Server, place: Path) -> None:
@@ -123,7 +123,7 @@ def test_one_lane_is_stopped_and_the_others_are_written(browser: Browser, server
         generate(seen)
         expect(lane(seen, 1).locator(".tokens .chip").nth(20)).to_be_attached(timeout=PATIENCE_MS)
         seen.page.get_by_role("button", name="Stop", exact=True).first.click()
-        expect(seen.page.get_by_text("Stopped", exact=True)).to_be_visible(timeout=PATIENCE_MS)
+        expect(seen.page.get_by_text("Stopped", exact=True).first).to_be_visible(timeout=PATIENCE_MS)
         expect(results(seen)).to_be_visible(timeout=PATIENCE_MS)
         expect(lane(seen, 1).locator(".tokens .chip").nth(20)).to_be_attached()  # what was written stays
         assert seen.outside == []
@@ -141,7 +141,7 @@ def test_chips_come_while_a_lane_is_written_and_only_new_ones(browser: Browser, 
         expect(strip.locator(".tokens .chip").nth(count + 20)).to_be_attached(timeout=PATIENCE_MS)
         assert strip.locator(".tokens .chip").first.get_attribute("data-mine") == "still here"
         seen.page.get_by_role("button", name="Stop all").click()
-        expect(seen.page.get_by_text("Stopped", exact=True)).to_be_visible(timeout=PATIENCE_MS)
+        expect(seen.page.get_by_text("Stopped", exact=True).first).to_be_visible(timeout=PATIENCE_MS)
         expect(strip.locator(".tokens .chip").nth(count)).to_be_attached()  # what was written stays
         assert seen.outside == []
 
