@@ -7,6 +7,7 @@ from pages._shared.compare import advice, charts, manage, sql, table
 from pages._shared.compare.runs import chosen_runs
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
+from pages._shared.sections import show_open
 
 TITLE = "Compare runs"
 ICON = ":material/compare_arrows:"
@@ -28,8 +29,4 @@ page(TITLE, ICON, LEAD)
 with shown_errors():
     store = Store.open().still()
     chosen = chosen_runs(store, is_open=st.query_params.get("view") not in WITHOUT_CHOICE)
-tabs = st.tabs(list(SECTIONS), key="view", on_change="rerun", bind="query-params")
-for tab, show in zip(tabs, SECTIONS.values(), strict=True):
-    if tab.open:
-        with tab, shown_errors():
-            show(store, chosen)
+show_open(SECTIONS, store, chosen)

@@ -1,7 +1,5 @@
 """The Evidence page: what the reports state, each claim beside what comes out here, and the query behind it."""
 
-import streamlit as st
-
 from engine.store.store import Store
 from pages._shared.errors import shown_errors
 from pages._shared.evidence import browse, highlights
@@ -10,6 +8,7 @@ from pages._shared.evidence import store as evidence_store
 from pages._shared.evidence.claims import judged_claims
 from pages._shared.evidence.summary import counts, standing
 from pages._shared.frame import page
+from pages._shared.sections import show_open
 
 TITLE = "Evidence"
 ICON = ":material/fact_check:"
@@ -32,8 +31,4 @@ with shown_errors():
     counts(rows)
     standing(store, last)
 evidence_state.open_named_claim()
-tabs = st.tabs(list(SECTIONS), key=evidence_state.VIEW, on_change="rerun", bind="query-params")
-for tab, show in zip(tabs, SECTIONS.values(), strict=True):
-    if tab.open:
-        with tab, shown_errors():
-            show(store, rows)
+show_open(SECTIONS, store, rows)

@@ -3,11 +3,11 @@
 import streamlit as st
 
 from engine.store.store import Store
-from engine.store.trace_schema import TRACE
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
 from pages._shared.profiles import families, kernels, launches, manage, questions, reports, timeline
 from pages._shared.profiles.traces import chosen_traces
+from pages._shared.sections import show_open
 
 TITLE = "Profiles"
 ICON = ":material/speed:"
@@ -31,9 +31,4 @@ page(TITLE, ICON, LEAD)
 with shown_errors():
     store = Store.open().still()
     chosen = chosen_traces(store, is_open=st.query_params.get("view") not in WITHOUT_CHOICE)
-tabs = st.tabs(list(SECTIONS), key="view", on_change="rerun", bind="query-params")
-has_traces = bool(store.found(TRACE).entries)  # else what is above says all
-for tab, (name, show) in zip(tabs, SECTIONS.items(), strict=True):
-    if tab.open and (has_traces or name in WITHOUT_CHOICE):
-        with tab, shown_errors():
-            show(store, chosen)
+show_open(SECTIONS, store, chosen)

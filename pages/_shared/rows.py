@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import streamlit as st
 
 
@@ -20,19 +18,6 @@ def picked_rows(key: str) -> list[int] | None:
     """
     rows: list[int] = list(st.session_state[key]["selection"]["rows"])
     return None if rows == st.session_state.get(_shown(key)) else rows
-
-
-def ticked_ids(key: str, shown: Sequence[str], ids: Sequence[str]) -> list[str] | None:
-    """What is ticked in a table that shows these, where ``ids`` were ticked before; None as above.
-
-    Who was ticked keeps his place, also where a filter hides his row.
-    """
-    rows = picked_rows(key)
-    if rows is None:
-        return None
-    ticked = [shown[row] for row in rows if row < len(shown)]
-    kept = [one for one in ids if one in ticked or one not in shown]
-    return [*kept, *(one for one in ticked if one not in kept)]
 
 
 def _shown(key: str) -> str:

@@ -1,5 +1,39 @@
 """Fixtures of the page tests."""
 
-from tests.pages.browser import browser, window
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.store.store import Store
+from pages._shared.live import session
+from tests.pages.browser import ROOT, Server, browser, serve_quietly, window
+from tests.pages.drift_stores import store_at
 
 __all__ = ["browser", "window"]
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_warmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that a test draws in its own process begins no work behind it: the next test would meet torch's import
+    half done. Pages in a browser have a server of their own, and warm up as always."""
+    monkeypatch.setattr(session, "warm", lambda *args: None)
+
+
+@pytest.fixture(scope="module")
+def own_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a test file's app has its store; nothing lies there before."""
+    return tmp_path_factory.mktemp("own") / "store"
+
+
+@pytest.fixture(scope="module")
+def own_server(own_place: Path) -> Iterator[Server]:
+    with serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(own_place)}) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def own_store(own_place: Path) -> Store:
+    return store_at(own_place)

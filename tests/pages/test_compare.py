@@ -114,7 +114,7 @@ def test_hostile_names_are_shown_as_they_are_written(monkeypatch: pytest.MonkeyP
     assert "\u202e" not in "".join(map(str, table(app).to_numpy().ravel()))
     assert "\u202e" not in "".join(option for one in app.multiselect for option in one.options)
     legend = next(
-        one.proto.body for one in app.get("html") if "compare-tests" in one.proto.body and "<li>" in one.proto.body
+        one.proto.body for one in app.get("html") if "chosen-entries" in one.proto.body and "<li>" in one.proto.body
     )
     assert "&lt;b&gt;x&lt;/b&gt;" in legend and "<b>" not in legend
 

@@ -25,7 +25,7 @@ def server() -> Iterator[Server]:
 
 
 def legend(seen: Visit) -> Locator:
-    return seen.page.locator(".compare-tests li")
+    return seen.page.locator(".chosen-entries li")
 
 
 def test_rows_are_ticked_and_the_link_says_which(browser: Browser, server: Server) -> None:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, FilePayload, expect
 
 from engine.store.store import Store
 from tests.engine.store.reports.documents import document
-from tests.pages.browser import ROOT, Server, expect_harmless, serve_quietly, visit
-from tests.pages.drift_stores import store_at
+from tests.pages.browser import Server, expect_harmless, visit
 
 pytestmark = pytest.mark.browser
 
@@ -23,34 +20,18 @@ TWO_BY_TWO = "&run_model=demo-llama%3Aearly&run_lp=none&run_lp=exact&run_from=SM
 HOSTILE = "<img src=x onerror=alert(1)>[a](http://b.c).json"
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("manage") / "store"
-
-
-@pytest.fixture(scope="module")
-def server(place: Path) -> Iterator[Server]:
-    with serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(place)}) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def store(place: Path) -> Store:
-    return store_at(place)
-
-
-def test_two_molecules_under_two_lps_from_start_to_end(browser: Browser, server: Server, store: Store) -> None:
-    with visit(browser, server, MANAGE + TWO_BY_TWO) as seen:
+def test_two_molecules_under_two_lps_from_start_to_end(browser: Browser, own_server: Server, own_store: Store) -> None:
+    with visit(browser, own_server, MANAGE + TWO_BY_TWO) as seen:
         page = seen.page
         expect(page.get_by_text("2 runs of 2 molecules: 4 samples in all")).to_be_visible()
         seen.press("Start")
         expect(page.get_by_text(re.compile("at work for"))).to_be_visible()
         expect(page.get_by_role("progressbar").first).to_be_visible()
         expect(page.get_by_text(re.compile(r"2 runs in \d+ s"))).to_be_visible(timeout=RUN_LIMIT_MS)
-        none, exact = [entry.id for entry in store.found().entries]
+        none, exact = [entry.id for entry in own_store.found().entries]
         compare = page.get_by_role("link", name="Compare them")
         expect(compare).to_have_attribute("href", f"compare?control={none}&test={exact}")
-        page.goto(f"{server.url}/{compare.get_attribute('href')}")
+        page.goto(f"{own_server.url}/{compare.get_attribute('href')}")
         seen.settle()
         expect(page.get_by_role("tab", name="Side by side")).to_have_attribute("aria-selected", "true")
         seen.press("Manage")
@@ -59,7 +40,7 @@ def test_two_molecules_under_two_lps_from_start_to_end(browser: Browser, server:
         expect(page.get_by_role("button", name="Save label and notes")).to_be_enabled()
         seen.press("Save label and notes")
         expect(page.get_by_text("Saved")).to_be_visible()
-        assert store.entry(none).row["label"] == "named here"
+        assert own_store.entry(none).row["label"] == "named here"
         with page.expect_download() as download:
             page.get_by_role("button", name="Report file").click()
         assert download.value.suggested_filename == f"{none}.json.gz"
@@ -67,12 +48,12 @@ def test_two_molecules_under_two_lps_from_start_to_end(browser: Browser, server:
         page.get_by_role("button", name="Delete for good").click()
         expect(page).to_have_url(re.compile(f"control={exact}"))
         expect(page).not_to_have_url(re.compile(none))
-        assert [entry.id for entry in store.found().entries] == [exact]
+        assert [entry.id for entry in own_store.found().entries] == [exact]
         expect_harmless(seen)
 
 
-def test_a_run_is_stopped_and_can_be_gone_on_with(browser: Browser, server: Server, store: Store) -> None:
-    with visit(browser, server, f"{MANAGE}&run_model=demo-llama%3Aearly&run_lp=exact&run_first=2000") as seen:
+def test_a_run_is_stopped_and_can_be_gone_on_with(browser: Browser, own_server: Server, own_store: Store) -> None:
+    with visit(browser, own_server, f"{MANAGE}&run_model=demo-llama%3Aearly&run_lp=exact&run_first=2000") as seen:
         page = seen.page
         seen.press("Start")
         expect(page.get_by_text(re.compile(r"\d+ of 2,000 samples"))).to_be_visible(timeout=RUN_LIMIT_MS)
@@ -88,9 +69,9 @@ def test_a_run_is_stopped_and_can_be_gone_on_with(browser: Browser, server: Serv
         expect_harmless(seen)
 
 
-def test_uploads_come_in_once(browser: Browser, server: Server, store: Store) -> None:
+def test_uploads_come_in_once(browser: Browser, own_server: Server, own_store: Store) -> None:
     content = json.dumps(document()).encode()
-    with visit(browser, server, f"{MANAGE}&manage=Import") as seen:
+    with visit(browser, own_server, f"{MANAGE}&manage=Import") as seen:
         page = seen.page
         files: list[FilePayload] = [
             {"name": name, "mimeType": "application/json", "buffer": body}
@@ -102,5 +83,5 @@ def test_uploads_come_in_once(browser: Browser, server: Server, store: Store) ->
         seen.press("Import")
         expect(page.get_by_text(re.compile("1 run, 1 was there already, 1 left out in"))).to_be_visible()
         expect(page.get_by_text(re.compile(r"torn\.json, left out"))).to_be_visible()
-        assert sum(entry.row["origin"] == "imported" for entry in store.found().entries) == 1
+        assert sum(entry.row["origin"] == "imported" for entry in own_store.found().entries) == 1
         expect_harmless(seen)

@@ -30,7 +30,6 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
     made = Service(threads=1)
     monkeypatch.setattr(session, "service", lambda: made)
-    monkeypatch.setattr(session, "warm", lambda *args: None)
     yield made
     made.close(PATIENCE_S)
 

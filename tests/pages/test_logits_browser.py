@@ -42,7 +42,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def legend(seen: Visit) -> Locator:
-    return seen.page.locator(".compare-tests li")
+    return seen.page.locator(".chosen-entries li")
 
 
 def card(seen: Visit, key: str) -> Locator:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +13,7 @@ from playwright.sync_api import Browser, FilePayload, expect
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
 from tests.engine.logits.logs import clean, objects, text
-from tests.pages.browser import ROOT, Server, expect_harmless, serve_quietly, visit
-from tests.pages.drift_stores import store_at
+from tests.pages.browser import Server, expect_harmless, visit
 
 pytestmark = pytest.mark.browser
 
@@ -23,22 +21,6 @@ RUN_LIMIT_MS = 180_000
 LOGS = "/logits?view=Logs"
 RECORD = "&manage=Record&log_of=demo-llama%3Aearly&log_first=6&run_from=SMILES&run_smiles=CC%3DO"
 HOSTILE = "<img src=x onerror=alert(1)>[a](http://b.c)"
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("logs") / "store"
-
-
-@pytest.fixture(scope="module")
-def server(place: Path) -> Iterator[Server]:
-    with serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(place)}) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def store(place: Path) -> Store:
-    return store_at(place)
 
 
 def two_logs() -> list[FilePayload]:
@@ -56,8 +38,8 @@ def two_logs() -> list[FilePayload]:
     ]
 
 
-def test_two_logs_from_upload_to_parity(browser: Browser, server: Server, store: Store) -> None:
-    with visit(browser, server, LOGS) as seen:
+def test_two_logs_from_upload_to_parity(browser: Browser, own_server: Server, own_store: Store) -> None:
+    with visit(browser, own_server, LOGS) as seen:
         page = seen.page
         page.locator("input[type=file]").set_input_files(two_logs())
         seen.settle()
@@ -66,7 +48,7 @@ def test_two_logs_from_upload_to_parity(browser: Browser, server: Server, store:
         expect(page.get_by_text(re.compile("2 logs, 1 left out in"))).to_be_visible()
         expect(page.get_by_text(re.compile("1 line could not be read"))).to_be_visible()
         link = page.get_by_role("link", name="Set them side by side")
-        page.goto(f"{server.url}/{link.get_attribute('href')}")
+        page.goto(f"{own_server.url}/{link.get_attribute('href')}")
         seen.settle()
         expect(page.get_by_role("tab", name="Parity")).to_have_attribute("aria-selected", "true")
         expect(page.get_by_text(re.compile("The data supports the filter “skip 0”"))).to_be_visible()
@@ -81,22 +63,22 @@ def test_two_logs_from_upload_to_parity(browser: Browser, server: Server, store:
         expect_harmless(seen)
 
 
-def test_a_log_is_recorded_looked_at_and_deleted(browser: Browser, server: Server, store: Store) -> None:
-    before = {entry.id for entry in store.found(LOGIT_LOG).entries}
-    with visit(browser, server, LOGS + RECORD, width=820) as seen:
+def test_a_log_is_recorded_looked_at_and_deleted(browser: Browser, own_server: Server, own_store: Store) -> None:
+    before = {entry.id for entry in own_store.found(LOGIT_LOG).entries}
+    with visit(browser, own_server, LOGS + RECORD, width=820) as seen:
         page = seen.page
         expect(page.get_by_text("with its log, of 1 molecule")).to_be_visible()
         page.get_by_test_id("stBaseButton-primary").filter(has_text="Record").click()
         expect(page.get_by_text(re.compile(r"1 log in \d+ s"))).to_be_visible(timeout=RUN_LIMIT_MS)
-        (entry,) = (one for one in store.found(LOGIT_LOG).entries if one.id not in before)
+        (entry,) = (one for one in own_store.found(LOGIT_LOG).entries if one.id not in before)
         assert (entry.row["origin"], entry.row["flagged_values"]) == ("measured", 0)
         assert entry.row["values_logged"] == 6 * entry.row["entries"]
         expect(page.get_by_role("link", name="Look at it")).to_have_attribute("href", re.compile(entry.id))
         assert page.evaluate("document.documentElement.scrollWidth") <= 820
-        page.goto(f"{server.url}{LOGS}&manage=One+log&one={entry.id}")
+        page.goto(f"{own_server.url}{LOGS}&manage=One+log&one={entry.id}")
         seen.settle()
         page.get_by_role("button", name="Delete").click()
         page.get_by_role("button", name="Delete for good").click()
         expect(page.get_by_text(f"{entry.id} is deleted")).to_be_visible()
-        assert {one.id for one in store.found(LOGIT_LOG).entries} == before
+        assert {one.id for one in own_store.found(LOGIT_LOG).entries} == before
         expect_harmless(seen)

@@ -36,6 +36,14 @@ def test_an_empty_store_says_what_to_do(opened: Open) -> None:
     assert "2,912,920" in html(opened(view="Reports"))
 
 
+@pytest.mark.parametrize("view", ["Families", "Launches", "Kernels", "Timeline"])
+def test_a_section_without_a_trace_points_at_no_table_that_is_not_there(opened: Open, store: Store, view: str) -> None:
+    words = said(opened(view=view))
+    assert "Once the store holds a trace" in words and "Tick a trace" not in words
+    on_gpu(store)
+    assert "Tick a trace above" in said(opened(view=view, control=""))
+
+
 def test_a_first_visit_compares_the_newest_of_one_model_with_and_without_an_lp(opened: Open, store: Store) -> None:
     control, test = both(store)
     captured(store, "exact", operators(("mm", 1)), model="another")

@@ -35,7 +35,7 @@ def server(store: Store) -> Iterator[Server]:
 
 
 def legend(seen: Visit) -> Locator:
-    return seen.page.locator(".compare-tests li")
+    return seen.page.locator(".chosen-entries li")
 
 
 def stays_within(seen: Visit, width: int) -> None:

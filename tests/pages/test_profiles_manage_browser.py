@@ -7,7 +7,6 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,8 +15,7 @@ from playwright.sync_api import Browser, FilePayload, Locator, expect
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
 from tests.engine.profile.made_traces import write_trace
-from tests.pages.browser import ROOT, Server, Visit, expect_harmless, serve_quietly, visit
-from tests.pages.drift_stores import store_at
+from tests.pages.browser import Server, Visit, expect_harmless, visit
 
 pytestmark = pytest.mark.browser
 
@@ -25,22 +23,6 @@ RUN_LIMIT_MS = 180_000
 TRACES = "/profiles?view=Traces"
 CAPTURE = "&manage=Capture&profile_model=demo-llama%3Aearly&run_from=SMILES&run_smiles=CC%3DO%0ACCO&profile_steps=12"
 HOSTILE = "<img src=x onerror=alert(1)>[a](http://b.c).json"
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("profiles") / "store"
-
-
-@pytest.fixture(scope="module")
-def server(place: Path) -> Iterator[Server]:
-    with serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(place)}) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def store(place: Path) -> Store:
-    return store_at(place)
 
 
 def figure(seen: Visit) -> Locator:
@@ -60,20 +42,22 @@ def drag(seen: Visit, spot: Locator) -> None:
     seen.page.mouse.up()
 
 
-def test_a_run_is_captured_without_and_with_an_lp_and_compared(browser: Browser, server: Server, store: Store) -> None:
-    with visit(browser, server, TRACES + CAPTURE) as seen:
+def test_a_run_is_captured_without_and_with_an_lp_and_compared(
+    browser: Browser, own_server: Server, own_store: Store
+) -> None:
+    with visit(browser, own_server, TRACES + CAPTURE) as seen:
         page = seen.page
         expect(page.get_by_text("2 runs, each with its trace, of 2 molecules")).to_be_visible()
         page.get_by_test_id("stBaseButton-primary").filter(has_text="Capture").click()
         expect(page.get_by_text(re.compile("at work for"))).to_be_visible()
         expect(page.get_by_text(re.compile(r"2 traces in \d+ s"))).to_be_visible(timeout=RUN_LIMIT_MS)
-        traces = {str(one.row["label"]): one for one in store.found(TRACE).entries}
+        traces = {str(one.row["label"]): one for one in own_store.found(TRACE).entries}
         assert list(traces) == ["demo-llama:early, none", "demo-llama:early, exact"]
         none, exact = traces.values()
         assert all(one.row["origin"] == "measured" and one.row["forward_passes"] <= 12 for one in (none, exact))
         compare = page.get_by_role("link", name="Compare them")
         expect(compare).to_have_attribute("href", f"profiles?control={none.id}&test={exact.id}")
-        page.goto(f"{server.url}/{compare.get_attribute('href')}")
+        page.goto(f"{own_server.url}/{compare.get_attribute('href')}")
         seen.settle()
         expect(page.get_by_role("tab", name="Families")).to_have_attribute("aria-selected", "true")
         families = page.get_by_role("region", name=re.compile("^Families of work of")).get_by_role("table")
@@ -102,12 +86,12 @@ def test_a_run_is_captured_without_and_with_an_lp_and_compared(browser: Browser,
 
 
 def test_files_come_in_and_one_goes_out_and_away(
-    browser: Browser, server: Server, store: Store, tmp_path: Path
+    browser: Browser, own_server: Server, own_store: Store, tmp_path: Path
 ) -> None:
     write_trace(tmp_path / "gpu.json", 2_000)
     content = (tmp_path / "gpu.json").read_bytes()
     packed = gzip.compress(content)
-    with visit(browser, server, f"{TRACES}&trace_label=a+GPU&trace_keep=true&trace_events=true") as seen:
+    with visit(browser, own_server, f"{TRACES}&trace_label=a+GPU&trace_keep=true&trace_events=true") as seen:
         page = seen.page
         files: list[FilePayload] = [
             {"name": name, "mimeType": "application/json", "buffer": body}
@@ -119,12 +103,12 @@ def test_files_come_in_and_one_goes_out_and_away(
         seen.press("Read")
         expect(page.get_by_text(re.compile("1 trace, 2 left out in"))).to_be_visible(timeout=RUN_LIMIT_MS)
         expect(page.get_by_text(re.compile("torn.json.gz, left out: .*ends too early"))).to_be_visible()
-        (entry,) = [one for one in store.found(TRACE).entries if one.row["label"] == "a GPU"]
+        (entry,) = [one for one in own_store.found(TRACE).entries if one.row["label"] == "a GPU"]
         assert "trace_events" in entry.parts and entry.row["device"] == "NVIDIA H100"
-        page.goto(f"{server.url}/profiles?view=Timeline&control={entry.id}&tl_from=1&tl_to=2")
+        page.goto(f"{own_server.url}/profiles?view=Timeline&control={entry.id}&tl_from=1&tl_to=2")
         seen.settle()
         expect(figure(seen).get_by_text("stream 7")).to_be_visible()
-        page.goto(f"{server.url}{TRACES}&manage=One+trace&trace={entry.id}")
+        page.goto(f"{own_server.url}{TRACES}&manage=One+trace&trace={entry.id}")
         seen.settle()
         with page.expect_download() as download:
             page.get_by_role("button", name="Trace file").click()
@@ -132,9 +116,9 @@ def test_files_come_in_and_one_goes_out_and_away(
         seen.fill("Label", "named here")
         seen.press("Save label and notes")
         expect(page.get_by_text("Saved")).to_be_visible()
-        assert store.entry(entry.id, TRACE).row["label"] == "named here"
+        assert own_store.entry(entry.id, TRACE).row["label"] == "named here"
         page.get_by_role("button", name="Delete").click()
         page.get_by_role("button", name="Delete for good").click()
         expect(page.get_by_text(re.compile(f"{entry.id} is deleted"))).to_be_visible()
-        assert entry.id not in {one.id for one in store.found(TRACE).entries}
+        assert entry.id not in {one.id for one in own_store.found(TRACE).entries}
         expect_harmless(seen)

@@ -72,7 +72,7 @@ def test_their_counts_without_any_trace(store: Store) -> None:
     for figure in ("2,912,920", "961,645", "48,440", "20,672", "139,272", "96,768", "13.5 s", "3.03×", "reported"):
         assert figure in body, figure
     assert "Qwen’s trace has 3.03× the kernel launches, 2.34× the attention calls (FMHA)" in said(app)
-    assert "Tick a trace above" in said(app)
+    assert "The counts of a trace that is ticked come beside them." in said(app)
 
 
 def test_ours_stand_beside_theirs(store: Store) -> None:

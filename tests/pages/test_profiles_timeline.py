@@ -79,7 +79,7 @@ def window(app: AppTest) -> tuple[str, str]:
 
 
 def test_nothing_to_draw_says_why(store: Store) -> None:
-    assert "Tick a trace above" in said(opened())
+    assert "Once the store holds a trace, its work and its pauses come here." in said(opened())
     publish_reported(store)
     words = said(opened(control="reported-003-qwen", test="reported-003-llama"))
     assert words.count("a report states sums only, so nothing is known of its time") == 2

@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-import streamlit as st
-
 from engine.store.store import Store
 from pages._shared.compare import manage_import as imports
 from pages._shared.compare import manage_run as one_run
 from pages._shared.compare import manage_start as start
 from pages._shared.compare import manage_unfinished as unfinished
 from pages._shared.compare.state import Chosen
-from pages._shared.errors import escape_markdown, shown_errors
 from pages._shared.managing import tasks
+from pages._shared.managing.views import show_one
 
 START, UNFINISHED, IMPORT, RUN = "Start runs", "Unfinished", "Import", "One run"
 
@@ -31,15 +29,4 @@ def show(store: Store, chosen: Chosen | None) -> None:
         IMPORT: imports.show,
         RUN: partial(one_run.show, store, chosen),
     }
-    view = st.segmented_control(
-        "What to do",
-        list(views),
-        default=START,
-        required=True,
-        key="manage",
-        bind="query-params",
-        label_visibility="collapsed",
-        help=f"Runs of this page lie in {escape_markdown(store.home.where)}.",
-    )
-    with shown_errors():
-        views[view or START]()
+    show_one(views, store, "Runs")

@@ -5,7 +5,6 @@ Which are compared is in the address. A filter hides rows and changes nothing ab
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,12 +17,11 @@ from pages._shared.compare.state import Chosen
 from pages._shared.damages import show_damages
 from pages._shared.drift.words import visible_text
 from pages._shared.errors import escape_markdown
-from pages._shared.rows import show_rows, ticked_ids
+from pages._shared.managing.ticking import legend, ticked_ids, ticked_table
 from pages._shared.theme import palette
 
 KEY = "compared_runs"
 ORIGINS = ("measured", "imported", "reported")
-TABLE_HEIGHT, ROW_HEIGHT = 262, 35
 FILTER_WIDTH, CONTROL_WIDTH, TESTS_WIDTH = 150, 280, 400
 _EMPTY = """
 Three ways to a first run:
@@ -109,21 +107,11 @@ def _table(runs: list[RunFigures], chosen: Chosen | None) -> None:
         st.info("No run is like that. Take a filter away.", icon=":material/filter_alt_off:")
         return
     ids = chosen.ids if chosen is not None else ()
-    show_rows(KEY, [place for place, run in enumerate(runs) if run.run_id in ids])
-    st.dataframe(
-        [_row(run, chosen) for run in runs],
-        hide_index=True,
-        height=min(TABLE_HEIGHT, ROW_HEIGHT * (len(runs) + 1) + 2),
-        column_config=_columns(),
-        key=KEY,
-        on_select=lambda: _take([run.run_id for run in runs], ids),
-        selection_mode="multi-row",
-        placeholder="–",
-        alt="Runs of the store: tick those to compare",
-    )
+    rows = {run.run_id: _row(run, chosen) for run in runs}
+    ticked_table(KEY, rows, ids, _take, columns=_columns(), alt="Runs of the store: tick those to compare")
 
 
-def _take(shown: list[str], ids: tuple[str, ...]) -> None:
+def _take(shown: Sequence[str], ids: Sequence[str]) -> None:
     """Rows ticked are compared, beside what the filters hide; who was compared keeps his place."""
     compared = ticked_ids(KEY, shown, ids)
     if compared is None:
@@ -221,14 +209,11 @@ def _control(chosen: Chosen | None) -> None:
 def _legend(chosen: Chosen) -> str:
     """The tests' letters in their colours, with their names."""
     if not chosen.tests:
-        return "<p class='compare-tests'>No test yet: tick more runs above.</p>"
+        return "<p class='chosen-entries'>No test yet: tick more runs above.</p>"
     colours = palette()
-    items = [
-        f'<li><i style="background:{chosen.colour(one.id, colours)}" aria-hidden="true"></i>'
-        f"{html.escape(visible_text(chosen.name(one.id)))}</li>"
-        for one in chosen.tests
-    ]
-    return f"<ul class='compare-tests' aria-label='Tests'>{''.join(items)}</ul>"
+    return legend(
+        [(chosen.colour(one.id, colours), visible_text(chosen.name(one.id))) for one in chosen.tests], "Tests"
+    )
 
 
 def _other_control(ids: tuple[str, ...]) -> None:

@@ -5,8 +5,7 @@ Which ones is in the address. A filter hides rows and changes nothing about what
 
 from __future__ import annotations
 
-import html
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
@@ -21,11 +20,10 @@ from pages._shared.damages import show_damages
 from pages._shared.errors import escape_markdown
 from pages._shared.logits import state
 from pages._shared.logits.state import Chosen
-from pages._shared.rows import show_rows, ticked_ids
+from pages._shared.managing.ticking import legend, ticked_ids, ticked_table
 from pages._shared.theme import palette
 
 KEY = "chosen_logs"
-TABLE_HEIGHT, ROW_HEIGHT = 262, 35
 FILTER_FROM = 8
 """So few rows are seen at once without one."""
 MOST_CHARS = 200
@@ -36,7 +34,7 @@ Three ways to a first log:
 - Upload one, or record one of an embedded model, below under *Logs*.
 - Read files in from a terminal: `.venv/bin/python -m engine logits add 'logs/*.jsonl.gz'`
 - Let a run here write one:
-  `.venv/bin/python -m engine run --model demo-qwen --lp none --log-logits 10 --add-log`
+  `.venv/bin/python -m engine run --model demo-qwen --lp none --sample-size 8 --log-logits 10 --add-log`
 
 What the report states of six models is below under *Models* all the same.
 """
@@ -92,21 +90,18 @@ def _table(entries: list[Entry], chosen: Chosen | None) -> None:
         st.info("No log is like that. Take the filter away.", icon=":material/filter_alt_off:")
         return
     ids = chosen.ids if chosen is not None else ()
-    show_rows(KEY, [place for place, entry in enumerate(entries) if entry.id in ids])
-    st.dataframe(
-        [_row(entry, chosen) for entry in entries],
-        hide_index=True,
-        height=min(TABLE_HEIGHT, ROW_HEIGHT * (len(entries) + 1) + 2),
-        column_config=_columns(),
-        key=KEY,
-        on_select=lambda: _take([entry.id for entry in entries], ids),
-        selection_mode="multi-row",
-        placeholder="–",
+    rows = {entry.id: _row(entry, chosen) for entry in entries}
+    ticked_table(
+        KEY,
+        rows,
+        ids,
+        _take,
+        columns=_columns(),
         alt="Logit logs of the store: tick the one to look at, and another to set beside it",
     )
 
 
-def _take(shown: list[str], ids: tuple[str, ...]) -> None:
+def _take(shown: Sequence[str], ids: Sequence[str]) -> None:
     """The first that was ticked is looked at, the last one stands beside it; what the filter hides stays."""
     looked_at = ticked_ids(KEY, shown, ids)
     if looked_at is None:
@@ -214,12 +209,6 @@ def _roles(chosen: Chosen | None) -> None:
 def _legend(chosen: Chosen) -> str:
     """Letters in their colours, with names."""
     colours = palette()
-    items = [
-        f'<li><i style="background:{chosen.colour(one, colours)}" aria-hidden="true"></i>'
-        f"{html.escape(one_line(chosen.name(one)))}</li>"
-        for one in chosen.ids
-    ]
-    more = "" if chosen.beside else "<li>Tick a second log to set it beside.</li>"
-    style = "padding:0;overflow-wrap:anywhere"
-    said = "Logs that are looked at"
-    return f"<ul class='compare-tests' style='{style}' aria-label='{said}'>{''.join(items)}{more}</ul>"
+    named = [(chosen.colour(one, colours), one_line(chosen.name(one))) for one in chosen.ids]
+    hint = "" if chosen.beside else "Tick a second log to set it beside."
+    return legend(named, "Logs that are looked at", hint)

@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-import streamlit as st
-
 from engine.store.store import Store
-from pages._shared.errors import escape_markdown, shown_errors
 from pages._shared.logits import manage_files as files
 from pages._shared.logits import manage_log as one_log
 from pages._shared.logits import manage_record as record
 from pages._shared.logits.manage_work import LOGS
 from pages._shared.logits.state import Chosen
 from pages._shared.managing import tasks
+from pages._shared.managing.views import show_one
 
 READ, RECORD, LOG = "Read files", "Record", "One log"
 
@@ -30,15 +28,4 @@ def show(store: Store, chosen: Chosen | None) -> None:
         RECORD: record.show,
         LOG: partial(one_log.show, store, chosen),
     }
-    view = st.segmented_control(
-        "What to do",
-        list(views),
-        default=READ,
-        required=True,
-        key="manage",
-        bind="query-params",
-        label_visibility="collapsed",
-        help=f"Logs of this page lie in {escape_markdown(store.home.where)}.",
-    )
-    with shown_errors():
-        views[view or READ]()
+    show_one(views, store, "Logs")

@@ -15,10 +15,10 @@ from pages._shared.profiles import families_html as html
 from pages._shared.profiles import families_table as tables
 from pages._shared.profiles.reading import comparison_of
 from pages._shared.profiles.state import Chosen
+from pages._shared.profiles.traces import say_nobody
 from pages._shared.table_files import CSV
 
 SIDES = {"device": "what devices did", "host": "what operators did, without those inside them"}
-NOBODY = "Tick a trace in the table above, or two to compare."
 RULE = """[[rule]]
 side = "{side}"
 family = "mine"
@@ -28,7 +28,7 @@ pattern = "part_of_a_name"   # a regular expression; the first rule that matches
 def show(store: Store, chosen: Chosen | None) -> None:
     """Draw this section; ``chosen`` is None where no trace is chosen."""
     if chosen is None:
-        st.info(NOBODY, icon=":material/arrow_upward:", title="No trace is chosen")
+        say_nobody(store, "the families that its time goes to")
         return
     found = comparison_of(chosen)
     said = alone(found.control, found.families) if is_alone(found) else where_from(found)

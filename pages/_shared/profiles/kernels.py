@@ -17,9 +17,9 @@ from pages._shared.errors import escape_markdown
 from pages._shared.profiles import families_html as html
 from pages._shared.profiles import kernels_chart as chart
 from pages._shared.profiles import kernels_table as tables
-from pages._shared.profiles.families import NOBODY
 from pages._shared.profiles.reading import comparison_of
 from pages._shared.profiles.state import Chosen
+from pages._shared.profiles.traces import say_nobody
 from pages._shared.rows import picked_rows, show_rows
 from pages._shared.table_files import CSV
 
@@ -39,7 +39,7 @@ FILTER_WIDTH = 240
 def show(store: Store, chosen: Chosen | None) -> None:
     """Draw this section; ``chosen`` is None where no trace is chosen."""
     if chosen is None:
-        st.info(NOBODY, icon=":material/arrow_upward:", title="No trace is chosen")
+        say_nobody(store, "its kernels")
         return
     found = comparison_of(chosen)
     if not found.kernels:

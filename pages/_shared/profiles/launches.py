@@ -12,9 +12,9 @@ from pages._shared.profiles import families_html as html
 from pages._shared.profiles import families_table as tables
 from pages._shared.profiles import launches_figures as figures
 from pages._shared.profiles import launches_phases as phases
-from pages._shared.profiles.families import NOBODY
 from pages._shared.profiles.reading import comparison_of
 from pages._shared.profiles.state import Chosen
+from pages._shared.profiles.traces import say_nobody
 from pages._shared.table_files import CSV
 
 NO_CALLS = "No call into a device's runtime is in {which}, so launches, waits and delays are not known."
@@ -23,7 +23,7 @@ NO_CALLS = "No call into a device's runtime is in {which}, so launches, waits an
 def show(store: Store, chosen: Chosen | None) -> None:
     """Draw this section; ``chosen`` is None where no trace is chosen."""
     if chosen is None:
-        st.info(NOBODY, icon=":material/arrow_upward:", title="No trace is chosen")
+        say_nobody(store, "its launches and its steps")
         return
     found = comparison_of(chosen)
     st.html(html.style())

@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-import streamlit as st
-
 from engine.store.store import Store
-from pages._shared.errors import escape_markdown, shown_errors
 from pages._shared.managing import tasks
+from pages._shared.managing.views import show_one
 from pages._shared.profiles import manage_capture as capture
 from pages._shared.profiles import manage_files as files
 from pages._shared.profiles import manage_trace as one_trace
@@ -30,15 +28,4 @@ def show(store: Store, chosen: Chosen | None) -> None:
         CAPTURE: capture.show,
         TRACE: partial(one_trace.show, store, chosen),
     }
-    view = st.segmented_control(
-        "What to do",
-        list(views),
-        default=READ,
-        required=True,
-        key="manage",
-        bind="query-params",
-        label_visibility="collapsed",
-        help=f"Traces of this page lie in {escape_markdown(store.home.where)}.",
-    )
-    with shown_errors():
-        views[view or READ]()
+    show_one(views, store, "Traces")

@@ -50,7 +50,7 @@ def show(store: Store, chosen: Chosen | None) -> None:
 def _about(chosen: Chosen | None, has_ours: bool) -> str:
     said = "The reports’ columns are what report 003 states, rounded as there; the time of each follows from it (~)."
     if chosen is None:
-        return f"{said} Tick a trace above to see its counts beside them."
+        return f"{said} The counts of a trace that is ticked come beside them."
     if not has_ours:
         return f"{said} What is ticked above is reported itself; tick a captured or an imported trace."
     return (

@@ -19,6 +19,7 @@ from pages._shared.profiles import timeline_figure as figures
 from pages._shared.profiles import timeline_words as words
 from pages._shared.profiles.state import Chosen
 from pages._shared.profiles.timeline_view import AREAS, FORMS, MOST_EVENTS, MOST_MARKS, View, ranked
+from pages._shared.profiles.traces import say_nobody
 from pages._shared.theme import palette
 
 QUESTION = "What is at work when?"
@@ -40,7 +41,7 @@ KEY = "timeline_figure"
 def show(store: Store, chosen: Chosen | None) -> None:
     """Draw this section; ``chosen`` is None where no trace is chosen."""
     if chosen is None:
-        st.info("Tick a trace above, or two, to see their time.", icon=":material/arrow_upward:")
+        say_nobody(store, "its work and its pauses")
         return
     _section(store, chosen)
 

@@ -5,7 +5,6 @@ Which they are is in the address. A filter hides rows and changes nothing about 
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
@@ -20,15 +19,14 @@ from engine.store.trace_schema import TRACE
 from pages._shared.damages import show_damages
 from pages._shared.drift.words import visible_text
 from pages._shared.errors import escape_markdown
+from pages._shared.managing.ticking import legend, ticked_ids, ticked_table
 from pages._shared.profiles import state
 from pages._shared.profiles.reading import trace_of
 from pages._shared.profiles.state import Chosen, Runs
-from pages._shared.rows import show_rows, ticked_ids
 from pages._shared.theme import palette
 
 KEY = "chosen_traces"
 ORIGINS = ("measured", "imported", "reported")
-TABLE_HEIGHT, ROW_HEIGHT = 262, 35
 FILTER_WIDTH, LEGEND_WIDTH = 260, 620
 MANY = 8
 MOST_NAME, MOST_WORDS = 120, 400
@@ -84,6 +82,14 @@ def _choice(found: Found, runs: Runs, chosen: Chosen | None) -> None:
     show_damages(found)
 
 
+def say_nobody(store: Store, what: str) -> None:
+    """In a section, where no trace is chosen; ``what`` would be there, in the plural."""
+    if store.found(TRACE).entries:
+        st.info(f"Tick a trace above, or two to compare: {what} come here.", icon=":material/arrow_upward:")
+    else:
+        st.caption(f"Once the store holds a trace, {what} come here.")
+
+
 def _filters() -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", key="trace-filters"):
         st.pills("Origin", ORIGINS, selection_mode="multi", key="origin", bind="query-params", width="content")
@@ -113,18 +119,8 @@ def _table(entries: list[Entry], runs: Runs, chosen: Chosen | None) -> None:
         st.info("No trace is like that. Take a filter away.", icon=":material/filter_alt_off:")
         return
     ids = chosen.ids if chosen is not None else ()
-    show_rows(KEY, [place for place, entry in enumerate(entries) if entry.id in ids])
-    st.dataframe(
-        [_row(entry, runs, chosen) for entry in entries],
-        hide_index=True,
-        height=min(TABLE_HEIGHT, ROW_HEIGHT * (len(entries) + 1) + 2),
-        column_config=_columns(),
-        key=KEY,
-        on_select=lambda: _take([entry.id for entry in entries], ids),
-        selection_mode="multi-row",
-        placeholder="–",
-        alt="Traces of the store: tick one, or two to compare",
-    )
+    rows = {entry.id: _row(entry, runs, chosen) for entry in entries}
+    ticked_table(KEY, rows, ids, _take, columns=_columns(), alt="Traces of the store: tick one, or two to compare")
 
 
 def _take(shown: Sequence[str], ids: Sequence[str]) -> None:
@@ -233,14 +229,12 @@ def _legend(chosen: Chosen) -> str:
     """Letters in their colours, with names."""
     colours = palette()
     roles = ("control", "test") if chosen.test is not None else ("alone",)
-    items = [
-        f'<li><i style="background:{chosen.colour(one, colours)}" aria-hidden="true"></i>'
-        f"{html.escape(visible_text(shortened(chosen.name(one))))} ({role})</li>"
+    named = [
+        (chosen.colour(one, colours), f"{visible_text(shortened(chosen.name(one)))} ({role})")
         for one, role in zip(chosen.traces, roles, strict=True)
     ]
-    hint = "" if chosen.test is not None else "<li>Tick a second trace to compare.</li>"
-    head = "<ul class='compare-tests' style='padding-left:0' aria-label='Traces that are looked at'>"
-    return f"{head}{''.join(items)}{hint}</ul>"
+    hint = "" if chosen.test is not None else "Tick a second trace to compare."
+    return legend(named, "Traces that are looked at", hint)
 
 
 def _cautions(chosen: Chosen) -> None:
