@@ -1,0 +1,116 @@
+"""Draw the list of faults: ``python -m tests.faults.draw``. One seed and one tree give one list.
+
+A fault is one changed line of ``engine/`` or ``pages/``: an operator, a constant or a condition that is wrong, or a
+statement that is missing. It is stored with its line's text, not its number, so that it is found again when the code
+around it changes. The committed list is the yardstick; draw a new one only to start over.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.support import ROOT
+
+LIST = Path(__file__).with_name("faults.json")
+COUNT, SEED = 100, 9
+LEAST_PER_FOLDER = 2
+
+COMPARISONS = {"Lt": "<=", "LtE": "<", "Gt": ">=", "GtE": ">", "Eq": "!=", "NotEq": "==", "In": "not in"}
+COMPARISONS |= {"NotIn": "in", "Is": "is not", "IsNot": "is"}
+ARITHMETIC = {"Add": ("+", "-"), "Sub": ("-", "+"), "Mult": ("*", "+"), "FloorDiv": ("//", "*"), "Div": ("/", "*")}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    file: str
+    function: str  # its qualified name; empty at module level
+    kind: str  # operator | constant | condition | dropped
+    before: str  # the whole line, without its indentation
+    after: str
+    nth: int  # which of the equal lines of that function, from 0
+
+
+def draw() -> list[Fault]:
+    """Each folder gives its share by lines, and each at least two."""
+    chance = random.Random(SEED)
+    folders: dict[str, list[Path]] = defaultdict(list)
+    for path in sorted((*(ROOT / "engine").rglob("*.py"), *(ROOT / "pages").rglob("*.py"))):
+        folders[str(path.parent.relative_to(ROOT))].append(path)
+    weights = {folder: sum(len(path.read_text().splitlines()) for path in paths) for folder, paths in folders.items()}
+    places = [folder for folder in folders for _ in range(LEAST_PER_FOLDER)]
+    places += chance.choices(list(weights), list(weights.values()), k=max(0, COUNT - len(places)))
+    drawn: list[Fault] = []
+    for folder in sorted(places):
+        choices = [fault for path in folders[folder] for fault in faults_of(path) if fault not in drawn]
+        kind = chance.choice(sorted({fault.kind for fault in choices} or [""]))
+        drawn += chance.sample([fault for fault in choices if fault.kind == kind], 1 if choices else 0)
+    return drawn
+
+
+def faults_of(path: Path) -> Iterator[Fault]:
+    source = path.read_text(encoding="utf-8")
+    lines = source.splitlines()
+    for function, node in _nodes(ast.parse(source), ""):
+        line = lines[node.lineno - 1]
+        for kind, start, end, text in _changes(node, line):
+            first = function.lineno if function else 1
+            nth = sum(other.strip() == line.strip() for other in lines[first - 1 : node.lineno - 1])
+            name = getattr(function, "qualified", "")
+            changed = line[:start] + text + line[end:]
+            yield Fault(str(path.relative_to(ROOT)), name, kind, line.strip(), changed.strip(), nth)
+
+
+def _nodes(node: Any, inside: str, function: Any = None) -> Iterator[tuple[Any, Any]]:
+    """Every node that stands on one line and runs, with the function around it."""
+    children: list[Any] = list(ast.iter_child_nodes(node))
+    for child in children:
+        kind = type(child).__name__
+        if kind in ("FunctionDef", "AsyncFunctionDef", "ClassDef"):
+            child.qualified = f"{inside}.{child.name}".lstrip(".")
+            around = function if kind == "ClassDef" else child
+            for statement in child.body:
+                yield from _nodes(ast.Module([statement], []), child.qualified, around)
+        elif kind in ("AnnAssign", "arg"):  # types are no code
+            if (value := getattr(child, "value", None)) is not None:
+                yield from _nodes(ast.Module([value], []), inside, function)
+        else:
+            if function is not None and hasattr(child, "lineno") and child.lineno == child.end_lineno:
+                yield function, child
+            yield from _nodes(child, inside, function)
+
+
+def _changes(node: Any, line: str) -> Iterator[tuple[str, int, int, str]]:
+    """Kind, columns, and the text that replaces them."""
+    if not line.isascii():  # columns of the tree are bytes
+        return
+    match node:
+        case ast.Compare(left=left, ops=[operator], comparators=[right]):
+            yield "operator", left.end_col_offset or 0, right.col_offset, f" {COMPARISONS[type(operator).__name__]} "
+        case ast.BinOp(left=left, op=operator, right=right) if type(operator).__name__ in ARITHMETIC:
+            old, new = ARITHMETIC[type(operator).__name__]
+            between = line[left.end_col_offset : right.col_offset]
+            yield "operator", left.end_col_offset or 0, right.col_offset, between.replace(old, new, 1)
+        case ast.Constant(value=bool() as value):
+            yield "constant", node.col_offset, node.end_col_offset or 0, str(not value)
+        case ast.Constant(value=int() as value):
+            yield "constant", node.col_offset, node.end_col_offset or 0, str(value + 1)
+        case ast.BoolOp(op=operator, values=[first, second]):
+            other = " or " if isinstance(operator, ast.And) else " and "
+            yield "condition", first.end_col_offset or 0, second.col_offset, other
+        case ast.If(test=test) | ast.IfExp(test=test) if test.lineno == test.end_lineno:
+            yield "condition", test.col_offset, test.col_offset, "not "
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            yield "condition", node.col_offset, operand.col_offset, ""
+        case ast.Expr(value=ast.Call()) | ast.AugAssign():
+            yield "dropped", node.col_offset, node.end_col_offset or 0, "pass"
+
+
+if __name__ == "__main__":
+    LIST.write_text(json.dumps([asdict(fault) for fault in draw()], indent=1) + "\n", encoding="utf-8")
