@@ -9,7 +9,7 @@ PYTHON =
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run prepare test lint soak bench demo demo-traces demo-logs claims hta parity demo-parity clean FORCE
+.PHONY: help run prepare set-up test lint soak faults bench demo demo-traces demo-logs claims hta parity demo-parity clean FORCE
 
 PY := .venv/bin/python
 PIP_INSTALL := $(PY) -m pip install --no-input --disable-pip-version-check
@@ -50,9 +50,11 @@ endef
 help:
 	@echo "make run      set up once, then open the app (PORT=8600 for another port)"
 	@echo "make prepare  build the tokenizers' caches and bring 3Dmol.js, again if need be"
+	@echo "make set-up   what make test and make lint need, without running them"
 	@echo "make test     set up once, then run the tests"
 	@echo "make soak     the large properties at full size"
 	@echo "make lint     ruff and mypy"
+	@echo "make faults   plant a hundred faults and count those that the tests catch (hours)"
 	@echo "make bench    every benchmark in bench/"
 	@echo "make hta      an environment for HolisticTraceAnalysis, which bench/traces.py times if it is there"
 	@echo "make demo     make the demo store in data/demo/ anew"
@@ -68,11 +70,22 @@ prepare: $(RUN)
 	@$(PY) -m engine prepare
 	@touch $(PREPARED)
 
+set-up: $(DEV) $(PREPARED)
+
+# A process that is done takes tests from the end of another's list.
+WORKERS = -n auto --dist=worksteal
+# Servers and commands that tests start find our modules compiled: compiling them takes longer than most tests.
+test soak: export PYTHONDONTWRITEBYTECODE =
+
 test: $(DEV) $(PREPARED)
-	@$(PY) -m pytest --durations=5
+	@$(PY) -m pytest $(WORKERS) --durations=5
 
 soak: $(DEV) $(PREPARED)
-	@DRIFTSCOPE_SOAK=1 $(PY) -m pytest -m soak --durations=5 -o faulthandler_timeout=1700
+	@DRIFTSCOPE_SOAK=1 $(PY) -m pytest $(WORKERS) -m soak --durations=5 -o faulthandler_timeout=1100
+
+# Not part of CI. tests/faults/results.json has the last run's verdicts.
+faults: $(DEV) $(PREPARED)
+	@$(PY) -m tests.faults.check --out tests/faults/results.json
 
 lint: $(DEV)
 	@$(PY) -m ruff check .

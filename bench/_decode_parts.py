@@ -24,12 +24,12 @@ from engine.decode.head import LiveHead, forces_nothing_first
 from engine.decode.presets import preset
 from engine.decode.sampling import sample
 from engine.decode.steps import Request
-from engine.lp.catalogue import LPS, build_constraint
-from engine.lp.constraint import Constraint
+from engine.lp.constraint import Constraint, build_constraint
 from engine.lp.driver import State, Tables
 from engine.lp.processor import ConstraintProcessor
 from engine.lp.rowloop import RowLoop
 from engine.lp.table import NO_ID
+from engine.lp_records import LPS
 from engine.records import TRIMMED4, Molecule
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
 
@@ -64,7 +64,7 @@ class Stepper:
     """
 
     def __init__(self, constraint: Constraint, molecules: Sequence[Molecule], seed: int = 0) -> None:
-        programs = [constraint.compile(one) for one in molecules]
+        programs = [constraint.compile(molecule) for molecule in molecules]
         self._generator = torch.Generator().manual_seed(seed)
         self._head = LiveHead(torch.randn(ROWS, 1, generator=self._generator), constraint.automaton, programs)
         self.tables = Tables.of(constraint.automaton, programs)
@@ -105,7 +105,7 @@ class Stepper:
 
 def longest_run_of(constraint: Constraint, molecules: Sequence[Molecule]) -> int:
     """The most tokens that are forced in a row, as the fast backend counts them."""
-    programs = [constraint.compile(one) for one in molecules]
+    programs = [constraint.compile(molecule) for molecule in molecules]
     return longest_run([Request(number, number, (), program, 1) for number, program in enumerate(programs)])
 
 
@@ -154,7 +154,7 @@ def masks(molecules: Sequence[Molecule], batch: int, steps: int, every: int = 5)
     written = np.array(_answers(constraint, molecules[:batch], tokenizer, steps))  # [B, steps]
     processor = ConstraintProcessor(constraint, molecules[:batch], tokenizer.end_id or 0)
     loop = RowLoop(ROWLOOP_LP, tokenizer, ROWS, molecules[:batch])
-    programs = [constraint.compile(one) for one in molecules[:batch]]
+    programs = [constraint.compile(molecule) for molecule in molecules[:batch]]
     tables = Tables.of(constraint.automaton, programs)
     head, hidden = LiveHead(torch.randn(ROWS, 1), constraint.automaton, programs), torch.randn(batch, 1)
     state, scores, found = tables.start(), torch.randn(batch, ROWS), [list[float]() for _ in range(5)]
@@ -183,15 +183,15 @@ def _answers(
     """A token for the prompt, and as many legal ones as there are steps but one: a digit where the model may choose."""
     (digit,) = tokenizer.encode("1")
     rows = []
-    for one in molecules:
-        forced = constraint.compile(one).forced[: steps - 1].tolist()
+    for molecule in molecules:
+        forced = constraint.compile(molecule).forced[: steps - 1].tolist()
         rows.append([0, *(digit if id_ == NO_ID else id_ for id_ in forced)])
     return rows
 
 
 def shortest_answer(molecules: Sequence[Molecule]) -> int:
     constraint = build_constraint(ROWLOOP_LP, load_tokenizer(TOKENIZER), ROWS)
-    return min(len(constraint.compile(one)) for one in molecules)
+    return min(len(constraint.compile(molecule)) for molecule in molecules)
 
 
 # --- compilation --------------------------------------------------------------------------------------------------
@@ -211,8 +211,8 @@ def compilations(repeats: int) -> list[Part]:
 
 def _compiled(lp: str, chosen: Sequence[Molecule], others: Sequence[Molecule], repeats: int) -> list[Part]:
     constraint = build_constraint(lp, load_tokenizer(TOKENIZER), ROWS)
-    for one in others:
-        constraint.compile(one)
+    for other in others:
+        constraint.compile(other)
     first = [timed(lambda molecule=one: constraint.compile(molecule)) for one in chosen]  # type: ignore[misc]
     again = [
         statistics.median(timed(lambda molecule=one: constraint.compile(molecule)) for _ in range(repeats))  # type: ignore[misc]

@@ -30,8 +30,7 @@ from engine.decode.presets import preset
 from engine.decode.requests import default_limit, requests_for
 from engine.decode.steps import Counters, DecodeOptions, Request, Step, Stop
 from engine.decode.work import Work
-from engine.lp.catalogue import LpParameters, build_constraint
-from engine.lp.constraint import Constraint
+from engine.lp.constraint import Constraint, LpParameters, build_constraint
 from engine.lp.driver import State
 from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import load_registry
@@ -110,7 +109,7 @@ class Desk:
         self.loaded: LoadedModel = load_model(load_registry().find(model), "cpu", "float32")
         self.molecules = list(molecules)
         self._backends: dict[tuple[Side, bool], FastBackend | HfBackend] = {}
-        answers = self.time(EXACT, 32, [default_limit(one) for one in self.molecules])
+        answers = self.time(EXACT, 32, [default_limit(molecule) for molecule in self.molecules])
         self.lengths = answers.lengths
 
     def time(self, side: Side, batch: int, limits: Sequence[int], *, equal_work: bool = True) -> Run:
@@ -177,7 +176,7 @@ class Desk:
         peers: Any = importlib.import_module("bench.peers")
         loaded = self.loaded
         molecules = [self.molecules[row.request.sample] for row in rows]
-        grammars = [peers.AnswerGrammar.of(one, loaded.entry.numbers, loaded.tokenizer) for one in molecules]
+        grammars = [peers.AnswerGrammar.of(molecule, loaded.entry.numbers, loaded.tokenizer) for molecule in molecules]
         make = getattr(peers, PEERS[side.lp])
         made: LogitsProcessor = make(loaded.entry.tokenizer, grammars, loaded.vocab_rows, until)
         return made
@@ -303,4 +302,4 @@ def _cut(lengths: Sequence[int], side: Side, batch: int, effort: Effort) -> list
 def natural(desk: Desk, side: Side, batch: int, effort: Effort) -> Run:
     """Once, with nothing that makes the lengths alike: the default limit, and the model's own end."""
     molecules = desk.molecules[: effort.single] if batch == 1 else desk.molecules
-    return desk.time(side, batch, [default_limit(one) for one in molecules], equal_work=False)
+    return desk.time(side, batch, [default_limit(molecule) for molecule in molecules], equal_work=False)

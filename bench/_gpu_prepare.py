@@ -69,14 +69,14 @@ def write(path: Path, count: int = MOLECULES) -> list[str]:
 
 def _compiled(name: str, molecules: Sequence[Any]) -> dict[str, Any]:
     from engine.chem.enriched import prompt_of
-    from engine.lp.catalogue import build_constraint
+    from engine.lp.constraint import build_constraint
     from engine.text.tokenizers import load_tokenizer
 
     tokenizer = load_tokenizer(name)
     constraint = build_constraint("exact", tokenizer, TOKENIZER_ROWS[name])
-    programs = [constraint.compile(one) for one in molecules]
-    prompts = [tokenizer.encode(prompt_of(one.smiles)) for one in molecules]
-    found: dict[str, Any] = {part: np.concatenate([getattr(one, part) for one in programs]) for part in _PARTS}
+    programs = [constraint.compile(molecule) for molecule in molecules]
+    prompts = [tokenizer.encode(prompt_of(molecule.smiles)) for molecule in molecules]
+    found: dict[str, Any] = {part: np.concatenate([getattr(program, part) for program in programs]) for part in _PARTS}
     automaton = constraint.automaton
     return found | {
         "lengths": np.array(list(map(len, programs))),

@@ -58,5 +58,6 @@ SHAPES = (
     Shape("LLaMA 380M", "llama", "llama3", 1_024, 16, 16, 8, 64, 4_096, (961_645, 1_292)),
 )
 TOYS: Sequence[Shape] = [
-    Shape(f"a toy of {one.name}", one.family, one.tokenizer, 64, 2, 4, 2, 32, 128, one.reported) for one in SHAPES
+    Shape(f"a toy of {shape.name}", shape.family, shape.tokenizer, 64, 2, 4, 2, 32, 128, shape.reported)
+    for shape in SHAPES
 ]

@@ -207,7 +207,7 @@ class Report:
             ]
 
     def as_json(self, said: str) -> str:
-        tables = [{"title": one.title, "head": one.head, "rows": one.rows} for one in self.tables]
+        tables = [{"title": table.title, "head": table.head, "rows": table.rows} for table in self.tables]
         return json.dumps({"machine": said, "tables": tables, "runs": self.runs}, indent=1)
 
 

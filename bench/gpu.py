@@ -287,7 +287,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("file", nargs="?", type=Path, help="what --prepare wrote")
     parser.add_argument("--prepare", action="store_true", help="write the file")
     parser.add_argument("--tiny", action="store_true", help="toy shapes on the CPU")
-    parser.add_argument("--shape", choices=[one.family for one in SHAPES], help="this model alone")
+    parser.add_argument("--shape", choices=[shape.family for shape in SHAPES], help="this model alone")
     parser.add_argument("--rounds", type=int, default=2, help="how often each side is timed")
     args = parser.parse_args()
     if args.prepare and args.file is None:
@@ -305,7 +305,7 @@ def main() -> None:
     elif args.file is None or not torch.cuda.is_available():
         print("Nothing to time: this one needs a CUDA GPU and a prepared FILE; --help says more.")
     else:
-        shapes = [one for one in SHAPES if args.shape in (None, one.family)]
+        shapes = [shape for shape in SHAPES if args.shape in (None, shape.family)]
         effort = Effort(_gpu_prepare.MOLECULES, 32, MOST_TOKENS, args.rounds)
         run_all(args.file, shapes, torch.device("cuda"), torch.bfloat16, effort)
 

@@ -23,8 +23,8 @@ import numpy as np
 
 from bench._decode_table import Row, Table, asked, figure
 from bench._machine import machine, pin
-from engine.logits.adding import add_file
-from engine.logits.figures import health
+from engine.logits.health import health
+from engine.logits.ingest import add_file
 from engine.store.entries import Entry
 from engine.store.store import Store
 

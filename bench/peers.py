@@ -34,7 +34,7 @@ from transformers import LogitsProcessor, PreTrainedTokenizerFast
 
 from engine.chem.enriched import decode
 from engine.chem.smiles import parse_smiles, read_text_order, same_graph
-from engine.lp.catalogue import build_constraint
+from engine.lp.constraint import build_constraint
 from engine.lp.processor import ConstraintProcessor
 from engine.records import TRIMMED4, Molecule, NumberFormat
 from engine.text import tokenizer_build

@@ -195,7 +195,7 @@ def questions(place: Path) -> Iterator[tuple[str, Callable[[], object], float | 
     yield "block kinds by LP", asking(BY_KIND), None
     yield "one run's samples, by its files", of_one, None
     yield "one run's samples, by asking all", asking(ONE_RUN, id=middle.id), None
-    yield "verify: every byte of every file", lambda: [damaged_parts(one) for one in entries], None
+    yield "verify: every byte of every file", lambda: [damaged_parts(entry) for entry in entries], None
 
 
 def measured(place: Path) -> list[Row]:
@@ -219,8 +219,8 @@ def measured(place: Path) -> list[Row]:
 
 def title(place: Path) -> str:
     entries = Store.open(place).found().entries
-    rows = {table.name: sum(one.parts[table.name].rows for one in entries) for table in (SAMPLES, BLOCKS)}
-    total = sum(part.bytes for one in entries for part in one.parts.values())
+    rows = {table.name: sum(entry.parts[table.name].rows for entry in entries) for table in (SAMPLES, BLOCKS)}
+    total = sum(part.bytes for entry in entries for part in entry.parts.values())
     return f"{len(entries):,} runs, {rows['samples']:,} samples, {rows['blocks']:,} blocks in {total / 1e9:.2f} GB"
 
 

@@ -28,13 +28,14 @@ from engine.chem.enriched import decode, enriched_text, skeleton_of  # noqa: E40
 from engine.chem.enriched import encode as encode_molecule  # noqa: E402
 from engine.chem.molecule_sets import load_molecule_set  # noqa: E402
 from engine.chem.smiles import parse_smiles  # noqa: E402
+from engine.lp_records import DEFAULT_PLACEHOLDER  # noqa: E402
 from engine.records import TRIMMED4, Molecule  # noqa: E402
 from engine.text import tokenizer_build  # noqa: E402
 from engine.text.align import align  # noqa: E402
 from engine.text.blocks import find_blocks, read_block  # noqa: E402
 from engine.text.check import check_sample  # noqa: E402
 from engine.text.drift import drift_summary  # noqa: E402
-from engine.text.template import DEFAULT_PLACEHOLDER, build_template, build_templates  # noqa: E402
+from engine.text.template import build_template, build_templates  # noqa: E402
 from engine.text.tokenizers import TextTokenizer, load_tokenizer  # noqa: E402
 
 NAMES = ("qwen3", "llama3")

@@ -1,13 +1,33 @@
-"""Where the project keeps things: shipped data, static files, caches. Nothing here creates a folder."""
+"""Where the project keeps things: shipped data, static files, caches; and how its TOML files are read.
+
+Nothing here creates a folder.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, TypeVar
+
+from engine.errors import FileFormatError, shown
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "data"
 STATIC = ROOT / "static"
+Parsed = TypeVar("Parsed")
+
+
+def read_toml(path: Path, what: str, parse: Callable[[Mapping[str, Any]], Parsed]) -> Parsed:
+    """What ``parse`` makes of the file; errors name the file, and ``what`` it should be."""
+    try:
+        return parse(tomllib.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise FileFormatError(f"{shown(path, 200)} cannot be read: {error.strerror}", "Check its path") from error
+    except (ValueError, KeyError, TypeError, AttributeError, re.error) as error:
+        raise FileFormatError(f"{shown(path, 200)} is no {what}: {error}", "Fix the file") from error
 
 
 def cache_folder() -> Path:

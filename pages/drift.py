@@ -2,12 +2,12 @@
 
 import streamlit as st
 
-from pages._shared.drift import effect, lexicon
-from pages._shared.drift import molecules as drift_molecules
-from pages._shared.drift.runs import chosen_runs
-from pages._shared.drift.store import open_store
+from pages._drift import effect, lexicon
+from pages._drift import molecules as drift_molecules
+from pages._drift.runs import chosen_runs
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
+from pages._shared.inspected import open_store
 
 TITLE = "Drift inspector"
 ICON = ":material/troubleshoot:"

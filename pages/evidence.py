@@ -1,20 +1,20 @@
 """The Evidence page: what the reports state, each claim beside what comes out here, and the query behind it."""
 
 from engine.store.store import Store
+from pages._evidence import browse, highlights
+from pages._evidence import state as evidence_state
+from pages._evidence import store as evidence_store
+from pages._evidence.claims import judged_claims
+from pages._evidence.summary import counts, standing
 from pages._shared.errors import shown_errors
-from pages._shared.evidence import browse, highlights
-from pages._shared.evidence import state as evidence_state
-from pages._shared.evidence import store as evidence_store
-from pages._shared.evidence.claims import judged_claims
-from pages._shared.evidence.summary import counts, standing
 from pages._shared.frame import page
 from pages._shared.sections import show_open
 
 TITLE = "Evidence"
 ICON = ":material/fact_check:"
 LEAD = (
-    "Which of the five reports' claims hold? Each one stands beside what comes out **here**: by the real tokenizers, "
-    "stored runs, the LPs' own tables, and arithmetic among the reports' own figures. No verdict is typed in."
+    "Which of the five reports' claims hold? Each claim stands beside the figure computed **here**: with the real "
+    "tokenizers, stored runs, the LPs' own tables, and arithmetic on the reports' figures. Every verdict is computed."
 )
 
 SECTIONS = {
@@ -24,7 +24,7 @@ SECTIONS = {
 
 page(TITLE, ICON, LEAD)
 with shown_errors():
-    store = Store.open().still()
+    store = Store.open().snapshot()
     claims = evidence_store.claims()
     last = evidence_store.last(store)
     rows = judged_claims(claims, last.judgement)

@@ -1,16 +1,17 @@
-"""Live generation: molecules under up to four LPs side by side, written before the reader's eyes."""
+"""Live generation: molecules under up to four LPs side by side, token by token."""
 
 import streamlit as st
 
 from engine.live.lane import Lane
 from engine.records import Molecule
+from pages._live import lanes as live_lanes
+from pages._live import session
+from pages._live.board import choose_sample, drawing, shown_sample, size_words
+from pages._live.inputs import lane_inputs, lanes_of, model_input, molecule_inputs
+from pages._live.results import show_results
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
-from pages._shared.live import lanes as live_lanes
-from pages._shared.live import session
-from pages._shared.live.board import choose_sample, drawing, shown_sample, size_words
-from pages._shared.live.inputs import lane_inputs, lanes_of, model_input, molecule_inputs, quick_inputs, sampling_input
-from pages._shared.live.results import show_results
+from pages._shared.generation_inputs import quick_inputs, sampling_input
 
 TITLE = "Live generation"
 ICON = ":material/bolt:"
@@ -19,13 +20,13 @@ LEAD = (
     "An LP that counts positions leaves **junk** in coordinates and **cuts** them; both are marked as they are written."
 )
 NOTHING_YET = (
-    "**Generate** writes the molecule in each lane, token by token. Afterwards every lane has its check, its conformer "
+    "**Generate** writes the molecule in each lane, token by token. Then every lane shows its check, its conformer "
     "beside a reference, and its figures as ratios to the first lane's."
 )
 
 
-def asked() -> tuple[Molecule, ...]:
-    """What is wanted, and the button that starts it. Gives the molecules that are asked for."""
+def inputs() -> tuple[Molecule, ...]:
+    """All inputs and the Generate button; the molecules that are typed in."""
     left, right = st.columns([3, 2], gap="large")
     with left:
         molecules, problems = molecule_inputs()
@@ -56,20 +57,20 @@ def asked() -> tuple[Molecule, ...]:
         key="generate",
         disabled=not lanes,
         shortcut="Ctrl+Enter",
-        help="Writes the lanes, one after the other, so that each has the machine to itself.",
+        help="Runs the lanes one after the other, so that each has the machine to itself.",
     ):
         live_lanes.forget_picks()
         session.start(lanes, molecules)
-        st.rerun()  # the drawing above shows the atom in work from now on
+        st.rerun()  # the drawing above shows the atom being written from now on
     return molecules
 
 
 page(TITLE, ICON, LEAD)
 with shown_errors():
-    goes_on = session.poll()
-    molecules = asked()
+    is_running = session.poll()
+    molecules = inputs()
     if session.lanes():
         choose_sample(molecules)
-        (live_lanes.show_running if goes_on else show_results)(shown_sample())
+        (live_lanes.show_running if is_running else show_results)(shown_sample())
     else:
         st.info(NOTHING_YET, icon=":material/bolt:")

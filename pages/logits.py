@@ -1,12 +1,14 @@
 """The Logit health page: damage in logit logs and its likely cause, and how far two engines agree."""
 
+from pathlib import Path
+
 import streamlit as st
 
 from engine.store.store import Store
+from pages._logits import health, manage, models, parity
+from pages._logits.logs import chosen_logs
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
-from pages._shared.logits import health, manage, models, parity
-from pages._shared.logits.logs import chosen_logs
 from pages._shared.sections import show_open
 
 TITLE = "Logit health"
@@ -22,10 +24,11 @@ SECTIONS = {
     "Parity": parity.show,
     "Logs": manage.show,
 }
-WITHOUT_CHOICE = ("Models", "Logs")  # what these show does not hang on it
+WITHOUT_CHOICE = ("Models", "Logs")  # these do not depend on the choice
 
 page(TITLE, ICON, LEAD)
+st.html(Path(__file__).parent / "_logits" / "logits.css")
 with shown_errors():
-    store = Store.open().still()
+    store = Store.open().snapshot()
     chosen = chosen_logs(store, is_open=st.query_params.get("view") not in WITHOUT_CHOICE)
 show_open(SECTIONS, store, chosen)

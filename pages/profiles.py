@@ -1,19 +1,22 @@
 """The Profiles page: profiler traces of the store, a test beside its control, and where the difference comes from."""
 
+from pathlib import Path
+
 import streamlit as st
 
 from engine.store.store import Store
+from pages._profiles import families, kernels, launches, manage, questions, reports, timeline
+from pages._profiles.traces import chosen_traces
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
-from pages._shared.profiles import families, kernels, launches, manage, questions, reports, timeline
-from pages._shared.profiles.traces import chosen_traces
+from pages._shared.html_table import style
 from pages._shared.sections import show_open
 
 TITLE = "Profiles"
 ICON = ":material/speed:"
 LEAD = (
-    "A profiler's trace, or two beside each other: **where the time goes, and what makes the difference**, family by "
-    "family and kernel by kernel, over the tokens that were made meanwhile."
+    "A profiler's trace, or two side by side: **where the time goes, and what makes the difference**, family by "
+    "family and kernel by kernel, per token generated."
 )
 
 SECTIONS = {
@@ -25,10 +28,12 @@ SECTIONS = {
     "SQL": questions.show,
     "Traces": manage.show,
 }
-WITHOUT_CHOICE = ("Reports", "SQL", "Traces")  # what these show does not hang on it
+WITHOUT_CHOICE = ("Reports", "SQL", "Traces")  # these do not depend on the choice
 
 page(TITLE, ICON, LEAD)
+st.html(style())
+st.html(Path(__file__).parent / "_profiles" / "profiles.css")
 with shown_errors():
-    store = Store.open().still()
+    store = Store.open().snapshot()
     chosen = chosen_traces(store, is_open=st.query_params.get("view") not in WITHOUT_CHOICE)
 show_open(SECTIONS, store, chosen)

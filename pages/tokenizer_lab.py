@@ -4,9 +4,9 @@ import streamlit as st
 
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
-from pages._shared.lab import drift as lab_drift
-from pages._shared.lab import reports
-from pages._shared.lab import text as lab_text
+from pages._tokenizer_lab import drift as lab_drift
+from pages._tokenizer_lab import reports
+from pages._tokenizer_lab import text as lab_text
 
 TITLE = "Tokenizer lab"
 ICON = ":material/token:"

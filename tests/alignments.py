@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from engine.lp_records import DEFAULT_PLACEHOLDER, LPS, SHORT_PLACEHOLDER, UNKNOWN_LP
 from engine.text.align import AlignedToken, Alignment
-from engine.text.template import DEFAULT_PLACEHOLDER, GUESSED_PLACEHOLDER, SHORT_PLACEHOLDER, Template
+from engine.text.template import GUESSED_PLACEHOLDER, Template
 
+LP_NAMES = (*LPS, UNKNOWN_LP.name)
+CLOSED_BY_MODEL = frozenset(name for name, record in LPS.items() if record.closed_by == "model")
 NAMES = ("qwen3", "llama3")
 PLACEHOLDERS = (DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER, GUESSED_PLACEHOLDER, "-0.0000,-0.0000,0.0000")
 

@@ -1,4 +1,4 @@
-"""Set-up of the whole suite: hypothesis profiles and the soak switch."""
+"""Set-up of the whole suite: hypothesis profiles, the soak switch, workers, and one thread a process."""
 
 from __future__ import annotations
 
@@ -13,13 +13,22 @@ from tests.support import SOAK, sized
 COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 # Examples follow from the test's own source: a run that was green stays green until the code changes.
 # `--hypothesis-profile=explore` draws new ones instead.
-settings.register_profile("test", COMMON, derandomize=True, database=None, max_examples=50)
-settings.register_profile("soak", COMMON, derandomize=True, database=None, max_examples=1000)
+settings.register_profile("test", COMMON, derandomize=True, database=None, max_examples=25)
+settings.register_profile("soak", COMMON, derandomize=True, database=None, max_examples=600)
 settings.register_profile("explore", COMMON, max_examples=1000)
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Small models gain nothing from a second thread, and threads that wait for each other on a busy machine lose much.
+    # Before torch is imported; xdist's workers and the processes that tests start inherit it.
+    os.environ["OMP_NUM_THREADS"] = "1"
     if config.option.markexpr == "soak":
         os.environ[SOAK] = "1"  # before collection, since `sized` is called while modules are imported
     if not config.getoption("--hypothesis-profile"):
         settings.load_profile(sized("test", "soak"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """For ``-n auto``: a process per core, at least two, and few enough for the memory: each takes up to 2 GB."""
+    return max(2, min(6, len(os.sched_getaffinity(0))))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
+import shutil
+import tempfile
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +14,10 @@ import pytest
 
 from engine.models.layout import ROWS, VOCAB_ROWS
 from engine.models.registry import USER_VARIABLE
-from engine.models.shapes import Shape
+from engine.models.shapes import ModelShape
 from engine.models.shipped import Shipped, end_token, pack
 
-SMALL = {"qwen3": Shape("qwen3", 32, 1, 2, 1, 48), "llama3": Shape("llama", 32, 1, 2, 1, 48)}
+SMALL = {"qwen3": ModelShape("qwen3", 32, 1, 2, 1, 48), "llama3": ModelShape("llama", 32, 1, 2, 1, 48)}
 LIVE = {"qwen3": [17, 24, 25, 151_643, 151_669, 151_671], "llama3": [17, 24, 25, 128_001, 128_256, 128_257]}
 
 
@@ -64,9 +68,17 @@ def small_folder(folder: Path, tokenizer: str = "qwen3", *, rows: int | None = N
     return folder
 
 
-def use_small_model(folder: Path, patch: pytest.MonkeyPatch) -> None:
-    """The command line knows a model ``small`` of random weights, and has a cache of its own."""
-    patch.setenv(USER_VARIABLE, str(registered(folder, small_shipped())))
-    patch.setenv("DRIFTSCOPE_CACHE", str(folder / "cache"))
+def use_small_model(patch: pytest.MonkeyPatch) -> None:
+    """The command line knows a model ``small`` of random weights; its cache is that of all such tests."""
+    patch.setenv(USER_VARIABLE, str(_registry()))
+    patch.setenv("DRIFTSCOPE_CACHE", str(_registry().parent / "cache"))
+
+
+@cache
+def _registry() -> Path:
+    """Made, and its model expanded, once a test run."""
+    folder = Path(tempfile.mkdtemp(prefix="driftscope-small-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     (folder / "cache").mkdir()
     (folder / "cache" / "tokenizers").symlink_to(Path.home() / ".cache" / "driftscope" / "tokenizers")
+    return registered(folder, small_shipped())

@@ -65,37 +65,27 @@ def reference_conformers(
     With ``mmff`` each one is relaxed with MMFF94, with UFF where MMFF94 has no parameters, and left as it is where
     neither has any or atoms would clash; its properties ``force_field`` and ``energy_kcal_mol`` say which it was.
     """
-    _check_arguments(count, seed, max_seconds)
-    deadline = time.monotonic() + max_seconds
-    found = Chem.Mol(molecule.mol)
-    found.RemoveAllConformers()
-    with captured_log():
-        full = _with_hydrogens(molecule)
-        for embedded in _embeddings(full, count, seed, deadline, max_seconds):
-            _set_apart(embedded)
-            properties = _relax(embedded, deadline) if mmff else {}
-            _add_conformer(found, embedded.GetConformer().GetPositions(), properties)
-    if found.GetNumConformers() == 0:
-        raise _nothing_found(molecule, max_seconds, deadline)
-    return found
-
-
-def _check_arguments(count: int, seed: int, max_seconds: float) -> None:
     if count < 1:
         raise ValueError(f"count must be at least 1, got {count}")
     if seed < 0:
         raise ValueError(f"seed must not be negative, got {seed}")
     if not 0 < max_seconds < 1e6:
         raise ValueError(f"max_seconds must be positive, got {max_seconds}")
-
-
-def _with_hydrogens(molecule: Molecule) -> Chem.Mol:
-    """All hydrogens explicit. RDKit appends them, so the first atoms stay those of the text."""
     if molecule.mol.GetNumAtoms() == 0:
         raise EmbedError("the molecule has no atoms", "Give one that has")
-    full = Chem.AddHs(molecule.mol)
-    full.RemoveAllConformers()
-    return full
+    deadline = time.monotonic() + max_seconds
+    conformers = Chem.Mol(molecule.mol)
+    conformers.RemoveAllConformers()
+    with captured_log():
+        full = Chem.AddHs(molecule.mol)  # RDKit appends hydrogens, so the first atoms stay those of the text
+        full.RemoveAllConformers()
+        for embedded in _embeddings(full, count, seed, deadline, max_seconds):
+            _set_apart(embedded)
+            properties = _relax(embedded, deadline) if mmff else {}
+            _add_conformer(conformers, embedded.GetConformer().GetPositions(), properties)
+    if conformers.GetNumConformers() == 0:
+        raise _nothing_found(molecule, max_seconds, deadline)
+    return conformers
 
 
 def _embeddings(full: Chem.Mol, count: int, seed: int, deadline: float, max_seconds: float) -> Iterator[Chem.Mol]:
@@ -104,7 +94,9 @@ def _embeddings(full: Chem.Mol, count: int, seed: int, deadline: float, max_seco
     fragments = len(Chem.GetMolFrags(full))
     ways = [way for way in WAYS if way.basic_knowledge or _may_be_cage(full)]
     found = 0
-    for tried, own_seed in enumerate(_seeds(seed, count)):
+    # RDKit takes 31 bits, draws its own seed for -1 and gives every conformer the same with 0.
+    seeds = [int(word) % (2**31 - 2) + 1 for word in np.random.SeedSequence(seed).generate_state(count)]
+    for tried, own_seed in enumerate(seeds):
         if time.monotonic() >= deadline or (tried == HOPELESS_SEEDS and not found):
             return
         embedded = None
@@ -126,12 +118,6 @@ def _may_be_cage(full: Chem.Mol) -> bool:
     """Whether aromatic rings may close to a ball. For other molecules, rings that cannot be flat are a mistake."""
     rings = full.GetRingInfo()
     return any(atom.GetIsAromatic() and rings.NumAtomRings(atom.GetIdx()) > 2 for atom in full.GetAtoms())
-
-
-def _seeds(seed: int, count: int) -> list[int]:
-    """Seeds for RDKit, which takes 31 bits, draws its own for -1 and gives every conformer the same with 0."""
-    words = np.random.SeedSequence(seed).generate_state(count)
-    return [int(word) % (2**31 - 2) + 1 for word in words]
 
 
 def _embed(full: Chem.Mol, seed: int, way: Way, deadline: float, fragments: int) -> Chem.Mol | None:
@@ -161,24 +147,20 @@ def _usable(embedded: Chem.Mol) -> bool:
     if not np.isfinite(xyz).all():
         return False
     fragments = map(list, Chem.GetMolFrags(embedded))
-    return all(_least(_distances(xyz[fragment])) > LEAST_DISTANCE_ANG for fragment in fragments)
+    return all(_distances(xyz[fragment]).min() > LEAST_DISTANCE_ANG for fragment in fragments)
 
 
 def _relaxed_well(relaxed: Chem.Mol) -> bool:
     """No clash between atoms without a bond: UFF takes PF6- for tetrahedral and pushes fluorines into each other."""
     distances = _distances(relaxed.GetConformer().GetPositions())
     distances[Chem.GetAdjacencyMatrix(relaxed) > 0] = np.inf
-    return _least(distances) > LEAST_CONTACT_ANG
+    return bool(distances.min() > LEAST_CONTACT_ANG)
 
 
 def _distances(xyz: NDArray[np.float64]) -> NDArray[np.float64]:
     distances = np.linalg.norm(xyz[:, None, :] - xyz[None, :, :], axis=-1)  # [atoms, atoms]
     np.fill_diagonal(distances, np.inf)
     return np.asarray(distances, dtype=np.float64)
-
-
-def _least(distances: NDArray[np.float64]) -> float:
-    return float(distances.min())
 
 
 def _set_apart(embedded: Chem.Mol) -> None:
@@ -226,16 +208,16 @@ def _force_field(embedded: Chem.Mol) -> tuple[str, Any]:
     return "none", None
 
 
-def _add_conformer(found: Chem.Mol, xyz: NDArray[np.float64], properties: dict[str, str | float]) -> None:
-    conformer: Any = Chem.Conformer(found.GetNumAtoms())
+def _add_conformer(mol: Chem.Mol, xyz: NDArray[np.float64], properties: dict[str, str | float]) -> None:
+    conformer: Any = Chem.Conformer(mol.GetNumAtoms())
     conformer.Set3D(True)
-    conformer.SetPositions(np.ascontiguousarray(xyz[: found.GetNumAtoms()]))
+    conformer.SetPositions(np.ascontiguousarray(xyz[: mol.GetNumAtoms()]))
     for name, value in properties.items():
         if isinstance(value, float):
             conformer.SetDoubleProp(name, value)
         else:
             conformer.SetProp(name, value)
-    found.AddConformer(conformer, assignId=True)
+    mol.AddConformer(conformer, assignId=True)
 
 
 def _nothing_found(molecule: Molecule, max_seconds: float, deadline: float) -> EmbedError:

@@ -22,6 +22,7 @@ from rdkit.Chem.Draw import rdMolDraw2D
 
 from engine.chem.rdkit_log import captured_log
 from engine.errors import UnsupportedMoleculeError, shown
+from engine.figures.words import shortened
 from engine.records import Molecule
 
 MOST_BOND_PX = 34.0  # small molecules are not blown up to the frame
@@ -54,8 +55,9 @@ def draw_svg(
     dark: bool = False,
 ) -> str:
     """An SVG text of the molecule. ``highlights``: atom to ``#rrggbb``; ``notes``: atom to a short text beside it."""
-    _check_side("width", width)
-    _check_side("height", height)
+    for name, side in (("width", width), ("height", height)):
+        if not SIDE_RANGE[0] <= side <= SIDE_RANGE[1]:
+            raise ValueError(f"{name} must lie in {SIDE_RANGE[0]}..{SIDE_RANGE[1]} pixels, got {side}")
     colours = {_atom(molecule, atom): (*_rgb(colour), HIGHLIGHT_ALPHA) for atom, colour in (highlights or {}).items()}
     texts = {_atom(molecule, atom): _note(text) for atom, text in (notes or {}).items()}
     with captured_log():
@@ -67,14 +69,12 @@ def draw_svg(
         drawer.FinishDrawing()
     spots = [(point.x, point.y) for point in map(drawer.GetDrawCoords, range(molecule.atoms))]
     extra = _note_elements(spots, {atom: text for atom, text in texts.items() if text}, (width, height), dark)
-    extra += [_selector(atom, spot) for atom, spot in enumerate(spots)]
+    extra += [  # large enough for a finger: RDKit's own circles are a few pixels wide
+        f"<circle cx='{x:.1f}' cy='{y:.1f}' r='{SELECTOR_RADIUS:g}' class='atom-selector atom-{atom}' "
+        f"data-atom='{atom}' style='fill:#fff;fill-opacity:0;stroke:none' />"
+        for atom, (x, y) in enumerate(spots)
+    ]
     return _finished(str(drawer.GetDrawingText()), molecule.smiles, extra)
-
-
-def _check_side(name: str, value: int) -> None:
-    least, most = SIDE_RANGE
-    if not least <= value <= most:
-        raise ValueError(f"{name} must lie in {least}..{most} pixels, got {value}")
 
 
 def _atom(molecule: Molecule, atom: int) -> int:
@@ -92,12 +92,9 @@ def _rgb(colour: str) -> tuple[float, float, float]:
 
 def _note(text: str) -> str:
     """One line of visible characters: XML forbids control characters, bidirectional marks would reorder the page."""
-    line = " ".join("".join(char if _writable(char) else " " for char in text).split())
-    return line if len(line) <= NOTE_CHARS else line[: NOTE_CHARS - 1] + "…"
-
-
-def _writable(char: str) -> bool:
-    return unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+    hidden = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+    visible = "".join(" " if unicodedata.category(char) in hidden else char for char in text)
+    return shortened(" ".join(visible.split()), NOTE_CHARS)
 
 
 def _flat(molecule: Molecule) -> Chem.Mol:
@@ -155,14 +152,6 @@ def _note_spot(atom: Spot, half: float, taken: list[Spot], size: tuple[int, int]
         if room > best_room + 0.01:
             best, best_room = (x, y), room
     return best
-
-
-def _selector(atom: int, spot: Spot) -> str:
-    """An invisible circle, large enough for a finger. RDKit's own are a few pixels wide."""
-    return (
-        f"<circle cx='{spot[0]:.1f}' cy='{spot[1]:.1f}' r='{SELECTOR_RADIUS:g}' class='atom-selector atom-{atom}' "
-        f"data-atom='{atom}' style='fill:#fff;fill-opacity:0;stroke:none' />"
-    )
 
 
 def _finished(svg: str, smiles: str, extra: list[str]) -> str:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from rdkit import Chem
 from rdkit.Geometry import Point3D
 
+from engine.chem.frame import conformer_of
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import (
     SmilesPiece,
@@ -152,7 +153,12 @@ def decode(text: str) -> Decoded:
         raise EnrichedError("the atom is a wildcard, which has no 3D structure", block=wildcard)
     if mol.GetNumAtoms() != len(numbers):
         raise EnrichedError(f"{mol.GetNumAtoms()} atoms but {len(numbers)} blocks", text=smiles)
-    _set_positions(mol, numbers)
+    conformer = Chem.Conformer(mol.GetNumAtoms())
+    conformer.Set3D(True)
+    for atom, triple in enumerate(numbers):
+        x, y, z = map(float, triple)
+        conformer.SetAtomPosition(atom, Point3D(x, y, z))
+    mol.AddConformer(conformer, assignId=True)
     return Decoded(smiles, mol, tuple(numbers))
 
 
@@ -190,12 +196,7 @@ def _without_hydrogens(mol: Chem.Mol) -> Chem.Mol:
 
 
 def _positions(mol: Chem.Mol, conformer: int) -> NDArray[np.float64]:
-    known = [found.GetId() for found in mol.GetConformers()]
-    if not known:
-        raise ConformerError("the molecule has no conformer", "Embed it first, or read it from an SDF file")
-    if conformer not in (-1, *known):
-        raise ConformerError(f"there is no conformer {conformer}", f"The molecule has {known}")
-    chosen = mol.GetConformer(conformer)
+    chosen = conformer_of(mol, conformer)
     if not chosen.Is3D():
         raise ConformerError("the coordinates are a flat drawing (2D)", "Embed the molecule, or read it from a 3D file")
     return np.asarray(chosen.GetPositions(), dtype=np.float64)
@@ -259,21 +260,21 @@ def _scan(text: str, start: int, end: int) -> tuple[list[SmilesPiece], list[tupl
 
 def _scan_atom(text: str, start: int, end: int, block: int) -> tuple[str, tuple[str, str, str], int]:
     """The descriptor, the numbers of its block, and the position behind it."""
-    found = _DESCRIPTOR.match(text, start, end)
-    if found is None:
+    match = _DESCRIPTOR.match(text, start, end)
+    if match is None:
         is_closed = re.match(r"\[[^\[\]<>]*\]", text[start:end]) is not None
         reason = "the atom descriptor is no SMILES atom" if is_closed else "the atom descriptor is not closed by ']'"
         raise EnrichedError(reason, block=block, position=start, text=text[start:end])
-    atom, opening = found.group(), found.end()
+    atom, opening = match.group(), match.end()
     if not text.startswith("<", opening, end):
         raise EnrichedError(f"atom {shown(atom)} has no block", block=block, position=opening, text=text[start:end])
     closing = text.find(">", opening, end)
     content = text[opening + 1 : closing if closing >= 0 else end]
     if closing < 0 or "<" in content:
         raise EnrichedError("the block is not closed by '>'", block=block, position=opening, text=content)
-    reason_of_content = why_not_a_triple(content)
-    if reason_of_content is not None:
-        raise EnrichedError(reason_of_content, block=block, position=opening, text=f"<{content}>")
+    problem = why_not_a_triple(content)
+    if problem is not None:
+        raise EnrichedError(problem, block=block, position=opening, text=f"<{content}>")
     x, y, z = content.split(",")
     return atom, (x, y, z), closing + 1
 
@@ -287,12 +288,3 @@ def _misplaced(text: str, position: int) -> EnrichedError:
     else:
         reason = f"{shown(char)} is no part of enriched text"
     return EnrichedError(reason, position=position, text=text[position : position + 12])
-
-
-def _set_positions(mol: Chem.Mol, numbers: list[tuple[str, str, str]]) -> None:
-    conformer = Chem.Conformer(mol.GetNumAtoms())
-    conformer.Set3D(True)
-    for atom, triple in enumerate(numbers):
-        x, y, z = map(float, triple)
-        conformer.SetAtomPosition(atom, Point3D(x, y, z))
-    mol.AddConformer(conformer, assignId=True)

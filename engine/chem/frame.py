@@ -43,13 +43,28 @@ def principal_axis_frame(xyz: ArrayLike) -> Array:
 
 def place_in_frame(mol: Chem.Mol) -> Chem.Mol:
     """A copy of the molecule with every conformer in its principal-axis frame (all its atoms count)."""
-    if mol.GetNumConformers() == 0:
-        raise ConformerError("the molecule has no conformer", "Embed it first, or read it from an SDF file")
+    conformer_ids(mol)
     placed = Chem.Mol(mol)
     conformers: Any = placed.GetConformers()
     for conformer in conformers:
         conformer.SetPositions(np.ascontiguousarray(principal_axis_frame(conformer.GetPositions())))
     return placed
+
+
+def conformer_ids(mol: Chem.Mol) -> list[int]:
+    """The ids of the molecule's conformers; ConformerError where it has none."""
+    known = [conformer.GetId() for conformer in mol.GetConformers()]
+    if not known:
+        raise ConformerError("the molecule has no conformer", "Embed it first, or read it from an SDF file")
+    return known
+
+
+def conformer_of(mol: Chem.Mol, conformer: int = -1) -> Any:
+    """The conformer with this id, -1 for the first; ConformerError where there is none."""
+    known = conformer_ids(mol)
+    if conformer not in (-1, *known):
+        raise ConformerError(f"there is no conformer {conformer}", f"The molecule has {known}")
+    return mol.GetConformer(conformer)
 
 
 def _checked(xyz: ArrayLike) -> Array:
@@ -73,32 +88,26 @@ def _axes(unit: Array) -> Array:
     return axes
 
 
-def _next_axis(unit: Array, spread: Array, candidates: Array, found: Array) -> Array:
+def _next_axis(unit: Array, spread: Array, candidates: Array, axes: Array) -> Array:
     """The axis after those found: an eigenvector where its spread is unique, else chosen by the first point."""
-    index = len(found)
+    index = len(axes)
     same = np.abs(spread - spread[index]) <= SAME * spread[0]
     plane = candidates[same]  # [degenerate axes, 3]
     if len(plane) == 1:
-        return _perpendicular(plane[0], found)
+        return _perpendicular(plane[0], axes)
     free = unit @ plane.T @ plane  # the points' parts in the degenerate space ...
-    free = free - free @ found.T @ found  # ... that the axes found so far do not cover
+    free = free - free @ axes.T @ axes  # ... that the axes axes so far do not cover
     off = np.linalg.norm(free, axis=1)
     standing_out = np.flatnonzero(off > SAME)
     if len(standing_out):
-        return _perpendicular(free[standing_out[0]] / off[standing_out[0]], found)
-    return _any_perpendicular(plane, found)
+        return _perpendicular(free[standing_out[0]] / off[standing_out[0]], axes)
+    rest = plane - plane @ axes.T @ axes  # no point extends along the plane: any axis of it
+    return _perpendicular(rest[int(np.argmax(np.linalg.norm(rest, axis=1)))], axes)
 
 
-def _any_perpendicular(plane: Array, found: Array) -> Array:
-    """Any axis of the plane: no point has an extent along it."""
-    rest = plane - plane @ found.T @ found
-    longest = int(np.argmax(np.linalg.norm(rest, axis=1)))
-    return _perpendicular(rest[longest], found)
-
-
-def _perpendicular(axis: Array, found: Array) -> Array:
-    """The axis without its parts along those found, of length one."""
-    rest = axis - found.T @ (found @ axis)
+def _perpendicular(axis: Array, axes: Array) -> Array:
+    """The axis without its parts along those axes, of length one."""
+    rest = axis - axes.T @ (axes @ axis)
     return np.asarray(rest / np.linalg.norm(rest), dtype=np.float64)
 
 

@@ -21,8 +21,8 @@ from typing import Literal, TypeAlias
 from rdkit import Chem
 
 from engine.chem.enriched import skeleton_of
-from engine.chem.files import mol_of, sdf_records
 from engine.chem.smiles import parse_smiles, split_smiles
+from engine.chem.structure_files import mol_of, sdf_records
 from engine.chem.textfiles import MOST_LINE_CHARACTERS, text_lines
 from engine.errors import DriftscopeError, FileFormatError, one_line, shown
 from engine.records import Molecule
@@ -185,8 +185,8 @@ def _is_data(first: list[str]) -> bool:
 
 def _delimiter(first: str) -> str:
     """The first one outside quotes: neither a SMILES nor a usual name of a column has any of them."""
-    found = re.search("[,;\t]", re.sub('"[^"]*"', "", first))
-    return found.group() if found else ","
+    match = re.search("[,;\t]", re.sub('"[^"]*"', "", first))
+    return match.group() if match else ","
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -228,15 +228,15 @@ def _smiles_columns(names: Sequence[str], column: str | None) -> list[int]:
 
 def _columns(path: Path, names: Sequence[str], column: str | None) -> tuple[int, int | None]:
     """The columns of the SMILES and of the name, if there is one."""
-    found, keys = _smiles_columns(names, column), [_key(name) for name in names]
-    if len(found) == 1:
-        named = [keys.index(key) for key in NAME_COLUMNS if key in keys and keys.index(key) != found[0]]
-        return found[0], named[0] if named else None
-    some = [shown(name, 30) for name in ([names[at] for at in found] or names)[:12]]
-    listed = ", ".join(some) + (", …" if len(found or names) > len(some) else "")
-    what = f"{'several columns' if found else 'no column'} {'of SMILES' if column is None else shown(column)}"
+    columns, keys = _smiles_columns(names, column), [_key(name) for name in names]
+    if len(columns) == 1:
+        named = [keys.index(key) for key in NAME_COLUMNS if key in keys and keys.index(key) != columns[0]]
+        return columns[0], named[0] if named else None
+    some = [shown(name, 30) for name in ([names[at] for at in columns] or names)[:12]]
+    listed = ", ".join(some) + (", …" if len(columns or names) > len(some) else "")
+    what = f"{'several columns' if columns else 'no column'} {'of SMILES' if column is None else shown(column)}"
     near = difflib.get_close_matches(_key(column or "smiles"), keys[:1_000], n=1)
-    fix = f"Did you mean {shown(names[keys.index(near[0])], 30)}?" if near and not found else "Name the one to read"
+    fix = f"Did you mean {shown(names[keys.index(near[0])], 30)}?" if near and not columns else "Name the one to read"
     raise FileFormatError(f"{shown(path.name)} has {what}: there is {listed or 'none'}", fix)
 
 

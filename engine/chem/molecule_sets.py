@@ -87,60 +87,52 @@ def load_molecule_set(
         raise ValueError(f"limit must not be negative, got {limit}")
     if tag is not None and tag not in TAGS:
         raise DriftscopeError(f"no molecule has the tag {shown(tag)}", f"The tags are {', '.join(TAGS)}")
-    entries = [_entry(path, line, cells) for line, cells in _rows(path, MOLECULES_COLUMNS)]
+    entries = []
+    for line, (smiles, tags, name) in _rows(path, MOLECULES_COLUMNS):
+        entry = MoleculeEntry(smiles, tuple(tags.split(",")), name)
+        unknown = [tag for tag in entry.tags if tag not in TAGS]
+        if not smiles or unknown:
+            problem = f"the tag {shown(unknown[0])} is not known" if unknown else "the SMILES is missing"
+            raise FileFormatError(f"{path}, line {line}: {problem}", _RESTORE)
+        entries.append(entry)
     return [entry for entry in entries if tag is None or tag in entry.tags][:limit]
 
 
 def load_named(*, path: Path = NAMED_FILE) -> list[NamedMolecule]:
     """The named molecules, in the file's order."""
-    return [_named(path, line, cells) for line, cells in _rows(path, NAMED_COLUMNS)]
+    entries = []
+    for line, cells in _rows(path, NAMED_COLUMNS):
+        if not (cells[0] and cells[1]):
+            raise FileFormatError(f"{path}, line {line}: the name or the SMILES is missing", _RESTORE)
+        entries.append(NamedMolecule(*cells))
+    return entries
 
 
 def load_held_out(most_atoms: int | None = None, *, path: Path = HELD_OUT_FILE) -> list[HeldOutMolecule]:
     """The molecules on which embedded models are measured, of at most ``most_atoms``. The file is shuffled too."""
     if most_atoms is not None and most_atoms < 1:
         raise ValueError(f"most_atoms must be at least 1, got {most_atoms}")
-    entries = [_held_out(path, line, cells) for line, cells in _rows(path, HELD_OUT_COLUMNS)]
+    entries = []
+    for line, (smiles, atoms) in _rows(path, HELD_OUT_COLUMNS):
+        if not smiles:
+            raise FileFormatError(f"{path}, line {line}: the SMILES is missing", _RESTORE)
+        if not (atoms.isascii() and atoms.isdigit() and 0 < int(atoms) < 1_000):
+            raise FileFormatError(f"{path}, line {line}: {shown(atoms)} is no number of atoms", _RESTORE)
+        entries.append(HeldOutMolecule(smiles, int(atoms)))
     return [entry for entry in entries if most_atoms is None or entry.atoms <= most_atoms]
 
 
 def load_run_set(limit: int | None = None, *, path: Path = RUN_FILE) -> list[str]:
     """The first SMILES of ``heldout.smi``: those of ``held_out.tsv``, and more of the same kind."""
-    found = [line for line in _text_lines(path) if line]
-    if limit is not None and not 0 < limit <= len(found):
+    smiles = [line for line in _text_lines(path) if line]
+    if limit is not None and not 0 < limit <= len(smiles):
         raise DriftscopeError(
-            f"{limit:,} molecules are asked for, and {len(found):,} held-out ones ship", "Give a file of your own"
+            f"{limit:,} molecules are asked for, and {len(smiles):,} held-out ones ship", "Give a file of your own"
         )
-    return found[:limit]
+    return smiles[:limit]
 
 
 _RESTORE = "The file ships with the project: restore it from the repository"
-
-
-def _entry(path: Path, line: int, cells: list[str]) -> MoleculeEntry:
-    smiles, tags, name = cells
-    entry = MoleculeEntry(smiles, tuple(tags.split(",")), name)
-    unknown = [tag for tag in entry.tags if tag not in TAGS]
-    if not smiles or unknown:
-        problem = f"the tag {shown(unknown[0])} is not known" if unknown else "the SMILES is missing"
-        raise FileFormatError(f"{path}, line {line}: {problem}", _RESTORE)
-    return entry
-
-
-def _named(path: Path, line: int, cells: list[str]) -> NamedMolecule:
-    entry = NamedMolecule(*cells)
-    if not (entry.name and entry.smiles):
-        raise FileFormatError(f"{path}, line {line}: the name or the SMILES is missing", _RESTORE)
-    return entry
-
-
-def _held_out(path: Path, line: int, cells: list[str]) -> HeldOutMolecule:
-    smiles, atoms = cells
-    if not smiles:
-        raise FileFormatError(f"{path}, line {line}: the SMILES is missing", _RESTORE)
-    if not (atoms.isascii() and atoms.isdigit() and 0 < int(atoms) < 1_000):
-        raise FileFormatError(f"{path}, line {line}: {shown(atoms)} is no number of atoms", _RESTORE)
-    return HeldOutMolecule(smiles, int(atoms))
 
 
 def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, list[str]]]:

@@ -1,4 +1,4 @@
-"""RDKit's messages as text: collected for whoever asked, kept off the terminal.
+"""RDKit's messages as text: collected per thread, kept off the terminal.
 
 RDKit explains itself only in its log, which is one for the whole process; here each thread reads its own lines.
 """
@@ -44,19 +44,14 @@ _LINES = _ThreadLines()
 _LOG_LOCK = threading.Lock()
 
 
-def _route_rdkit_log() -> None:
-    """RDKit writes its messages to stderr; send them to the ``rdkit`` logger instead, once a process."""
-    logger = logging.getLogger("rdkit")
-    with _LOG_LOCK:
-        if _LINES not in logger.handlers:
-            rdBase.LogToPythonLogger()
-            logger.handlers[:] = [_LINES]  # RDKit's own handler there writes to stderr
-            logger.propagate = False
-
-
 @contextmanager
 def captured_log() -> Iterator[list[str]]:
     """RDKit's messages of this thread as a list of lines, kept off the terminal."""
-    _route_rdkit_log()
+    logger = logging.getLogger("rdkit")
+    with _LOG_LOCK:
+        if _LINES not in logger.handlers:  # once per process
+            rdBase.LogToPythonLogger()
+            logger.handlers[:] = [_LINES]  # RDKit's own handler writes to stderr
+            logger.propagate = False
     with _LINES.collecting() as lines:
         yield lines

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem
 
+from engine.chem.frame import conformer_of
 from engine.chem.rdkit_log import captured_log
 from engine.errors import ConformerError, GraphMismatchError, shown
 
@@ -87,11 +88,12 @@ def superpose(
     fixed, moved = _heavy(reference), _heavy(probe)
     matches, complete = _matches(moved, fixed, max_matches)
     mobile, goal = _positions(moved, probe_conf), _positions(fixed, reference_conf)
-    here, there = mobile.mean(axis=0), goal.mean(axis=0)
-    chosen = _best_matches(mobile - here, (goal - there)[None], matches)[0]
-    turn = _rotation((mobile - here)[matches[chosen]], goal - there)
-    value = _distance((mobile - here)[matches[chosen]] @ turn, goal - there)
-    whole = (_positions(probe, probe_conf) - here) @ turn + there
+    centre, target = mobile.mean(axis=0), goal.mean(axis=0)
+    mobile, goal = mobile - centre, goal - target
+    mobile = mobile[matches[_best_matches(mobile, goal[None], matches)[0]]]
+    turn = _rotation(mobile, goal)
+    value = _distance(mobile @ turn, goal)
+    whole = (_positions(probe, probe_conf) - centre) @ turn + target
     return _with_positions(probe, whole), Rmsd(value, len(matches), complete)
 
 
@@ -104,7 +106,9 @@ def ensemble_metrics(
     """
     if not threshold_ang > 0:
         raise ValueError(f"threshold_ang must be positive, got {threshold_ang}")
-    first = _first(references)
+    if not _as_list(references):
+        raise ConformerError("there is no reference conformer", "Embed some first")
+    first = _heavy(_as_list(references)[0])
     matches, complete = _matches(first, first, max_matches)
     values = _rmsd_matrix(_ensemble(generated, first, "generated"), _ensemble(references, first, "reference"), matches)
     to_reference, to_generated = values.min(axis=1), values.min(axis=0)
@@ -130,8 +134,8 @@ def least_rmsd(probe: Chem.Mol, ensemble: Chem.Mol) -> float:
 def nearest(probe: Chem.Mol, ensemble: Chem.Mol) -> tuple[int, float]:
     """The id of the ensemble's conformer that is nearest to the probe's first one, and its RMSD: ``least_rmsd``."""
     values = ensemble_metrics(probe, ensemble).rmsd_ang[0]
-    found = int(values.argmin())
-    return int(ensemble.GetConformers()[found].GetId()), float(values[found])
+    index = int(values.argmin())
+    return int(ensemble.GetConformers()[index].GetId()), float(values[index])
 
 
 def _heavy(mol: Chem.Mol) -> Chem.Mol:
@@ -149,13 +153,6 @@ def _as_list(mols: Mols) -> list[Chem.Mol]:
     return [mols] if isinstance(mols, Chem.Mol) else list(mols)
 
 
-def _first(mols: Mols) -> Chem.Mol:
-    found = _as_list(mols)
-    if not found:
-        raise ConformerError("there is no reference conformer", "Embed some first")
-    return _heavy(found[0])
-
-
 def _ensemble(mols: Mols, order: Chem.Mol, role: str) -> Array:
     """All conformers as [conformers, atoms, 3], atoms in the order of ``order``."""
     stacks: list[Array] = []
@@ -171,16 +168,15 @@ def _matches(probe: Chem.Mol, reference: Chem.Mol, most: int) -> tuple[NDArray[n
     """For each symmetry the probe's atom for each atom of the reference [matches, atoms], and whether these are all."""
     if most < 1:
         raise ValueError(f"max_matches must be at least 1, got {most}")
-    _check_same_graph(probe, reference)
-    found = _loosened(probe).GetSubstructMatches(_loosened(reference), uniquify=False, maxMatches=most + 1)
-    if not found:
-        raise _mismatch(probe, reference)
-    return np.array(found[:most], dtype=np.intp), len(found) <= most
-
-
-def _check_same_graph(probe: Chem.Mol, reference: Chem.Mol) -> None:
-    if _flat_smiles(probe) != _flat_smiles(reference):
-        raise _mismatch(probe, reference)
+    matches: Sequence[Sequence[int]] = ()
+    if _flat_smiles(probe) == _flat_smiles(reference):
+        matches = _loosened(probe).GetSubstructMatches(_loosened(reference), uniquify=False, maxMatches=most + 1)
+    if not matches:
+        raise GraphMismatchError(
+            f"{shown(_flat_smiles(probe))} and {shown(_flat_smiles(reference))} are different graphs",
+            "An RMSD needs two conformers of the same molecule",
+        )
+    return np.array(matches[:most], dtype=np.intp), len(matches) <= most
 
 
 def _flat_smiles(mol: Chem.Mol) -> str:
@@ -190,13 +186,6 @@ def _flat_smiles(mol: Chem.Mol) -> str:
     for atom in flat.GetAtoms():
         atom.SetAtomMapNum(0)
     return str(Chem.MolToSmiles(flat))
-
-
-def _mismatch(probe: Chem.Mol, reference: Chem.Mol) -> GraphMismatchError:
-    return GraphMismatchError(
-        f"{shown(_flat_smiles(probe))} and {shown(_flat_smiles(reference))} are different graphs",
-        "An RMSD needs two conformers of the same molecule",
-    )
 
 
 def _loosened(mol: Chem.Mol) -> Chem.Mol:
@@ -209,12 +198,7 @@ def _loosened(mol: Chem.Mol) -> Chem.Mol:
 
 
 def _positions(mol: Chem.Mol, conformer: int) -> Array:
-    known = [found.GetId() for found in mol.GetConformers()]
-    if not known:
-        raise ConformerError("the molecule has no conformer", "Embed it first, or read it from an SDF file")
-    if conformer not in (-1, *known):
-        raise ConformerError(f"there is no conformer {conformer}", f"The molecule has {known}")
-    xyz = np.asarray(mol.GetConformer(conformer).GetPositions(), dtype=np.float64)
+    xyz = np.asarray(conformer_of(mol, conformer).GetPositions(), dtype=np.float64)
     if not np.isfinite(xyz).all():
         raise ConformerError("a coordinate is not finite", "Coordinates must be finite")
     return xyz
@@ -234,13 +218,12 @@ def _rmsd_matrix(probes: Array, references: Array, matches: NDArray[np.intp]) ->
     """Least RMSD of each probe [p, n, 3] to each reference [r, n, 3] over the matches [m, n]: [p, r]."""
     probes = probes - probes.mean(axis=1, keepdims=True)
     references = references - references.mean(axis=1, keepdims=True)
-    rows = [_rmsd_row(probe, references, matches) for probe in probes]
-    return np.stack(rows)
-
-
-def _rmsd_row(probe: Array, references: Array, matches: NDArray[np.intp]) -> Array:
-    chosen = _best_matches(probe, references, matches)
-    return np.array([_aligned_rmsd(probe[matches[k]], one) for k, one in zip(chosen, references, strict=True)])
+    values = np.empty((len(probes), len(references)))
+    for row, probe in enumerate(probes):
+        for column, match in enumerate(_best_matches(probe, references, matches)):
+            mobile, goal = probe[matches[match]], references[column]
+            values[row, column] = _distance(mobile @ _rotation(mobile, goal), goal)
+    return values
 
 
 def _best_matches(probe: Array, references: Array, matches: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -248,24 +231,16 @@ def _best_matches(probe: Array, references: Array, matches: NDArray[np.intp]) ->
     best = np.full(len(references), -np.inf)
     chosen = np.zeros(len(references), dtype=np.intp)
     for start in range(0, len(matches), _BLOCK):
-        overlap = _overlap(probe[matches[start : start + _BLOCK]], references)
-        found = np.linalg.svd(overlap, compute_uv=False)  # [r, m, 3]
-        found[..., 2] *= np.where(np.linalg.det(overlap) < 0, -1.0, 1.0)
-        traces = found.sum(axis=-1)  # the largest overlap that a rotation reaches: the least RMSD
+        block = probe[matches[start : start + _BLOCK]]
+        overlap = np.einsum("mni,rnj->rmij", block, references, optimize=True)  # summed over atoms: [r, m, 3, 3]
+        singular = np.linalg.svd(overlap, compute_uv=False)  # [r, m, 3]
+        singular[..., 2] *= np.where(np.linalg.det(overlap) < 0, -1.0, 1.0)
+        traces = singular.sum(axis=-1)  # the largest overlap that a rotation reaches: the least RMSD
         pick = traces.argmax(axis=1)
         value = np.take_along_axis(traces, pick[:, None], axis=1)[:, 0]
         chosen = np.where(value > best, pick + start, chosen)
         best = np.maximum(best, value)
     return chosen
-
-
-def _overlap(probes: Array, references: Array) -> Array:
-    """Sum over atoms of probe x reference, for [m, n, 3] and [r, n, 3]: [r, m, 3, 3]."""
-    return np.asarray(np.einsum("mni,rnj->rmij", probes, references, optimize=True), dtype=np.float64)
-
-
-def _aligned_rmsd(probe: Array, reference: Array) -> float:
-    return _distance(probe @ _rotation(probe, reference), reference)
 
 
 def _rotation(probe: Array, reference: Array) -> Array:

@@ -95,7 +95,14 @@ def element_of(descriptor: str) -> str:
 
 def parse_smiles(text: str, *, most_heavy_atoms: int = MOST_HEAVY_ATOMS) -> Molecule:
     """A ``Molecule`` of any SMILES that has an enriched form, or the named error that says why not."""
-    smiles = _plain(text)
+    smiles = text.strip(" \t\r\n")
+    if not smiles:
+        raise SmilesError(text, "there is nothing in it", fix="Give a SMILES such as CC=O")
+    if len(smiles) > MOST_CHARACTERS:
+        raise MoleculeSizeError(
+            f"the SMILES has {len(smiles):,} characters, the limit is {MOST_CHARACTERS:,}", "Give a smaller molecule"
+        )
+    _check_characters(smiles)
     parsed = _sanitised(smiles)
     _check_usable(smiles, parsed, most_heavy_atoms)
     return molecule_of(parsed, source=smiles)
@@ -185,7 +192,7 @@ def same_graph(one: Chem.Mol, other: Chem.Mol) -> bool:
     if _isotopes(left) != _isotopes(right):
         return False
     if _can_be_matched(left, right):
-        return _matches_both_ways(left, right)
+        return all(mol.HasSubstructMatch(other, useChirality=True) for mol, other in ((left, right), (right, left)))
     return not _keys_by_other_orders(left).isdisjoint(_keys_by_other_orders(right))
 
 
@@ -212,10 +219,6 @@ def _isotopes(mol: Chem.Mol) -> list[tuple[int, int]]:
     return sorted((atom.GetAtomicNum(), atom.GetIsotope()) for atom in mol.GetAtoms())
 
 
-def _matches_both_ways(left: Chem.Mol, right: Chem.Mol) -> bool:
-    return bool(left.HasSubstructMatch(right, useChirality=True) and right.HasSubstructMatch(left, useChirality=True))
-
-
 def _check_bracket_numbers(smiles: str) -> None:
     """RDKit wraps charges and isotopes that do not fit its small integers; refuse them instead."""
     for piece in split_smiles(smiles):
@@ -237,18 +240,6 @@ def _check_rings(smiles: str, raw: Chem.Mol) -> None:
         raise MoleculeSizeError(
             f"{shown(smiles)} has at least {rings} rings, the limit is {MOST_RINGS}", "Give a smaller molecule"
         )
-
-
-def _plain(text: str) -> str:
-    smiles = text.strip(" \t\r\n")
-    if not smiles:
-        raise SmilesError(text, "there is nothing in it", fix="Give a SMILES such as CC=O")
-    if len(smiles) > MOST_CHARACTERS:
-        raise MoleculeSizeError(
-            f"the SMILES has {len(smiles):,} characters, the limit is {MOST_CHARACTERS:,}", "Give a smaller molecule"
-        )
-    _check_characters(smiles)
-    return smiles
 
 
 def _check_characters(smiles: str) -> None:
@@ -280,7 +271,11 @@ def _sanitised(smiles: str) -> Chem.Mol:
         except (RuntimeError, ValueError) as error:  # such as an atomic number that no element has
             raise SmilesError(smiles, _first_line(error)) from error
     if problems:
-        raise _chemistry_error(smiles, problems[0])
+        problem = problems[0]
+        atoms = [problem.GetAtomIdx()] if hasattr(problem, "GetAtomIdx") else []
+        atoms += list(problem.GetAtomIndices()) if hasattr(problem, "GetAtomIndices") else []
+        position = _atom_start(smiles, min(int(index) for index in atoms)) if atoms else None
+        raise SmilesError(smiles, problem.Message().strip(), position)
     if mol is None:
         raise _syntax_error(smiles, lines)
     return mol
@@ -291,27 +286,23 @@ def _first_line(error: Exception) -> str:
 
 
 def _reason(lines: Iterable[str]) -> str:
-    """What RDKit says, without the text that it repeats: that may be long, and of any characters."""
+    """RDKit's message without the input that it repeats, which may be long and hold any characters."""
     for line in lines:
         message = line.strip().removeprefix("SMILES Parse Error: ")
-        said = re.split(r" while parsing:| for input:", message)[0].strip()
-        if said and not _POSITION.search(said) and not _NO_REASON.fullmatch(said):
-            return said[:_MOST_REASON]
+        reason = re.split(r" while parsing:| for input:", message)[0].strip()
+        if reason and not _POSITION.search(reason) and not _NO_REASON.fullmatch(reason):
+            return reason[:_MOST_REASON]
     return "RDKit refuses it without a reason"
 
 
 def _syntax_error(smiles: str, lines: list[str]) -> SmilesError:
     reason = _reason(lines)
-    found = next((match for line in lines if (match := _POSITION.search(line))), None)
-    if found:
-        return SmilesError(smiles, reason, min(int(found.group(1)) - 1, max(len(smiles) - 1, 0)))
-    return SmilesError(smiles, reason, _open_ring(smiles) if "unclosed ring" in reason else _atom_named(smiles, reason))
-
-
-def _atom_named(smiles: str, reason: str) -> int | None:
-    """Where the last atom stands that RDKit's reason names by its number."""
+    match = next((match for line in lines if (match := _POSITION.search(line))), None)
+    if match:
+        return SmilesError(smiles, reason, min(int(match.group(1)) - 1, max(len(smiles) - 1, 0)))
     numbers = _ATOM_NUMBER.findall(reason)
-    return _atom_start(smiles, int(numbers[-1])) if numbers else None
+    position = _atom_start(smiles, int(numbers[-1])) if numbers else None
+    return SmilesError(smiles, reason, _open_ring(smiles) if "unclosed ring" in reason else position)
 
 
 def _atom_start(smiles: str, index: int) -> int | None:
@@ -328,19 +319,6 @@ def _open_ring(smiles: str) -> int | None:
             if opened.pop(label, None) is None:
                 opened[label] = piece.start
     return min(opened.values(), default=None)
-
-
-def _chemistry_error(smiles: str, problem: Chem.MolSanitizeException) -> SmilesError:
-    index = _problem_atom(problem)
-    return SmilesError(smiles, problem.Message().strip(), None if index is None else _atom_start(smiles, index))
-
-
-def _problem_atom(problem: Chem.MolSanitizeException) -> int | None:
-    if hasattr(problem, "GetAtomIdx"):
-        return int(problem.GetAtomIdx())
-    if hasattr(problem, "GetAtomIndices"):
-        return min((int(index) for index in problem.GetAtomIndices()), default=None)
-    return None
 
 
 def _check_usable(smiles: str, mol: Chem.Mol, most_heavy_atoms: int) -> None:

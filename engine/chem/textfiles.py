@@ -59,14 +59,11 @@ def _lines(path: Path, text: TextIO) -> Iterator[tuple[int, str]]:
         number += 1
         if len(line) > MOST_LINE_CHARACTERS:
             raise FileFormatError(f"{shown(path.name)} has a line {number} of over {MOST_LINE_CHARACTERS:,} characters")
-        yield number, _plain(path, number, line.removesuffix("\n"))
-
-
-def _plain(path: Path, number: int, line: str) -> str:
-    if _BINARY.search(line):
-        raise FileFormatError(f"{shown(path.name)} is no text: line {number} is binary", "Give a text file")
-    try:
-        line.encode("utf-8")
-    except UnicodeEncodeError:
-        return line.encode("utf-8", "surrogateescape").decode("latin-1")
-    return line
+        line = line.removesuffix("\n")
+        if _BINARY.search(line):
+            raise FileFormatError(f"{shown(path.name)} is no text: line {number} is binary", "Give a text file")
+        try:
+            line.encode("utf-8")
+        except UnicodeEncodeError:
+            line = line.encode("utf-8", "surrogateescape").decode("latin-1")
+        yield number, line

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.cli.output import bar, write
+from engine.cli.output import StatusLine, bar, write
 from engine.errors import EnrichedError, visible
 
 if TYPE_CHECKING:
@@ -18,78 +18,59 @@ if TYPE_CHECKING:
     from engine.decode.steps import Step, Stop
 
 DIM, BOLD, RED, YELLOW, GREEN, PLAIN = "\033[2m", "\033[1m", "\033[31m", "\033[33m", "\033[32m", "\033[0m"
-DRAW_S = 0.1
-SURPRISE = 0.01
-"""A forced token that the model held for less likely than this is told with the diagnostics."""
-MOST_SURPRISES = 5
+UNLIKELY = 0.01
+"""Forced tokens with a lower probability are listed with the diagnostics."""
+MOST_UNLIKELY = 5
 
 
-class Show:
-    """One generation on a terminal. A lone sample is written as it comes, several are counted and shown when done."""
+class GenerationDisplay:
+    """One generation on a terminal. A single sample is written token by token; several are counted, shown when done."""
 
     def __init__(self, generation: Generation, *, is_quiet: bool) -> None:
         self.generation, self.is_quiet = generation, is_quiet
         self.colours = not is_quiet and sys.stdout.isatty()
         self.is_live = self.colours and len(generation.requests) == 1
-        self.is_watched = sys.stderr.isatty() and not self.is_live
-        self.expected = sum(request.limit for request in generation.requests)
+        self.line = StatusLine(is_quiet=self.is_live)
         self.tokens = self.done = 0
-        self.began = self.drawn = time.monotonic()
+        self.began = time.monotonic()
 
     def event(self, event: Step | Stop) -> None:
         from engine.decode.steps import Step
 
         if isinstance(event, Step):
             self.tokens += 1
-            if self.is_live:
-                self._token(event)
+            tokenizer = self.generation.loaded.tokenizer
+            if self.is_live and event.token_id != tokenizer.end_id:
+                piece = _printable(tokenizer.decode([event.token_id]))
+                sys.stdout.write(f"{DIM}{piece}{PLAIN}" if event.forced else piece)
+                sys.stdout.flush()
         else:
             self.done += 1
-            self._sample(self.generation.samples[-1])
-        if self.is_watched and time.monotonic() - self.drawn > DRAW_S:
-            self._bar()
+            if not self.is_quiet:
+                self._sample(self.generation.samples[-1])
+        if self.line.is_due:
+            total = len(self.generation.requests)
+            rate = self.tokens / max(time.monotonic() - self.began, 1e-9)
+            self.line.draw(
+                f"{bar(self.done / total)} {self.done}/{total} molecules, {self.tokens:,} tokens, {rate:,.0f} tokens/s"
+            )
 
     def close(self) -> None:
-        if self.is_watched:
-            self._clear()
+        self.line.clear()
         if not self.is_quiet:
             sys.stderr.write(summary(self.generation) + "\n")
-        for note in self.generation.counters.notes:
-            sys.stderr.write(note + "\n")
-
-    def _token(self, step: Step) -> None:
-        if step.token_id == self.generation.loaded.tokenizer.end_id:
-            return
-        piece = _printable(self.generation.loaded.tokenizer.decode([step.token_id]))
-        sys.stdout.write(f"{DIM}{piece}{PLAIN}" if step.forced else piece)
-        sys.stdout.flush()
+        for text in self.generation.counters.notes:
+            sys.stderr.write(text + "\n")
 
     def _sample(self, sample: Sample) -> None:
-        if self.is_quiet:
-            return
-        if self.is_watched:
-            self._clear()
+        self.line.clear()
         if self.is_live:
             sys.stdout.write("\n")
         write(_heading(sample, colours=self.colours))
         if not self.is_live or sample.text != sample.raw_text:
             write(_coloured(sample) if self.colours else _printable(sample.text))
-        for line in _surprises(sample, self.generation):
+        for line in _unlikely_forced(sample, self.generation):
             write(line)
-
-    def _bar(self) -> None:
-        self.drawn = time.monotonic()
-        total = len(self.generation.requests)
-        rate = self.tokens / max(self.drawn - self.began, 1e-9)
-        sys.stderr.write(
-            f"\r{bar(self.done / total)} {self.done}/{total} molecules, "
-            f"{self.tokens:,} tokens, {rate:,.0f} a second\033[K"
-        )
-        sys.stderr.flush()
-
-    def _clear(self) -> None:
-        sys.stderr.write("\r\033[K")
-        sys.stderr.flush()
 
 
 def summary(generation: Generation) -> str:
@@ -101,7 +82,7 @@ def summary(generation: Generation) -> str:
         f"{sum(sample.check.passed for sample in samples)} of {len(samples)} passed, "
         f"{sum(sample.check.clean for sample in samples)} clean; {bad} of {len(blocks)} blocks not exact; "
         f"{counters.tokens:,} tokens ({counters.forced_tokens:,} forced) in {counters.decode_s:.2f} s, "
-        f"{rate:,.0f} a second, {counters.forward_passes:,} passes; "
+        f"{rate:,.0f} tokens/s, {counters.forward_passes:,} passes; "
         f"{generation.loaded.entry.name}, {generation.plan.lp}, {generation.plan.backend}, {generation.loaded.device}"
     )
 
@@ -116,30 +97,33 @@ def _heading(sample: Sample, *, colours: bool) -> str:
 
 
 def _coloured(sample: Sample) -> str:
-    """The text with the insides of its damaged blocks in red and of doubtful ones in yellow."""
+    """The text with damaged blocks in red and unverified ones in yellow."""
     from engine.text.blocks import find_blocks
 
     parts, position = [], 0
-    for block, found in zip(find_blocks(sample.text), sample.blocks, strict=False):
-        colour = (
-            RED if not set(found.kinds) <= {"exact", "unverified"} else YELLOW if "unverified" in found.kinds else ""
-        )
+    for block, judged in zip(find_blocks(sample.text), sample.blocks, strict=False):
+        is_damaged = not set(judged.kinds) <= {"exact", "unverified"}
+        colour = RED if is_damaged else YELLOW if "unverified" in judged.kinds else ""
         parts.append(f"{DIM}{_printable(sample.text[position : block.start])}{PLAIN}")
         parts.append(f"{colour}{_printable(sample.text[block.start : block.end])}{PLAIN if colour else ''}")
         position = block.end
     return "".join([*parts, f"{DIM}{_printable(sample.text[position:])}{PLAIN}"])
 
 
-def _surprises(sample: Sample, generation: Generation) -> list[str]:
-    """Forced tokens that the model would hardly have written."""
+def _unlikely_forced(sample: Sample, generation: Generation) -> list[str]:
+    """Forced tokens that the model gave a low probability."""
     if not sample.diagnoses:
         return []
-    rows = zip(sample.token_ids, sample.forced, sample.diagnoses, strict=True)
-    found = [(one.p_raw, one.rank_raw, id_) for id_, forced, one in rows if forced and one.p_raw < SURPRISE]
+    steps = zip(sample.token_ids, sample.forced, sample.diagnoses, strict=True)
+    unlikely = sorted(
+        (step.p_raw, step.rank_raw, id_) for id_, forced, step in steps if forced and step.p_raw < UNLIKELY
+    )
     piece = generation.loaded.tokenizer.piece
-    told = [f"  forced {piece(id_)!r}: p {p:.2g}, rank {rank:,}" for p, rank, id_ in sorted(found)[:MOST_SURPRISES]]
-    least = min(one.allowed_mass for one in sample.diagnoses)
-    return [f"  least mass that the LP allowed: {least:.3g}; {len(found)} forced against the model", *told]
+    least = min(step.allowed_mass for step in sample.diagnoses)
+    return [
+        f"  least mass that the LP allowed: {least:.3g}; {len(unlikely)} forced tokens below p {UNLIKELY:g}",
+        *(f"  forced {piece(id_)!r}: p {p:.2g}, rank {rank:,}" for p, rank, id_ in unlikely[:MOST_UNLIKELY]),
+    ]
 
 
 def _printable(text: str) -> str:
@@ -166,7 +150,7 @@ def document(generation: Generation, skipped: Sequence[dict[str, str]]) -> dict[
 
 def sample_document(sample: Sample) -> dict[str, Any]:
     check = sample.check
-    found: dict[str, Any] = {
+    row: dict[str, Any] = {
         "sample_id": sample.sample_id,
         "generation": sample.generation,
         "smiles": sample.smiles,
@@ -189,16 +173,16 @@ def sample_document(sample: Sample) -> dict[str, Any]:
         "blocks": [asdict(block) for block in sample.blocks],
     }
     if sample.raw_text != sample.text:
-        found["raw_text"] = sample.raw_text
+        row["raw_text"] = sample.raw_text
     if sample.diagnoses:
-        found["steps"] = [asdict(one) for one in sample.diagnoses]
-    return found
+        row["steps"] = [asdict(step) for step in sample.diagnoses]
+    return row
 
 
 def write_sdf(path: Path, samples: Sequence[Sample]) -> None:
-    """All conformers that can be read; how many cannot is told."""
+    """All conformers that can be read, and a note of how many cannot."""
     from engine.chem.enriched import decode
-    from engine.chem.files import to_sdf
+    from engine.chem.structure_files import to_sdf
 
     mols, unread = [], 0
     for sample in samples:
@@ -207,5 +191,5 @@ def write_sdf(path: Path, samples: Sequence[Sample]) -> None:
         except EnrichedError:
             unread += 1
     path.write_text(to_sdf(mols), encoding="utf-8")
-    told = f", {unread} answers cannot be read" if unread else ""
-    sys.stderr.write(f"{path}: {len(mols)} conformers{told}\n")
+    failed = f", {unread} samples cannot be read" if unread else ""
+    sys.stderr.write(f"{path}: {len(mols)} conformers{failed}\n")

@@ -1,29 +1,27 @@
-"""``logits``: logit logs of any engine into the store, what is wrong with them, and two of them beside each other."""
+"""``logits``: logit logs of any engine into the store, what is wrong with them, and two of them side by side."""
 
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Iterator, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from engine.cli.main import emit_json
-from engine.cli.output import table, write
-from engine.cli.run import store_command
-from engine.cli.watched import add_watched_options, reporting
-from engine.errors import DriftscopeError, FileFormatError, RunError, one_line, shown
+from engine.cli.options import add_command, open_store
+from engine.cli.output import StatusLine, cell, emit_json, note, share, show, table, write
+from engine.cli.progress_option import add_progress_options
+from engine.cli.store_entries import entry_row, read_files, remove_entries, without_damaged
+from engine.errors import one_line, shown
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
-    from engine.cli.watched import Say
-    from engine.logits.adding import Names
+    from engine.cli.output import Row
+    from engine.cli.progress_option import Say
     from engine.store.entries import Entry
-    from engine.store.store import Store
 
-COLUMNS = ("log", "engine", "model", "precision", "entries", "values", "flagged", "by report", "likely cause", "")
-AGREED = {
+MOST_NAME = 40
+AGREEMENT = {
     "max_difference": "largest",
     "mean_difference": "mean",
     "relative": "relative",
@@ -31,107 +29,113 @@ AGREED = {
     "rank": "rank",
     "top_1": "top-1",
 }
-DRAW_ENTRIES = 10_000
-MOST_NAME = 40
+
+
+def _short(key: str) -> Callable[[Row], str]:
+    return lambda row: cell(row[key], MOST_NAME)
+
+
+COLUMNS = (
+    ("log", "log_id"),
+    ("engine", _short("engine")),
+    ("model", _short("model")),
+    ("precision", _short("precision")),
+    ("entries", "entries"),
+    ("values", "values_logged"),
+    ("flagged", share("flagged_entries", "entries")),
+    ("by report", share("garbage_entries", "entries")),
+    ("likely cause", "cause"),
+    ("", "certainty"),
+)
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     what = "logit logs (JSONL) of any engine: damage and parity"
     parser = commands.add_parser("logits", help=what, description=what)
     inner = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    added = store_command(inner, "add", add, "read log files, gz or not, into the store")
+    added = add_command(inner, "add", add, "read log files, gz or not, into the store", store=True)
     added.add_argument("files", nargs="+", metavar="FILE", help="names, or patterns in quotes")
-    added.add_argument("--engine", metavar="E", help="in place of what the entries say")
-    added.add_argument("--model", metavar="M", help="in place of what the entries say")
-    added.add_argument("--precision", metavar="P", help="such as Q4_K_M, in place of what the entries say")
+    added.add_argument("--engine", metavar="E", help="overrides the entries")
+    added.add_argument("--model", metavar="M", help="overrides the entries")
+    added.add_argument("--precision", metavar="P", help="such as Q4_K_M; overrides the entries")
     added.add_argument("--label", help="a name of your own")
-    add_watched_options(added)
-    store_command(inner, "list", list_logs, "the logs of the store")
-    shown_ = store_command(inner, "show", show, "what is wrong with a log, and why")
-    shown_.add_argument("log_id", metavar="LOG", help="its name, or a part of it that no other has")
-    compared = store_command(inner, "parity", parity, "how far two engines agree on the same prompt")
+    add_progress_options(added)
+    add_command(inner, "list", list_logs, "the logs of the store", store=True)
+    shown_ = add_command(inner, "show", show_log, "what is wrong with a log, and why", store=True)
+    shown_.add_argument("log_id", metavar="LOG", help="its id, or a part of it that no other has")
+    compared = add_command(inner, "parity", parity, "how far two engines agree on the same prompt", store=True)
     compared.add_argument("control", metavar="CONTROL")
     compared.add_argument("test", metavar="TEST")
-    removed = store_command(inner, "rm", remove, "remove logs")
+    removed = add_command(inner, "rm", remove, "remove logs", store=True)
     removed.add_argument("log_ids", nargs="+", metavar="LOG")
     removed.add_argument("--yes", action="store_true", help="do not ask")
 
 
 def add(args: argparse.Namespace) -> int:
-    from engine.logits.adding import Names
+    from engine.logits.ingest import KnownLog, LogNames, add_file
     from engine.store.reports.importing import expand
-    from engine.store.store import Store
 
-    store = Store.open(args.store)
-    names = Names(args.engine, args.model, args.precision, args.label)
-    paths, last = expand(args.files), None
-    entries: list[Entry] = []
-    with reporting(args) as tell:
-        for number, path in enumerate(paths):
-            say = partial(tell, part=number, parts=len(paths), file=path.name)
-            try:
-                entries += _added(store, path, names, say)
-            except DriftscopeError as error:
-                say(now=True, state="failed", error=str(error))
-                if len(paths) == 1:
-                    raise
-                last = error
-                sys.stderr.write(f"left out: {path}: {error}\n")
-    if last is not None and not entries:
-        raise FileFormatError(f"none of {len(paths)} files can be read", str(last))
-    _show(entries, is_json=args.json)
+    store = open_store(args)
+    names = LogNames(args.engine, args.model, args.precision, args.label)
+
+    def read(path: Path, say: Say) -> list[Entry]:
+        line = StatusLine(is_quiet=args.json)
+
+        def progress(entries: int, share: float) -> None:
+            say(done=entries, work=share)
+            line.draw(f"{entries:,} entries")
+
+        say(now=True, done=0, work=0.0)
+        logs = add_file(store, path, names, progress)
+        line.clear()
+        entries = [log.entry if isinstance(log, KnownLog) else log for log in logs]
+        say(
+            now=True,
+            state="there" if all(isinstance(log, KnownLog) for log in logs) else "done",
+            done=sum(entry.row["entries"] for entry in entries),
+            work=1.0,
+            made=" ".join(entry.id for entry in entries),
+        )
+        for log in logs:
+            if isinstance(log, KnownLog):
+                note(f"{log.entry.row.get('file')} is already in the store, as {log.entry.id}")
+        for entry in entries:
+            if entry.row.get("left_out") or entry.row.get("is_cut"):
+                note(f"{entry.id}: {entry.row.get('notes') or ''}")
+        return entries
+
+    _show_logs(read_files(args, expand(args.files), read), is_json=args.json)
     return 0
-
-
-def _added(store: Store, path: Path, names: Names, say: Say) -> list[Entry]:
-    """A file's logs; what was odd about them is said."""
-    from engine.logits.adding import AlreadyThere, add_file
-
-    def progress(entries: int, share: float) -> None:
-        say(done=entries, work=share)
-        _progress(entries)
-
-    say(now=True, done=0, work=0.0)
-    found = add_file(store, path, names, progress)
-    entries = [one.entry if isinstance(one, AlreadyThere) else one for one in found]
-    is_new = not all(isinstance(one, AlreadyThere) for one in found)
-    count = sum(entry.row["entries"] for entry in entries)
-    made = " ".join(entry.id for entry in entries)
-    say(now=True, state="done" if is_new else "there", done=count, work=1.0, made=made)
-    for one in found:
-        if isinstance(one, AlreadyThere):
-            sys.stderr.write(f"{one.entry.row.get('file')} is there already, as {one.entry.id}\n")
-    for entry in entries:
-        if entry.row.get("left_out") or entry.row.get("is_cut"):
-            sys.stderr.write(f"{entry.id}: {one_line(entry.row.get('notes') or '')}\n")
-    return entries
 
 
 def list_logs(args: argparse.Namespace) -> int:
     from engine.store.schema import LOGIT_LOG
 
-    store = _open(args)
-    found = store.found(LOGIT_LOG)
-    for damage in found.damages:
-        sys.stderr.write(f"left out: {damage.where}: {damage.what}\n")
-    _show(found.entries, is_json=args.json)
+    store = open_store(args)
+    found = without_damaged(store.found(LOGIT_LOG))
+    _show_logs(found.entries, is_json=args.json)
     if not found.entries and not args.json:
-        sys.stderr.write(f"{shown(store.home.where, 200)} holds no logit log; `logits add` reads one\n")
+        note(f"{shown(store.home.where, 200)} has no logit log; `python -m engine logits add` reads one")
     return 0
 
 
-def show(args: argparse.Namespace) -> int:
-    from engine.logits.figures import health
-    from engine.logits.words import health_sentences
+def _show_logs(entries: Iterable[Entry], *, is_json: bool) -> None:
     from engine.store.schema import LOGIT_LOG
 
-    store = _open(args)
-    found = health(store, store.entry(args.log_id, LOGIT_LOG))
+    show([entry_row(entry, LOGIT_LOG) for entry in entries], COLUMNS, is_json=is_json)
+
+
+def show_log(args: argparse.Namespace) -> int:
+    from engine.logits.health import health
+    from engine.logits.health_words import health_sentences
+    from engine.store.schema import LOGIT_LOG
+
+    store = open_store(args)
+    log_health = health(store, store.entry(args.log_id, LOGIT_LOG))
     if args.json:
-        emit_json(found.sheet())
+        emit_json(log_health.sheet())
     else:
-        for sentence in health_sentences(found):
-            write(one_line(sentence))
+        write("\n".join(map(one_line, health_sentences(log_health))))
     return 0
 
 
@@ -140,97 +144,26 @@ def parity(args: argparse.Namespace) -> int:
     from engine.logits.parity_words import cautions, parity_sentences
     from engine.store.schema import LOGIT_LOG
 
-    store = _open(args)
+    store = open_store(args)
     logs = store.found(LOGIT_LOG)
-    control, test = (logs.get(one, LOGIT_LOG) for one in (args.control, args.test))
-    found = compare_logs(store, control, test)
+    control, test = logs.get(args.control, LOGIT_LOG), logs.get(args.test, LOGIT_LOG)
+    comparison = compare_logs(store, control, test)
     if args.json:
-        emit_json(found.sheet())
+        emit_json(comparison.sheet())
         return 0
     rows = []
-    for one in found.filters:
-        for name, agreement in (("all values", one.with_flagged), ("without flagged", one.without_flagged)):
-            rows.append(
-                [one.name, name, f"{agreement.values:,}", *(_figure(getattr(agreement, key)) for key in AGREED)]
-            )
-    write(table(("positions", "", "values", *AGREED.values()), rows))
-    for sentence in (*cautions(control, test), *parity_sentences(found)):
-        write(one_line(sentence))
+    for positions in comparison.filters:
+        for name, agreement in (("all values", positions.with_flagged), ("without flagged", positions.without_flagged)):
+            figures = [getattr(agreement, key) for key in AGREEMENT]
+            figures = ["" if value is None else f"{value:.6g}" for value in figures]
+            rows.append([positions.name, name, f"{agreement.values:,}", *figures])
+    write(table(("positions", "", "values", *AGREEMENT.values()), rows))
+    write("\n".join(map(one_line, [*cautions(control, test), *parity_sentences(comparison)])))
     return 0
 
 
 def remove(args: argparse.Namespace) -> int:
     from engine.store.schema import LOGIT_LOG
 
-    store = _open(args)
-    there = {name.partition("=")[2] for name in store.home.folders(LOGIT_LOG.folder)}  # damaged ones, too
-    chosen = list(dict.fromkeys(one if one in there else store.own(one, LOGIT_LOG).id for one in args.log_ids))
-    if not args.yes and not _agreed(f"Remove {', '.join(chosen)} from {shown(store.home.where, 200)}?"):
-        raise RunError("nothing was removed", "Answer y, or give --yes")
-    for one in chosen:
-        store.remove(one, LOGIT_LOG)
-    if args.json:
-        emit_json([{"log_id": one} for one in chosen])
-    return 0
-
-
-def _open(args: argparse.Namespace) -> Store:
-    from engine.store.store import Store
-
-    return Store.open(args.store)
-
-
-def _agreed(question: str) -> bool:
-    if not sys.stdin.isatty():
-        return False
-    sys.stderr.write(f"{question} [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def _progress(entries: int) -> None:
-    if sys.stderr.isatty() and entries >= DRAW_ENTRIES:
-        sys.stderr.write(f"\r{entries:,} entries\033[K")
-        sys.stderr.flush()
-
-
-def _show(entries: Any, *, is_json: bool) -> None:
-    rows = list(_rows(entries))
-    if is_json:
-        emit_json(rows)
-    elif rows:
-        write(table(COLUMNS, [_line(row) for row in rows]))
-
-
-def _rows(entries: Any) -> Iterator[dict[str, Any]]:
-    """All columns of a log, in JSON's types."""
-    from engine.store.schema import LOGIT_LOGS
-
-    for entry in entries:
-        row = {name: entry.row.get(name) for name in LOGIT_LOGS.names}
-        row["created_at"] = row["created_at"].isoformat() if row["created_at"] is not None else None
-        yield row
-
-
-def _line(row: Mapping[str, Any]) -> tuple[str, ...]:
-    def share(part: str) -> str:
-        return f"{row[part] / row['entries']:.1%}" if row["entries"] and row[part] is not None else ""
-
-    return (
-        row["log_id"],
-        *(_short(one_line(row[name] or "")) for name in ("engine", "model", "precision")),
-        f"{row['entries']:,}",
-        f"{row['values_logged']:,}",
-        share("flagged_entries"),
-        share("garbage_entries"),
-        row["cause"] or "",
-        row["certainty"] or "",
-    )
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= MOST_NAME else f"{name[: MOST_NAME - 1]}…"
-
-
-def _figure(value: float | None) -> str:
-    return "" if value is None else f"{value:.6g}"
+    store = open_store(args)
+    return remove_entries(args, store, LOGIT_LOG, args.log_ids, lambda id_: store.remove(id_, LOGIT_LOG))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from typing import NoReturn
 
 from engine import __version__
 from engine.errors import DriftscopeError, one_line, shown
+from engine.figures.words import shortened
 
 GROUPS = (
     "tokens",
@@ -30,16 +30,14 @@ GROUPS = (
     "train",
 )
 """Modules of this package, each with ``add_commands(subparsers)``."""
-
-
-MOST_MESSAGE = 1_000
+MOST_MESSAGE_CHARS = 1_000
 
 
 class OneLineParser(argparse.ArgumentParser):
     """argparse, but a mistake is one line on standard error instead of the usage text."""
 
     def error(self, message: str) -> NoReturn:
-        sys.stderr.write(f"{self.prog}: {_shortened(message)} (see {self.prog} --help)\n")
+        sys.stderr.write(f"{self.prog}: {shortened(one_line(message), MOST_MESSAGE_CHARS)} (see {self.prog} --help)\n")
         sys.exit(2)
 
 
@@ -59,11 +57,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             args = build_parser().parse_args(argv)
             return int(args.run(args) or 0)
         finally:
-            sys.stdout.flush()  # here, where a failure can still be told, and not when the interpreter ends
+            sys.stdout.flush()  # here, where a failure can still be reported
     except DriftscopeError as error:
         return _fail(str(error))
     except BrokenPipeError:
-        _drop_output()  # the reader (`head`, say) has what it wanted
+        _drop_output()  # the reader, such as `head`, has ended
         return 0
     except OSError as error:
         _drop_output()
@@ -73,31 +71,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail("stopped", status=130)
 
 
-def emit_json(document: object) -> None:
-    """One JSON document on standard output; ASCII, so that any text survives any terminal. All of it, or nothing."""
-    sys.stdout.write(json.dumps(document, allow_nan=False) + "\n")
-
-
 def _fail(message: str, status: int = 2) -> int:
-    sys.stderr.write(f"driftscope: {_shortened(message)}\n")
+    sys.stderr.write(f"driftscope: {shortened(one_line(message), MOST_MESSAGE_CHARS)}\n")
     return status
 
 
 def _drop_output() -> None:
-    """What could not be written goes nowhere, or the interpreter would try again at its end, and complain."""
+    """Discards what could not be written, or the interpreter would try again at its end."""
     try:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _shortened(message: str) -> str:
-    line = one_line(message)
-    return line if len(line) <= MOST_MESSAGE else line[: MOST_MESSAGE - 1] + "…"
-
-
 def _make_streams_safe() -> None:
-    if sys.stdout is None:  # closed by whoever started us
+    if sys.stdout is None:  # closed by the parent process
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - as long as the process
     if sys.stderr is None:
         sys.stderr = sys.stdout

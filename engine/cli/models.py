@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.cli.main import emit_json
-from engine.cli.output import json_option, table, write
+from engine.cli.options import add_command
+from engine.cli.output import emit_json, note, table, write
 
 if TYPE_CHECKING:
     from engine.models.summary import ModelSummary
@@ -18,15 +16,15 @@ COLUMNS = ("model", "family", "tokenizer", "rows", "parameters", "on disk", "fit
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "models",
-        parents=[json_option()],
-        help="the registered models",
-        description="The registered models: size, tokenizer, the devices with room for them, their cards. "
+        run,
+        "the registered models",
+        "The registered models: size, tokenizer, the devices with room for them, their cards. "
         "DRIFTSCOPE_MODELS names a file with more; README.md shows one.",
     )
-    parser.add_argument("model", nargs="?", help="one model alone: ALIAS or ALIAS:STEP")
-    parser.set_defaults(run=run)
+    parser.add_argument("model", nargs="?", help="only this model: ALIAS or ALIAS:STEP")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,26 +38,25 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         emit_json([summary.as_json() for summary in summaries])
     elif summaries:
-        _show(summaries)
+        write(table(COLUMNS, map(_row, summaries)))
+        for summary in summaries:
+            if summary.entry.notes:
+                write(f"{summary.entry.name}: {summary.entry.notes}")
     else:
         write("no model is registered")
     for summary in summaries:
         if summary.problem:
             name = summary.entry.name
-            sys.stderr.write(f"{'' if summary.problem.startswith(name) else f'{name}: '}{summary.problem}\n")
+            note(summary.problem if summary.problem.startswith(name) else f"{name}: {summary.problem}")
     return 2 if args.model and summaries[0].problem else 0
-
-
-def _show(summaries: Sequence[ModelSummary]) -> None:
-    write(table(COLUMNS, map(_row, summaries)))
-    for summary in summaries:
-        if summary.entry.notes:
-            write(f"{summary.entry.name}: {summary.entry.notes}")
 
 
 def _row(summary: ModelSummary) -> tuple[str, ...]:
     entry = summary.entry
-    card = _near(entry.card) if entry.card else "-"
+    here = Path.cwd()
+    card = (
+        "-" if not entry.card else str(entry.card.relative_to(here) if entry.card.is_relative_to(here) else entry.card)
+    )
     if summary.problem:
         return (entry.name, "-", entry.tokenizer, "-", "-", "-", "cannot be loaded", card)
     return (
@@ -72,11 +69,3 @@ def _row(summary: ModelSummary) -> tuple[str, ...]:
         ", ".join(summary.fits) or "no device",
         card,
     )
-
-
-def _near(path: Path) -> str:
-    """From where the user stands, if it lies below."""
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)

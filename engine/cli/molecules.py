@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import argparse
 
-from engine.cli.main import emit_json
-from engine.cli.output import given_text, json_option, path_of, table, write
+from engine.cli.options import add_command, add_decimals_option
+from engine.cli.output import emit_json, given_text, path_of, table, write
 from engine.records import NumberFormat
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    encode = commands.add_parser("encode", parents=[json_option()], help="an SDF or MOL file as enriched text")
+    encode = add_command(commands, "encode", run_encode, "an SDF or MOL file as enriched text")
     encode.add_argument("file", help="an .sdf, .mol or .sdf.gz file with 3D coordinates")
-    encode.add_argument("--least-decimals", type=int, choices=(1, 2, 3, 4), default=4, help="1 drops trailing zeros")
-    encode.set_defaults(run=run_encode)
-    decode = commands.add_parser("decode", parents=[json_option()], help="enriched text as a molecule")
+    add_decimals_option(encode)
+    decode = add_command(commands, "decode", run_decode, "enriched text as a molecule")
     decode.add_argument("text", help="enriched text, with or without its tags; - reads standard input")
     decode.add_argument("--sdf", metavar="FILE", help="write the conformer as SDF")
     decode.add_argument("--xyz", metavar="FILE", help="write the conformer as XYZ")
-    decode.set_defaults(run=run_decode)
 
 
 def run_encode(args: argparse.Namespace) -> None:
     from engine.chem.enriched import encode
-    from engine.chem.files import read_molecules
+    from engine.chem.structure_files import read_molecules
 
     form = NumberFormat(least_decimals=args.least_decimals)
     encoded = [encode(mol, form) for mol in read_molecules(path_of(args.file))]
@@ -36,7 +34,7 @@ def run_encode(args: argparse.Namespace) -> None:
 
 def run_decode(args: argparse.Namespace) -> None:
     from engine.chem.enriched import decode
-    from engine.chem.files import to_sdf, to_xyz
+    from engine.chem.structure_files import to_sdf, to_xyz
 
     decoded = decode(given_text(args.text, None))
     if args.sdf:

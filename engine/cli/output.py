@@ -1,33 +1,42 @@
-"""What the commands share: reading their input, and tables and progress on a terminal."""
+"""What the commands share: reading their input, JSON and tables on standard output, progress on standard error."""
 
 from __future__ import annotations
 
 import argparse
-import logging
+import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
-from engine.errors import FileFormatError, TextError, shown
+from engine.errors import FileFormatError, TextError, one_line, shown
+from engine.figures.words import shortened
 
-Item = TypeVar("Item")
+Row = Mapping[str, Any]
+Columns = Sequence[tuple[str, str | Callable[[Row], object]]]
+"""Titles of a table's columns, each with the key of the row, or with a function that makes the cell of the row."""
 
 MOST_INPUT_BYTES = 64 * 1024 * 1024
+MOST_CELL = 90
+"""Characters of a text in a table; the longest run id has 83."""
+BAR_CHARS = 24
+DRAW_S = 0.2
 
 
-def json_option() -> argparse.ArgumentParser:
-    """The parent parser that gives a command its ``--json``."""
-    parent = argparse.ArgumentParser(add_help=False)
-    parent.add_argument("--json", action="store_true", help="write one JSON document to standard output")
-    return parent
+# --- input ------------------------------------------------------------------------------------------------------------
 
 
 def read_text(path: str) -> str:
     """A UTF-8 text file, or standard input for ``-``."""
-    raw = _standard_input() if path == "-" else _file_bytes(path_of(path))
+    if path == "-":
+        if sys.stdin is None:
+            raise FileFormatError("there is no standard input", "Give the text itself, or a file")
+        raw = sys.stdin.buffer.read(MOST_INPUT_BYTES + 1)
+    else:
+        with path_of(path).open("rb") as file:
+            raw = file.read(MOST_INPUT_BYTES + 1)
     if len(raw) > MOST_INPUT_BYTES:
         raise FileFormatError(f"{shown(path)} is larger than {MOST_INPUT_BYTES // 2**20} MB", "Split it")
     try:
@@ -37,26 +46,19 @@ def read_text(path: str) -> str:
 
 
 def given_text(text: str | None, file: str | None) -> str:
-    """The one of TEXT and --file that was given; TEXT may be ``-`` for standard input."""
+    """TEXT or the content of --file, whichever was given; TEXT may be ``-`` for standard input."""
     from engine.text.tokenizers import check_text
 
     if (text is None) == (file is None):
         raise TextError("give either a text or --file", "`-` stands for standard input")
-    if file is not None:
-        return read_text(file)
-    if text == "-":
-        return read_text("-")
-    given = _as_utf8(text or "")
-    check_text(given)
-    return given
-
-
-def _as_utf8(argument: str) -> str:
-    """An argument as its bytes say it: a system without a UTF-8 locale hands non-ASCII over as lone surrogates."""
-    try:
-        return os.fsencode(argument).decode("utf-8")
+    if file is not None or text == "-":
+        return read_text(file or "-")
+    try:  # a system without a UTF-8 locale hands non-ASCII over as lone surrogates
+        typed = os.fsencode(text or "").decode("utf-8")
     except UnicodeError:
-        return argument
+        typed = text or ""
+    check_text(typed)
+    return typed
 
 
 def path_of(text: str) -> Path:
@@ -66,63 +68,102 @@ def path_of(text: str) -> Path:
     except UnicodeEncodeError:
         is_possible = False
     if not text or not is_possible:
-        raise FileFormatError(f"{shown(text)} is no path", "Give the name of a file")
+        raise FileFormatError(f"{shown(text)} is not a path", "Give the name of a file")
     return Path(text)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Rows as aligned text columns."""
-    cells = [[str(value) for value in row] for row in [columns, *rows]]
-    widths = [max(len(row[index]) for row in cells) for index in range(len(columns))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
-    return "\n".join(lines)
+def confirm(question: str, args: argparse.Namespace) -> bool:
+    """Whether the user agrees, by --yes or by an answer on the terminal."""
+    if args.yes:
+        return True
+    if not sys.stdin or not sys.stdin.isatty():
+        return False
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-BAR_CHARS = 24
+# --- output -----------------------------------------------------------------------------------------------------------
 
 
-def bar(share: float) -> str:
-    """How far something is, from 0 to 1, as a bar."""
-    filled = round(BAR_CHARS * min(max(share, 0.0), 1.0))
-    return "█" * filled + "·" * (BAR_CHARS - filled)
-
-
-def progress(items: Sequence[Item], label: str) -> Iterator[Item]:
-    """Pass items on, counting them on standard error where somebody watches it."""
-    watched = sys.stderr.isatty() and len(items) > 1
-    for done, item in enumerate(items):
-        if watched:
-            sys.stderr.write(f"\r{label} {done}/{len(items)}")
-            sys.stderr.flush()
-        yield item
-    if watched:
-        sys.stderr.write(f"\r{label} {len(items)}/{len(items)}\n")
-
-
-@contextmanager
-def logs_shown() -> Iterator[None]:
-    """The engine's log on standard error, for commands that work for long."""
-    log, handler = logging.getLogger("engine"), logging.StreamHandler(sys.stderr)
-    level = log.level
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        log.removeHandler(handler)
-        log.setLevel(level)
+def emit_json(document: object) -> None:
+    """One JSON document on standard output; ASCII, so that any text survives any terminal. All of it, or nothing."""
+    sys.stdout.write(json.dumps(document, allow_nan=False) + "\n")
 
 
 def write(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 
-def _standard_input() -> bytes:
-    if sys.stdin is None:
-        raise FileFormatError("there is no standard input", "Give the text itself, or a file")
-    return sys.stdin.buffer.read(MOST_INPUT_BYTES + 1)
+def note(text: str) -> None:
+    """One line for people, on standard error."""
+    sys.stderr.write(one_line(text) + "\n")
 
 
-def _file_bytes(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(MOST_INPUT_BYTES + 1)
+def show(rows: Sequence[Row], columns: Columns, *, is_json: bool) -> None:
+    """Rows as one JSON document with all their keys, or as a table of these columns; nothing where there is no row."""
+    if is_json:
+        emit_json(list(rows))
+    elif rows:
+        cells = [[cell(row[key]) if isinstance(key, str) else key(row) for _, key in columns] for row in rows]
+        write(table([title for title, _ in columns], cells))
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Rows as aligned text columns."""
+    cells = [[str(value) for value in row] for row in [columns, *rows]]
+    widths = [max(len(row[index]) for row in cells) for index in range(len(columns))]
+    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+    return "\n".join(lines)
+
+
+def cell(value: object, most: int = MOST_CELL) -> str:
+    """A value in a table: 1234 -> ``1,234``, 0.5 -> ``0.50``; text is untrusted, so printable and short."""
+    if value is None:
+        return ""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
+    return shortened(one_line(str(value)), most)
+
+
+def figure(key: str, form: str) -> Callable[[Row], str]:
+    """The cell of a number in this format, such as ``,.1f``."""
+    return lambda row: "" if row[key] is None else f"{row[key]:{form}}"
+
+
+def share(part: str, whole: str) -> Callable[[Row], str]:
+    """The cell of one count as a share of another: 1 of 4 -> ``25.0%``."""
+    return lambda row: "" if row[part] is None or not row[whole] else f"{row[part] / row[whole]:.1%}"
+
+
+# --- progress ---------------------------------------------------------------------------------------------------------
+
+
+def bar(done: float) -> str:
+    """A share from 0 to 1, as a bar."""
+    filled = round(BAR_CHARS * min(max(done, 0.0), 1.0))
+    return "█" * filled + "·" * (BAR_CHARS - filled)
+
+
+class StatusLine:
+    """One line of progress on standard error, redrawn in place. It shows only where that is a terminal."""
+
+    def __init__(self, *, is_quiet: bool = False) -> None:
+        self.is_shown = sys.stderr.isatty() and not is_quiet
+        self._drawn_s = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        return self.is_shown and time.monotonic() - self._drawn_s >= DRAW_S
+
+    def draw(self, text: str, *, now: bool = False) -> None:
+        """At most five times a second, unless ``now``."""
+        if self.is_due or (now and self.is_shown):
+            self._drawn_s = time.monotonic()
+            sys.stderr.write(f"\r{text}\033[K")
+            sys.stderr.flush()
+
+    def clear(self) -> None:
+        if self.is_shown:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()

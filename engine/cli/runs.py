@@ -3,77 +3,77 @@
 from __future__ import annotations
 
 import argparse
-import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from engine.cli.main import emit_json
-from engine.cli.output import table, write
-from engine.cli.run import store_command
-from engine.cli.run_tables import figure, run_row, show_rows
+from engine.cli.options import add_command, open_store
+from engine.cli.output import cell, emit_json, note, show, write
+from engine.cli.store_entries import entry_row, remove_entries, show_runs, without_damaged
 from engine.errors import RunError, one_line, shown
 
 if TYPE_CHECKING:
-    from engine.store.entries import Found
+    from engine.cli.output import Columns, Row
     from engine.store.schema import Kind
     from engine.store.store import Store
 
-COMPARED = {
-    "part": "",
-    "run_id": "run",
-    "lp": "LP",
-    "wall_s": "s",
-    "wall_s_ratio": "x",
-    "tokens": "tokens",
-    "tokens_ratio": "x",
-    "ms_a_token": "ms/token",
-    "ms_a_token_ratio": "x",
-    "pass_rate": "passed",
-    "pass_rate_low": "from",
-    "pass_rate_high": "to",
-    "junk_letters": "letters",
-    "junk_nonnumeric": "not num.",
-    "cut_blocks": "cut",
-}
+
+def _percent(key: str) -> Callable[[Row], str]:
+    return lambda row: "" if row[key] is None else f"{row[key]:.1%}"
+
+
+COMPARED: Columns = (
+    ("", "part"),
+    ("run", "run_id"),
+    ("LP", "lp"),
+    ("s", "wall_s"),
+    ("x", "wall_s_ratio"),
+    ("tokens", "tokens"),
+    ("x", "tokens_ratio"),
+    ("ms/token", "ms_a_token"),
+    ("x", "ms_a_token_ratio"),
+    ("passed", _percent("pass_rate")),
+    ("from", _percent("pass_rate_low")),
+    ("to", _percent("pass_rate_high")),
+    ("letters", "junk_letters"),
+    ("not num.", "junk_nonnumeric"),
+    ("cut", "cut_blocks"),
+)
+UNFINISHED: Columns = (("run", "run_id"), ("samples", "samples_done"), ("of", "samples"), ("", "state"))
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    runs = store_command(commands, "runs", list_runs, "the runs of the store")
-    runs.add_argument("--unfinished", action="store_true", help="those that were stopped, or are being written")
-    show = store_command(commands, "show", show_run, "all that is known of a run")
-    show.add_argument("run_id", metavar="RUN", help="its name, or a part of it that no other has")
-    compared = store_command(commands, "compare", compare_runs, "runs beside a control, with ratios to it")
+    runs = add_command(commands, "runs", list_runs, "the runs of the store", store=True)
+    runs.add_argument("--unfinished", action="store_true", help="runs that were stopped, or are being written")
+    show_ = add_command(commands, "show", show_run, "every column of a run", store=True)
+    show_.add_argument("run_id", metavar="RUN", help="its id, or a part of it that no other has")
+    compared = add_command(commands, "compare", compare_runs, "runs beside a control, with ratios to it", store=True)
     compared.add_argument("control", metavar="CONTROL")
     compared.add_argument("tests", nargs="+", metavar="TEST")
-    said = store_command(commands, "annotate", annotate, "give a run a label or notes of your own")
-    said.add_argument("run_id", metavar="RUN")
-    said.add_argument("--label")
-    said.add_argument("--notes")
-    removed = store_command(commands, "rm", remove, "remove runs, or what is left of unfinished ones")
+    annotated = add_command(commands, "annotate", annotate, "give a run a label or notes of your own", store=True)
+    annotated.add_argument("run_id", metavar="RUN")
+    annotated.add_argument("--label")
+    annotated.add_argument("--notes")
+    removed = add_command(commands, "rm", remove, "remove runs, finished or not", store=True)
     removed.add_argument("run_ids", nargs="+", metavar="RUN")
     removed.add_argument("--yes", action="store_true", help="do not ask")
-    store_command(commands, "verify", verify, "read every file of the store, and name what is damaged")
+    add_command(commands, "verify", verify, "read every file of the store, and name what is damaged", store=True)
 
 
 def list_runs(args: argparse.Namespace) -> int:
-    store = _open(args)
+    store = open_store(args)
     if args.unfinished:
         rows = _unfinished(store)
-        if args.json:
-            emit_json(rows)
-        else:
-            columns = ("run", "samples", "of", "")
-            keys = ("run_id", "samples_done", "samples", "state")
-            write(table(columns, [["" if row[key] is None else row[key] for key in keys] for row in rows]))
+        show(rows, UNFINISHED, is_json=args.json)
         return 0
-    found = _told(store.found())
-    show_rows([run_row(entry) for entry in found.entries], is_json=args.json)
+    found = without_damaged(store.found())
+    show_runs(found.entries, is_json=args.json)
     if not found.entries and not args.json:
-        sys.stderr.write(f"{shown(store.home.where, 200)} holds no run; `python -m engine run` makes one\n")
+        note(f"{shown(store.home.where, 200)} has no run; `python -m engine run` makes one")
     return 0
 
 
 def show_run(args: argparse.Namespace) -> int:
-    row = run_row(_open(args).entry(args.run_id))
+    row = entry_row(open_store(args).entry(args.run_id))
     if args.json:
         emit_json([row])
     else:
@@ -81,29 +81,25 @@ def show_run(args: argparse.Namespace) -> int:
         for name, value in row.items():
             if value is not None:
                 is_whole = isinstance(value, int) and not isinstance(value, bool)
-                write(f"{name:<{width}}  {figure(row, name) if is_whole else one_line(str(value))}")
+                write(f"{name:<{width}}  {cell(value) if is_whole else one_line(str(value))}")
     return 0
 
 
 def compare_runs(args: argparse.Namespace) -> int:
-    from engine.store.comparison import compare
+    from engine.comparing.figures import compare_rows
     from engine.store.schema import RUN
 
-    found = _told(_open(args).found())
-    rows = compare(found.get(args.control, RUN), [found.get(one, RUN) for one in args.tests])
-    if args.json:
-        emit_json(rows)
-    else:
-        write(table(list(COMPARED.values()), [[_cell(name, row[name]) for name in COMPARED] for row in rows]))
+    found = without_damaged(open_store(args).found())
+    rows = compare_rows(found.get(args.control, RUN), [found.get(name, RUN) for name in args.tests])
+    show(rows, COMPARED, is_json=args.json)
     return 0
 
 
 def annotate(args: argparse.Namespace) -> int:
-    said = {key: value for key in ("label", "notes") if (value := getattr(args, key)) is not None}
-    if not said:
-        raise RunError("there is nothing to say", "Give --label or --notes")
-    entry = _open(args).say(args.run_id, **said)
-    show_rows([run_row(entry)], is_json=args.json)
+    values = {key: value for key in ("label", "notes") if (value := getattr(args, key)) is not None}
+    if not values:
+        raise RunError("nothing to change", "Give --label or --notes")
+    show_runs([open_store(args).annotate(args.run_id, **values)], is_json=args.json)
     return 0
 
 
@@ -112,47 +108,43 @@ def remove(args: argparse.Namespace) -> int:
     from engine.store.staging import unfinished_ids
     from engine.store.unfinished import abandon, check_idle
 
-    store = _open(args)
-    begun = unfinished_ids(store.home, RUN)
-    there = {name.partition("=")[2] for name in store.home.folders(RUN.folder)}  # damaged ones, too
-    chosen = list(dict.fromkeys(one if one in begun or one in there else store.own(one).id for one in args.run_ids))
-    for one in chosen:
-        if one in begun:
-            check_idle(store.home, one)
-    if not args.yes and not _agreed(f"Remove {', '.join(chosen)} from {shown(store.home.where, 200)}?"):
-        raise RunError("nothing was removed", "Answer y, or give --yes")
-    for one in chosen:
-        if one in begun:
-            abandon(store.home, one)
-        else:
-            store.remove(one)
-    if args.json:
-        emit_json([{"run_id": one} for one in chosen])
-    return 0
+    store = open_store(args)
+    unfinished = unfinished_ids(store.home, RUN)
+    for id_ in args.run_ids:
+        if id_ in unfinished:
+            check_idle(store.home, id_)
+    return remove_entries(
+        args,
+        store,
+        RUN,
+        args.run_ids,
+        lambda id_: abandon(store.home, id_) if id_ in unfinished else store.remove(id_),
+        unfinished,
+    )
 
 
 def verify(args: argparse.Namespace) -> int:
     from engine.store.schema import KINDS, RUN
 
-    store = _open(args)
+    store = open_store(args)
     rows = [row for kind in KINDS for row in _verified(store, kind)]
     damaged = sum(row["state"] == "damaged" for row in rows)
-    for row in _unfinished(store):
-        what = _progress(row)
-        rows.append(_seen("unfinished", RUN, row["run_id"], store.home.where, what))
+    for run in _unfinished(store):
+        samples = "" if run["samples_done"] is None else f"{run['samples_done']} of {run['samples'] or '?'} samples; "
+        rows.append(_verdict("unfinished", RUN, run["run_id"], store.home.where, samples + run["state"]))
     if args.json:
         emit_json(rows)
     else:
-        others = [row for row in rows if row["state"] != "whole"]
         for kind in KINDS:
             count = sum(row["state"] == "whole" and row["kind"] == kind.folder for row in rows)
             if count or kind is RUN:
-                write(f"{kind.folder} that are whole: {count}")
-        for row in others:
-            where = row["run_id"] if row["state"] == "unfinished" else row["where"]
-            write(one_line(f"{row['state']}: {where}: {row['what']}"))
+                write(f"{kind.folder}: {count} whole")
+        for row in rows:
+            if row["state"] != "whole":
+                where = row["run_id"] if row["state"] == "unfinished" else row["where"]
+                write(one_line(f"{row['state']}: {where}: {row['what']}"))
     if damaged:
-        sys.stderr.write(f"driftscope: {damaged} damaged. Run or import them anew, or remove them\n")
+        note(f"driftscope: {damaged} damaged. Run or import them again, or remove them")
         return 2
     return 0
 
@@ -162,64 +154,31 @@ def _verified(store: Store, kind: Kind) -> list[dict[str, Any]]:
     from engine.store.store import damaged_parts
 
     found = store.found(kind)
-    rows = [_seen("damaged", kind, None, one.where, one.what) for one in found.damages]
-    seen = list(rows)
+    unread = [_verdict("damaged", kind, None, damage.where, damage.what) for damage in found.damages]
+    rows = list(unread)
     for entry in found.entries:
         place = f"{entry.files.where}/{entry.folder}/"
         damages = damaged_parts(entry)
-        rows += [_seen("damaged", kind, entry.id, one.where, one.what) for one in damages]
-        known = [row for row in seen if row["where"].startswith(place)]
-        for row in known:
-            row |= _named(kind, entry.id)
-        if not damages and not known:
-            rows.append(_seen("whole", kind, entry.id, entry.files.where, None))
+        rows += [_verdict("damaged", kind, entry.id, damage.where, damage.what) for damage in damages]
+        of_entry = [row for row in unread if row["where"].startswith(place)]
+        for row in of_entry:
+            row |= _ids(kind, entry.id)
+        if not damages and not of_entry:
+            rows.append(_verdict("whole", kind, entry.id, entry.files.where, None))
     return rows
 
 
-def _seen(state: str, kind: Kind, id_: str | None, where: str, what: str | None) -> dict[str, Any]:
-    return {"state": state, "kind": kind.folder, **_named(kind, id_), "where": where, "what": what}
+def _verdict(state: str, kind: Kind, id_: str | None, where: str, what: str | None) -> dict[str, Any]:
+    return {"state": state, "kind": kind.folder, **_ids(kind, id_), "where": where, "what": what}
 
 
-def _named(kind: Kind, id_: str | None) -> dict[str, str | None]:
-    """``run_id`` is null for what is no run."""
+def _ids(kind: Kind, id_: str | None) -> dict[str, str | None]:
+    """``run_id`` is null for entries of other kinds."""
     return {"id": id_, "run_id": id_ if kind.folder == "runs" else None}
-
-
-def _open(args: argparse.Namespace) -> Store:
-    from engine.store.store import Store
-
-    return Store.open(args.store)
-
-
-def _told(found: Found) -> Found:
-    for damage in found.damages:
-        sys.stderr.write(one_line(f"left out: {damage.where}: {damage.what}") + "\n")
-    return found
 
 
 def _unfinished(store: Store) -> list[dict[str, Any]]:
     from engine.store.unfinished import unfinished_runs
 
     keys = ("run_id", "samples_done", "samples", "state")
-    return [{key: getattr(one, key) for key in keys} for one in unfinished_runs(store.home)]
-
-
-def _progress(row: dict[str, Any]) -> str:
-    samples = "" if row["samples_done"] is None else f"{row['samples_done']} of {row['samples'] or '?'} samples; "
-    return f"{samples}{row['state']}"
-
-
-def _agreed(question: str) -> bool:
-    if not sys.stdin or not sys.stdin.isatty():
-        return False
-    sys.stderr.write(f"{question} [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def _cell(name: str, value: Any) -> str:
-    if value is None:
-        return ""
-    if name.startswith("pass_rate"):
-        return f"{value:.1%}"
-    return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else one_line(value)
+    return [{key: getattr(run, key) for key in keys} for run in unfinished_runs(store.home)]

@@ -3,77 +3,58 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine.cli.main import emit_json
-from engine.cli.output import given_text, json_option, path_of, progress, read_text, table, write
+from engine.cli.options import add_command, add_decimals_option, whole
+from engine.cli.output import StatusLine, emit_json, given_text, path_of, read_text, table, write
 from engine.errors import EnrichedError, FileFormatError, TextError, shown
 from engine.records import NumberFormat
 
 if TYPE_CHECKING:
-    from engine.text.placeholder import FittedPlaceholder
     from engine.text.template import Template
     from engine.text.tokenizers import TextTokenizer
 
 MOST_ROWS = 200
 """Rows that a terminal table shows; ``--json`` has them all."""
-MOST_CONFORMERS = 1_000
-MOST_MOLECULES = 2_000
-MOST_SEED = 2**31 - 1
 MOST_WEIGHT = 1_000_000
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    _add_tokens(commands)
-    _add_template(commands)
-    _add_drift(commands)
-    _add_junk(commands)
-
-
-def _add_tokens(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("tokens", parents=[json_option()], help="the tokens of a text")
+    parser = add_command(commands, "tokens", run_tokens, "the tokens of a text")
     parser.add_argument("text", help="any text; - reads standard input, -- goes before a text that begins with -")
     _add_tokenizer(parser)
-    parser.set_defaults(run=run_tokens)
-
-
-def _add_template(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("template", parents=[json_option()], help="a molecule's template and its roles")
+    parser = add_command(commands, "template", run_template, "a molecule's template and its roles")
     parser.add_argument("smiles")
     _add_tokenizer(parser)
     _add_placeholder(parser)
     parser.add_argument("--tags", action="store_true", help="with [CONFORMER] and [/CONFORMER] around the skeleton")
-    parser.set_defaults(run=run_template)
+    _add_drift(commands)
+    parser = add_command(commands, "junk", run_junk, "the coordinate blocks of a text, by kind")
+    parser.add_argument("text", nargs="?", help="generated text; - reads standard input")
+    parser.add_argument("--file", help="a file with generated text")
+    parser.add_argument("--lp", default="none", help="the LP that made the text (default none)")
 
 
 def _add_drift(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("drift", parents=[json_option()], help="drift of known coordinates, both signs")
+    parser = add_command(commands, "drift", run_drift, "drift of known coordinates, both signs")
     _add_tokenizer(parser)
     _add_placeholder(parser)
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--smiles", nargs="+", metavar="SMILES", help="reference conformers of these molecules")
-    source.add_argument("--set", type=_molecules, metavar="N", help="the first N molecules of data/molecules.tsv")
-    source.add_argument("--file", help="enriched text, one molecule a line (- is standard input), or an SDF file")
-    parser.add_argument("--conformers", type=_conformers, help="conformers a molecule (default 1)")
-    parser.add_argument("--seed", type=_seed, help="seed of the embedding (default 0)")
-    parser.add_argument("--least-decimals", type=int, choices=(1, 2, 3, 4), default=4, help="1 drops trailing zeros")
+    source.add_argument("--set", type=whole(2_000), metavar="N", help="the first N molecules of data/molecules.tsv")
+    source.add_argument("--file", help="enriched text, one molecule per line (- is standard input), or an SDF file")
+    parser.add_argument("--conformers", type=whole(1_000), help="conformers per molecule (default 1)")
+    parser.add_argument("--seed", type=whole(2**31 - 1, 0), help="seed of the embedding (default 0)")
+    add_decimals_option(parser)
     parser.add_argument("--fit", action="store_true", help="also fit a placeholder to these coordinates")
     parser.add_argument("--junk-weight", type=_weight, help="cost of a surplus token (default 1)")
     parser.add_argument("--cut-weight", type=_weight, help="cost of a missing token (default 1)")
-    parser.set_defaults(run=run_drift)
-
-
-def _add_junk(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("junk", parents=[json_option()], help="the coordinate blocks of a text, by kind")
-    parser.add_argument("text", nargs="?", help="generated text; - reads standard input")
-    parser.add_argument("--file", help="a file with generated text")
-    parser.add_argument("--lp", default="none", help="the LP that made the text (default none)")
-    parser.set_defaults(run=run_junk)
 
 
 def run_tokens(args: argparse.Namespace) -> None:
-    tokens = _tokenizer(args).tokens(given_text(args.text, None))
+    from engine.text.tokenizers import load_tokenizer
+
+    tokens = load_tokenizer(args.tokenizer).tokens(given_text(args.text, None))
     if args.json:
         rows = [{"id": token.id, "piece": token.piece, "start": token.start, "end": token.end} for token in tokens]
         return emit_json({"tokenizer": args.tokenizer, "count": len(tokens), "tokens": rows})
@@ -86,9 +67,10 @@ def run_template(args: argparse.Namespace) -> None:
     from engine.chem.enriched import skeleton_of
     from engine.chem.smiles import parse_smiles
     from engine.text.template import build_template
+    from engine.text.tokenizers import load_tokenizer
 
     molecule = parse_smiles(args.smiles)
-    tokenizer = _tokenizer(args)
+    tokenizer = load_tokenizer(args.tokenizer)
     template = build_template(skeleton_of(molecule), tokenizer, args.placeholder, tags=args.tags)
     rows = _template_rows(template, tokenizer)
     if args.json:
@@ -104,14 +86,24 @@ def run_template(args: argparse.Namespace) -> None:
 
 def run_drift(args: argparse.Namespace) -> None:
     from engine.text.drift import drift_summary
+    from engine.text.placeholder import fit_placeholder
+    from engine.text.tokenizers import load_tokenizer
 
-    _refuse_idle_options(args)
+    if args.file is not None and (args.conformers, args.seed) != (None, None):
+        raise TextError(
+            "--conformers and --seed are for SMILES, and --file brings its own coordinates", "Leave them out"
+        )
+    if not args.fit and (args.junk_weight, args.cut_weight) != (None, None):
+        raise TextError("--junk-weight and --cut-weight weigh the fit", "Add --fit, or leave them out")
     form = NumberFormat(least_decimals=args.least_decimals)
-    tokenizer = _tokenizer(args)
+    tokenizer = load_tokenizer(args.tokenizer)
     texts = _file_texts(args.file, form) if args.file is not None else _reference_texts(args, form)
     summary = drift_summary(texts, tokenizer, args.placeholder)
-    fitted = _fit(args, texts, tokenizer)
-    document = {
+    fitted = None
+    if args.fit:
+        weights = [1.0 if weight is None else weight for weight in (args.junk_weight, args.cut_weight)]
+        fitted = fit_placeholder(texts, tokenizer, junk_weight=weights[0], cut_weight=weights[1])
+    document: dict[str, Any] = {
         "tokenizer": args.tokenizer,
         "placeholder": args.placeholder,
         "texts": len(texts),
@@ -123,7 +115,9 @@ def run_drift(args: argparse.Namespace) -> None:
         "histogram": {str(drift): count for drift, count in summary.histogram.items()},
     }
     if fitted is not None:
-        document["fitted"] = _fitted_document(fitted)
+        names = ("placeholder", "free", "cost", "junk_weight", "cut_weight")
+        costs = {str(free): cost for free, cost in fitted.costs.items()}
+        document["fitted"] = {**{name: getattr(fitted, name) for name in names}, "costs": costs}
     if args.json:
         return emit_json(document)
     counts = [("exact", summary.exact), ("junk-prone", summary.junk_prone), ("cut", summary.cut)]
@@ -131,7 +125,7 @@ def run_drift(args: argparse.Namespace) -> None:
     write(table(("drift", "blocks"), [(f"{drift:+d}", count) for drift, count in summary.histogram.items()]))
     write(f"{summary.blocks} blocks of {len(texts)} texts against {args.placeholder} ({args.tokenizer})")
     if fitted is not None:
-        write(f"fitted placeholder {fitted.placeholder}: {fitted.free} FREE, cost {fitted.cost:.3f} tokens a block")
+        write(f"fitted placeholder {fitted.placeholder}: {fitted.free} FREE, cost {fitted.cost:.3f} tokens per block")
     return None
 
 
@@ -154,7 +148,7 @@ def run_junk(args: argparse.Namespace) -> None:
     if bad:
         lines = [(row["block"], repr(row["text"]), " ".join(row["kinds"]), repr(row["junk_text"])) for row in bad]
         write(table(("block", "text", "kinds", "junk"), lines[:MOST_ROWS]))
-    write(f"{count.blocks} blocks, {count.bad_blocks} of them no clean triple{_more(len(bad))}")
+    write(f"{count.blocks} blocks, {count.bad_blocks} of them not a clean triple{_more(len(bad))}")
     return write(f"by the reports' counts: {count.letters} with letters, {count.nonnumeric} with anything non-numeric")
 
 
@@ -164,34 +158,6 @@ def _add_tokenizer(parser: argparse.ArgumentParser) -> None:
 
 def _add_placeholder(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--placeholder", default="0.0000,0.0000,0.0000", metavar="P", help="default %(default)s")
-
-
-def _conformers(text: str) -> int:
-    return _whole_number(text, 1, MOST_CONFORMERS)
-
-
-def _refuse_idle_options(args: argparse.Namespace) -> None:
-    """An option that would do nothing is a mistake that its user should hear of."""
-    if args.file is not None and (args.conformers, args.seed) != (None, None):
-        raise TextError(
-            "--conformers and --seed embed SMILES, and --file brings coordinates of its own", "Leave them out"
-        )
-    if not args.fit and (args.junk_weight, args.cut_weight) != (None, None):
-        raise TextError("--junk-weight and --cut-weight weigh the fit", "Add --fit, or leave them out")
-
-
-def _molecules(text: str) -> int:
-    return _whole_number(text, 1, MOST_MOLECULES)
-
-
-def _seed(text: str) -> int:
-    return _whole_number(text, 0, MOST_SEED)
-
-
-def _whole_number(text: str, least: int, most: int) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 12 or not least <= int(text) <= most:
-        raise argparse.ArgumentTypeError(f"{shown(text)} is not a whole number from {least} to {most:,}")
-    return int(text)
 
 
 def _weight(text: str) -> float:
@@ -204,18 +170,11 @@ def _weight(text: str) -> float:
     return weight
 
 
-def _tokenizer(args: argparse.Namespace) -> TextTokenizer:
-    from engine.text.tokenizers import load_tokenizer
-
-    return load_tokenizer(args.tokenizer)
-
-
 def _known_lp(name: str) -> str:
-    from engine.text.blocks import LP_NAMES
+    """Also ``unknown``, for a text of an unnamed LP."""
+    from engine.lp_records import lp_of_text, split_cleanup
 
-    if name not in LP_NAMES:
-        raise TextError(f"there is no LP {shown(name)}", f"Use one of {', '.join(LP_NAMES)}")
-    return name
+    return lp_of_text(split_cleanup(name)[0]).name
 
 
 def _template_rows(template: Template, tokenizer: TextTokenizer) -> list[dict[str, Any]]:
@@ -239,30 +198,25 @@ def _reference_texts(args: argparse.Namespace, form: NumberFormat) -> list[str]:
     from engine.text.reference import reference_texts
 
     given = args.smiles or [entry.smiles for entry in load_molecule_set(limit=args.set)]
-    # A mistake in the last one is told before the first is embedded.
-    molecules = [parse_smiles(smiles) for smiles in given]
-    return [
-        text
-        for molecule in progress(molecules, "embedding")
-        for text in reference_texts(molecule, form, conformers=args.conformers or 1, seed=args.seed or 0)
-    ]
+    molecules = [parse_smiles(smiles) for smiles in given]  # all of them, before the first is embedded
+    line = StatusLine()
+    texts: list[str] = []
+    for number, molecule in enumerate(molecules):
+        line.draw(f"embedding {number}/{len(molecules)}")
+        texts += reference_texts(molecule, form, conformers=args.conformers or 1, seed=args.seed or 0)
+    line.clear()
+    return texts
 
 
 def _file_texts(path: str, form: NumberFormat) -> list[str]:
-    if path.lower().endswith((".sdf", ".mol", ".sdf.gz", ".mol.gz")):
-        from engine.chem.enriched import encode
-        from engine.chem.files import read_molecules
-
-        return [encode(mol, form).text for mol in read_molecules(path_of(path))]
-    return _enriched_lines(read_text(path), path)
-
-
-def _enriched_lines(text: str, path: str) -> list[str]:
-    from engine.chem.enriched import decode
+    from engine.chem.enriched import decode, encode
+    from engine.chem.structure_files import read_molecules
     from engine.text.check import answer_of
 
+    if path.lower().endswith((".sdf", ".mol", ".sdf.gz", ".mol.gz")):
+        return [encode(mol, form).text for mol in read_molecules(path_of(path))]
     texts = []
-    for number, line in enumerate(text.split("\n"), start=1):
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip():
             continue
         answer = answer_of(line)
@@ -272,29 +226,8 @@ def _enriched_lines(text: str, path: str) -> list[str]:
             raise FileFormatError(f"line {number} of {shown(path)}: {error}") from error
         texts.append(answer)
     if not texts:
-        raise FileFormatError(f"{shown(path)} has no enriched text", "Write one molecule a line")
+        raise FileFormatError(f"{shown(path)} has no enriched text", "Write one molecule per line")
     return texts
-
-
-def _fit(args: argparse.Namespace, texts: Sequence[str], tokenizer: TextTokenizer) -> FittedPlaceholder | None:
-    if not args.fit:
-        return None
-    from engine.text.placeholder import fit_placeholder
-
-    junk_weight = 1.0 if args.junk_weight is None else args.junk_weight
-    cut_weight = 1.0 if args.cut_weight is None else args.cut_weight
-    return fit_placeholder(texts, tokenizer, junk_weight=junk_weight, cut_weight=cut_weight)
-
-
-def _fitted_document(fitted: FittedPlaceholder) -> dict[str, Any]:
-    return {
-        "placeholder": fitted.placeholder,
-        "free": fitted.free,
-        "cost": fitted.cost,
-        "junk_weight": fitted.junk_weight,
-        "cut_weight": fitted.cut_weight,
-        "costs": {str(free): cost for free, cost in fitted.costs.items()},
-    }
 
 
 def _more(rows: int) -> str:

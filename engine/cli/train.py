@@ -1,8 +1,9 @@
-"""``train``: train one of the embedded models, or go on with it."""
+"""``train``: train one of the embedded models, or continue its training."""
 
 from __future__ import annotations
 
 import argparse
+import logging
 import shlex
 import signal
 import sys
@@ -12,40 +13,35 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.cli.main import emit_json
-from engine.cli.output import json_option, logs_shown, write
+from engine.cli.options import add_command
+from engine.cli.output import emit_json, write
 from engine.errors import DriftscopeError
 from engine.paths import cache_folder
 
 if TYPE_CHECKING:
     from engine.training.recipes import Recipe
-    from engine.training.trainer import State
+    from engine.training.trainer import TrainingState
 
 
 def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser(
-        "train",
-        parents=[json_option()],
-        help="train an embedded model",
-        description="Train an embedded model on the packed corpus, or go on where the last run stopped.",
-    )
+    description = "Train an embedded model on the packed corpus, or continue where the last call stopped."
+    parser = add_command(subparsers, "train", run, "train an embedded model", description)
     parser.add_argument("--model", required=True, help="alias of a recipe: demo-qwen, demo-llama, demo-qwen-l3")
     end = parser.add_mutually_exclusive_group(required=True)
-    end.add_argument("--hours", type=float, default=0.0, help="time of the whole training, over all its runs")
-    end.add_argument("--texts", type=int, default=0, help="or its length in texts seen, over all its runs")
-    parser.add_argument("--data", type=Path, help="the packed corpus; the cache's without it")
-    parser.add_argument("--held-out", type=Path, help="the packed held-out molecules; the cache's without it")
-    parser.add_argument("--out", type=Path, help="folder of the training; one in the cache without it")
-    parser.add_argument("--device", default="auto", help="auto (a GPU when there is one), cpu, cuda")
+    end.add_argument("--hours", type=float, default=0.0, help="time of the whole training, over all calls")
+    end.add_argument("--texts", type=int, default=0, help="or its length in texts, over all calls")
+    parser.add_argument("--data", type=Path, help="the packed corpus (default: in the cache)")
+    parser.add_argument("--held-out", type=Path, help="the packed held-out molecules (default: in the cache)")
+    parser.add_argument("--out", type=Path, help="folder of the training (default: in the cache)")
+    parser.add_argument("--device", default="auto", help="auto (a GPU if there is one), cpu, cuda")
     parser.add_argument("--precision", default="auto", choices=("auto", "fp32", "bf16"), help="auto: the faster one")
-    parser.add_argument("--threads", type=int, default=0, help="0: as many as there are cores")
+    parser.add_argument("--threads", type=int, default=0, help="0: one per core")
     parser.add_argument("--compile", action="store_true", help="compile the body: faster, needs a C++ compiler")
     parser.add_argument("--optimiser", default="muon", choices=("muon", "adamw"), help="of the body's matrices")
     parser.add_argument("--tokens-a-step", type=int, default=0, help="0: the recipe's; more on a GPU")
-    parser.add_argument("--examine-every", type=float, default=240.0, metavar="S", help="seconds between examinations")
-    parser.add_argument("--prompts", type=int, default=96, help="held-out molecules in an examination")
-    parser.add_argument("--snapshots", type=int, default=0, help="how many to keep, the newest; 0 keeps all")
-    parser.set_defaults(run=run)
+    parser.add_argument("--examine-every", type=float, default=240.0, metavar="S", help="seconds between evaluations")
+    parser.add_argument("--prompts", type=int, default=96, help="held-out molecules per evaluation")
+    parser.add_argument("--snapshots", type=int, default=0, help="how many of the newest to keep; 0 keeps all")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -70,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         tokens_a_step=args.tokens_a_step,
         snapshots=args.snapshots,
     )
-    with logs_shown(), _termination_as_ctrl_c():
+    with _logs_shown(), _sigterm_as_ctrl_c():
         state = Training(recipe, packed, held_out, out, options).run()
     card = _card(state, recipe, out)
     if args.json:
@@ -83,13 +79,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _card(state: State, recipe: Recipe, out: Path) -> Path | None:
-    """The training's card; where Pillow is missing, as on a machine that only trains, it is left to `measure`."""
-    from engine.training.facts import facts_from
+def _card(state: TrainingState, recipe: Recipe, out: Path) -> Path | None:
+    """The training's card; None where Pillow is missing, as on a machine that only trains."""
     from engine.training.trainer import LOG
 
     try:
-        from engine.training.training_card import write_training_card
+        from engine.training.training_card import facts_from, write_training_card
     except ImportError as error:
         sys.stderr.write(f"no card was written: {error}\n")
         return None
@@ -100,8 +95,22 @@ def _card(state: State, recipe: Recipe, out: Path) -> Path | None:
 
 
 @contextmanager
-def _termination_as_ctrl_c() -> Iterator[None]:
-    """A batch system says so that time is over: the training saves, and ends."""
+def _logs_shown() -> Iterator[None]:
+    """The engine's log on standard error."""
+    log, handler = logging.getLogger("engine"), logging.StreamHandler(sys.stderr)
+    level = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
+
+
+@contextmanager
+def _sigterm_as_ctrl_c() -> Iterator[None]:
+    """With SIGTERM a batch system ends a job's time: the training saves, and ends."""
 
     def stop(_signal: int, _frame: object) -> None:
         raise KeyboardInterrupt

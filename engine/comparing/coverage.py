@@ -26,10 +26,10 @@ from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import decode
 from engine.chem.rmsd import EnsembleMetrics, ensemble_metrics
 from engine.chem.smiles import parse_smiles, same_graph
-from engine.comparing.bootstrap import LEAST_MOLECULES, Array, Sums, difference, paired_means, ratio, sums_by_molecule
 from engine.comparing.paired import Compared
 from engine.comparing.reading import samples_of
 from engine.errors import DriftscopeError
+from engine.figures.statistics import LEAST_MOLECULES, Array, Sums, difference, paired_means, ratio, sums_by_molecule
 from engine.inspection.memo import Memo
 from engine.store.entries import Entry
 from engine.store.store import Store
@@ -52,7 +52,7 @@ ORDER BY sample_id
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CoverageRequest:
     """What coverage is told against."""
 
     threshold_ang: float = DRUG_LIKE_ANG
@@ -65,7 +65,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class OneMolecule:
+class MoleculeCoverage:
     """``mat_r`` and ``mat_p`` are None where no answer decodes; both COV are 0 then."""
 
     smiles: str
@@ -82,11 +82,11 @@ class Coverage:
     """Means over molecules; None where there is none to tell it."""
 
     run_id: str
-    asked: Asked
+    asked: CoverageRequest
     molecules: int  # of the run
     answers: int  # that decode, of the molecules judged
     without_references: int  # molecules left out
-    judged: tuple[OneMolecule, ...] = field(repr=False)
+    judged: tuple[MoleculeCoverage, ...] = field(repr=False)
 
     @property
     def without_answers(self) -> int:
@@ -108,7 +108,7 @@ _compared_kept: Memo[tuple[Compared, ...]] = Memo(MOST_KEPT)
 _ensembles: Memo[Chem.Mol | None] = Memo(MOST_ENSEMBLES)
 
 
-def known_coverage(entry: Entry, asked: Asked) -> Coverage | None:
+def known_coverage(entry: Entry, asked: CoverageRequest) -> Coverage | None:
     """What was computed of this run before."""
     try:
         return _kept.of(_key(entry, asked), _nothing)
@@ -119,7 +119,7 @@ def known_coverage(entry: Entry, asked: Asked) -> Coverage | None:
 def coverage_of(
     store: Store,
     entry: Entry,
-    asked: Asked,
+    asked: CoverageRequest,
     *,
     cancelled: Callable[[], bool] = lambda: False,
     told: Callable[[int, int], object] = lambda done, total: None,
@@ -130,7 +130,7 @@ def coverage_of(
     every = molecules_of(store, entry)
     chosen = every[: asked.most_molecules]
     texts = _texts(store, entry, chosen)
-    judged: list[OneMolecule | None] = []
+    judged: list[MoleculeCoverage | None] = []
     for smiles in chosen:
         if cancelled():
             return None
@@ -172,14 +172,14 @@ def _compared(name: str, sides: Sequence[Sums], drawn: tuple[Array, Array]) -> C
     if one is None or other is None:
         return Compared(name, 0, 0, one, other, None, None, "No molecule has it on both sides.")
     draws = None if molecules < LEAST_MOLECULES else drawn
-    reason = "" if draws else f"Fewer than {LEAST_MOLECULES} molecules tell it."
+    reason = "" if draws else f"Fewer than {LEAST_MOLECULES} molecules: no interval."
     apart, over = difference(one, other, draws, molecules), ratio(one, other, draws, molecules)
     return Compared(name, molecules, molecules, one, other, apart, over, reason)
 
 
-def _values(molecules: Sequence[OneMolecule]) -> Array:
+def _values(molecules: Sequence[MoleculeCoverage]) -> Array:
     """[molecules, figures], NaN where not known."""
-    rows = [[getattr(one, name) for name in NAMES] for one in molecules]
+    rows = [[getattr(molecule, name) for name in NAMES] for molecule in molecules]
     return np.array(rows, dtype=np.float64).reshape(len(rows), len(NAMES))
 
 
@@ -187,7 +187,7 @@ def _sums(values: Array) -> Sums:
     return sums_by_molecule(values, np.ones_like(values), np.arange(len(values)), len(values))
 
 
-def _judged(smiles: str, texts: Iterable[str], asked: Asked) -> OneMolecule | None:
+def _judged(smiles: str, texts: Iterable[str], asked: CoverageRequest) -> MoleculeCoverage | None:
     """None for a molecule without references."""
     references = _references(smiles, asked.references)
     if references is None:
@@ -195,8 +195,8 @@ def _judged(smiles: str, texts: Iterable[str], asked: Asked) -> OneMolecule | No
     conformers = list(_conformers(texts, references))
     metrics = _metrics(conformers, references, asked.threshold_ang)
     if metrics is None:
-        return OneMolecule(smiles, 0, 0.0, 0.0, None, None, is_complete=True)
-    return OneMolecule(
+        return MoleculeCoverage(smiles, 0, 0.0, 0.0, None, None, is_complete=True)
+    return MoleculeCoverage(
         smiles,
         metrics.generated,
         metrics.cov_r,
@@ -244,7 +244,7 @@ def _texts(store: Store, entry: Entry, molecules: Sequence[str]) -> dict[str, li
     return found
 
 
-def _key(entry: Entry, asked: Asked) -> tuple[object, ...]:
+def _key(entry: Entry, asked: CoverageRequest) -> tuple[object, ...]:
     return (entry.key, asked)
 
 

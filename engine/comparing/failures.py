@@ -75,7 +75,7 @@ class TokenCounts:
     run_id: str
     passed: bool
     samples: int
-    unknown: int  # samples whose tokens nobody counted
+    unknown: int  # samples whose tokens are not known
     counts: tuple[int, ...]  # one a bin
     mean: float | None
     median: float | None
@@ -107,7 +107,7 @@ def failures(store: Store, run_ids: Sequence[str]) -> Failures:
     reasons = [Reason(issue, tuple(counts.get(run_id, 0) for run_id in runs)) for issue, counts in found.items()]
     return Failures(
         tuple(RunFailures(**totals[run_id]) for run_id in runs),
-        tuple(sorted(reasons, key=lambda one: (-one.total, one.issue))),
+        tuple(sorted(reasons, key=lambda reason: (-reason.total, reason.issue))),
         tuple(run_id for run_id in wanted["runs"] if run_id not in totals),
     )
 

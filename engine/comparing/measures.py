@@ -30,34 +30,32 @@ class Measure:
 
 
 TIME_CAUTION = (
-    "Samples of a batch wait for each other, and what else the machine did is in no interval: "
-    "run both again before you believe a few per cent."
+    "Samples of a batch wait for each other, and no interval covers other load on the machine: "
+    "repeat both runs before you trust a difference of a few per cent."
 )
 TIME_DOUBT = 0.05
 MEASURES: dict[str, Measure] = {
     one.name: one
     for one in (
-        Measure(
-            "decode_s", "time of a sample, beside the others of its batch", "s", "less", "", TIME_CAUTION, TIME_DOUBT
-        ),
+        Measure("decode_s", "time of a sample, in a batch with others", "s", "less", "", TIME_CAUTION, TIME_DOUBT),
         Measure("tokens", "tokens of a sample", "", "less"),
         Measure(
             "ms_a_token",
-            "time a token, beside the others of its batch",
+            "time per token, in a batch with others",
             "ms",
             "less",
             "tokens",
             TIME_CAUTION,
             TIME_DOUBT,
         ),
-        Measure("forced_share", "tokens that the LP left no choice for", "share", "neither", "tokens"),
+        Measure("forced_share", "tokens forced by the LP", "share", "neither", "tokens"),
         Measure("passed", "samples without an issue, by the reports' rule", "share", "more"),
         Measure("clean", "samples that passed with every block exact or unverified", "share", "more"),
         Measure("junk_letters", "blocks of a sample with a letter", "", "less"),
         Measure("junk_nonnumeric", "blocks of a sample with anything but digits . , -", "", "less"),
         Measure("cut_blocks", "blocks of a sample closed in the middle of their numbers", "", "less"),
         # Without an LP that counts positions no drift costs anything, so less of it is not better by itself.
-        Measure("drift_abs", "distance of a block's drift from 0, where known", "tokens", "neither", "drift_blocks"),
+        Measure("drift_abs", "mean absolute drift of a block, where known", "tokens", "neither", "drift_blocks"),
         Measure("rmsd_ang", "heavy atoms against the nearest reference conformer", "angstrom", "less"),
     )
 }
@@ -70,4 +68,4 @@ MORE: dict[str, Measure] = {
 }
 """Those that a scatter shows too."""
 COLUMNS: dict[str, Measure] = MEASURES | MORE
-WEIGHTS = tuple(dict.fromkeys(one.over for one in COLUMNS.values() if one.over))
+WEIGHTS = tuple(dict.fromkeys(column.over for column in COLUMNS.values() if column.over))

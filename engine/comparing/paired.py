@@ -15,10 +15,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from engine.comparing.bootstrap import (
+from engine.comparing.measures import MEASURES
+from engine.comparing.reading import RunSamples, has_samples, samples_of
+from engine.figures.statistics import (
     LEAST_MOLECULES,
     Array,
-    Estimate,
+    Interval,
     Sums,
     difference,
     paired_means,
@@ -26,8 +28,6 @@ from engine.comparing.bootstrap import (
     sums_by_molecule,
     unpaired_means,
 )
-from engine.comparing.measures import MEASURES
-from engine.comparing.reading import RunSamples, has_samples, samples_of
 from engine.inspection.memo import Memo
 from engine.store.entries import Entry
 from engine.store.schema import RUN
@@ -46,13 +46,13 @@ class Compared:
     molecules: int
     control: float | None  # mean over those answers, or quotient of sums, as the measure says
     test: float | None
-    difference: Estimate | None
-    ratio: Estimate | None  # None where the control has nothing of it
+    difference: Interval | None
+    ratio: Interval | None  # None where the control has nothing of it
     reason: str
 
     @property
     def within_noise(self) -> bool | None:
-        return None if self.difference is None else self.difference.within_noise
+        return None if self.difference is None else self.difference.contains(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,9 @@ def _apart(run: RunSamples, numbers: NDArray[np.int64]) -> Sums:
 def _parts(run: RunSamples, rows: NDArray[np.int64]) -> tuple[Array, Array]:
     """Values and weights of these rows, [rows, measures] each. What is over nothing is not known."""
     alike = np.ones(len(run))
-    weights = np.stack([run.weights[one.over] if one.over else alike for one in MEASURES.values()], axis=1)[rows]
+    weights = np.stack([run.weights[measure.over] if measure.over else alike for measure in MEASURES.values()], axis=1)[
+        rows
+    ]
     values = np.stack([run.columns[name] for name in NAMES], axis=1)[rows]
     return np.where(weights > 0, values, np.nan), weights
 
@@ -198,7 +200,7 @@ def _compared(name: str, control: Sums, test: Sums, drawn: tuple[Array, Array], 
         return Compared(name, *counted, one, other, None, None, _unknown(known, is_paired))
     least = min(molecules)
     draws = None if least < LEAST_MOLECULES else drawn
-    reason = "" if draws else f"Fewer than {LEAST_MOLECULES} molecules tell it."
+    reason = "" if draws else f"Fewer than {LEAST_MOLECULES} molecules: no interval."
     apart, over = difference(one, other, draws, least), ratio(one, other, draws, least)
     return Compared(name, *counted, one, other, apart, over, reason)
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.comparing.figures import over
+from engine.figures.statistics import quotient
 from engine.store.entries import Entry
 
 PARTS = ("template_s", "prefill_s", "forward_s", "constraint_s", "sampling_s")
@@ -56,9 +56,9 @@ class Slowdown:
 
     control: str
     test: str
-    by_tokens: Decomposition  # tokens a sample x time a token
-    by_passes: Decomposition  # passes a sample x time a pass
-    by_both: Decomposition  # tokens a sample x passes a token x time a pass
+    by_tokens: Decomposition  # tokens per sample x time per token
+    by_passes: Decomposition  # passes a sample x time per pass
+    by_both: Decomposition  # tokens per sample x passes per token x time per pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class TimeBudget:
     origin: str
     wall_s: float | None
     parts: tuple[Part, ...]  # those that are known
-    unknown: tuple[str, ...]  # those that nobody counted: what they took is in the rest
+    unknown: tuple[str, ...]  # those that were not counted: their time is in the rest
     unexplained_s: float | None
     excess_s: float  # by which the parts exceed the whole; 0 within rounding
     judging_s: float | None  # after the wall time, and no part of it
@@ -92,20 +92,20 @@ def slowdown(control: Entry, test: Entry) -> Slowdown:
     """From two runs' sheets; reported runs as well, as far as they say."""
     wall, tokens, passes = "wall_s", "tokens", "forward_passes"
     sample = "samples"
-    a_sample = ("time a sample", "seconds of wall time a sample", wall, sample)
-    tokens_a_sample = ("tokens", "tokens a sample", tokens, sample)
-    s_a_token = ("time a token", "seconds of wall time a token", wall, tokens)
+    a_sample = ("time per sample", "seconds of wall time per sample", wall, sample)
+    tokens_a_sample = ("tokens", "tokens per sample", tokens, sample)
+    s_a_token = ("time per token", "seconds of wall time per token", wall, tokens)
     passes_a_sample = ("passes", "forward passes a sample", passes, sample)
-    s_a_pass = ("time a pass", "seconds of wall time a forward pass", wall, passes)
-    passes_a_token = ("passes a token", "forward passes a token", passes, tokens)
+    s_a_pass = ("time per pass", "seconds of wall time a forward pass", wall, passes)
+    passes_a_token = ("passes per token", "forward passes per token", passes, tokens)
     rows = control.row, test.row
     return Slowdown(
         control.id,
         test.id,
-        _decomposed("tokens x time a token", a_sample, (tokens_a_sample, s_a_token), *rows),
-        _decomposed("passes x time a pass", a_sample, (passes_a_sample, s_a_pass), *rows),
+        _decomposed("tokens x time per token", a_sample, (tokens_a_sample, s_a_token), *rows),
+        _decomposed("passes x time per pass", a_sample, (passes_a_sample, s_a_pass), *rows),
         _decomposed(
-            "tokens x passes a token x time a pass", a_sample, (tokens_a_sample, passes_a_token, s_a_pass), *rows
+            "tokens x passes per token x time per pass", a_sample, (tokens_a_sample, passes_a_token, s_a_pass), *rows
         ),
     )
 
@@ -122,7 +122,7 @@ def time_budget(entry: Entry) -> TimeBudget:
         run_id=entry.id,
         origin=row["origin"],
         wall_s=wall_s,
-        parts=tuple(Part(name, seconds, over(seconds, wall_s)) for name, seconds in counted.items()),
+        parts=tuple(Part(name, seconds, quotient(seconds, wall_s)) for name, seconds in counted.items()),
         unknown=unknown,
         unexplained_s=None if rest is None else max(0.0, rest),
         excess_s=excess_s,
@@ -146,7 +146,7 @@ def _decomposed(
         if not row.get(column)
     ]
     if missing:
-        return Decomposition(name, None, (), f"Nobody said {', '.join(missing)}.")
+        return Decomposition(name, None, (), f"Not known: {', '.join(missing)}.")
     total, *factors = (_factor(quotient, control, test) for quotient in (whole, *parts))
     return Decomposition(name, total, tuple(factors), "")
 
@@ -164,5 +164,5 @@ def _sentence(wall_s: float | None, counted: Mapping[str, float], unknown: tuple
     if excess_s:
         return f"The parts exceed the wall time by {excess_s:.2f} s, so one of them counts what another does."
     if unknown:
-        return f"The rest holds what nobody counted: {', '.join(unknown)}."
+        return f"The rest includes what was not counted: {', '.join(unknown)}."
     return ""

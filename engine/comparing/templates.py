@@ -17,11 +17,11 @@ import numpy as np
 
 from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError
+from engine.inspection.run_resources import number_format, run_tokenizer
 from engine.inspection.runs import RunFacts, run_facts
-from engine.inspection.tools import number_format, run_tokenizer
-from engine.lp.catalogue import LpParameters, build_constraint, split_cleanup
-from engine.lp.constraint import Constraint
+from engine.lp.constraint import Constraint, LpParameters, build_constraint
 from engine.lp.table import JUMP, KEEP, NEXT, NO_ID, STAY, SYMBOLS, Automaton, Program
+from engine.lp_records import split_cleanup
 from engine.models.registry import OWN_TOKENIZER, ModelEntry
 from engine.models.summary import summarise
 from engine.records import Molecule
@@ -71,7 +71,7 @@ class MaskSizes:
     @property
     def longest(self) -> int | None:
         """Positions of the longest; None where the model chooses how many there are."""
-        lengths = [one.cells for one in self.molecules if one.positions != "open"]
+        lengths = [molecule.cells for molecule in self.molecules if molecule.positions != "open"]
         return max(lengths) if lengths and len(lengths) == len(self.molecules) else None
 
     def dense_bytes(self, batch: int) -> int | None:
@@ -116,7 +116,7 @@ def mask_sizes_of_run(store: Store, run_id: str, lp: str | None = None, most: in
     name = split_cleanup(lp or run.lp)[0]
     tokenizer, why = run_tokenizer(run)
     if tokenizer is None or not name:
-        return MaskSizes(name, run.tokenizer, 0, (), 0, why or "Nobody said which LP this run used.")
+        return MaskSizes(name, run.tokenizer, 0, (), 0, why or "The run does not name its LP.")
     try:
         parameters = LpParameters(_placeholder(run, name), number_format(run))
         constraint = build_constraint(name, tokenizer, tokenizer.vocab_size, parameters)

@@ -27,7 +27,7 @@ def longest_run(requests: Sequence[Request]) -> int:
     return max(int(forced_runs(request.program)[opening_cells(request) :].max(initial=0)) for request in requests)
 
 
-class Batch:
+class RowBatch:
     """Tensors of ``rows`` rows. ``noise`` holds the uniform numbers of a row's whole answer."""
 
     def __init__(self, automaton: Automaton, requests: Sequence[Request], rows: int, device: torch.device) -> None:

@@ -14,7 +14,7 @@ from engine.decode.body import Body
 from engine.decode.loop import Loop
 from engine.decode.static import StaticLoop
 from engine.decode.steps import Counters, DecodeOptions, Events, Request
-from engine.lp.constraint import Ruled
+from engine.lp.constraint import HasAutomaton
 
 
 class FastBackend:
@@ -23,7 +23,7 @@ class FastBackend:
     def __init__(
         self,
         model: Any,
-        constraint: Ruled,
+        constraint: HasAutomaton,
         end_id: int,
         vocab_size: int,
         *,

@@ -18,10 +18,10 @@ from engine.decode.plan import BackendName, Plan
 from engine.decode.requests import default_limit, requests_for
 from engine.decode.samples import Reader, Sample
 from engine.decode.scoring import Stored, forced_closes
-from engine.decode.steps import Counters, DecodeOptions, Diagnosis, Events, Request, Step, Stop, Tap, Watch
+from engine.decode.steps import Counters, DecodeOptions, Diagnosis, Events, Request, Step, StepObserver, Stop, Tap
 from engine.errors import ModelError
-from engine.lp.catalogue import LpParameters, build_constraint, lp_info, split_cleanup
-from engine.lp.constraint import Constraint
+from engine.lp.constraint import Constraint, LpParameters, build_constraint
+from engine.lp_records import lp_record, split_cleanup
 from engine.models.loading import LoadedModel
 from engine.records import Molecule
 from engine.text.blocks import CloseMass
@@ -50,7 +50,7 @@ class Generation:
     """
 
     tap: Tap | None = None
-    watch: Watch | None = None
+    watch: StepObserver | None = None
 
     def __init__(
         self, loaded: LoadedModel, molecules: Sequence[Molecule], plan: Plan, numbers: Sequence[int] | None = None
@@ -58,7 +58,7 @@ class Generation:
         began = time.perf_counter()
         self.loaded, self.molecules, self.plan = loaded, list(molecules), plan
         self.lp, cleanup = split_cleanup(plan.lp)
-        self.lp = lp_info(self.lp).name
+        self.lp = lp_record(self.lp).name
         self.form = plan.form or loaded.entry.numbers
         self.placeholder = plan.placeholder or self._placeholder()
         parameters = LpParameters(self.placeholder, self.form, plan.last_positions, plan.equal_work)
@@ -156,9 +156,9 @@ class Generation:
 
     def _placeholder(self) -> str:
         """The LP's own, or for the adaptive one that which fits reference conformers of these molecules."""
-        info = lp_info(self.lp)
-        if info.name != "adaptive-placeholder":
-            return info.placeholder
+        record = lp_record(self.lp)
+        if not record.needs_coordinates:
+            return record.placeholder
         some = self.molecules[:FITTED_MOLECULES]
         texts = [text for molecule in some for text in reference_texts(molecule, self.form)]
         return fit_placeholder(texts, self.loaded.tokenizer).placeholder

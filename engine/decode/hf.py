@@ -36,14 +36,14 @@ from transformers import (
     SuppressTokensLogitsProcessor,
 )
 
-from engine.decode.hf_batch import Diagnoser, Happened, KeyedDraw, Masked, Unmasked, Watch
+from engine.decode.hf_batch import Diagnoser, Happened, KeyedDraw, MaskingProcessor, OpenConstraint, StepCriterion
 from engine.decode.memory import halved, is_out_of_memory, peak_memory_mb
 from engine.decode.phases import phase
 from engine.decode.presets import Sampling
 from engine.decode.steps import Counters, DecodeOptions, Request, Step, Stop, StopReason
 from engine.decode.work import Work
 from engine.errors import ConstraintError
-from engine.lp.constraint import Ruled
+from engine.lp.constraint import HasAutomaton
 from engine.lp.table import DEAD
 from engine.lp.unconstrained import Unconstrained
 
@@ -55,7 +55,7 @@ AHEAD = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Batch:
+class _HfBatch:
     """Rows that are written together."""
 
     rows: Sequence[Work]
@@ -68,7 +68,7 @@ class HfBackend:
     """A model under a constraint. One run at a time."""
 
     def __init__(
-        self, model: PreTrainedModel, constraint: Ruled, end_id: int, vocab_size: int, *, draws: Draws = "keyed"
+        self, model: PreTrainedModel, constraint: HasAutomaton, end_id: int, vocab_size: int, *, draws: Draws = "keyed"
     ) -> None:
         """``vocab_size`` is the tokenizer's: rows of the model beyond it have no token."""
         rows, columns = model.config.get_text_config().vocab_size, len(constraint.automaton.classes)
@@ -99,14 +99,14 @@ class HfBackend:
                 yield from [Stop(row.request.sample, reason) for row in waiting]
                 return
             rows, waiting = waiting[: counters.batch_size], waiting[counters.batch_size :]
-            left = yield from self._batch(_Batch(rows, number, options, deadline), counters, cancelled)
+            left = yield from self._batch(_HfBatch(rows, number, options, deadline), counters, cancelled)
             if left:
-                _let_go()
+                free_memory()
             waiting = left + waiting
             number += 1
 
     def _batch(
-        self, batch: _Batch, counters: Counters, cancelled: Callable[[], bool]
+        self, batch: _HfBatch, counters: Counters, cancelled: Callable[[], bool]
     ) -> Generator[Step | Stop, None, list[Work]]:
         """Gives back the rows that are not finished where memory was short."""
         open_rows = {row.request.sample: row for row in batch.rows}
@@ -130,7 +130,7 @@ class HfBackend:
         yield from [Stop(sample, "cancelled") for sample in open_rows]
         return []
 
-    def _generate(self, batch: _Batch, hand_over: Callable[[Happened], bool]) -> None:
+    def _generate(self, batch: _HfBatch, hand_over: Callable[[Happened], bool]) -> None:
         """In the thread of its own."""
         rows, options, device = batch.rows, batch.options, self._model.device
         is_seeded = self._generate_draws(options.sampling)
@@ -149,23 +149,23 @@ class HfBackend:
                 )
 
     def _parts(
-        self, batch: _Batch, width: int, hand_over: Callable[[Happened], bool]
-    ) -> tuple[list[LogitsProcessor], Watch]:
+        self, batch: _HfBatch, width: int, hand_over: Callable[[Happened], bool]
+    ) -> tuple[list[LogitsProcessor], StepCriterion]:
         options, device = batch.options, self._model.device
         processors: list[LogitsProcessor] = []
         if isinstance(self._constraint, Unconstrained):
-            view: Masked | Unmasked = Unmasked(self._constraint, batch.rows, device)
+            view: MaskingProcessor | OpenConstraint = OpenConstraint(self._constraint, batch.rows, device)
             if self._dead:
                 processors.append(SuppressTokensLogitsProcessor(self._dead, device=str(device)))
         else:
-            view = Masked(self._constraint, batch.rows, self._end)
+            view = MaskingProcessor(self._constraint, batch.rows, self._end)
             processors.append(view)
         diagnoser = Diagnoser(view, self._vocab_size, options) if options.is_stepwise else None
         if diagnoser is not None:
             processors.insert(0, diagnoser)
         if self._draws == "keyed" and not options.sampling.is_greedy:
             processors.append(KeyedDraw(options.sampling, options.seed, batch.rows, width, device))
-        return processors, Watch(batch.rows, view, diagnoser, self._end, batch.deadline, hand_over)
+        return processors, StepCriterion(batch.rows, view, diagnoser, self._end, batch.deadline, hand_over)
 
     def _config(self, sampling: Sampling, most: int) -> GenerationConfig:
         if not self._generate_draws(sampling):
@@ -273,7 +273,7 @@ def _seeded(seed: int, number: int, device: torch.device) -> Iterator[None]:
         yield
 
 
-def _let_go() -> None:
+def free_memory() -> None:
     """Of what a batch held whose memory was short: the error's traceback has it, and is in a cycle with the error."""
     gc.collect()
     if torch.cuda.is_available():

@@ -1,8 +1,8 @@
 """What ``generate`` is given for one batch: what masks, what draws, and what makes events of the tokens.
 
 ``generate`` passes a step's scores through its logits processors, picks a token a row, and asks its stopping criteria.
-``Watch`` is such a criterion, and not a streamer: it is asked in the very step, on every device, while the constraint
-still stands before the tokens. Nothing here knows of threads, or of other batches.
+``StepCriterion`` is such a criterion, and not a streamer: it is asked within the step, on every device, while the
+constraint still stands before the tokens. Nothing here knows of threads, or of other batches.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from engine.decode.presets import Sampling
 from engine.decode.sampling import draw, uniform
 from engine.decode.steps import Choice, DecodeOptions, Diagnosis, Step, Stop, StopReason
 from engine.decode.work import Work
-from engine.lp.constraint import Ruled
+from engine.lp.constraint import HasAutomaton
 from engine.lp.driver import State, Tables
 from engine.lp.processor import ProgramProcessor
 from engine.lp.table import NO_ID
@@ -39,8 +39,8 @@ _NEAR = 2.0**-20
 """Of a score: two that differ by less may be one after the division by the temperature."""
 
 
-class View(Protocol):
-    """A constraint before a step's tokens, as ``Watch`` sees it."""
+class ConstraintView(Protocol):
+    """A constraint before a step's tokens, as ``StepCriterion`` sees it."""
 
     def stopped(self) -> Mapping[int, StopReason]:
         """Rows that cannot go on; their token is none."""
@@ -55,10 +55,10 @@ class View(Protocol):
         """Blocks and rules of the rows."""
 
 
-class Unmasked:
+class OpenConstraint:
     """The view without an LP: nothing is forced, and the same tokens are allowed at each step."""
 
-    def __init__(self, constraint: Ruled, rows: Sequence[Work], device: torch.device) -> None:
+    def __init__(self, constraint: HasAutomaton, rows: Sequence[Work], device: torch.device) -> None:
         programs = [row.request.program for row in rows]
         self._tables = Tables.of(constraint.automaton, programs, device)
         self._state = self._tables.start()
@@ -81,10 +81,10 @@ class Unmasked:
         return self._standing
 
 
-class Masked(ProgramProcessor):
+class MaskingProcessor(ProgramProcessor):
     """The processor for rows that may start inside an answer."""
 
-    def __init__(self, constraint: Ruled, rows: Sequence[Work], end_id: int) -> None:
+    def __init__(self, constraint: HasAutomaton, rows: Sequence[Work], end_id: int) -> None:
         super().__init__(constraint.automaton, [row.request.program for row in rows], end_id)
         self._places = [row.place(constraint.automaton) for row in rows]
 
@@ -117,7 +117,7 @@ class Masked(ProgramProcessor):
 class Diagnoser(LogitsProcessor):
     """The first processor: keeps the scores as the model gave them, for what is said of its tokens."""
 
-    def __init__(self, view: View, vocab_size: int, options: DecodeOptions) -> None:
+    def __init__(self, view: ConstraintView, vocab_size: int, options: DecodeOptions) -> None:
         self._view, self._vocab_size, self._options = view, vocab_size, options
         self._raw: Tensor | None = None  # [B, rows with a token]
 
@@ -235,13 +235,13 @@ def _possible(scores: Tensor) -> tuple[Tensor, Tensor]:
     return (scores if len(columns) == scores.shape[1] else scores[:, columns]), columns
 
 
-class Watch(StoppingCriteria):
+class StepCriterion(StoppingCriteria):
     """Makes events of each step's tokens, and says which rows are done."""
 
     def __init__(
         self,
         rows: Sequence[Work],
-        view: View,
+        view: ConstraintView,
         diagnoser: Diagnoser | None,
         end_id: int,
         deadline: float,

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from engine.decode.batch import MOST_RUN, Batch, closed_up, longest_run
+from engine.decode.batch import MOST_RUN, RowBatch, closed_up, longest_run
 from engine.decode.body import Body, KvCache, Places, grid_places, packed_places
 from engine.decode.diagnosis import blocks_and_rules, diagnose
 from engine.decode.head import LiveHead, forces_nothing_first
@@ -69,7 +69,7 @@ class Loop:
         self.is_settled &= all(request.start is None for request in requests)
         self.cache_length = max(len(request.prompt) + request.limit for request in requests) + ROOM
         self.size = options.batch_size
-        self.batch: Batch | None = None
+        self.batch: RowBatch | None = None
         self.cache: KvCache | None = None
         self.events_out: list[Step | Stop] = []
 
@@ -135,10 +135,10 @@ class Loop:
     def _begin(self) -> None:
         rows = min(self.size, len(self.queue))
         self.counters.batch_size = max(self.counters.batch_size, rows)
-        self.batch = Batch(self.automaton, self.requests, rows, self.body.device)
+        self.batch = RowBatch(self.automaton, self.requests, rows, self.body.device)
         self.cache = KvCache(self.body, rows, self.cache_length)
 
-    def _fill(self, batch: Batch) -> list[int]:
+    def _fill(self, batch: RowBatch) -> list[int]:
         """Give free rows to waiting requests; the rows that have a prefix to read."""
         fresh = []
         for row in range(len(batch)):
@@ -152,7 +152,7 @@ class Loop:
                 fresh.append(row)
         return fresh
 
-    def _read(self, batch: Batch, cache: KvCache) -> Tensor:
+    def _read(self, batch: RowBatch, cache: KvCache) -> Tensor:
         """Run the layers on what the rows have written last: hidden states [B, W] of each row's last token."""
         width = max(batch.waiting)
         seen = max(map(int.__add__, batch.read, batch.waiting))
@@ -169,7 +169,7 @@ class Loop:
         batch.read = [read + waiting for read, waiting in zip(batch.read, batch.waiting, strict=True)]
         return hidden
 
-    def _with_prefill(self, read: Tensor | None, fresh: list[int], batch: Batch, cache: KvCache) -> Tensor:
+    def _with_prefill(self, read: Tensor | None, fresh: list[int], batch: RowBatch, cache: KvCache) -> Tensor:
         if not fresh:
             assert read is not None
             return read
@@ -180,7 +180,7 @@ class Loop:
         read[fresh] = last
         return read
 
-    def _prefill(self, rows: list[int], batch: Batch, cache: KvCache) -> Tensor:
+    def _prefill(self, rows: list[int], batch: RowBatch, cache: KvCache) -> Tensor:
         """Read the prefixes of rows: hidden states [k, W] of their last tokens."""
         prefixes = [work.prefix for row in rows if (work := batch.work[row]) is not None]
         longest = max(map(len, prefixes))
@@ -206,7 +206,7 @@ class Loop:
 
     # --- the choice -----------------------------------------------------------------------------------------------
 
-    def _choose(self, hidden: Tensor, batch: Batch) -> None:
+    def _choose(self, hidden: Tensor, batch: RowBatch) -> None:
         """Draw a token a row, append what is forced behind it, hand all of it out."""
         tables, state = batch.tables, batch.state
         with self.clock("forward_s"):
@@ -222,7 +222,7 @@ class Loop:
         rows = torch.cat([head, batch.pending], dim=1).tolist()  # the step's one copy to the host
         self._report(rows, batch, diagnoses, logits)
 
-    def _append(self, batch: Batch, token: Tensor) -> None:
+    def _append(self, batch: RowBatch, token: Tensor) -> None:
         if self.options.is_stepwise:
             batch.state = batch.tables.step(batch.state, token)
             batch.pending, batch.count = token[:, None], torch.ones_like(token)
@@ -230,7 +230,9 @@ class Loop:
             batch.pending, batch.count, batch.state = batch.tables.advance(batch.state, token, self.run)
         batch.pos = batch.pos + batch.count
 
-    def _report(self, rows: list[list[int]], batch: Batch, diagnoses: list[Diagnosis] | None, logits: Tensor) -> None:
+    def _report(
+        self, rows: list[list[int]], batch: RowBatch, diagnoses: list[Diagnosis] | None, logits: Tensor
+    ) -> None:
         for row, (count, cell, forced, *tokens) in enumerate(rows):
             work = batch.work[row]
             assert work is not None
@@ -265,7 +267,7 @@ class Loop:
                 return True
         return False
 
-    def _looked_at(self, hidden: Tensor, batch: Batch, token: Tensor, forced: Tensor) -> list[Diagnosis] | None:
+    def _looked_at(self, hidden: Tensor, batch: RowBatch, token: Tensor, forced: Tensor) -> list[Diagnosis] | None:
         """Show the choice to the tap, and say what the model thought, as far as each is asked for."""
         raw = functional.linear(hidden, self.body.head).float()
         raw[:, self.vocab_size :] = -torch.inf
@@ -274,7 +276,7 @@ class Loop:
             self.options.tap(_choice(batch, raw, allowed, token, forced))
         return self._diagnoses(raw, allowed, batch, token) if self.options.diagnostics else None
 
-    def _diagnoses(self, raw: Tensor, allowed: Tensor, batch: Batch, token: Tensor) -> list[Diagnosis]:
+    def _diagnoses(self, raw: Tensor, allowed: Tensor, batch: RowBatch, token: Tensor) -> list[Diagnosis]:
         programs = [work.request.program for work in batch.work if work is not None]
         blocks, rules = blocks_and_rules(self.automaton, programs, batch.state)
         return diagnose(raw, allowed, token, self.options.candidates, blocks, rules, self.options.close_ids)
@@ -289,7 +291,7 @@ class Loop:
         self.batch = self.cache = None
 
 
-def _choice(batch: Batch, raw: Tensor, allowed: Tensor, token: Tensor, forced: Tensor) -> Choice:
+def _choice(batch: RowBatch, raw: Tensor, allowed: Tensor, token: Tensor, forced: Tensor) -> Choice:
     works = [work for work in batch.work if work is not None]
     return Choice(
         tuple(work.request.sample for work in works),

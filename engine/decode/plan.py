@@ -8,8 +8,8 @@ from typing import Literal
 from engine.decode.presets import Sampling, preset
 from engine.decode.steps import DecodeOptions
 from engine.errors import ConstraintError, nearest, shown
-from engine.lp.catalogue import lp_info, split_cleanup
-from engine.lp.position import LAST_POSITIONS
+from engine.lp.constraint import LAST_POSITIONS
+from engine.lp_records import lp_record, split_cleanup
 from engine.records import NumberFormat
 
 BackendName = Literal["fast", "hf"]
@@ -51,7 +51,7 @@ class Plan:
             )
         if self.equal_work and self.limit is not None:
             raise ConstraintError("equal work sets the limits itself", "Leave one of the two out")
-        lp_info(split_cleanup(self.lp)[0])
+        lp_record(split_cleanup(self.lp)[0])
 
     @property
     def options(self) -> DecodeOptions:

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 from engine.chem.enriched import skeleton_of
 from engine.decode.steps import Diagnosis, StopReason
+from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.records import Block, Check, Molecule, NumberFormat
 from engine.text.align import Alignment, align
 from engine.text.blocks import CloseMass, find_blocks, read_block
 from engine.text.check import answer_of, check_sample
 from engine.text.cleanup import clean_up
-from engine.text.template import DEFAULT_PLACEHOLDER, build_template
+from engine.text.template import build_template
 from engine.text.tokenizers import TextTokenizer
 
 

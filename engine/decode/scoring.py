@@ -24,7 +24,7 @@ from engine.decode.diagnosis import blocks_and_rules, diagnose
 from engine.decode.memory import halved, is_out_of_memory
 from engine.decode.steps import Counters, Diagnosis
 from engine.errors import ConstraintError, ModelError
-from engine.lp.constraint import Ruled
+from engine.lp.constraint import HasAutomaton
 from engine.lp.driver import State, Tables
 from engine.lp.table import Automaton, Program
 from engine.text.blocks import CloseMass
@@ -70,7 +70,7 @@ class Scored:
 
 def score(
     body: Body,
-    constraint: Ruled,
+    constraint: HasAutomaton,
     stored: Sequence[Stored],
     vocab_size: int,
     *,
@@ -88,7 +88,7 @@ def score(
 
 def close_masses(
     body: Body,
-    constraint: Ruled,
+    constraint: HasAutomaton,
     stored: Sequence[Stored],
     vocab_size: int,
     ids: CloseIds,
@@ -105,7 +105,7 @@ def close_masses(
 
 def score_with_masses(
     body: Body,
-    constraint: Ruled,
+    constraint: HasAutomaton,
     stored: Sequence[Stored],
     vocab_size: int,
     ids: CloseIds,
@@ -116,7 +116,7 @@ def score_with_masses(
 ) -> Iterator[Scored]:
     """Both in one pass."""
 
-    def work(batch: _Batch) -> list[Scored]:
+    def work(batch: _ScoredBatch) -> list[Scored]:
         return list(map(Scored, batch.diagnoses(candidates), batch.masses(ids)))
 
     return _each(work, body, constraint, stored, vocab_size, batch_size, counters)
@@ -125,7 +125,7 @@ def score_with_masses(
 # --- closing a block ----------------------------------------------------------------------------------------------
 
 
-def forced_closes(constraint: Ruled, stored: Sequence[Stored]) -> list[dict[int, int]]:
+def forced_closes(constraint: HasAutomaton, stored: Sequence[Stored]) -> list[dict[int, int]]:
     """Of each sample, by block, the place in the answer of the token that its program closed the block with."""
     found = []
     for batch in _parts(stored, WALKED):
@@ -157,7 +157,7 @@ def walk(tables: Tables, ids: Tensor) -> Iterator[State]:
         yield state
 
 
-def forced_flags(constraint: Ruled, stored: Sequence[Stored]) -> list[list[bool]]:
+def forced_flags(constraint: HasAutomaton, stored: Sequence[Stored]) -> list[list[bool]]:
     """Of each sample, which tokens were forced: as it was kept, else those that alone were legal."""
     found = []
     for batch in _parts(stored, WALKED):
@@ -186,9 +186,9 @@ def _padded(rows: Sequence[Sequence[int]], device: torch.device | str = "cpu") -
 
 
 def _each(
-    work: Callable[[_Batch], list[Result]],
+    work: Callable[[_ScoredBatch], list[Result]],
     body: Body,
-    constraint: Ruled,
+    constraint: HasAutomaton,
     stored: Sequence[Stored],
     vocab_size: int,
     batch_size: int,
@@ -202,7 +202,7 @@ def _each(
         _check(one, len(body.cos), vocab_size)
     counted = counters or Counters()
     return _in_batches(
-        lambda batch: work(_Batch.read(body, constraint.automaton, batch, vocab_size, counted)),
+        lambda batch: work(_ScoredBatch.read(body, constraint.automaton, batch, vocab_size, counted)),
         stored,
         batch_size,
         counted,
@@ -251,7 +251,7 @@ def _in_batches(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Batch:
+class _ScoredBatch:
     """Samples that were read together. N counts all tokens of their answers, sample by sample."""
 
     body: Body
@@ -268,7 +268,7 @@ class _Batch:
     @torch.inference_mode()
     def read(
         cls, body: Body, automaton: Automaton, stored: Sequence[Stored], vocab_size: int, counters: Counters
-    ) -> _Batch:
+    ) -> _ScoredBatch:
         """Follow the states along the answers, and run the layers."""
         tables = Tables.of(automaton, [one.program for one in stored], body.device)
         answers = _padded([one.answer for one in stored], body.device)
@@ -276,7 +276,7 @@ class _Batch:
         is_token = torch.arange(answers.shape[1], device=body.device) < lengths[:, None]  # [B, T]
         states = list(walk(tables, answers))[:-1]
         cell, node = (
-            torch.stack([getattr(one, part) for one in states], dim=1)[is_token] if states else lengths[:0]
+            torch.stack([getattr(state, part) for state in states], dim=1)[is_token] if states else lengths[:0]
             for part in ("cell", "node")
         )
         return cls(

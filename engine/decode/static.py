@@ -14,7 +14,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from engine.decode.batch import Batch
+from engine.decode.batch import RowBatch
 from engine.decode.body import KvCache, grid_places
 from engine.decode.loop import Loop
 from engine.decode.sampling import sample
@@ -73,7 +73,7 @@ class StaticLoop(Loop):
         most = max(self.most_read) + (number + 1) * self.width
         return min(-(-most // SLOTS) * SLOTS, self.cache_length)
 
-    def _start(self, rows: list[int], batch: Batch, cache: KvCache) -> None:
+    def _start(self, rows: list[int], batch: RowBatch, cache: KvCache) -> None:
         """Read the prefixes of new rows but for their last token, which is what they read first."""
         if not rows:
             return
@@ -86,7 +86,7 @@ class StaticLoop(Loop):
             self.is_active[row], self.ends_at[row] = True, work.request.limit
             self.most_read[row] = length
 
-    def _graph(self, seen: int, batch: Batch, cache: KvCache) -> Callable[[], object]:
+    def _graph(self, seen: int, batch: RowBatch, cache: KvCache) -> Callable[[], object]:
         """The step as a captured graph where there is a GPU, else as it is."""
         if seen not in self.graphs:
             self.graphs[seen] = self._captured(lambda: self._take_step(seen, batch, cache))
@@ -118,7 +118,7 @@ class StaticLoop(Loop):
 
     # --- a step, in place -----------------------------------------------------------------------------------------
 
-    def _take_step(self, seen: int, batch: Batch, cache: KvCache) -> None:
+    def _take_step(self, seen: int, batch: RowBatch, cache: KvCache) -> None:
         hidden, is_ready = self._read_width(seen, batch, cache)
         tables, state = batch.tables, batch.state
         logits = self.head(hidden, state, tables.here(state))
@@ -131,7 +131,7 @@ class StaticLoop(Loop):
         self._write_report(is_ready, count, reason, forced, tokens)
         self._move_on(batch, is_ready, tokens, count, after)
 
-    def _read_width(self, seen: int, batch: Batch, cache: KvCache) -> tuple[Tensor, Tensor]:
+    def _read_width(self, seen: int, batch: RowBatch, cache: KvCache) -> tuple[Tensor, Tensor]:
         """Hidden states [B, W] of the last token that each row reads, and whether it has then read all of its own."""
         rows, width = len(batch), self.width
         take = torch.where(self.is_active, batch.count, 0).clamp(max=width)
@@ -152,7 +152,7 @@ class StaticLoop(Loop):
         self.report.index_copy_(0, self.turn, torch.cat([torch.stack(columns, dim=1), tokens], dim=1)[None])
         self.turn.add_(1)
 
-    def _move_on(self, batch: Batch, is_ready: Tensor, tokens: Tensor, count: Tensor, after: State) -> None:
+    def _move_on(self, batch: RowBatch, is_ready: Tensor, tokens: Tensor, count: Tensor, after: State) -> None:
         room = tokens.shape[1]
         places = torch.arange(room, device=tokens.device)
         is_ended = ((tokens == self.end_id) & (places < count[:, None])).any(dim=1)
@@ -166,7 +166,7 @@ class StaticLoop(Loop):
 
     # --- on the host ----------------------------------------------------------------------------------------------
 
-    def _hand_out_all(self, steps: list[list[list[int]]], batch: Batch) -> None:
+    def _hand_out_all(self, steps: list[list[list[int]]], batch: RowBatch) -> None:
         for report in steps:
             for row, (count, reason, forced, *tokens) in enumerate(report):
                 work = batch.work[row]

@@ -124,7 +124,7 @@ class DecodeOptions:
             )
 
 
-class Watch(Protocol):
+class StepObserver(Protocol):
     """Stands between a decoding and who reads it: passes everything on, and may look at the counters meanwhile."""
 
     def __call__(self, events: Events, counters: Counters) -> Events: ...

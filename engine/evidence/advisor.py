@@ -20,9 +20,9 @@ from engine.evidence.advice.rule import LEAST_RATE, Decision, decide, rule_words
 from engine.evidence.advice.settings import (
     CANDIDATES,
     Evidence,
-    Other,
+    OtherSetting,
     Setting,
-    Wanted,
+    SettingFilter,
     evidence_of,
     figures_elsewhere,
     model_name,
@@ -30,22 +30,22 @@ from engine.evidence.advice.settings import (
     settings_of,
 )
 from engine.evidence.advice.words import cautions, name_of, reason, sentence, unknown
-from engine.lp.catalogue import LPS, full_name
+from engine.lp_records import LPS, full_name
 from engine.models.registry import load_registry
 from engine.store.entries import Entry
 from engine.store.store import Store
 
-ANY = Wanted()
+ANY = SettingFilter()
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What an advice is asked for. ``runs`` names the runs to look at; empty: all of the store."""
+class AdviceRequest:
+    """Candidates, what counts as usable, and the setting. Empty ``runs`` are all of the store."""
 
     lps: tuple[str, ...] = CANDIDATES
     want: Want = "clean"
     least: float = LEAST_RATE
-    wanted: Wanted = ANY
+    filter: SettingFilter = ANY
     runs: tuple[str, ...] = ()
     seed: int = 0
 
@@ -54,7 +54,7 @@ class Asked:
             raise RunError(f"{self.least:g} is no least rate", "Give a share above 0, up to 1, such as 0.9")
 
 
-USUAL = Asked()
+USUAL = AdviceRequest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Advice:
     """``reasons`` has one sentence an LP, in the order of ``measured.lps``."""
 
     model: str
-    asked: Asked
+    request: AdviceRequest
     setting: Setting
     measured: Measured
     decision: Decision
@@ -84,52 +84,56 @@ class Advice:
     cautions: tuple[str, ...]
     unknown: tuple[str, ...]
     missing: tuple[str, ...]  # LPs that were asked about and have no run that may be used
-    others: tuple[Other, ...]  # runs of other settings
+    others: tuple[OtherSetting, ...]  # runs of other settings
     left_out: tuple[str, ...]  # other runs of the model, and why
     commands: tuple[str, ...]  # what to run for what is missing; then the probe
     probe: str
 
-    def expected_s(self, one: LpFigures, molecules: int) -> float:
+    def expected_s(self, figures: LpFigures, molecules: int) -> float:
         """To answer so many molecules once."""
-        return molecules * one.seconds_a_sample.value
+        return molecules * figures.seconds_a_sample.value
 
-    def expected_usable(self, one: LpFigures, molecules: int) -> float:
+    def expected_usable(self, figures: LpFigures, molecules: int) -> float:
         """Usable answers among so many."""
-        return molecules * one.rate(self.asked.want).value
+        return molecules * figures.rate(self.request.want).value
 
 
 def models_with_data(store: Store) -> list[ModelData]:
     """Models with measured runs, the last written first; no file but the sheets is opened."""
-    found = []
+    models = []
     for model, entries in models_of(store.found().entries).items():
         settings = settings_of(entries)
         best, runs = next(iter(settings.items()))
         names = {str(entry.row.get("lp") or "") for entry in runs}
         lps = (*(lp for lp in LPS if lp in names), *sorted(names - set(LPS)))
-        found.append(ModelData(model, len(entries), len(settings), lps, best.words))
-    return found
+        models.append(ModelData(model, len(entries), len(settings), lps, best.words))
+    return models
 
 
-def advise(store: Store, model: str, asked: Asked = USUAL) -> Advice:
+def advise(store: Store, model: str, request: AdviceRequest = USUAL) -> Advice:
     """Which LP to use for ``alias`` or ``alias:step``; an error says what to run where nothing was measured."""
-    asked = replace(asked, lps=tuple(dict.fromkeys(full_name(lp) for lp in asked.lps)))
+    request = replace(request, lps=tuple(dict.fromkeys(full_name(lp) for lp in request.lps)))
     entries = store.found().entries
-    if asked.runs:
-        entries = tuple(entry for entry in entries if entry.id in asked.runs)
+    if request.runs:
+        entries = tuple(entry for entry in entries if entry.id in request.runs)
     known = models_of(entries)
     name = find_model(model, list(known))
     if name not in known:
-        raise RunError(f"no run of {name} was measured here{_elsewhere(entries, name)}", _run_first(name, asked))
-    evidence = _evidence(name, known[name], asked)
-    measured = measure(store, evidence.runs, asked.seed)
-    return _advice(evidence, measured, asked, figures_elsewhere(entries, name))
+        unfit = sum(model_name(entry.row) == name and entry.row["origin"] == "measured" for entry in entries)
+        words = [f"{unfit} without a time, samples, or for equal work"] if unfit else []
+        words += [text for text in [figures_elsewhere(entries, name)] if text]
+        why = f" ({'; '.join(words)})" if words else ""
+        raise RunError(f"no run of {name} was measured here{why}", _run_first(name, request))
+    evidence = _evidence(name, known[name], request)
+    measured = measure(store, evidence.runs, request.seed)
+    return _advice(evidence, measured, request, figures_elsewhere(entries, name))
 
 
 def find_model(model: str, known: Sequence[str]) -> str:
     """``alias:step``, known from runs or the registry; an alias alone means the step with runs, else its last one."""
     if model in known:
         return model
-    of_alias = [one for one in known if one.partition(":")[0] == model]
+    of_alias = [name for name in known if name.partition(":")[0] == model]
     if len(of_alias) == 1:
         return of_alias[0]
     registry = load_registry()
@@ -142,38 +146,38 @@ def find_model(model: str, known: Sequence[str]) -> str:
         raise RunError(f"there is no model {shown(model)}", near) from error
 
 
-def _evidence(model: str, entries: Sequence[Entry], asked: Asked) -> Evidence:
-    if asked.wanted.sampling and all(entry.row.get("sampling") != asked.wanted.sampling for entry in entries):
-        preset(asked.wanted.sampling)  # an unknown name is a mistake, not a setting without runs
+def _evidence(model: str, entries: Sequence[Entry], request: AdviceRequest) -> Evidence:
+    if request.filter.sampling and all(entry.row.get("sampling") != request.filter.sampling for entry in entries):
+        preset(request.filter.sampling)  # an unknown name is a mistake, not a setting without runs
     by_setting = settings_of(entries)
-    fitting = [setting for setting in by_setting if asked.wanted.fits(setting)]
+    fitting = [setting for setting in by_setting if request.filter.fits(setting)]
     if not fitting:
         there = "; ".join(setting.words for setting in list(by_setting)[:3])
         raise RunError(
-            f"no run of {model} was measured with {asked.wanted.words}, but with {there}", _run_first(model, asked)
+            f"no run of {model} was measured with {request.filter.words}, but with {there}", _run_first(model, request)
         )
-    return evidence_of(model, fitting[0], by_setting, asked.lps)
+    return evidence_of(model, fitting[0], by_setting, request.lps)
 
 
-def _advice(evidence: Evidence, measured: Measured, asked: Asked, elsewhere: str) -> Advice:
-    want, least = asked.want, asked.least
+def _advice(evidence: Evidence, measured: Measured, request: AdviceRequest, elsewhere: str) -> Advice:
+    want, least = request.want, request.least
     decision = decide(measured, want, least)
     apart = [f"{name_of(lp)}: its run asked other molecules" for lp in measured.apart]
-    missing = tuple(lp for lp in asked.lps if lp not in measured.names)
+    missing = tuple(lp for lp in request.lps if lp not in measured.names)
     versions = {entry.row.get("git_commit") for lp in measured.names for entry in evidence.runs[lp][:1]}
-    probe = probe_command(evidence.model, asked.lps, evidence.setting, want)
+    probe = probe_command(evidence.model, request.lps, evidence.setting, want)
     size, is_held_out = _molecules(evidence, measured)
     more = run_command(evidence.model, missing, evidence.setting, size if is_held_out else None)
     return Advice(
         model=evidence.model,
-        asked=asked,
+        request=request,
         setting=evidence.setting,
         measured=measured,
         decision=decision,
         reports=reports_rule(measured, decision, want, least),
         sentence=sentence(decision, measured, want, least),
         rule=rule_words(want, least),
-        reasons=tuple(reason(one, measured, want, least, decision) for one in decision.standings),
+        reasons=tuple(reason(standing, measured, want, least, decision) for standing in decision.standings),
         cautions=cautions(decision, measured, want),
         unknown=unknown(measured, evidence.setting, missing, len(versions)),
         missing=missing,
@@ -194,12 +198,5 @@ def _molecules(evidence: Evidence, measured: Measured) -> tuple[int, bool]:
         return size, False
 
 
-def _run_first(model: str, asked: Asked) -> str:
-    return f"Measure it: `{first_command(model, asked.lps, asked.wanted, asked.want)}`"
-
-
-def _elsewhere(entries: Sequence[Entry], model: str) -> str:
-    told = figures_elsewhere(entries, model)
-    unfit = sum(model_name(entry.row) == model and entry.row["origin"] == "measured" for entry in entries)
-    words = [f"{unfit} without a time, samples, or for equal work" if unfit else "", told]
-    return f" ({'; '.join(word for word in words if word)})" if any(words) else ""
+def _run_first(model: str, request: AdviceRequest) -> str:
+    return f"Measure it: `{first_command(model, request.lps, request.filter, request.want)}`"

@@ -70,17 +70,27 @@ class Claim:
 
 def load_claims(folder: Path = FOLDER) -> tuple[Claim, ...]:
     """All claims, report by report and section by section."""
-    found = [claim for report in REPORTS for claim in _report(folder / f"{report}.toml", report)]
-    found += [_of_tokens(claim) for claim in tokenisation.load_claims(folder / tokenisation.CLAIMS_FILE.name)]
-    order = {place: at for at, place in enumerate(_places(folder))}
-    lost = next((one.id for one in found if any((one.report, name) not in order for name in one.sections)), None)
+    claims = []
+    for report in REPORTS:
+        path = folder / f"{report}.toml"
+        tables = _read(path)
+        try:
+            claims += [_claim(table, report) for table in tables["claim"]]
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise FileFormatError(f"{shown(path, 200)} is no file of claims: {error}", "Mend it there") from error
+    claims += [_of_tokens(claim) for claim in tokenisation.load_claims(folder / tokenisation.CLAIMS_FILE.name)]
+    places = [(report, section) for report in REPORTS for section in sections_of(report, folder)]
+    order = {place: number for number, place in enumerate(places)}
+    lost = next(
+        (claim.id for claim in claims if any((claim.report, name) not in order for name in claim.sections)), None
+    )
     if lost is not None:
         raise FileFormatError(f"the claim {shown(lost)} stands in no section of its report", "Mend it, or the list")
-    ids = [claim.id for claim in found]
+    ids = [claim.id for claim in claims]
     twice = next((id_ for id_ in ids if ids.count(id_) > 1), None)
     if twice is not None:
         raise FileFormatError(f"{shown(folder, 200)} has the claim {shown(twice)} twice", "Give one another id")
-    return tuple(sorted(found, key=lambda claim: order[claim.report, claim.section]))
+    return tuple(sorted(claims, key=lambda claim: order[claim.report, claim.section]))
 
 
 def sections_of(report: str, folder: Path = FOLDER) -> tuple[str, ...]:
@@ -93,10 +103,6 @@ def files_of(folder: Path = FOLDER) -> Iterable[Path]:
     return [*(folder / f"{report}.toml" for report in REPORTS), folder / tokenisation.CLAIMS_FILE.name]
 
 
-def _places(folder: Path) -> Iterable[tuple[str, str]]:
-    return [(report, section) for report in REPORTS for section in sections_of(report, folder)]
-
-
 def _read(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
@@ -106,23 +112,15 @@ def _read(path: Path) -> dict[str, Any]:
         raise FileFormatError(f"{shown(path, 200)} is no file of claims: {error}", "Mend it there") from error
 
 
-def _report(path: Path, report: str) -> list[Claim]:
-    tables = _read(path)
-    try:
-        return [_claim(table, report) for table in tables["claim"]]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise FileFormatError(f"{shown(path, 200)} is no file of claims: {error}", "Mend it there") from error
-
-
 def _claim(table: dict[str, Any], report: str) -> Claim:
     id_ = f"{report}-{table['id']}"
     unknown = set(table) - KEYS
     if unknown:
         raise ValueError(f"{id_} has the unknown key {min(unknown)}")
     check = {name: _plain(value) for name, value in table["check"].items()}
-    value, least, most, said = _figure(table, id_)
+    value, least, most, reported = _figure(table, id_)
     first = [end for end in (value, *([least, most] if value is None else [])) if end is not None]
-    more = [float(one) for one in table.get("values", [])]
+    more = [float(figure) for figure in table.get("values", [])]
     return Claim(
         id=id_,
         report=report,
@@ -137,7 +135,7 @@ def _claim(table: dict[str, Any], report: str) -> Claim:
         also=tuple(table.get("also", ())),
         least=least,
         most=most,
-        reported=said,
+        reported=reported,
         note=table.get("note", ""),
         decimals=_decimals(table.get("value", 0)),
         highlight=bool(table.get("highlight", False)),
@@ -158,7 +156,9 @@ def _figure(table: dict[str, Any], id_: str) -> tuple[float | None, float | None
     if "value" not in table:
         return None, None, None, ""
     value = float(table["value"])
-    half = _half(table, value)
+    decimals = _decimals(table["value"])
+    step = float(table.get("rounded_to", 10.0**-decimals if decimals else 0))
+    half = max(step / 2, ABOUT * abs(value) if table.get("about") else 0.0)
     return value, value - half, value + half, ("about " if table.get("about") else "") + _written(table["value"])
 
 
@@ -168,20 +168,13 @@ def _written(value: int | Decimal) -> str:
     return f"{float(value):g}" if is_power else f"{value:,}"
 
 
-def _half(table: dict[str, Any], value: float) -> float:
-    """How far the figure may lie from what it was rounded from."""
-    decimals = _decimals(table["value"])
-    step = float(table.get("rounded_to", 10.0**-decimals if decimals else 0))
-    return max(step / 2, ABOUT * abs(value) if table.get("about") else 0.0)
-
-
 def _decimals(value: int | Decimal) -> int:
     return max(0, -int(value.as_tuple().exponent)) if isinstance(value, Decimal) else 0
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, list):
-        return tuple(_plain(one) for one in value)
+        return tuple(_plain(item) for item in value)
     return float(value) if isinstance(value, Decimal) else value
 
 

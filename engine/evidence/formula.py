@@ -56,9 +56,9 @@ def evaluate(formula: str, figures: Mapping[str, Range], where: Mapping[str, str
     return _outcome(formula, figures, names)
 
 
-def with_figures(formula: str, said: Mapping[str, str]) -> str:
+def with_figures(formula: str, words: Mapping[str, str]) -> str:
     """The formula as a person writes it down, with each ``{id}`` as its figure."""
-    return NAMED.sub(lambda match: said[match.group(1)], formula)
+    return NAMED.sub(lambda match: words[match.group(1)], formula)
 
 
 def figures_of(formula: str) -> list[str]:
@@ -93,15 +93,21 @@ def _value(node: ast.expr, names: Mapping[str, Range]) -> Outcome:
         case ast.BinOp() if type(node.op) in _OPERATIONS:
             return _combine(_OPERATIONS[type(node.op)], _number(node.left, names), _number(node.right, names))
         case ast.BoolOp(op=ast.And()):
-            return all(_value(one, names) for one in node.values)
+            return all(_value(value, names) for value in node.values)
         case ast.Compare():
-            sides = [_number(one, names) for one in (node.left, *node.comparators)]
+            sides = [_number(comparator, names) for comparator in (node.left, *node.comparators)]
             pairs = zip(sides, node.ops, sides[1:], strict=False)
             return all(_COMPARISONS[type(how)](left, right) for left, how, right in pairs)
         case ast.Call(func=ast.Name(id="whole"), args=[argument]):
-            return _is_whole(_number(argument, names))
+            value = _number(argument, names).value
+            return abs(value - round(value)) <= WHOLE_WITHIN * max(1.0, abs(value))
         case ast.Call(func=ast.Name(id=name)) if name in _FUNCTIONS:
-            return _each(_FUNCTIONS[name], [_number(one, names) for one in node.args])
+            sides = [_number(arg, names) for arg in node.args]
+            plain = _FUNCTIONS[name]([side.value for side in sides])
+            ends = [
+                _FUNCTIONS[name](corner) for corner in ([side.least for side in sides], [side.most for side in sides])
+            ]
+            return Range(min(*ends, plain), plain, max(*ends, plain))
     raise TypeError(f"{ast.unparse(node)} is not allowed")
 
 
@@ -121,15 +127,6 @@ def _combine(how: Callable[[float, float], float], left: Range, right: Range) ->
     corners = [how(one, other) for one in (left.least, left.most) for other in (right.least, right.most)]
     middle = how(left.value, right.value)
     return Range(min(*corners, middle), middle, max(*corners, middle))
-
-
-def _each(how: Callable[[list[float]], float], sides: list[Range]) -> Range:
-    ends = sorted(how([getattr(side, part) for side in sides]) for part in ("least", "value", "most"))
-    return Range(ends[0], how([side.value for side in sides]), ends[-1])
-
-
-def _is_whole(figure: Range) -> bool:
-    return abs(figure.value - round(figure.value)) <= WHOLE_WITHIN * max(1.0, abs(figure.value))
 
 
 _OPERATIONS: dict[type[ast.operator], Callable[[float, float], float]] = {

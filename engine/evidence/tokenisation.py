@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.errors import FileFormatError, shown
+from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.paths import DATA
 from engine.text.drift import needed_tokens
-from engine.text.template import DEFAULT_PLACEHOLDER, block_spans, build_template
+from engine.text.template import block_spans, build_template
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
 
 CLAIMS_FILE = DATA / "claims" / "tokenisation.toml"
@@ -78,7 +79,14 @@ def load_claims(path: Path = CLAIMS_FILE) -> list[TokenClaim]:
 
 def findings(claims: list[TokenClaim]) -> list[TokenFinding]:
     """Every claim measured now."""
-    return [_finding(claim, load_tokenizer(claim.tokenizer)) for claim in claims]
+    results = []
+    for claim in claims:
+        quantity = QUANTITIES[claim.quantity]
+        measured = quantity.measure(claim.text, load_tokenizer(claim.tokenizer))
+        off_by = min(measured - claim.least, 0) + max(measured - claim.most, 0)
+        is_within = abs(off_by) <= quantity.tolerance * claim.least
+        results.append(TokenFinding(claim, measured, off_by, "reproduced" if is_within else "contradicted"))
+    return results
 
 
 def _claim(table: dict[str, Any]) -> TokenClaim:
@@ -91,13 +99,6 @@ def _claim(table: dict[str, Any]) -> TokenClaim:
     rest = {name: table.get(name, "") for name in ("text", "note", "id")}
     also, highlight = tuple(table.get("also", ())), bool(table.get("highlight"))
     return TokenClaim(**words, **rest, least=least, most=most, also=also, highlight=highlight)
-
-
-def _finding(claim: TokenClaim, tokenizer: TextTokenizer) -> TokenFinding:
-    measured = QUANTITIES[claim.quantity].measure(claim.text, tokenizer)
-    off_by = min(measured - claim.least, 0) + max(measured - claim.most, 0)
-    tolerance = QUANTITIES[claim.quantity].tolerance * claim.least
-    return TokenFinding(claim, measured, off_by, "reproduced" if abs(off_by) <= tolerance else "contradicted")
 
 
 # --- what can be measured -----------------------------------------------------------------------------------------
@@ -121,18 +122,10 @@ def _free(text: str, tokenizer: TextTokenizer) -> int:
     return int(needed_tokens([_with_atoms(text)], tokenizer)[0].sum())
 
 
-def _copy(text: str, tokenizer: TextTokenizer) -> int:
-    return _tokens(text, tokenizer) - _free(text, tokenizer)
-
-
 def _drift(text: str, tokenizer: TextTokenizer) -> int:
     """FREE positions of the default placeholder minus the tokens that this block needs."""
     template = build_template(_with_atoms(text), tokenizer, DEFAULT_PLACEHOLDER)
     return template.free - _free(text, tokenizer)
-
-
-def _vocab_size(text: str, tokenizer: TextTokenizer) -> int:
-    return tokenizer.vocab_size
 
 
 def _digit_tokens(text: str, tokenizer: TextTokenizer) -> int:
@@ -146,11 +139,6 @@ def _angle_tokens(text: str, tokenizer: TextTokenizer) -> int:
     return len(tokenizer.ids_containing("<>"))
 
 
-def _masked_entries(text: str, tokenizer: TextTokenizer) -> int:
-    """Scores that a blocklist LP overwrites for this text: FREE positions times blocked tokens."""
-    return _free(text, tokenizer) * _angle_tokens(text, tokenizer)
-
-
 def _with_atoms(text: str) -> str:
     """A block alone becomes the block of a carbon: only after an atom is it a block."""
     return text if len(block_spans(text)) else f"[C]{text}"
@@ -159,11 +147,16 @@ def _with_atoms(text: str) -> str:
 QUANTITIES: dict[str, Quantity] = {
     "tokens": Quantity("tokens", _tokens),
     "free": Quantity("FREE positions", _free),
-    "copy": Quantity("COPY tokens", _copy),
+    "copy": Quantity("COPY tokens", lambda text, tokenizer: _tokens(text, tokenizer) - _free(text, tokenizer)),
     "drift": Quantity("drift, in tokens", _drift),
-    "vocab_size": Quantity("vocabulary size", _vocab_size),
+    "vocab_size": Quantity("vocabulary size", lambda _, tokenizer: tokenizer.vocab_size),
     "digit_tokens": Quantity("digits a token, at most", _digit_tokens, unit="digits"),
     # The reports round to the hundred: a twentieth more or less is the same figure.
     "angle_tokens": Quantity("tokens with < or >", _angle_tokens, tolerance=0.05),
-    "masked_entries": Quantity("masked scores, three blocks", _masked_entries, tolerance=0.05, unit="scores"),
+    "masked_entries": Quantity(  # FREE positions times blocked tokens: the scores that a blocklist LP overwrites
+        "masked scores, three blocks",
+        lambda text, tokenizer: _free(text, tokenizer) * _angle_tokens(text, tokenizer),
+        tolerance=0.05,
+        unit="scores",
+    ),
 }

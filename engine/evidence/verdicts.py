@@ -19,7 +19,7 @@ from typing import Any
 
 from engine.errors import FileFormatError, shown
 from engine.evidence.checks import CHECKS
-from engine.evidence.checks.finding import VERDICTS, Basis, Finding, Source, VerdictName
+from engine.evidence.checks.finding import VERDICTS, Basis, Source, VerdictName
 from engine.evidence.checks.stored import is_asked, is_trace_asked
 from engine.evidence.claims import FOLDER, Claim, files_of, load_claims
 from engine.store.entries import Entry
@@ -31,7 +31,13 @@ from engine.store.views import connect
 
 FILE = FOLDER / "verdicts.json"
 CODE = ("formula.py", "claims.py", "tokenisation.py", "checks/*.py")
-"""What judges, below this package; what else may come to lie beside it decides no verdict."""
+"""The files below this package that decide verdicts."""
+
+FLAT = (
+    *"claim_id report section also statement subject reported unit least value most".split(),
+    *"verdict measured source reason check query highlight".split(),
+)
+"""The columns of a table of claims, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,31 +67,31 @@ class Judgement:
 
     @property
     def counts(self) -> Counter[VerdictName]:
-        return Counter(one.verdict for one in self.verdicts)
+        return Counter(verdict.verdict for verdict in self.verdicts)
 
     def of(self, claim_id: str) -> Verdict | None:
-        return next((one for one in self.verdicts if one.claim_id == claim_id), None)
+        return next((verdict for verdict in self.verdicts if verdict.claim_id == claim_id), None)
 
 
 def judge(claims: Sequence[Claim], store: Store | None = None) -> list[Verdict]:
     """A verdict for each claim, in their order. Figures that a check compares with may be of any claim there is."""
     every = {claim.id: claim for claim in (*load_claims(), *claims)}
 
-    def ask(found: Sequence[tuple[Kind, Sequence[Entry]]]) -> list[Verdict]:
-        few = [(kind, [one for one in entries if _is_met(kind, one)]) for kind, entries in found]
+    def answer(snapshot: Sequence[tuple[Kind, Sequence[Entry]]]) -> list[Verdict]:
+        few = [(kind, [entry for entry in entries if _is_met(kind, entry)]) for kind, entries in snapshot]
         with connect(few) as connection:
             basis = Basis(every, lambda query: connection.sql(query).to_arrow_table().to_pylist())
-            return [_verdict(claim, basis) for claim in claims]
+            return [_judged(claim, basis) for claim in claims]
 
-    return (store or Store.open()).reading(ask)
+    return (store or Store.open()).reading(answer)
 
 
 def judge_all(store: Store | None = None) -> Judgement:
     """All claims now."""
-    asked = store or Store.open()
-    verdicts = judge(load_claims(), asked)
+    store = store or Store.open()
+    verdicts = judge(load_claims(), store)
     now = datetime.now(UTC).replace(microsecond=0)
-    return Judgement(now, git_commit(), versions(), *_sums(asked), tuple(verdicts))
+    return Judgement(now, git_commit(), versions(), *_sums(store), tuple(verdicts))
 
 
 def save(judgement: Judgement, path: Path = FILE) -> None:
@@ -100,7 +106,7 @@ def load(path: Path = FILE) -> Judgement | None:
     """What was saved last; None where nothing was."""
     try:
         document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        verdicts = tuple(_sound(Verdict(**one)) for one in document.pop("verdicts"))
+        verdicts = tuple(_sound(Verdict(**stored)) for stored in document.pop("verdicts"))
         when = datetime.fromisoformat(document.pop("when")).astimezone(UTC)
         return Judgement(when=when, verdicts=verdicts, **document)
     except FileNotFoundError:
@@ -109,13 +115,13 @@ def load(path: Path = FILE) -> Judgement | None:
         raise FileFormatError(f"{shown(path, 200)} holds no verdicts: {error}", "Run `make claims`") from error
 
 
-def _sound(one: Verdict) -> Verdict:
-    """Written by hand, a verdict may be anything."""
-    texts = (one.claim_id, one.unit, one.reason, one.query, one.source)
-    is_figure = one.measured is None or type(one.measured) in (int, float)
-    if one.verdict not in VERDICTS or not is_figure or not all(isinstance(text, str) for text in texts):
-        raise ValueError(f"{shown(one.claim_id)} has no verdict that can be read")
-    return one
+def _sound(verdict: Verdict) -> Verdict:
+    """Check the types: the file may have been edited by hand."""
+    texts = (verdict.claim_id, verdict.unit, verdict.reason, verdict.query, verdict.source)
+    is_figure = verdict.measured is None or type(verdict.measured) in (int, float)
+    if verdict.verdict not in VERDICTS or not is_figure or not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"{shown(verdict.claim_id)} has no verdict that can be read")
+    return verdict
 
 
 def why_outdated(judgement: Judgement, store: Store | None = None) -> str | None:
@@ -123,32 +129,33 @@ def why_outdated(judgement: Judgement, store: Store | None = None) -> str | None
     now = _sums(store or Store.open())
     then = (judgement.claims_sha256, judgement.code_sha256, judgement.runs_sha256)
     names = ("the claims", "the checks", "the stored runs")
-    changed = [name for name, one, other in zip(names, then, now, strict=True) if one != other]
+    changed = [name for name, before, after in zip(names, then, now, strict=True) if before != after]
     if judgement.versions != versions():
         changed.append("the versions of what computes")
     return f"{' and '.join(changed)} changed since" if changed else None
 
 
-def _verdict(claim: Claim, basis: Basis) -> Verdict:
+def _judged(claim: Claim, basis: Basis) -> Verdict:
     if claim.check not in CHECKS:
         raise FileFormatError(f"the claim {claim.id} has the unknown check {shown(claim.check)}")
     try:
-        return _told(claim, CHECKS[claim.check](claim, basis))
+        finding = CHECKS[claim.check](claim, basis)
+        reason = finding.reason
+        if claim.note and finding.verdict != "not testable here":
+            reason += f" {claim.note.strip().format_map(finding.words)}"
     except (KeyError, TypeError) as error:
         raise FileFormatError(f"the check {claim.check} of the claim {claim.id} lacks {error}") from error
-
-
-def _told(claim: Claim, found: Finding) -> Verdict:
-    says_why = claim.note and found.verdict != "not testable here"
-    reason = f"{found.reason} {claim.note.strip().format_map(found.words)}" if says_why else found.reason
-    measured = None if found.measured is None or not math.isfinite(found.measured) else round(found.measured, 6)
-    return Verdict(claim.id, found.verdict, measured, found.unit or claim.unit, reason, found.query, found.source)
+    measured = finding.measured
+    if measured is not None:
+        measured = round(measured, 6) if math.isfinite(measured) else None
+    unit = finding.unit or claim.unit
+    return Verdict(claim.id, finding.verdict, measured, unit, reason, finding.query, finding.source)
 
 
 def _sums(store: Store) -> tuple[str, str, str]:
     """Checksums of the claims, of the code that judges them, and of the runs that a check may ask."""
-    asked = [one for kind in (RUN, TRACE) for one in store.found(kind).entries if _is_met(kind, one)]
-    runs = [f"{one.id} {json.dumps(one.row, sort_keys=True, default=str)}".encode() for one in asked]
+    entries = [entry for kind in (RUN, TRACE) for entry in store.found(kind).entries if _is_met(kind, entry)]
+    runs = [f"{entry.id} {json.dumps(entry.row, sort_keys=True, default=str)}".encode() for entry in entries]
     code = sorted(path for pattern in CODE for path in Path(__file__).parent.glob(pattern))
     return (
         _sum(path.read_bytes() for path in files_of()),
@@ -165,3 +172,21 @@ def _is_met(kind: Kind, entry: Entry) -> bool:
 
 def _sum(parts: Iterable[bytes]) -> str:
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+# --- a claim with its verdict as one flat document --------------------------------------------------------------------
+
+
+def document(claim: Claim, verdict: Verdict | None) -> dict[str, Any]:
+    """All that is known of a claim; the keys of a verdict are None where it was not judged."""
+    names = "report section also statement subject reported value values least most highlight check arguments".split()
+    facts = {name: getattr(claim, name) for name in names}
+    facts |= {"also": list(claim.also), "values": list(claim.values), "arguments": dict(claim.arguments)}
+    unjudged = dict.fromkeys(("verdict", "measured", "reason", "query", "source"))
+    return facts | {"claim_id": claim.id, "unit": claim.unit} | (unjudged if verdict is None else asdict(verdict))
+
+
+def flat(claim: Claim, verdict: Verdict | None) -> list[Any]:
+    """The document as a row of ``FLAT``."""
+    cells = document(claim, verdict) | {"also": "; ".join(claim.also)}
+    return [cells[name] for name in FLAT]

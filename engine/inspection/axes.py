@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from engine.chem.smiles import enriched_descriptors
 from engine.errors import DriftscopeError
 from engine.inspection.memo import Memo
+from engine.inspection.run_resources import number_format, placeholder_of, run_tokenizer
 from engine.inspection.runs import RunFacts
-from engine.inspection.tools import number_format, placeholder_of, run_tokenizer
 from engine.records import NumberFormat
 from engine.store.store import Store
 from engine.text.blocks import read_block
@@ -83,7 +83,7 @@ def _axis_drifts(store: Store, run: RunFacts) -> AxisDrifts:
     distinct = {one: number for number, one in enumerate(dict.fromkeys(read))}
     written = np.array([distinct[one] for one in read], dtype=np.int64)[written]
     needed = _by_pairs(before, descriptors, written, list(distinct), tokenizer)
-    free = axis_tokens([(one, placeholder_of(run)) for one in descriptors], tokenizer)[before]
+    free = axis_tokens([(descriptor, placeholder_of(run)) for descriptor in descriptors], tokenizer)[before]
     return AxisDrifts(rows["sample_id"].to_numpy().astype(np.int32), free - needed)
 
 

@@ -1,30 +1,97 @@
-"""All conformers of a run that can be read, with what is known of each: what a file of structures is made of."""
+"""Conformers of stored texts: one sample's, whole or in part, and all of a run's.
+
+A whole text decodes strictly. Of any other, the atoms whose three coordinates can be read are put together with the
+bonds between them; how many are missing, and why the text did not decode, is reported beside them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rdkit import Chem
+from rdkit.Geometry import Point3D
 
 from engine.chem.enriched import decode
+from engine.chem.rdkit_log import captured_log
 from engine.errors import DriftscopeError
+from engine.records import Molecule
 from engine.store.store import Store
 
+Row = Mapping[str, Any]
 PROPERTIES = ("run_id", "sample_id", "smiles", "passed", "clean", "bad_blocks", "cut_blocks", "rmsd_ang")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """``atoms`` has the molecule's atom for each atom of ``mol``, -1 for one that the molecule does not have."""
+
+    mol: Chem.Mol | None
+    atoms: tuple[int, ...]
+    why_not: str  # empty where the conformer is whole
+
+
+def conformer_of(sample: Row, blocks: Sequence[Row], molecule: Molecule) -> Shape:
+    """The conformer, whole or in part, or why there is none."""
+    if not sample["text"]:
+        return Shape(None, (), "There is no text to read a conformer from.")
+    try:
+        mol = decode(sample["text"]).mol
+    except DriftscopeError as error:
+        return _partial(error.what, blocks, molecule)
+    atoms = [row["atom"] if row["atom"] is not None else -1 for row in blocks]
+    if len(atoms) != mol.GetNumAtoms():  # a cleanup removed blocks, or their rows are missing
+        atoms = list(range(mol.GetNumAtoms())) if mol.GetNumAtoms() == molecule.atoms else [-1] * mol.GetNumAtoms()
+    return Shape(mol, tuple(atoms), "")
+
+
+def _partial(reason: str, blocks: Sequence[Row], molecule: Molecule) -> Shape:
+    positions = {row["atom"]: xyz for row in blocks if None not in (xyz := (row["x"], row["y"], row["z"]))}
+    kept = sorted(atom for atom in positions if atom is not None and 0 <= atom < molecule.atoms)
+    if not kept:
+        return Shape(None, (), f"The text does not decode: {reason}.")
+    mol = _only(molecule, kept)
+    conformer = Chem.Conformer(len(kept))
+    conformer.Set3D(True)
+    for place, atom in enumerate(kept):
+        conformer.SetAtomPosition(place, Point3D(*positions[atom]))
+    mol.AddConformer(conformer, assignId=True)
+    words = f"The text does not decode: {reason}. Shown are {len(kept)} of {molecule.atoms} atoms, as far as"
+    return Shape(mol, tuple(kept), f"{words} their blocks can be read.")
+
+
+def _only(molecule: Molecule, kept: Sequence[int]) -> Chem.Mol:
+    """These atoms with the bonds between them; rings that are no longer whole are no longer aromatic."""
+    if len(kept) == molecule.atoms:
+        whole = Chem.Mol(molecule.mol)
+        whole.RemoveAllConformers()
+        return whole
+    with captured_log():
+        mol = Chem.RWMol(molecule.mol)
+        mol.RemoveAllConformers()
+        Chem.Kekulize(mol, clearAromaticFlags=True)
+        mol.BeginBatchEdit()
+        for atom in set(range(molecule.atoms)).difference(kept):
+            mol.RemoveAtom(atom)
+        mol.CommitBatchEdit()
+        for atom in mol.GetAtoms():
+            atom.SetNoImplicit(True)  # removed neighbours are not replaced by hydrogens
+        mol.UpdatePropertyCache(strict=False)
+        return mol.GetMol()
 
 
 def conformers_of(
     store: Store, run_id: str, sample_ids: Iterable[int] | None = None
 ) -> tuple[list[tuple[str, Chem.Mol]], list[dict[str, Any]]]:
-    """Named molecules and their properties, in the order of the samples; a text that does not decode is left out."""
+    """A run's named molecules and their properties, by sample; texts that do not decode are left out."""
     rows = store.rows(
         f"SELECT text, {', '.join(PROPERTIES)} FROM samples WHERE run_id = $run ORDER BY sample_id", {"run": run_id}
     )
-    wanted = None if sample_ids is None else set(sample_ids)
+    chosen = None if sample_ids is None else set(sample_ids)
     mols, properties = [], []
     for row in rows:
-        if wanted is not None and row["sample_id"] not in wanted:
+        if chosen is not None and row["sample_id"] not in chosen:
             continue
         try:
             mols.append((f"{run_id} #{row['sample_id']}", decode(row["text"] or "").mol))

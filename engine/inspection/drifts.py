@@ -1,12 +1,13 @@
 """How many blocks have which drift, by what they have in common; and the same by axis, which no table has.
 
-Drift is known where a block has three complete numbers that nobody cut: what a cut block would have needed, only the
-model could say. So a position LP's own negative drift is not in these counts; ``unknown_counts`` tells how many blocks
-they leave out, and why. Runs without an LP that counts positions have both signs, against the default placeholder.
+Drift is known where a block has three complete, uncut numbers: what a cut block would have needed, only the model
+could tell. So a position LP's own negative drift is not in these counts; ``unknown_counts`` tells how many blocks are
+left out, and why. Runs without an LP that counts positions have both signs, against the default placeholder.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -20,7 +21,7 @@ from engine.store.store import Store
 By = Literal["run", "tokenizer", "lp", "element", "axis"]
 BYS: tuple[By, ...] = get_args(By)
 UNKNOWN = "unknown"
-"""The group of blocks whose tokenizer, LP or element nobody said."""
+"""The group of blocks whose tokenizer, LP or element is unknown."""
 COUNTS = pa.schema([("group", pa.string()), ("drift", pa.int32()), ("blocks", pa.int64())])
 UNKNOWNS = pa.schema([("group", pa.string()), ("cut", pa.int64()), ("unverified", pa.int64()), ("other", pa.int64())])
 
@@ -55,7 +56,7 @@ def drift_counts(store: Store, run_ids: Sequence[str], by: By) -> pa.Table:
 def unknown_counts(store: Store, run_ids: Sequence[str], by: By) -> pa.Table:
     """Blocks without a known drift: ``group``, and how many were cut, are unverified, or have no three numbers.
 
-    By axis there is one group, all blocks, since of none of their coordinates the drift is told.
+    By axis there is one group, all blocks: the drift of none of their coordinates is known.
     """
     group = "'all'" if by == "axis" else _group(by)
     return store.table(
@@ -75,10 +76,15 @@ def samples_in(store: Store, run_ids: Sequence[str], bin: DriftBin) -> set[tuple
 
 
 def members(store: Store, run_ids: Sequence[str], bin: DriftBin) -> tuple[str, dict[str, Any]]:
-    """The same as a query, for others to be made of: its columns are ``run_id`` and ``sample_id``."""
+    """``samples_in`` as a query, to build others on: its columns are ``run_id`` and ``sample_id``."""
     if bin.by == "axis":
-        found = _members_by_axis(store, run_ids, bin)
-        parameters = {"bin_runs": [run_id for run_id, _ in found], "bin_samples": [sample for _, sample in found]}
+        place = AXES.index(bin.group) if bin.group in AXES else None
+        pairs = [
+            (run.run_id, sample_id)
+            for run in (_chosen(store, run_ids) if place is not None else ())
+            for sample_id in axis_drifts(store, run).samples(place or 0, bin.drift)
+        ]
+        parameters = {"bin_runs": [run_id for run_id, _ in pairs], "bin_samples": [sample for _, sample in pairs]}
         return "SELECT unnest($bin_runs::VARCHAR[]) AS run_id, unnest($bin_samples::INT[]) AS sample_id", parameters
     sql = f"""SELECT DISTINCT blocks.run_id, sample_id FROM blocks JOIN runs USING (run_id)
         WHERE list_contains($bin_runs, blocks.run_id) AND {_group(bin.by)} = $bin_group AND drift = $bin_drift"""
@@ -87,32 +93,21 @@ def members(store: Store, run_ids: Sequence[str], bin: DriftBin) -> tuple[str, d
 
 def _group(by: By) -> str:
     if by not in _GROUPS:
-        raise ValueError(f"drift is told by {', '.join(BYS)}, not by {by!r}")
+        raise ValueError(f"drift is counted by {', '.join(BYS)}, not by {by!r}")
     return _GROUPS[by]
 
 
 def _axis_counts(store: Store, run_ids: Sequence[str]) -> pa.Table:
-    found: dict[tuple[str, int], int] = {}
+    counts: Counter[tuple[str, int]] = Counter()
     for run in _chosen(store, run_ids):
         drifts = axis_drifts(store, run)
         for place, axis in enumerate(AXES):
             for drift, count in drifts.counts(place).items():
-                found[axis, drift] = found.get((axis, drift), 0) + count
-    rows = [{"group": axis, "drift": drift, "blocks": count} for (axis, drift), count in sorted(found.items())]
+                counts[axis, drift] += count
+    rows = [{"group": axis, "drift": drift, "blocks": count} for (axis, drift), count in sorted(counts.items())]
     return pa.Table.from_pylist(rows, schema=COUNTS)
 
 
-def _members_by_axis(store: Store, run_ids: Sequence[str], bin: DriftBin) -> list[tuple[str, int]]:
-    if bin.group not in AXES:
-        return []
-    place = AXES.index(bin.group)
-    return [
-        (run.run_id, sample_id)
-        for run in _chosen(store, run_ids)
-        for sample_id in axis_drifts(store, run).samples(place, bin.drift)
-    ]
-
-
 def _chosen(store: Store, run_ids: Sequence[str]) -> list[RunFacts]:
-    wanted = set(run_ids)
-    return [run for run in runs_with_samples(store) if run.run_id in wanted]
+    chosen = set(run_ids)
+    return [run for run in runs_with_samples(store) if run.run_id in chosen]

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from engine.inspection.effect_words import sentence_of
+from engine.figures.statistics import Array, Bootstrap, Correlation, Interval, quotient, rank_correlation
 from engine.inspection.memo import Memo
 from engine.inspection.runs import RunFacts, run_facts
-from engine.inspection.statistics import Array, Correlation, Interval, Resamples, rank_correlation
 from engine.store.store import Store
 
 LEAST_P = 1e-30
@@ -140,14 +139,14 @@ class RunEffect:
     rmsd_removed: Correlation | None
     rmsd_samples: int
     points: tuple[SamplePoint, ...]
-    sentence: str
+    has_steps: bool  # whether the run kept steps at all, of whatever use
 
 
 _kept: Memo[RunEffect] = Memo(MOST_KEPT)
 
 
 def effect_of_run(store: Store, run_id: str) -> RunEffect:
-    """Kept for the last runs asked for. A run without steps has a sentence that says so."""
+    """Kept for the last runs asked for. A run without steps has no figures."""
     run = run_facts(store, run_id)
     return _kept.of(run.key, lambda: _effect_of_run(store, run))
 
@@ -196,7 +195,7 @@ def _effect_of_run(store: Store, run: RunFacts) -> RunEffect:
     points = sums.points(about)
     known = [point for point in points if point.rmsd_ang is not None]
     forced, free = sums.of_all(is_forced=True), sums.of_all(is_forced=False)
-    found = RunEffect(
+    return RunEffect(
         samples=len(points),
         forced=int(forced.tokens.sum()),
         free=int(free.tokens.sum()),
@@ -212,9 +211,8 @@ def _effect_of_run(store: Store, run: RunFacts) -> RunEffect:
         rmsd_removed=_against_rmsd(known, [point.removed for point in known]),
         rmsd_samples=len(known),
         points=points,
-        sentence="",
+        has_steps=run.has_steps,
     )
-    return replace(found, sentence=sentence_of(found, has_steps=run.has_steps))
 
 
 def _likelihood(surprise: Interval | None) -> Interval | None:
@@ -246,13 +244,13 @@ class _Sums:
     samples: tuple[int, ...]
     columns: Mapping[str, Any]  # NumPy arrays of one length
     sample: Any  # [rows] index into ``samples``
-    draws: Resamples
+    draws: Bootstrap
 
     @classmethod
     def of(cls, rows: pa.Table) -> _Sums:
         columns = {name: rows[name].to_numpy() for name in rows.column_names}
         samples, place = np.unique(columns["sample_id"], return_inverse=True)
-        return cls(tuple(samples.tolist()), columns, place, Resamples(len(samples)))
+        return cls(tuple(samples.tolist()), columns, place, Bootstrap(len(samples)))
 
     def of_all(self, *, is_forced: bool) -> _Part:
         return self._added(self.columns["is_forced"] == is_forced)
@@ -314,14 +312,10 @@ class _Sums:
                 sample_id=sample_id,
                 forced=int(forced.tokens[number]),
                 free=int(free.tokens[number]),
-                surprise_nat=_over(forced.surprise[number], forced.tokens[number]),
-                removed=_over(free.removed[number], free.tokens[number]),
+                surprise_nat=quotient(forced.surprise[number], forced.tokens[number]),
+                removed=quotient(free.removed[number], free.tokens[number]),
                 rmsd_ang=about.get(sample_id, {}).get("rmsd_ang"),
                 heavy_atoms=about.get(sample_id, {}).get("heavy_atoms"),
             )
             for number, sample_id in enumerate(self.samples)
         )
-
-
-def _over(part: float, whole: float) -> float | None:
-    return float(part / whole) if whole else None

@@ -1,35 +1,34 @@
-"""The junk of a run by its pieces: which tokens stood where no number goes on, how often, and what the model thought.
+"""The junk of a run by its pieces: which tokens, how often, and how likely they were to the model.
 
-Ids tell it exactly: a token counts where at least one of its characters is junk, which is what the alignment marks.
-Where only text is known, the junk is cut into runs of one script, which are no tokens. Junk is read by our own rules
-from the text; whether the model would have written it without an LP is not known here.
+With ids a token counts where at least one of its characters is junk, as the alignment marks it. With text alone, the
+junk is split into runs of one script, which are not tokens. Whether the model would have written the junk without an LP
+is not known here.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from engine.chem.enriched import skeleton_of
 from engine.errors import DriftscopeError
 from engine.inspection.memo import Memo
+from engine.inspection.run_resources import number_format, placeholder_of, run_tokenizer
 from engine.inspection.runs import RunFacts, run_facts
 from engine.inspection.sample import molecule_asked
-from engine.inspection.tools import number_format, placeholder_of, run_tokenizer
-from engine.records import Molecule
 from engine.store.store import Store
-from engine.text.blocks import LP_NAMES
 from engine.text.generated import mode_of, read_generated
 from engine.text.template import Template, build_template
 from engine.text.tokenizers import TextTokenizer
 
 MOST_PIECES = 500
 MOST_SAMPLES = 5_000
-"""Samples of a run whose tokens are looked at, the first that have junk; some ten seconds."""
+"""Samples of a run that are read, the first with junk; some ten seconds."""
 MOST_KEPT = 16
 
 BYTES = "bytes"
@@ -64,7 +63,7 @@ class JunkPiece:
 
 @dataclass(frozen=True, slots=True)
 class Lexicon:
-    """Commonest first. ``read`` of ``with_junk`` samples were looked at."""
+    """Most frequent first. ``read`` of ``with_junk`` samples were read."""
 
     pieces: tuple[JunkPiece, ...]
     read: int
@@ -92,7 +91,7 @@ def junk_lexicon(store: Store, run_id: str, most: int = MOST_PIECES) -> list[Jun
 
 
 def lexicon_of(store: Store, run_id: str) -> Lexicon:
-    """All pieces, and how many samples they were told from. Kept for the last runs asked for."""
+    """All pieces, and how many samples they were counted in. Kept for the last runs asked for."""
     run = run_facts(store, run_id)
     return _kept.of(run.key, lambda: _lexicon(store, run))
 
@@ -115,17 +114,17 @@ def _by_token(
 ) -> tuple[JunkPiece, ...]:
     steps = store.rows(_STEPS, {"run": run.run_id}) if run.has_steps else []
     p_raw = {(row["sample_id"], row["pos"]): row["p_raw"] for row in steps}
-    found: defaultdict[int, _Tally] = defaultdict(_Tally)
+    tallies: defaultdict[int, _Tally] = defaultdict(_Tally)
     reader = _JunkReader(run, tokenizer)
     for row in samples:
         number, ids = row["sample_id"], row["token_ids"]
         for position in reader.junk_positions(row):
-            tally = found[ids[position]]
+            tally = tallies[ids[position]]
             tally.count += 1
             tally.samples.add(number)
             if (number, position) in p_raw:
                 tally.p_raw.append(p_raw[number, position])
-    pieces = ((_piece(id_, tokenizer), id_, tally) for id_, tally in found.items())
+    pieces = ((_piece(id_, tokenizer), id_, tally) for id_, tally in tallies.items())
     return _ordered(JunkPiece(text, id_, script, *_figures(tally)) for (text, script), id_, tally in pieces)
 
 
@@ -136,7 +135,7 @@ class _JunkReader:
         self.tokenizer = tokenizer
         self.form = number_format(run)
         self.placeholder = placeholder_of(run)
-        self.lp = run.constraint if run.constraint in LP_NAMES else "none"
+        self.lp = run.lp_record.name
         self._templates: dict[str, Template | None] = {}
 
     def junk_positions(self, row: dict[str, Any]) -> list[int]:
@@ -147,22 +146,18 @@ class _JunkReader:
         inside = ids[:-1] if ids and ids[-1] == self.tokenizer.end_id else ids
         mode = mode_of(self.lp)
         read = read_generated(template, inside, self.tokenizer, mode=mode, lp=self.lp, masses={}, form=self.form)
-        found: list[int] = read.is_junk.nonzero()[0].tolist()
-        return found
+        positions: list[int] = read.is_junk.nonzero()[0].tolist()
+        return positions
 
     def _template(self, row: dict[str, Any]) -> Template | None:
         molecule, _ = molecule_asked(row)
         if molecule.smiles not in self._templates:
-            self._templates[molecule.smiles] = self._made(molecule)
+            template = None
+            if molecule.atoms:  # else the prompt cannot be read
+                with contextlib.suppress(DriftscopeError):
+                    template = build_template(skeleton_of(molecule), self.tokenizer, self.placeholder, tags=True)
+            self._templates[molecule.smiles] = template
         return self._templates[molecule.smiles]
-
-    def _made(self, molecule: Molecule) -> Template | None:
-        if not molecule.atoms:  # a prompt that does not read
-            return None
-        try:
-            return build_template(skeleton_of(molecule), self.tokenizer, self.placeholder, tags=True)
-        except DriftscopeError:
-            return None
 
 
 def _piece(id_: int, tokenizer: TextTokenizer) -> tuple[str, str]:
@@ -178,21 +173,17 @@ def _piece(id_: int, tokenizer: TextTokenizer) -> tuple[str, str]:
 
 
 def _by_text(texts: Sequence[dict[str, Any]]) -> tuple[JunkPiece, ...]:
-    found: defaultdict[str, _Tally] = defaultdict(_Tally)
+    tallies: defaultdict[str, _Tally] = defaultdict(_Tally)
     for row in texts:
-        for run in _runs(row["junk_text"]):
-            found[run].count += 1
-            found[run].samples.add(row["sample_id"])
-    return _ordered(JunkPiece(text, None, script_of(text), *_figures(tally)) for text, tally in found.items())
-
-
-def _runs(text: str) -> Iterator[str]:
-    for _, run in itertools.groupby(text, key=_class):
-        yield "".join(run)
+        for _, chars in itertools.groupby(row["junk_text"], key=_class):
+            tally = tallies["".join(chars)]
+            tally.count += 1
+            tally.samples.add(row["sample_id"])
+    return _ordered(JunkPiece(text, None, script_of(text), *_figures(tally)) for text, tally in tallies.items())
 
 
 def _ordered(pieces: Iterable[JunkPiece]) -> tuple[JunkPiece, ...]:
-    return tuple(sorted(pieces, key=lambda one: (-one.count, one.piece, one.token_id or 0)))
+    return tuple(sorted(pieces, key=lambda piece: (-piece.count, piece.piece, piece.token_id or 0)))
 
 
 def _figures(tally: _Tally) -> tuple[int, int, float | None, int]:

@@ -20,15 +20,8 @@ from numpy.typing import NDArray
 from engine.inspection.drifts import DriftBin, members
 from engine.inspection.memo import Memo
 from engine.inspection.runs import runs_with_samples
-from engine.records import Kind
-from engine.store.sample_rows import SOUND
 from engine.store.store import Store
-from engine.text.blocks import KINDS
-
-CUT_KINDS: frozenset[Kind] = frozenset({"cut"})
-JUNK_KINDS: frozenset[Kind] = frozenset(
-    kind for kind in KINDS if kind not in SOUND and kind not in CUT_KINDS and kind != "missing_z"
-)
+from engine.text.blocks import JUNK_KINDS
 
 MOST_KEPT = 4
 """Tables that are kept, so that another filter need not read a million blocks again."""

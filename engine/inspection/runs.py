@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from engine.errors import StoreError, nearest, shown
-from engine.lp.catalogue import split_cleanup
+from engine.lp_records import LpRecord, split_cleanup, stored_lp
 from engine.store.entries import MOST_NAMED, Entry
 from engine.store.schema import BLOCKS, SAMPLES, STEPS
 from engine.store.store import Store
@@ -55,8 +55,13 @@ class RunFacts:
 
     @property
     def constraint(self) -> str:
-        """The LP alone, without the cleanup behind it; empty where it is not known."""
+        """The LP without its cleanup, as the run names it; empty where it names none."""
         return split_cleanup(self.lp)[0]
+
+    @property
+    def lp_record(self) -> LpRecord:
+        """``UNKNOWN_LP`` where the run names no LP, or none of ours."""
+        return stored_lp(self.lp)
 
     @property
     def name(self) -> str:

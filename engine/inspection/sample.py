@@ -1,8 +1,7 @@
-"""One sample whole: what was asked for, what was written, token by token against the template, and what it spells.
+"""One sample: its prompt and text, token by token against the template, and its conformer.
 
-The rows of ``blocks`` are what the run's own judge said, with the model's masses that nobody kept; so where the
-alignment, made anew here, would call a block otherwise, the stored kinds win. What cannot be shown is said in
-``missing``, in words for a person. Nothing here runs a model.
+The stored kinds of blocks were decided with the model's masses, which are not stored; so where the alignment made here
+differs, the stored kinds win. ``missing`` says in words what is not available. Nothing here runs a model.
 """
 
 from __future__ import annotations
@@ -17,11 +16,12 @@ from rdkit import Chem
 from engine.chem.enriched import SMILES_TAGS
 from engine.chem.smiles import enriched_descriptors, parse_smiles, read_text_order
 from engine.errors import DriftscopeError, StoreError
+from engine.inspection.conformers import conformer_of
 from engine.inspection.estimates import BlockEstimate, estimates_of
-from engine.inspection.retelling import aligned_as_stored
+from engine.inspection.realign import aligned_as_stored
+from engine.inspection.run_resources import run_tokenizer
 from engine.inspection.runs import RunFacts, run_facts
-from engine.inspection.shapes import conformer_of
-from engine.inspection.tools import run_tokenizer
+from engine.lp_records import UNKNOWN_LP
 from engine.records import Molecule
 from engine.store.entries import Entry
 from engine.store.reports.format import BEFORE
@@ -33,11 +33,11 @@ from engine.text.tokenizers import TextTokenizer
 
 Row = Mapping[str, Any]
 ENDS = {
-    "length": "Its writing was stopped at the limit of tokens, so its end is not there.",
-    "time": "Its writing was stopped at the limit of time, so its end is not there.",
-    "cancelled": "Somebody stopped its writing, so its end is not there.",
-    "empty_mask": "Its writing ended where the LP allowed no token.",
-    "desync": "Its writing ended where a token came that the LP had not allowed.",
+    "length": "Generation stopped at the token limit; the end is missing.",
+    "time": "Generation stopped at the time limit; the end is missing.",
+    "cancelled": "Generation was cancelled; the end is missing.",
+    "empty_mask": "Generation stopped where the LP allowed no token.",
+    "desync": "Generation stopped at a token that the LP had not allowed.",
 }
 _TABLES = (
     "SELECT * FROM samples WHERE run_id = $run AND sample_id = $sample",
@@ -63,7 +63,7 @@ class Inspected:
     conformer_atoms: tuple[int, ...]
     why_no_conformer: str  # or why some of its atoms are not there
     missing: tuple[str, ...]
-    can_score: bool  # the ids are there as written, so a model can be asked what it thought of them
+    can_score: bool  # the ids are there as written and the LP is known, so a model can compute their probabilities
 
 
 def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
@@ -77,6 +77,11 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
     if tokenizer is not None and molecule.atoms:
         alignment, why_no_alignment = aligned_as_stored(run, sample, blocks, molecule, tokenizer)
     shape = conformer_of(sample, blocks, molecule)
+
+    def top_k(row: Row) -> list[dict[str, Any]]:
+        pieces = (("" if tokenizer is None else tokenizer.piece(top["token_id"]), top) for top in row["top_k"] or ())
+        return [{**top, "piece": piece} for piece, top in pieces]
+
     return Inspected(
         run=run,
         sample=sample,
@@ -85,31 +90,31 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
         alignment=alignment,
         ids_from_text=alignment is not None and not has_ids,
         blocks=blocks,
-        steps={row["pos"]: _with_pieces(row, tokenizer) for row in steps},
+        steps={row["pos"]: {**row, "top_k": top_k(row)} for row in steps},
         estimates=estimates_of(blocks, molecule, tokenizer),
         conformer=shape.mol,
         conformer_atoms=shape.atoms,
         why_no_conformer=shape.why_not,
         missing=tuple(
-            said
-            for said in (
+            words
+            for words in (
                 why_no_molecule,
                 why_no_tokenizer,
                 why_no_alignment,
                 *_missing(run, sample, blocks, bool(steps), tokenizer is not None),
             )
-            if said
+            if words
         ),
-        can_score=has_ids and tokenizer is not None and molecule.atoms > 0,
+        can_score=has_ids and tokenizer is not None and molecule.atoms > 0 and run.lp_record is not UNKNOWN_LP,
     )
 
 
 def _rows(store: Store, run: RunFacts, sample_id: int) -> tuple[Row, tuple[Row, ...], tuple[Row, ...]]:
-    """Of all three tables at once: a connection takes longer than what is asked of it."""
+    """Of all three tables in one connection, which takes longer than the queries."""
 
-    def ask(found: Sequence[tuple[Kind, Sequence[Entry]]]) -> list[tuple[Row, ...]]:
+    def ask(parts: Sequence[tuple[Kind, Sequence[Entry]]]) -> list[tuple[Row, ...]]:
         names = {"run": run.run_id, "sample": sample_id}
-        with connect(found) as connection:
+        with connect(parts) as connection:
             return [tuple(connection.sql(sql, params=names).to_arrow_table().to_pylist()) for sql in _TABLES]
 
     samples, blocks, steps = store.reading(ask)
@@ -142,16 +147,9 @@ def _prompt_smiles(sample: Row) -> str:
     except ValueError:
         return smiles
     before = extra.get(BEFORE) if isinstance(extra, dict) else None
-    _, opened, behind = before.partition(SMILES_TAGS[0]) if isinstance(before, str) else ("", "", "")
-    asked, closed, _ = behind.partition(SMILES_TAGS[1])
-    return asked.strip() if opened and closed and asked.strip() else smiles
-
-
-def _with_pieces(row: Row, tokenizer: TextTokenizer | None) -> Row:
-    top = [
-        {**one, "piece": "" if tokenizer is None else tokenizer.piece(one["token_id"])} for one in row["top_k"] or ()
-    ]
-    return {**row, "top_k": top}
+    _, opening, rest = before.partition(SMILES_TAGS[0]) if isinstance(before, str) else ("", "", "")
+    prompt, closing, _ = rest.partition(SMILES_TAGS[1])
+    return prompt.strip() if opening and closing and prompt.strip() else smiles
 
 
 def _missing(
@@ -162,14 +160,19 @@ def _missing(
         of_ids = "" if has_ids else "It has no text and no tokens."
     elif has_tokenizer:
         of_ids = (
-            "Only its text is known, not the tokens as the model wrote them. They are shown as the tokenizer cuts the"
-            " text, which need not be how the model wrote it; which of them were forced is not known."
+            "Only the text is stored, not its tokens. The tokens shown are the tokenizer's split and may differ"
+            " from those that the model sampled. It is unknown which were forced."
         )
     else:
-        of_ids = "Only its text is known, and no tokenizer to cut it, so there are no tokens to show."
+        of_ids = "Only the text is stored and its tokenizer is not available, so there are no tokens to show."
+    unknown_lp = ""
+    if run.lp_record is UNKNOWN_LP:
+        which = f"The LP {run.constraint} is unknown here" if run.constraint else "The run names no LP (unknown LP)"
+        unknown_lp = f"{which}: the text is aligned by structure, and a clean block may have been cut."
     return (
         of_ids,
-        "" if blocks else "Its blocks are not there to be shown.",
+        unknown_lp,
+        "" if blocks else "The run has no blocks for this sample.",
         "" if has_steps else _no_steps(run, has_ids),
         ENDS.get(sample["stop_reason"] or "", ""),
     )
@@ -177,6 +180,7 @@ def _missing(
 
 def _no_steps(run: RunFacts, has_ids: bool) -> str:
     if not has_ids:
-        return "What the model thought at each token is not known, and without the tokens it cannot be asked."
-    kept = "This run kept the steps of other samples" if run.has_steps else "This run kept no steps"
-    return f"{kept}: what the model thought at each token is not stored. A model can be asked anew."
+        return "Token probabilities are not stored, and without token ids they cannot be computed."
+    kept = "This run stored the steps of other samples only" if run.has_steps else "This run stored no steps"
+    more = "" if run.lp_record is UNKNOWN_LP else " A model can recompute them."
+    return f"{kept}: token probabilities are not stored.{more}"

@@ -1,9 +1,8 @@
-"""One lane of the live page: a small run that is told token by token while it is written.
+"""One lane of the live page: a small run whose tokens are reported while it is written.
 
 A page makes a ``Lane`` and hands ``lane_work`` to the service; torch is imported when the work begins, in the worker's
-thread. Tokens come in batches a few times a second, answers as they end, and when all of them have, the lane lies as a
-run in the place that was given, read once more by the model as every run is. What it does not know: pages, and which
-lanes stand beside it.
+thread. Tokens come in batches a few times per second, samples as they end. Then the samples are scored by the
+model, as in every run, and the lane is a run in the given files. What it does not know: pages, other lanes.
 """
 
 from __future__ import annotations
@@ -15,32 +14,31 @@ from typing import TYPE_CHECKING
 
 from engine.chem.smiles import parse_smiles
 from engine.decode.samples import Sample
-from engine.decode.steps import Counters, Step, Stop, StopReason
+from engine.decode.steps import Counters, Step, StopReason
 from engine.errors import ConstraintError
 from engine.records import NumberFormat
 from engine.runner.plan import ModelChoice, RunPlan
 from engine.service.jobs import Control, Work
 from engine.store.files import Files
-from engine.store.passing import trim
+from engine.store.temporary_runs import trim
 
 if TYPE_CHECKING:
-    from engine.decode.generation import Generation
     from engine.models.cache import Models
     from engine.runner.group import GroupWork
 
 FLUSH_S = 0.05
-"""Tokens are handed on this often, so that a page that asks four times a second always finds some."""
+"""Tokens are sent on this often, so that a page that polls four times per second always finds some."""
 REFERENCE_S = 5.0
-"""Longest search for a molecule's reference conformers: somebody waits."""
+"""Longest search for a molecule's reference conformers, while a user waits."""
 MOST_MOLECULES, MOST_ANSWERS = 100, 400
 MOST_SCORED_TOKENS = 6_000
-"""Answers are read again in full, with what the model thought at each step, up to so many tokens of a lane."""
+"""Samples are scored in full, with token probabilities per step, up to this many tokens of a lane."""
 TOKENS_A_BLOCK = 24
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """What is asked for. ``plan.model`` and the molecules are the same for lanes that stand side by side."""
+    """The request. ``plan.model`` and the molecules are the same for all lanes of a page."""
 
     smiles: tuple[str, ...]  # as a molecule's own `smiles` has it
     plan: RunPlan
@@ -49,26 +47,26 @@ class Lane:
         answers = len(self.smiles) * self.plan.plan.generations
         if not 0 < len(self.smiles) <= MOST_MOLECULES or answers > MOST_ANSWERS:
             raise ConstraintError(
-                f"{len(self.smiles)} molecules with {self.plan.plan.generations} samples each are not for a live page",
+                f"{len(self.smiles)} molecules with {self.plan.plan.generations} samples each exceed the live page",
                 f"Give 1 to {MOST_MOLECULES} molecules and at most {MOST_ANSWERS} samples, or use `run`",
             )
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """The model is there and writing begins. With these an answer that is not finished can be aligned."""
+class LaneOpened:
+    """The model is loaded and writing begins. With these values an unfinished sample can be aligned."""
 
     tokenizer: str
     lp: str
     placeholder: str  # "" where the LP has none
     form: NumberFormat
     device: str
-    rows: int  # answers written at once
+    rows: int  # samples written at once
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """Tokens of one answer, behind those that came before."""
+class LaneTokens:
+    """The next tokens of one sample."""
 
     sample: int
     ids: tuple[int, ...]
@@ -76,8 +74,8 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """What it took so far, of all answers."""
+class LaneCounts:
+    """Counts so far, over all samples."""
 
     tokens: int
     forced_tokens: int
@@ -86,33 +84,33 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """An answer has ended. Its blocks were read without asking the model what it wanted."""
+class SampleEnded:
+    """A sample has ended. Its blocks are not scored yet."""
 
     sample: Sample
     reason: StopReason
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """All answers, read again: where an LP closed a block by force, the model has said what it wanted."""
+class LaneSamples:
+    """All samples, scored: where an LP closed a block by force, it is known what the model wanted."""
 
     samples: tuple[Sample, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
-    """The lane lies in the place as the run of this name."""
+class LaneFinished:
+    """The lane is stored as this run."""
 
     run_id: str
     notes: tuple[str, ...]
 
 
-LaneEvent = Opened | Written | Counted | Answered | Judged | Finished
+LaneEvent = LaneOpened | LaneTokens | LaneCounts | SampleEnded | LaneSamples | LaneFinished
 
 
 def warm(choice: ModelChoice) -> Callable[[Models], object]:
-    """For ``Service.wake``: what the first lane would wait for, which is torch, transformers and the model."""
+    """For ``Service.wake``: imports torch and transformers, and loads the model."""
 
     def work(models: Models) -> None:
         import engine.runner.group
@@ -129,7 +127,7 @@ def lane_work(lane: Lane, files: Files) -> Work[LaneEvent]:
 
 
 def _written(lane: Lane, files: Files, control: Control) -> Iterator[LaneEvent]:
-    from engine.runner.group import GroupWriter, NotWantedError
+    from engine.runner.group import GroupWriter, ScoringCancelledError
     from engine.runner.run import Run, begin
 
     choice, answers = lane.plan.model, len(lane.smiles) * lane.plan.plan.generations
@@ -143,32 +141,32 @@ def _written(lane: Lane, files: Files, control: Control) -> Iterator[LaneEvent]:
         plan = RunPlan.read(staging.sheet["plan"])
         run = Run(staging, loaded, molecules, plan)
         writer = GroupWriter(staging, loaded, plan)
-        writer.tell()
+        writer.note_device()
         (places,) = run.groups
         work = writer.work(places, [molecules[place] for place in places])
         work.reference_s, work.cancelled = REFERENCE_S, control.cancelled
-        work.on_judged = lambda done: control.progress(done, note=f"reading it again: {done} of {answers}")
-        yield from _told(work, control)
+        work.on_judged = lambda done: control.progress(done, note=f"checking the result: {done} of {answers}")
+        yield from _generated(work, control)
         if work.was_cancelled:
             return
-        control.progress(len(work.generation.samples), note="reading it again")
+        control.progress(len(work.generation.samples), note="checking the result")
         writer.add(work, 0)
         entry = run.publish()
         is_kept = True
         trim(files)
-        yield Judged(tuple(work.judged))
-        yield Finished(entry.id, tuple(writer.notes))
-    except NotWantedError:
+        yield LaneSamples(tuple(work.judged))
+        yield LaneFinished(entry.id, tuple(writer.notes))
+    except ScoringCancelledError:
         return
     finally:
         if not is_kept:
             staging.abandon()
 
 
-def _told(work: GroupWork, control: Control) -> Iterator[LaneEvent]:
-    """The stream, from the model's being there to the last answer."""
+def _generated(work: GroupWork, control: Control) -> Iterator[LaneEvent]:
+    """The events, from the loaded model to the last sample."""
     generation = work.generation
-    yield Opened(
+    yield LaneOpened(
         generation.loaded.tokenizer.name,
         generation.plan.lp,
         generation.placeholder,
@@ -185,17 +183,13 @@ def _told(work: GroupWork, control: Control) -> Iterator[LaneEvent]:
                 yield from pending.taken()
         else:
             yield from pending.taken()
-            yield _answered(generation, event)
+            yield SampleEnded(generation.samples[-1], event.reason)
             control.progress(len(generation.samples), len(generation.requests), "writing")
-    yield from pending.taken()  # the time of all of it is known only now
-
-
-def _answered(generation: Generation, stop: Stop) -> Answered:
-    return Answered(generation.samples[-1], stop.reason)
+    yield from pending.taken()  # the total time is known only now
 
 
 class _Pending:
-    """Tokens that were not handed on yet, by sample."""
+    """Tokens that were not sent on yet, by sample."""
 
     def __init__(self, counters: Counters, clock: Callable[[], float] = time.perf_counter) -> None:
         self._counters, self._clock = counters, clock
@@ -210,24 +204,24 @@ class _Pending:
 
     def taken(self) -> Iterator[LaneEvent]:
         for sample, steps in self._steps.items():
-            yield Written(sample, tuple(step.token_id for step in steps), tuple(step.forced for step in steps))
+            yield LaneTokens(sample, tuple(step.token_id for step in steps), tuple(step.forced for step in steps))
         self._steps = {}
         self._last = self._clock()
         counted = self._counters
         seconds = counted.decode_s or self._last - self._began
-        yield Counted(counted.tokens, counted.forced_tokens, counted.forward_passes, seconds)
+        yield LaneCounts(counted.tokens, counted.forced_tokens, counted.forward_passes, seconds)
 
 
 def scored_answers(blocks: Iterable[int], generations: int) -> int:
-    """How many answers' steps are kept: the first ones, whose blocks these are, within the tokens that are read again.
+    """How many samples keep their steps: the first ones, within `MOST_SCORED_TOKENS`, and at least one.
 
-    One is kept always.
+    ``blocks`` has a count per molecule.
     """
-    found, tokens = 0, 0
+    kept, tokens = 0, 0
     for count in blocks:
         for _ in range(generations):
             tokens += count * TOKENS_A_BLOCK
-            if found and tokens > MOST_SCORED_TOKENS:
-                return found
-            found += 1
-    return found
+            if kept and tokens > MOST_SCORED_TOKENS:
+                return kept
+            kept += 1
+    return kept

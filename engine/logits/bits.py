@@ -1,7 +1,7 @@
-"""What the bits of values tell: how fine a log is, and whether they are numbers at all.
+"""What the bits of values show: the precision of a log, and which values are memory addresses.
 
-Addresses of user space have 47 bits: read as two floats of single precision, the upper half is a denormal number and
-the lower half anything. Memory that was given back begins with such addresses, the allocator's own lists.
+Addresses of user space have 47 bits: read as two single-precision floats, the upper half is a denormal and the lower
+half anything. Freed memory begins with such addresses, of the allocator's own lists.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.logits.blocks import Real, Whole
+from engine.logits.batches import Real, Whole
 
 LEAST_NORMAL = float(np.finfo(np.float32).tiny)
 MOST_HIGH_HALF = 0x7FFF
@@ -35,7 +35,7 @@ def denormal(values: Real) -> NDArray[np.bool_]:
 
 
 def pointers(values: Real, positions: Whole) -> NDArray[np.bool_]:
-    """Pairs [E, W] that are addresses: at an even position the lower half, behind it the upper one."""
+    """[E, W] pairs that are addresses: the lower half at an even position, followed by the upper one."""
     found = np.zeros(values.shape, dtype=np.bool_)
     if values.shape[1] < 2 or not denormal(values).any():
         return found
@@ -50,14 +50,14 @@ def pointers(values: Real, positions: Whole) -> NDArray[np.bool_]:
 
 
 def _aligned(low: NDArray[np.uint32], is_candidate: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The candidates, if most of them are where an allocator puts things: of numbers beside one a sixteenth is."""
+    """The candidates, if most of them are aligned as an allocator aligns; of other numbers a sixteenth is."""
     found = is_candidate & ((low & ALIGNED) == 0)
     return found if 2 * found.sum() > is_candidate.sum() else np.zeros_like(found)
 
 
 @dataclass(frozen=True, slots=True)
 class Chance:
-    """What happens by chance in a log, of its digits and the spread of its values."""
+    """Probabilities of coincidences in a log, by its digits and the spread of its values."""
 
     equal: float  # of two unrelated values being the same
     zero: float  # of a value being exactly zero: floating point is finer there, decimals are not
@@ -88,15 +88,11 @@ def _spread(rows: Real, axis: int) -> float:
 
 
 def _bits(values: Real) -> int:
-    """Of the mantissa, those that the log makes use of: 7 of bfloat16."""
-    used = MANTISSA - _zeros_at_the_end(_single_bits(values) & np.uint32((1 << MANTISSA) - 1))
-    return int(np.percentile(used, 90))
-
-
-def _zeros_at_the_end(bits: NDArray[np.uint32]) -> Whole:
-    """Of 23 bits; all of them of a number without any."""
+    """Bits of the mantissa that the log uses: 7 for bfloat16."""
+    bits = _single_bits(values) & np.uint32((1 << MANTISSA) - 1)
     lowest = bits & (~bits + np.uint32(1))
-    return np.where(bits == 0, MANTISSA, np.log2(np.maximum(lowest, 1)).astype(np.int64))
+    zeros_at_the_end = np.where(bits == 0, MANTISSA, np.log2(np.maximum(lowest, 1)).astype(np.int64))
+    return int(np.percentile(MANTISSA - zeros_at_the_end, 90))
 
 
 def _decimal_step(values: Real) -> float:

@@ -1,20 +1,21 @@
-"""What most likely damaged a log, by the evidence that its flagged values add up to, and how sure that is.
+"""What most likely damaged a log, by the evidence of its flagged values, and how certain that is.
 
-Each finding is a cause of its own with the values that it explains; a log may have several, the one with most values
-first. ``sure`` means that nothing else makes such values, ``likely`` that the evidence points there, ``possible`` that
-it only fits. What is in the memory of another program is not seen here: a log shows what was read from it.
+Each finding is a cause with the values that it explains; a log may have several, the one with most values first.
+``sure`` (shown as certain) means that nothing else makes such values, ``likely`` that the evidence points there,
+``possible`` that it only fits. The memory of the engine itself is not known here: a log has what was read from it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from engine.logits.tally import Places, Tally
+from engine.figures.words import listed
+from engine.logits.tally import DamageTally, PositionCounts
 
 Cause = Literal["freed", "stale", "uninitialised", "not_written", "overflow", "masked", "padding", "unknown"]
 CAUSES: tuple[Cause, ...] = get_args(Cause)
@@ -22,32 +23,34 @@ Certainty = Literal["sure", "likely", "possible"]
 CERTAINTIES: tuple[Certainty, ...] = get_args(Certainty)
 
 TITLES: dict[Cause, str] = {
-    "freed": "memory read after it was given back",
-    "stale": "a buffer that was not written anew for the token",
-    "uninitialised": "memory that was never set",
-    "not_written": "a buffer that nothing was written to",
-    "overflow": "a computation that left the range of its numbers",
+    "freed": "use after free",
+    "stale": "stale buffer, not rewritten for the token",
+    "uninitialised": "uninitialised memory",
+    "not_written": "buffer never written",
+    "overflow": "numeric overflow",
     "masked": "masked on purpose",
-    "padding": "rows of the vocabulary without a token",
-    "unknown": "a cause that its values do not show",
+    "padding": "vocabulary padding, rows without a token",
+    "unknown": "unknown cause",
 }
+CERTAINTY_LABELS: Mapping[str, str] = {"sure": "certain", "likely": "likely", "possible": "possible"}
+"""What is shown; the words of ``Certainty`` are those of stored logs."""
 ON_PURPOSE: frozenset[Cause] = frozenset({"masked", "padding"})
-"""These are no damage."""
+"""Not damage."""
 
 MOST_POSITIONS = 12
-"""That are named; more are told as a range."""
+"""More positions are written as a range."""
 NEARLY_ALL = 0.95
 NARROW = 1.1
-"""Largest over least of values that share their leading bits."""
+"""Ratio of largest to least for values that share their leading bits."""
 HEAD_POSITIONS = 4
 AGAIN = 3
-"""So often the same outlier is no chance."""
+"""The same outlier so often is not chance."""
 A_PAIR = 2
-"""Halves of one address: alone they may be something else that reads as one."""
+"""Halves of one address; a single pair may be a coincidence."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LogFinding:
     cause: Cause
     certainty: Certainty
     values: int
@@ -58,7 +61,7 @@ class Finding:
 
     @property
     def where(self) -> str:
-        """Its positions in words; nothing where they are a range that the evidence names."""
+        """Its positions in words; empty where the evidence names them as a range."""
         if not self.positions or self.cause == "padding":
             return ""
         more = self.places - len(self.positions)
@@ -72,8 +75,8 @@ class Finding:
         return asdict(self) | {"title": self.title}
 
 
-def findings_of(tally: Tally, length: int | None = None) -> list[Finding]:
-    """Of a whole log; ``length`` is that of a whole row, where the log says it. Damage comes first."""
+def findings_of(tally: DamageTally, length: int | None = None) -> list[LogFinding]:
+    """Of a whole log, damage first; ``length`` is that of a whole row, where the log says it."""
     padded = _padded_from(tally, length)
     found = [
         *_padding(tally, padded),
@@ -82,13 +85,13 @@ def findings_of(tally: Tally, length: int | None = None) -> list[Finding]:
         *_not_written(tally),
         *_memory(tally, padded),
     ]
-    return sorted(found, key=lambda one: (one.cause in ON_PURPOSE, -one.values, CERTAINTIES.index(one.certainty)))
+    return sorted(found, key=lambda item: (item.cause in ON_PURPOSE, -item.values, CERTAINTIES.index(item.certainty)))
 
 
 # --- on purpose -----------------------------------------------------------------------------------------------------
 
 
-def _padded_from(tally: Tally, length: int | None) -> int:
+def _padded_from(tally: DamageTally, length: int | None) -> int:
     """The first of the positions up to the end of a row that hold zeros or masks in nearly every entry."""
     end = len(tally.seen)
     if length is None or end < length or end == 0:
@@ -102,67 +105,71 @@ def _padded_from(tally: Tally, length: int | None) -> int:
     return end if last < 0 else last + 1
 
 
-def _padding(tally: Tally, padded: int) -> Iterator[Finding]:
+def _padding(tally: DamageTally, padded: int) -> Iterator[LogFinding]:
     if padded >= len(tally.seen):
         return
-    own = [_behind(_counts(tally, kind), padded) for kind in ("zero", "mask")]
-    values = sum(one.total() for one in own)
+    zeros, masks = (
+        sum(count for position, count in _counts(tally, kind).items() if position >= padded)
+        for kind in ("zero", "mask")
+    )
     rows = len(tally.seen) - padded
-    what = "zero" if own[0].total() >= own[1].total() else "masked"
+    what = "zero" if zeros >= masks else "masked"
     text = f"the last {rows:,} positions of the row, from {padded:,} on, are {what} in nearly every entry"
-    yield Finding("padding", "sure" if rows > 1 else "likely", values, tally.entries, (padded,), (text,), rows)
+    yield LogFinding(
+        "padding", "sure" if rows > 1 else "likely", zeros + masks, tally.entries, (padded,), (text,), rows
+    )
 
 
-def _masked(tally: Tally, padded: int) -> Iterator[Finding]:
+def _masked(tally: DamageTally, padded: int) -> Iterator[LogFinding]:
     counts = _before(_counts(tally, "mask"), padded)
     if not counts:
         return
     common = tally.masks.most_common(3)
     some = ", ".join(f"{value:g} {_times(count)}" for value, count in common)
     often = [position for position, count in counts.items() if count >= NEARLY_ALL * tally.seen[position]]
-    evidence = [f"what code writes to keep a token out: {some}"]
+    evidence = [f"values that code writes to exclude a token: {some}"]
     if often:
         evidence.append(f"at {positions_in_words(often)} in nearly every entry")
     certainty: Certainty = "sure" if counts.total() > 1 else "likely"
-    yield Finding("masked", certainty, counts.total(), _entries(tally, "mask"), *_at(counts, evidence))
+    yield LogFinding("masked", certainty, counts.total(), _entries(tally, "mask"), *_at(counts, evidence))
 
 
 # --- damage ---------------------------------------------------------------------------------------------------------
 
 
-def _overflow(tally: Tally) -> Iterator[Finding]:
+def _overflow(tally: DamageTally) -> Iterator[LogFinding]:
     nan, infinite = _counts(tally, "nan"), _counts(tally, "overflow")
     both = nan + infinite
     if not both:
         return
     evidence = []
     if infinite:
-        evidence.append(f"+infinity {_times(infinite.total())}, which no mask is")
+        evidence.append(f"+infinity {_times(infinite.total())}, which is no mask")
     if nan:
-        evidence.append(f"no number (NaN) {_times(nan.total())}")
+        evidence.append(f"NaN {_times(nan.total())}")
     if tally.rows_of_nan:
-        evidence.append(f"{_entry_count(tally.rows_of_nan)} of nothing else: what was computed before has no number")
+        evidence.append(f"{_entry_count(tally.rows_of_nan)} of NaN alone: an earlier computation failed")
     is_certain = bool(tally.rows_of_nan) or bool(infinite and nan)
     entries = _entries(tally, "nan", "overflow")
-    yield Finding("overflow", "likely" if is_certain else "possible", both.total(), entries, *_at(both, evidence))
+    yield LogFinding("overflow", "likely" if is_certain else "possible", both.total(), entries, *_at(both, evidence))
 
 
-def _not_written(tally: Tally) -> Iterator[Finding]:
+def _not_written(tally: DamageTally) -> Iterator[LogFinding]:
     counts = _counts(tally, "constant")
     if not counts:
         return
     evidence = []
     if tally.rows_of_zeros:
-        evidence.append(f"{_entry_count(tally.rows_of_zeros)} of zeros alone")
+        evidence.append(f"{_entry_count(tally.rows_of_zeros)} of zeros only")
     if tally.rows_constant:
-        evidence.append(f"{_entry_count(tally.rows_constant)} of one value over and over")
+        evidence.append(f"{_entry_count(tally.rows_constant)} of one repeated value")
     rows = tally.rows_of_zeros + tally.rows_constant
     certainty: Certainty = "sure" if rows > 1 and tally.rows_of_zeros else "likely"
-    yield Finding("not_written", certainty, counts.total(), rows, *_at(counts, evidence))
+    yield LogFinding("not_written", certainty, counts.total(), rows, *_at(counts, evidence))
 
 
-def _memory(tally: Tally, padded: int) -> Iterator[Finding]:
-    """Garbage: what other uses of the memory left there. Signs of a freed buffer claim all that stands beside them."""
+def _memory(tally: DamageTally, padded: int) -> Iterator[LogFinding]:
+    """Garbage left by other uses of the memory. With signs of a freed buffer, all garbage counts as that."""
     parts = {kind: _before(_counts(tally, kind), padded) for kind in ("address", "denormal", "zero", "huge", "far")}
     stale = _counts(tally, "stale")
     garbage = sum(parts.values(), Counter())
@@ -170,57 +177,58 @@ def _memory(tally: Tally, padded: int) -> Iterator[Finding]:
     if freed:
         both = garbage + stale
         entries = _entries(tally, *parts, "stale")
-        yield Finding("freed", _freed_certainty(tally, parts, freed), both.total(), entries, *_at(both, freed))
+        certainty: Certainty = "possible"
+        if parts["address"].total() > A_PAIR or (tally.addresses > 1 and len(freed) > 1):
+            certainty = "sure"
+        elif tally.addresses or len(freed) > 1 or tally.repeated_outliers >= AGAIN:
+            certainty = "likely"
+        yield LogFinding("freed", certainty, both.total(), entries, *_at(both, freed))
         return
     if stale:
         rows = tally.rows_repeated
-        text = f"{stale.total():,} values are bit for bit those of an earlier token"
-        more = (f"{_entry_count(rows)} from the first value to the last",) if rows else ()
-        certainty: Certainty = "likely" if rows or stale.total() > AGAIN else "possible"
-        yield Finding("stale", certainty, stale.total(), _entries(tally, "stale"), *_at(stale, (text, *more)))
+        text = f"{stale.total():,} values equal those of an earlier token bit for bit"
+        more = (f"{_entry_count(rows)} as a whole",) if rows else ()
+        certainty = "likely" if rows or stale.total() > AGAIN else "possible"
+        yield LogFinding("stale", certainty, stale.total(), _entries(tally, "stale"), *_at(stale, (text, *more)))
     if garbage:
         yield _unset(tally, parts, garbage)
 
 
-def _freed_evidence(tally: Tally, parts: dict[str, Counter[int]], stale: Counter[int]) -> tuple[str, ...]:
-    """What only memory shows that was given back; nothing where there is none of it."""
+def _freed_evidence(tally: DamageTally, parts: dict[str, Counter[int]], stale: Counter[int]) -> tuple[str, ...]:
+    """Signs that only freed memory shows; empty where there are none."""
     found = []
     if parts["address"]:
-        found.append(f"{parts['address'].total():,} values are halves of addresses in memory")
+        found.append(f"{parts['address'].total():,} values are halves of memory addresses")
     if tally.addresses:
         found.append(
-            f"{_entry_count(tally.addresses)} with garbage at position 0 or 2 and zero or a denormal number behind, "
-            "as the two addresses of an allocator's free list read"
+            f"{_entry_count(tally.addresses)} with garbage at position 0 or 2 followed by zero or a denormal, "
+            "like the two pointers of an allocator's free list"
         )
     again = _again(tally)
     if again and tally.repeated_outliers:
         found.append(again)
-    pairs = _pairs(parts["zero"])
+    zeros = parts["zero"]
+    pairs = [f"{place}-{place + 1}" for place in sorted(zeros) if place % 2 == 0 and place + 1 in zeros]
     if pairs and (found or stale):
-        found.append(f"exact zeros side by side, at {' and '.join(pairs[:3])}")
+        found.append(f"adjacent exact zeros at {' and '.join(pairs[:3])}")
     if found and stale:
-        found.append(f"{stale.total():,} more values are bit for bit those of an earlier token")
+        found.append(f"{stale.total():,} more values equal those of an earlier token bit for bit")
     return tuple(found)
 
 
-def _freed_certainty(tally: Tally, parts: dict[str, Counter[int]], evidence: Sequence[str]) -> Certainty:
-    if parts["address"].total() > A_PAIR or (tally.addresses > 1 and len(evidence) > 1):
-        return "sure"
-    return "likely" if tally.addresses or len(evidence) > 1 or tally.repeated_outliers >= AGAIN else "possible"
-
-
-def _unset(tally: Tally, parts: dict[str, Counter[int]], garbage: Counter[int]) -> Finding:
-    """Garbage without a sign of what the memory held before."""
+def _unset(tally: DamageTally, parts: dict[str, Counter[int]], garbage: Counter[int]) -> LogFinding:
+    """Garbage without a sign of what the memory held."""
     evidence, out = [], parts["huge"] + parts["far"]
     positions = sorted(garbage)
     if out:
-        evidence.append(f"{out.total():,} values far outside their entries' spread, {magnitudes_in_words(tally)}")
+        evidence.append(f"{out.total():,} values far outside the spread of their entries, {magnitudes_in_words(tally)}")
         if again := _again(tally):
             evidence.append(again)
-        if _is_narrow(tally) and out.total() > 1:
-            evidence.append("they share their leading bits and differ in the rest, as addresses in one heap do")
+        low, high = tally.least_outlier, tally.most_outlier
+        if out.total() > 1 and low is not None and high is not None and low < high < NARROW * low:
+            evidence.append("same leading bits, different rest: like addresses in one heap")
     if parts["denormal"]:
-        evidence.append(f"{parts['denormal'].total():,} denormal numbers")
+        evidence.append(f"{parts['denormal'].total():,} denormals")
     if parts["zero"]:
         evidence.append(f"{parts['zero'].total():,} exact zeros")
     is_at_places = len(positions) <= max(HEAD_POSITIONS, len(tally.seen) // 10)
@@ -229,20 +237,15 @@ def _unset(tally: Tally, parts: dict[str, Counter[int]], garbage: Counter[int]) 
     entries = _entries(tally, *parts)
     is_random = bool(parts["huge"]) or bool(parts["denormal"])
     if not is_random and not (is_at_places and garbage.total() >= AGAIN):
-        return Finding("unknown", "possible", garbage.total(), entries, *_at(garbage, evidence))
+        return LogFinding("unknown", "possible", garbage.total(), entries, *_at(garbage, evidence))
     certainty: Certainty = "likely" if is_random and garbage.total() >= AGAIN and is_at_places else "possible"
-    return Finding("uninitialised", certainty, garbage.total(), entries, *_at(garbage, evidence))
+    return LogFinding("uninitialised", certainty, garbage.total(), entries, *_at(garbage, evidence))
 
 
-def _again(tally: Tally) -> str:
-    """What is said of the commonest outlier, where it comes again."""
+def _again(tally: DamageTally) -> str:
+    """The most common outlier, where it repeats."""
     ((value, count),) = tally.outliers.most_common(1) or [(0.0, 0)]
-    return f"the same impossible value again and again: {value:g} {_times(count)}" if count >= AGAIN else ""
-
-
-def _is_narrow(tally: Tally) -> bool:
-    low, high = tally.least_outlier, tally.most_outlier
-    return low is not None and high is not None and low < high < NARROW * low
+    return f"the same impossible value repeated: {value:g} {_times(count)}" if count >= AGAIN else ""
 
 
 # --- in words and counts --------------------------------------------------------------------------------------------
@@ -256,15 +259,15 @@ def positions_in_words(positions: Iterable[int]) -> str:
     if len(known) > MOST_POSITIONS or (len(known) > 3 and known[-1] - known[0] == len(known) - 1):
         is_whole = known[-1] - known[0] == len(known) - 1
         return f"positions {known[0]:,} to {known[-1]:,}" + ("" if is_whole else f" ({len(known):,} of them)")
-    return f"positions {', '.join(f'{one:,}' for one in known[:-1])} and {known[-1]:,}"
+    return f"positions {listed([f'{position:,}' for position in known])}"
 
 
-def magnitudes_in_words(tally: Tally) -> str:
+def magnitudes_in_words(tally: DamageTally) -> str:
     """Of the outliers that are no masks."""
     low, high = tally.least_outlier, tally.most_outlier
     if low is None or high is None:
-        return "of no size that is known"
-    return f"{_size(low)} in size" if low == high else f"{_size(low)} to {_size(high)} in size"
+        return "of unknown magnitude"
+    return f"magnitude {_size(low)}" if low == high else f"magnitude {_size(low)} to {_size(high)}"
 
 
 def _size(value: float) -> str:
@@ -279,12 +282,12 @@ def _entry_count(count: int) -> str:
     return "one entry" if count == 1 else f"{count:,} entries"
 
 
-def _counts(tally: Tally, kind: str) -> Counter[int]:
-    return tally.kinds.get(kind, Places()).counts
+def _counts(tally: DamageTally, kind: str) -> Counter[int]:
+    return tally.kinds.get(kind, PositionCounts()).counts
 
 
-def _entries(tally: Tally, *kinds: str) -> int:
-    """At least so many: an entry may have values of several kinds."""
+def _entries(tally: DamageTally, *kinds: str) -> int:
+    """A lower bound: an entry may have values of several kinds."""
     return max((tally.kinds[kind].entries for kind in kinds if kind in tally.kinds), default=0)
 
 
@@ -292,14 +295,6 @@ def _before(counts: Counter[int], end: int) -> Counter[int]:
     return Counter({position: count for position, count in counts.items() if position < end})
 
 
-def _behind(counts: Counter[int], start: int) -> Counter[int]:
-    return Counter({position: count for position, count in counts.items() if position >= start})
-
-
 def _at(counts: Counter[int], evidence: Sequence[str]) -> tuple[tuple[int, ...], tuple[str, ...], int]:
     """A finding's first positions, its evidence, and how many positions there are."""
     return tuple(sorted(counts)[:MOST_POSITIONS]), tuple(evidence), len(counts)
-
-
-def _pairs(zeros: Counter[int]) -> list[str]:
-    return [f"{position}-{position + 1}" for position in sorted(zeros) if position % 2 == 0 and position + 1 in zeros]

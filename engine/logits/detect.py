@@ -1,8 +1,7 @@
-"""Which values of a log are damaged, and by which sign. It goes block after block and keeps no more than a few entries.
+"""Flags the damaged values of a log, batch by batch, keeping no more than a few entries in memory.
 
-Each sign stands for itself and needs no threshold on huge numbers alone: a value is measured against its own entry,
-with the median and the median distance from it, which half of an entry can be garbage without moving. Where an entry is
-worse than that, the block's other entries of the checkpoint lend theirs.
+A value is compared with its own entry by the median and the median absolute deviation, which hold while less than half
+of the entry is garbage. For worse entries those of the batch's other entries of the checkpoint are used.
 """
 
 from __future__ import annotations
@@ -12,24 +11,24 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.logits.batches import EntryBatch, Real, Whole
 from engine.logits.bits import chance_of, denormal, pointers
-from engine.logits.blocks import Block, Real, Whole
 from engine.logits.flags import Flag, Flags, bit
 from engine.logits.repeats import SIDE_BY_SIDE, Marks, Repeats, alike_needed
 from engine.logits.rules import Bounds, Rules
 
 ROBUST = 1.4826
-"""A median distance times this is the standard deviation of a bell curve."""
+"""The median absolute deviation times this is the standard deviation of a normal distribution."""
 SICK_SPREADS = 10
-"""An entry whose spread is larger than the block's by this much says nothing of its own values."""
+"""An entry whose spread exceeds the batch's by this factor is not compared with itself."""
 MOST_BY_CHANCE = 20
-"""Zeros at a position are no chance when there are so many times more of them than chance makes."""
+"""Zeros at a position are no coincidence when there are so many times more than expected by chance."""
 LEAST_ZEROS = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Judged:
-    """A block's flags [N], and of each entry [E] the middle and spread of its own values, NaN where it has none."""
+class BatchFlags:
+    """A batch's flags [N], and each entry's [E] median and spread, NaN where it has none."""
 
     flags: Flags
     middle: Real
@@ -44,19 +43,15 @@ class Detector:
         self.repeats = Repeats(rules.most_chance, rules.reach)
         self._masks = np.array(rules.masks)
 
-    def judge(self, block: Block) -> Judged:
-        flags = np.zeros(len(block.values), dtype=np.uint8)
-        middle, spread = np.full(len(block), np.nan), np.full(len(block), np.nan)
-        for checkpoint, entries in block.parts():
-            columns = block.columns(entries)
-            values, positions = block.values[columns], block.positions[columns]
-            found, middle[entries], spread[entries] = self._part(checkpoint, values, positions, block.sequence[entries])
+    def judge(self, batch: EntryBatch) -> BatchFlags:
+        flags = np.zeros(len(batch.values), dtype=np.uint8)
+        middle, spread = np.full(len(batch), np.nan), np.full(len(batch), np.nan)
+        for checkpoint, entries in batch.parts():
+            columns = batch.columns(entries)
+            values, positions = batch.values[columns], batch.positions[columns]
+            found, middle[entries], spread[entries] = self._part(checkpoint, values, positions, batch.sequence[entries])
             flags[columns] = found
-        return Judged(flags, middle, spread)
-
-    def is_mask(self, values: Real) -> Marks:
-        """Minus infinity, and numbers that nobody computes but writes."""
-        return is_mask(values, self._masks)
+        return BatchFlags(flags, middle, spread)
 
     def _part(self, checkpoint: str, values: Real, positions: Whole, sequence: Whole) -> tuple[Flags, Real, Real]:
         bounds, most = self.rules.bounds(checkpoint), self.rules.most_chance
@@ -71,7 +66,7 @@ class Detector:
         mark("non_finite", ~is_finite)
         mark("denormal", denormal(values))
         mark("pointer", addresses)
-        masks = self.is_mask(values)
+        masks = is_mask(values, self._masks)
         mark("constant", _constant(values, chance.equal, most) & is_finite & ~masks)
         if bounds.zeros:
             mark("zero", _zeros(is_zero, chance.zero, most))
@@ -83,6 +78,7 @@ class Detector:
 
 
 def is_mask(values: Real, masks: Real) -> Marks:
+    """Minus infinity, and numbers that code writes as a mask."""
     found = np.isneginf(values)
     suspects = np.flatnonzero(values <= masks.max())
     if len(suspects):
@@ -125,7 +121,7 @@ def _medians(values: Real, own: Marks) -> tuple[Real, Whole]:
 
 
 def _constant(values: Real, chance: float, most_chance: float) -> Marks:
-    """All of an entry, where it is one value over and over and the entry is long enough for that to mean something."""
+    """All of an entry of one repeated value, where the entry is long enough for that to be no coincidence."""
     width = values.shape[1]
     needed = alike_needed(chance, 1, most_chance)
     if width - 1 < (needed * SIDE_BY_SIDE if needed > 1 else 1):
@@ -135,7 +131,7 @@ def _constant(values: Real, chance: float, most_chance: float) -> Marks:
 
 
 def _zeros(is_zero: Marks, chance: float, most_chance: float) -> Marks:
-    """Zeros that chance does not explain: alone in a fine log, else side by side, or at one place again and again."""
+    """Zeros that chance does not explain: any in a precise log, else side by side, or repeatedly at one position."""
     if not is_zero.any():
         return is_zero
     if alike_needed(chance, 1, most_chance) <= 1:

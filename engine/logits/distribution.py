@@ -1,4 +1,4 @@
-"""How a log's values are distributed, flagged ones apart: counts in bins of a scale that holds 5 and 1e38 alike.
+"""How a log's values are distributed, flagged ones apart: counts in bins of a scale that shows both 5 and 1e38.
 
 The scale is sign(v) log10(1 + |v|): even around zero, decades further out. Only counts leave the store.
 """
@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from engine.inspection.memo import Memo
-from engine.logits.adding import findings_in
-from engine.logits.figures import DAMAGED, asked_of, check_values
-from engine.logits.rules import load_rules
+from engine.logits.health import DAMAGED, check_values, damage_query
 from engine.store.entries import Entry
 from engine.store.store import Store
 
@@ -21,7 +19,7 @@ GROUPS: tuple[Group, ...] = ("clean", "damaged", "purpose")
 NON_FINITE = ("-inf", "inf", "nan")
 BINS = 360
 LEAST_WIDTH = 0.01
-MOST_KEPT = 16
+MOST_CACHED = 16
 
 _SCALED = f"""
 SELECT CASE WHEN len(flags) = 0 THEN 'clean' WHEN {DAMAGED} THEN 'damaged' ELSE 'purpose' END AS kind, value,
@@ -56,21 +54,21 @@ class Distribution:
     non_finite: dict[tuple[str, Group], int]  # by NON_FINITE and group
 
     def total(self, group: Group) -> int:
-        others = sum(count for (_, own), count in self.non_finite.items() if own == group)
-        return others + sum(one.values for one in self.bins if one.group == group)
+        non_finite = sum(count for (_, of), count in self.non_finite.items() if of == group)
+        return non_finite + sum(bin_.values for bin_ in self.bins if bin_.group == group)
 
     def ends(self, group: Group) -> tuple[float, float] | None:
         """The least and the largest finite value."""
-        own = [one for one in self.bins if one.group == group]
-        return (min(one.least for one in own), max(one.largest for one in own)) if own else None
+        bins = [bin_ for bin_ in self.bins if bin_.group == group]
+        return (min(bin_.least for bin_ in bins), max(bin_.largest for bin_ in bins)) if bins else None
 
 
-_kept: Memo[Distribution] = Memo(MOST_KEPT)
+_cache: Memo[Distribution] = Memo(MOST_CACHED)
 
 
 def distribution(store: Store, entry: Entry, checkpoint: str = "") -> Distribution:
     """Of all checkpoints together, where none is named."""
-    return _kept.of((*entry.key, checkpoint), lambda: _distribution(store, entry, checkpoint))
+    return _cache.of((*entry.key, checkpoint), lambda: _distribution(store, entry, checkpoint))
 
 
 def scaled(value: float) -> float:
@@ -79,15 +77,15 @@ def scaled(value: float) -> float:
 
 def _distribution(store: Store, entry: Entry, checkpoint: str) -> Distribution:
     check_values(store, entry)
-    asked = asked_of(load_rules(), findings_in(entry)) | {"checkpoint": checkpoint}
-    (ends,) = _rows(store, entry, _RANGE, asked)
+
+    def rows(sql: str, **parameters: float) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = damage_query(store, entry, sql, checkpoint=checkpoint, **parameters).to_pylist()
+        return found
+
+    (ends,) = rows(_RANGE)
     width = LEAST_WIDTH if ends["low"] is None else max((ends["high"] - ends["low"]) / BINS, LEAST_WIDTH)
-    rows = _rows(store, entry, _BINS, asked | {"width": width})
-    bins = [Bin(row["kind"], row["bin"] * width, row["values"], row["least"], row["largest"]) for row in rows]
-    others = {(row["value"], row["kind"]): row["values"] for row in _rows(store, entry, _OTHERS, asked)}
-    return Distribution(width, tuple(bins), others)
-
-
-def _rows(store: Store, entry: Entry, sql: str, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = store.table(sql, asked, of=[entry.id]).to_pylist()
-    return found
+    bins = [
+        Bin(row["kind"], row["bin"] * width, row["values"], row["least"], row["largest"])
+        for row in rows(_BINS, width=width)
+    ]
+    return Distribution(width, tuple(bins), {(row["value"], row["kind"]): row["values"] for row in rows(_OTHERS)})

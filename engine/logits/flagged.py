@@ -1,41 +1,37 @@
-"""A log's flagged values one by one, each with its reason in words."""
+"""A log's flagged values one by one, each with the reason for its flags."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 
 from engine.inspection.memo import Memo
-from engine.logits.adding import findings_in
-from engine.logits.figures import DAMAGED, asked_of, check_values
 from engine.logits.flags import Flag
-from engine.logits.rules import load_rules
-from engine.logits.words import reasons
+from engine.logits.health import DAMAGED, check_values, damage_query
+from engine.logits.health_words import reasons
 from engine.store.entries import Entry
 from engine.store.store import Store
 
 MOST_IN_FILE = 200_000
-MOST_KEPT, MOST_ROWS_KEPT = 16, 1_000
+MOST_CACHED, MOST_ROWS_CACHED = 16, 1_000
 
-_WANTED = f"""
+_FILTERED = f"""
 SELECT entry, checkpoint, token_idx, position, value, flags, coalesce({DAMAGED}, false) AS is_damaged
 FROM logit_values WHERE len(flags) > 0 AND (len($flags::VARCHAR[]) = 0 OR list_has_any(flags, $flags::VARCHAR[]))
      AND (len($positions::INTEGER[]) = 0 OR list_contains($positions::INTEGER[], position))
      AND ($with_purpose OR ({DAMAGED}))
 """
-_COUNT = f"SELECT count(*) AS values, count(DISTINCT entry) AS entries FROM ({_WANTED})"
+_COUNT = f"SELECT count(*) AS values, count(DISTINCT entry) AS entries FROM ({_FILTERED})"
 _ROWS = f"""
 SELECT e.line, v.checkpoint, e.sequence, v.token_idx, v.position, v.value, v.flags, v.is_damaged, e.middle, e.spread
-FROM ({_WANTED}) AS v JOIN logit_entries AS e USING (entry) ORDER BY entry, position LIMIT $most
+FROM ({_FILTERED}) AS v JOIN logit_entries AS e USING (entry) ORDER BY entry, position LIMIT $most
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which of them: of any flag and position where none is named."""
+class ValueFilter:
+    """Which values: of any flag and position where none is named."""
 
     flags: tuple[Flag, ...] = ()
     positions: tuple[int, ...] = ()
@@ -52,28 +48,21 @@ class FlaggedValues:
     entries: int
 
 
-_kept: Memo[FlaggedValues] = Memo(MOST_KEPT)
+_cache: Memo[FlaggedValues] = Memo(MOST_CACHED)
 
 
-def flagged_values(store: Store, entry: Entry, wanted: Wanted, most: int = MOST_IN_FILE) -> FlaggedValues:
-    """In the order of the file. Long answers, which go into files, are not kept."""
-    if most > MOST_ROWS_KEPT:
-        return _flagged_values(store, entry, wanted, most)
-    return _kept.of((*entry.key, wanted, most), lambda: _flagged_values(store, entry, wanted, most))
+def flagged_values(store: Store, entry: Entry, chosen: ValueFilter, most: int = MOST_IN_FILE) -> FlaggedValues:
+    """In the order of the file. Long answers, which go into files, are not cached."""
+    if most > MOST_ROWS_CACHED:
+        return _flagged_values(store, entry, chosen, most)
+    return _cache.of((*entry.key, chosen, most), lambda: _flagged_values(store, entry, chosen, most))
 
 
-def _flagged_values(store: Store, entry: Entry, wanted: Wanted, most: int) -> FlaggedValues:
+def _flagged_values(store: Store, entry: Entry, chosen: ValueFilter, most: int) -> FlaggedValues:
     check_values(store, entry)
-    asked: dict[str, Any] = asked_of(load_rules(), findings_in(entry)) | {
-        "flags": list(wanted.flags),
-        "positions": list(wanted.positions),
-        "with_purpose": wanted.with_purpose,
-    }
-    (total,) = store.table(_COUNT, asked, of=[entry.id]).to_pylist()
-    rows = store.table(_ROWS, asked | {"most": most}, of=[entry.id])
-    return FlaggedValues(rows.append_column("reason", pa.array(_reasons(rows), pa.string())), **total)
-
-
-def _reasons(rows: pa.Table) -> Sequence[str]:
+    parameters = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(chosen).items()}
+    (total,) = damage_query(store, entry, _COUNT, **parameters).to_pylist()
+    rows = damage_query(store, entry, _ROWS, **parameters, most=most)
     columns = (rows[name].to_pylist() for name in ("flags", "value", "middle", "spread"))
-    return [reasons(*one) for one in zip(*columns, strict=True)]
+    texts = [reasons(*values) for values in zip(*columns, strict=True)]
+    return FlaggedValues(rows.append_column("reason", pa.array(texts, pa.string())), **total)

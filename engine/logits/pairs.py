@@ -1,8 +1,8 @@
-"""The values that two logs have in common, pair by pair, and sums over the entries that they stand in.
+"""The values that two logs have in common, pair by pair, and sums over their entries.
 
-Entries meet by checkpoint, text and token_idx, values by position. A source that a log gives to one text is its name:
-where logs share names, texts meet by them, else the n-th of one log meets the n-th of the other. Nothing here judges
-how far two logs agree.
+Entries are matched by checkpoint, text and token_idx, values by position. A source that a log gives to one text is its
+name: where logs share names, texts are matched by name, else the n-th of one log with the n-th of the other. How far
+two logs agree is not judged here.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.logits.blocks import Real, Whole
-from engine.logits.figures import check_values
+from engine.logits.batches import Real, Whole
+from engine.logits.health import check_values
 from engine.logits.repeats import Marks
 from engine.store.entries import Entry
 from engine.store.store import Store
 
-# Texts meet by source or number, so that a text that one engine ends earlier than the other moves none behind it. In a
-# log whose texts take turns and have no source of their own, a text's number says nothing: there, the n-th entry of a
-# token meets the n-th.
+# Texts are matched by source or number, so that a text that one engine ends early moves none after it. In a log whose
+# texts alternate and have no source of their own, a text's number means nothing: there the n-th entries of a token are
+# matched.
 MET = """
 WITH logged AS (
     SELECT log_id, checkpoint, token_idx, count(*) AS entries FROM logit_entries GROUP BY ALL
@@ -45,7 +45,7 @@ named AS (
 numbered AS (
     SELECT log_id, entry, checkpoint, token_idx, sequence,
            CASE WHEN NOT is_orderly OR checkpoint NOT IN (SELECT checkpoint FROM named) THEN ''
-           WHEN (checkpoint, source) IN (FROM named) THEN source END AS name,  -- null meets nothing
+           WHEN (checkpoint, source) IN (FROM named) THEN source END AS name,  -- null matches nothing
            CASE WHEN NOT is_orderly THEN row_number() OVER (PARTITION BY log_id, checkpoint, token_idx ORDER BY entry)
            WHEN checkpoint IN (SELECT checkpoint FROM named) THEN 0 ELSE sequence END AS turn
     FROM logit_entries JOIN orderly USING (checkpoint)
@@ -71,7 +71,7 @@ ORDER BY met.control_entry, c.position
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Met:
+class MatchedEntries:
     """The M entries that both logs have, in the control's order."""
 
     entry: Whole  # [M] the control's
@@ -81,8 +81,8 @@ class Met:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
-    """N pairs of values in the control's order. NaN is a value like others here."""
+class ValuePairs:
+    """N pairs of values in the control's order, NaN among them."""
 
     entry: Whole  # the control's
     position: Whole
@@ -90,8 +90,8 @@ class Pairs:
     test: Real
     is_flagged: Marks  # either of them
 
-    def where(self, kept: Marks) -> Pairs:
-        return Pairs(*(getattr(self, one.name)[kept] for one in fields(self)))
+    def where(self, kept: Marks) -> ValuePairs:
+        return ValuePairs(*(getattr(self, field.name)[kept] for field in fields(self)))
 
     def __len__(self) -> int:
         return len(self.entry)
@@ -101,32 +101,34 @@ class Pairs:
         return np.asarray(np.isfinite(self.control) & np.isfinite(self.test))
 
     @property
-    def sound(self) -> Pairs:
+    def sound(self) -> ValuePairs:
         """Those of finite values without a flag."""
         return self.where(self.is_finite & ~self.is_flagged)
 
 
 def is_by_number(store: Store, control: Entry, test: Entry) -> bool:
-    """Whether texts meet by nothing but their numbers, though there are several."""
-    asked, of = {"control": control.id, "test": test.id, "checkpoint": None}, [control.id, test.id]
-    (row,) = store.table(_BY_NAME, asked, of=of).to_pylist()
+    """Whether several texts are matched by their numbers alone."""
+    parameters, of = {"control": control.id, "test": test.id, "checkpoint": None}, [control.id, test.id]
+    (row,) = store.table(_BY_NAME, parameters, of=of).to_pylist()
     return not row["by_name"] and row["texts"] > 1
 
 
-def pairs_of(store: Store, control: Entry, test: Entry, checkpoint: str | None = None) -> tuple[Met, Pairs]:
+def pairs_of(
+    store: Store, control: Entry, test: Entry, checkpoint: str | None = None
+) -> tuple[MatchedEntries, ValuePairs]:
     """Of one checkpoint, or of all; damaged logs are an error."""
     for entry in (control, test):
         check_values(store, entry)
-    asked, of = {"control": control.id, "test": test.id, "checkpoint": checkpoint}, [control.id, test.id]
-    met, found = store.table(_ENTRIES, asked, of=of), store.table(_VALUES, asked, of=of)
+    parameters, of = {"control": control.id, "test": test.id, "checkpoint": checkpoint}, [control.id, test.id]
+    met, found = store.table(_ENTRIES, parameters, of=of), store.table(_VALUES, parameters, of=of)
     return (
-        Met(
+        MatchedEntries(
             met["control_entry"].to_numpy().astype(np.int64),
             met["checkpoint"].to_numpy().astype(object),
             met["token_idx"].to_numpy().astype(np.int64),
             met["sequence"].to_numpy().astype(np.int64),
         ),
-        Pairs(
+        ValuePairs(
             found["entry"].to_numpy().astype(np.int64),
             found["position"].to_numpy().astype(np.int64),
             found["control"].to_numpy(),
@@ -136,8 +138,8 @@ def pairs_of(store: Store, control: Entry, test: Entry, checkpoint: str | None =
     )
 
 
-class Rows:
-    """Values that stand entry by entry, added up and ranked within each."""
+class EntryGroups:
+    """Values in order of their entries, summed and ranked within each."""
 
     def __init__(self, entry: Whole) -> None:
         self.starts = np.flatnonzero(np.concatenate([[True], entry[1:] != entry[:-1]]))
@@ -175,7 +177,7 @@ class Rows:
         return ranks
 
     def _order(self, values: Real) -> Whole:
-        """Ascending within each entry. Most logs have entries of one width: a small sort each, in place of a large."""
+        """Ascending within each entry. Entries of one width are sorted one by one, which is faster."""
         width = int(self.widths[0])
         if (self.widths != width).any():
             return np.lexsort((values, self.row))
@@ -192,6 +194,6 @@ class Rows:
 
 
 def ratio(over: Real, under: Real) -> Real:
-    """NaN where there is nothing to divide by."""
+    """NaN where the divisor is 0."""
     found: Real = np.divide(over, under, out=np.full(len(over), np.nan), where=under > 0)
     return found

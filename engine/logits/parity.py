@@ -1,8 +1,8 @@
-"""Two logs of one prompt beside each other: how far the engines agree, and where they part.
+"""Two logs of one prompt: how far the engines agree, and where they diverge.
 
-Entries meet by checkpoint and token_idx (the n-th text of one log with the n-th of the other), values by position. What
-only one of them logged is counted and left out. Each figure comes for all values and without the flagged ones, under
-each of the position filters that the reports advise; which filter the data supports is found, not assumed.
+Entries are matched by checkpoint, text and token_idx, values by position. What only one of them logged is counted and
+left out. Each figure is of all values and without the flagged ones, under each of the position filters that the reports
+advise; which filter the data supports is measured, not assumed.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ import numpy as np
 
 from engine.errors import FileFormatError
 from engine.inspection.memo import Memo
-from engine.logits.blocks import Real, Whole
-from engine.logits.pairs import Met, Pairs, Rows, is_by_number, pairs_of, ratio
+from engine.logits.batches import Real, Whole
+from engine.logits.health_words import log_name
+from engine.logits.pairs import EntryGroups, MatchedEntries, ValuePairs, is_by_number, pairs_of, ratio
 from engine.logits.repeats import Marks
 from engine.logits.rules import load_rules
 from engine.store.entries import Entry
 from engine.store.store import Store
 
-MOST_KEPT = 8
+MOST_CACHED = 8
 MOST_NAME = 40
 MOST_TOKENS = 100_000
-"""Entries whose own agreement is told."""
+"""Entries whose own agreement is listed."""
 
 _COUNTS = "SELECT log_id, count(*) AS entries FROM logit_entries GROUP BY ALL"
 
@@ -35,15 +36,15 @@ FILTERS: Mapping[str, Callable[[Whole], Marks]] = {
     "skip 0 and 2": lambda positions: (positions != 0) & (positions != 2),
     "from 3 on": lambda positions: positions >= 3,
 }
-"""By name, the mildest first."""
+"""By name, mildest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Of pairs of finite values; a figure is null where there is nothing to take it of.
+    """Of pairs of finite values; a figure is null where it cannot be computed.
 
     Differences are test minus control. ``relative`` is the root mean square of the differences over that of the
-    control; what shifts a whole row alike (``shift``) is in it, though softmax does not see it.
+    control; it includes a shift of a whole row (``shift``), which does not change probabilities.
     """
 
     entries: int
@@ -60,16 +61,16 @@ class Agreement:
 
 
 @dataclass(frozen=True, slots=True)
-class Filtered:
+class FilteredAgreement:
     name: str
     with_flagged: Agreement
     without_flagged: Agreement
-    flagged: int  # pairs that the filter leaves, of which one is flagged
+    flagged: int  # pairs left by the filter with a flagged value
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """One entry of both logs: where it is, and how far they agree there without flagged values."""
+class EntryAgreement:
+    """One entry of both logs, and how far they agree there without flagged values."""
 
     checkpoint: str
     token_idx: int
@@ -88,26 +89,26 @@ class Parity:
     test: str
     control_name: str
     test_name: str
-    by_number: bool  # the n-th text of one is set against the n-th of the other: they share no names
+    by_number: bool  # texts are matched by their number alone: the logs share no names
     entries: int  # in both
     only_control: int
     only_test: int
-    filters: tuple[Filtered, ...]
-    supported: str | None  # the mildest filter behind which no value is flagged; null where none is enough
+    filters: tuple[FilteredAgreement, ...]
+    supported: str | None  # the mildest filter that leaves no flagged value; null where none is enough
     flagged_positions: tuple[int, ...]
-    places: tuple[Place, ...]
+    places: tuple[EntryAgreement, ...]
     tolerance: float
-    diverging: Place | None  # the first whose relative difference is larger
+    diverging: EntryAgreement | None  # the first whose relative difference is larger
 
     def sheet(self) -> dict[str, Any]:
         return asdict(self)
 
 
-_kept: Memo[Parity] = Memo(MOST_KEPT)
+_cache: Memo[Parity] = Memo(MOST_CACHED)
 
 
 def compare_logs(store: Store, control: Entry, test: Entry) -> Parity:
-    return _kept.of((control.key, test.key), lambda: _compare(store, control, test))
+    return _cache.of((control.key, test.key), lambda: _compare(store, control, test))
 
 
 def _compare(store: Store, control: Entry, test: Entry) -> Parity:
@@ -118,15 +119,18 @@ def _compare(store: Store, control: Entry, test: Entry) -> Parity:
         raise FileFormatError(
             f"{control.id} and {test.id} share no checkpoint, token and position", "Log the same prompt with both"
         )
-    names = [_name(entry) for entry in (control, test)]
+    keys = ("engine", "model", "precision")
+    names = [log_name(*(entry.row.get(key) for key in keys), most=MOST_NAME) for entry in (control, test)]
     if names[0] == names[1]:
         names = [control.id, test.id]
-    rules = load_rules()
-    tolerance = max(rules.tolerance(_precision(entry)) for entry in (control, test))
+    # The precision of the weights, else of the values as logged.
+    precisions = (entry.row.get("precision") or entry.row.get("dtype") for entry in (control, test))
+    tolerance = max(map(load_rules().tolerance, precisions))
     filters = tuple(_filtered(name, pairs.where(kept(pairs.position))) for name, kept in FILTERS.items())
-    supported = next((one.name for one in filters if not one.flagged and one.with_flagged.values), None)
+    supported = next((each.name for each in filters if not each.flagged and each.with_flagged.values), None)
     places, shared, diverging = _places(met, pairs, tolerance)
-    counts = {row["log_id"]: row["entries"] for row in _counts(store, control, test)}
+    rows = store.table(_COUNTS, of=[control.id, test.id]).to_pylist()
+    counts = {row["log_id"]: row["entries"] for row in rows}
     return Parity(
         control=control.id,
         test=test.id,
@@ -145,51 +149,31 @@ def _compare(store: Store, control: Entry, test: Entry) -> Parity:
     )
 
 
-def _counts(store: Store, control: Entry, test: Entry) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = store.table(_COUNTS, of=[control.id, test.id]).to_pylist()
-    return found
-
-
-def _precision(entry: Entry) -> str | None:
-    """Of the weights, else of the values as logged."""
-    said = entry.row.get("precision") or entry.row.get("dtype")
-    return None if said is None else str(said)
-
-
-def _name(entry: Entry) -> str:
-    engine, *more = [_short(entry.row[key]) for key in ("engine", "model", "precision") if entry.row.get(key)]
-    return f"{engine} ({', '.join(more)})" if more else engine
-
-
-def _short(name: object) -> str:
-    text = str(name)
-    return text if len(text) <= MOST_NAME else f"{text[: MOST_NAME - 1]}…"
-
-
-def _filtered(name: str, pairs: Pairs) -> Filtered:
+def _filtered(name: str, pairs: ValuePairs) -> FilteredAgreement:
     flagged, whole = int(pairs.is_flagged.sum()), _agreement(pairs)
-    return Filtered(name, whole, _agreement(pairs.where(~pairs.is_flagged)) if flagged else whole, flagged)
+    return FilteredAgreement(name, whole, _agreement(pairs.where(~pairs.is_flagged)) if flagged else whole, flagged)
 
 
-def _agreement(pairs: Pairs) -> Agreement:
+def _agreement(pairs: ValuePairs) -> Agreement:
     is_finite = pairs.is_finite
-    own = pairs.where(is_finite)
-    if len(own) == 0:
+    finite = pairs.where(is_finite)
+    control, test = finite.control, finite.test
+    if len(finite) == 0:
         return Agreement(0, 0, int((~is_finite).sum()), *[None] * 8)
-    difference = own.test - own.control
-    size = np.maximum(np.abs(own.control), np.abs(own.test))
+    difference = test - control
+    size = np.maximum(np.abs(control), np.abs(test))
     relative = np.divide(np.abs(difference), size, out=np.zeros_like(size), where=size > 0)
-    rows = Rows(own.entry)
-    cosine, rank = rows.cosine(own.control, own.test), rows.ranked(own.control, own.test)
-    same_top = rows.top(own.control) == rows.top(own.test)
+    rows = EntryGroups(finite.entry)
+    cosine, rank = rows.cosine(control, test), rows.ranked(control, test)
+    same_top = rows.top(control) == rows.top(test)
     return Agreement(
         entries=len(rows.starts),
-        values=len(own),
+        values=len(finite),
         not_finite=int((~is_finite).sum()),
         max_difference=float(np.abs(difference).max()),
         mean_difference=float(np.abs(difference).mean()),
         shift=float(difference.mean()),
-        relative=_relative(difference, own.control),
+        relative=_relative(difference, control),
         max_relative=float(relative.max()),
         cosine=_mean(cosine),
         rank=_mean(rank),
@@ -197,31 +181,33 @@ def _agreement(pairs: Pairs) -> Agreement:
     )
 
 
-def _places(met: Met, pairs: Pairs, tolerance: float) -> tuple[tuple[Place, ...], int, Place | None]:
-    """The first entries of both that share a position, in the control's order, how many there are, where they part."""
-    whole = Rows(pairs.entry)
+def _places(
+    met: MatchedEntries, pairs: ValuePairs, tolerance: float
+) -> tuple[tuple[EntryAgreement, ...], int, EntryAgreement | None]:
+    """The first entries that share a position, in the control's order; how many there are; the first that diverges."""
+    whole = EntryGroups(pairs.entry)
     entries = pairs.entry[whole.starts]
     at, flagged = np.searchsorted(met.entry, entries), np.add.reduceat(pairs.is_flagged, whole.starts, dtype=np.int64)
     figures = _figures(pairs.sound, entries)
 
-    def place(one: int) -> Place:
-        values, largest, relative, cosine, is_same = (column[one].item() for column in figures)
-        where = str(met.checkpoint[at[one]]), int(met.token_idx[at[one]]), int(met.sequence[at[one]])
+    def agreement(row: int) -> EntryAgreement:
+        values, largest, relative, cosine, is_same = (column[row].item() for column in figures)
+        where = str(met.checkpoint[at[row]]), int(met.token_idx[at[row]]), int(met.sequence[at[row]])
         known = _known(largest), _known(relative), _known(cosine)
-        return Place(*where, int(values), *known, bool(is_same) if values > 1 else None, int(flagged[one]))
+        return EntryAgreement(*where, int(values), *known, bool(is_same) if values > 1 else None, int(flagged[row]))
 
-    parted = np.flatnonzero(figures[2] > tolerance)
-    first = place(int(parted[0])) if len(parted) else None
-    return tuple(map(place, range(min(len(entries), MOST_TOKENS)))), len(entries), first
+    diverging = np.flatnonzero(figures[2] > tolerance)
+    first = agreement(int(diverging[0])) if len(diverging) else None
+    return tuple(map(agreement, range(min(len(entries), MOST_TOKENS)))), len(entries), first
 
 
-def _figures(sound: Pairs, entries: Whole) -> tuple[Real, ...]:
+def _figures(sound: ValuePairs, entries: Whole) -> tuple[Real, ...]:
     """By entry: values, how far they agree, whether the largest stands at one place. NaN where no value is sound."""
     found = np.full((5, len(entries)), np.nan)
     found[0] = 0
     if len(sound) == 0:
         return tuple(found)
-    rows, difference = Rows(sound.entry), sound.test - sound.control
+    rows, difference = EntryGroups(sound.entry), sound.test - sound.control
     here = np.searchsorted(entries, sound.entry[rows.starts])
     found[0, here] = rows.widths
     found[1, here] = np.maximum.reduceat(np.abs(difference), rows.starts)

@@ -1,32 +1,32 @@
-"""Where two logs differ: position by position, value against value, and what only one of them logged.
+"""Where two logs differ: by position, value against value, and what only one of them logged.
 
-Everything is of one checkpoint: positions of two checkpoints mean different things. Differences are those of finite
-values without a flag; flagged pairs are counted and kept apart.
+All of it is of one checkpoint, since positions of two checkpoints mean different things. Differences are of finite
+values without a flag; flagged pairs are counted separately.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from engine.inspection.memo import Memo
-from engine.logits.blocks import Real, Whole
-from engine.logits.figures import check_values
-from engine.logits.pairs import MET, Met, Pairs, pairs_of
+from engine.logits.batches import Real, Whole
+from engine.logits.health import check_values
+from engine.logits.pairs import MET, MatchedEntries, ValuePairs, pairs_of
 from engine.logits.repeats import Marks
 from engine.store.entries import Entry
 from engine.store.store import Store
 
-MOST_KEPT = 8
+MOST_CACHED = 8
 MOST_POSITIONS = 2_000
-"""Of one answer: those with the largest differences."""
+"""Of one answer; those with the largest differences are kept."""
 MOST_SOUND, MOST_FLAGGED = 3_000, 1_000
 """Pairs that are drawn one by one."""
 
 _LOGGED = """
-SELECT checkpoint, log_id, count(*) AS entries, sum(values_logged)::BIGINT AS values_logged,
+SELECT checkpoint, log_id, count(*) AS entries, sum(values_logged)::BIGINT AS values,
        min(token_idx) AS first_token, max(token_idx) AS last_token, count(DISTINCT sequence) AS texts,
        min(entry) AS place
 FROM logit_entries GROUP BY ALL
@@ -35,7 +35,7 @@ _BOTH = f"{MET} SELECT checkpoint, count(*) AS entries FROM met GROUP BY ALL"
 
 
 @dataclass(frozen=True, slots=True)
-class Logged:
+class LoggedEntries:
     """What one log has of a checkpoint."""
 
     entries: int
@@ -46,12 +46,12 @@ class Logged:
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
+class CheckpointCoverage:
     """A checkpoint of two logs; null where a log has nothing of it."""
 
     checkpoint: str
-    control: Logged | None
-    test: Logged | None
+    control: LoggedEntries | None
+    test: LoggedEntries | None
     both: int  # entries that meet
 
 
@@ -68,7 +68,7 @@ class PositionDifference:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Points:
+class SampledPairs:
     """Some of the pairs, evenly spread over the log, in its order."""
 
     token_idx: Whole
@@ -82,59 +82,56 @@ class Points:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Detail:
+class ParityDetail:
     """``sound`` and ``flagged`` are all pairs of the checkpoint, of which ``points`` are some."""
 
     checkpoint: str
     positions: tuple[PositionDifference, ...]  # by position
     positions_left_out: int
-    points: Points
+    points: SampledPairs
     sound: int
     flagged: int
     not_finite: int  # of the flagged ones: these have no place among the points
 
     def sheet(self) -> list[dict[str, Any]]:
-        return [asdict(one) for one in self.positions]
+        return [asdict(position) for position in self.positions]
 
 
-_details: Memo[Detail] = Memo(MOST_KEPT)
-_coverages: Memo[tuple[Coverage, ...]] = Memo(MOST_KEPT)
+_COLUMNS = [column.name for column in fields(LoggedEntries)]
+_details: Memo[ParityDetail] = Memo(MOST_CACHED)
+_coverages: Memo[tuple[CheckpointCoverage, ...]] = Memo(MOST_CACHED)
 
 
-def detail(store: Store, control: Entry, test: Entry, checkpoint: str) -> Detail:
+def detail(store: Store, control: Entry, test: Entry, checkpoint: str) -> ParityDetail:
     return _details.of((control.key, test.key, checkpoint), lambda: _detail(store, control, test, checkpoint))
 
 
-def coverage(store: Store, control: Entry, test: Entry) -> tuple[Coverage, ...]:
+def coverage(store: Store, control: Entry, test: Entry) -> tuple[CheckpointCoverage, ...]:
     """Every checkpoint of either log, the control's first; also of logs that share nothing."""
     return _coverages.of((control.key, test.key), lambda: tuple(_coverage(store, control, test)))
 
 
-def _coverage(store: Store, control: Entry, test: Entry) -> list[Coverage]:
+def _coverage(store: Store, control: Entry, test: Entry) -> list[CheckpointCoverage]:
     for entry in (control, test):
         check_values(store, entry)
     of = [control.id, test.id]
     rows = store.table(_LOGGED, of=of).to_pylist()
     rows.sort(key=lambda row: (row["log_id"] != control.id, row["place"]))
-    asked = {"control": control.id, "test": test.id, "checkpoint": None}
-    both = {row["checkpoint"]: row["entries"] for row in store.table(_BOTH, asked, of=of).to_pylist()}
-    logged = {(row["log_id"], row["checkpoint"]): _logged(row) for row in rows}
+    parameters = {"control": control.id, "test": test.id, "checkpoint": None}
+    both = {row["checkpoint"]: row["entries"] for row in store.table(_BOTH, parameters, of=of).to_pylist()}
+    logged = {(row["log_id"], row["checkpoint"]): LoggedEntries(**{k: row[k] for k in _COLUMNS}) for row in rows}
     return [
-        Coverage(name, logged.get((control.id, name)), logged.get((test.id, name)), both.get(name, 0))
+        CheckpointCoverage(name, logged.get((control.id, name)), logged.get((test.id, name)), both.get(name, 0))
         for name in dict.fromkeys(row["checkpoint"] for row in rows)
     ]
 
 
-def _logged(row: dict[str, Any]) -> Logged:
-    return Logged(row["entries"], row["values_logged"], row["texts"], row["first_token"], row["last_token"])
-
-
-def _detail(store: Store, control: Entry, test: Entry, checkpoint: str) -> Detail:
+def _detail(store: Store, control: Entry, test: Entry, checkpoint: str) -> ParityDetail:
     met, pairs = pairs_of(store, control, test, checkpoint)
     found = _positions(pairs)
-    kept = sorted(found, key=lambda one: (one.max_difference is not None, -(one.max_difference or 0)))[:MOST_POSITIONS]
+    kept = sorted(found, key=lambda row: (row.max_difference is not None, -(row.max_difference or 0)))[:MOST_POSITIONS]
     is_finite, is_off = pairs.is_finite, pairs.is_flagged | ~pairs.is_finite
-    return Detail(
+    return ParityDetail(
         checkpoint,
         tuple(sorted(kept, key=lambda one: one.position)),
         len(found) - len(kept),
@@ -145,7 +142,7 @@ def _detail(store: Store, control: Entry, test: Entry, checkpoint: str) -> Detai
     )
 
 
-def _positions(pairs: Pairs) -> list[PositionDifference]:
+def _positions(pairs: ValuePairs) -> list[PositionDifference]:
     positions, where = np.unique(pairs.position, return_inverse=True)
     is_sound = pairs.is_finite & ~pairs.is_flagged
     count, size = len(positions), len(where)
@@ -164,12 +161,12 @@ def _positions(pairs: Pairs) -> list[PositionDifference]:
     ]
 
 
-def _points(met: Met, pairs: Pairs, is_finite: Marks, is_off: Marks) -> Points:
+def _points(met: MatchedEntries, pairs: ValuePairs, is_finite: Marks, is_off: Marks) -> SampledPairs:
     sound, off = np.flatnonzero(~is_off), np.flatnonzero(is_off & is_finite)
     some = np.sort(np.concatenate([_spread(sound, MOST_SOUND), _spread(off, MOST_FLAGGED)]))
     chosen = pairs.where(some)
     token_idx = met.token_idx[np.searchsorted(met.entry, chosen.entry)]
-    return Points(token_idx, chosen.position, chosen.control, chosen.test, is_off[some])
+    return SampledPairs(token_idx, chosen.position, chosen.control, chosen.test, is_off[some])
 
 
 def _spread(places: Whole, most: int) -> Whole:

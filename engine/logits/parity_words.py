@@ -1,43 +1,44 @@
-"""What two logs say beside each other, in sentences: the answer first, then what it rests on and what was left out."""
+"""A comparison of two logs in sentences: the answer first, then its evidence and what was left out."""
 
 from __future__ import annotations
 
 import math
 
+from engine.figures.words import counted, percent
 from engine.logits.causes import positions_in_words
 from engine.logits.parity import Agreement, Parity
-from engine.logits.words import plural
 from engine.store.entries import Entry
 
 MOST_DIGITS = 12
 
 
 def parity_sentences(parity: Parity) -> list[str]:
-    found = [
-        _answer(parity),
-        _first_difference(parity),
-        _flagged(parity),
-        _filter(parity),
-        _left_out(parity),
-        _numbers(parity),
-    ]
-    return [sentence for sentence in found if sentence]
+    sentences = [_answer(parity), _divergence(parity), _flagged(parity), _filter(parity)]
+    if parity.only_control or parity.only_test:
+        sentences.append(
+            f"In both logs: {counted(parity.entries, 'entry', 'entries')}. Left out: {parity.only_control:,} only in "
+            f"the control and {parity.only_test:,} only in the test."
+        )
+    if parity.by_number:
+        sentences.append(
+            "The logs share no source names: the n-th text of one is compared with the n-th of the other, "
+            "even if they differ."
+        )
+    return [sentence for sentence in sentences if sentence]
 
 
 def cautions(control: Entry, test: Entry) -> list[str]:
-    """What makes two logs a poor pair, by what they say of themselves."""
-    found = []
+    """Why two logs are a poor pair, by what they say of themselves."""
+    texts = []
     models = [entry.row.get("model") for entry in (control, test)]
     if all(models) and models[0] != models[1]:
-        found.append("The logs are of different models: that they differ says nothing about the engines.")
+        texts.append("Different models: differences say nothing about the engines.")
     lengths = [entry.row.get("length") for entry in (control, test)]
     if all(lengths) and lengths[0] != lengths[1]:
-        found.append(
-            f"Their rows have {lengths[0]:,} and {lengths[1]:,} values: these are two vocabularies, or padding."
-        )
+        texts.append(f"Rows of {lengths[0]:,} and {lengths[1]:,} values: two vocabularies, or padding.")
     if control.row["engine"] == test.row["engine"] and control.row.get("precision") == test.row.get("precision"):
-        found.append("Both name the same engine and precision: this compares two goes of one engine.")
-    return found
+        texts.append("Same engine and precision: this compares two runs of one engine.")
+    return texts
 
 
 def digits_agreed(agreement: Agreement) -> int | None:
@@ -49,89 +50,61 @@ def digits_agreed(agreement: Agreement) -> int | None:
     return max(0, min(MOST_DIGITS, math.floor(-math.log10(agreement.relative))))
 
 
-def _best(parity: Parity) -> Agreement:
-    return parity.filters[0].without_flagged
-
-
 def _answer(parity: Parity) -> str:
-    own = _best(parity)
+    agreement = parity.filters[0].without_flagged
     names = f"{parity.test_name} and {parity.control_name}"
-    if not own.values:
-        return f"No pair of values without a flag is left to compare {names} by."
-    if own.max_difference == 0:
-        return f"{names} agree bit for bit in {_of(own)}."
-    if own.relative is None:
-        return f"{names} differ by {own.mean_difference:.2g} on average in {_of(own)}, all 0 in the control."
-    digits = digits_agreed(own)
-    to = "not even to the first digit" if digits == 0 else f"to about {digits} digit{'s' if digits != 1 else ''}"
-    top = "" if own.top_1 is None else f"; the largest value is the same in {own.top_1:.1%} of the entries"
-    rank = "" if own.rank is None else f", and their order to {own.rank:.4f} (1 is the same)"
+    entries = counted(agreement.entries, "entry", "entries")
+    pairs = f"{counted(agreement.values, 'value')} of {entries}"
+    if not agreement.values:
+        return f"{names} cannot be compared: no pair of values is without a flag."
+    if agreement.max_difference == 0:
+        return f"{names} agree bit for bit in {pairs}."
+    if agreement.relative is None:
+        return f"{names} differ by {agreement.mean_difference:.2g} on average in {pairs}, all 0 in the control."
+    digits = digits_agreed(agreement)
+    to = f"to about {counted(digits, 'digit')}" if digits else "not even to the first digit"
+    rank = "" if agreement.rank is None else f", rank correlation {agreement.rank:.4f}"
+    top = "" if agreement.top_1 is None else f"; same largest value in {percent(agreement.top_1)} of the entries"
+    shift = ""
+    if agreement.shift and agreement.mean_difference and abs(agreement.shift) >= 0.9 * agreement.mean_difference:
+        shift = f" Nearly all of that is a shift of {agreement.shift:+.2g} of all values, which changes no probability."
     return (
-        f"{names} agree {to}: {_of(own)} {'differs' if own.values == 1 else 'differ'} by {own.mean_difference:.2g} on "
-        f"average and {own.max_difference:.2g} at most{rank}{top}.{_shift(own)}"
+        f"{names} agree {to}: {pairs} {'differs' if agreement.values == 1 else 'differ'} by "
+        f"{agreement.mean_difference:.2g} on average and {agreement.max_difference:.2g} at most{rank}{top}.{shift}"
     )
 
 
-def _of(own: Agreement) -> str:
-    return f"{plural(own.values, 'value')} of {plural(own.entries, 'entry', 'entries')}"
-
-
-def _shift(own: Agreement) -> str:
-    """Where most of the difference moves a row as a whole, which no probability depends on."""
-    if not own.shift or not own.mean_difference or abs(own.shift) < 0.9 * own.mean_difference:
+def _divergence(parity: Parity) -> str:
+    first = parity.diverging
+    if first is not None:
+        return (
+            f"First divergence: checkpoint {first.checkpoint}, token {first.token_idx:,}, relative difference "
+            f"{first.relative:.2g}; their precision explains {parity.tolerance:g}."
+        )
+    if parity.filters[0].without_flagged.relative is None:
         return ""
-    return f" Nearly all of that is a shift of {own.shift:+.2g} of everything, which no probability depends on."
-
-
-def _first_difference(parity: Parity) -> str:
-    place = parity.diverging
-    if place is None and _best(parity).relative is None:
-        return ""  # nothing is left to tell by
-    if place is None:
-        return f"Nowhere is the difference larger than their precision explains (relative {parity.tolerance:g})."
-    return (
-        f"They part at checkpoint {place.checkpoint}, token {place.token_idx:,}: there the relative difference is "
-        f"{place.relative:.2g}, and their precision explains {parity.tolerance:g}."
-    )
+    return f"No divergence: no difference is larger than their precision explains (relative {parity.tolerance:g})."
 
 
 def _flagged(parity: Parity) -> str:
-    whole = parity.filters[0]
-    if not whole.flagged:
-        return "Neither log has a flagged value where they meet."
-    sizes = [one.max_difference for one in (whole.with_flagged, whole.without_flagged)]
-    pairs = "1 pair has" if whole.flagged == 1 else f"{whole.flagged:,} pairs have"
+    everything = parity.filters[0]
+    if not everything.flagged:
+        return "No compared value has a flag."
+    pairs = counted(everything.flagged, "pair has", "pairs have")
     text = f"{pairs} a flagged value, at {positions_in_words(parity.flagged_positions)}"
-    if sizes[0] is not None and sizes[1] is not None and sizes[0] > sizes[1]:
-        text += f"; with them the largest difference is {sizes[0]:.3g} in place of {sizes[1]:.3g}"
+    with_flagged, without = everything.with_flagged.max_difference, everything.without_flagged.max_difference
+    if with_flagged is not None and without is not None and with_flagged > without:
+        text += f"; with them the largest difference is {with_flagged:.3g} instead of {without:.3g}"
     return f"{text}."
 
 
 def _filter(parity: Parity) -> str:
     if not parity.filters[0].flagged:
-        return "The data asks for no filter of positions."
+        return "No position filter is needed."
     if parity.supported is not None:
-        return f"The data supports the filter “{parity.supported}”: it is the mildest that leaves no flagged value."
-    least = min((one for one in parity.filters if one.flagged), key=lambda one: one.flagged)
+        return f"Position filter that the data supports: “{parity.supported}”, the mildest without a flagged value."
+    least = min((result for result in parity.filters if result.flagged), key=lambda result: result.flagged)
     return (
-        f"No filter of positions is enough: “{least.name}” still leaves {plural(least.flagged, 'flagged pair')}. "
-        "Leave out flagged values in place of positions."
-    )
-
-
-def _left_out(parity: Parity) -> str:
-    if not parity.only_control and not parity.only_test:
-        return ""
-    return (
-        f"In both logs: {plural(parity.entries, 'entry', 'entries')}. Left out: {parity.only_control:,} that only the "
-        f"control has and {parity.only_test:,} that only the test has."
-    )
-
-
-def _numbers(parity: Parity) -> str:
-    if not parity.by_number:
-        return ""
-    return (
-        "No source of the logs names a text of both: the n-th text of one is set against the n-th of the other, "
-        "whatever it is."
+        f"No position filter is enough: “{least.name}” still leaves {counted(least.flagged, 'flagged pair')}. "
+        "Leave out flagged values instead of positions."
     )

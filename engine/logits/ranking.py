@@ -1,94 +1,154 @@
-"""Models by their garbage: the report's six as it ranks them, each beside the store's logs of the same model.
+"""Models by their garbage: the six of report 004 as it ranks them, and the store's logs of the same models.
 
-Whether a log is of a reported model is told by names alone. The architecture of a log's model is known where the
-registry has the model.
+Reported shares come from ``data/reported_runs.toml``, positions and magnitudes from ``data/logit_rules.toml``. The
+report has no logs, so whether its figures are right is not known; they are never added to measured ones. A log is
+matched with a reported model by names alone; its architecture is known where the registry has its model.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from engine.errors import DriftscopeError
-from engine.logits.reported import Rate, ReportedModel, rates, reported_models
+from engine.figures.statistics import wilson
+from engine.logits.health import has_values, health
+from engine.logits.rules import load_rules
 from engine.models.registry import load_registry
-from engine.store.comparison import wilson
 from engine.store.entries import Entry
+from engine.store.reported import load_reported
 from engine.store.store import Store
 
 REPORTED_ENTRIES = 90
-"""About so many entries the report says that it looked at, of all its models together."""
+"""About as many entries as the report looked at, of all its models together."""
+PERCENT = "garbage_percent"
 _ARCHITECTURES = {"qwen3": "Qwen3", "llama3": "Llama-3"}
-"""By the tokenizer, which the registry says without opening a checkpoint."""
+"""By the tokenizer, which the registry knows without opening a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class GarbageRate:
+    """Garbage of one model by one log, or as reported; ``by_ours`` is null for a reported one."""
+
+    id: str  # of the log, or of the reported run
+    origin: str
+    engine: str
+    model: str | None
+    architecture: str | None
+    precision: str | None
+    vocab_size: int | None
+    entries: int | None
+    by_report: float  # share of entries by the report's own rule
+    by_ours: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedModel:
+    """A row of the report's table. ``positions`` are those of its garbage, ``least`` and ``largest`` its magnitudes."""
+
+    run_id: str
+    model: str
+    architecture: str
+    size: str
+    precision: str
+    vocab_size: int
+    garbage_share: float
+    positions: tuple[int, ...]
+    least: float | None
+    largest: float | None
+    tokens: int | None  # garbage tokens, where the report counts them
+
+    @property
+    def rate(self) -> GarbageRate:
+        names = (self.model, self.architecture, self.precision, self.vocab_size)
+        return GarbageRate(self.run_id, "reported", "llama.cpp", *names, None, self.garbage_share, None)
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableLog:
     log_id: str
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """``rates`` has the report's models first, then logs, each in the order of its garbage by the report's rule."""
+    """``rates`` has the report's models first, then logs, each by its garbage under the report's rule."""
 
     models: tuple[ReportedModel, ...]
-    rates: tuple[Rate, ...]
-    left_out: tuple[LeftOut, ...]
+    rates: tuple[GarbageRate, ...]
+    left_out: tuple[UnreadableLog, ...]
 
     @property
-    def reported(self) -> tuple[Rate, ...]:
-        return tuple(one for one in self.rates if one.origin == "reported")
+    def reported(self) -> tuple[GarbageRate, ...]:
+        return tuple(rate for rate in self.rates if rate.origin == "reported")
 
     @property
-    def logs(self) -> tuple[Rate, ...]:
-        return tuple(one for one in self.rates if one.origin != "reported")
+    def logs(self) -> tuple[GarbageRate, ...]:
+        return tuple(rate for rate in self.rates if rate.origin != "reported")
 
-    def logs_of(self, model: ReportedModel) -> tuple[Rate, ...]:
-        return tuple(one for one in self.logs if is_same_model(one, model))
+    def logs_of(self, model: ReportedModel) -> tuple[GarbageRate, ...]:
+        return tuple(rate for rate in self.logs if is_same_model(rate, model))
 
 
 def ranking(store: Store, logs: Iterable[Entry]) -> Ranking:
     """A log that cannot be read is left out and named."""
-    found, left_out = _readable(store, list(logs))
-    measured = sorted(
-        (one for one in found if one.origin != "reported"), key=lambda one: (one.by_report, one.by_ours or 0)
-    )
-    reported = [one for one in found if one.origin == "reported"]
-    return Ranking(tuple(reported_models()), (*reported, *map(_with_architecture, measured)), tuple(left_out))
-
-
-def _readable(store: Store, logs: list[Entry]) -> tuple[list[Rate], list[LeftOut]]:
-    """One log after the other only where one of them does not read."""
-    with suppress(DriftscopeError):
-        return rates(store, logs), []
-    found, left_out = rates(store, []), []
-    for entry in logs:
+    measured, left_out = [], []
+    for entry in filter(has_values, logs):
         try:
-            found += [one for one in rates(store, [entry]) if one.origin != "reported"]
+            measured.append(_rate(store, entry))
         except DriftscopeError as error:
-            left_out.append(LeftOut(entry.id, error.what))
-    return found, left_out
+            left_out.append(UnreadableLog(entry.id, error.what))
+    measured.sort(key=lambda rate: (rate.by_report, rate.by_ours or 0))
+    models = tuple(reported_models())
+    return Ranking(models, (*(model.rate for model in models), *measured), tuple(left_out))
+
+
+def reported_models() -> list[ReportedModel]:
+    """In the report's ranking, the least garbage first."""
+    garbage = {one.run_id: one for one in load_rules().reported}
+    models = []
+    for run in load_reported():
+        extra = json.loads(run.row.get("extra") or "{}")
+        if PERCENT not in extra or run.run_id not in garbage:
+            continue
+        stated = garbage[run.run_id]
+        models.append(
+            ReportedModel(
+                run.run_id,
+                run.row["model_alias"],
+                extra["architecture"],
+                extra["size"],
+                extra["precision"],
+                run.row["vocab_size"],
+                extra[PERCENT] / 100,
+                stated.positions,
+                stated.least,
+                stated.largest,
+                stated.tokens,
+            )
+        )
+    return sorted(models, key=lambda model: model.garbage_share)
 
 
 def reported_interval(share: float) -> tuple[float, float]:
-    """What a reported share may be off by, if its entries were spread evenly over the models: 95 %."""
+    """95 % interval of a reported share, if its entries were spread evenly over the models."""
     entries = round(REPORTED_ENTRIES / len(reported_models()))
     return wilson(round(share * entries), entries)
 
 
-def is_same_model(rate: Rate, model: ReportedModel) -> bool:
-    """The same name, whatever stands behind it (``-Instruct``), and the same precision where the log says it."""
-    named = _plain(rate.model or "").startswith(_plain(model.model))
-    return named and (not rate.precision or precision_name(rate.precision) == precision_name(model.precision))
+def is_same_model(rate: GarbageRate, model: ReportedModel) -> bool:
+    """The same name, whatever its suffix (``-Instruct``), and the same precision where the log has one."""
+    names = (re.sub(r"[^a-z0-9]", "", name.lower()) for name in (rate.model or "", model.model))
+    is_named = next(names).startswith(next(names))
+    return is_named and (not rate.precision or precision_name(rate.precision) == precision_name(model.precision))
 
 
 def family(architecture: str | None) -> str | None:
-    """``Llama-3`` and ``Llama`` are of one: the name without its number."""
-    found = re.match(r"[A-Za-z]+", architecture or "")
-    return found[0] if found else None
+    """``Llama-3`` and ``Llama`` are one family: the name without its number."""
+    match = re.match(r"[A-Za-z]+", architecture or "")
+    return match[0] if match else None
 
 
 def precision_name(precision: str | None) -> str | None:
@@ -96,8 +156,20 @@ def precision_name(precision: str | None) -> str | None:
     return re.sub(r"^(FLOAT|FP)(?=\d)", "F", precision.strip().upper()) if precision else None
 
 
-def _with_architecture(rate: Rate) -> Rate:
-    return replace(rate, architecture=_architecture(rate.model))
+def _rate(store: Store, entry: Entry) -> GarbageRate:
+    counts = health(store, entry)
+    return GarbageRate(
+        id=entry.id,
+        origin=entry.row["origin"],
+        engine=counts.engine,
+        model=counts.model,
+        architecture=_architecture(counts.model),
+        precision=counts.precision,
+        vocab_size=counts.length,
+        entries=counts.entries,
+        by_report=counts.garbage_share,
+        by_ours=counts.damaged_share,
+    )
 
 
 def _architecture(model: str | None) -> str | None:
@@ -105,7 +177,3 @@ def _architecture(model: str | None) -> str | None:
         return _ARCHITECTURES.get(load_registry().find(model or "").tokenizer)
     except DriftscopeError:
         return None
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())

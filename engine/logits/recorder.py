@@ -1,10 +1,9 @@
-"""A run's own logits as a log: what each token was chosen from, in the format that every engine's log has here.
+"""A run's own logits as a log: what each token was sampled from, in the format of every engine's log.
 
-Values are copied at the very step, from the tensor before the LP, and written out at once; no tensor is read later. At
-the same step the log checks itself: the text that was written is read again and put into the row in place of its
-values, and the token is drawn from that row a second time. It has to be the token that was written. The fast backend
-draws from a part of the output head that it computes by itself, so two scores that differ in their last bit may change
-places: what differs is counted.
+Values are copied at the step, from the tensor before the LP, and written at once; no tensor is read later. At the same
+step the log checks itself: the written text is read back into the row, and the token is sampled from that row again. It
+has to be the same token. The fast backend samples from a part of the output head that it computes by itself, so two
+scores that differ in their last bit may swap: differences are counted.
 
 ``token_idx`` counts an answer's tokens from 0, forced ones too.
 """
@@ -27,7 +26,7 @@ from engine.decode.presets import Sampling
 from engine.decode.sampling import sample, uniform
 from engine.decode.steps import Choice
 from engine.errors import RunError, shown
-from engine.logits.blocks import MEASURED
+from engine.logits.batches import MEASURED
 from engine.logits.entries import MOST_ID
 from engine.models.loading import LoadedModel
 
@@ -36,15 +35,15 @@ LEVEL = 3
 """Of gzip: values hardly shrink."""
 PRECISIONS = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
 MOST_DIFFERING = 0.01
-"""Share of tokens that may be drawn otherwise from the log: rounding changes far fewer."""
+"""Share of tokens that may differ when sampled from the log: rounding changes far fewer."""
 LEAST_CHECKED = 1_000
 Name = Callable[[int], str]
-"""What a sample is called, as the source of its entries."""
+"""Gives a sample's name, the source of its entries."""
 _NAMES = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LoggedColumns:
     """Which values of a row are logged: the first ``first``, or those of ``ids``."""
 
     first: int = 0
@@ -52,8 +51,8 @@ class Wanted:
 
     def __post_init__(self) -> None:
         if bool(self.first) == bool(self.ids) or self.first < 0:
-            raise RunError("nothing is to be logged", "Give a number of values, or token ids")
-        if len(set(self.ids)) < len(self.ids) or not all(0 <= one <= MOST_ID for one in self.ids):
+            raise RunError("nothing to log", "Give a number of values, or token ids")
+        if len(set(self.ids)) < len(self.ids) or not all(0 <= id_ <= MOST_ID for id_ in self.ids):
             raise RunError("the ids to be logged are not different token ids", "Give each once")
 
     def columns(self, tokens: int) -> list[int]:
@@ -64,8 +63,8 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
-    """What a log has come to. ``differing`` tokens of ``checked`` were drawn otherwise from what was logged."""
+class RecordedLog:
+    """A log's counts. ``differing`` tokens of ``checked`` were sampled differently from what was logged."""
 
     entries: int
     checked: int
@@ -77,20 +76,23 @@ class Recorded:
 
 
 class LogFile:
-    """The file that taps write to. It must not be there before: a log is never mixed with an older one."""
+    """The file that taps write to, always a new one: logs are never mixed."""
 
-    def __init__(self, path: Path, wanted: Wanted) -> None:
+    def __init__(self, path: Path, wanted: LoggedColumns) -> None:
         self.path, self.wanted = path, wanted
         self.entries = self.checked = self.differing = 0
         try:
-            self._file = _created(path)
+            if path.suffix == ".gz":
+                self._file: IO[str] = gzip.open(path, "xt", LEVEL, "utf-8")  # noqa: SIM115 - open until close()
+            else:
+                self._file = path.open("x", encoding="utf-8")
         except FileExistsError as error:
             raise RunError(f"{shown(path, 200)} is there already", "Give another file for the log") from error
         except OSError as error:
             raise RunError(f"{shown(path, 200)} cannot be written: {error.strerror}", "Give another file") from error
 
     def tap(self, loaded: LoadedModel, sampling: Sampling, seed: int, source: str | Name = "") -> LogitTap:
-        """For one run; ``source`` names it in every entry, beside the sample, or gives each sample's whole name."""
+        """For one run; ``source`` is a prefix of its samples' names, or gives each sample's whole name."""
         precision = str(loaded.dtype).removeprefix("torch.")
         said = {
             "checkpoint": "logits",
@@ -108,8 +110,8 @@ class LogFile:
         self.entries += 1
 
     @property
-    def recorded(self) -> Recorded:
-        return Recorded(self.entries, self.checked, self.differing)
+    def recorded(self) -> RecordedLog:
+        return RecordedLog(self.entries, self.checked, self.differing)
 
     def close(self) -> None:
         self._file.close()
@@ -122,7 +124,7 @@ class LogFile:
 
 
 class LogitTap:
-    """Writes every choice that it is shown."""
+    """Logs every choice."""
 
     def __init__(
         self,
@@ -139,8 +141,9 @@ class LogitTap:
         self._ids = f', "ids": {json.dumps(self._columns)}' if log.wanted.ids else ""
 
     def __call__(self, choice: Choice) -> None:
-        values = _copied(choice.raw, self._columns)
-        texts = [_numbers(row) for row in values]
+        values = choice.raw[:, self._columns].to("cpu", torch.float32, copy=True).numpy()  # indexing copies
+        # The shortest texts that read as the same numbers; the names are those that JSON's readers know.
+        texts = [[_NAMES.get(text, text) for text in map(str, row)] for row in values]
         tokens = choice.tokens.tolist()
         for place, text in enumerate(texts):
             source = json.dumps(self._name(choice.samples[place]))
@@ -151,7 +154,7 @@ class LogitTap:
         self._check(choice, texts)
 
     def _check(self, choice: Choice, texts: Sequence[Sequence[str]]) -> None:
-        """Draw each free token again, from the row as the log has it."""
+        """Sample each free token again, from the row as logged."""
         free = [place for place, is_forced in enumerate(choice.forced) if not is_forced]
         if not free:
             return
@@ -163,13 +166,6 @@ class LogitTap:
         self._log.differing += int((drawn != choice.tokens[free]).sum())
 
 
-def _created(path: Path) -> IO[str]:
-    """Open until the log is closed."""
-    if path.suffix == ".gz":
-        return gzip.open(path, "xt", LEVEL, "utf-8")
-    return path.open("x", encoding="utf-8")
-
-
 def drawn_again(rows: Tensor, choice: Choice, free: Sequence[int], sampling: Sampling, seed: int) -> Tensor:
     """The tokens that these logits [F, V] of the choice's free rows give, by the same numbers."""
     scores = rows.masked_fill(~choice.allowed[free], -torch.inf)
@@ -177,13 +173,3 @@ def drawn_again(rows: Tensor, choice: Choice, free: Sequence[int], sampling: Sam
     keys = torch.tensor([choice.keys[place] for place in free], device=rows.device)
     steps = torch.tensor([choice.positions[place] for place in free], device=rows.device)
     return columns[sample(scores[:, columns], sampling, uniform(seed, keys, steps))]
-
-
-def _copied(raw: Tensor, columns: Sequence[int]) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
-    """The host's own copy: indexing makes it, and nothing of the device is referred to."""
-    return raw[:, list(columns)].to("cpu", torch.float32, copy=True).numpy()
-
-
-def _numbers(row: np.ndarray[tuple[int], np.dtype[np.float32]]) -> list[str]:
-    """The shortest text that reads as the same number; the names are those that JSON's readers know."""
-    return [_NAMES.get(text, text) for text in map(str, row)]

@@ -1,6 +1,6 @@
-"""Values that come again, bit for bit, in a later token of the same text: a buffer that was not written anew.
+"""Values that repeat bit for bit in a later token of the same text: signs of a buffer that was not rewritten.
 
-How much has to be alike depends on how fine the log is: of values with seven digits one is enough, of values with two
+How many have to repeat depends on the log's precision: of values with seven digits one is enough, of values with two
 decimals several side by side, or several times in a row.
 """
 
@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.logits.blocks import Real, Whole
+from engine.logits.batches import Real, Whole
 
 Marks = NDArray[np.bool_]
 MOST_ALIKE = 64
-"""Of values side by side, or of tokens in a row: a log that needs more of them cannot tell."""
+"""Of values side by side, or of tokens in a row: a log that needs more is too coarse."""
 SIDE_BY_SIDE, IN_A_ROW = 5, 2
 """In a coarse log neighbours are alike together: the logits of rare tokens rise and fall as one. So many times more of
 them have to be alike than if each were so by a chance of its own; measured on bfloat16 and on one to four decimals."""
@@ -28,7 +28,7 @@ _PRIME = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(slots=True)
 class Tail:
-    """The last entries of texts that may go on in the next block."""
+    """The last entries of texts that may continue in the next batch."""
 
     values: Real
     positions: Whole
@@ -38,7 +38,7 @@ class Tail:
 
 @dataclass(slots=True)
 class Repeats:
-    """Finds them in one log, block after block."""
+    """The search through one log, batch by batch."""
 
     most_chance: float
     reach: int
@@ -60,12 +60,17 @@ class Repeats:
         order = np.argsort(sequence, kind="stable")
         found = np.zeros(values.shape, dtype=np.bool_)
         found[order] = self._found(values[order], positions[order], sequence[order], is_comparable[order], chance)
-        self.tails[key] = _tail(values, positions, sequence, is_comparable, self.reach)
+        # The last entries, of however many sequences.
+        most = min(TEXTS_AT_ONCE * self.reach, max(1, MOST_TAIL_VALUES // values.shape[1]))
+        kept = slice(max(0, len(values) - most), None)
+        self.tails[key] = Tail(
+            values[kept].copy(), positions[kept].copy(), sequence[kept].copy(), is_comparable[kept].copy()
+        )
         return found[known:]
 
     def _found(self, values: Real, positions: Whole, sequence: Whole, is_comparable: Marks, chance: float) -> Marks:
         bits = values.view(np.uint64)
-        # What goes on from entry to entry, at one position or side by side.
+        # Repeats from entry to entry, at one position or side by side.
         is_same = np.zeros(values.shape, dtype=np.bool_)
         is_same[1:] = (bits[1:] == bits[:-1]) & (positions[1:] == positions[:-1]) & is_comparable[1:]
         is_same[1:] &= (sequence[1:] == sequence[:-1])[:, None]
@@ -107,17 +112,10 @@ class Repeats:
 
 
 def alike_needed(chance: float, others: int, most_chance: float) -> int:
-    """How many values have to be alike so that chance is no answer, where one is compared with so many others."""
+    """How many values have to be alike to rule out chance, where one is compared with so many others."""
     if chance >= 1:
         return MOST_ALIKE + 1
     return max(1, math.ceil((math.log(most_chance) - math.log(others)) / math.log(chance) - 1e-9))
-
-
-def _tail(values: Real, positions: Whole, sequence: Whole, is_comparable: Marks, reach: int) -> Tail:
-    """The last entries, of however many sequences."""
-    most = min(TEXTS_AT_ONCE * reach, max(1, MOST_TAIL_VALUES // values.shape[1]))
-    kept = np.arange(max(0, len(values) - most), len(values))
-    return Tail(values[kept], positions[kept], sequence[kept], is_comparable[kept])
 
 
 def _in_runs(marks: Marks, needed: int, axis: int) -> Marks:

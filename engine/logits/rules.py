@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.errors import FileFormatError, shown
-from engine.paths import DATA
+from engine.paths import DATA, read_toml
 
 RULES_FILE = DATA / "logit_rules.toml"
 LOGITS = "logits"
@@ -22,7 +20,7 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Of one kind of checkpoint: which values may be there."""
+    """Plausible values of one kind of checkpoint."""
 
     zeros: bool  # whether an exact zero is suspicious
     spreads: float
@@ -62,44 +60,35 @@ class Rules:
     sha256: str
 
     def bounds(self, checkpoint: str) -> Bounds:
-        """``logits`` and names that hold the word are logits; all else is something behind a layer."""
+        """``logits`` and names that contain the word are logits; all else is the output of a layer."""
         return self.checkpoints[LOGITS if LOGITS in checkpoint.lower() else OTHER]
 
     def tolerance(self, precision: str | None) -> float:
         """Of a precision as engines write it (F16, fp16, Q4_K_M, float32, ...)."""
-        return self.tolerances[_precision(precision, self.tolerances)]
+        text = (precision or "").lower()
+        for spelling, plain in (("float", "f"), ("fp", "f"), ("iq", "q"), ("half", "f16")):
+            text = text.replace(spelling, plain)
+        known = (name for name in self.tolerances if name != UNKNOWN and text.startswith(name))
+        return self.tolerances[max(known, key=len, default=UNKNOWN)]
 
 
 @functools.lru_cache(maxsize=4)
 def load_rules(path: Path = RULES_FILE) -> Rules:
-    try:
-        content = path.read_bytes()
-        return _rules(tomllib.loads(content.decode()), hashlib.sha256(content).hexdigest())
-    except OSError as error:
-        raise FileFormatError(f"{shown(path, 200)} cannot be read: {error.strerror}", "Check its path") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise FileFormatError(f"{shown(path, 200)} holds no rules for logit logs: {error}", "Mend it there") from error
+    return read_toml(path, "file of rules for logit logs", lambda document: _rules(document, path.read_bytes()))
 
 
-def _rules(said: Mapping[str, Any], sha256: str) -> Rules:
-    report = said["rules"][REPORT_RULE]
+def _rules(document: Mapping[str, Any], content: bytes) -> Rules:
+    report = document["rules"][REPORT_RULE]
     return Rules(
-        float(said["most_chance"]),
-        int(said["reach"]),
-        {name: Bounds(**bounds) for name, bounds in said["checkpoints"].items()},
-        tuple(map(float, said["masks"]["values"])),
+        float(document["most_chance"]),
+        int(document["reach"]),
+        {name: Bounds(**bounds) for name, bounds in document["checkpoints"].items()},
+        tuple(map(float, document["masks"]["values"])),
         ReportRule(REPORT_RULE, report["title"], float(report["above"])),
-        {name: float(value) for name, value in said["tolerances"].items()},
-        tuple(_reported(run_id, one) for run_id, one in said["reported"].items()),
-        sha256,
+        {name: float(value) for name, value in document["tolerances"].items()},
+        tuple(
+            ReportedGarbage(run_id, tuple(map(int, row["positions"])), *map(row.get, ("least", "largest", "tokens")))
+            for run_id, row in document["reported"].items()
+        ),
+        hashlib.sha256(content).hexdigest(),
     )
-
-
-def _reported(run_id: str, said: Mapping[str, Any]) -> ReportedGarbage:
-    positions = tuple(map(int, said["positions"]))
-    return ReportedGarbage(run_id, positions, said.get("least"), said.get("largest"), said.get("tokens"))
-
-
-def _precision(name: str | None, known: Mapping[str, float]) -> str:
-    text = (name or "").lower().replace("float", "f").replace("fp", "f").replace("iq", "q").replace("half", "f16")
-    return max((one for one in known if one != UNKNOWN and text.startswith(one)), key=len, default=UNKNOWN)

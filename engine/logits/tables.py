@@ -1,4 +1,4 @@
-"""A judged block as rows of the store's tables."""
+"""A flagged batch as rows of the store's tables."""
 
 from __future__ import annotations
 
@@ -6,61 +6,67 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from engine.logits.blocks import Block, Real, Whole
-from engine.logits.detect import Judged
+from engine.logits.batches import EntryBatch, Real, Whole
+from engine.logits.detect import BatchFlags
 from engine.logits.flags import FLAGS, Flags
 from engine.logits.rules import Rules
 from engine.logits.tally import is_garbage
 from engine.store.schema import LOGIT_ENTRIES, LOGIT_VALUES
 
 
-def tables_of(log_id: str, first: int, block: Block, judged: Judged, rules: Rules) -> dict[str, pa.Table]:
-    """``first`` counts the log's entries before this block."""
+def tables_of(log_id: str, first: int, batch: EntryBatch, flagged: BatchFlags, rules: Rules) -> dict[str, pa.Table]:
+    """``first`` counts the log's entries before this batch."""
     return {
-        LOGIT_ENTRIES.name: _entries(log_id, first, block, judged, rules),
-        LOGIT_VALUES.name: _values(log_id, first, block, judged),
+        LOGIT_ENTRIES.name: _entries(log_id, first, batch, flagged, rules),
+        LOGIT_VALUES.name: _values(log_id, first, batch, flagged),
     }
 
 
-def _entries(log_id: str, first: int, block: Block, judged: Judged, rules: Rules) -> pa.Table:
-    starts = block.starts[:-1]
-    finite = np.where(np.isfinite(block.values), block.values, np.nan)
+def _entries(log_id: str, first: int, batch: EntryBatch, flagged: BatchFlags, rules: Rules) -> pa.Table:
+    starts = batch.starts[:-1]
+    finite = np.where(np.isfinite(batch.values), batch.values, np.nan)
     least = np.fmin.reduceat(finite, starts)
     largest = np.fmax.reduceat(finite, starts)
     columns = {
-        "log_id": pa.repeat(pa.scalar(log_id), len(block)),
-        "entry": np.arange(first, first + len(block)),
-        "line": block.line,
-        "checkpoint": _checkpoints(block.checkpoint),
-        "token_idx": block.token_idx,
-        "sequence": block.sequence,
-        "source": list(block.source),
-        "ts": list(block.ts),
-        "values_logged": block.widths,
-        "middle": _or_null(judged.middle),
-        "spread": _or_null(judged.spread),
+        "log_id": pa.repeat(pa.scalar(log_id), len(batch)),
+        "entry": np.arange(first, first + len(batch)),
+        "line": batch.line,
+        "checkpoint": _checkpoints(batch.checkpoint),
+        "token_idx": batch.token_idx,
+        "sequence": batch.sequence,
+        "source": list(batch.source),
+        "ts": list(batch.ts),
+        "values_logged": batch.widths,
+        "middle": _or_null(flagged.middle),
+        "spread": _or_null(flagged.spread),
         "least": _or_null(least),
         "largest": _or_null(largest),
-        "top": _tops(block, judged.flags),
-        "flagged": np.add.reduceat((judged.flags != 0).astype(np.int64), starts),
-        "flags": flag_lists(np.bitwise_or.reduceat(judged.flags, starts)),
-        "is_garbage": is_garbage(block, rules),
+        "top": _tops(batch, flagged.flags),
+        "flagged": np.add.reduceat((flagged.flags != 0).astype(np.int64), starts),
+        "flags": flag_lists(np.bitwise_or.reduceat(flagged.flags, starts)),
+        "is_garbage": is_garbage(batch, rules),
     }
-    return pa.table([_column(columns[one.name], one.type) for one in LOGIT_ENTRIES], schema=LOGIT_ENTRIES.schema)
+    return pa.table(
+        [_column(columns[logit_entry.name], logit_entry.type) for logit_entry in LOGIT_ENTRIES],
+        schema=LOGIT_ENTRIES.schema,
+    )
 
 
-def _values(log_id: str, first: int, block: Block, judged: Judged) -> pa.Table:
-    entry = block.entry_of_value
+def _values(log_id: str, first: int, batch: EntryBatch, flagged: BatchFlags) -> pa.Table:
+    entry = batch.entry_of_value
     columns = {
         "log_id": pa.repeat(pa.scalar(log_id), len(entry)),
         "entry": entry + first,
-        "checkpoint": _checkpoints(block.checkpoint, entry),
-        "token_idx": block.token_idx[entry],
-        "position": block.positions,
-        "value": block.values,
-        "flags": flag_lists(judged.flags),
+        "checkpoint": _checkpoints(batch.checkpoint, entry),
+        "token_idx": batch.token_idx[entry],
+        "position": batch.positions,
+        "value": batch.values,
+        "flags": flag_lists(flagged.flags),
     }
-    return pa.table([_column(columns[one.name], one.type) for one in LOGIT_VALUES], schema=LOGIT_VALUES.schema)
+    return pa.table(
+        [_column(columns[logit_value.name], logit_value.type) for logit_value in LOGIT_VALUES],
+        schema=LOGIT_VALUES.schema,
+    )
 
 
 def flag_lists(flags: Flags) -> pa.ListArray:
@@ -73,15 +79,15 @@ def flag_lists(flags: Flags) -> pa.ListArray:
     return pa.ListArray.from_arrays(pa.array(offsets), names)
 
 
-def _tops(block: Block, flags: Flags) -> pa.Array:
+def _tops(batch: EntryBatch, flags: Flags) -> pa.Array:
     """The position of each entry's largest value without a flag; null where there is none."""
-    values = np.where((flags == 0) & np.isfinite(block.values), block.values, -np.inf)
-    starts = block.starts[:-1]
+    values = np.where((flags == 0) & np.isfinite(batch.values), batch.values, -np.inf)
+    starts = batch.starts[:-1]
     best = np.maximum.reduceat(values, starts)
-    is_best = values == np.repeat(best, block.widths)
+    is_best = values == np.repeat(best, batch.widths)
     where = np.where(is_best, np.arange(len(values)), len(values))
     place = np.minimum.reduceat(where, starts)
-    return pa.array(block.positions[place], mask=np.isneginf(best))
+    return pa.array(batch.positions[place], mask=np.isneginf(best))
 
 
 def _checkpoints(names: NDArray[np.object_], entry: Whole | None = None) -> pa.Array:

@@ -1,6 +1,6 @@
-"""What the flagged values of a log add up to: the evidence for causes, and the shares that are told.
+"""Sums over the flagged values of a log: the evidence for causes, and the shares that are shown.
 
-It takes a block at a time and keeps counts, no values but the few that come again and again.
+It takes a batch at a time and keeps counts, and of values only the few that repeat.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.logits.blocks import Block, Real, Whole
-from engine.logits.detect import Judged, is_mask
+from engine.logits.batches import EntryBatch, Real, Whole
+from engine.logits.detect import BatchFlags, is_mask
 from engine.logits.flags import FLAGS, Flag, Flags, has
 from engine.logits.repeats import Marks
 from engine.logits.rules import Rules
 
 HUGE = 1e10
 MOST_VALUES = 4_096
-"""Different values that are counted; the commonest stay."""
+"""Different values that are counted; the most common are kept."""
 HEAD = 4
 """Positions at the start of a row where an allocator keeps two addresses."""
 
 
 @dataclass(slots=True)
-class Places:
+class PositionCounts:
     """How often something was at a position."""
 
     counts: Counter[int] = field(default_factory=Counter)
@@ -43,8 +43,8 @@ class Places:
 
 
 @dataclass(slots=True)
-class Tally:
-    """Of one log. ``kinds`` are counts by what the value is, of which each has one; ``flags`` by flag."""
+class DamageTally:
+    """Of one log. ``kinds`` are counts by what a value is, one kind each; ``flags`` by flag."""
 
     rules: Rules
     entries: int = 0
@@ -57,59 +57,55 @@ class Tally:
     first_token: int | None = None
     last_token: int | None = None
     seen: Whole = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # values logged, by position
-    flags: dict[Flag, Places] = field(default_factory=lambda: {flag: Places() for flag in FLAGS})
-    kinds: dict[str, Places] = field(default_factory=dict)
+    flags: dict[Flag, PositionCounts] = field(default_factory=lambda: {flag: PositionCounts() for flag in FLAGS})
+    kinds: dict[str, PositionCounts] = field(default_factory=dict)
     outliers: Counter[float] = field(default_factory=Counter)
     masks: Counter[float] = field(default_factory=Counter)
     least_outlier: float | None = None  # in size, of those that are no masks
     most_outlier: float | None = None
-    addresses: int = 0  # entries that begin as memory does that was given back
+    addresses: int = 0  # entries that begin like freed memory
     repeated_outliers: int = 0
     rows_repeated: int = 0
     rows_of_nan: int = 0
     rows_of_zeros: int = 0
     rows_constant: int = 0
 
-    def add(self, block: Block, judged: Judged) -> None:
-        entry = block.entry_of_value
+    def add(self, batch: EntryBatch, judged: BatchFlags) -> None:
+        entry = batch.entry_of_value
         is_flagged = judged.flags != 0
-        self.entries += len(block)
-        self.values += len(block.values)
+        self.entries += len(batch)
+        self.values += len(batch.values)
         self.flagged_values += int(is_flagged.sum())
         self.flagged_entries += _different(entry[is_flagged])
-        self.garbage_entries += int(is_garbage(block, self.rules).sum())
-        self._range(block)
-        self._see(block.positions)
-        if is_flagged.any():
-            self._flagged(block, judged.flags, entry, is_flagged)
-
-    def _range(self, block: Block) -> None:
-        finite = block.values[np.isfinite(block.values)]
-        self.least = _least(self.least, finite)
-        self.largest = _most(self.largest, finite)
-        first, last = int(block.token_idx.min()), int(block.token_idx.max())
+        self.garbage_entries += int(is_garbage(batch, self.rules).sum())
+        finite = batch.values[np.isfinite(batch.values)]
+        self.least, self.largest = _least(self.least, finite), _most(self.largest, finite)
+        first, last = int(batch.token_idx.min()), int(batch.token_idx.max())
         self.first_token = first if self.first_token is None else min(self.first_token, first)
         self.last_token = last if self.last_token is None else max(self.last_token, last)
+        self._see(batch.positions)
+        if is_flagged.any():
+            self._flagged(batch, judged.flags, entry, is_flagged)
 
     def _see(self, positions: Whole) -> None:
-        """Chosen ids may be anywhere; a row's first values are few."""
+        """Grows with the largest position."""
         seen = np.bincount(positions)
         if len(seen) > len(self.seen):
             self.seen = np.concatenate([self.seen, np.zeros(len(seen) - len(self.seen), dtype=np.int64)])
         self.seen[: len(seen)] += seen
 
-    def _flagged(self, block: Block, flags: Flags, entry: Whole, is_flagged: Marks) -> None:
+    def _flagged(self, batch: EntryBatch, flags: Flags, entry: Whole, is_flagged: Marks) -> None:
         where = np.flatnonzero(is_flagged)
-        values, positions, codes, entries = block.values[where], block.positions[where], flags[where], entry[where]
+        values, positions, codes, entries = batch.values[where], batch.positions[where], flags[where], entry[where]
         for flag in FLAGS:
             if (own := has(codes, flag)).any():
                 self.flags[flag].add(positions[own], entries[own])
         kinds = _kinds(values, codes, is_mask(values, np.array(self.rules.masks)))
         for kind, own in kinds.items():
             if own.any():
-                self.kinds.setdefault(kind, Places()).add(positions[own], entries[own])
+                self.kinds.setdefault(kind, PositionCounts()).add(positions[own], entries[own])
         self._count(values, codes, kinds)
-        self._rows(block, codes, entries, values)
+        self._rows(batch, codes, entries, values)
         self.addresses += _begin_with_addresses(positions, entries, values, codes, kinds)
 
     def _count(self, values: Real, codes: Flags, kinds: Mapping[str, Marks]) -> None:
@@ -120,12 +116,12 @@ class Tally:
         self.most_outlier = _most(self.most_outlier, np.abs(values[is_out]))
         self.repeated_outliers += int((is_out & has(codes, "repeated")).sum())
 
-    def _rows(self, block: Block, codes: Flags, entries: Whole, values: Real) -> None:
+    def _rows(self, batch: EntryBatch, codes: Flags, entries: Whole, values: Real) -> None:
         """Entries that are damaged as a whole."""
-        widths = block.widths
+        widths = batch.widths
 
         def whole(own: Marks) -> int:
-            return int((np.bincount(entries[own], minlength=len(block)) == widths)[widths > 1].sum())
+            return int((np.bincount(entries[own], minlength=len(batch)) == widths)[widths > 1].sum())
 
         is_still = has(codes, "repeated") | has(codes, "zero") | np.isneginf(values)
         self.rows_repeated += whole(is_still & ~has(codes, "constant"))
@@ -134,10 +130,10 @@ class Tally:
         self.rows_constant += whole(has(codes, "constant") & (values != 0))
 
 
-def is_garbage(block: Block, rules: Rules) -> NDArray[np.bool_]:
+def is_garbage(batch: EntryBatch, rules: Rules) -> NDArray[np.bool_]:
     """[E] by the reports' own rule."""
-    is_huge = np.isfinite(block.values) & (np.abs(block.values) > rules.report.above)
-    found: NDArray[np.bool_] = np.bincount(block.entry_of_value[is_huge], minlength=len(block)) > 0
+    is_huge = np.isfinite(batch.values) & (np.abs(batch.values) > rules.report.above)
+    found: NDArray[np.bool_] = np.bincount(batch.entry_of_value[is_huge], minlength=len(batch)) > 0
     return found
 
 
@@ -166,9 +162,9 @@ def _kinds(values: Real, codes: Flags, masks: Marks) -> dict[str, Marks]:
 def _begin_with_addresses(
     positions: Whole, entries: Whole, values: Real, codes: Flags, kinds: Mapping[str, Marks]
 ) -> int:
-    """Entries where lower halves of addresses stand at positions 0 or 2, with their upper halves behind them.
+    """Entries with lower halves of addresses at positions 0 or 2, each followed by its upper half.
 
-    An upper half is a denormal number, which many logs print as zero.
+    An upper half is a denormal, which many logs print as zero.
     """
     low = (kinds["huge"] | kinds["far"] | kinds["address"] | has(codes, "pointer")) & (positions % 2 == 0)
     high = kinds["denormal"] | kinds["zero"] | kinds["address"]

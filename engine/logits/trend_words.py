@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from engine.figures.words import counted, listed, percent, shortened
 from engine.logits.trends import LEAST_POINTS, By, Point, Trend, at_several, chance_of_first, pair_alike
 
 WORDS: dict[By, str] = {"vocab_size": "vocabulary size", "precision": "precision", "family": "architecture"}
@@ -21,10 +22,6 @@ def trend_sentences(found: Trend, whose: str) -> list[str]:
     return [_answer(found, whose), *(one for one in more if one)]
 
 
-def percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
-
-
 def chance(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 0.995 else "100 %"
 
@@ -32,7 +29,7 @@ def chance(share: float) -> str:
 def _answer(found: Trend, whose: str) -> str:
     word = WORDS[found.by]
     if found.p is None or found.least_p is None:
-        alike = len({one.at for one in found.points}) < 2
+        alike = len({point.at for point in found.points}) < 2
         return f"{whose} ({_count(found)}) have the same {word if alike else 'garbage'}: there is no link to ask for."
     rank = f", rank correlation {found.rho:+.2f}".replace("-", "−") if found.rho is not None else ""
     orders = f"{found.orders:,} orders" if found.is_exact else f"{found.orders:,} drawn orders"
@@ -64,21 +61,24 @@ def _of_sizes(found: Trend) -> list[str]:
         return []
     one, other = sorted(pair, key=lambda point: -point.share)
     sizes = f"{float(one.at):,.0f} and {float(other.at):,.0f}"
+    names = listed([shortened(point.model, MOST_CHARS) for point in (one, other)])
     return [
-        f"{_short(one.model)} and {_short(other.model)} have nearly the same size ({sizes}), and "
+        f"{names} have nearly the same size ({sizes}), and "
         f"{percent(one.share)} and {percent(other.share)}: size alone does not decide."
     ]
 
 
 def _of_precisions(found: Trend) -> list[str]:
     both = [
-        f"{_short(model)} has {_each(own)}, the only thing here that sets precisions apart within a model."
+        f"{shortened(model, MOST_CHARS)} has {_each(own)}: the only model here that was logged in several precisions."
         for model, own in list(at_several(found).items())[:MOST_NAMED]
     ]
-    full = next((one for one in found.points if one.share and _is_single(str(one.at))), None)
+    full = next((point for point in found.points if point.share and _is_single(str(point.at))), None)
     needless = []
     if full is not None:
-        needless = [f"{_short(full.model)} has {percent(full.share)} at {full.at}: garbage needs no quantising."]
+        needless = [
+            f"{shortened(full.model, MOST_CHARS)} has {percent(full.share)} at {full.at}: garbage needs no quantising."
+        ]
     return [*both, *needless, _alone(found)]
 
 
@@ -87,12 +87,12 @@ def _of_families(found: Trend) -> list[str]:
     if not groups:
         return [_alone(found)]
     name, own = min(groups.items(), key=lambda group: sum(one.share for one in group[1]) / len(group[1]))
-    rest = [one.share for other, points in found.groups.items() if other != name for one in points]
+    rest = [point.share for other, points in found.groups.items() if other != name for point in points]
     first = ""
     if rest and max(one.share for one in own) < min(rest):
         orders = 1 / chance_of_first(len(own), len(found.points))
         first = (
-            f"The {_short(name)} models have least ({_listed([percent(one.share) for one in own])}); of "
+            f"The {shortened(name, MOST_CHARS)} models have least ({listed([percent(one.share) for one in own])}); of "
             f"{len(found.points)} models any {len(own)} come first by chance in 1 of {orders:.0f} orders, and which to "
             "ask about was chosen after the figures were seen."
         )
@@ -104,15 +104,11 @@ def _alone(found: Trend) -> str:
     alone = [name for name, own in found.groups.items() if len({one.model for one in own}) == 1]
     if not alone:
         return ""
-    named = [_short(one) for one in alone[:MOST_NAMED]]
+    named = [shortened(one, MOST_CHARS) for one in alone[:MOST_NAMED]]
     if len(alone) > MOST_NAMED:
         named.append(f"{len(alone) - MOST_NAMED} more")
     stands = "one model each stands" if len(alone) > 1 else "one model stands"
-    return f"Only {stands} for {_listed(named)}: its tokenizer, its code or its prompt may be the reason as well."
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= MOST_CHARS else name[: MOST_CHARS - 1] + "…"
+    return f"Only {stands} for {listed(named)}: its tokenizer, its code or its prompt may be the reason as well."
 
 
 def _is_single(precision: str) -> bool:
@@ -120,14 +116,9 @@ def _is_single(precision: str) -> bool:
 
 
 def _each(own: list[Point]) -> str:
-    shares = [f"{percent(one.share)} at {_short(str(one.at))}" for one in own[:MOST_NAMED]]
-    return _listed(shares)
-
-
-def _listed(words: list[str]) -> str:
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    shares = [f"{percent(one.share)} at {shortened(str(one.at), MOST_CHARS)}" for one in own[:MOST_NAMED]]
+    return listed(shares)
 
 
 def _count(found: Trend) -> str:
-    count, what = len(found.points), "point" if found.by == "precision" else "model"
-    return f"1 {what}" if count == 1 else f"{count:,} {what}s"
+    return counted(len(found.points), "point" if found.by == "precision" else "model")

@@ -15,9 +15,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from engine.inspection.statistics import Array, ranks
-from engine.logits.ranking import family, precision_name
-from engine.logits.reported import Rate
+from engine.figures.statistics import Array, ranks
+from engine.logits.ranking import GarbageRate, family, precision_name
 
 By = Literal["vocab_size", "precision", "family"]
 BYS: tuple[By, ...] = get_args(By)
@@ -57,10 +56,10 @@ class Trend:
         return found
 
 
-def trend(rates: Sequence[Rate], by: By, share: Callable[[Rate], float | None]) -> Trend:
+def trend(rates: Sequence[GarbageRate], by: By, share: Callable[[GarbageRate], float | None]) -> Trend:
     points = _points(rates, by, share)
-    at = [one.at for one in points]
-    y = ranks(np.array([one.share for one in points], dtype=float)) if points else np.zeros(0)
+    at = [point.at for point in points]
+    y = ranks(np.array([point.share for point in points], dtype=float)) if points else np.zeros(0)
     if len(points) < LEAST_POINTS or len(set(at)) < 2 or len(set(y.tolist())) < 2:
         return Trend(by, points, None, None, None, 0, True)
     x = np.array(at, dtype=float) if by == "vocab_size" else None
@@ -78,7 +77,7 @@ def trend(rates: Sequence[Rate], by: By, share: Callable[[Rate], float | None]) 
     )
 
 
-def place_of(rate: Rate, by: By) -> int | str | None:
+def place_of(rate: GarbageRate, by: By) -> int | str | None:
     """Its size or its group; None where it is not known."""
     if by == "vocab_size":
         return rate.vocab_size
@@ -104,7 +103,7 @@ def at_several(found: Trend) -> dict[str, list[Point]]:
     return {model: own for model, own in models.items() if len({one.at for one in own}) > 1}
 
 
-def _points(rates: Sequence[Rate], by: By, share: Callable[[Rate], float | None]) -> tuple[Point, ...]:
+def _points(rates: Sequence[GarbageRate], by: By, share: Callable[[GarbageRate], float | None]) -> tuple[Point, ...]:
     found: dict[tuple[str, float | str], list[float]] = {}
     for rate in rates:
         at, own = place_of(rate, by), share(rate)

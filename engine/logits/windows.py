@@ -1,7 +1,4 @@
-"""Where in a log its flags stand: its texts, its tokens in bins, and a window of a text, value by value with reasons.
-
-A log may have ten thousand tokens and a whole vocabulary of positions; a window is what can be looked at.
-"""
+"""Where the flags of a log are: its texts, its tokens in bins, and a window of one text, value by value."""
 
 from __future__ import annotations
 
@@ -13,11 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.inspection.memo import Memo
-from engine.logits.adding import findings_in
-from engine.logits.figures import DAMAGED, FlagMap, asked_of, check_values, flag_map
-from engine.logits.flags import FLAGS, Flag, names
-from engine.logits.rules import load_rules
-from engine.logits.words import reasons
+from engine.logits.flags import FLAGS, names
+from engine.logits.health import DAMAGED, FlagMap, check_values, damage_parameters, damage_query, flag_map
+from engine.logits.health_words import reasons
 from engine.store.entries import Entry
 from engine.store.store import Store
 
@@ -26,7 +21,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 """What a value is shown as: of several flags the most telling one, in this order; ``purpose`` is a mask or padding."""
 NOT_LOGGED = -1
 MOST_TEXTS = 2_000
-MOST_KEPT = 16
+MOST_CACHED = 16
 
 _TEXTS = f"""
 WITH damaged AS (SELECT entry, count(*) AS damaged FROM logit_values WHERE {DAMAGED} GROUP BY entry)
@@ -50,7 +45,7 @@ WHERE checkpoint = $checkpoint AND sequence = $sequence AND token_idx BETWEEN $f
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class LoggedText:
     """One text at one checkpoint: as many entries as it has tokens that were logged."""
 
     checkpoint: str
@@ -77,7 +72,7 @@ class TokenBin:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Window:
+class FlagWindow:
     """``kinds`` has places in KINDS, NOT_LOGGED where nothing was logged; ``reasons`` a sentence a flagged value."""
 
     map: FlagMap
@@ -85,105 +80,84 @@ class Window:
     reasons: NDArray[np.object_]  # [T, P]
 
 
-_texts: Memo[tuple[Text, ...]] = Memo(MOST_KEPT)
-_positions: Memo[NDArray[np.int64]] = Memo(MOST_KEPT)
-_bins: Memo[list[TokenBin]] = Memo(MOST_KEPT)
+_texts: Memo[tuple[LoggedText, ...]] = Memo(MOST_CACHED)
+_positions: Memo[NDArray[np.int64]] = Memo(MOST_CACHED)
+_bins: Memo[list[TokenBin]] = Memo(MOST_CACHED)
 
 
-def texts(store: Store, entry: Entry) -> tuple[Text, ...]:
+def texts(store: Store, entry: Entry) -> tuple[LoggedText, ...]:
     """In the order in which they begin."""
-    return _texts.of(entry.key, lambda: _read_texts(store, entry))
+
+    def read() -> tuple[LoggedText, ...]:
+        check_values(store, entry)
+        return tuple(LoggedText(**row) for row in damage_query(store, entry, _TEXTS).to_pylist())
+
+    return _texts.of(entry.key, read)
 
 
 def positions_of(store: Store, entry: Entry, checkpoint: str) -> NDArray[np.int64]:
     """All that were logged at a checkpoint; [P], rising."""
 
     def read() -> NDArray[np.int64]:
-        found = store.table(_POSITIONS, {"checkpoint": checkpoint}, of=[entry.id])
-        return np.asarray(found["position"].to_numpy(), dtype=np.int64)
+        rows = store.table(_POSITIONS, {"checkpoint": checkpoint}, of=[entry.id])
+        return np.asarray(rows["position"].to_numpy(), dtype=np.int64)
 
     return _positions.of((*entry.key, checkpoint), read)
 
 
-def token_bins(store: Store, entry: Entry, text: Text, most: int = 120) -> list[TokenBin]:
+def token_bins(store: Store, entry: Entry, text: LoggedText, most: int = 120) -> list[TokenBin]:
     """A text's tokens in at most so many bins of equal width, without empty ones."""
-    key = (*entry.key, text.checkpoint, text.sequence, most)
-    return _bins.of(key, lambda: _read_bins(store, entry, text, most))
+    first, last = text.first_token, text.last_token
+    width = -(-(last - first + 1) // most)
 
+    def read() -> list[TokenBin]:
+        place = {"checkpoint": text.checkpoint, "sequence": text.sequence}
+        rows = damage_query(store, entry, _BINS, **place, first=first, width=width).to_pylist()
+        starts = [first + width * row.pop("bin") for row in rows]
+        return [TokenBin(start, min(start + width - 1, last), **row) for start, row in zip(starts, rows, strict=True)]
 
-def _read_bins(store: Store, entry: Entry, text: Text, most: int) -> list[TokenBin]:
-    width = -(-(text.last_token - text.first_token + 1) // most)
-    asked = {"checkpoint": text.checkpoint, "sequence": text.sequence, "first": text.first_token, "width": width}
-    rows = store.table(_BINS, asked | _purpose(entry), of=[entry.id]).to_pylist()
-    starts = [text.first_token + width * row["bin"] for row in rows]
-    last = text.last_token
-    return [
-        TokenBin(start, min(start + width - 1, last), **{name: row[name] for name in row if name != "bin"})
-        for start, row in zip(starts, rows, strict=True)
-    ]
+    return _bins.of((*entry.key, text.checkpoint, text.sequence, most), read)
 
 
 def window(
-    store: Store, entry: Entry, text: Text, *, first: int, last: int, first_token: int, last_token: int
-) -> Window:
-    """Of positions and tokens, ends among them."""
-    found = flag_map(
-        store,
-        entry,
-        checkpoint=text.checkpoint,
-        sequence=text.sequence,
-        first=first,
-        last=last,
-        first_token=first_token,
-        last_token=last_token,
-    )
-    asked = {"checkpoint": text.checkpoint, "sequence": text.sequence}
-    tokens = asked | {"first_token": first_token, "last_token": last_token}
-    rows = store.table(_MIDDLES, tokens, of=[entry.id]).to_pylist()
+    store: Store, entry: Entry, text: LoggedText, *, first: int, last: int, first_token: int, last_token: int
+) -> FlagWindow:
+    """Of these positions and tokens, both ends included."""
+    place: dict[str, Any] = {"checkpoint": text.checkpoint, "sequence": text.sequence}
+    place |= {"first_token": first_token, "last_token": last_token}
+    flags = flag_map(store, entry, **place, first=first, last=last)
+    rows = store.table(_MIDDLES, place, of=[entry.id]).to_pylist()
     middles = {row["token_idx"]: (row["middle"], row["spread"]) for row in rows}
-    return Window(found, _kinds(found, entry), _reasons(found, middles))
+    texts = np.full(flags.codes.shape, "", dtype=object)
+    for row, column in np.argwhere(flags.codes > 0):
+        middle, spread = middles.get(int(flags.tokens[row]), (None, None))
+        names_of = set(names(int(flags.codes[row, column])))
+        value = float(flags.values[row, column])
+        texts[row, column] = reasons([flag for flag in FLAGS if flag in names_of], value, middle, spread)
+    return FlagWindow(flags, _kinds(flags, entry), texts)
 
 
 def kind_of(flags: Iterable[str], *, on_purpose: bool) -> Kind:
-    told = set(flags)
-    if not told:
+    present = set(flags)
+    if not present:
         return "none"
-    return "purpose" if on_purpose else next((kind for kind in KINDS if kind in told), "none")
+    return "purpose" if on_purpose else next((kind for kind in KINDS if kind in present), "none")
 
 
 def on_purpose(entry: Entry, values: NDArray[np.float64], positions: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which of these are masks or padding, where they have a flag: what ``DAMAGED`` leaves out."""
-    asked = _purpose(entry)
-    masks = np.array(asked["masks"])
+    parameters = damage_parameters(entry)
+    masks = np.array(parameters["masks"])
     with np.errstate(invalid="ignore", over="ignore"):
         is_mask = (np.abs(values[..., None] - masks) <= 1e-6 * np.abs(masks)).any(axis=-1)
-    return np.asarray(np.isneginf(values) | is_mask | (positions >= asked["padded"]), dtype=np.bool_)
+    return np.asarray(np.isneginf(values) | is_mask | (positions >= parameters["padded"]), dtype=np.bool_)
 
 
-def _read_texts(store: Store, entry: Entry) -> tuple[Text, ...]:
-    check_values(store, entry)
-    return tuple(Text(**row) for row in store.table(_TEXTS, _purpose(entry), of=[entry.id]).to_pylist())
-
-
-def _purpose(entry: Entry) -> dict[str, Any]:
-    return asked_of(load_rules(), findings_in(entry))
-
-
-def _kinds(found: FlagMap, entry: Entry) -> NDArray[np.int8]:
-    is_meant = on_purpose(entry, found.values, np.broadcast_to(found.positions, found.values.shape))
-    codes = np.arange(1 << len(FLAGS))
-    by_code = [
-        np.array([KINDS.index(kind_of(names(int(code)), on_purpose=meant)) for code in codes], dtype=np.int8)
-        for meant in (False, True)
-    ]
-    kinds = np.where(is_meant, by_code[1][found.codes], by_code[0][found.codes])
-    return np.where(found.codes < 0, np.int8(NOT_LOGGED), kinds).astype(np.int8)
-
-
-def _reasons(found: FlagMap, middles: dict[int, tuple[float | None, float | None]]) -> NDArray[np.object_]:
-    said = np.full(found.codes.shape, "", dtype=object)
-    for row, column in np.argwhere(found.codes > 0):
-        middle, spread = middles.get(int(found.tokens[row]), (None, None))
-        flags: list[Flag] = [flag for flag in FLAGS if flag in names(int(found.codes[row, column]))]
-        said[row, column] = reasons(flags, float(found.values[row, column]), middle, spread)
-    return said
+def _kinds(flags: FlagMap, entry: Entry) -> NDArray[np.int8]:
+    is_meant = on_purpose(entry, flags.values, np.broadcast_to(flags.positions, flags.values.shape))
+    damaged, meant = (
+        np.array([KINDS.index(kind_of(names(code), on_purpose=way)) for code in range(1 << len(FLAGS))], dtype=np.int8)
+        for way in (False, True)
+    )
+    kinds = np.where(is_meant, meant[flags.codes], damaged[flags.codes])
+    return np.where(flags.codes < 0, np.int8(NOT_LOGGED), kinds).astype(np.int8)

@@ -1,23 +1,68 @@
-"""What every LP is: one automaton for all rows of a tokenizer, and a program for each molecule.
+"""What every LP is: one automaton for all rows of a tokenizer, and a program for each molecule; and how to make it.
 
-Whoever runs programs that are compiled already needs the automaton alone. The LPs themselves, with their tokenizers,
-are in ``catalogue``.
+An LP is a file beside this one with ``build(name, tokenizer, vocab_rows, parameters)``; its record in
+``engine.lp_records`` names the file. Code that runs compiled programs needs the automaton alone.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
+from engine.errors import ConstraintError
 from engine.lp.table import Automaton, Program
+from engine.lp_records import lp_record
+from engine.records import TRIMMED4, NumberFormat
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from engine.records import Molecule
+    from engine.text.tokenizers import TextTokenizer
+
+LAST_POSITIONS = 2
+"""How far from a block's end the reports' LPs look ahead and keep ``,`` and ``-`` out."""
+MOST_LAST_POSITIONS = 64
 
 
-class Ruled(Protocol):
+class HasAutomaton(Protocol):
     name: str
     automaton: Automaton
 
 
-class Constraint(Ruled, Protocol):
+class Constraint(HasAutomaton, Protocol):
     def compile(self, molecule: Molecule) -> Program: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LpParameters:
+    """What a user may choose. An empty placeholder means the LP's own.
+
+    ``last_positions`` is how far from a block's end the LPs that keep marks out of it look ahead.
+    ``never_end`` takes the end token from ``none``, whose texts then stop at their limits: work of equal length.
+    """
+
+    placeholder: str = ""
+    form: NumberFormat = TRIMMED4
+    last_positions: int = LAST_POSITIONS
+    never_end: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.last_positions <= MOST_LAST_POSITIONS:
+            raise ConstraintError(
+                f"{self.last_positions} last positions cannot be kept free of marks",
+                f"Give a number from 0 to {MOST_LAST_POSITIONS}",
+            )
+
+
+def build_constraint(
+    name: str, tokenizer: TextTokenizer, vocab_rows: int, parameters: LpParameters | None = None
+) -> Constraint:
+    """The constraint for a model with this tokenizer and so many rows."""
+    record, chosen = lp_record(name), parameters or LpParameters()
+    if chosen.placeholder and not record.placeholder:
+        raise ConstraintError(f"the LP {record.name} has no placeholder", "Leave --placeholder out")
+    build: Callable[..., Constraint] = import_module(record.module).build
+    chosen = replace(chosen, placeholder=chosen.placeholder or record.placeholder)
+    return build(record.name, tokenizer, vocab_rows, chosen)

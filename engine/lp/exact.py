@@ -12,11 +12,16 @@ import functools
 
 from engine.chem.enriched import segments_of
 from engine.errors import ConstraintError
+from engine.lp.constraint import LpParameters
 from engine.lp.numbers import BRANCH, NumberAutomaton, number_automaton
 from engine.lp.table import KEEP, Cells, Program
 from engine.records import Molecule, NumberFormat
 from engine.text.number_ids import number_ids
 from engine.text.tokenizers import TextTokenizer
+
+
+def build(name: str, tokenizer: TextTokenizer, vocab_rows: int, parameters: LpParameters) -> ExactConstraint:
+    return ExactConstraint(tokenizer, parameters.form, vocab_rows)
 
 
 class ExactConstraint:

@@ -8,10 +8,11 @@ narrower than that ends its run. Nodes from which no number can be finished are 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.lp.table import DEAD, ILLEGAL, NEXT, STAY, Automaton
 from engine.records import NumberFormat
@@ -53,13 +54,7 @@ class At:
 def number_automaton(ids: NumberIds, form: NumberFormat, vocab_rows: int) -> NumberAutomaton:
     """The automaton of a tokenizer and a format."""
     kinds = [Digits(width, lead) for width in range(1, ids.width + 1) for lead in _leads(width)]
-    names = ["dead", *(kind.name for kind in kinds), POINT, COMMA, COMMA_MINUS, CLOSE, SIGN]
-    classes = np.full(vocab_rows, DEAD, dtype=np.int16)
-    for width, row in enumerate(ids.digits, start=1):
-        for value, id_ in enumerate(row):
-            classes[id_] = names.index(Digits(width, _lead(value, width)).name)
-    for name in (POINT, COMMA, COMMA_MINUS):
-        classes[getattr(ids, name)] = names.index(name)
+    names = ("dead", *(kind.name for kind in kinds), POINT, COMMA, COMMA_MINUS, CLOSE, SIGN)
     starts = {
         "x": At(may_sign=True),
         "x unsigned": At(),
@@ -69,17 +64,35 @@ def number_automaton(ids: NumberIds, form: NumberFormat, vocab_rows: int) -> Num
     nodes, edges = _reachable(list(starts.values()), kinds, form, ids.width)
     alive = _alive(nodes, edges)
     numbered = {at: number for number, at in enumerate(at for at in nodes if at in alive)}
+    goto, move = _transitions(numbered, edges, names)
+    rules = tuple(_rule(at, form) for at in numbered)
+    automaton = Automaton(_classes(ids, names, vocab_rows), goto, move, rules)
+    return NumberAutomaton(automaton, {name: numbered[at] for name, at in starts.items()}, names)
+
+
+def _classes(ids: NumberIds, names: Sequence[str], vocab_rows: int) -> NDArray[np.int16]:
+    """The class of each row of the vocabulary, by its place in ``names``: [rows]."""
+    classes = np.full(vocab_rows, DEAD, dtype=np.int16)
+    for width, row in enumerate(ids.digits, start=1):
+        for value, id_ in enumerate(row):
+            classes[id_] = names.index(Digits(width, _lead(value, width)).name)
+    for name in (POINT, COMMA, COMMA_MINUS):
+        classes[getattr(ids, name)] = names.index(name)
+    return classes
+
+
+def _transitions(
+    numbered: dict[At, int], edges: dict[At, dict[str, At | None]], names: Sequence[str]
+) -> tuple[NDArray[np.int16], NDArray[np.int8]]:
+    """The next node, and the move of the cell: [nodes, classes]. None as a target ends the block."""
     goto = np.full((len(numbered), len(names)), ILLEGAL, dtype=np.int16)
     move = np.zeros(goto.shape, dtype=np.int8)
     for at, number in numbered.items():
         for name, target in edges[at].items():
-            if target is None or target in alive:
+            if target is None or target in numbered:
                 goto[number, names.index(name)] = 0 if target is None else numbered[target]
                 move[number, names.index(name)] = NEXT if target is None or at.after_branch else STAY
-    rules = tuple(_rule(at, form) for at in numbered)
-    return NumberAutomaton(
-        Automaton(classes, goto, move, rules), {name: numbered[at] for name, at in starts.items()}, tuple(names)
-    )
+    return goto, move
 
 
 @dataclass(frozen=True, slots=True, eq=False)

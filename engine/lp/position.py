@@ -12,6 +12,7 @@ import numpy as np
 
 from engine.chem.enriched import skeleton_of
 from engine.errors import ConstraintError
+from engine.lp.constraint import LAST_POSITIONS, LpParameters
 from engine.lp.table import DEAD, ILLEGAL, NEXT, SYMBOLS, Automaton, Program
 from engine.lp.vocabulary import padded, vocabulary_of
 from engine.records import Molecule
@@ -21,32 +22,33 @@ from engine.text.tokenizers import TextTokenizer
 ANY, MARKED, COMMAS = 1, 2, 3
 """Classes: legal tokens; those with ``,`` or ``-``; commas alone."""
 FIRST_NODE, MIDDLE_NODE, LAST_NODE = range(3)
-LAST_POSITIONS = 2
-"""How far from a block's end the reports' LPs look ahead and keep ``,`` and ``-`` out."""
+
+
+# By name: whether only tokens of numbers are legal; whether ``,`` and ``-`` may come in a block's last positions.
+_RULES = {
+    "position-blocklist": (False, True),
+    "position-blocklist-short": (False, False),
+    "position-allowlist": (True, False),
+    "adaptive-placeholder": (False, True),
+}
+
+
+def build(name: str, tokenizer: TextTokenizer, vocab_rows: int, parameters: LpParameters) -> PositionConstraint:
+    return PositionConstraint(name, tokenizer, vocab_rows, parameters)
 
 
 class PositionConstraint:
     """One of the position LPs for one tokenizer and one placeholder."""
 
-    def __init__(
-        self,
-        name: str,
-        tokenizer: TextTokenizer,
-        placeholder: str,
-        vocab_rows: int,
-        *,
-        numeric: bool,
-        last_marks: bool,
-        last_positions: int = LAST_POSITIONS,
-    ) -> None:
-        """``numeric``: the allowlist. ``last_marks``: whether ``,`` and ``-`` may come in the last positions."""
+    def __init__(self, name: str, tokenizer: TextTokenizer, vocab_rows: int, parameters: LpParameters) -> None:
         if tokenizer.end_id is None:
             raise ConstraintError(f"{tokenizer!r} has no token that ends a text", "Use another tokenizer")
         self.name = name
-        self.placeholder = placeholder
+        self.placeholder = parameters.placeholder
         self._tokenizer = tokenizer
         self._end = tokenizer.end_id
-        self._last = last_positions
+        self._last = parameters.last_positions
+        numeric, last_marks = _RULES[name]
         self.automaton = _automaton(tokenizer, vocab_rows, numeric=numeric, last_marks=last_marks)
 
     def compile(self, molecule: Molecule) -> Program:

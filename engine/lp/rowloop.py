@@ -14,7 +14,8 @@ from torch import Tensor
 
 from engine.chem.enriched import skeleton_of
 from engine.errors import ConstraintError
-from engine.lp.catalogue import LpParameters, lp_info
+from engine.lp.constraint import LpParameters
+from engine.lp_records import lp_record
 from engine.records import Molecule, NumberFormat
 from engine.text.template import FREE, Template, build_template
 from engine.text.tokenizers import TextTokenizer
@@ -46,13 +47,13 @@ class RowLoop:
         molecules: Sequence[Molecule],
         parameters: LpParameters | None = None,
     ) -> None:
-        info, given = lp_info(name), parameters or LpParameters()
-        if not info.placeholder:
-            raise ConstraintError(f"the LP {info.name} counts no positions", "The row loop runs position LPs only")
-        self._name, self._tokenizer, self._rows = info.name, tokenizer, vocab_rows
-        self._form: NumberFormat = given.form
-        self._last_positions = given.last_positions
-        placeholder = given.placeholder or info.placeholder
+        record, chosen = lp_record(name), parameters or LpParameters()
+        if not record.placeholder:
+            raise ConstraintError(f"the LP {record.name} counts no positions", "The row loop runs position LPs only")
+        self._name, self._tokenizer, self._rows = record.name, tokenizer, vocab_rows
+        self._form: NumberFormat = chosen.form
+        self._last_positions = chosen.last_positions
+        placeholder = chosen.placeholder or record.placeholder
         self._molecules = [
             _Row(build_template(skeleton_of(molecule), tokenizer, placeholder, tags=True)) for molecule in molecules
         ]

@@ -12,6 +12,7 @@ import numpy as np
 
 from engine.chem.enriched import skeleton_of
 from engine.errors import ConstraintError
+from engine.lp.constraint import LpParameters
 from engine.lp.table import DEAD, ILLEGAL, JUMP, NEXT, SYMBOLS, Automaton, Program
 from engine.lp.vocabulary import padded, vocabulary_of
 from engine.records import Molecule, NumberFormat
@@ -24,6 +25,10 @@ FIRST_DIGITS = 5
 X, Y, Z_INTEGER = range(3)
 FIRST_DECIMAL = 3
 """Node of a z with a point and no decimals; one more for each decimal, the last is the complete number."""
+
+
+def build(name: str, tokenizer: TextTokenizer, vocab_rows: int, parameters: LpParameters) -> TruncatingConstraint:
+    return TruncatingConstraint(tokenizer, parameters.placeholder, parameters.form, vocab_rows)
 
 
 class TruncatingConstraint:

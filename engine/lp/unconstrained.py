@@ -6,8 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from engine.lp.constraint import LpParameters
 from engine.lp.table import DEAD, ILLEGAL, STAY, SYMBOLS, Automaton, Cells, Program
 from engine.records import Molecule
+from engine.text.tokenizers import TextTokenizer
+
+
+def build(name: str, tokenizer: TextTokenizer, vocab_rows: int, parameters: LpParameters) -> Unconstrained:
+    end = tokenizer.end_id
+    return Unconstrained(tokenizer.vocab_size, vocab_rows, (end,) if parameters.never_end and end is not None else ())
 
 
 class Unconstrained:

@@ -1,6 +1,6 @@
-"""The models that were used last, so that a page's second generation does not load its model again.
+"""The last used models, so that a page's second generation does not load its model again.
 
-Nothing here is locked: it belongs to the one thread that computes. It does not know what models are used for.
+Nothing here is locked: only the worker's thread uses it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Load = Callable[[ModelEntry, str, str], "LoadedModel"]  # entry, device, dtype
 
 
 class Models:
-    """At most ``most`` loaded models; who was used least recently goes first. What failed to load is tried again."""
+    """At most ``most`` loaded models; the least recently used one is dropped first. A failed load is not kept."""
 
     def __init__(self, most: int = MOST, load: Load | None = None) -> None:
         self._most = most
@@ -27,7 +27,7 @@ class Models:
         self._kept: dict[tuple[ModelEntry, str, str], LoadedModel] = {}  # least recently used first
 
     def get(self, entry: ModelEntry, device: str = "auto", dtype: str | None = None) -> LoadedModel:
-        """``device`` counts by the name that it is asked for with; an entry that was edited is another entry."""
+        """Kept by the entry's content and by the names of device and dtype."""
         key = (entry, device, dtype or entry.dtype)
         loaded = self._kept.pop(key, None)
         if loaded is None:

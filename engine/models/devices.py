@@ -42,10 +42,10 @@ def usable_cores() -> int:
 
 
 def idle_cores() -> int:
-    """Those that others leave idle, one at least.
+    """Cores that other programs leave idle, at least one.
 
-    Threads of small operations wait for each other all the time: one that shares its core with another program
-    slows all of them down by far more than it brings.
+    Threads of small operations wait for each other: one that shares its core with another program slows all of them
+    down by far more than it adds.
     """
     try:
         load = os.getloadavg()[0]
@@ -55,7 +55,7 @@ def idle_cores() -> int:
 
 
 def free_memory(device: str) -> int | None:
-    """Free bytes of ``cpu`` or ``cuda``; None where nothing tells, or where there is no such device."""
+    """Free bytes of ``cpu`` or ``cuda``; None where this is unknown, or where there is no such device."""
     if device == "cuda":
         import torch
 

@@ -1,4 +1,4 @@
-"""Whether a checkpoint, its config and its tokenizer belong together: said before anything is loaded, with values.
+"""Whether a checkpoint, its config and its tokenizer fit together: checked before anything is loaded.
 
 What this module does not know: whether the weights are any good.
 """
@@ -24,7 +24,7 @@ MOST_PADDING = 4_096
 
 @dataclass(frozen=True, slots=True)
 class ConfigFacts:
-    """What the rest of the engine asks of a config.json."""
+    """What the engine reads from a config.json."""
 
     model_type: str
     vocab_rows: int
@@ -43,7 +43,7 @@ def read_config(folder: Path) -> ConfigFacts:
     model_type = document.get("model_type")
     if model_type not in FAMILIES:
         raise ModelError(
-            f"{shown(folder, 200)} is a model of the type {shown(model_type)}", f"Known are {', '.join(FAMILIES)}"
+            f"{shown(folder, 200)} has the model type {shown(model_type)}", f"Known are {', '.join(FAMILIES)}"
         )
     generation = folder / "generation_config.json"
     ends = _ends(_json(generation)) if generation.is_file() else ()
@@ -52,7 +52,7 @@ def read_config(folder: Path) -> ConfigFacts:
         return ConfigFacts(model_type, rows, width, bool(document.get("tie_word_embeddings")), ends or _ends(document))
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(
-            f"{shown(folder / 'config.json', 200)} lacks a number for {error}", "Bring the checkpoint's own config"
+            f"{shown(folder / 'config.json', 200)} lacks a number for {error}", "Use the checkpoint's own config"
         ) from error
 
 
@@ -61,15 +61,15 @@ def check_vocabulary(config: ConfigFacts, tokenizer: TextTokenizer, where: str) 
     rows, size = config.vocab_rows, tokenizer.vocab_size
     if not size <= rows <= size + MOST_PADDING:
         raise ModelError(
-            f"{where} has {rows:,} rows and the tokenizer {shown(tokenizer.name)} {size:,} tokens: they do not belong "
+            f"{where} has {rows:,} rows and the tokenizer {shown(tokenizer.name)} {size:,} tokens: they do not fit "
             "together",
-            "Name the tokenizer that it was trained with",
+            "Register the tokenizer that it was trained with",
         )
     missing = [tag for tag in TAGS if tokenizer.id_of(tag) is None]
     if missing:
         raise ModelError(
             f"the tokenizer {shown(tokenizer.name)} of {where} has no token {missing[0]}",
-            "Name the tokenizer that it was trained with",
+            "Register the tokenizer that it was trained with",
         )
     for end in config.ends:
         if end >= size or end not in tokenizer.added:
@@ -86,12 +86,12 @@ def check_rows(config: ConfigFacts, header: Header, where: str) -> None:
     for name in names:
         tensor = header.tensors.get(name)
         if tensor is None:
-            raise ModelError(f"{where} has no tensor {name}", "Bring the whole checkpoint")
+            raise ModelError(f"{where} has no tensor {name}", "Copy the whole checkpoint again")
         if tensor.shape != (config.vocab_rows, config.width):
             raise ModelError(
                 f"{where}: {name} has the shape {list(tensor.shape)}, config.json says "
                 f"{[config.vocab_rows, config.width]}",
-                "Bring config and weights of one checkpoint",
+                "Use config and weights of one checkpoint",
             )
 
 
@@ -108,7 +108,7 @@ def _json(path: Path) -> dict[str, Any]:
             f"{shown(path, 200)} cannot be read ({error.strerror})", "Correct the folder in the model registry"
         ) from error
     except ValueError as error:
-        raise FileFormatError(f"{shown(path, 200)} is no JSON ({error})", "Copy the file again") from error
+        raise FileFormatError(f"{shown(path, 200)} is not JSON ({error})", "Copy the file again") from error
     if not isinstance(document, dict):
-        raise FileFormatError(f"{shown(path, 200)} holds no JSON object", "Copy the file again")
+        raise FileFormatError(f"{shown(path, 200)} is not a JSON object", "Copy the file again")
     return document

@@ -1,6 +1,6 @@
-"""Reads what a safetensors file says of itself: names, types and shapes, without its tensors and without torch.
+"""Reads the header of a safetensors file: names, types and shapes, without its tensors and without torch.
 
-A file that was cut short or is of another kind is named here, before anything tries to load it.
+A truncated file, or one of another kind, is an error here, before anything tries to load it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def read_header(path: Path) -> Header:
             f"the weights {shown(path, 200)} cannot be read ({error.strerror})", "Check the path in the model registry"
         ) from error
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise _damaged(path, f"its header does not read ({type(error).__name__})") from error
+        raise _damaged(path, f"its header cannot be read ({type(error).__name__})") from error
 
 
 def read_headers(folder: Path) -> Header:
@@ -68,9 +68,12 @@ def read_headers(folder: Path) -> Header:
     if (folder / WEIGHTS).is_file():
         return read_header(folder / WEIGHTS)
     if not (folder / INDEX).is_file():
-        raise FileFormatError(
-            _no_weights(folder), "Save the model with save_pretrained(folder), which writes safetensors"
-        )
+        what = f"{shown(folder, 200)} has no {WEIGHTS}"
+        if others := [*folder.glob("*.bin"), *folder.glob("*.pt"), *folder.glob("*.pth")]:
+            what = (
+                f"{shown(folder, 200)} has {shown(others[0].name)} and no safetensors: pickled weights are not loaded"
+            )
+        raise FileFormatError(what, "Save the model with save_pretrained(folder), which writes safetensors")
     parts = [read_header(folder / name) for name in _indexed(folder / INDEX)]
     tensors = {name: tensor for part in parts for name, tensor in part.tensors.items()}
     return Header(tensors, {}, sum(part.size_bytes for part in parts))
@@ -97,18 +100,11 @@ def _indexed(path: Path) -> list[str]:
     try:
         names = sorted(set(json.loads(path.read_text(encoding="utf-8"))["weight_map"].values()))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _damaged(path, f"it is no index of weight files ({type(error).__name__})") from error
+        raise _damaged(path, f"it is not an index of weight files ({type(error).__name__})") from error
     for name in names:
         if not isinstance(name, str) or Path(name).name != name:
-            raise _damaged(path, f"it names {shown(name)}, which is no file beside it")
+            raise _damaged(path, f"it names {shown(name)}, which is not a file in its folder")
     return names
-
-
-def _no_weights(folder: Path) -> str:
-    others = [*folder.glob("*.bin"), *folder.glob("*.pt"), *folder.glob("*.pth")]
-    if others:
-        return f"{shown(folder, 200)} holds {shown(others[0].name)} and no safetensors: pickled weights are not loaded"
-    return f"{shown(folder, 200)} holds no {WEIGHTS}"
 
 
 def _damaged(path: Path, why: str) -> FileFormatError:

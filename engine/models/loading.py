@@ -1,7 +1,7 @@
-"""Loads a registered checkpoint: an embedded one is expanded into the cache first, any other is taken where it lies.
+"""Loads a registered checkpoint: an embedded one is expanded into the cache first, any other is read from its folder.
 
-Weights come from safetensors alone, and code that a checkpoint carries is never run. What does not fit (vocabulary,
-end token, shapes, memory) is said before the weights are read. Loading imports torch and transformers; finding the
+Weights come from safetensors alone, and code in a checkpoint is never run. What does not fit (vocabulary, end token,
+shapes, memory) is an error before the weights are read. Loading imports torch and transformers; finding the
 folder does not, unless an embedded model has to be expanded.
 """
 
@@ -36,7 +36,7 @@ EXPANDED_FORMAT = 1
 OUTLINE = "meta"
 """Torch's name for the device of tensors that have a shape and no content."""
 ATTEMPTS = 2
-FIX_PAIR = "Bring config and weights of one checkpoint"
+FIX_PAIR = "Use config and weights of one checkpoint"
 ROOM = 1.2
 """Memory that a model needs while it works, in sizes of its weights; activations and the cache come on top."""
 
@@ -103,9 +103,9 @@ def load_outline(entry: ModelEntry, dtype: str | None = None, attention: str = "
     kind: Any = AutoModelForCausalLM
     try:
         with quiet_transformers(), torch.device(OUTLINE):
-            said = AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
-            model = kind.from_config(said, dtype=wanted, attn_implementation=attention)
-    except Exception as error:  # it trusts the config, and raises whatever that leads to
+            config_object = AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+            model = kind.from_config(config_object, dtype=wanted, attn_implementation=attention)
+    except Exception as error:  # a bad config can raise anything
         raise _not_loaded(entry, folder, error) from error
     _check_shapes(entry, model, header)
     return LoadedModel(entry, model.eval(), tokenizer, config, torch.device(OUTLINE), wanted, header.parameters)
@@ -116,7 +116,7 @@ def model_folder(entry: ModelEntry) -> Path:
     if entry.folder is not None:
         if not entry.folder.is_dir():
             raise ModelError(
-                f"{entry.name} should be in {shown(entry.folder, 200)}, and there is no such folder",
+                f"{entry.name} should be in {shown(entry.folder, 200)}, but there is no such folder",
                 f"Correct it in {entry.source}",
             )
         return entry.folder
@@ -150,7 +150,7 @@ def _expanded(entry: ModelEntry) -> Path:
         if folder.is_dir() and is_whole(folder):
             return folder
         if folder.is_dir():
-            log.warning("the expanded model in %s is damaged and is made again", folder)
+            log.warning("the expanded model in %s is damaged; making it again", folder)
             shutil.rmtree(folder, ignore_errors=True)
         shipped = unpack(entry.shipped, entry.sha256)
         if shipped.tokenizer != entry.tokenizer:
@@ -161,7 +161,7 @@ def _expanded(entry: ModelEntry) -> Path:
         publish(folder, functools.partial(expand, shipped), "the model cache")
     if is_whole(folder):
         return folder
-    raise ModelError(f"the expanded model {shown(folder, 200)} stays damaged", "Delete it, and look at the disk")
+    raise ModelError(f"the expanded model {shown(folder, 200)} stays damaged", "Delete it, and check the disk")
 
 
 def _loaded(entry: ModelEntry, folder: Path, dtype: torch.dtype, attention: str) -> PreTrainedModel:
@@ -179,7 +179,7 @@ def _loaded(entry: ModelEntry, folder: Path, dtype: torch.dtype, attention: str)
                 use_safetensors=True,
                 output_loading_info=True,
             )
-    except Exception as error:  # it trusts config and weights, and raises whatever they lead to
+    except Exception as error:  # bad configs and weights can raise anything
         raise _not_loaded(entry, folder, error) from error
     _check_report(entry, report)
     loaded: PreTrainedModel = model
@@ -188,7 +188,7 @@ def _loaded(entry: ModelEntry, folder: Path, dtype: torch.dtype, attention: str)
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Without its warnings and progress bars; both are as they were afterwards."""
+    """Switches off its warnings and progress bars for a while."""
     from transformers import logging as transformers_logging
 
     level, bar = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
@@ -203,7 +203,7 @@ def quiet_transformers() -> Iterator[None]:
 
 
 def _check_report(entry: ModelEntry, report: dict[str, Any]) -> None:
-    """Weights that were left at random, or left out, would be nobody's model."""
+    """A model with missing or ignored weights is an error."""
     for what, names in (
         ("lacks the weights", report.get("missing_keys")),
         ("has weights that the architecture does not know", report.get("unexpected_keys")),
@@ -213,7 +213,7 @@ def _check_report(entry: ModelEntry, report: dict[str, Any]) -> None:
             first = sorted(map(str, names))[0]
             raise ModelError(
                 f"{entry.name} {what}: {shown(first)}, {len(names)} in all",
-                "Bring config and weights of one checkpoint",
+                FIX_PAIR,
             )
 
 
@@ -221,7 +221,9 @@ def _check_shapes(entry: ModelEntry, model: PreTrainedModel, header: Header) -> 
     for name, value in model.state_dict().items():
         tensor = header.tensors.get(name)
         if tensor is not None and tensor.shape != tuple(value.shape):
-            raise ModelError(f"{entry.name}: {name} was loaded as {list(value.shape)}", "Bring the whole checkpoint")
+            raise ModelError(
+                f"{entry.name}: {name} was loaded as {list(value.shape)}", "Copy the whole checkpoint again"
+            )
 
 
 def _check_memory(entry: ModelEntry, weight_bytes: int, device: torch.device) -> None:
@@ -235,10 +237,6 @@ def _check_memory(entry: ModelEntry, weight_bytes: int, device: torch.device) ->
 
 
 def _not_loaded(entry: ModelEntry, folder: Path, error: Exception) -> ModelError:
-    return ModelError(f"{entry.name} cannot be loaded from {shown(folder, 200)} ({_first_line(error)})", FIX_PAIR)
-
-
-def _first_line(error: Exception) -> str:
-    """What it says, up to its first line that is no heading."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    return " ".join(lines[:2] if lines[0].endswith(":") else lines[:1])[:200]
+    reason = " ".join(lines[:2] if lines[0].endswith(":") else lines[:1])[:200]  # without a heading alone
+    return ModelError(f"{entry.name} cannot be loaded from {shown(folder, 200)} ({reason})", FIX_PAIR)

@@ -24,7 +24,7 @@ import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from engine.errors import RegistryError, nearest, shown
 from engine.models.layout import VOCAB_ROWS
@@ -91,11 +91,11 @@ class Registry:
         if not of_alias:
             near = nearest(alias, (entry.alias for entry in self.entries))
             raise RegistryError(f"there is no model {shown(alias)}", f"{near} ({USER_VARIABLE} names a file with more)")
-        found = [entry for entry in of_alias if wanted in (None, entry.step)]
-        if not found:
+        matches = [entry for entry in of_alias if wanted in (None, entry.step)]
+        if not matches:
             near = nearest(wanted or "", (entry.step for entry in of_alias))
             raise RegistryError(f"the model {alias} has no step {shown(wanted)}", near)
-        return found[-1]
+        return matches[-1]
 
 
 def load_registry(files: Iterable[Path] | None = None) -> Registry:
@@ -107,12 +107,12 @@ def load_registry(files: Iterable[Path] | None = None) -> Registry:
         other = seen.setdefault((entry.alias, entry.step), entry)
         if other is not entry:
             places = " and ".join(dict.fromkeys(shown(path, 200) for path in (other.source, entry.source)))
-            raise RegistryError(f"{entry.name} is there twice, in {places}", "Rename one of them")
+            raise RegistryError(f"{entry.name} is registered twice, in {places}", "Rename one of them")
     return Registry(tuple(entries))
 
 
 def entry_of_folder(folder: Path, tokenizer: str | None = None) -> ModelEntry:
-    """An entry for a checkpoint that no registry names. It may write any number of up to four decimals."""
+    """An entry for an unregistered checkpoint. It may write any number of up to four decimals."""
     name = _NAME.search(folder.name)
     return ModelEntry(
         alias=name.group() if name else "checkpoint",
@@ -136,20 +136,23 @@ def read_registry(path: Path) -> list[ModelEntry]:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise RegistryError(
-            f"the model registry {shown(path, 200)} cannot be read ({error.strerror})", _where_from(path)
-        ) from error
+        fix = f"Correct {USER_VARIABLE}, or unset it"
+        if path == EMBEDDED:
+            fix = "It ships with the project: restore it from the repository"
+        raise RegistryError(f"the model registry {shown(path, 200)} cannot be read ({error.strerror})", fix) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise RegistryError(f"the model registry {shown(path, 200)} is no TOML file ({error})", "Mend it") from error
+        raise RegistryError(
+            f"the model registry {shown(path, 200)} is not a TOML file ({error})", "Correct it"
+        ) from error
     models = document.pop("model", [])
     if document or not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
         unknown = ", ".join(map(shown, document)) or "'model'"
         raise RegistryError(f"the model registry {shown(path, 200)} holds {unknown}", "It holds [[model]] tables only")
-    return [_Reader(path, number, model).entry() for number, model in enumerate(models, start=1)]
+    return [_EntryReader(path, number, model).entry() for number, model in enumerate(models, start=1)]
 
 
-class _Reader:
-    """One [[model]] table; every complaint names the file and the table."""
+class _EntryReader:
+    """One [[model]] table; every error names the file and the table."""
 
     def __init__(self, path: Path, number: int, table: dict[str, Any]) -> None:
         self._path = path
@@ -160,7 +163,9 @@ class _Reader:
         self._check_keys()
         folder, shipped = self._place("folder"), self._place("shipped")
         if (folder is None) == (shipped is None):
-            raise self._wrong("folder", "is the checkpoint's place, and `shipped` that of an embedded one", "Give one")
+            raise self._wrong(
+                "folder", "is for a checkpoint's folder, `shipped` for an embedded model", "Give one of the two"
+            )
         if shipped is not None and self._text("tokenizer") not in VOCAB_ROWS:
             raise self._wrong(
                 "tokenizer", "of a shipped model is a built-in one", f"Use one of {', '.join(VOCAB_ROWS)}"
@@ -211,15 +216,13 @@ class _Reader:
         try:
             return NumberFormat(decimals[0], decimals[1], self._table.get("integer_digits", 3))
         except ValueError as error:
-            raise RegistryError(f"{self._where}: {error}", "Mend `decimals` or `integer_digits`") from error
+            raise RegistryError(f"{self._where}: {error}", "Correct `decimals` or `integer_digits`") from error
 
     def _dtype(self) -> Dtype:
         text = self._text("dtype") or "float32"
-        for known in get_args(Dtype):
-            if text == known:
-                chosen: Dtype = known
-                return chosen
-        raise self._wrong("dtype", f"is {shown(text)}", f"Use one of {', '.join(get_args(Dtype))}")
+        if text not in get_args(Dtype):
+            raise self._wrong("dtype", f"is {shown(text)}", f"Use one of {', '.join(get_args(Dtype))}")
+        return cast("Dtype", text)
 
     def _place(self, key: str) -> Path | None:
         text = self._text(key)
@@ -228,11 +231,5 @@ class _Reader:
     def _text(self, key: str) -> str:
         return str(self._table.get(key, ""))
 
-    def _wrong(self, key: str, what: str, fix: str = "Mend it") -> RegistryError:
+    def _wrong(self, key: str, what: str, fix: str = "Correct it") -> RegistryError:
         return RegistryError(f"{self._where}: `{key}` {what}", fix)
-
-
-def _where_from(path: Path) -> str:
-    if path == EMBEDDED:
-        return "It ships with the project: restore it from the repository"
-    return f"Correct {USER_VARIABLE}, or unset it"

@@ -14,7 +14,7 @@ INIT_STD = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ModelShape:
     """A body. ``family`` is the architecture's name in ``transformers``; the vocabulary is no part of it."""
 
     family: Family

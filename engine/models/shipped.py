@@ -23,7 +23,7 @@ from safetensors.numpy import load, save
 from engine.errors import FileFormatError, shown
 from engine.models.headers import WEIGHTS
 from engine.models.layout import LIVE_IDS, ROWS, SHAPE, TAIL_ROW, VOCAB_ROWS
-from engine.models.shapes import Shape
+from engine.models.shapes import ModelShape
 from engine.models.tail import tail_rows
 from engine.text.tokenizer_build import RECIPES, built_in, folder_of
 
@@ -41,7 +41,7 @@ _WHOLE = "Restore the file from the repository, or correct its checksum in the m
 class Shipped:
     """A model before it is expanded. ``body`` has the names of ``transformers``; ``about`` tells of its training."""
 
-    shape: Shape
+    shape: ModelShape
     tokenizer: str  # a built-in one
     live_ids: NDArray[np.int32]  # [n], sorted
     live_rows: NDArray[np.float16]  # [n, W]
@@ -92,7 +92,7 @@ def unpack(path: Path, sha256: str) -> Shipped:
     try:
         return _unpacked(content)
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise FileFormatError(f"{shown(path, 200)} is no shipped model ({error})", _WHOLE) from error
+        raise FileFormatError(f"{shown(path, 200)} is not a shipped model ({error})", _WHOLE) from error
 
 
 def read_verified(path: Path, sha256: str) -> bytes:
@@ -148,7 +148,7 @@ def _unpacked(content: bytes) -> Shipped:
         raise ValueError(f"its format is {shown(header['format'])}, this version reads {FORMAT}")
     tensors = load(content)
     return Shipped(
-        shape=Shape(**json.loads(header[SHAPE])),
+        shape=ModelShape(**json.loads(header[SHAPE])),
         tokenizer=header["tokenizer"],
         live_ids=tensors.pop(LIVE_IDS),
         live_rows=tensors.pop(ROWS),

@@ -1,6 +1,6 @@
-"""What can be said of a registered model without loading it: size, vocabulary, whether it fits, where its card is.
+"""Facts of a registered model without loading it: size, vocabulary, devices with room for it, its card.
 
-Reads headers and configs only; what is wrong with an entry becomes its ``problem``, so that a list shows all of them.
+Reads headers and configs only. An error of an entry becomes its ``problem``, so that a list shows all entries.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _of_shipped(entry: ModelEntry) -> ModelSummary:
     read_verified(entry.shipped, entry.sha256)
     if not {ROWS, LIVE_IDS} <= header.tensors.keys() or SHAPE not in header.metadata:
         raise FileFormatError(
-            f"{shown(entry.shipped, 200)} is no shipped model", "Name a checkpoint of yours as `folder`"
+            f"{shown(entry.shipped, 200)} is not a shipped model", "Register your own checkpoint as `folder`"
         )
     shape = json.loads(header.metadata[SHAPE])
     rows = VOCAB_ROWS[entry.tokenizer]
@@ -106,7 +106,7 @@ def _of_folder(entry: ModelEntry) -> ModelSummary:
 
 def _fits(entry: ModelEntry, parameters: int) -> tuple[str, ...]:
     needed = parameters * DTYPE_BYTES[entry.dtype] * ROOM
-    # A GPU is asked about only where its driver's tool is: torch takes seconds to say that there is none.
+    # Torch, which takes seconds to import, is asked only where the GPU driver's tool exists.
     devices = ["cpu", "cuda"] if shutil.which("nvidia-smi") else ["cpu"]
     free = {device: free_memory(device) for device in devices}
     return tuple(device for device, room in free.items() if room is not None and needed <= room)

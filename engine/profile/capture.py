@@ -1,6 +1,6 @@
 """A generation under torch's profiler: a window of forward passes, its trace, and what the engine counted in it.
 
-The window lies within one batch run's group. It begins before the templates are made, or behind some passes, and ends
+The window lies within one batch run's group. It begins before the templates are made, or after some passes, and ends
 after a number of passes or with the group, so that neither the trace nor the profiler's memory grows with the run. The
 fast backend takes a pass only when it is asked for the next event: there the counters are exactly the window's. Plain
 ``generate`` runs ahead of its reader: there the window begins and ends with a batch.
@@ -11,15 +11,15 @@ Times under a profiler are longer than without one, most of all those of many sh
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from engine.decode.steps import Counters, Events, Step, Stop
 from engine.errors import RunError, shown
-from engine.profile.ingest import Told
-from engine.profile.opening import packed
+from engine.profile.decompress import write_gzip
+from engine.profile.ingest import TraceMetadata
 from engine.store.provenance import versions
 
 STEPS = 64
@@ -27,7 +27,7 @@ MOST_STEPS = 10_000
 SECONDS = ("prefill_s", "forward_s", "constraint_s", "sampling_s", "decode_s")
 
 
-class Written(NamedTuple):
+class CapturedToken(NamedTuple):
     """One token of a window. ``step`` counts from the window's first."""
 
     step: int
@@ -38,7 +38,7 @@ class Written(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Captured:
+class CapturedTrace:
     """A trace, and the engine's counts of what it covers. ``samples`` is None where some were under way."""
 
     path: Path
@@ -47,12 +47,12 @@ class Captured:
     forward_passes: int
     samples: int | None
     seconds: dict[str, float]
-    written: tuple[Written, ...] = ()
+    written: tuple[CapturedToken, ...] = ()
     steps: int = 0  # in which it was written
 
-    def told(self, **more: Any) -> Told:
+    def metadata(self, **more: Any) -> TraceMetadata:
         """For ``engine.profile.ingest.add_trace``."""
-        told = Told(
+        metadata = TraceMetadata(
             origin="measured",
             samples=self.samples,
             tokens=self.tokens,
@@ -63,18 +63,18 @@ class Captured:
             versions=versions(),
             steps=self.steps,
         )
-        return replace(told, **more)
+        return replace(metadata, **more)
 
 
 class Capture:
-    """Once, around one generation or one run: ``watch`` goes where its events come from. Then look at ``captured``."""
+    """For one generation or run: ``watch`` wraps its events; afterwards ``captured`` has the result."""
 
     def __init__(self, path: Path, *, steps: int = STEPS, skip: int = 0, runs_ahead: bool = False) -> None:
         """``runs_ahead``: the backend computes before it is asked, as ``generate`` does."""
         if not 0 < steps <= MOST_STEPS or skip < 0:
-            raise RunError(f"a window of {steps:,} passes behind {skip:,} cannot be", f"1 to {MOST_STEPS:,} passes")
+            raise RunError(f"a window of {steps:,} passes after {skip:,} cannot be", f"Give 1 to {MOST_STEPS:,} passes")
         self.path, self.steps, self.skip, self.runs_ahead = path, steps, skip, runs_ahead
-        self.captured: Captured | None = None
+        self.captured: CapturedTrace | None = None
         self._profile: Any = None
         self._is_over = False
         self._began = Counters()
@@ -82,7 +82,7 @@ class Capture:
         self._before = 0  # passes of generations that were over before the window
         self._open: set[int] = set()
         self._cut = self._finished = 0  # samples: of some only a part lies in the window
-        self._written: list[Written] = []
+        self._written: list[CapturedToken] = []
         self._steps = self._pass = 0
 
     def __enter__(self) -> Self:
@@ -125,21 +125,21 @@ class Capture:
                 self._start(counters)
 
     def _note(self, event: Step | Stop, passes: int) -> None:
-        """All events of a step come behind its last pass and before the next one."""
+        """All events of a step come after its last pass and before the next one."""
         is_before = self._profile is None or passes <= self._began.forward_passes
         if is_before or (self._is_over and passes > self._ended.forward_passes):
             return
         if passes > self._pass:
             self._pass, self._steps = passes, self._steps + 1
         if isinstance(event, Step):
-            self._written.append(Written(self._steps - 1, event.sample, event.pos, event.token_id, event.forced))
+            self._written.append(CapturedToken(self._steps - 1, event.sample, event.pos, event.token_id, event.forced))
 
     @property
     def _is_running(self) -> bool:
         return self._profile is not None and not self._is_over
 
     def _start(self, counters: Counters) -> None:
-        """Torch is imported here: it takes seconds, and is there already where something is generated."""
+        """Imports torch late: it takes seconds, and is loaded already where something is generated."""
         import torch
         from torch._C._profiler import _ExperimentalConfig
         from torch.profiler import ProfilerActivity, profile
@@ -147,9 +147,9 @@ class Capture:
         activities = [ProfilerActivity.CPU]
         if torch.cuda.is_available():
             activities.append(ProfilerActivity.CUDA)
-        # Only the trace is wanted: torch's own tables of the events take ten times as long to build.
+        # Trace only: torch's own event tables take ten times as long to build.
         config = _ExperimentalConfig(profile_all_threads=self.runs_ahead, trace_only=True)
-        self._began, self._cut = _copy(counters), len(self._open)
+        self._began, self._cut = replace(counters), len(self._open)
         self._profile = profile(activities=activities, experimental_config=config)
         self._profile.start()
 
@@ -157,7 +157,7 @@ class Capture:
         if not self._is_running:
             return
         self._is_over = True
-        self._ended, self._cut = _copy(counters), self._cut + len(self._open)
+        self._ended, self._cut = replace(counters), self._cut + len(self._open)
         self._profile.stop()
 
     def _export(self) -> None:
@@ -165,22 +165,18 @@ class Capture:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             plain = self.path.with_name(f"{self.path.name}.plain.json")
             self._profile.export_chrome_trace(str(plain))
-            packed(plain, self.path)
+            write_gzip(plain, self.path)
             plain.unlink()
         except (OSError, RuntimeError) as error:
             raise RunError(f"{shown(self.path, 200)} cannot be written: {error}", "Choose another place") from error
-        one, other = self._began, self._ended
-        self.captured = Captured(
+        began, ended = self._began, self._ended
+        self.captured = CapturedTrace(
             self.path,
-            tokens=other.tokens - one.tokens,
-            forced_tokens=other.forced_tokens - one.forced_tokens,
-            forward_passes=other.forward_passes - one.forward_passes,
+            tokens=ended.tokens - began.tokens,
+            forced_tokens=ended.forced_tokens - began.forced_tokens,
+            forward_passes=ended.forward_passes - began.forward_passes,
             samples=None if self._cut else self._finished,
-            seconds={name: round(getattr(other, name) - getattr(one, name), 6) for name in SECONDS},
+            seconds={name: round(getattr(ended, name) - getattr(began, name), 6) for name in SECONDS},
             written=tuple(self._written),
             steps=self._steps,
         )
-
-
-def _copy(counters: Counters) -> Counters:
-    return Counters(**{one.name: getattr(counters, one.name) for one in fields(counters)})

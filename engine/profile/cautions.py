@@ -1,55 +1,53 @@
-"""What a reader has to know before any figure of a trace, or of two beside each other.
+"""What a reader has to know before any figure of a trace, or of two traces compared.
 
-Texts are plain, and may have words of a trace's file in them: whoever draws them escapes them.
+Texts are plain, and may have words of a trace's file in them: escape them before they are drawn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from engine.profile.compare import Trace
+from engine.profile.stored_trace import StoredTrace
 
 MOST_WARNINGS = 5
 WINDOW = 0.02
-"""Two windows whose tokens differ by less cover as much."""
+"""Two traces whose tokens differ by less cover as much."""
 
 
-def cautions(control: Trace, test: Trace | None = None) -> list[str]:
-    """Of both together first."""
+def cautions(control: StoredTrace, test: StoredTrace | None = None) -> list[str]:
+    """Those of both together first."""
     if test is None:
-        return list(_own(control, "trace"))
-    return [*_together(control, test), *_own(control, "control"), *_own(test, "test")]
+        return list(_of_one(control, "trace"))
+    return [*_of_both(control, test), *_of_one(control, "control"), *_of_one(test, "test")]
 
 
-def _together(control: Trace, test: Trace) -> Iterator[str]:
+def _of_both(control: StoredTrace, test: StoredTrace) -> Iterator[str]:
     if control.work_side != test.work_side:
-        yield "One of the two has no device events: its work is that of operators on the CPU, and not comparable."
+        yield "Not comparable: one trace has device events, the other only operators on the CPU."
     if {trace.entry.row.get("form") for trace in (control, test)} == {"events", "table"}:
-        yield "One of the two is a table of sums: nothing is known of its timeline, gaps and overlaps."
-    one, other = (trace.entry.row.get("device") for trace in (control, test))
-    if one and other and one != other:
-        yield f"They ran on different devices: the control on {one}, the test on {other}."
-    tokens, others = (trace.known("tokens") for trace in (control, test))
-    if tokens and others and abs(others / tokens - 1) > WINDOW:
+        yield "One of the two is a table of sums: its timeline, gaps and overlaps are unknown."
+    devices = [trace.entry.row.get("device") for trace in (control, test)]
+    if all(devices) and devices[0] != devices[1]:
+        yield f"They ran on different devices: the control on {devices[0]}, the test on {devices[1]}."
+    tokens = [trace.known("tokens") for trace in (control, test)]
+    if tokens[0] and tokens[1] and abs(tokens[1] / tokens[0] - 1) > WINDOW:
         yield (
-            f"They cover different work: {tokens:,.0f} tokens in the control, {others:,.0f} in the test. "
-            "Figures a token compare like with like; totals do not."
+            f"They cover different work: {tokens[0]:,.0f} tokens in the control, {tokens[1]:,.0f} in the test. "
+            "Compare per-token figures."
         )
 
 
-def _own(trace: Trace, which: str) -> Iterator[str]:
-    """Of one; ``which`` it is, in a word."""
+def _of_one(trace: StoredTrace, which: str) -> Iterator[str]:
+    """``which`` is what the trace is called here."""
     row = trace.entry.row
     if row.get("is_complete") is False:
-        yield f"The {which} is cut off: its sums are of what was there."
+        yield f"The {which} is cut off: its sums cover what could be read."
     if row.get("counted_by") == "run":
-        yield f"Figures a token of the {which} take the whole run's tokens: right where the trace covers all of it."
+        yield f"Per-token figures of the {which} use the whole run's tokens: right only if the trace covers all of it."
     if row.get("origin") == "reported":
-        yield f"The {which} is what a report states, and was not measured here."
+        yield f"The {which} is what a report states. It was not measured here."
     lines = str(row.get("warnings") or "").splitlines()
     for line in lines[:MOST_WARNINGS]:
         yield f"The {which}'s file: {line.rstrip('.')}."
     if len(lines) > MOST_WARNINGS:
-        yield f"The {which}'s file has {len(lines) - MOST_WARNINGS:,} more oddities."
+        yield f"The {which}'s file: {len(lines) - MOST_WARNINGS:,} more warnings."

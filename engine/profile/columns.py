@@ -1,15 +1,14 @@
-"""The events of a trace as columns of numbers: what is kept of millions of them while a file is read.
+"""The events of a trace as columns of numbers, in memory while a file is read.
 
-Names, streams and devices are kept once, as an *operation*; an event is 32 bytes. Times are whole nanoseconds from the
-trace's own zero. An event whose time is absurd keeps its duration and loses its place: it counts in every sum, and in
-nothing that asks when.
+Names, streams and devices are stored once, as an *operation*; an event is 32 bytes. Times are whole nanoseconds from
+the trace's own zero. An event with an implausible time keeps its duration only: it is in every sum, and in no timeline.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -37,7 +36,7 @@ class Operation(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class EventColumns:
     """All events with a duration, in the order of the file."""
 
     operations: Sequence[Operation]
@@ -51,8 +50,8 @@ class Columns:
         return len(self.op)
 
 
-class Known(dict[Any, int]):
-    """A number for each thing, in the order in which they come."""
+class Numbering(dict[Any, int]):
+    """Numbers keys in the order of their first use."""
 
     def __missing__(self, key: Any) -> int:
         number = self[key] = len(self)
@@ -60,8 +59,8 @@ class Known(dict[Any, int]):
 
 
 @dataclass(slots=True)
-class Counts:
-    """What came beside the events with a duration, or was odd about those."""
+class OddEvents:
+    """Events without a duration, and oddities of those with one."""
 
     flows: int = 0
     begins_and_ends: int = 0
@@ -72,17 +71,23 @@ class Counts:
 
 
 @dataclass(slots=True)
-class Collector:
+class EventCollector:
     """Takes events and gives columns."""
 
-    counts: Counts = field(default_factory=Counts)
-    _operations: Known = field(default_factory=Known)
-    _threads: Known = field(default_factory=Known)
+    counts: OddEvents = field(default_factory=OddEvents)
+    _operations: Numbering = field(default_factory=Numbering)
+    _threads: Numbering = field(default_factory=Numbering)
     _parts: list[tuple[npt.NDArray[Any], ...]] = field(default_factory=list)
 
     def add(self, events: Sequence[AnyEvent]) -> int:
         """How many of these have a duration."""
-        self._count(Counter(event.ph for event in events))
+        for kind, number in Counter(event.ph for event in events).items():
+            if kind in FLOWS:
+                self.counts.flows += number
+            elif kind in BEGINS_AND_ENDS:
+                self.counts.begins_and_ends += number
+            elif kind != TIMED:
+                self.counts.others += number
         timed = [event for event in events if event.ph == TIMED]
         if not timed:
             return 0
@@ -105,8 +110,8 @@ class Collector:
         )
         return len(timed)
 
-    def columns(self) -> Columns:
-        """All of it. The collector is empty then: what it held is let go column by column."""
+    def columns(self) -> EventColumns:
+        """All events. The collector is empty then: memory is freed column by column."""
         parts, self._parts = self._parts, []
         found = []
         columns = [list(column) for column in zip(*parts, strict=True)] if parts else [[] for _ in range(5)]
@@ -114,20 +119,13 @@ class Collector:
         for number, kind in enumerate((np.int32, np.int32, np.int64, np.int64, np.int64)):
             found.append(np.concatenate(columns[number]) if columns[number] else np.empty(0, kind))
             columns[number] = []
-        operations = [
-            Operation(category, name, _label(stream), _label(device))
-            for category, name, stream, device in self._operations
-        ]
-        return _merged(operations, *found)
-
-    def _count(self, kinds: Mapping[str, int]) -> None:
-        for kind, number in kinds.items():
-            if kind in FLOWS:
-                self.counts.flows += number
-            elif kind in BEGINS_AND_ENDS:
-                self.counts.begins_and_ends += number
-            elif kind != TIMED:
-                self.counts.others += number
+        merged = Numbering()  # ``7``, ``7.0`` and ``"7"`` are one stream
+        numbers = np.array(
+            [merged[Operation(category, name, _label(stream), _label(device))]
+             for category, name, stream, device in self._operations], np.int32,
+        )  # fmt: skip
+        op, *others = found
+        return EventColumns(list(merged), numbers[op] if len(op) else op, *others)
 
 
 def _key(event: AnyEvent) -> tuple[str, str, Mixed, Mixed]:
@@ -135,15 +133,8 @@ def _key(event: AnyEvent) -> tuple[str, str, Mixed, Mixed]:
     return (event.cat, event.name, None, None) if args is None else (event.cat, event.name, args.stream, args.device)
 
 
-def _merged(operations: list[Operation], op: Any, thread: Any, start: Any, dur: Any, correlation: Any) -> Columns:
-    """``7``, ``7.0`` and ``"7"`` are one stream."""
-    known = Known()
-    numbers = np.array([known[one] for one in operations], np.int32)
-    return Columns(list(known), numbers[op] if len(op) else op, thread, start, dur, correlation)
-
-
 def _nanoseconds(times_us: Sequence[float | Decimal | None]) -> Ints:
-    """Whole nanoseconds, rounded; NOWHERE where there is no time, or one beyond all reason."""
+    """Whole nanoseconds, rounded; NOWHERE where there is no time, or an implausible one."""
     if any(isinstance(one, Decimal) for one in times_us):
         return np.array([_exact(one) for one in times_us], np.int64)
     values = np.array([math.nan if one is None else one for one in times_us], np.float64)
@@ -161,7 +152,7 @@ def _exact(time_us: float | Decimal | None) -> int:
 
 
 def _whole(number: Mixed) -> int:
-    """A correlation; none where it is no whole number. Texts of digits are."""
+    """A correlation: a whole number, also as text; else none."""
     if isinstance(number, int) and 0 <= number < 2**63:
         return number
     if isinstance(number, str) and number.isascii() and number.isdigit() and len(number) < 19:

@@ -1,7 +1,7 @@
-"""Events of a trace as typed records: what of an event is used, and nothing else of it.
+"""Events of a trace as typed records of the fields that are used.
 
-``decode`` reads many at once and is strict; ``lenient_event`` reads one in whatever form the tools of the field have
-written it: numbers as texts, control characters, NaN, damaged UTF-8.
+``decode_quickly`` and ``decode_exactly`` read many at once and are strict; ``lenient_event`` reads one as any tool may
+have written it: numbers as texts, control characters, NaN, damaged UTF-8.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 COARSE_US = float(2**43)
-"""From here on a double holds no nanosecond of a time in microseconds."""
+"""Above this a double has no nanosecond resolution for a time in microseconds."""
 Mixed = int | str | float | None
+Time = TypeVar("Time", float, Decimal)
 _ODD_NUMBER = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?\b(?:nan|inf)\b', re.IGNORECASE | re.DOTALL)
 _ODD_ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}|(.|\Z))', re.DOTALL)
 
@@ -28,65 +29,52 @@ class Args(msgspec.Struct, gc=False):
     device: Mixed = None
 
 
-class Event(msgspec.Struct, gc=False):
-    """Times are microseconds."""
+class Event(msgspec.Struct, Generic[Time], gc=False):
+    """Times are microseconds. ``ts`` as Decimal keeps all digits: slower, and needed where times count from 1970."""
 
     ph: str = ""
     cat: str = ""
     name: str = ""
-    ts: float | None = None
+    ts: Time | None = None
     dur: float | None = None
     pid: Mixed = None
     tid: Mixed = None
     args: Args | None = None
 
 
-class ExactEvent(msgspec.Struct, gc=False):
-    """The same with times to their last digit: slower, and needed where they count from 1970."""
-
-    ph: str = ""
-    cat: str = ""
-    name: str = ""
-    ts: Decimal | None = None
-    dur: float | None = None
-    pid: Mixed = None
-    tid: Mixed = None
-    args: Args | None = None
-
-
-AnyEvent = Event | ExactEvent
-decode_quickly: Callable[[Any], list[Event]] = msgspec.json.Decoder(list[Event]).decode
-decode_exactly: Callable[[Any], list[ExactEvent]] = msgspec.json.Decoder(list[ExactEvent]).decode
+AnyEvent = Event[float] | Event[Decimal]
+decode_quickly: Callable[[Any], list[Event[float]]] = msgspec.json.Decoder(list[Event[float]]).decode
+decode_exactly: Callable[[Any], list[Event[Decimal]]] = msgspec.json.Decoder(list[Event[Decimal]]).decode
 UNREAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)  # a ValidationError is a DecodeError
 
 
-def is_coarse(events: list[Event]) -> bool:
-    """Whether these have times that a double cuts short."""
+def is_coarse(events: list[Event[float]]) -> bool:
+    """Whether a double is too coarse for the times of these."""
     first = next((event.ts for event in events if event.ph == "X" and event.ts is not None), 0.0)
     return abs(first) >= COARSE_US
 
 
-def lenient_event(raw: bytes) -> ExactEvent | None:
-    """One element of the array; None where it is no object. ValueError where it does not read at all."""
-    found = _lenient_value(raw.decode("utf-8", "replace"))
-    if not isinstance(found, dict):
+def lenient_event(raw: bytes) -> Event[Decimal] | None:
+    """One element of the array; None where it is no object. ValueError where it cannot be read at all."""
+    event = _lenient_value(raw.decode("utf-8", "replace"))
+    if not isinstance(event, dict):
         return None
-    args = found.get("args")
+    args = event.get("args")
     inner = args if isinstance(args, dict) else {}
-    return ExactEvent(
-        ph=_text(found.get("ph")),
-        cat=_text(found.get("cat")),
-        name=_text(found.get("name")),
-        ts=_decimal(found.get("ts")),
-        dur=_number(found.get("dur")),
-        pid=_mixed(found.get("pid")),
-        tid=_mixed(found.get("tid")),
+    return Event[Decimal](
+        ph=_text(event.get("ph")),
+        cat=_text(event.get("cat")),
+        name=_text(event.get("name")),
+        ts=_decimal(event.get("ts")),
+        dur=None if (dur := _decimal(event.get("dur"))) is None or math.isinf(float(dur)) else float(dur),
+        pid=_mixed(event.get("pid")),
+        tid=_mixed(event.get("tid")),
         args=Args(*(_mixed(inner.get(key)) for key in ("stream", "correlation", "device"))),
     )
 
 
 def lenient_object(raw: bytes) -> Mapping[str, Any]:
-    """What stands around the array; empty where it does not read: no figure rests on it."""
+    """The object around the array; empty where it cannot be read: no figure depends on it."""
     try:
         found = _lenient_value(raw.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
@@ -98,8 +86,8 @@ def _lenient_value(text: str) -> Any:
     try:
         return json.loads(text, strict=False, parse_float=Decimal)
     except ValueError:
-        plain = _ODD_NUMBER.sub(lambda found: found[0] if found[0].startswith('"') else "null", text)
-        plain = _ODD_ESCAPE.sub(lambda found: found[0] if found[1] is None else f"\\\\{found[1]}", plain)
+        plain = _ODD_NUMBER.sub(lambda match: match[0] if match[0].startswith('"') else "null", text)
+        plain = _ODD_ESCAPE.sub(lambda match: match[0] if match[1] is None else f"\\\\{match[1]}", plain)
         return json.loads(plain, strict=False, parse_float=Decimal)
 
 
@@ -117,11 +105,6 @@ def _decimal(value: Any) -> Decimal | None:
     except (ArithmeticError, TypeError, ValueError):
         return None
     return found if found.is_finite() else None
-
-
-def _number(value: Any) -> float | None:
-    found = _decimal(value)
-    return None if found is None or not math.isfinite(float(found)) else float(found)
 
 
 def _mixed(value: Any) -> Mixed:

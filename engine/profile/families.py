@@ -1,21 +1,21 @@
-"""Which family an operation of a trace belongs to: rules of a data file, the first that matches.
+"""The family of each operation of a trace: the first rule of a data file that matches.
 
-Rules are asked once for each distinct name, never for each event. What no rule catches is `other`: it is shown with its
-share, so that nobody takes the families for all there is. Nothing here knows what a kernel does but its name.
+Rules are applied once per distinct name, never per event. What no rule matches is `other`, and is shown with its share.
+Of a kernel only its name is known.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from engine.errors import FileFormatError, shown
-from engine.paths import DATA
+from engine.errors import shown
+from engine.figures.words import shortened
+from engine.paths import DATA, read_toml
 
 Side = Literal["device", "call", "host", "python", "mark"]
 SIDES: tuple[Side, ...] = get_args(Side)
@@ -29,20 +29,21 @@ OTHERS: Mapping[Side, str] = {
     "mark": "mark",
 }
 HOST_WORK = "cpu_op"
-"""The family of operators where the work itself is on a device: there they only hand it on."""
+"""The family of operators in a trace with a device: there they only launch its work."""
 PROFILER = "profiler"
-"""Spans that the profiler made for itself. They are no part of what was measured."""
+"""Spans of the profiler itself, which are not counted."""
 MOST_SHORT = 60
 _CALL = re.compile(r"(?:cuda|cu|hip|ze)[A-Z]\w+")
 _OPERATOR = re.compile(r"[A-Za-z_]\w*::[\w.]+")
 _COPY = re.compile(r"Mem(cpy|set)\b", re.IGNORECASE)
 _NOISE = re.compile(r"\bvoid |\(anonymous namespace\)::|\bat::native::|\bat::|\bc10::|\{lambda\([^{}]*\)#\d+\}")
+_TELLING = ("Functor", "_kernel_cuda", "_kernel", "_impl", "Op")
 _KEYS = {"side", "family", "pattern", "names", "categories"}
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One line of the file. With ``categories`` the name is not looked at."""
+    """One rule of the file. With ``categories`` the name is ignored."""
 
     side: Side
     family: str
@@ -63,7 +64,7 @@ class Families:
     categories: Mapping[str, Side]
 
     def side(self, category: str) -> Side:
-        """Where a category lies; one that nobody named is host work unless it sounds like a runtime's."""
+        """The side of a category; an unknown one is host work unless its name ends like a runtime's."""
         known = self.categories.get(category.casefold())
         if known is not None:
             return known
@@ -77,7 +78,7 @@ class Families:
         return side, self._family(side, category.casefold(), name)
 
     def of_name(self, name: str) -> tuple[Side, str]:
-        """The same where only a name is known, as in a table."""
+        """The same by the name alone, as in a table."""
         if _CALL.fullmatch(name):
             return "call", self._family("call", "", name)
         if copied := _COPY.match(name):
@@ -92,45 +93,31 @@ class Families:
 
 
 def load_families(path: Path = FILE, own: Path | None = None) -> Families:
-    """The rules that ship, behind those of ``own`` (else of the file that DRIFTSCOPE_TRACE_FAMILIES names)."""
+    """The rules of ``own`` (else of the file that DRIFTSCOPE_TRACE_FAMILIES names), then those that ship."""
     named = os.environ.get(VARIABLE, "")
     extra = own or (Path(named) if named else None)
-    parts = [_read(one) for one in (extra, path) if one is not None]
+    rules: list[Rule] = []
     categories: dict[str, Side] = {}
-    for _, known in reversed(parts):
-        categories |= known
-    return Families(tuple(rule for rules, _ in parts for rule in rules), categories)
+    for file in (extra, path) if extra else (path,):
+        more_rules, more_categories = read_toml(file, "file of families", _parsed)
+        rules += more_rules
+        categories = more_categories | categories
+    return Families(tuple(rules), categories)
 
 
 def short_name(name: str, most: int = MOST_SHORT) -> str:
-    """A kernel's name without its templates and namespaces; the full one is kept beside it."""
+    """A kernel's name without its templates and namespaces, and with the template argument that says what it does."""
     plain = _NOISE.sub("", name)
-    head = _without_brackets(plain) or plain
-    inner = next((word for word in re.findall(r"\w+", plain[len(head) :]) if _tells(word)), "")
-    text = f"{head} [{inner}]" if inner and inner not in head else head
-    return text if len(text) <= most else text[: most - 1] + "…"
+    head = re.split(r"[<(]", plain, maxsplit=1)[0].strip() or plain
+    words = re.findall(r"\w+", plain[len(head) :])
+    telling = (word for word in words if word.endswith(_TELLING) and "gpu_kernel" not in word)
+    inner = next(telling, "")
+    return shortened(f"{head} [{inner}]" if inner and inner not in head else head, most)
 
 
-def _without_brackets(name: str) -> str:
-    """What stands before the first template or parameter list."""
-    return re.split(r"[<(]", name, maxsplit=1)[0].strip()
-
-
-def _tells(word: str) -> bool:
-    """Of a generic kernel's template arguments, the one that says what it computes."""
-    return word.endswith(("Functor", "_kernel_cuda", "_kernel", "_impl", "Op")) and "gpu_kernel" not in word
-
-
-def _read(path: Path) -> tuple[list[Rule], dict[str, Side]]:
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-        rules = [_rule(table) for table in document.get("rule", [])]
-        categories = {key.casefold(): _side(side) for key, side in document.get("categories", {}).items()}
-    except OSError as error:
-        raise FileFormatError(f"{shown(path, 200)} cannot be read: {error.strerror}", "Check its path") from error
-    except (ValueError, KeyError, TypeError, AttributeError, re.error) as error:
-        raise FileFormatError(f"{shown(path, 200)} is no file of families: {error}", "Mend it there") from error
-    return rules, categories
+def _parsed(document: Mapping[str, Any]) -> tuple[list[Rule], dict[str, Side]]:
+    rules = [_rule(table) for table in document.get("rule", [])]
+    return rules, {key.casefold(): _side(side) for key, side in document.get("categories", {}).items()}
 
 
 def _rule(table: Mapping[str, Any]) -> Rule:
@@ -145,7 +132,7 @@ def _rule(table: Mapping[str, Any]) -> Rule:
     if not family or not isinstance(family, str) or not (parts or categories):
         raise ValueError("a rule has a family, and a pattern, names or categories")
     pattern = re.compile("|".join(f"(?:{part})" for part in parts), re.IGNORECASE) if parts else None
-    return Rule(side, family, pattern, frozenset(one.casefold() for one in categories))
+    return Rule(side, family, pattern, frozenset(category.casefold() for category in categories))
 
 
 def _texts(table: Mapping[str, Any], key: str) -> Sequence[str]:

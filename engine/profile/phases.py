@@ -1,22 +1,20 @@
-"""How long each step of a captured generation was in which phase, and what it wrote: normal tokens, junk, or a cut.
+"""The time of each step of a captured generation by phase, and what the step wrote: normal tokens, junk, or a cut.
 
-Times are the host's: where a device works on its own, a phase is what it took to ask for the work. A step belongs to
-all rows of its batch, so one that wrote junk in one row may have written clean tokens in the others; the tokens say so.
-What was not marked of a step is ``other``. Whether a step was slower for the junk is not known from one of each.
+Times are the host's: where a device works asynchronously, a phase is the time to launch its work. A step covers all
+rows of its batch, so it may write junk in one row and clean tokens in others; its tokens say which. Unmarked time is
+``other``. Whether junk made a step slower is not known from one of each.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from statistics import median
 from typing import Any, Literal
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from engine.decode.phases import PREFIX, STEP
-from engine.errors import StoreError
+from engine.profile.stored_trace import stored_table
 from engine.store.columns import Table
 from engine.store.entries import Entry
 from engine.store.store import Store
@@ -42,6 +40,9 @@ class StepToken:
     mark: str | None  # junk; cut at the last token of a block that was; else empty
 
 
+_COLUMNS = [column.name for column in fields(StepToken)]
+
+
 @dataclass(frozen=True, slots=True)
 class StepPhases:
     """One step. ``phases_us`` add up to ``dur_us``; what is inside of two phases belongs to the inner one."""
@@ -54,15 +55,15 @@ class StepPhases:
 
     @property
     def forced_tokens(self) -> int:
-        return sum(one.forced for one in self.tokens)
+        return sum(token.forced for token in self.tokens)
 
     @property
     def junk_tokens(self) -> int:
-        return sum(one.mark == "junk" for one in self.tokens)
+        return sum(token.mark == "junk" for token in self.tokens)
 
     @property
     def cut_tokens(self) -> int:
-        return sum(one.mark == "cut" for one in self.tokens)
+        return sum(token.mark == "cut" for token in self.tokens)
 
     @property
     def state(self) -> State:
@@ -70,7 +71,7 @@ class StepPhases:
             return "junk"
         if self.cut_tokens:
             return "cut"
-        return "normal" if self.tokens and all(one.mark is not None for one in self.tokens) else "unknown"
+        return "normal" if self.tokens and all(token.mark is not None for token in self.tokens) else "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +83,10 @@ class Phases:
     why: str
 
     def of(self, state: State) -> tuple[StepPhases, ...]:
-        return tuple(one for one in self.steps if one.state == state)
+        return tuple(step for step in self.steps if step.state == state)
 
     def example(self, state: State) -> StepPhases | None:
-        """The one whose time is nearest to the middle, without a prefill where there is one."""
+        """The step whose time is nearest the median, if possible one without a prefill."""
         some = self.of(state)
         some = tuple(one for one in some if "prefill" not in one.phases_us) or some
         if not some:
@@ -94,7 +95,7 @@ class Phases:
         return min(some, key=lambda one: (abs(one.dur_us - middle), one.step))
 
     def mean_us(self, state: State | None = None) -> dict[str, float]:
-        """By phase, a step on average; of all steps, or of those of a state. Empty where there is none."""
+        """Mean time per step by phase; of all steps, or of those of a state. Empty where there is none."""
         some = self.steps if state is None else self.of(state)
         names = [name for name in PHASES if any(name in one.phases_us for one in some)]
         return {name: sum(one.phases_us.get(name, 0.0) for one in some) / len(some) for name in names}
@@ -103,10 +104,10 @@ class Phases:
 def phases_of_steps(store: Store, entry: Entry) -> Phases:
     """Of a trace of the store. One that was not captured here has no steps."""
     del store  # an entry knows where it lies
-    marks = [row for row in _rows(entry, TRACE_MARKS) if row["family"] == "annotation" and row["dur_us"] > 0]
+    marks = [row for row in _rows_of(entry, TRACE_MARKS) if row["family"] == "annotation" and row["dur_us"] > 0]
     templates = [row["dur_us"] for row in marks if row["name"] == f"{PREFIX}{TEMPLATE}"]
     spans = [row for row in marks if row["name"] == STEP]
-    written = _written(_rows(entry, TRACE_STEPS))
+    written = _written(_rows_of(entry, TRACE_STEPS))
     steps = tuple(
         StepPhases(number, row["start_us"], row["dur_us"], phases_us, tuple(written.get(number, ())))
         for number, (row, phases_us) in enumerate(zip(spans, _own_times(spans, marks), strict=True))
@@ -117,12 +118,12 @@ def phases_of_steps(store: Store, entry: Entry) -> Phases:
 def _why(entry: Entry, steps: Sequence[StepPhases]) -> str:
     if not steps:
         if entry.row.get("origin") != "measured":
-            return "This trace was not captured here, so it does not say where a step begins and what it wrote."
-        return "This trace has no marks of steps: it is an older one, or of a backend whose steps are one with others."
-    if not any(one.tokens for one in steps):
-        return "This trace does not say which tokens its steps wrote."
-    if all(one.state == "unknown" for one in steps):
-        return "Where the tokens of its steps stand in their texts is not known, so neither is which of them are junk."
+            return "This trace was not captured here: its steps and what they wrote are not known."
+        return "This trace has no marks of steps: it is an older one, or of a backend without separate steps."
+    if not any(step.tokens for step in steps):
+        return "This trace has no tokens of its steps."
+    if all(step.state == "unknown" for step in steps):
+        return "Which tokens of its steps are junk is not known: their places in the texts are missing."
     return ""
 
 
@@ -148,7 +149,7 @@ def _own_times(spans: Sequence[Mapping[str, Any]], marks: Sequence[Mapping[str, 
 
 
 def _bounds(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[float, bool, Mapping[str, Any]]]:
-    """Begins and ends in their order; of those at once ends come first, and the longest begins first."""
+    """Begins and ends in order of time; at equal times ends come first, then the longest begins."""
     ends = [(row["start_us"] + row["dur_us"], 0, row["dur_us"], place) for place, row in enumerate(rows)]
     begins = [(row["start_us"], 1, -row["dur_us"], place) for place, row in enumerate(rows)]
     for now, kind, _, place in sorted(ends + begins):
@@ -156,30 +157,13 @@ def _bounds(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[float, bool, Ma
 
 
 def _written(rows: Sequence[Mapping[str, Any]]) -> dict[int, list[StepToken]]:
-    found: dict[int, list[StepToken]] = {}
+    tokens: dict[int, list[StepToken]] = defaultdict(list)
     for row in rows:
-        kinds = None if row["kinds"] is None else tuple(row["kinds"])
-        token = StepToken(
-            row["sample_id"],
-            row["pos"],
-            row["token_id"],
-            row["piece"],
-            row["forced"],
-            row["block"],
-            kinds,
-            row["mark"],
-        )
-        found.setdefault(row["step"], []).append(token)
-    return found
+        columns = {name: row[name] for name in _COLUMNS} | {"kinds": row["kinds"] and tuple(row["kinds"])}
+        tokens[row["step"]].append(StepToken(**columns))
+    return tokens
 
 
-def _rows(entry: Entry, table: Table) -> list[dict[str, Any]]:
-    """Of one of its tables; none where it lacks that one."""
-    if table.name not in entry.parts:
-        return []
-    try:
-        content = entry.files.read(f"{entry.folder}/{entry.parts[table.name].file}")
-        rows: list[dict[str, Any]] = pq.read_table(pa.BufferReader(content)).select(table.names).to_pylist()
-    except (OSError, KeyError, pa.ArrowException) as error:
-        raise StoreError(f"{table.name} of {entry.id} does not read", "Look at it with `verify`") from error
-    return rows
+def _rows_of(entry: Entry, table: Table) -> list[dict[str, Any]]:
+    stored = stored_table(entry, table)
+    return [] if stored is None else stored.to_pylist()

@@ -1,6 +1,6 @@
-"""Spans of time as columns: what is covered, what lies idle, what overlaps, what is nested. Whole nanoseconds.
+"""Spans of time as columns, in whole nanoseconds: covered, idle, overlapping and nested time.
 
-It knows nothing of kernels or families; a span is a start and an end, and empty where they are the same.
+Kernels and families are not known here; a span is a start and an end, and empty where they are equal.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 LOOP_ROWS = 200_000
-"""Spans that are turned into Python's own integers at a time."""
+"""Spans that are converted to Python integers at a time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,7 @@
-"""What each step of a captured window wrote: its tokens, the blocks that they belong to, and which of them are junk.
+"""What each step of a captured window wrote: its tokens, their blocks, and which of them are junk.
 
-A capture knows tokens by step; what they are in their text is known when the text is whole, from the alignment of each
-sample. Steps are matched with the trace's marks by their order alone, so nothing is kept where the two disagree in
-number.
+A capture knows tokens by step; their place in the text comes from the alignment of the finished sample. Steps are
+matched with the trace's marks by their order alone, so they are dropped where their numbers differ.
 """
 
 from __future__ import annotations
@@ -10,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine.inspection.retelling import aligned_as_stored, with_kinds
+from engine.inspection.realign import aligned_as_stored, with_kinds
+from engine.inspection.run_resources import run_tokenizer
 from engine.inspection.runs import run_facts
 from engine.inspection.sample import molecule_asked
-from engine.inspection.tools import run_tokenizer
-from engine.profile.capture import Written
+from engine.profile.capture import CapturedToken
 from engine.store.store import Store
 from engine.text.align import AlignedToken, Alignment
 
@@ -22,15 +21,15 @@ if TYPE_CHECKING:
     from engine.decode.generation import Generation
 
 MOST_ALIGNED = 256
-"""Samples of a window that are read token by token: each takes some milliseconds."""
+"""Samples of a window that are aligned: each takes some milliseconds."""
 _SAMPLES = "SELECT * FROM samples WHERE sample_id IN (SELECT unnest($ids))"
 _BLOCKS = "SELECT * FROM blocks WHERE sample_id IN (SELECT unnest($ids)) ORDER BY sample_id, block"
 
 
-def step_rows(written: Sequence[Written], alignments: Mapping[int, Alignment]) -> list[dict[str, Any]]:
-    """Rows of ``trace_steps`` but for the trace's id; of a sample without an alignment only what was written."""
+def step_rows(written: Sequence[CapturedToken], alignments: Mapping[int, Alignment]) -> list[dict[str, Any]]:
+    """Rows of ``trace_steps`` without the trace_id; without an alignment only what was written."""
     known = {
-        sample: {one.pos: _known(one, alignment) for one in alignment.rows if one.pos is not None}
+        sample: {row.pos: _known(row, alignment) for row in alignment.rows if row.pos is not None}
         for sample, alignment in alignments.items()
     }
     end = {"block": -1, "kinds": None, "mark": ""}  # the end token, which no text has
@@ -47,7 +46,7 @@ def _known(token: AlignedToken, alignment: Alignment) -> dict[str, Any]:
 
 
 def aligned_samples(generation: Generation, sample_ids: Collection[int]) -> dict[int, Alignment]:
-    """Of those that are finished, with the kinds that the generation gave their blocks."""
+    """Of the finished samples, with the kinds of their blocks."""
     found: dict[int, Alignment] = {}
     for sample in generation.in_order():
         if sample.sample_id not in sample_ids or len(found) >= MOST_ALIGNED:
@@ -61,7 +60,7 @@ def aligned_samples(generation: Generation, sample_ids: Collection[int]) -> dict
 
 
 def aligned_in_run(store: Store, run_id: str, sample_ids: Collection[int]) -> dict[int, Alignment]:
-    """Of a stored run, whose judge asked the model what it wanted where blocks were closed by force."""
+    """Of a stored run."""
     run = run_facts(store, run_id)
     tokenizer, _ = run_tokenizer(run)
     ids = sorted(sample_ids)[:MOST_ALIGNED]
@@ -78,7 +77,7 @@ def aligned_in_run(store: Store, run_id: str, sample_ids: Collection[int]) -> di
     return found
 
 
-def repeats(store: Store, run_id: str, written: Sequence[Written]) -> bool:
+def repeats(store: Store, run_id: str, written: Sequence[CapturedToken]) -> bool:
     """Whether these are the tokens of that run's samples."""
     ids = sorted({one.sample_id for one in written})
     rows = store.table(

@@ -1,8 +1,8 @@
-"""A trace's columns made into the store's tables: sums by operation, a timeline, idle gaps, calls joined to what they
-began, and the trace's own row.
+"""A trace's columns made into the store's tables: sums by operation, a timeline, idle gaps, launches joined to kernels,
+and the trace's own row.
 
-Sums are of whole nanoseconds and exact. What asks when something was (all but the sums) leaves out events without a
-sensible time. Nothing here knows where the events came from.
+Sums are of whole nanoseconds and exact. All but the sums leaves out events without a plausible time. Where the events
+came from is not known here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from engine.errors import FileFormatError
-from engine.profile.columns import NONE, NOWHERE, Columns, Ints, Operation
+from engine.profile.columns import NONE, NOWHERE, EventColumns, Ints, Operation
 from engine.profile.families import PROFILER, Families, Side, short_name
 from engine.profile.spans import Bins, binned, both_ns, covered_ns, gaps, own_times, shared_ns
 from engine.store.columns import Table
@@ -34,7 +34,7 @@ _LOW_BITS = 31
 
 
 @dataclass(frozen=True, slots=True)
-class Sorted:
+class ClassifiedOps:
     """Operations with their sides and families, by number."""
 
     operations: Sequence[Operation]
@@ -42,9 +42,9 @@ class Sorted:
     families: Sequence[str]
 
     @classmethod
-    def of(cls, operations: Sequence[Operation], families: Families) -> Sorted:
-        has_device = any(families.side(one.category) == "device" for one in operations)
-        found = [families.of(one.category, one.name, has_device=has_device) for one in operations]
+    def of(cls, operations: Sequence[Operation], families: Families) -> ClassifiedOps:
+        has_device = any(families.side(operation.category) == "device" for operation in operations)
+        found = [families.of(operation.category, operation.name, has_device=has_device) for operation in operations]
         return cls(operations, [side for side, _ in found], [family for _, family in found])
 
     def on(self, *sides: Side) -> npt.NDArray[np.bool_]:
@@ -56,18 +56,18 @@ class Sorted:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """``figures`` are columns of ``traces``; ``order`` puts operations as they are numbered in the tables."""
+    """``figures`` are columns of ``traces``; ``order`` numbers the operations as the tables do."""
 
-    figures: Mapping[str, Any]
+    figures: dict[str, Any]
     tables: Mapping[str, pa.Table]
     order: npt.NDArray[np.int64]  # place of each operation
 
 
 class Summariser:
-    """One trace's columns, looked at from several sides."""
+    """The tables of one trace's columns."""
 
-    def __init__(self, columns: Columns, families: Families) -> None:
-        self.columns, self.sorted = columns, Sorted.of(columns.operations, families)
+    def __init__(self, columns: EventColumns, families: Families) -> None:
+        self.columns, self.sorted = columns, ClassifiedOps.of(columns.operations, families)
         self.has_time = columns.start_ns != NOWHERE
         self.start = columns.start_ns
         is_own = ~self.sorted.among([PROFILER])
@@ -164,7 +164,7 @@ class Summariser:
     # --- time ---------------------------------------------------------------------------------------------------------
 
     def _timeline(self, trace_id: str, host: Ints, parent: Ints) -> pa.Table:
-        """What operators wait for inside them is taken from their families again."""
+        """The time of operators inside an operator is subtracted from its family."""
         names = sorted({(side, family) for side, family in self._sided() if side in TIMED_SIDES})
         number = {name: place for place, name in enumerate(names)}
         group_of = np.array([number.get(pair, NONE) for pair in self._sided()], np.int64)
@@ -210,11 +210,11 @@ class Summariser:
     # --- devices ------------------------------------------------------------------------------------------------------
 
     def _devices(self, trace_id: str, order: npt.NDArray[np.int64]) -> tuple[dict[str, Any], pa.Table]:
-        """What devices did and did not do, each by itself, and the longest gaps."""
+        """Busy and idle time of each device, and the longest gaps."""
         rows = self._rows("device")
         if not len(rows):
             return {}, TRACE_GAPS.schema.empty_table()
-        device_of = np.array([_device_number(one) for one in self.sorted.operations], np.int64)
+        device_of = np.array([_device_number(operation) for operation in self.sorted.operations], np.int64)
         devices = device_of[self.columns.op[rows]]
         found: dict[str, float] = dict.fromkeys(("busy", "idle", "gaps", "overlap", "copy_overlap"), 0)
         idle: list[tuple[str | None, int, int, int, int]] = []
@@ -256,7 +256,7 @@ class Summariser:
 
 @dataclass(frozen=True, slots=True)
 class _Joins:
-    """Events of devices whose call is known. A call that began several (a graph) is shared out among them."""
+    """Device events whose launch is known. A launch of several (a graph) is divided among them."""
 
     event: Ints
     call_us: npt.NDArray[np.float64]
@@ -284,13 +284,13 @@ class _Joins:
 
 
 def _blocks(rows: Ints) -> Iterator[Ints]:
-    """A part of the rows at a time, so that what is computed of them stays small."""
+    """A part of the rows at a time, to bound memory."""
     for first in range(0, len(rows), BLOCK):
         yield rows[first : first + BLOCK]
 
 
 def exact_sums(group: npt.NDArray[Any], values: Ints, groups: int) -> list[int]:
-    """Sums of each group, without rounding and whatever their size."""
+    """Sums of each group, exact at any size."""
     high, low = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
     for first in range(0, len(values), BLOCK):
         some, part = group[first : first + BLOCK], values[first : first + BLOCK]
@@ -318,7 +318,7 @@ def _device_number(operation: Operation) -> int:
 
 
 def _table(table: Table, trace_id: str, **columns: Any) -> pa.Table:
-    """Columns that are given, in the table's types; the others are null."""
+    """The given columns in the table's types; the others are null."""
     size = len(next(iter(columns.values())))
     columns["trace_id"] = pa.repeat(trace_id, size)
     arrays = []

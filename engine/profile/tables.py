@@ -1,7 +1,7 @@
-"""Tables of a trace that somebody has summed up already: name, count, total_ms, avg_ms, one operation a line.
+"""Traces that were summed up already: tables of name, count, total_ms, avg_ms, one operation per line.
 
-Separated by tabs or commas, with a head or without. Such a trace has no time: no timeline, no gaps, no joins. Its sums
-are the table's; where a line's average does not belong to its total, that is told.
+Separated by tabs or commas, with or without a header. Such a trace has no timeline, no gaps and no joins. Its sums are
+the table's; lines whose average does not match their total are counted in a warning.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TEXT = re.compile(rb"[^\x00-\x08\x0e-\x1f]*")
 
 
 def looks_like_a_table(path: Path) -> bool:
-    """By its first line; what cannot be read is for others to complain about."""
+    """By its first line; False for a file that cannot be read."""
     try:
         with path.open("rb") as file:
             start = file.read(LOOKED_AT_BYTES)
@@ -85,7 +85,7 @@ def read_table(path: Path, trace_id: str, families: Families) -> tuple[dict[str,
 
 
 def _rows(path: Path) -> tuple[list[tuple[str, int, int]], int]:
-    """Name, count and nanoseconds of each line; and on how many the average is another one."""
+    """Name, count and nanoseconds of each line, and the number of lines whose average does not match."""
     if path.stat().st_size > MOST_BYTES:
         raise FileFormatError(f"{shown(path, 200)} is larger than {MOST_BYTES // 2**20} MB", "Split it")
     lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
@@ -101,12 +101,12 @@ def _rows(path: Path) -> tuple[list[tuple[str, int, int]], int]:
             name, calls, total_ns, is_odd = _row(_cells(line, mark), places)
         except (ValueError, IndexError, InvalidOperation) as error:
             raise FileFormatError(
-                f"{shown(path, 200)}, line {number}: {shown(line)} is no name, count, total_ms, avg_ms", "Mend it there"
+                f"{shown(path, 200)}, line {number}: {shown(line)} is no name, count, total_ms, avg_ms", "Fix the file"
             ) from error
         found.append((name, calls, total_ns))
         odd += is_odd
     if not found:
-        raise FileFormatError(f"{shown(path, 200)} has a head and no line", "Give a table of operations")
+        raise FileFormatError(f"{shown(path, 200)} has a header and no line", "Give a table of operations")
     return found, odd
 
 
@@ -121,7 +121,7 @@ def _row(cells: Sequence[str], places: Mapping[str, int]) -> tuple[str, int, int
 
 
 def _agree(average: Decimal, computed: Decimal) -> bool:
-    """As far as the average's own digits go, and a hundredth more."""
+    """Within the average's own digits and one per cent."""
     exponent = average.as_tuple().exponent
     half = Decimal(1).scaleb(exponent) if isinstance(exponent, int) else Decimal(0)
     return abs(average - computed) <= half + abs(computed) / 100
@@ -140,7 +140,7 @@ def _cells(line: str, mark: str) -> list[str]:
 
 
 def _head(cells: Sequence[str]) -> dict[str, int]:
-    """Places of the columns; empty where this is no head."""
+    """Places of the columns; empty where this is no header."""
     names = [cell.strip().lower() for cell in cells]
     places = {_SPELLED.get(name, name): place for place, name in enumerate(names)}
     return places if {"name", "count", "total_ms"} <= places.keys() else {}

@@ -1,13 +1,13 @@
-"""A trace along time: what families took in each stretch of it, its longest pauses, its marks, and events where kept.
+"""A trace along time: the families' work, the longest pauses, the marks, and events where they were kept.
 
-Times are microseconds from the trace's first event. A timeline is of bins, some thousands for the whole trace: within a
-bin nothing is known but the sum, so a stretch is never cut finer than they are. What a trace does not have is None.
+Times are microseconds from the trace's first event. A timeline has some thousands of bins for the whole trace: within a
+bin only the sum is known, so no stretch is finer than a bin. What a trace does not have is None.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from engine.errors import StoreError
 from engine.inspection.memo import Memo
+from engine.profile.stored_trace import stored_table
 from engine.store.entries import Entry
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE_EVENTS, TRACE_GAPS, TRACE_MARKS, TRACE_OPS, TRACE_TIMELINE
@@ -27,7 +26,7 @@ Floats = npt.NDArray[np.float64]
 SIDES = ("device", "call", "host")
 OURS = "driftscope::"
 MOST_ASKED = 10_000
-"""Events of a window, as its share of the trace foretells them: more are not looked through."""
+"""Estimated events of a window: above this they are not queried."""
 _NUMBERED = re.compile(r"[\s#:_-]*\d[\d\s.,:#-]*$")
 
 
@@ -55,7 +54,7 @@ class Timeline:
         return found
 
     def stretch(self, start_us: float, end_us: float, columns: int) -> Stretch:
-        """A window in equal columns, as many as are asked for and its bins tell apart."""
+        """A window in equal columns, at most so many and none narrower than a bin."""
         count = max(1, min(columns, round((end_us - start_us) / self.width_us)))
         edges = np.linspace(start_us, end_us, count + 1)
         summed = np.concatenate([np.zeros((len(self.families), 1)), np.cumsum(self.busy_us, axis=1)], axis=1)
@@ -65,7 +64,7 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A window. ``share`` is [families, columns] of each column's time; what runs at once adds up to more than one."""
+    """A window. ``share`` is [families, columns] of each column's time; concurrent work adds up to more than 1."""
 
     families: tuple[str, ...]
     edges_us: Floats
@@ -89,8 +88,8 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """A named span. ``phase`` is its name without a number, and ours without what says so."""
+class TraceMark:
+    """A named span. ``phase`` is its name without a number and without our prefix."""
 
     phase: str
     name: str
@@ -99,7 +98,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class TimelineEvent:
     """One event that was kept."""
 
     name: str
@@ -110,10 +109,10 @@ class Happening:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """The longest of what lies in a window, by their start, and how many there are in all."""
+class EventWindow:
+    """The longest events of a window, by their start, and how many there are in all."""
 
-    events: tuple[Happening, ...]
+    events: tuple[TimelineEvent, ...]
     count: int
 
 
@@ -132,9 +131,11 @@ def gaps(entry: Entry) -> tuple[Gap, ...]:
     return _GAPS.of(_key(entry), lambda: _gaps(entry))
 
 
-def marks_within(entry: Entry, start_us: float, end_us: float, most: int) -> tuple[list[Mark], int]:
-    """The longest marks of each phase in a window, so many in all, and how many there are. Devices' own copies are
-    left out."""
+def marks_within(entry: Entry, start_us: float, end_us: float, most: int) -> tuple[list[TraceMark], int]:
+    """The longest marks of each phase in a window, at most so many in all, and how many there are.
+
+    Devices' own copies are left out.
+    """
     table = _MARKS.of(_key(entry), lambda: _marks(entry))
     start, length = (table[name].to_numpy() for name in ("start_us", "dur_us"))
     inside = np.flatnonzero((start < end_us) & (start + length > start_us))
@@ -142,9 +143,9 @@ def marks_within(entry: Entry, start_us: float, end_us: float, most: int) -> tup
     phase = table["phase"].to_numpy()[inside]
     numbers = np.unique(phase)
     each = most // max(1, len(numbers))
-    longest = np.sort(np.concatenate([inside[phase == one][:each] for one in numbers] or [inside]))
+    longest = np.sort(np.concatenate([inside[phase == number][:each] for number in numbers] or [inside]))
     rows = table.take(pa.array(longest)).to_pylist()
-    return [Mark(phase_of(row["name"]), row["name"], row["start_us"], row["dur_us"]) for row in rows], len(inside)
+    return [TraceMark(phase_of(row["name"]), row["name"], row["start_us"], row["dur_us"]) for row in rows], len(inside)
 
 
 def has_events(entry: Entry) -> bool:
@@ -152,20 +153,22 @@ def has_events(entry: Entry) -> bool:
 
 
 def events_in(entry: Entry, start_us: float, end_us: float) -> float:
-    """About how many of all events lie in a window, if they are spread evenly."""
+    """About how many events lie in a window, if they are spread evenly."""
     span = entry.row.get("span_us") or 0.0
     inside = max(0.0, min(end_us, span) - max(start_us, 0.0))
     return (inside / span if span else 1.0) * float(entry.row.get("events") or 0)
 
 
-def events_within(store: Store, entry: Entry, side: str, start_us: float, end_us: float, most: int) -> Window | None:
-    """The longest events of a side; None where none were kept, or so many lie there that looking takes too long."""
+def events_within(
+    store: Store, entry: Entry, side: str, start_us: float, end_us: float, most: int
+) -> EventWindow | None:
+    """The longest events of a side; None where none were kept, or too many lie there for a query."""
     if not has_events(entry) or events_in(entry, start_us, end_us) > MOST_ASKED:
         return None
     rows = store.table(_EVENTS, [entry.id, side, end_us, start_us, most], of=(entry.id,)).to_pylist()
     rows.sort(key=lambda row: row["start_us"])
-    found = (Happening(row["name"], row["family"], _lane(row), row["start_us"], row["dur_us"]) for row in rows)
-    return Window(tuple(found), rows[0]["count"] if rows else 0)
+    events = (TimelineEvent(row["name"], row["family"], _lane(row), row["start_us"], row["dur_us"]) for row in rows)
+    return EventWindow(tuple(events), rows[0]["count"] if rows else 0)
 
 
 def phase_of(name: str) -> str:
@@ -190,7 +193,7 @@ def _lane(row: Mapping[str, Any]) -> str:
 
 
 def _timelines(entry: Entry) -> dict[str, Timeline]:
-    table = _part(entry, TRACE_TIMELINE.name)
+    table = stored_table(entry, TRACE_TIMELINE)
     if table is None or not table.num_rows:
         return {}
     width = float(table["width_us"][0].as_py())
@@ -217,30 +220,21 @@ def _timeline(side: str, table: pa.Table, edges: Floats) -> Timeline:
 
 
 def _gaps(entry: Entry) -> tuple[Gap, ...]:
-    table, ops = _part(entry, TRACE_GAPS.name), _part(entry, TRACE_OPS.name)
+    table, ops = stored_table(entry, TRACE_GAPS), stored_table(entry, TRACE_OPS)
     if table is None or ops is None:
         return ()
-    names = dict(zip(ops["op"].to_pylist(), _names(ops), strict=True))
-    found = [
-        Gap(
-            row["device"] or "",
-            row["start_us"],
-            row["gap_us"],
-            names.get(row["before_op"], "?"),
-            names.get(row["after_op"], "?"),
-        )
+    names = {row["op"]: row["short_name"] or row["name"] for row in ops.to_pylist()}
+    ends = ("before_op", "after_op")
+    gaps_ = [
+        Gap(row["device"] or "", row["start_us"], row["gap_us"], *(names.get(row[end], "?") for end in ends))
         for row in table.to_pylist()
     ]
-    return tuple(sorted(found, key=lambda gap: -gap.gap_us))
-
-
-def _names(ops: pa.Table) -> Sequence[str]:
-    return [short or name for short, name in zip(ops["short_name"].to_pylist(), ops["name"].to_pylist(), strict=True)]
+    return tuple(sorted(gaps_, key=lambda gap: -gap.gap_us))
 
 
 def _marks(entry: Entry) -> pa.Table:
     """With ``phase``, a number for each."""
-    table = _part(entry, TRACE_MARKS.name)
+    table = stored_table(entry, TRACE_MARKS)
     if table is None:
         return TRACE_MARKS.schema.empty_table().append_column("phase", pa.array([], pa.int64()))
     table = table.filter(pc.not_equal(table["family"], "gpu_annotation"))
@@ -253,13 +247,3 @@ def _marks(entry: Entry) -> pa.Table:
 
 def _key(entry: Entry) -> tuple[str, ...]:
     return (entry.files.where, *entry.key)
-
-
-def _part(entry: Entry, name: str) -> pa.Table | None:
-    """None where the trace has no such table; StoreError where it does not read."""
-    if name not in entry.parts:
-        return None
-    try:
-        return pq.read_table(pa.BufferReader(entry.files.read(f"{entry.folder}/{entry.parts[name].file}")))
-    except (OSError, pa.ArrowException) as error:
-        raise StoreError(f"{name} of {entry.id} does not read", "Add the trace again") from error

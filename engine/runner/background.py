@@ -1,9 +1,9 @@
-"""Long work beside the app: the command line in a process of its own, one command after the other.
+"""Long work of the app: commands of the terminal, each in a process of its own, one after the other.
 
-A command has its own memory and its own torch, so pages answer while it computes; what it says and how it fails is what
-a terminal would show. It is stopped politely when it is asked to, and when this process ends, however it ends: what it
-had written stays, and goes on with ``run --resume``. What this module does not know: what a command's words mean, and
-the runs that other processes write.
+A command has its own memory and its own torch, so pages answer while it computes; its progress and its errors are those
+of a terminal. It is stopped with SIGINT, on request and when this process ends, however it ends: what it has saved
+stays, and ``run --resume`` resumes it. What this module does not know: what a command's words mean, and the runs that
+other processes write.
 """
 
 from __future__ import annotations
@@ -25,41 +25,38 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from engine.errors import RunError, StoreError, one_line
+from engine.figures.queue_words import ENDED, QueueState
 from engine.models.devices import usable_cores
 from engine.paths import ROOT
-from engine.runner.said import Part, Said
-
-State = Literal["waiting", "running", "stopping", "done", "failed", "stopped"]
-ENDED: tuple[State, ...] = ("done", "failed", "stopped")
+from engine.runner.progress_file import PartProgress, ProgressFile
 
 GRACE_S = 20.0
-"""A command that was asked to stop finishes its step; then it is told, and then it is ended."""
+"""Seconds that a stopped command has to finish its step, before SIGTERM; and again, before SIGKILL."""
 EXIT_S = 5.0
-"""How long the end of this process waits for that."""
+"""Seconds that the end of this process waits for a command."""
 MOST_TASKS = 50
-"""Ended ones that are remembered."""
+"""Tasks that are kept in the list."""
 MOST_LINES, MOST_LOG_BYTES = 40, 64 * 1024
 GROUPS = ("logits", "trace")
-"""Commands whose second word says what is to be done."""
+"""Commands with subcommands."""
 _PREFIX = "driftscope: "
 _MAKING = threading.Lock()
 
 Input = tuple[str, bytes]
-"""A file that a command reads: the name that somebody gave it, and what is in it."""
+"""A file that a command reads: the name that a user gave it, and its content."""
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """How far a task is."""
+class TaskSnapshot:
+    """A task at one moment."""
 
-    state: State
-    ahead: int  # tasks that come first
-    parts: tuple[Part, ...]
+    state: QueueState
+    ahead: int  # tasks before it, the running one too
+    parts: tuple[PartProgress, ...]
     seconds: float  # since its process was started
-    log: tuple[str, ...]  # the last lines that it wrote for people
+    log: tuple[str, ...]  # the last lines of its standard error
     error: str
 
     @property
@@ -73,23 +70,23 @@ class Snapshot:
 
     @property
     def share(self) -> float:
-        """Of all parts, those that are not begun too."""
+        """Of all parts, also those that have not begun."""
         whole = max((part.parts for part in self.parts), default=1)
         return min(1.0, sum(1.0 if part.has_ended else part.work for part in self.parts) / whole)
 
 
 class Task:
-    """One command. Only its desk starts it."""
+    """One command; its queue starts it."""
 
     def __init__(self, number: int, title: str, words: Sequence[str], folder: Path, about: str) -> None:
         self.number, self.title, self.words, self.about = number, title, tuple(words), about
         self.folder = folder
         self.inputs: list[Path] = []
         self.environment = dict(os.environ)
-        self._state: State = "waiting"
+        self._state: QueueState = "waiting"
         self._process: subprocess.Popen[bytes] | None = None
         self._began = self._ended = 0.0
-        self._said = Said(folder / "progress.jsonl")
+        self._progress = ProgressFile(folder / "progress.jsonl")
         self._lock = threading.Lock()
 
     @property
@@ -97,30 +94,30 @@ class Task:
         """What a person would type."""
         return shlex.join(["python", "-m", "engine", *self.words, *map(str, self.inputs)])
 
-    def snapshot(self, ahead: int = 0) -> Snapshot:
+    def snapshot(self, ahead: int = 0) -> TaskSnapshot:
         with self._lock:
             state, process, ended = self._state, self._process, self._ended
-            parts = self._said.parts()
+            parts = self._progress.parts()
         until = ended or time.monotonic()
         log = self._log()
         error = _failure(None if process is None else process.returncode, log) if state == "failed" else ""
-        return Snapshot(state, ahead, parts, until - self._began if self._began else 0.0, log, error)
+        return TaskSnapshot(state, ahead, parts, until - self._began if self._began else 0.0, log, error)
 
     @property
-    def state(self) -> State:
+    def state(self) -> QueueState:
         return self._state
 
     def stop(self) -> None:
-        """Not before the step that it is at; what it has written stays."""
-        if (process := self._asked_to_stop()) is None:
+        """Stops after the current step; what is saved stays."""
+        if (process := self._begin_stop()) is None:
             return
         for seconds, number in ((GRACE_S, signal.SIGTERM), (2 * GRACE_S, signal.SIGKILL)):
             later = threading.Timer(seconds, _signal, (process, number))
             later.daemon = True
             later.start()
 
-    def _asked_to_stop(self) -> subprocess.Popen[bytes] | None:
-        """The process, where it is the first time that it is asked."""
+    def _begin_stop(self) -> subprocess.Popen[bytes] | None:
+        """The running process, at the first request; else None."""
         with self._lock:
             if self._state == "waiting":
                 self._state = "stopped"
@@ -131,7 +128,7 @@ class Task:
             return self._process
 
     def run(self) -> None:
-        """Carry it out, to its end; for the desk's thread."""
+        """Runs the command to its end; for the queue's thread."""
         with self._lock:
             if self._state != "waiting":
                 return
@@ -154,8 +151,8 @@ class Task:
             shutil.rmtree(path.parent, ignore_errors=True)
 
     def end(self, seconds: float) -> None:
-        """Stop it and wait for that, no longer than this. It starts no thread: a process that ends cannot."""
-        self._asked_to_stop()
+        """Stops it, and waits at most this long. It starts no thread: a process that ends cannot."""
+        self._begin_stop()
         process = self._process
         if process is None:
             return
@@ -167,13 +164,12 @@ class Task:
 
     def _started(self) -> subprocess.Popen[bytes]:
         names = 2 if self.words[0] in GROUPS else 1
-        own = ["--progress", str(self.folder / "progress.jsonl"), "--until-eof"]
-        told = [*self.words[:names], *own, *self.words[names:], *map(str, self.inputs)]
-        words = [sys.executable, "-P", "-m", "engine", *told]
+        options = ["--progress", str(self.folder / "progress.jsonl"), "--until-eof"]
+        command = [*self.words[:names], *options, *self.words[names:], *map(str, self.inputs)]
         with (self.folder / "stdout").open("wb") as out, (self.folder / "stderr").open("wb") as err:
             return subprocess.Popen(
-                words,
-                stdin=subprocess.PIPE,  # never written to: its end is how the command hears that we are gone
+                [sys.executable, "-P", "-m", "engine", *command],
+                stdin=subprocess.PIPE,  # never written to: its end tells the command that this process has ended
                 stdout=out,
                 stderr=err,
                 env=self.environment | {"PYTHONPATH": str(ROOT)},
@@ -190,8 +186,8 @@ class Task:
         return tuple(line for raw in text.splitlines()[-MOST_LINES:] if (line := one_line(raw)))
 
 
-class Desk:
-    """Tasks in their order; a thread of its own carries out one after the other."""
+class TaskQueue:
+    """Tasks in their order; a thread of its own runs one after the other."""
 
     def __init__(self) -> None:
         self._tasks: list[Task] = []
@@ -202,9 +198,9 @@ class Desk:
         self._is_closed = False
 
     def submit(self, title: str, words: Sequence[str], inputs: Iterable[Input] = (), *, about: str = "") -> Task:
-        """Put a command at the end of the queue. Its inputs are written aside, and their paths come after its words.
+        """Adds a command to the queue. Its inputs are written to files, whose paths come after its words.
 
-        ``about`` names what it works on, for who wants to know whether that is in work already.
+        ``about`` names what it works on, for ``is_at``.
         """
         task = Task(next(self._numbers), title, words, self._new_folder(), about)
         try:
@@ -216,22 +212,22 @@ class Desk:
             self._forget_old()
             self._tasks.append(task)
             if self._thread is None:
-                # Daemon: the end of the process is not to wait for it, but for what `close` allows.
-                self._thread = threading.Thread(target=self._carry_out, name="driftscope-tasks", daemon=True)
+                # Daemon: the end of the process waits for `close`, not for this thread.
+                self._thread = threading.Thread(target=self._run_tasks, name="driftscope-tasks", daemon=True)
                 self._thread.start()
             self._changed.notify_all()
         return task
 
-    def tasks(self) -> list[tuple[Task, Snapshot]]:
+    def tasks(self) -> list[tuple[Task, TaskSnapshot]]:
         """Newest first."""
         with self._changed:
             tasks = list(self._tasks)
-        found, ahead = [], 0
+        snapshots, ahead = [], 0
         for task in tasks:
             seen = task.snapshot(ahead)
-            found.append((task, seen))
+            snapshots.append((task, seen))
             ahead += not seen.has_ended
-        return found[::-1]
+        return snapshots[::-1]
 
     def is_at(self, about: str) -> bool:
         """Whether a task about this waits or runs."""
@@ -244,24 +240,23 @@ class Desk:
             return any(task.state not in ENDED for task in self._tasks)
 
     def forget(self, task: Task) -> None:
-        """Leave an ended task out from now on; its runs stay."""
+        """Removes an ended task from the list; its runs stay."""
         with self._changed:
             if task in self._tasks and task.state in ENDED:
-                self._tasks.remove(task)
-                shutil.rmtree(task.folder, ignore_errors=True)
+                self._remove(task)
 
     def close(self, seconds: float = EXIT_S) -> None:
-        """Stop what waits and what runs."""
+        """Stops all tasks."""
         with self._changed:
             self._is_closed = True
             tasks = list(self._tasks)
             self._changed.notify_all()
-        for task in reversed(tasks):  # what waits first, or it would be begun
+        for task in reversed(tasks):  # waiting ones first, or they would be started
             task.end(seconds)
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _carry_out(self) -> None:
+    def _run_tasks(self) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._is_closed or self._next() is not None)
@@ -276,41 +271,44 @@ class Desk:
     def _forget_old(self) -> None:
         ended = [task for task in self._tasks if task.state in ENDED]
         for task in ended[: max(0, len(ended) - MOST_TASKS + 1)]:
-            self._tasks.remove(task)
-            shutil.rmtree(task.folder, ignore_errors=True)
+            self._remove(task)
+
+    def _remove(self, task: Task) -> None:
+        self._tasks.remove(task)
+        shutil.rmtree(task.folder, ignore_errors=True)
 
     def _new_folder(self) -> Path:
         try:
             with self._changed:
                 if self._is_closed:
-                    raise RunError("this server is about to end", "Start it anew")
+                    raise RunError("this server is shutting down", "Start it again")
                 if self._folder is None:
                     self._folder = Path(tempfile.mkdtemp(prefix="driftscope-tasks-"))
                 return Path(tempfile.mkdtemp(dir=self._folder))
         except OSError as error:
-            raise StoreError(f"no temporary folder can be made: {error.strerror or error}", "Make room") from error
+            raise StoreError(f"no temporary folder: {error.strerror or error}", "Free some disk space") from error
 
 
-def desk() -> Desk:
-    """The process's one desk."""
+def task_queue() -> TaskQueue:
+    """The process's one queue of tasks."""
     with _MAKING:
-        return _desk()
+        return _task_queue()
 
 
 @functools.cache
-def _desk() -> Desk:
-    made = Desk()
+def _task_queue() -> TaskQueue:
+    made = TaskQueue()
     atexit.register(made.close)
     return made
 
 
 def threads_beside() -> int:
-    """Threads for a command, so that a core is left to the app where there are several."""
+    """Threads for a command: all cores but one, which is left to the app."""
     return max(1, usable_cores() - 1)
 
 
 def file_name(given: str) -> str:
-    """A name of a file of our own that still tells which it was: it may have come from anybody."""
+    """A safe file name that resembles the given one, which is untrusted: ``a b/c.json`` -> ``a_b_c.json``."""
     kept = re.sub(r"[^A-Za-z0-9._-]+", "_", given)[-80:].lstrip("._-")
     return kept or "file"
 
@@ -324,23 +322,23 @@ def _written(inputs: Iterable[Input], folder: Path) -> list[Path]:
             path.parent.mkdir()
             path.write_bytes(content)
         except OSError as error:
-            raise StoreError(f"{path} cannot be written: {error.strerror or error}", "Make room there") from error
+            raise StoreError(f"{path} cannot be written: {error.strerror or error}", "Free some disk space") from error
         found.append(path)
     return found
 
 
 def _signal(process: subprocess.Popen[bytes], number: int) -> None:
-    """To the command and to all that it started, unless it has ended."""
+    """To the command and to its child processes, unless it has ended."""
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)
 
 
 def _failure(code: int | None, log: Sequence[str]) -> str:
-    """The command's own last line, or how it ended where it had no time for one."""
-    said = [line.removeprefix(_PREFIX) for line in log if line.startswith(_PREFIX)]
-    if said:
-        return said[-1]
+    """The command's own error line, or how it ended where it wrote none."""
+    errors = [line.removeprefix(_PREFIX) for line in log if line.startswith(_PREFIX)]
+    if errors:
+        return errors[-1]
     if code is not None and code < 0:
-        return f"it was ended from outside ({signal.strsignal(-code) or -code}). Look at the memory that is free"
-    return log[-1] if log else f"it ended with status {code} and without a word"
+        return f"it was killed ({signal.strsignal(-code) or -code}). Check the free memory"
+    return log[-1] if log else f"it ended with status {code} and no message"

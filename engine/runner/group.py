@@ -1,7 +1,7 @@
-"""Groups of a run: their molecules generated, read, judged and turned into the store's rows.
+"""Groups of a run: their molecules are generated, checked and turned into the store's rows.
 
-Where a position LP closed blocks by force the model is asked afterwards what it wanted, from the ids, and so are the
-steps of samples that keep them. That costs passes of its own, which the run's counters leave out.
+Blocks that a position LP closed by force are scored afterwards, from the ids, and so are the steps of samples that keep
+them. These extra passes are not in the run's counters.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.decode.closing import close_ids
 from engine.decode.generation import Generation
 from engine.decode.samples import Sample
 from engine.decode.scoring import Scored, Stored, close_masses, score_with_masses
-from engine.decode.steps import Counters, Diagnosis, Step, Stop, Tap, Watch
+from engine.decode.steps import Counters, Diagnosis, Step, StepObserver, Stop, Tap
 from engine.errors import DriftscopeError
 from engine.models.loading import LoadedModel
 from engine.records import Molecule
@@ -38,7 +38,7 @@ from engine.text.generated import mode_of
 Found = TypeVar("Found")
 
 REFERENCE_S = 20.0
-"""Longest search for a molecule's reference conformers, where nobody waits."""
+"""Longest search for a molecule's reference conformers in a batch run."""
 COUNTED = (
     "tokens",
     "forced_tokens",
@@ -51,8 +51,8 @@ COUNTED = (
 )
 
 
-class NotWantedError(Exception):
-    """Nobody wants the group any more, and its answers are not read again to the end."""
+class ScoringCancelledError(Exception):
+    """The group was cancelled while its samples were scored."""
 
 
 class GroupWriter:
@@ -61,37 +61,36 @@ class GroupWriter:
     def __init__(self, staging: Staging, loaded: LoadedModel, plan: RunPlan, rank: int = 0) -> None:
         self.staging, self.loaded, self.plan, self.rank = staging, loaded, plan, rank
         self.notes: list[str] = []
-        self.tap: Tap | None = None  # is shown what is written, and not what is only checked
-        self.watch: Watch | None = None
-        self._generation: Generation | None = None  # it has what all groups share
+        self.tap: Tap | None = None  # sees what is written, not what is only checked
+        self.watch: StepObserver | None = None
+        self._generation: Generation | None = None  # has what all groups share
 
     def work(self, places: Sequence[int], molecules: Sequence[Molecule]) -> GroupWork:
-        """To be iterated over, and then added. ``places`` are the molecules' in the run."""
+        """Iterate over its events, then `add` it. ``places``: the molecules' places in the run."""
         generation = self._generate(places, molecules)
         generation.tap, generation.watch = self.tap, self.watch
         return GroupWork(generation, self.staging.id, self.plan.keep_steps, self.plan.closing, self.plan.rmsd)
 
     def add(self, work: GroupWork, number: int) -> Group:
-        """The finished group, written."""
+        """Writes the finished group."""
         tables, sums, peaks = work.rows()
         members = [sample.sample_id for sample in work.generation.in_order()]
         group = self.staging.add(tables, members, sums=sums, peaks=peaks, rank=self.rank, number=number)
         self._note(*work.generation.counters.notes)
         return group
 
-    def tell(self) -> None:
-        """Say what it computes on."""
-        self.staging.tell(self.rank, devices=[device_name(self.loaded)])
+    def note_device(self) -> None:
+        self.staging.write_note(self.rank, devices=[device_name(self.loaded)])
 
     def check(self, group: Group, places: Sequence[int], molecules: Sequence[Molecule]) -> None:
-        """Write some of a finished group's samples anew, and keep with the run how many came out otherwise."""
+        """Generates some of a finished group's samples again, and notes in the run how many differ."""
         known = self._known_ids(group)
-        anew = self._generate(places, molecules).run()
-        differ = sum(list(sample.token_ids) != known.get(sample.sample_id) for sample in anew)
-        said = {"at": datetime.now(UTC).isoformat(), "checked": len(anew), "diverged": differ}
-        self.staging.tell(self.rank, resumed=[said])
+        again = self._generate(places, molecules).run()
+        differ = sum(list(sample.token_ids) != known.get(sample.sample_id) for sample in again)
+        check = {"at": datetime.now(UTC).isoformat(), "checked": len(again), "diverged": differ}
+        self.staging.write_note(self.rank, resumed=[check])
         if differ:
-            self._note(f"{differ} of {len(anew)} finished samples came out otherwise when taken up again.")
+            self._note(f"{differ} of {len(again)} finished samples differed when the run was resumed.")
 
     def _generate(self, places: Sequence[int], molecules: Sequence[Molecule]) -> Generation:
         if self._generation is None:
@@ -110,7 +109,7 @@ class GroupWriter:
         new = [note for note in notes if note not in self.notes]
         if new:
             self.notes += new
-            self.staging.tell(self.rank, notes=new)
+            self.staging.write_note(self.rank, notes=new)
 
 
 @dataclass(slots=True)
@@ -124,10 +123,10 @@ class GroupWork:
     rmsd: int
     seconds: dict[int, float] = field(default_factory=dict)  # by sample, from its first token to its last
     reference_s: float = REFERENCE_S
-    cancelled: Callable[[], bool] = lambda: False  # asked while answers are read again
-    on_judged: Callable[[int], None] = lambda done: None  # told how many have been
+    cancelled: Callable[[], bool] = lambda: False  # asked while samples are scored
+    on_judged: Callable[[int], None] = lambda done: None  # gets the number of scored samples
     was_cancelled: bool = False
-    judged: list[Sample] = field(default_factory=list)  # by `rows`: answers as they were read again
+    judged: list[Sample] = field(default_factory=list)  # by `rows`: the scored samples
     began: float = field(default_factory=time.perf_counter)
 
     def events(self, cancelled: Callable[[], bool]) -> Iterator[Step | Stop]:
@@ -142,13 +141,13 @@ class GroupWork:
             yield event
 
     def rows(self) -> tuple[dict[str, pa.Table], dict[str, float], dict[str, float]]:
-        """Tables, sums and peaks; NotWantedError where that takes longer than anybody wants."""
+        """Tables, sums and peaks; ScoringCancelledError where it is cancelled meanwhile."""
         generation = self.generation
         wall_s = generation.template_s + time.perf_counter() - self.began
         judged = list(self._judged(generation.in_order()))
         references = _References(self.rmsd, self.reference_s)
         stored: list[StoredSample] = []
-        for sample, _, _ in self._wanted(judged):
+        for sample, _, _ in self._until_cancelled(judged):
             stored.append(self._stored(sample, references))
             self.on_judged(len(stored))
         self.judged = [sample for sample, _, _ in judged]
@@ -157,7 +156,7 @@ class GroupWork:
             (sample, masses, diagnoses) for sample, masses, diagnoses in judged if diagnoses and self._keeps(sample)
         ]
         if kept:
-            rows = [row for one in kept for row in self._steps(*one)]
+            rows = [row for scored in kept for row in self._steps(*scored)]
             tables[STEPS.name] = steps_table(self.run_id, rows)
         counters = generation.counters
         sums = sums_of(stored) | {name: getattr(counters, name) for name in COUNTED}
@@ -181,27 +180,35 @@ class GroupWork:
     def _judged(
         self, samples: Sequence[Sample]
     ) -> Iterator[tuple[Sample, Mapping[int, CloseMass], Sequence[Diagnosis]]]:
-        """Each sample read once more where the model has more to say of it."""
+        """Each sample, scored and checked again where its steps are kept or blocks were closed by force."""
         by_force = self.closing and mode_of(self.generation.lp) == "position" and not self.generation.plan.diagnostics
-        asked = [one for one in samples if one.token_ids and (by_force or (self._keeps(one) and not one.diagnoses))]
-        answers = dict(zip((one.sample_id for one in asked), self._answers(asked), strict=True))
+        scored = [
+            sample
+            for sample in samples
+            if sample.token_ids and (by_force or (self._keeps(sample) and not sample.diagnoses))
+        ]
+        scores = dict(zip((sample.sample_id for sample in scored), self._scores(scored), strict=True))
         for sample in samples:
-            said = answers.get(sample.sample_id)
-            if said is None:
+            score = scores.get(sample.sample_id)
+            if score is None:
                 yield sample, {}, sample.diagnoses
             else:
-                yield self._read_again(sample, said.masses), said.masses, said.diagnoses
+                yield self._read_again(sample, score.masses), score.masses, score.diagnoses
 
-    def _answers(self, samples: Sequence[Sample]) -> Iterator[Scored]:
-        """Diagnoses for those whose steps are kept, the masses where blocks were closed for all."""
+    def _scores(self, samples: Sequence[Sample]) -> Iterator[Scored]:
+        """Diagnoses of samples whose steps are kept, and for all the masses where blocks were closed."""
         generation = self.generation
         loaded, counters = generation.loaded, Counters()
         body, ids = Body(loaded.model, loaded.positions), close_ids(loaded.tokenizer, loaded.device)
         size = loaded.tokenizer.vocab_size
-        told: dict[int, Scored] = {}
+        scores: dict[int, Scored] = {}
         for keeps in (True, False):
-            some = [one for one in samples if self._keeps(one) is keeps]
-            stored = [self._of(one) for one in some]
+            some = [sample for sample in samples if self._keeps(sample) is keeps]
+            requests = [generation.request_of(sample.sample_id) for sample in some]
+            stored = [
+                Stored(request.prompt, sample.token_ids, request.program)
+                for request, sample in zip(requests, some, strict=True)
+            ]
             if keeps:
                 found: Iterator[Scored] = score_with_masses(
                     body,
@@ -214,19 +221,15 @@ class GroupWork:
                 )
             else:
                 masses = close_masses(body, generation.constraint, stored, size, ids, counters=counters)
-                found = (Scored([], one) for one in masses)
-            told.update(zip((one.sample_id for one in some), self._wanted(found), strict=True))
-        return (told[one.sample_id] for one in samples)
+                found = (Scored([], masses_of_sample) for masses_of_sample in masses)
+            scores.update(zip((sample.sample_id for sample in some), self._until_cancelled(found), strict=True))
+        return (scores[sample.sample_id] for sample in samples)
 
-    def _wanted(self, found: Iterable[Found]) -> Iterator[Found]:
-        for one in found:
+    def _until_cancelled(self, items: Iterable[Found]) -> Iterator[Found]:
+        for item in items:
             if self.cancelled():
-                raise NotWantedError
-            yield one
-
-    def _of(self, sample: Sample) -> Stored:
-        request = self.generation.request_of(sample.sample_id)
-        return Stored(request.prompt, sample.token_ids, request.program)
+                raise ScoringCancelledError
+            yield item
 
     def _read_again(self, sample: Sample, masses: Mapping[int, CloseMass]) -> Sample:
         return self.generation.reader.read(
@@ -248,14 +251,14 @@ class GroupWork:
 
 
 class _References:
-    """Reference conformers, made once a molecule."""
+    """Reference conformers, made once per molecule."""
 
     def __init__(self, count: int, most_s: float) -> None:
         self.count, self.most_s = count, most_s
         self._made: dict[str, Any] = {}
 
     def rmsd_ang(self, molecule: Molecule, sample: Sample) -> float | None:
-        """Of the conformer to the nearest reference; None where there is none to compare."""
+        """RMSD to the nearest reference; None where there is no conformer or no reference."""
         if not self.count or not sample.check.same_graph:
             return None
         try:

@@ -1,4 +1,4 @@
-"""What a run is asked to do, in a form that its sheet keeps: whoever takes it up again needs nothing else."""
+"""The plan of a run, in a form that its sheet keeps: a process that resumes it needs nothing else."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from engine.records import NumberFormat
 
 BATCHES_A_GROUP = 4
 GPU_GROUPS = 8
-"""A GPU's graphs are captured once a group: its groups are so many times larger."""
+"""A GPU's graphs are captured once per group: its groups are this many times larger."""
 GROUPS_A_PART = 4
-"""Where several processes share a run each has so many groups, so that none waits long for another."""
+"""Groups per process, where several share a run, so that none waits long for another."""
 MOST_NAME = 60
 
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """A registered model, or a folder that no registry names; and what it computes on."""
+    """A registered model, or an unregistered folder; and its device."""
 
     alias: str = ""
     step: str = ""
@@ -45,14 +45,14 @@ class ModelChoice:
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """One model and one LP. Groups are ``group`` molecules each: what is lost when a run is killed."""
+    """One model and one LP. A killed run loses at most one group of ``group`` molecules."""
 
     model: ModelChoice
     plan: Plan
     keep_steps: int = 0  # samples whose steps are kept
-    closing: bool = True  # ask the model, where a position LP closed a block, what it wanted
-    rmsd: int = 0  # reference conformers that a sample is compared with
-    group: int = 0  # 0: some batches of them
+    closing: bool = True  # score the blocks that a position LP closed by force
+    rmsd: int = 0  # reference conformers per molecule
+    group: int = 0  # 0: a few batches
     label: str = ""
     source: str = ""
 
@@ -60,10 +60,10 @@ class RunPlan:
         if self.keep_steps < 0 or self.rmsd < 0 or self.group < 0:
             raise RunError(
                 f"{self.keep_steps} samples with steps, {self.rmsd} reference conformers, groups of {self.group}",
-                "None of these can be less than 0",
+                "Give 0 or more of each",
             )
         if self.plan.time_limit_s is not None:
-            raise RunError("a run has no time limit", "Stop it when you like, and go on with --resume")
+            raise RunError("a run has no time limit", "Stop it at any time, and resume it with --resume")
 
     @property
     def molecules_a_group(self) -> int:
@@ -73,7 +73,7 @@ class RunPlan:
         return max(1, rows // self.plan.generations)
 
     def grouped(self, molecules: int, parts: int = 1, *, on_gpu: bool = False) -> RunPlan:
-        """With groups of a size that suits a GPU, and small enough for each of the parts to have some."""
+        """With groups large enough for a GPU, and small enough that every part gets some."""
         if self.group or (parts == 1 and not on_gpu):
             return self
         size = self.molecules_a_group * (GPU_GROUPS if on_gpu else 1)
@@ -99,34 +99,34 @@ class RunPlan:
             return cls(ModelChoice(**sheet["model"]), whole, **rest)
         except (KeyError, TypeError, ValueError) as error:
             raise RunError(
-                f"the run's plan does not read ({error})", "It is of another version: run it anew"
+                f"the run's plan cannot be read ({error})", "It is of another version: start a new run"
             ) from error
 
     def groups(self, heavy_atoms: Sequence[int]) -> list[list[int]]:
-        """Places of the molecules, longest first, in groups: rows of like length share a batch."""
+        """Places of the molecules in groups, longest first: rows of similar length share a batch."""
         order = sorted(range(len(heavy_atoms)), key=lambda place: (-heavy_atoms[place], place))
         size = self.molecules_a_group
         return [order[start : start + size] for start in range(0, len(order), size)]
 
 
 def sampling_name(sampling: Sampling) -> str:
-    """The preset's name, or the parameters where it is none."""
-    for name, one in PRESETS.items():
-        if one == sampling:
+    """The preset's name, or the parameters: ``t1 k0 p0.9 m0``."""
+    for name, known in PRESETS.items():
+        if known == sampling:
             return name
     return f"t{sampling.temperature:g} k{sampling.top_k} p{sampling.top_p:g} m{sampling.min_p:g}"
 
 
 def new_run_id(model: str, lp: str, now: datetime | None = None) -> str:
-    """Readable, sorted by time, and no two alike."""
+    """Readable, sorted by time, and unique."""
     moment = (now or datetime.now(UTC)).strftime("%Y%m%d-%H%M%S")
     name = re.sub(r"[^A-Za-z0-9.]+", "-", f"{model}-{lp}").strip("-.")[:MOST_NAME]
     return f"{moment}-{name}-{uuid.uuid4().hex[:6]}"
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a run is. ``work`` is the share of the expected tokens, which tells more than samples of any length."""
+class RunProgress:
+    """How far a run is. ``work`` is the share of the expected tokens, since samples differ in length."""
 
     run_id: str
     samples: int

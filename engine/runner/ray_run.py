@@ -1,9 +1,9 @@
 """A run written by a pool of actors on a Ray cluster: molecules as a Ray Data set, a block of it for each group.
 
-Each actor loads the model once and writes its groups into the run's staging folder under a rank of its own; what comes
-back is what a group's file says. Ray has the blocks of a worker or a machine that died done again, and the process that
-began all this shows the run. Store, checkpoint and checkout have to lie where the cluster's machines see them. No
-dashboard is started, and Ray's reports of its use are off.
+Each actor loads the model once and writes its groups into the run's staging folder under a rank of its own; it returns
+the content of a group's file. Ray repeats the blocks of a worker or machine that died, and the process that began the
+run publishes it. Store, checkpoint and checkout have to be visible on the cluster's machines. No dashboard is started,
+and Ray's usage reports are off.
 """
 
 from __future__ import annotations
@@ -27,50 +27,50 @@ from engine.errors import RunError, StoreError, one_line, shown
 from engine.models.loading import load_model
 from engine.models.registry import ModelEntry
 from engine.records import Molecule
-from engine.runner.account import Account
 from engine.runner.group import GroupWriter
-from engine.runner.plan import Progress, RunPlan
+from engine.runner.mute_output import muted_output
+from engine.runner.plan import RunPlan, RunProgress
 from engine.runner.run import CHECKED, resume
-from engine.runner.silence import silent
+from engine.runner.run_state import RunState
 from engine.store.groups import Group, group_of, group_sheet
 from engine.store.staging import Staging
 from engine.store.store import files_at
 
 CHECK = -1
-"""In place of a group's number: molecules of a group that is written, to be written anew and compared."""
+"""In place of a group's number: molecules of a finished group, to be generated again and compared."""
 BLOCK = pa.schema([("group", pa.int64()), ("place", pa.int64()), ("smiles", pa.string())])
 """A molecule, its place in the run and its group."""
 WRITTEN = pa.schema([("name", pa.string()), ("sheet", pa.string())])
-"""A group as its file says it."""
+"""A group as in its file."""
 RETRIED = (OSError, RuntimeError, StoreError)
-"""What may pass, such as a full GPU or a store that does not answer. Ray also retries what ends a worker."""
+"""Errors that may be temporary, such as a full GPU or a store that does not answer. Ray also retries dead workers."""
 TRIES = 3
-"""A group is given up when it failed so many times."""
-STORE_MB = 128  # of Ray's own; a group's figures are small
+"""Attempts per group."""
+STORE_MB = 128  # of Ray's object store; a group's figures are small
 CONNECT_S = 10.0
 _RAISED = re.compile(r"engine\.errors\.\w+: (.+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Actors:
-    """The pool that is wanted. None: as many as there are GPUs, else machines, and what they have."""
+    """The requested pool. None: one actor per GPU, else one per machine."""
 
     count: int | None = None
-    gpus: int | None = None  # an actor
-    threads: int | None = None  # an actor
-    address: str = ""  # of the cluster; ``RAY_ADDRESS`` without it, and without that this machine alone
+    gpus: int | None = None  # per actor
+    threads: int | None = None  # per actor
+    address: str = ""  # of the cluster; default: ``RAY_ADDRESS``, else this machine alone
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The pool that there is, of a cluster that this process is connected with."""
+    """The actual pool, on the connected cluster."""
 
     count: int
     gpus: int
     threads: int
 
 
-class RayRun(Account):
+class RayRun(RunState):
     """Iterate over ``progress``; then ``publish`` it."""
 
     def __init__(
@@ -80,20 +80,20 @@ class RayRun(Account):
         self.entry, self.pool = entry, pool
         self.device = plan.model.device if pool.gpus or plan.model.device != "auto" else "cpu"
 
-    def progress(self) -> Iterator[Progress]:
-        """Have the groups written that are left, and say how far it is with every group."""
+    def progress(self) -> Iterator[RunProgress]:
+        """Has the actors write the groups that are left; yields the progress after every group."""
         if self.finished:
             yield self.now()
         if not self.left():
             return
-        with _told():
+        with _actor_errors():
             for row in self._dataset().iter_rows():
                 group = group_of(row["sheet"].encode(), row["name"])
                 if group is not None:
                     self.finished.append(group)
                     self._written_here += len(group.members)
                     yield self.now()
-        self.notes = self.staging.told().get("notes", [])
+        self.notes = self.staging.notes().get("notes", [])
 
     def _dataset(self) -> Any:
         import ray.data
@@ -102,7 +102,7 @@ class RayRun(Account):
         context.enable_progress_bars = False
         context.actor_task_retry_on_errors = cast("Any", list(RETRIED))  # its type says instances, it takes classes
         return ray.data.from_arrow(list(self._blocks())).map_batches(
-            Worker,
+            RayWorker,
             fn_constructor_args=(self.staging.files.where, self.staging.id, self.entry, self.device, self.pool.threads),
             batch_size=None,
             batch_format="pyarrow",
@@ -124,8 +124,8 @@ class RayRun(Account):
         return pa.Table.from_pylist(rows, schema=BLOCK)
 
 
-class Worker:
-    """An actor: one model, one rank, and the groups that come."""
+class RayWorker:
+    """An actor: one model, one rank, and its groups."""
 
     def __init__(self, place: str, run_id: str, entry: ModelEntry, device: str, threads: int) -> None:
         self.place, self.run_id, self.entry, self.device, self.threads = place, run_id, entry, device, threads
@@ -140,7 +140,7 @@ class Worker:
 
     @functools.cached_property
     def writer(self) -> GroupWriter:
-        """Made with the first group: what goes wrong with the model is then told like what goes wrong with a group."""
+        """Made with the first group, so that errors of the model are reported like errors of a group."""
         import torch
 
         torch.set_num_threads(self.threads)
@@ -149,11 +149,11 @@ class Worker:
         staging.lock(rank)
         loaded = load_model(self.entry, self.device, plan.model.dtype, plan.model.attention)
         writer = GroupWriter(staging, loaded, plan, rank)
-        writer.tell()
+        writer.note_device()
         return writer
 
     def _written(self, number: int, places: Sequence[int], molecules: Sequence[Molecule]) -> list[Group]:
-        """The group, unless it is there: of a worker who died before he could say so."""
+        """Writes the group, unless a worker that died has already written it."""
         there = self.writer.staging.groups(number)
         if there:
             return there
@@ -169,14 +169,16 @@ class Worker:
             raise RunError(f"group {number} failed {TRIES} times ({one_line(str(error))})", "See --group") from error
 
     def _try(self, number: int) -> int:
-        """Keep that this group is tried; how often it was before, in this process's or a dead one's hands."""
+        """Marks a new attempt at this group; the number of earlier ones, by this process or a dead one."""
         staging = self.writer.staging
         mark = f"try-{_job()}-{number:05d}-"
         before = sum(name.startswith(mark) for name in staging.files.sizes(staging.folder))
         if before >= TRIES:
-            raise RunError(f"group {number} ended its actor {before} times", "Look at memory; smaller ones: --group")
-        here = f"{socket.gethostname()} {os.getpid()}\n"
-        staging.files.write(f"{staging.folder}/{mark}{time.time_ns()}", here.encode())
+            raise RunError(
+                f"group {number} ended its actor {before} times", "Check the memory; --group makes smaller groups"
+            )
+        content = f"{socket.gethostname()} {os.getpid()}\n"
+        staging.files.write(f"{staging.folder}/{mark}{time.time_ns()}", content.encode())
         return before
 
     def _checked(self, places: Sequence[int], molecules: Sequence[Molecule]) -> list[Group]:
@@ -188,15 +190,15 @@ class Worker:
 
 
 @contextmanager
-def connected(wanted: Actors, device: str = "auto") -> Iterator[Pool]:
-    """A cluster for as long as the block lasts: the one that is named, or one of this machine's own."""
-    address = wanted.address or os.environ.get("RAY_ADDRESS", "")
+def connected(actors: Actors, device: str = "auto") -> Iterator[Pool]:
+    """A connection to the named cluster, or to a new one of this machine, for as long as the block lasts."""
+    address = actors.address or os.environ.get("RAY_ADDRESS", "")
     ray = _ray(is_own=not address)
     was_there = ray.is_initialized()
     if not was_there:
         _connect(ray, address)
     try:
-        yield _pool(ray, wanted, device)
+        yield _pool(ray, actors, device)
     finally:
         if not was_there:
             ray.shutdown()
@@ -204,9 +206,9 @@ def connected(wanted: Actors, device: str = "auto") -> Iterator[Pool]:
 
 def _connect(ray: Any, address: str) -> None:
     try:
-        with silent(2):  # Ray's native part says there what the environment told it
+        with muted_output(2):  # Ray's native part prints the environment there
             if address:
-                _knock(address)
+                check_port(address)
                 ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
             else:
                 room = STORE_MB * 2**20
@@ -222,28 +224,28 @@ def _connect(ray: Any, address: str) -> None:
         raise RunError(f"Ray does not start or answer at {where} ({one_line(str(error))})", "See --address") from error
 
 
-def _knock(address: str) -> None:
-    """Ray itself waits for minutes where nobody answers."""
+def check_port(address: str) -> None:
+    """An error at once where nothing listens: Ray itself waits for minutes."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     if host and port.isdigit():
         socket.create_connection((host, int(port)), CONNECT_S).close()
 
 
-def _pool(ray: Any, wanted: Actors, device: str) -> Pool:
+def _pool(ray: Any, actors: Actors, device: str) -> Pool:
     machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    all_gpus = int(sum(one.get("GPU", 0) for one in machines))
-    gpus = wanted.gpus if wanted.gpus is not None else int(all_gpus > 0 and device != "cpu")
-    threads = wanted.threads or 1
-    if not any(one.get("GPU", 0) >= gpus and one.get("CPU", 0) >= threads for one in machines):
+    all_gpus = int(sum(machine.get("GPU", 0) for machine in machines))
+    gpus = actors.gpus if actors.gpus is not None else int(all_gpus > 0 and device != "cpu")
+    threads = actors.threads or 1
+    if not any(machine.get("GPU", 0) >= gpus and machine.get("CPU", 0) >= threads for machine in machines):
         raise RunError(
             f"no machine of the cluster has {threads} cores and {gpus} GPUs for an actor",
             "Give fewer with --threads and --gpus-per-task",
         )
-    return Pool(wanted.count or (all_gpus // gpus if gpus else len(machines)), gpus, threads)
+    return Pool(actors.count or (all_gpus // gpus if gpus else len(machines)), gpus, threads)
 
 
 def _rank() -> int:
-    """A number that no other actor has, and that this one keeps when Ray starts it again."""
+    """A number unique to this actor, kept when Ray restarts it."""
     import ray
 
     return int(str(ray.get_runtime_context().get_actor_id())[:12], 16)
@@ -256,21 +258,21 @@ def _job() -> str:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _actor_errors() -> Iterator[None]:
     import ray.exceptions
 
     try:
         yield
     except ray.exceptions.RayError as error:
-        said = _RAISED.findall(str(error))
+        raised = _RAISED.findall(str(error))
         lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-        raise RunError(f"the actors failed: {one_line(said[-1] if said else lines[-1])}") from error
+        raise RunError(f"the actors failed: {one_line(raised[-1] if raised else lines[-1])}") from error
 
 
 def _ray(*, is_own: bool) -> Any:
-    """Ray; told by variables that it reads when it is imported."""
+    """Ray, set up by variables that it reads at import."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    if is_own:  # a cluster of one machine then listens on its loopback alone, as on a Mac
+    if is_own:  # a cluster of one machine then listens on loopback only, as on a Mac
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # it writes to standard error of this process
     os.environ.setdefault("RAY_DATA_LOG_LEVEL", "CRITICAL")
@@ -278,5 +280,7 @@ def _ray(*, is_own: bool) -> Any:
         import ray
         import ray.data
     except ImportError as error:
-        raise RunError("--engine ray needs Ray, which is not here", "Install it: pip install 'ray[data]'") from error
+        raise RunError(
+            "--engine ray needs Ray, which is not installed", "Install it: pip install 'ray[data]'"
+        ) from error
     return ray

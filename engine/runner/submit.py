@@ -1,8 +1,8 @@
-"""A run written by the tasks of a cluster, through ``submitit``: each writes its share, the last one shows the run.
+"""A run written by the tasks of a cluster, through ``submitit``: each writes its share, the last one publishes the run.
 
-A task finds all it needs in the run's staging folder, so the store, the checkpoint and this checkout have to lie where
-the cluster's machines see them. A task that reaches its time limit or is pre-empted is queued again and goes on; what
-a task that was killed leaves is for ``run --resume``. What this module does not know: molecules and models.
+A task finds all it needs in the run's staging folder, so the store, the checkpoint and this checkout have to be visible
+on the cluster's machines. A task that reaches its time limit or is pre-empted is queued again and resumes; the groups
+of a killed task are left to ``run --resume``. What this module does not know: molecules and models.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from engine.errors import RunError, StoreError, one_line, shown
 from engine.models.devices import usable_cores
 from engine.models.loading import load_model
 from engine.paths import cache_folder
-from engine.runner.account import Account
+from engine.runner.mute_output import muted_output
 from engine.runner.run import Run, molecules_of, resume
-from engine.runner.silence import silent
+from engine.runner.run_state import RunState
 from engine.store.files import ASIDE, Files, LocalFiles
 from engine.store.schema import RUN
 from engine.store.staging import Staging
@@ -39,7 +39,7 @@ Kind = Literal["local", "debug", "slurm", "h100", "a100"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 """Processes of this machine, this process itself, Slurm, and Slurm with that GPU."""
 LOGS = "submitted"
-"""The folder beside the runs that holds what tasks wrote to their terminals."""
+"""The folder beside the runs with the tasks' output."""
 SLURM_MINUTES = 240
 LOCAL_MINUTES = 60 * 24 * 365
 POLL_S, LOG_S = 1.0, 30.0
@@ -49,19 +49,19 @@ _RAISED = re.compile(r"engine\.errors\.\w+: (.+)")
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Where tasks run, and what each of them asks for."""
+    """Where tasks run, and the resources of each."""
 
     kind: Kind = "local"
     tasks: int = 1
     partition: str = ""
     minutes: int | None = None
-    gpus: int | None = None  # a task; None: one where there are some
-    threads: int | None = None  # a task
+    gpus: int | None = None  # per task; None: one if there are any
+    threads: int | None = None  # per task
     more: Mapping[str, str] = field(default_factory=dict)  # other options of sbatch
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise RunError(f"nothing is submitted to {shown(self.kind)}", f"Known are {', '.join(KINDS)}")
+            raise RunError(f"there is no cluster {shown(self.kind)}", f"Known are {', '.join(KINDS)}")
         if not self.is_slurm and (self.partition or self.more):
             raise RunError(f"--submit {self.kind} has no partition", "Leave out what is for Slurm, or submit there")
         for name, value in {"partition": self.partition or "any", **self.more}.items():
@@ -74,7 +74,7 @@ class Cluster:
 
     @property
     def gpu(self) -> str:
-        """The kind of GPU that Slurm is asked for; empty: any."""
+        """The kind of GPU for Slurm; empty: any."""
         return self.kind if self.kind in ("h100", "a100") else ""
 
     def gpus_a_task(self, device: str = "auto") -> int:
@@ -83,20 +83,20 @@ class Cluster:
         return 1 if self.gpu or (not self.is_slurm and _gpus_here()) else 0
 
     def for_slurm(self, device: str) -> dict[str, Any]:
-        """In submitit's words."""
-        said: dict[str, Any] = {"job_name": "driftscope", "time": self.minutes or SLURM_MINUTES}
+        """As submitit's parameters."""
+        parameters: dict[str, Any] = {"job_name": "driftscope", "time": self.minutes or SLURM_MINUTES}
         if gpus := self.gpus_a_task(device):
-            said["gres"] = ":".join(filter(None, ["gpu", self.gpu, str(gpus)]))
+            parameters["gres"] = ":".join(filter(None, ["gpu", self.gpu, str(gpus)]))
         if self.partition:
-            said["partition"] = self.partition
+            parameters["partition"] = self.partition
         if self.threads:
-            said["cpus_per_task"] = self.threads
-        return {**said, "array_parallelism": self.tasks, "additional_parameters": dict(self.more)}
+            parameters["cpus_per_task"] = self.threads
+        return {**parameters, "array_parallelism": self.tasks, "additional_parameters": dict(self.more)}
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """What a task is told: a run, and its groups of it."""
+class ClusterTask:
+    """One task: a run, and the groups that it writes."""
 
     kind: Kind
     place: str
@@ -107,22 +107,22 @@ class Task:
     threads: int | None = None
 
     def __call__(self) -> bool:
-        """Write the groups that are left; whether the run is in the store now."""
+        """Writes its groups that are left; whether the run is in the store now."""
         if self.kind != "debug":
             logging.basicConfig(format="%(asctime)s %(message)s")
             log.setLevel(logging.INFO)
-        if self.kind == "local":  # an ordinary `kill` ends it
+        if self.kind == "local":  # so that `kill` ends it
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
         files = files_at(self.place)
         try:
             return self._write(files)
         except (RunError, StoreError, OSError):
-            if not Staging(files, RUN, self.run_id, {}).is_shown:  # else others were faster
+            if not Staging(files, RUN, self.run_id, {}).is_shown:  # else another task was faster
                 raise
             return True
 
     def checkpoint(self) -> Any:
-        """What is to be queued again when the task has to go: itself, since it goes on behind what is written."""
+        """What submitit queues again when the task is pre-empted: the task itself, which resumes."""
         return _submitit().helpers.DelayedSubmission(self)
 
     def _write(self, files: Files) -> bool:
@@ -133,12 +133,12 @@ class Task:
             torch.set_num_threads(self.threads)
         loaded = load_model(plan.model.entry(), self.device, plan.model.dtype, plan.model.attention)
         run = Run(staging, loaded, molecules_of(staging), plan, rank=self.rank)
-        said_s = 0.0
+        logged_s = 0.0
         for now in run.progress(groups=self.groups):
-            if now.seconds - said_s >= LOG_S:
-                said_s = now.seconds
+            if now.seconds - logged_s >= LOG_S:
+                logged_s = now.seconds
                 log.info(
-                    "%d samples, %.1f a second, %.0f %% of the run", now.written, now.samples_a_second, now.work * 100
+                    "%d samples, %.1f samples/s, %.0f %% of the run", now.written, now.samples_a_second, now.work * 100
                 )
         staging.release()
         return run.publish_if_whole()
@@ -146,14 +146,14 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """The tasks of a run, somewhere."""
+    """The submitted tasks of a run."""
 
     run_id: str
     cluster: Cluster
     jobs: tuple[Any, ...]  # submitit's
     logs: Path
     files: Files
-    raised: dict[str, BaseException | None] = field(default_factory=dict)  # of jobs in this process, when they ended
+    raised: dict[str, BaseException | None] = field(default_factory=dict)  # by job, for jobs of this process
 
     @property
     def ids(self) -> list[str]:
@@ -161,17 +161,17 @@ class Submitted:
 
     @property
     def cancel(self) -> str:
-        """The command that ends all of its tasks."""
+        """The command that ends all tasks."""
         if self.cluster.kind == "debug":
             return ""
-        ids = dict.fromkeys(id_.partition("_")[0] for id_ in self.ids)  # an array's tasks by their common number
+        ids = dict.fromkeys(id_.partition("_")[0] for id_ in self.ids)  # an array's tasks have a common number
         return " ".join(["scancel" if self.cluster.is_slurm else "kill", *ids])
 
     def wait(self) -> Iterator[int]:
-        """The number of groups that are written, now and then, until all tasks have ended."""
+        """The number of written groups, once per second, until all tasks have ended."""
         if self.cluster.kind == "debug":
             for job in self.jobs:
-                self.raised[job.job_id] = job.exception()  # carries it out; unlike `done` it opens no debugger
+                self.raised[job.job_id] = job.exception()  # runs it; unlike `done` it opens no debugger
                 yield self._written()
             return
         while not all(job.done() for job in self.jobs):
@@ -179,42 +179,44 @@ class Submitted:
             time.sleep(POLL_S)
 
     def problems(self) -> list[str]:
-        """What became of the tasks that did not come to their end, each in one line."""
+        """The errors of failed tasks, one line each."""
         return [problem for job in self.jobs if (problem := self._problem(job))]
 
     def _problem(self, job: Any) -> str:
         if job.job_id not in self.raised and not job.paths.result_pickle.exists():
-            return f"task {job.job_id} ended without a word ({job.state.lower()})"
+            return f"task {job.job_id} ended without a message ({job.state.lower()})"
         error = self.raised[job.job_id] if job.job_id in self.raised else job.exception()
         if error is None:
             return ""
-        said = _RAISED.findall(str(error))
+        raised = _RAISED.findall(str(error))
         lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-        return f"task {job.job_id}: {one_line(said[-1] if said else lines[0])}"
+        return f"task {job.job_id}: {one_line(raised[-1] if raised else lines[0])}"
 
     def _written(self) -> int:
         return sum(name.startswith("group-") for name in self.files.sizes(f"{ASIDE}/{self.run_id}"))
 
 
 def check(cluster: Cluster) -> None:
-    """An error where nothing can be submitted from here: said before a run is begun."""
+    """An error where this cluster cannot be reached; called before a run is created."""
     _submitit()
     missing = [name for name in ("sbatch", "srun") if cluster.is_slurm and not shutil.which(name)]
     if missing:
-        raise RunError(f"there is no {missing[0]} here, so no Slurm", "Submit from a login node, or --submit local")
+        raise RunError(
+            f"{missing[0]} is not installed here, so there is no Slurm", "Submit from a login node, or --submit local"
+        )
 
 
-def submit(account: Account, cluster: Cluster, logs: Path | None = None) -> Submitted:
-    """Hand out the groups that are left. The tasks go on whatever becomes of this process."""
-    staging, device = account.staging, account.plan.model.device
+def submit(state: RunState, cluster: Cluster, logs: Path | None = None) -> Submitted:
+    """Submits the groups that are left. The tasks keep running when this process ends."""
+    staging, device = state.staging, state.plan.model.device
     folder = logs or logs_of(staging)
-    left = account.left()
-    finished = set(range(len(account.groups))) - set(left)
+    left = state.left()
+    finished = set(range(len(state.groups))) - set(left)
     threads = cluster.threads
     if cluster.kind == "local" and not threads:
         threads = max(1, usable_cores() // cluster.tasks)
     tasks = [
-        Task(cluster.kind, staging.files.where, staging.id, rank, groups, device, threads)
+        ClusterTask(cluster.kind, staging.files.where, staging.id, rank, groups, device, threads)
         for rank, groups in enumerate(shares(left, cluster.tasks, finished))
     ]
     jobs = _jobs(tasks, cluster, device, folder) if tasks else []
@@ -222,19 +224,19 @@ def submit(account: Account, cluster: Cluster, logs: Path | None = None) -> Subm
 
 
 def shares(left: Sequence[int], tasks: int, finished: Collection[int] = ()) -> list[tuple[int, ...]]:
-    """Every n-th group for each task. The first also gets what is written, which it checks some samples of."""
-    found = [tuple(left[rank::tasks]) for rank in range(min(tasks, len(left)))]
-    return [(*sorted(finished), *found[0]), *found[1:]] if found else []
+    """Every n-th group for each task. The first also gets the finished ones, to check some of their samples."""
+    parts = [tuple(left[rank::tasks]) for rank in range(min(tasks, len(left)))]
+    return [(*sorted(finished), *parts[0]), *parts[1:]] if parts else []
 
 
 def logs_of(staging: Staging) -> Path:
-    """On the disk of the store, which is a shared one where tasks run elsewhere."""
+    """On the disk of the store, which is shared where tasks run on other machines."""
     if isinstance(staging.files, LocalFiles):
         return staging.files.root / LOGS / staging.id
     return cache_folder() / LOGS / staging.id
 
 
-def _jobs(tasks: Sequence[Task], cluster: Cluster, device: str, folder: Path) -> list[Any]:
+def _jobs(tasks: Sequence[ClusterTask], cluster: Cluster, device: str, folder: Path) -> list[Any]:
     submitit = _submitit()
     try:
         if cluster.kind == "debug":
@@ -243,18 +245,18 @@ def _jobs(tasks: Sequence[Task], cluster: Cluster, device: str, folder: Path) ->
             return list(_local_jobs(tasks, cluster, device, submitit.LocalExecutor(folder)))
         executor = submitit.SlurmExecutor(folder)
         executor.update_parameters(**cluster.for_slurm(device))
-        with contextlib.redirect_stderr(io.StringIO()):  # it repeats there what its error says
+        with contextlib.redirect_stderr(io.StringIO()):  # it prints its error there, too
             return list(executor.submit_array(tasks))
     except (RuntimeError, OSError) as error:
         raise RunError(
-            f"{cluster.kind} does not take the tasks: {one_line(str(error)).rstrip('.') or type(error).__name__}",
-            f"Go on with --resume {tasks[0].run_id}",
+            f"{cluster.kind} refused the tasks: {one_line(str(error)).rstrip('.') or type(error).__name__}",
+            f"Resume with --resume {tasks[0].run_id}",
         ) from error
 
 
-def _local_jobs(tasks: Sequence[Task], cluster: Cluster, device: str, executor: Any) -> Iterator[Any]:
+def _local_jobs(tasks: Sequence[ClusterTask], cluster: Cluster, device: str, executor: Any) -> Iterator[Any]:
     count, gpus = cluster.gpus_a_task(device), _gpus_here()
-    with _deaf(), silent(1, 2):  # else who reads this process's output would wait for the tasks
+    with ignore_sigint(), muted_output(1, 2):  # else a reader of this process's output would wait for the tasks
         for task in tasks:
             own = [gpus[(task.rank * count + place) % len(gpus)] for place in range(count if gpus else 0)]
             minutes = cluster.minutes or LOCAL_MINUTES
@@ -263,8 +265,8 @@ def _local_jobs(tasks: Sequence[Task], cluster: Cluster, device: str, executor: 
 
 
 @contextlib.contextmanager
-def _deaf() -> Iterator[None]:
-    """What is started here does not hear Ctrl-C, which a terminal sends to all processes that came from it."""
+def ignore_sigint() -> Iterator[None]:
+    """Child processes started meanwhile ignore Ctrl-C, which a terminal sends to all of its processes."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

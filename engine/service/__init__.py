@@ -1,6 +1,6 @@
-"""The app's one worker: pages hand in jobs, one thread runs them one at a time, and pages poll for what came.
+"""The app's one worker: pages submit jobs, one thread runs them one at a time, and pages poll for their events.
 
-Torch works in that thread alone, so that a page answers while a model computes. What this package does not know: what
+Torch runs in that thread alone, so that a page answers while a model computes. What this package does not know: what
 jobs do, what their events mean, and what a page is.
 """
 
@@ -10,20 +10,23 @@ import atexit
 import functools
 import threading
 
-from engine.service.jobs import Control, Job, Progress, Snapshot, State, Work
+from engine.figures.queue_words import ENDED, QueueState, waiting_words
+from engine.service.jobs import Control, Job, JobProgress, JobSnapshot, Work
 from engine.service.worker import Service, ServiceError, spare_cores
 
 __all__ = [
+    "ENDED",
     "Control",
     "Job",
-    "Progress",
+    "JobProgress",
+    "JobSnapshot",
+    "QueueState",
     "Service",
     "ServiceError",
-    "Snapshot",
-    "State",
     "Work",
     "service",
     "spare_cores",
+    "waiting_words",
 ]
 
 EXIT_S = 2.0

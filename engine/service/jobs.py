@@ -1,7 +1,7 @@
 """A job: what its owner sees of it and may ask for, what its work may use, and what the worker notes down on it.
 
 Every job shares the lock of its service. Events are kept in their order, and read by index, so that a page that is
-drawn anew at any moment misses none. What this module does not know: what events are, and whose turn it is.
+redrawn at any moment misses none. What this module does not know: what events are, and which job comes next.
 """
 
 from __future__ import annotations
@@ -11,48 +11,56 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from engine.errors import DriftscopeError
-
-if TYPE_CHECKING:
-    from engine.service.worker import Service
+from engine.figures.queue_words import ENDED, QueueState
+from engine.models.cache import Models
 
 T = TypeVar("T")
 Work = Callable[["Control"], Iterable[T]]
-State = Literal["queued", "running", "done", "cancelled", "failed"]
+
+
+class JobHost(Protocol):
+    """What a job needs of the service that runs it."""
+
+    lock: threading.RLock
+    clock: Callable[[], float]
+    models: Models
+
+    def ahead(self, job: Job[Any]) -> int: ...
+
+    def stop(self, job: Job[Any]) -> None: ...
+
+    def stop_abandoned(self) -> None: ...
+
+    def is_stopped(self, job: Job[Any]) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class JobProgress:
     """How far a job is, in whatever its work counts."""
 
     done: int = 0
     total: int | None = None  # None: not known
-    note: str = ""  # of a cancelled job: why, unless its owner did it
+    note: str = ""  # of a stopped job: why, unless its owner stopped it
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot(Generic[T]):
+class JobSnapshot(Generic[T]):
     """A job at one moment."""
 
-    state: State
-    cancelling: bool  # it runs still, and ends as soon as its work lets go
-    position: int  # 1: next; 0: running or ended
-    progress: Progress
+    state: QueueState
+    ahead: int  # jobs before it, the running one too; 0: running or ended
+    progress: JobProgress
     events: tuple[T, ...]  # from the index on that was asked for
     next_index: int  # what to ask for the next time
     error: str  # one line; empty unless failed
     elapsed_s: float
 
     @property
-    def ended(self) -> bool:
-        return has_ended(self.state)
-
-    @property
-    def ahead(self) -> int:
-        """Jobs before it as things stand. It is the position: nothing waits unless another job runs."""
-        return self.position
+    def has_ended(self) -> bool:
+        return self.state in ENDED
 
 
 class Job(Generic[T]):
@@ -60,7 +68,7 @@ class Job(Generic[T]):
 
     def __init__(
         self,
-        service: Service,
+        host: JobHost,
         owner: str,
         work: Work[T],
         label: str,
@@ -73,50 +81,43 @@ class Job(Generic[T]):
         self.owner = owner
         self.is_there = is_there  # whether the owner's page is open
         self.label = label
-        self.state: State = "queued"
-        self.cancelling = False
-        self.progress = Progress(total=total)
+        self.state: QueueState = "waiting"
+        self.progress = JobProgress(total=total)
         self.error: DriftscopeError | None = None
         self.started_at: float | None = None  # by the service's clock
         self.ended_at: float | None = None
         self.work: Work[T] | None = work
-        self._service = service
+        self._host = host
         self._events: list[T] = []
-        self._seen_at = service.clock()
-        self._watchers = 0
-        self._news = threading.Condition(service.lock)
+        self._polled_at = host.clock()
+        self._readers = 0
+        self._changed = threading.Condition(host.lock)
 
     @property
-    def ended(self) -> bool:
-        return has_ended(self.state)
-
-    @property
-    def position(self) -> int:
-        """1: next; 0: running or ended."""
-        return self._service.position(self)
+    def has_ended(self) -> bool:
+        return self.state in ENDED
 
     @property
     def ahead(self) -> int:
-        """Jobs before it as things stand; a later one of another owner may still come between."""
-        return self.position
+        """Jobs before it as things stand, the running one too; a later one of another owner may still come between."""
+        return self._host.ahead(self)
 
     @property
     def elapsed_s(self) -> float:
         """Seconds that it has run."""
-        with self._service.lock:
+        with self._host.lock:
             if self.started_at is None:
                 return 0.0
-            return (self._service.clock() if self.ended_at is None else self.ended_at) - self.started_at
+            return (self._host.clock() if self.ended_at is None else self.ended_at) - self.started_at
 
-    def poll(self, after: int = 0) -> Snapshot[T]:
-        """The job as it is now, with its events from index ``after`` on. It is a sign of life."""
-        with self._service.lock:
-            self._service.cancel_silent()
+    def poll(self, after: int = 0) -> JobSnapshot[T]:
+        """The job as it is now, with its events from index ``after`` on. It counts as a heartbeat."""
+        with self._host.lock:
+            self._host.stop_abandoned()
             self.beat()
-            return Snapshot(
+            return JobSnapshot(
                 state=self.state,
-                cancelling=self.cancelling and not self.ended,
-                position=self.position,
+                ahead=self.ahead,
                 progress=self.progress,
                 events=tuple(self._events[max(after, 0) :]),
                 next_index=len(self._events),
@@ -125,96 +126,93 @@ class Job(Generic[T]):
             )
 
     def beat(self) -> None:
-        """Somebody still wants it."""
-        self._seen_at = self._service.clock()
+        """The heartbeat: the owner still needs the job."""
+        self._polled_at = self._host.clock()
 
-    def cancel(self) -> None:
-        """A queued job never runs; a running one takes no more events, and ends when its work lets go."""
-        self._service.cancel(self)
+    def stop(self) -> None:
+        """A waiting job never runs; a running one takes no more events, and ends when its work returns."""
+        self._host.stop(self)
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Whether it has ended within that time. Waiting is a sign of life."""
-        with self._watched(), self._news:
-            return self._news.wait_for(lambda: self.ended, timeout_s)
+        """Whether it has ended within that time. Waiting counts as a heartbeat."""
+        with self._reading(), self._changed:
+            return self._changed.wait_for(lambda: self.has_ended, timeout_s)
 
     def events(self) -> Iterator[T]:
-        """All events as they come, until the end; then the error, if it failed. A job that is read lives."""
+        """All events as they come, until the end; then the error, if it failed. Reading counts as a heartbeat."""
         index = 0
-        with self._watched():
-            while batch := self._more(index):
+        with self._reading():
+            while batch := self._next_events(index):
                 yield from batch
                 index += len(batch)
         if self.error is not None:
             raise self.error.with_traceback(None)
 
-    def _more(self, index: int) -> list[T]:
+    def _next_events(self, index: int) -> list[T]:
         """Waits for events from ``index`` on; none when there will be no more."""
-        with self._news:
-            self._news.wait_for(lambda: len(self._events) > index or self.ended)
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._events) > index or self.has_ended)
             return self._events[index:]
 
     @contextmanager
-    def _watched(self) -> Iterator[None]:
-        with self._service.lock:
-            self._watchers += 1
+    def _reading(self) -> Iterator[None]:
+        with self._host.lock:
+            self._readers += 1
         try:
             yield
         finally:
-            with self._service.lock:
-                self._watchers -= 1
+            with self._host.lock:
+                self._readers -= 1
                 self.beat()
 
     # What the worker calls, with the lock.
 
     @property
-    def kept(self) -> int:
-        """How many events it has."""
+    def event_count(self) -> int:
         return len(self._events)
 
-    def silence_s(self) -> float:
-        return 0.0 if self._watchers else self._service.clock() - self._seen_at
+    def unpolled_s(self) -> float:
+        """Seconds since the last heartbeat."""
+        return 0.0 if self._readers else self._host.clock() - self._polled_at
 
     def begin(self) -> None:
         self.state = "running"
-        self.started_at = self._service.clock()
+        self.started_at = self._host.clock()
 
-    def keep(self, event: T) -> None:
+    def add_event(self, event: T) -> None:
         self._events.append(event)
-        self._news.notify_all()
+        self._changed.notify_all()
 
-    def stop(self, note: str) -> None:
-        """It is not wanted any more, and this is why."""
-        self.cancelling = True
+    def begin_stop(self, note: str) -> None:
+        """From here on it takes no event; ``note`` says why."""
+        self.state = "stopping"
         self.progress = replace(self.progress, note=note or self.progress.note)
 
     def finish(self, error: DriftscopeError | None = None) -> None:
-        """What was cancelled is cancelled, whatever its work made of that."""
-        self.ended_at = self._service.clock()
-        self.error = None if self.cancelling else error
+        """A job that is being stopped ends as stopped, whatever its work raised."""
+        self.ended_at = self._host.clock()
+        is_stopped = self.state == "stopping"
+        self.error = None if is_stopped else error
         self.work = None  # and what it holds
-        self.state = "cancelled" if self.cancelling else "done" if error is None else "failed"
-        self._news.notify_all()
+        self.state = "stopped" if is_stopped else "done" if error is None else "failed"
+        self._changed.notify_all()
 
 
 class Control:
     """What a job's work may use, in the worker's thread."""
 
-    def __init__(self, service: Service, job: Job[Any]) -> None:
-        self.models = service.models
-        self._service = service
+    def __init__(self, host: JobHost, job: Job[Any]) -> None:
+        self.models = host.models
+        self._host = host
         self._job = job
 
     def cancelled(self) -> bool:
         """Whether the work should stop. Work that takes long between two events asks for it."""
-        return self._service.unwanted(self._job)
+        return self._host.is_stopped(self._job)
 
     def progress(self, done: int, total: int | None = None, note: str = "") -> None:
         """Without ``total``, the one that was given before stays."""
-        with self._service.lock:
+        with self._host.lock:
             if not self.cancelled():  # else the reason of its end would be lost
                 known = self._job.progress.total if total is None else total
-                self._job.progress = Progress(done, known, note)
-
-
-def has_ended(state: State) -> bool:
-    return state not in ("queued", "running")
+                self._job.progress = JobProgress(done, known, note)

@@ -1,7 +1,7 @@
 """The service: a fair and bounded queue, and the one thread that runs what is in it.
 
-A job that nobody asks about any more is cancelled: a closed tab must not hold the machine. No timer is needed for that,
-since silence is looked for wherever it could hold anybody up: before a job's work begins, at each of its events and
+A job without a heartbeat is stopped: a closed tab must not hold the machine. No timer is needed for that, since
+abandoned jobs are looked for wherever they could delay others: before a job's work begins, at each of its events and
 questions, at every poll, and before a job is refused. One lock guards jobs and queue; work runs without it.
 What this module does not know: what jobs do, and what their events mean.
 """
@@ -21,8 +21,8 @@ from typing import Any, TypeVar
 from engine.errors import DriftscopeError, shown
 from engine.models.cache import Models
 from engine.models.devices import usable_cores
+from engine.service.fair_queue import FairQueue
 from engine.service.jobs import Control, Job, Work
-from engine.service.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -30,11 +30,11 @@ T = TypeVar("T")
 
 MOST_EVENTS = 1_000_000
 KEPT, KEPT_OF_AN_OWNER = 64, 4
-"""Jobs that have ended and can still be found. Whoever holds one has it for longer."""
+"""Ended jobs that can still be found."""
 
 
 class ServiceError(DriftscopeError):
-    """A job that is refused, grew too large, or failed on something that nobody foresaw."""
+    """A job that is refused, grew too large, or failed unexpectedly."""
 
 
 class Service:
@@ -53,7 +53,7 @@ class Service:
         models: Models | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """A silent job is cancelled after ``heartbeat_s``; after ``grace_s`` where its owner is known to be gone.
+        """A job is stopped ``heartbeat_s`` after its last heartbeat; after ``grace_s`` where its page is closed.
 
         ``prepare`` is called once, in the worker's thread; without it, torch gets ``threads`` of the cores there."""
         self.most_queued = most_queued
@@ -70,7 +70,7 @@ class Service:
         self._thread: threading.Thread | None = None
         self._closed = False
         self._current: Job[Any] | None = None
-        self._queue = Turns[Job[Any]]()
+        self._queue = FairQueue[Job[Any]]()
         self._chores: dict[str, Callable[[Models], object]] = {}  # to be done, by name
         self._done_chores: set[str] = set()
         self._jobs: dict[str, Job[Any]] = {}  # those that have ended in the order of their ends
@@ -86,12 +86,12 @@ class Service:
         replace: bool = False,
         is_there: Callable[[], bool] = lambda: True,
     ) -> Job[T]:
-        """Queues a job. With ``replace`` it takes the owner's turn, and the owner's other jobs are cancelled.
+        """Queues a job. With ``replace`` it takes the owner's turn, and the owner's other jobs are stopped.
 
-        ``is_there`` tells whether the owner's page is still open, as far as anybody knows; it must not wait.
+        ``is_there`` tells whether the owner's page is still open; it must not wait.
         """
         with self.lock:
-            self.cancel_silent()
+            self.stop_abandoned()
             self._check_room(owner, replace)
             self._start()
             others = [job for job in self._open() if replace and job.owner == owner]
@@ -99,12 +99,12 @@ class Service:
             self._jobs[job.id] = job
             self._queue.add(owner, job)
             for other in others:
-                self.cancel(other, "a newer job took its place")
+                self.stop(other, "a newer job replaced it")
             self._take_next()
             return job
 
     def wake(self, name: str, chore: Callable[[Models], object]) -> None:
-        """Have the worker do something ahead of the first job, such as importing what jobs need, while it rests.
+        """Has the worker do something before the first job, such as imports that jobs need, while it is idle.
 
         Once for a name. Jobs go first; one that comes meanwhile waits. A chore that fails is only logged.
         """
@@ -117,23 +117,23 @@ class Service:
             self._wake.notify_all()
 
     def jobs(self, owner: str) -> list[Job[Any]]:
-        """An owner's jobs, newest first: the open ones, and the last few that have ended."""
+        """An owner's jobs, newest first: the open ones, and the last few ended ones."""
         with self.lock:
             found = [job for job in self._jobs.values() if job.owner == owner]
         return sorted(found, key=lambda job: job.number, reverse=True)
 
     def find(self, job_id: str, owner: str) -> Job[Any] | None:
-        """A job of this owner; None for another's, and for one that is forgotten."""
+        """A job of this owner; None for another owner's, and for a forgotten one."""
         with self.lock:
             job = self._jobs.get(job_id)
         return job if job is not None and job.owner == owner else None
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Cancels every job, takes no more, and waits for the worker to end."""
+        """Stops every job, takes no more, and waits for the worker to end."""
         with self.lock:
             self._closed = True
             for job in self._open():
-                self.cancel(job, "the service was closed")
+                self.stop(job, "the service was closed")
             self._wake.notify_all()
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():
@@ -141,30 +141,32 @@ class Service:
 
     # What jobs and controls call.
 
-    def position(self, job: Job[Any]) -> int:
+    def ahead(self, job: Job[Any]) -> int:
         with self.lock:
-            return self._queue.order().index(job) + 1 if job.state == "queued" else 0
+            return self._queue.order().index(job) + 1 if job.state == "waiting" else 0
 
-    def cancel(self, job: Job[Any], note: str = "") -> None:
+    def stop(self, job: Job[Any], note: str = "") -> None:
         with self.lock:
-            if job.ended or job.cancelling:
+            if job.has_ended or job.state == "stopping":
                 return
-            job.stop(note)
-            if job.state == "queued":
+            was_waiting = job.state == "waiting"
+            job.begin_stop(note)
+            if was_waiting:
                 self._queue.remove(job.owner, job)
                 self._end(job)
 
-    def cancel_silent(self) -> None:
+    def stop_abandoned(self) -> None:
+        """Stops jobs without a heartbeat."""
         with self.lock:
             for job in self._open():
-                silence_s = job.silence_s()
-                if silence_s > self.heartbeat_s or (silence_s > self.grace_s and not job.is_there()):
-                    self.cancel(job, f"no page asked for it for {silence_s:.0f} s")
+                seconds = job.unpolled_s()
+                if seconds > self.heartbeat_s or (seconds > self.grace_s and not job.is_there()):
+                    self.stop(job, f"no page asked for it for {seconds:.0f} s")
 
-    def unwanted(self, job: Job[Any]) -> bool:
+    def is_stopped(self, job: Job[Any]) -> bool:
         with self.lock:
-            self.cancel_silent()
-            return job.cancelling or job.ended
+            self.stop_abandoned()
+            return job.state == "stopping" or job.has_ended
 
     # The queue; all of it is called with the lock.
 
@@ -180,38 +182,35 @@ class Service:
             del owners[owner]
         if owners[owner] >= self.most_queued_per_owner:
             raise ServiceError(
-                f"{owners[owner]} of your jobs are queued already, and the limit is {self.most_queued_per_owner}",
-                "Wait until one of them has ended, or cancel one",
+                f"{owners[owner]} of your jobs are waiting, and the limit is {self.most_queued_per_owner}",
+                "Wait until one of them has ended, or stop one",
             )
         if owners.total() >= self.most_queued:
             raise ServiceError(
-                f"the queue is full: {owners.total()} jobs wait, and the limit is {self.most_queued}",
+                f"the queue is full: {owners.total()} jobs are waiting, and the limit is {self.most_queued}",
                 "Try again when one of them has ended",
             )
 
     def _take_next(self) -> None:
-        """Hands a free worker the next job. This is never put off, so that nothing is queued while the worker rests."""
+        """Gives an idle worker the next job, at once: no job waits while the worker is idle."""
         if self._current is None and (job := self._queue.take()) is not None:
             self._current = job
             job.begin()
             self._wake.notify_all()
 
     def _end(self, job: Job[Any], error: DriftscopeError | None = None) -> None:
+        """Ended jobs are kept: some, a few per owner, with no more events in all than one job may have."""
         job.finish(error)
         self._jobs[job.id] = self._jobs.pop(job.id)
-        self._forget()
-
-    def _forget(self) -> None:
-        """The jobs that ended last are kept: some, a few of an owner, with no more events in all than one may have."""
         owners: Counter[str] = Counter()
         events = 0
-        for job in [job for job in reversed(self._jobs.values()) if job.ended]:
-            many = owners.total() >= KEPT or owners[job.owner] >= KEPT_OF_AN_OWNER
-            if many or events + job.kept > self.most_events:
-                del self._jobs[job.id]
+        for ended in [job for job in reversed(self._jobs.values()) if job.has_ended]:
+            is_full = owners.total() >= KEPT or owners[ended.owner] >= KEPT_OF_AN_OWNER
+            if is_full or events + ended.event_count > self.most_events:
+                del self._jobs[ended.id]
             else:
-                owners[job.owner] += 1
-                events += job.kept
+                owners[ended.owner] += 1
+                events += ended.event_count
 
     # The worker.
 
@@ -231,7 +230,11 @@ class Service:
             job = self._current
             chore = self._chores.popitem() if job is None and self._chores and not self._closed else None
         if chore is not None:
-            self._do(*chore)
+            try:
+                self._get_ready()
+                chore[1](self.models)
+            except Exception:  # whatever it is, the job that needs it will say so
+                log.warning("the chore %s failed", chore[0], exc_info=True)
             return True
         if job is None:
             return False
@@ -242,63 +245,54 @@ class Service:
             self._take_next()
         return True
 
-    def _do(self, name: str, chore: Callable[[Models], object]) -> None:
-        try:
-            self._get_ready()
-            chore(self.models)
-        except Exception:  # whatever it is, the job that needs it will say so
-            log.warning("the chore %s failed", name, exc_info=True)
-
     def _get_ready(self) -> None:
         if not self._prepared:
             self._prepare()
             self._prepared = True
 
     def _failure(self, job: Job[Any]) -> DriftscopeError | None:
-        """Runs a job. Whatever it raises ends it and nothing else: a page waits for it, and others' jobs do."""
+        """Runs a job. Whatever it raises ends this job alone."""
         try:
             self._run(job)
         except DriftscopeError as error:
-            return _bare(error)
+            error.__cause__ = error.__context__ = None  # frames would keep a model's tensors as long as the job is kept
+            return error.with_traceback(None)
         except BaseException as error:  # SystemExit too; Ctrl-C goes to another thread
             log.exception("the job %s failed", shown(job.label))
-            told = "".join(traceback.format_exception_only(error)).strip()  # also where its own text cannot be made
-            return ServiceError(
-                f"the job stopped with an error that was not foreseen: {shown(told, 200)}",
-                "The terminal of the app says more",
-            )
+            message = "".join(traceback.format_exception_only(error)).strip()  # works where str(error) fails
+            return ServiceError(f"the job failed unexpectedly: {shown(message, 200)}", "See the app's terminal")
         return None
 
     def _run(self, job: Job[Any]) -> None:
         self._get_ready()
         work = job.work
-        if work is None or self.unwanted(job):
+        if work is None or self.is_stopped(job):
             return
         events = iter(work(Control(self, job)))
         try:
             for event in events:
-                if not self._keep(job, event):
+                if not self._add_event(job, event):
                     break
         finally:
             if (close := getattr(events, "close", None)) is not None:
                 close()
 
-    def _keep(self, job: Job[Any], event: Any) -> bool:
-        """Whether the job shall go on; if not, the event is dropped."""
+    def _add_event(self, job: Job[Any], event: Any) -> bool:
+        """Whether the job continues; if not, the event is dropped."""
         with self.lock:
-            if self.unwanted(job):
+            if self.is_stopped(job):
                 return False
-            if job.kept >= self.most_events:
+            if job.event_count >= self.most_events:
                 raise ServiceError(
-                    f"the job has more than {self.most_events:,} events, the most that are kept",
+                    f"the job has more than {self.most_events:,} events",
                     "Ask for fewer or smaller molecules at a time",
                 )
-            job.keep(event)
+            job.add_event(event)
             return True
 
 
 def spare_cores() -> int:
-    """All that this process may use but one, which is left to the pages."""
+    """All usable cores but one, which is left to the pages."""
     return max(1, usable_cores() - 1)
 
 
@@ -307,9 +301,3 @@ def _limit_threads(threads: int) -> None:
     import torch
 
     torch.set_num_threads(threads)
-
-
-def _bare(error: DriftscopeError) -> DriftscopeError:
-    """Without tracebacks: their frames would keep a model's tensors for as long as the job is kept."""
-    error.__cause__ = error.__context__ = None
-    return error.with_traceback(None)

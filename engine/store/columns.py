@@ -64,7 +64,7 @@ class Table:
 
     @property
     def schema(self) -> pa.Schema:
-        return pa.schema([pa.field(one.name, one.type, nullable=not one.required) for one in self.columns])
+        return pa.schema([pa.field(column.name, column.type, nullable=not column.required) for column in self.columns])
 
     def rows(self, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
         """An Arrow table of row objects; a key that is no column is an error, a missing one is null."""

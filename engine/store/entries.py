@@ -20,14 +20,14 @@ from engine.store.schema import VERSION, Kind, Table
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 USER_SHEET = "user.json"
-"""What a user said of an entry later (label, notes): the one file of an entry that may change."""
+"""A user's label and notes: the one file of an entry that may change."""
 USER_KEYS = ("label", "notes")
 MOST_NAMED = 20
 """Entries that an error lists."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TableFile:
     """One Parquet file of an entry."""
 
     file: str
@@ -38,8 +38,8 @@ class Part:
     def __post_init__(self) -> None:
         """A sheet may say anything."""
         texts: tuple[object, ...] = (self.file, self.sha256)
-        is_told = all(isinstance(one, str) for one in texts)
-        if not is_told or not all(type(count) is int and count >= 0 for count in (self.rows, self.bytes)):
+        is_text = all(isinstance(text, str) for text in texts)
+        if not is_text or not all(type(count) is int and count >= 0 for count in (self.rows, self.bytes)):
             raise TypeError("a file's name and sum are texts, its rows and bytes are numbers")
 
     def sheet(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class Entry:
     files: Files = field(repr=False)
     version: int
     row: Mapping[str, Any]
-    parts: Mapping[str, Part]
+    parts: Mapping[str, TableFile]
     sheet: Mapping[str, Any] = field(repr=False)
 
     @property
@@ -76,7 +76,9 @@ class Damage:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class StoreListing:
+    """The entries of a kind that a store has, and what is left out of it."""
+
     entries: tuple[Entry, ...]
     damages: tuple[Damage, ...]
 
@@ -87,7 +89,7 @@ class Found:
             return ids[id_]
         for damage in self.damages:
             if damage.where.endswith(f"/{kind.key}={id_}"):
-                raise StoreError(f"{damage.where}: {damage.what}", "Look at it with `verify`")
+                raise StoreError(f"{damage.where}: {damage.what}", "Run `verify`")
         near = [entry for entry in self.entries if id_ and id_ in entry.id]
         if len(near) == 1:
             return near[0]
@@ -106,12 +108,12 @@ def entry_folder(kind: Kind, id_: str) -> str:
     return f"{kind.folder}/{kind.key}={id_}"
 
 
-def read_entries(files: Files, kind: Kind) -> Found:
+def read_entries(files: Files, kind: Kind) -> StoreListing:
     entries, damages = [], []
     place = f"{files.where}/{kind.folder}"
     for name in files.folders(kind.folder):
         try:
-            entry, missing = _settled(files, kind, name)
+            entry, missing = _read_twice(files, kind, name)
         except FileNotFoundError:
             if name in files.folders(kind.folder):  # and not removed between listing and reading
                 damages.append(Damage(f"{place}/{name}", f"it has no {kind.sheet}"))
@@ -123,10 +125,10 @@ def read_entries(files: Files, kind: Kind) -> Found:
             entries.append(entry)
             damages += missing
     strangers = [Damage(f"{place}/{name}", f"it is no folder of {kind.folder}") for name in files.sizes(kind.folder)]
-    return Found(tuple(entries), (*damages, *strangers))
+    return StoreListing(tuple(entries), (*damages, *strangers))
 
 
-def _settled(files: Files, kind: Kind, name: str) -> tuple[Entry, list[Damage]]:
+def _read_twice(files: Files, kind: Kind, name: str) -> tuple[Entry, list[Damage]]:
     """What seems damaged is read once more: it may have been removed, or made anew, while it was read."""
     with contextlib.suppress(FileNotFoundError):
         entry, damages = read_entry(files, kind, name)
@@ -148,34 +150,25 @@ def read_entry(files: Files, kind: Kind, name: str) -> tuple[Entry, list[Damage]
     if kind.sheet not in sizes:
         raise FileNotFoundError(f"{folder}/{kind.sheet}")
     entry = parse_entry(files.read(f"{folder}/{kind.sheet}"), kind, id_, folder, files)
-    strangers = sorted(sizes.keys() - {kind.sheet, USER_SHEET} - _named_files(entry))
+    tables = [part for part in entry.sheet["tables"].values() if isinstance(part, dict)]  # of later versions, too
+    named = {part["file"] for part in tables if isinstance(part.get("file"), str)}
+    strangers = sorted(sizes.keys() - {kind.sheet, USER_SHEET} - named)
     damages = [Damage(f"{files.where}/{folder}/{file}", f"{kind.sheet} does not name it") for file in strangers]
     for part in entry.parts.values():
-        there = sizes.get(part.file)
-        if there != part.bytes:
-            what = "it is missing" if there is None else f"it has {there:,} bytes in place of {part.bytes:,}"
+        size = sizes.get(part.file)
+        if size != part.bytes:
+            what = "it is missing" if size is None else f"it has {size:,} bytes in place of {part.bytes:,}"
             damages.append(Damage(f"{files.where}/{folder}/{part.file}", what))
     whole = {table: part for table, part in entry.parts.items() if sizes.get(part.file) == part.bytes}
     row = dict(entry.row)
     if USER_SHEET in sizes:
         try:
-            row |= _said_by_user(files.read(f"{folder}/{USER_SHEET}"), kind)
+            user = read_object(files.read(f"{folder}/{USER_SHEET}"), USER_SHEET)
+            texts = values_of(kind.main, {key: user[key] for key in USER_KEYS if key in user}, is_whole=False)
+            row |= {key: text or None for key, text in texts.items()}  # an empty text removes the former
         except StoreError as error:
             damages.append(Damage(f"{files.where}/{folder}/{USER_SHEET}", error.what))
     return replace(entry, row=row, parts=whole), damages
-
-
-def _said_by_user(content: bytes, kind: Kind) -> dict[str, Any]:
-    """An empty text takes away what was said."""
-    said = read_object(content, USER_SHEET)
-    found = values_of(kind.main, {key: said[key] for key in USER_KEYS if key in said}, is_whole=False)
-    return {key: value or None for key, value in found.items()}
-
-
-def _named_files(entry: Entry) -> set[str]:
-    """Those of tables that this program does not know, too."""
-    tables = entry.sheet["tables"].values()
-    return {part["file"] for part in tables if isinstance(part, dict) and isinstance(part.get("file"), str)}
 
 
 def parse_entry(content: bytes, kind: Kind, id_: str, folder: str, files: Files) -> Entry:
@@ -192,7 +185,7 @@ def parse_entry(content: bytes, kind: Kind, id_: str, folder: str, files: Files)
         raise StoreError(f"{kind.sheet} does not describe {id_}", "It is not of this program")
     known = {table.name for table in kind.tables}
     try:
-        parts = {name: Part(**part) for name, part in tables.items() if name in known}
+        parts = {name: TableFile(**part) for name, part in tables.items() if name in known}
     except TypeError as error:
         raise StoreError(f"{kind.sheet} describes a table wrongly", "It is not of this program") from error
     for part in parts.values():
@@ -203,27 +196,27 @@ def parse_entry(content: bytes, kind: Kind, id_: str, folder: str, files: Files)
 
 def values_of(table: Table, row: Mapping[str, Any], *, is_whole: bool = True) -> dict[str, Any]:
     """The row of a sheet in the columns' own types; a key that is no column is left to the sheet."""
-    found = {}
+    values = {}
     for column in table:
         value = row.get(column.name)
         if value is None and not (column.required and is_whole):
             continue
         try:
-            found[column.name] = column.value(value)
+            values[column.name] = column.value(value)
         except (TypeError, ValueError, OverflowError) as error:
             what = f"a {type(value).__name__}" if isinstance(value, dict | list) else shown(value)
             raise StoreError(f"its {column.name} is {what}", "It is not of this program") from error
-    return found
+    return values
 
 
 def read_object(content: bytes, name: str) -> dict[str, Any]:
     try:
-        found = json.loads(content, parse_float=_finite, parse_constant=_finite)
+        document = json.loads(content, parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError) as error:
-        raise StoreError(f"{name} is no JSON ({error})", "Import or run it anew") from error
-    if not isinstance(found, dict):
-        raise StoreError(f"{name} holds no object", "Import or run it anew")
-    return found
+        raise StoreError(f"{name} is no JSON ({error})", "Import or run it again") from error
+    if not isinstance(document, dict):
+        raise StoreError(f"{name} holds no object", "Import or run it again")
+    return document
 
 
 def _finite(digits: str) -> float:

@@ -34,7 +34,7 @@ _ADVICE = {
 
 
 class Files(Protocol):
-    """One store's files. ``where`` is how people call the place."""
+    """One store's files. ``where`` names the place for users."""
 
     where: str
     can_rename: bool  # whether a folder of many files can appear at once
@@ -105,7 +105,7 @@ class LocalFiles:
     def writing(self, name: str) -> Iterator[IO[bytes]]:
         path = self.root / name
         aside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
-        with _told(path):
+        with _store_errors(path):
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with aside.open("wb") as file:
@@ -119,7 +119,7 @@ class LocalFiles:
 
     def publish(self, aside: str, name: str) -> None:
         path = self.root / name
-        with _told(path):
+        with _store_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             _sync(self.root / aside)
             try:
@@ -131,9 +131,9 @@ class LocalFiles:
             _sync(path.parent)
 
     def remove(self, name: str) -> None:
-        """Out of sight first, then away: nobody reads half of it, and `sweep` finds what was not finished."""
+        """Hidden first, then removed: nothing reads half of it, and `sweep` finds what was not finished."""
         path = self.root / name
-        with _told(path):
+        with _store_errors(path):
             if path.is_dir() and not name.startswith(f"{ASIDE}/{REMOVED}"):
                 hidden = self.root / ASIDE / f"{REMOVED}{uuid.uuid4().hex[:8]}"
                 hidden.parent.mkdir(parents=True, exist_ok=True)
@@ -141,7 +141,7 @@ class LocalFiles:
                     path.rename(hidden)
                 path = hidden
             while path.is_dir() and not path.is_symlink():
-                with contextlib.suppress(FileNotFoundError):  # another process is at it, too
+                with contextlib.suppress(FileNotFoundError):  # another process removes it, too
                     shutil.rmtree(path)
             path.unlink(missing_ok=True)
 
@@ -158,7 +158,7 @@ class LocalFiles:
         except NotADirectoryError as error:
             raise StoreError(f"{path} is a file, where the store has a folder", _ADVICE[errno.ENOTDIR]) from error
         except OSError as error:
-            raise StoreError(f"{path} cannot be read: {error.strerror}", "Look at its owner and its rights") from error
+            raise StoreError(f"{path} cannot be read: {error.strerror}", "Check its owner and rights") from error
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
@@ -170,11 +170,11 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _store_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        advice = _ADVICE.get(error.errno or 0, "Look at the folder, or choose another with --store or DRIFTSCOPE_STORE")
+        advice = _ADVICE.get(error.errno or 0, "Check the folder, or choose another with --store or DRIFTSCOPE_STORE")
         raise StoreError(f"{shown(path, 200)} cannot be written: {error.strerror or error}", advice) from error
 
 

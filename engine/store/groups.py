@@ -13,7 +13,7 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.store.entries import Part
+from engine.store.entries import TableFile
 from engine.store.files import Files
 
 COMPRESSION = "zstd"
@@ -25,13 +25,13 @@ class Group:
 
     name: str  # rank and number
     members: tuple[int, ...]  # sample ids
-    parts: Mapping[str, Part]
+    parts: Mapping[str, TableFile]
     sums: Mapping[str, float]
     peaks: Mapping[str, float]
 
 
-class Counted(io.RawIOBase):
-    """A file that knows what went through it."""
+class HashedFile(io.RawIOBase):
+    """Writes to a file, and keeps the checksum and size of what was written."""
 
     def __init__(self, target: IO[bytes]) -> None:
         self.target, self.bytes, self.hash = target, 0, hashlib.sha256()
@@ -49,28 +49,24 @@ class Counted(io.RawIOBase):
         return self.bytes
 
 
-def write_part(files: Files, folder: str, file: str, rows: pa.Table) -> Part:
+def write_part(files: Files, folder: str, file: str, rows: pa.Table) -> TableFile:
     """A Parquet file, and what a sheet says of it."""
     buffer = io.BytesIO()
     pq.write_table(rows, buffer, compression=COMPRESSION)
     content = buffer.getvalue()
     files.write(f"{folder}/{file}", content)
-    return _part_of(file, rows.num_rows, content)
+    return TableFile(file, rows.num_rows, len(content), hashlib.sha256(content).hexdigest())
 
 
 def totals(groups: Iterable[Group]) -> dict[str, float]:
     """Sums and peaks of groups, by column."""
-    found: dict[str, float] = {}
+    sums: dict[str, float] = {}
     for group in groups:
         for name, value in group.sums.items():
-            found[name] = found.get(name, 0) + value
+            sums[name] = sums.get(name, 0) + value
         for name, value in group.peaks.items():
-            found[name] = max(found.get(name, value), value)
-    return found
-
-
-def _part_of(file: str, rows: int, content: bytes) -> Part:
-    return Part(file, rows, len(content), hashlib.sha256(content).hexdigest())
+            sums[name] = max(sums.get(name, value), value)
+    return sums
 
 
 def group_sheet(group: Group) -> dict[str, Any]:
@@ -79,13 +75,13 @@ def group_sheet(group: Group) -> dict[str, Any]:
 
 
 def group_of(content: bytes, name: str) -> Group | None:
-    """None of a damaged one: its samples are written anew."""
+    """None if it is damaged: its samples are written again."""
     try:
-        said = json.loads(content)
-        parts = {table: Part(**part) for table, part in said["tables"].items()}
-        members, figures = said["members"], [*said["sums"].values(), *said["peaks"].values()]
+        sheet = json.loads(content)
+        parts = {table: TableFile(**part) for table, part in sheet["tables"].items()}
+        members, figures = sheet["members"], [*sheet["sums"].values(), *sheet["peaks"].values()]
         if not all(type(member) is int for member in members) or not all(map(math.isfinite, figures)):
             return None
-        return Group(name, tuple(members), parts, said["sums"], said["peaks"])
+        return Group(name, tuple(members), parts, sheet["sums"], sheet["peaks"])
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None

@@ -22,8 +22,8 @@ ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
 ELSEWHERE = "us-east-1"
 """The region where an endpoint is named and no region: nearly all stores but Amazon's take any."""
-_SAID = re.compile(r"AWS Error (\w+) during \w+ operation: (.*?)(?: \(Request ID.*|; Details.*)?$", re.DOTALL)
-_ADVICE = "Look at the bucket's name, AWS_ENDPOINT_URL, AWS_REGION and the credentials"
+_AWS_ERROR = re.compile(r"AWS Error (\w+) during \w+ operation: (.*?)(?: \(Request ID.*|; Details.*)?$", re.DOTALL)
+_ADVICE = "Check the bucket's name, AWS_ENDPOINT_URL, AWS_REGION and the credentials"
 
 
 class RemoteFiles:
@@ -46,17 +46,17 @@ class RemoteFiles:
         if region or endpoint:
             options["region"] = region or ELSEWHERE
         try:
-            found = cls(pyarrow.fs.S3FileSystem(**options), root, place.rstrip("/"))
+            files = cls(pyarrow.fs.S3FileSystem(**options), root, place.rstrip("/"))
         except (OSError, pa.ArrowException, ValueError) as error:
-            raise StoreError(f"{shown(place)} cannot be reached: {_said(error)}", _ADVICE) from error
-        found._check()
-        return found
+            raise StoreError(f"{shown(place)} cannot be reached: {_error_text(error)}", _ADVICE) from error
+        files._check()
+        return files
 
     def folders(self, name: str) -> list[str]:
-        return sorted(one.base_name for one in self._infos(name) if one.type == pyarrow.fs.FileType.Directory)
+        return sorted(info.base_name for info in self._infos(name) if info.type == pyarrow.fs.FileType.Directory)
 
     def sizes(self, name: str) -> dict[str, int]:
-        return {one.base_name: one.size for one in self._infos(name) if one.type == pyarrow.fs.FileType.File}
+        return {info.base_name: info.size for info in self._infos(name) if info.type == pyarrow.fs.FileType.File}
 
     def read(self, name: str) -> bytes:
         try:
@@ -65,7 +65,7 @@ class RemoteFiles:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise OSError(errno.EIO, _said(error), f"{self.where}/{name}") from error
+            raise OSError(errno.EIO, _error_text(error), f"{self.where}/{name}") from error
 
     def write(self, name: str, content: bytes) -> None:
         with self.writing(name) as file:
@@ -73,7 +73,7 @@ class RemoteFiles:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[IO[bytes]]:
-        with self._told(name):
+        with self._store_errors(name):
             file = self.filesystem.open_output_stream(self.path(name))
             try:
                 yield file
@@ -89,27 +89,27 @@ class RemoteFiles:
         raise StoreError(f"{self.where} cannot rename {aside} to {name}", "Write the entry in its place")
 
     def remove(self, name: str) -> None:
-        """Objects one by one, the sheet first: without it nobody reads the rest."""
-        with self._told(name):
+        """Objects one by one, the sheet first: without it the rest is not read."""
+        with self._store_errors(name):
             path = self.path(name)
             info = self.filesystem.get_file_info(path)
             if info.type == pyarrow.fs.FileType.File:
                 self.filesystem.delete_file(path)
             elif info.type == pyarrow.fs.FileType.Directory:
-                for one in self._infos(name):
-                    if one.base_name.endswith(".json") and one.type == pyarrow.fs.FileType.File:
-                        self.filesystem.delete_file(one.path)
+                for info in self._infos(name):
+                    if info.base_name.endswith(".json") and info.type == pyarrow.fs.FileType.File:
+                        self.filesystem.delete_file(info.path)
                 self.filesystem.delete_dir(path)
 
     def path(self, name: str) -> str:
         return f"{self.root}/{name}" if name else self.root
 
     def _check(self) -> None:
-        """Nothing is found in a bucket that is not there, so that has to be asked for."""
+        """A missing bucket lists as empty, so its existence is checked."""
         if self._infos(""):
             return
         bucket = self.root.partition("/")[0]
-        with suppress(OSError):  # some may list a part of a bucket only, and not ask for the whole
+        with suppress(OSError):  # some credentials may list only a part of a bucket
             if self.filesystem.get_file_info(bucket).type == pyarrow.fs.FileType.NotFound:
                 raise StoreError(f"there is no bucket {shown(bucket)}", _ADVICE)
 
@@ -118,25 +118,25 @@ class RemoteFiles:
         try:
             return list(self.filesystem.get_file_info(selector))
         except OSError as error:
-            raise StoreError(f"{self._where(name)} cannot be read: {_said(error)}", _ADVICE) from error
+            raise StoreError(f"{self._where(name)} cannot be read: {_error_text(error)}", _ADVICE) from error
 
     def _where(self, name: str) -> str:
         return f"{self.where}/{name}".rstrip("/")
 
     @contextmanager
-    def _told(self, name: str) -> Iterator[None]:
+    def _store_errors(self, name: str) -> Iterator[None]:
         try:
             yield
         except (OSError, pa.ArrowException) as error:
-            raise StoreError(f"{self._where(name)} cannot be written: {_said(error)}", _ADVICE) from error
+            raise StoreError(f"{self._where(name)} cannot be written: {_error_text(error)}", _ADVICE) from error
 
 
 def _variable(names: tuple[str, ...]) -> str:
     return next((os.environ[name] for name in names if os.environ.get(name)), "")
 
 
-def _said(error: Exception) -> str:
-    """What the store says, without what only its makers need."""
-    found = _SAID.search(str(error))
-    said = f"{found[1].lower().replace('_', ' ')}, {found[2]}" if found else str(error)
-    return one_line(said).rstrip(",. ")
+def _error_text(error: Exception) -> str:
+    """The message of the object store, without its request's details."""
+    match = _AWS_ERROR.search(str(error))
+    text = f"{match[1].lower().replace('_', ' ')}, {match[2]}" if match else str(error)
+    return one_line(text).rstrip(",. ")

@@ -12,18 +12,19 @@ import argparse
 import json
 import logging
 import sys
-import tomllib
 from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from engine.errors import DriftscopeError, FileFormatError, shown
-from engine.paths import DATA
+from engine.paths import DATA, read_toml
 from engine.store.entries import NAME, Entry
 from engine.store.files import LocalFiles
-from engine.store.schema import RUN, RUNS
+from engine.store.schema import RUN, RUNS, Kind, Table
 from engine.store.staging import Staging
 from engine.store.store import Store
 
@@ -47,33 +48,17 @@ class ReportedRun:
 
 def load_reported(path: Path = RUNS_FILE) -> list[ReportedRun]:
     """The runs in the file's order; an error names the one that is wrong."""
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))["run"]
-        found = [_run(table) for table in tables]
-    except OSError as error:
-        raise FileFormatError(f"{shown(path, 200)} cannot be read: {error.strerror}", "Check its path") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise FileFormatError(f"{shown(path, 200)} is no file of reported runs: {error}", "Mend it there") from error
-    ids = [run.run_id for run in found]
+    runs = read_toml(path, "file of reported runs", lambda document: [_run(table) for table in document["run"]])
+    ids = [run.run_id for run in runs]
     twice = next((id_ for id_ in ids if ids.count(id_) > 1), None)
     if twice is not None:
         raise FileFormatError(f"{shown(path, 200)} has {shown(twice)} twice", "Two reports on one run get two ids")
-    return found
+    return runs
 
 
 def publish_reported(store: Store, runs: Sequence[ReportedRun] | None = None) -> list[Entry]:
     """Write the runs into the store, in place of what stands there under their ids."""
-    return [_publish(store, run) for run in (load_reported() if runs is None else runs)]
-
-
-def _publish(store: Store, run: ReportedRun) -> Entry:
-    store.home.remove(f"{RUN.folder}/{RUN.key}={run.run_id}")
-    staging = Staging.create(store.home, RUN, run.run_id, run.row)
-    try:
-        return staging.publish({})
-    except BaseException:
-        staging.abandon()
-        raise
+    return [publish_entry(store, RUN, run.run_id, run.row) for run in (load_reported() if runs is None else runs)]
 
 
 def _run(table: Mapping[str, Any]) -> ReportedRun:
@@ -90,14 +75,36 @@ def _run(table: Mapping[str, Any]) -> ReportedRun:
     row |= {key: value.isoformat() if isinstance(value, date) else value for key, value in said.items()}
     if "extra" in table:
         row["extra"] = json.dumps(table["extra"], ensure_ascii=False, sort_keys=True)
-    for column in RUNS:
-        if column.name in row:
-            column.value(row[column.name])  # of another type: TypeError
+    check_columns(RUNS, row)
     return ReportedRun(run_id, report, section, row)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     return publish_into("engine.store.reported", __doc__ or "", publish_reported, "runs", arguments)
+
+
+def check_columns(table: Table, row: Mapping[str, Any]) -> None:
+    """ValueError for a name that is no column of the table, TypeError for a value of another type."""
+    columns = {column.name: column for column in table}
+    for name, value in row.items():
+        if name not in columns:
+            raise ValueError(f"{name} is no column of {table.name}")
+        columns[name].value(value)
+
+
+def publish_entry(
+    store: Store, kind: Kind, id_: str, row: Mapping[str, Any], tables: Mapping[str, pa.Table] | None = None
+) -> Entry:
+    """Write one entry, in place of what has its id."""
+    store.home.remove(f"{kind.folder}/{kind.key}={id_}")
+    staging = Staging.create(store.home, kind, id_, row)
+    try:
+        if tables:
+            staging.add(tables)
+        return staging.publish({})
+    except BaseException:
+        staging.abandon()
+        raise
 
 
 def publish_into(

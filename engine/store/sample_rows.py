@@ -19,11 +19,10 @@ from engine.decode.steps import Diagnosis
 from engine.records import Block, Check
 from engine.store.schema import BLOCKS, SAMPLES, STEPS
 from engine.text.align import AlignedToken
-from engine.text.blocks import has_letter, has_nonnumeric
+from engine.text.blocks import SOUND, has_letter, has_nonnumeric
 
 RMSD_SUM = "rmsd_sum_ang"
 """No column: what ``rmsd_ang`` of a run is made of."""
-SOUND = frozenset({"exact", "unverified"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +79,8 @@ class StoredSample:
 def tables_of(run_id: str, samples: Sequence[StoredSample]) -> dict[str, pa.Table]:
     """The rows of ``samples`` and ``blocks``."""
     return {
-        SAMPLES.name: SAMPLES.rows([_sample_row(run_id, one) for one in samples]),
-        BLOCKS.name: BLOCKS.rows([_block_row(run_id, one, block) for one in samples for block in one.blocks]),
+        SAMPLES.name: SAMPLES.rows([_sample_row(run_id, sample) for sample in samples]),
+        BLOCKS.name: BLOCKS.rows([_block_row(run_id, sample, block) for sample in samples for block in sample.blocks]),
     }
 
 
@@ -93,59 +92,59 @@ def step_rows(
     sample_id: int, aligned: Iterable[AlignedToken], diagnoses: Sequence[Diagnosis]
 ) -> Iterator[dict[str, Any]]:
     """The rows of ``steps`` of one sample: each of its tokens, with what the model thought there."""
-    for one in aligned:
-        if one.pos is None or one.token_id is None:
+    for token in aligned:
+        if token.pos is None or token.token_id is None:
             continue
         row: dict[str, Any] = {
             "sample_id": sample_id,
-            "pos": one.pos,
-            "token_id": one.token_id,
-            "piece": one.piece,
-            "role": one.role or one.text_role,
-            "forced": one.forced,
-            "template_id": one.template_id,
-            "block": one.block,
+            "pos": token.pos,
+            "token_id": token.token_id,
+            "piece": token.piece,
+            "role": token.role or token.text_role,
+            "forced": token.forced,
+            "template_id": token.template_id,
+            "block": token.block,
         }
-        yield row | (_diagnosis_columns(diagnoses[one.pos]) if one.pos < len(diagnoses) else {})
+        yield row | (_diagnosis_columns(diagnoses[token.pos]) if token.pos < len(diagnoses) else {})
 
 
 def sums_of(samples: Sequence[StoredSample]) -> dict[str, float]:
     """What the samples add up to, by column of ``runs``."""
-    blocks = [block for one in samples for block in one.blocks]
+    blocks = [block for sample in samples for block in sample.blocks]
     sums: dict[str, float] = {
         "samples": len(samples),
-        "passes": sum(one.check.passed for one in samples),
-        "clean": sum(one.check.clean for one in samples),
+        "passes": sum(sample.check.passed for sample in samples),
+        "clean": sum(sample.check.clean for sample in samples),
         "blocks": len(blocks),
         "junk_letters": sum(has_letter(block.text) for block in blocks),
         "junk_nonnumeric": sum(has_nonnumeric(block.text) for block in blocks),
-        "bad_blocks": sum(one.bad_blocks for one in samples),
-        "cut_blocks": sum(one.cut_blocks for one in samples),
+        "bad_blocks": sum(sample.bad_blocks for sample in samples),
+        "cut_blocks": sum(sample.cut_blocks for sample in samples),
         "unverified_blocks": sum("unverified" in block.kinds for block in blocks),
-        "chars_raw": sum(len(one.text) if one.raw_chars is None else one.raw_chars for one in samples),
-        "chars_clean": sum(len(one.text) for one in samples),
+        "chars_raw": sum(len(sample.text) if sample.raw_chars is None else sample.raw_chars for sample in samples),
+        "chars_clean": sum(len(sample.text) for sample in samples),
     }
-    rmsds = [one.rmsd_ang for one in samples if one.rmsd_ang is not None and math.isfinite(one.rmsd_ang)]
+    rmsds = [sample.rmsd_ang for sample in samples if sample.rmsd_ang is not None and math.isfinite(sample.rmsd_ang)]
     if rmsds:
         sums |= {"rmsd_samples": len(rmsds), RMSD_SUM: math.fsum(rmsds)}
-    if all(one.token_ids is not None for one in samples):
-        sums["tokens"] = sum(len(one.token_ids or ()) for one in samples)
-        sums["forced_tokens"] = sum(sum(one.forced or ()) for one in samples)
+    if all(sample.token_ids is not None for sample in samples):
+        sums["tokens"] = sum(len(sample.token_ids or ()) for sample in samples)
+        sums["forced_tokens"] = sum(sum(sample.forced or ()) for sample in samples)
     return sums
 
 
-def _sample_row(run_id: str, one: StoredSample) -> dict[str, Any]:
-    check = one.check
-    drifts = [block.drift for block in one.blocks if block.drift is not None]
+def _sample_row(run_id: str, sample: StoredSample) -> dict[str, Any]:
+    check = sample.check
+    drifts = [block.drift for block in sample.blocks if block.drift is not None]
     return {
         "run_id": run_id,
-        "sample_id": one.sample_id,
-        "generation": one.generation,
-        "smiles": one.smiles,
-        "text": one.text,
-        "token_ids": one.token_ids,
-        "forced": one.forced,
-        "stop_reason": one.stop_reason,
+        "sample_id": sample.sample_id,
+        "generation": sample.generation,
+        "smiles": sample.smiles,
+        "text": sample.text,
+        "token_ids": sample.token_ids,
+        "forced": sample.forced,
+        "stop_reason": sample.stop_reason,
         "passed": check.passed,
         "clean": check.clean,
         "issues": check.issues,
@@ -156,24 +155,24 @@ def _sample_row(run_id: str, one: StoredSample) -> dict[str, Any]:
         "generated_smiles": check.generated_smiles,
         "extracted_smiles": check.extracted_smiles,
         "has_real_coordinates": check.has_real_coordinates,
-        "atoms": one.atoms,
-        "heavy_atoms": one.heavy_atoms,
-        "tokens": None if one.token_ids is None else len(one.token_ids),
-        "forced_tokens": None if one.forced is None else sum(one.forced),
-        "blocks": len(one.blocks),
-        "bad_blocks": one.bad_blocks,
-        "cut_blocks": one.cut_blocks,
+        "atoms": sample.atoms,
+        "heavy_atoms": sample.heavy_atoms,
+        "tokens": None if sample.token_ids is None else len(sample.token_ids),
+        "forced_tokens": None if sample.forced is None else sum(sample.forced),
+        "blocks": len(sample.blocks),
+        "bad_blocks": sample.bad_blocks,
+        "cut_blocks": sample.cut_blocks,
         "drift": sum(drifts) if drifts else None,
-        "decode_s": one.decode_s,
-        "rmsd_ang": one.rmsd_ang,
-        "extra": json.dumps(one.extra, ensure_ascii=False, sort_keys=True) if one.extra else None,
+        "decode_s": sample.decode_s,
+        "rmsd_ang": sample.rmsd_ang,
+        "extra": json.dumps(sample.extra, ensure_ascii=False, sort_keys=True) if sample.extra else None,
     }
 
 
-def _block_row(run_id: str, one: StoredSample, block: Block) -> dict[str, Any]:
+def _block_row(run_id: str, sample: StoredSample, block: Block) -> dict[str, Any]:
     return {
         "run_id": run_id,
-        "sample_id": one.sample_id,
+        "sample_id": sample.sample_id,
         "block": block.block,
         "atom": block.atom,
         "element": block.element,
@@ -181,24 +180,24 @@ def _block_row(run_id: str, one: StoredSample, block: Block) -> dict[str, Any]:
         "x": block.x,
         "y": block.y,
         "z": block.z,
-        "template_free": block.template_free if one.has_template else None,
+        "template_free": block.template_free if sample.has_template else None,
         "needed": block.needed,
         "drift": block.drift,
         "kinds": block.kinds,
         "junk_text": block.junk_text,
-        "junk_tokens": None if one.token_ids is None else block.junk_tokens,  # text alone does not tell
-        "continued_text": one.continued.get(block.block, block.continued_text),
+        "junk_tokens": None if sample.token_ids is None else block.junk_tokens,  # text alone does not tell
+        "continued_text": sample.continued.get(block.block, block.continued_text),
     }
 
 
-def _diagnosis_columns(one: Diagnosis) -> dict[str, Any]:
+def _diagnosis_columns(diagnosis: Diagnosis) -> dict[str, Any]:
     return {
-        "block": one.block,
-        "rule": one.rule,
-        "p_raw": one.p_raw,
-        "p_lp": one.p_lp,
-        "allowed_mass": one.allowed_mass,
-        "rank_raw": one.rank_raw,
-        "entropy_nat": one.entropy_nat,
-        "top_k": [{"token_id": top.token_id, "p_raw": top.p_raw, "allowed": top.allowed} for top in one.top_k],
+        "block": diagnosis.block,
+        "rule": diagnosis.rule,
+        "p_raw": diagnosis.p_raw,
+        "p_lp": diagnosis.p_lp,
+        "allowed_mass": diagnosis.allowed_mass,
+        "rank_raw": diagnosis.rank_raw,
+        "entropy_nat": diagnosis.entropy_nat,
+        "top_k": [{"token_id": top.token_id, "p_raw": top.p_raw, "allowed": top.allowed} for top in diagnosis.top_k],
     }

@@ -1,8 +1,8 @@
 """An entry that is being written: its parts go into a staging folder, and appear all at once when it is whole.
 
 A run is written in *groups* of samples. A group is a file of each table and, written last, a JSON file that makes it
-count; whoever is killed loses the group that he was at. ``sums`` are what groups add up to (samples, tokens, seconds,
-...), ``peaks`` that of which the largest holds. Several writers may share a run, each under a rank of its own.
+count; a killed process loses the group that it was writing. ``sums`` are what groups add up to (samples, tokens,
+seconds, ...), ``peaks`` that of which the largest holds. Several writers may share a run, each under a rank of its own.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.errors import DriftscopeError, RunError, StoreError, nearest, shown
-from engine.store.entries import NAME, USER_SHEET, Entry, Part, entry_folder, parse_entry, read_object
+from engine.store.entries import NAME, USER_SHEET, Entry, TableFile, entry_folder, parse_entry, read_object
 from engine.store.files import ASIDE, REMOVED, Files, LocalFiles
-from engine.store.groups import COMPRESSION, Counted, Group, group_of, group_sheet, write_part
+from engine.store.groups import COMPRESSION, Group, HashedFile, group_of, group_sheet, write_part
 from engine.store.schema import KINDS, VERSION, Kind, Table
 
 log = logging.getLogger(__name__)
@@ -39,9 +39,9 @@ MOST_HELD_ROWS = 2**19
 """Tables with more rows are merged a piece at a time, where they stand in their order already."""
 PIECE_ROWS = 2**18
 GROUP_FILE = re.compile(r"group-(\d+-\d+)\.json")
-TOLD_FILE = re.compile(r"told-\d+-\d+\.json")
+NOTE_FILE = re.compile(r"told-\d+-\d+\.json")
 ORPHAN_S = 24 * 3600
-"""Longer than anybody takes between an entry's first file aside and its sheet."""
+"""Longer than any process takes between an entry's first file aside and its sheet."""
 LOCK_TRIES, LOCK_PAUSE_S = 50, 0.01
 
 
@@ -81,7 +81,7 @@ class Staging:
         chosen = id_ if id_ in known else next(iter(one for one in known if id_ and one.endswith(id_)), None)
         if chosen is None:
             if NAME.fullmatch(id_) and f"{kind.key}={id_}" in files.folders(kind.folder):
-                raise RunError(f"{id_} is finished", "There is nothing to go on with")
+                raise RunError(f"{id_} is finished", "There is nothing to resume")
             raise RunError(f"no unfinished {kind.key} is named {shown(id_)}", nearest(id_, known))
         content = files.read(f"{ASIDE}/{chosen}/{kind.sheet}")
         sheet = read_object(content, kind.sheet)
@@ -89,7 +89,7 @@ class Staging:
         return cls(files, kind, chosen, sheet)
 
     def lock(self, rank: int = 0) -> None:
-        """Nobody else writes under this rank while this process lives. An object store has no locks."""
+        """No other process writes under this rank while this one lives. An object store has no locks."""
         if not isinstance(self.files, LocalFiles) or self._lock is not None:
             return
         number = os.open(self.files.root / self.folder / f".lock-{rank:04d}", os.O_CREAT | os.O_RDWR, 0o644)
@@ -97,7 +97,7 @@ class Staging:
             try:
                 fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                time.sleep(LOCK_PAUSE_S)  # somebody who only looks has it for a moment
+                time.sleep(LOCK_PAUSE_S)  # a process that only looks holds it for a moment
                 continue
             except OSError as error:
                 log.info("%s has no locks (%s): writers are kept apart by their ranks alone", self.files.where, error)
@@ -122,23 +122,23 @@ class Staging:
         """Whether the entry is in the store, by this process or another one."""
         return _is_shown(self.files, self.kind, self.id)
 
-    def tell(self, rank: int, **said: Sequence[Any]) -> None:
-        """Keep what the writer of this rank says beside its groups: lists, in a file that nobody else writes."""
-        self.files.write(f"{self.folder}/told-{rank:04d}-{time.time_ns()}.json", _json(said))
+    def write_note(self, rank: int, **values: Sequence[Any]) -> None:
+        """Keep lists of values beside the groups, in a file of this writer's own."""
+        self.files.write(f"{self.folder}/told-{rank:04d}-{time.time_ns()}.json", _json(values))
 
-    def told(self) -> dict[str, list[Any]]:
-        """What all writers said, each thing once."""
-        found: dict[str, list[Any]] = {}
-        for file in filter(TOLD_FILE.fullmatch, sorted(self.files.sizes(self.folder))):
+    def notes(self) -> dict[str, list[Any]]:
+        """The notes of all writers, each value once."""
+        notes: dict[str, list[Any]] = {}
+        for file in filter(NOTE_FILE.fullmatch, sorted(self.files.sizes(self.folder))):
             for key, values in read_object(self.files.read(f"{self.folder}/{file}"), file).items():
-                known = found.setdefault(key, [])
+                known = notes.setdefault(key, [])
                 known += [value for value in values if value not in known]
-        return found
+        return notes
 
     def groups(self, number: int | None = None) -> list[Group]:
         """What is finished so far (or that group). One with a damaged file does not count, nor one that is there twice.
 
-        That happens when a writer was given up and lived, or died before it could say that it was done.
+        A group is there twice when a writer was given up but lived, or died before it reported its end.
         """
         sizes = self.files.sizes(self.folder)
         found: list[Group] = []
@@ -177,7 +177,7 @@ class Staging:
         return group
 
     def publish(self, row: Mapping[str, Any], **more: Any) -> Entry:
-        """Merge the groups and show the entry. ``row`` is what its sheet says beside what was said at the start.
+        """Merge the groups and show the entry. ``row`` adds to the row that it began with.
 
         Of several who do so at once one comes through, and the others get an error.
         """
@@ -206,7 +206,7 @@ class Staging:
 
     def _write_entry(self, into: str, row: Mapping[str, Any], more: Mapping[str, Any]) -> Entry:
         parts, groups = {}, self.groups()
-        self._not_shown()  # nothing is taken away before, so the groups are all there
+        self._not_shown()  # nothing is removed before, so all groups are there
         for table in self.kind.tables:
             some = [group.parts[table.name] for group in groups if table.name in group.parts]
             if some:
@@ -223,7 +223,7 @@ class Staging:
             raise StoreError(f"{self.id} is there already", "Nothing is left to do")
 
     def _clear(self, entry: Entry) -> None:
-        """Away with what an attempt left that was killed."""
+        """Remove what a killed attempt left."""
         wanted = {self.kind.sheet, USER_SHEET, *(part.file for part in entry.parts.values())}
         for name in self.files.sizes(entry.folder):
             if name not in wanted:
@@ -248,7 +248,7 @@ class Staging:
         self.release()
         self.files.remove(self.folder)
 
-    def _merged(self, parts: Sequence[Part], into: str, table: Table) -> Part:
+    def _merged(self, parts: Sequence[TableFile], into: str, table: Table) -> TableFile:
         file = f"{table.name}.parquet"
         if self._has_its_order(parts, table):
             return self._written_through(parts, into, file)
@@ -256,7 +256,7 @@ class Staging:
         keys = [(key, "ascending") for key in table.order]
         return write_part(self.files, into, file, rows.sort_by(keys) if keys else rows)
 
-    def _has_its_order(self, parts: Sequence[Part], table: Table) -> bool:
+    def _has_its_order(self, parts: Sequence[TableFile], table: Table) -> bool:
         """Whether nothing is to be sorted, of a table that is large enough to ask; the very large stay as they are."""
         if sum(part.bytes for part in parts) > MOST_SORTED_BYTES:
             return True
@@ -266,25 +266,25 @@ class Staging:
             return True
         return _is_ascending(pa.concat_tables(self._file(part).read(list(table.order)) for part in parts))
 
-    def _written_through(self, parts: Sequence[Part], into: str, file: str) -> Part:
-        """Part by part, so that no more than a piece is held."""
+    def _written_through(self, parts: Sequence[TableFile], into: str, file: str) -> TableFile:
+        """TableFile by part, so that no more than a piece is held."""
         total, schema = 0, self._file(parts[0]).schema_arrow
         with self.files.writing(f"{into}/{file}") as target:
-            counted = Counted(target)
-            with pq.ParquetWriter(counted, schema, compression=COMPRESSION) as writer:
+            hashed = HashedFile(target)
+            with pq.ParquetWriter(hashed, schema, compression=COMPRESSION) as writer:
                 for rows in _pieces(self._batches(parts)):
                     total += rows.num_rows
                     writer.write_table(rows)
-        return Part(file, total, counted.bytes, counted.hash.hexdigest())
+        return TableFile(file, total, hashed.bytes, hashed.hash.hexdigest())
 
-    def _batches(self, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
+    def _batches(self, parts: Sequence[TableFile]) -> Iterator[pa.RecordBatch]:
         for part in parts:
             yield from self._file(part).iter_batches(PIECE_ROWS)
 
-    def _file(self, part: Part) -> pq.ParquetFile:
+    def _file(self, part: TableFile) -> pq.ParquetFile:
         content = self.files.read(f"{self.folder}/{part.file}")
         if hashlib.sha256(content).hexdigest() != part.sha256:
-            raise StoreError(f"{self.folder}/{part.file} is damaged", "Remove it, and go on with --resume")
+            raise StoreError(f"{self.folder}/{part.file} is damaged", "Remove it, then use --resume")
         return pq.ParquetFile(pa.BufferReader(content))
 
 
@@ -331,9 +331,9 @@ def _is_shown(files: Files, kind: Kind, id_: str) -> bool:
 
 
 def _is_orphan(files: Files, id_: str) -> bool:
-    """Its files are there and its sheet, which comes last, is not. A folder without files may be somebody's own."""
+    """Its files are there and its sheet, which comes last, is not. A folder without files may be a user's own."""
     sizes = _sizes(files, f"{ASIDE}/{id_}")
-    if not isinstance(files, LocalFiles) or not sizes or any(one.sheet in sizes for one in KINDS):
+    if not isinstance(files, LocalFiles) or not sizes or any(kind.sheet in sizes for kind in KINDS):
         return False
     with contextlib.suppress(OSError):  # removed meanwhile
         return (files.root / ASIDE / id_).stat().st_mtime < time.time() - ORPHAN_S

@@ -21,14 +21,15 @@ import pyarrow.parquet as pq
 
 from engine.errors import StoreError, shown
 from engine.paths import DATA
-from engine.store.entries import USER_KEYS, USER_SHEET, Damage, Entry, Found, entry_folder, read_entries
+from engine.store.entries import USER_KEYS, USER_SHEET, Damage, Entry, StoreListing, entry_folder, read_entries
 from engine.store.files import Files, LocalFiles
 from engine.store.schema import KINDS, RUN, Kind
 from engine.store.staging import sweep
 from engine.store.views import connect, datasets
 
 if TYPE_CHECKING:
-    from engine.store.guard import Console, Limits
+    from engine.store.sql.guard import Console
+    from engine.store.sql.process import Limits
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ MOST_NOTE = 10_000
 UNREADABLE = (duckdb.Error, OSError, pa.ArrowException, RuntimeError)
 """What reading a damaged file raises; RuntimeError where DuckDB meets a column's name that is no text."""
 MOST_TRIES = 1_000
-"""To read while others remove runs. Eight that do nothing else cost ten tries on average."""
+"""To read while others remove runs. Eight processes that only remove cost ten tries on average."""
 
 Answer = TypeVar("Answer")
 
@@ -51,7 +52,7 @@ class Store:
 
     home: Files
     beside: tuple[Files, ...] = ()
-    _seen: dict[str, Found] | None = field(default=None, repr=False, compare=False)  # by kind, of a still store
+    _seen: dict[str, StoreListing] | None = field(default=None, repr=False, compare=False)  # by kind, of a snapshot
 
     @classmethod
     def open(cls, place: str | Path | None = None) -> Store:
@@ -61,18 +62,18 @@ class Store:
             return cls(files_at(chosen))
         return cls(LocalFiles(HOME), (LocalFiles(DEMO),))
 
-    def still(self) -> Store:
-        """The same, whose sheets are read once: for several questions in a row, not for watching what comes.
+    def snapshot(self) -> Store:
+        """The same, with sheets read once: for several queries in a row.
 
-        Reading a thousand sheets takes as long as a question. What is changed through it, or missed by a question, is
-        looked for again."""
+        Reading a thousand sheets takes as long as a query. They are read again after a change made through it, and
+        after a query that misses a file."""
         return replace(self, _seen={})
 
     @property
     def places(self) -> tuple[Files, ...]:
         return (self.home, *self.beside)
 
-    def found(self, kind: Kind = RUN) -> Found:
+    def found(self, kind: Kind = RUN) -> StoreListing:
         """All entries, oldest first, and what is left out."""
         if self._seen is None:
             return self._look(kind)
@@ -80,15 +81,15 @@ class Store:
             self._seen[kind.folder] = self._look(kind)
         return self._seen[kind.folder]
 
-    def _look(self, kind: Kind) -> Found:
+    def _look(self, kind: Kind) -> StoreListing:
         entries: dict[str, Entry] = {}
         damages: list[Damage] = []
         for files in self.places:
-            one = read_entries(files, kind)
-            damages += one.damages
-            for entry in one.entries:
+            listing = read_entries(files, kind)
+            damages += listing.damages
+            for entry in listing.entries:
                 entries.setdefault(entry.id, entry)
-        return Found(tuple(sorted(entries.values(), key=_age)), tuple(damages))
+        return StoreListing(tuple(sorted(entries.values(), key=_age)), tuple(damages))
 
     def entry(self, id_: str, kind: Kind = RUN) -> Entry:
         return self.found(kind).get(id_, kind)
@@ -101,14 +102,14 @@ class Store:
     def table(
         self, sql: str, parameters: Sequence[Any] | dict[str, Any] = (), of: Collection[str] | None = None
     ) -> pa.Table:
-        """``of``: the ids of the only entries there are to this question; no file of the others is opened.
+        """``of``: ids of the entries that are queried; no file of the others is opened.
 
         With a thousand runs, a view over all reads the foot of each file before it can filter."""
-        wanted = None if of is None else frozenset(of)
+        ids = None if of is None else frozenset(of)
 
         def ask(found: Sequence[tuple[Kind, Sequence[Entry]]]) -> pa.Table:
-            if wanted is not None:
-                found = [(kind, [entry for entry in entries if entry.id in wanted]) for kind, entries in found]
+            if ids is not None:
+                found = [(kind, [entry for entry in entries if entry.id in ids]) for kind, entries in found]
             with connect(found) as connection:
                 return connection.sql(sql, params=parameters or None).to_arrow_table()
 
@@ -116,7 +117,8 @@ class Store:
 
     def console(self, limits: Limits | None = None) -> Console:
         """A connection for a user's SQL, which sees the tables and nothing else."""
-        from engine.store.guard import Console, Limits
+        from engine.store.sql.guard import Console
+        from engine.store.sql.process import Limits
 
         tables: dict[str, Any] = {}
         for kind in KINDS:
@@ -124,7 +126,7 @@ class Store:
         return Console(tables, limits=limits or Limits())
 
     def reading(self, ask: Callable[[Sequence[tuple[Kind, Sequence[Entry]]]], Answer]) -> Answer:
-        """Ask the entries, and once more where one was removed meanwhile, or without the files that do not read."""
+        """Query the entries; again where one was removed meanwhile, or without the files that do not read."""
         found = self._of_all_kinds()
         for _ in range(MOST_TRIES):
             try:
@@ -133,16 +135,16 @@ class Store:
                 self._forget()
                 asked, found = found, self._of_all_kinds()
                 if _files(asked) <= _files(found):  # nothing was removed, so something is damaged
-                    found = [(kind, [without_damage(one) for one in entries]) for kind, entries in found]
+                    found = [(kind, [without_damage(entry) for entry in entries]) for kind, entries in found]
                     if _files(asked) <= _files(found):
-                        raise StoreError(f"the store cannot be read: {error}", "See what `verify` says") from error
+                        raise StoreError(f"the store cannot be read: {error}", "Run `verify` for details") from error
         raise StoreError(f"{self.home.where} changes faster than it can be read", "Try again")
 
     def _of_all_kinds(self) -> list[tuple[Kind, Sequence[Entry]]]:
         return [(kind, self.found(kind).entries) for kind in KINDS]
 
     def remove(self, id_: str, kind: Kind = RUN) -> None:
-        """Also one that is damaged; that is then named by its whole id."""
+        """A damaged one is named by its whole id."""
         if f"{kind.key}={id_}" in self.home.folders(kind.folder):
             folder = entry_folder(kind, id_)
         else:
@@ -151,14 +153,15 @@ class Store:
         sweep(self.home, kind)
         self._forget()
 
-    def say(self, id_: str, kind: Kind = RUN, **said: str) -> Entry:
-        """Set a run's label or notes: all that may change of it."""
+    def annotate(self, id_: str, kind: Kind = RUN, **texts: str) -> Entry:
+        """Set a run's label or notes: nothing else of it may change."""
         entry = self.own(id_, kind)
-        for key, value in said.items():
+        for key, value in texts.items():
             if key not in USER_KEYS or len(value) > MOST_NOTE:
                 raise StoreError(f"{key} of {len(value):,} characters cannot be", f"At most {MOST_NOTE:,}")
-        now = {key: entry.row.get(key) or "" for key in USER_KEYS} | said
-        entry.files.write(f"{entry.folder}/{USER_SHEET}", _json(now))
+        sheet = {key: entry.row.get(key) or "" for key in USER_KEYS} | texts
+        content = json.dumps(sheet, ensure_ascii=False, indent=1).encode("utf-8", "replace")
+        entry.files.write(f"{entry.folder}/{USER_SHEET}", content)
         self._forget()
         return self.entry(entry.id, kind)
 
@@ -170,7 +173,7 @@ class Store:
         """An entry that may be changed."""
         entry = self.entry(id_, kind)
         if entry.files is not self.home:
-            raise StoreError(f"{entry.id} lies in {entry.files.where}, which is only read", "Export it, or leave it")
+            raise StoreError(f"{entry.id} lies in {entry.files.where}, which is read-only", "Export it instead")
         return entry
 
 
@@ -195,33 +198,30 @@ def files_at(place: str) -> Files:
 
 def damaged_parts(entry: Entry) -> list[Damage]:
     """The files of an entry that are not what was written, found by reading every byte."""
-    found = []
+    tables = {table.name: table for kind in KINDS for table in kind.tables}
+    damages = []
     for name, part in entry.parts.items():
         where = f"{entry.files.where}/{entry.folder}/{part.file}"
         try:
             content = entry.files.read(f"{entry.folder}/{part.file}")
         except OSError as error:
-            found.append(Damage(where, f"it cannot be read ({error.strerror or error})"))
+            damages.append(Damage(where, f"it cannot be read ({error.strerror or error})"))
             continue
         if hashlib.sha256(content).hexdigest() != part.sha256:
-            found.append(Damage(where, "its bytes are not those that were written"))
+            damages.append(Damage(where, "its bytes are not those that were written"))
             continue
         try:
             file = pq.ParquetFile(pa.BufferReader(content))
         except (OSError, pa.ArrowException) as error:
-            found.append(Damage(where, f"it is no Parquet file of {name} ({error})"))
+            damages.append(Damage(where, f"it is no Parquet file of {name} ({error})"))
             continue
         if file.metadata.num_rows != part.rows:
-            found.append(Damage(where, f"it has {file.metadata.num_rows:,} rows in place of {part.rows:,}"))
-        if strange := _strange_columns(file.schema_arrow, name, entry.version):
-            found.append(Damage(where, f"it has no {name}: {', '.join(strange)} missing, or of another type"))
-    return found
-
-
-def _strange_columns(schema: pa.Schema, name: str, version: int) -> list[str]:
-    columns = {table.name: table for kind in KINDS for table in kind.tables}[name]
-    types = dict(zip(schema.names, schema.types, strict=True))
-    return [one.name for one in columns if one.since <= version and types.get(one.name) != one.type]
+            damages.append(Damage(where, f"it has {file.metadata.num_rows:,} rows in place of {part.rows:,}"))
+        types = dict(zip(file.schema_arrow.names, file.schema_arrow.types, strict=True))
+        expected = [column for column in tables[name] if column.since <= entry.version]
+        if wrong := [column.name for column in expected if types.get(column.name) != column.type]:
+            damages.append(Damage(where, f"it has no {name}: {', '.join(wrong)} missing, or of another type"))
+    return damages
 
 
 def without_damage(entry: Entry) -> Entry:
@@ -240,7 +240,3 @@ def _files(found: Sequence[tuple[Kind, Sequence[Entry]]]) -> set[tuple[str, str]
 def _age(entry: Entry) -> tuple[Any, str]:
     made = entry.row.get("created_at")
     return (made.timestamp() if made is not None else float("-inf"), entry.id)
-
-
-def _json(document: dict[str, Any]) -> bytes:
-    return json.dumps(document, ensure_ascii=False, indent=1).encode("utf-8", "replace")

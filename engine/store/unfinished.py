@@ -1,6 +1,6 @@
-"""Runs that were begun and are not in the store yet: how far each is, whether somebody writes it, and away with it.
+"""Runs that were begun and are not in the store yet: how far each is, whether a process writes it, how to remove it.
 
-A place without locks (an object store) does not tell who writes: there a run counts as stopped.
+A place without locks (an object store) does not tell whether one does: there a run counts as stopped.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Unfinished:
 
 def unfinished_runs(files: Files) -> list[Unfinished]:
     """Oldest first. One that is finished or removed while this looks is left out."""
-    found = [_unfinished(files, id_) for id_ in unfinished_ids(files, RUN)]
-    return [one for one in found if one is not None]
+    runs = [_unfinished(files, id_) for id_ in unfinished_ids(files, RUN)]
+    return [run for run in runs if run is not None]
 
 
 def _unfinished(files: Files, id_: str) -> Unfinished | None:
@@ -43,13 +43,13 @@ def _unfinished(files: Files, id_: str) -> Unfinished | None:
         return None
     except (StoreError, OSError):
         return Unfinished(id_, "damaged", None, None, {}, can_resume=False)
-    asked, row = staging.sheet.get("samples"), staging.sheet.get("row")
+    samples, row = staging.sheet.get("samples"), staging.sheet.get("row")
     state: State = "being written" if staging.is_being_written else "stopped"
     return Unfinished(
         id_,
         state,
         done,
-        asked if isinstance(asked, int) else None,
+        samples if isinstance(samples, int) else None,
         row if isinstance(row, dict) else {},
         can_resume="plan" in staging.sheet,
     )
@@ -64,6 +64,6 @@ def check_idle(files: Files, id_: str) -> None:
 def abandon(files: Files, id_: str) -> None:
     """Throw away what was written of an unfinished run, also of a damaged one."""
     if id_ not in unfinished_ids(files, RUN):
-        raise RunError(f"{id_} is not unfinished any more", "Look at the runs of the store")
+        raise RunError(f"{id_} is not unfinished any more", "See the runs of the store")
     check_idle(files, id_)
     Staging(files, RUN, id_, {}).abandon()

@@ -1,7 +1,7 @@
 """DuckDB over a store's files, in memory: a view for each table, whatever the schema version of its files.
 
-The views name every file, which is ten times as fast as filtering folders. Tables of older versions lack columns; they
-come out as null. What is damaged is known only when it is read, so it is ``engine.store.store`` that copes with it.
+The views name every file, which is ten times as fast as filtering folders. Columns that tables of older versions lack
+are null. Damage shows only when a file is read, so ``engine.store.store`` handles it.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ SETTINGS = {
 PATTERN = "*?["
 
 
-def connect(found: Iterable[tuple[Kind, Sequence[Entry]]]) -> duckdb.DuckDBPyConnection:
-    """A connection of our own, for our own queries; a user's SQL goes through ``engine.store.guard``."""
+def connect(listings: Iterable[tuple[Kind, Sequence[Entry]]]) -> duckdb.DuckDBPyConnection:
+    """A connection of our own, for our own queries; a user's SQL goes through ``engine.store.sql.guard``."""
     connection = duckdb.connect(":memory:", config=dict(SETTINGS))
-    for kind, entries in found:
+    for kind, entries in listings:
         connection.register(kind.main.name, main_rows(kind, entries))
         for table in kind.tables:
             _view(connection, table, [entry for entry in entries if table.name in entry.parts])
@@ -40,24 +40,24 @@ def main_rows(kind: Kind, entries: Sequence[Entry]) -> pa.Table:
 
 def datasets(kind: Kind, entries: Sequence[Entry]) -> dict[str, Any]:
     """The same tables for pyarrow: what a connection without file access can be given."""
-    found: dict[str, Any] = {kind.main.name: main_rows(kind, entries)}
-    for table in kind.tables:
-        found[table.name] = dataset(table, [entry for entry in entries if table.name in entry.parts])
-    return found
+    tables = {table.name: [entry for entry in entries if table.name in entry.parts] for table in kind.tables}
+    parquet = {table.name: dataset(table, tables[table.name]) for table in kind.tables}
+    return {kind.main.name: main_rows(kind, entries), **parquet}
 
 
 def dataset(table: Table, entries: Sequence[Entry]) -> Any:
     """Columns that a file lacks are null."""
-    some = []
-    for filesystem, paths in _by_filesystem(table, entries):
-        some.append(
-            pa.dataset.dataset(
-                paths, schema=table.schema, format="parquet", filesystem=filesystem or pa.fs.LocalFileSystem()
-            )
-        )
-    if not some:
+    paths: dict[int, tuple[Any, list[str]]] = {}  # by filesystem
+    for entry in entries:
+        filesystem = entry.files.filesystem
+        paths.setdefault(id(filesystem), (filesystem or pa.fs.LocalFileSystem(), []))[1].append(entry.path(table.name))
+    datasets = [
+        pa.dataset.dataset(names, schema=table.schema, format="parquet", filesystem=filesystem)
+        for filesystem, names in paths.values()
+    ]
+    if not datasets:
         return table.schema.empty_table()
-    return some[0] if len(some) == 1 else pa.dataset.dataset(some, schema=table.schema)
+    return datasets[0] if len(datasets) == 1 else pa.dataset.dataset(datasets, schema=table.schema)
 
 
 def _view(connection: duckdb.DuckDBPyConnection, table: Table, entries: Sequence[Entry]) -> None:
@@ -75,14 +75,6 @@ def _view(connection: duckdb.DuckDBPyConnection, table: Table, entries: Sequence
         connection.register(f"_far_{table.name}", dataset(table, others))
         parts.append(f'SELECT * FROM "_far_{table.name}"')
     connection.execute(f'CREATE VIEW "{table.name}" AS {" UNION ALL BY NAME ".join(parts)}')
-
-
-def _by_filesystem(table: Table, entries: Sequence[Entry]) -> list[tuple[Any, list[str]]]:
-    found: dict[int, tuple[Any, list[str]]] = {}
-    for entry in entries:
-        filesystem = entry.files.filesystem
-        found.setdefault(id(filesystem), (filesystem, []))[1].append(entry.path(table.name))
-    return list(found.values())
 
 
 def _can_be_named(path: str) -> bool:

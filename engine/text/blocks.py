@@ -8,31 +8,22 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import get_args
 
+from engine.lp_records import lp_of_text
 from engine.records import MOST_DECIMALS, MOST_INTEGER_DIGITS, TRIMMED4, Kind, NumberFormat
 
 READ_FORMAT = TRIMMED4
 """What counts as a number when nothing is known of the model: one to four decimals, up to three integer digits."""
 
-CLOSED_BY_MODEL = frozenset({"none", "truncating", "exact"})
-"""LPs under which the model itself chose to close a block; under all others the close was forced."""
-
-LP_NAMES = (
-    "none",
-    "position-blocklist",
-    "position-blocklist-short",
-    "position-allowlist",
-    "adaptive-placeholder",
-    "truncating",
-    "cleanup",
-    "exact",
-)
-
 KINDS: tuple[Kind, ...] = get_args(Kind)
+SOUND: frozenset[Kind] = frozenset({"exact", "unverified"})
+CUT_KINDS: frozenset[Kind] = frozenset({"cut"})
+JUNK_KINDS: frozenset[Kind] = frozenset(KINDS) - SOUND - CUT_KINDS - {"missing_z"}
+"""A block is junk when one of these is among its kinds; ``JunkCount`` below has the reports' two counts."""
 NUMERIC = frozenset("0123456789.,-")
 _DIGITS = frozenset("0123456789.-")
 
@@ -124,7 +115,7 @@ def read_block(
 ) -> BlockReading:
     """The kinds of one block's content, under the LP that made it and, where known, with the model's own mass."""
     start, end = _junk_span(content, form)
-    forced_close = lp not in CLOSED_BY_MODEL
+    forced_close = lp_of_text(lp).closed_by != "model"
     is_clean = _clean_triple(form).fullmatch(content) is not None
     if is_clean:
         kinds = {_kind_of_clean(content, form, mass, closed, forced_close)}
@@ -300,39 +291,6 @@ def _kinds_of_damaged(content: str, form: NumberFormat, is_whole_without_junk: b
     return kinds or {"punctuation"}  # a number that the model ended without its point: nobody cut it
 
 
-def _kinds_of_numbers(head: str, form: NumberFormat, *, is_whole: bool, may_be_cut: bool) -> set[Kind]:
-    """Kinds of the numeric beginning of a block; ``is_whole`` when nothing foreign follows it."""
-    kinds: set[Kind] = set()
-    numbers = [_Parts.of(match) for match in _NUMBER.finditer(head)]
-    gaps = [head[left.end : right.start] for left, right in pairwise(numbers)]
-    if any(number.has_extra_digit(form) for number in numbers):
-        kinds.add("extra_digit")
-    if len(numbers) > 3:
-        kinds.add("fourth_number")
-    if any("," not in gap for gap in gaps):
-        kinds.add("missing_comma")
-    if _has_stray_mark(numbers, gaps):
-        kinds.add("punctuation")
-    ends_in_mark = is_whole and head[-1:] in (".", ",", "-")
-    if ends_in_mark:
-        kinds.add("trailing_mark")
-    if len(numbers) < 3:
-        kinds.add("missing_z")
-    ended = (numbers[:-1] if ends_in_mark or not is_whole else numbers)[:3]
-    stops_short = len(numbers) < 3 or (len(numbers) == 3 and not numbers[2].decimals and ends_in_mark)
-    lacks_decimals = any(not number.decimals for number in ended)
-    if may_be_cut and (lacks_decimals or stops_short):
-        kinds.add("cut")
-    return kinds
-
-
-def _has_stray_mark(numbers: Sequence[_Parts], gaps: Sequence[str]) -> bool:
-    """A mark where none belongs, such as ``,,`` or ``--1`` or ``1..0`` or ``.5``."""
-    if any("," in gap and gap != "," for gap in gaps) or (numbers and numbers[0].start > 0):
-        return True
-    return any(len(number.points) > 1 or not number.whole for number in numbers)
-
-
 @dataclass(frozen=True, slots=True)
 class _Parts:
     """One number of a damaged block; any of its parts may be missing, but not all digits."""
@@ -352,3 +310,53 @@ class _Parts:
         if len(self.decimals) > form.most_decimals or len(self.whole) > form.most_integer_digits:
             return True
         return len(self.whole) > 1 and self.whole.startswith("0")
+
+
+def _kinds_of_numbers(head: str, form: NumberFormat, *, is_whole: bool, may_be_cut: bool) -> set[Kind]:
+    """Kinds of the numeric beginning of a block; ``is_whole`` when nothing foreign follows it."""
+    numbers = [_Parts.of(match) for match in _NUMBER.finditer(head)]
+    gaps = [head[left.end : right.start] for left, right in pairwise(numbers)]
+    damaged = _DamagedHead(numbers, gaps, form, is_whole and head[-1:] in (".", ",", "-"), is_whole)
+    return {kind for kind, _, applies in NUMBER_RULES if applies(damaged) and (may_be_cut or kind != "cut")}
+
+
+@dataclass(frozen=True, slots=True)
+class _DamagedHead:
+    """The numbers of a damaged block up to its first foreign character, and what stands between them."""
+
+    numbers: Sequence[_Parts]
+    gaps: Sequence[str]
+    form: NumberFormat
+    ends_in_mark: bool
+    is_whole: bool  # nothing foreign follows
+
+    @property
+    def has_extra_digit(self) -> bool:
+        return any(number.has_extra_digit(self.form) for number in self.numbers)
+
+    @property
+    def has_stray_mark(self) -> bool:
+        """A mark where none belongs, such as ``,,`` or ``--1`` or ``1..0`` or ``.5``."""
+        if any("," in gap and gap != "," for gap in self.gaps) or (self.numbers and self.numbers[0].start > 0):
+            return True
+        return any(len(number.points) > 1 or not number.whole for number in self.numbers)
+
+    @property
+    def stops_short(self) -> bool:
+        """A number is missing, is only begun, or was ended without decimals."""
+        count = len(self.numbers)
+        ended = (self.numbers[:-1] if self.ends_in_mark or not self.is_whole else self.numbers)[:3]
+        is_begun = count == 3 and not self.numbers[2].decimals and self.ends_in_mark
+        return count < 3 or is_begun or any(not number.decimals for number in ended)
+
+
+NUMBER_RULES: tuple[tuple[Kind, str, Callable[[_DamagedHead], bool]], ...] = (
+    ("extra_digit", "1.0,2.0,3.00000", lambda head: head.has_extra_digit),
+    ("fourth_number", "1.0,2.0,3.0,4.0", lambda head: len(head.numbers) > 3),
+    ("missing_comma", "1.0-2.0,3.0", lambda head: any("," not in gap for gap in head.gaps)),
+    ("punctuation", "1.0,,2.0,3.0", lambda head: head.has_stray_mark),
+    ("trailing_mark", "1.0,2.0,3.0,", lambda head: head.ends_in_mark),
+    ("missing_z", "1.0,2.0", lambda head: len(head.numbers) < 3),
+    ("cut", "1.0,2.0,3", lambda head: head.stops_short),
+)
+"""Kind, an example of it, and its rule. ``cut`` holds only where an LP or the end of the text closed the block."""

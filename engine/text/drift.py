@@ -98,7 +98,7 @@ def block_contents(text: str) -> tuple[str, ...]:
 def summarise(drifts: Sequence[BlockDrift], tokenizer: str, placeholder: str) -> DriftSummary:
     """One summary over many texts."""
     empty = np.zeros(0, dtype=np.int64)
-    every = np.concatenate([one.drift for one in drifts]) if drifts else empty
+    every = np.concatenate([drift.drift for drift in drifts]) if drifts else empty
     values, counts = np.unique(every, return_counts=True)
     return DriftSummary(
         tokenizer=tokenizer,

@@ -13,8 +13,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.lp_records import lp_of_text
 from engine.records import NumberFormat
-from engine.text.blocks import CLOSED_BY_MODEL, BlockReading, CloseMass, FoundBlock, find_blocks, read_block
+from engine.text.blocks import BlockReading, CloseMass, FoundBlock, find_blocks, read_block
 from engine.text.match import match_units
 from engine.text.template import FREE, Template, token_roles
 from engine.text.tokenizers import SpannedText, TextTokenizer
@@ -44,7 +45,7 @@ class Generated:
 
 def mode_of(lp: str) -> Mode:
     """How text made under an LP has to be aligned."""
-    return "structure" if lp in CLOSED_BY_MODEL else "position"
+    return "position" if lp_of_text(lp).closed_by == "lp" else "structure"
 
 
 def read_generated(

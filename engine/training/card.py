@@ -13,14 +13,22 @@ from typing import Any
 
 from PIL import Image
 
-from engine.chem.enriched import prompt_of
+from engine.chem.enriched import CLOSE_TAG, prompt_of
 from engine.training.charts import GREY, ORANGE, Bars, histogram_chart
-from engine.training.curve import Curve, curve_chart, read_curve
-from engine.training.facts import TrainingFacts
 from engine.training.geometry import BOND_EDGES_ANG
-from engine.training.quality import ALL, Quality, Sample
+from engine.training.quality import ALL, Quality
 from engine.training.shards import write_bytes, write_json
-from engine.training.training_card import NO_FIGURE, number, png, table, training_lines
+from engine.training.training_card import (
+    NO_FIGURE,
+    Curve,
+    TrainingFacts,
+    curve_chart,
+    number,
+    png,
+    read_curve,
+    table,
+    training_lines,
+)
 
 FAMILIES = {"qwen3": "Qwen3", "llama": "LLaMA"}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -63,7 +71,16 @@ def _lines(name: str, facts: TrainingFacts, quality: Quality, curve: Curve) -> I
     yield from training_lines(name, facts, curve.last(), parameters)
     yield from _copying(quality)
     yield from _geometry(name, quality)
-    yield from _not_good_for(facts)
+    yield from (
+        "## What it is not good for",
+        "",
+        "- Conformers to work with. Use RDKit: it is better, and faster.",
+        f"- Molecules of more than {facts.most_atoms} heavy atoms: it has never seen any.",
+        "- Salts and mixtures, metals, isotopes, and elements other than H, C, N, O, S, F, Cl and Br.",
+        "- Energies and populations: ETKDGv3 draws a conformer, not the lowest or the likeliest one.",
+        "- Judging architectures: it differs from research models in size, data and training time.",
+        "",
+    )
     yield from ("## Commands", "", "Trained, and measured, by", "", "```", facts.command, facts.measure_command, "```")
 
 
@@ -75,11 +92,13 @@ def _what_it_is(facts: TrainingFacts, quality: Quality) -> Iterable[str]:
         "molecule as text. It was made to show, on any machine, what a logits processor does to such a model.",
         "",
     )
-    example = min((one for one in quality.samples if one.clean), key=lambda one: len(one.text), default=None)
+    example = min(
+        (sample for sample in quality.samples if sample.clean), key=lambda sample: len(sample.text), default=None
+    )
     if example is not None:
-        asked = prompt_of(example.smiles)
-        yield from ("Asked for a molecule that it was not trained on, it went on:", "", "```", asked)
-        yield from (_answer(example), "```", "")
+        answer = example.text.partition(CLOSE_TAG)[0] + CLOSE_TAG
+        yield from ("Asked for a molecule that it was not trained on, it went on:", "", "```")
+        yield from (prompt_of(example.smiles), answer, "```", "")
 
 
 def _copying(quality: Quality) -> Iterable[str]:
@@ -93,6 +112,7 @@ def _copying(quality: Quality) -> Iterable[str]:
         f"{quality.seed}, batches of {quality.batch}.",
         "",
     )
+    kinds = ", ".join(f"{kind.replace('_', ' ')} {count:,}" for kind, count in sorted(figures["kinds"].items()))
     names = ("ended", "parsed", "same_graph", "passed", "clean")
     yield from table(
         ("heavy atoms", "asked", *(name.replace("_", " ") for name in names)),
@@ -108,7 +128,8 @@ def _copying(quality: Quality) -> Iterable[str]:
         "molecule asked for. *Passed*: the reports' rule, in which junk inside a block may pass. *Clean*: passed, and "
         "every block is three numbers.",
         "",
-        _junk(figures["blocks"], figures["inexact_blocks"], figures["kinds"]),
+        f"Of {figures['blocks']:,} blocks {figures['inexact_blocks']:,} are not exact"
+        f"{f', by kind: {kinds}' if kinds else ''}.",
         "",
     )
     if figures["unseen"] is not None:
@@ -135,7 +156,7 @@ def _geometry(name: str, quality: Quality) -> Iterable[str]:
     yield from table(
         ("heavy atoms", "molecules", "model", "another ETKDGv3 conformer", "random chain"),
         [
-            (size, f"{model[size]['molecules']:,}", *(_spread(one[size]) for one in (model, etkdg, chain)))
+            (size, f"{model[size]['molecules']:,}", *(_spread(summary[size]) for summary in (model, etkdg, chain)))
             for size in model
         ],
         bold=ALL,
@@ -151,29 +172,6 @@ def _geometry(name: str, quality: Quality) -> Iterable[str]:
         f"![Bond lengths, generated against reference]({name}-bonds.png)",
         "",
     )
-
-
-def _not_good_for(facts: TrainingFacts) -> Iterable[str]:
-    yield from (
-        "## What it is not good for",
-        "",
-        "- Conformers to work with. Use RDKit: it is better, and faster.",
-        f"- Molecules of more than {facts.most_atoms} heavy atoms: it has never seen any.",
-        "- Salts and mixtures, metals, isotopes, and elements other than H, C, N, O, S, F, Cl and Br.",
-        "- Energies and populations: ETKDGv3 draws a conformer, not the lowest or the likeliest one.",
-        "- Judging architectures: it differs from research models in size, data and training time.",
-        "",
-    )
-
-
-def _junk(blocks: int, inexact: int, kinds: dict[str, int]) -> str:
-    found = ", ".join(f"{kind.replace('_', ' ')} {count:,}" for kind, count in sorted(kinds.items()))
-    return f"Of {blocks:,} blocks {inexact:,} are not exact{f', by kind: {found}' if found else ''}."
-
-
-def _answer(sample: Sample) -> str:
-    """A clean answer; behind its closing tag there is only the end token."""
-    return sample.text.partition("[/CONFORMER]")[0] + "[/CONFORMER]"
 
 
 def _share(count: int, asked: int) -> str:

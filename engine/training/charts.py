@@ -28,7 +28,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class ChartAxis:
     """What it shows, from where to where, and where its ticks stand."""
 
     label: str
@@ -50,7 +50,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ChartLine:
     """A line and its name in the legend; ``marks`` puts a dot at each point."""
 
     name: str
@@ -70,28 +70,34 @@ class Bars:
     filled: bool = True
 
 
-def linear_axis(label: str, low: float, high: float, *, unit: str = "", ticks: int = 6, tight: bool = False) -> Axis:
+def linear_axis(
+    label: str, low: float, high: float, *, unit: str = "", ticks: int = 6, tight: bool = False
+) -> ChartAxis:
     """Between round numbers around ``low`` and ``high``; ``tight`` ends it at the two themselves."""
     high = high if high > low else low + 1.0
-    step = _round_step((high - low) / ticks)
+    least = (high - low) / ticks
+    power: float = 10.0 ** math.floor(math.log10(least))
+    step = next(digit * power for digit in (1, 2, 2.5, 5, 10) if digit * power >= least * (1 - 1e-9))
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     places = tuple(round(number * step, 10) for number in range(first, last + 1))
     if tight:
-        return Axis(label, low, high, tuple(place for place in places if low <= place <= high), unit=unit)
-    return Axis(label, places[0], places[-1], places, unit=unit)
+        return ChartAxis(label, low, high, tuple(place for place in places if low <= place <= high), unit=unit)
+    return ChartAxis(label, places[0], places[-1], places, unit=unit)
 
 
-def log_axis(label: str, values: Iterable[float]) -> Axis:
+def log_axis(label: str, values: Iterable[float]) -> ChartAxis:
     """Around the positive ones of the values, with ticks at 1, 2 and 5 where they span little."""
     positive = [value for value in values if math.isfinite(value) and value > 0] or [1.0]
     low, high = min(positive) / 1.25, max(positive) * 1.25
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = (1,) if math.log10(high / low) > 2.5 else (1, 2, 5)
     places = (float(f"{step}e{decade}") for decade in decades for step in steps)
-    return Axis(label, low, high, tuple(place for place in places if low <= place <= high), is_log=True)
+    return ChartAxis(label, low, high, tuple(place for place in places if low <= place <= high), is_log=True)
 
 
-def line_chart(title: str, x: Axis, left: Axis, lines: Sequence[Line], *, right: Axis | None = None) -> Image.Image:
+def line_chart(
+    title: str, x: ChartAxis, left: ChartAxis, lines: Sequence[ChartLine], *, right: ChartAxis | None = None
+) -> Image.Image:
     plot = _Plot(title, x, left, right)
     plot.legend([(line.name, line.colour, "dots" if line.marks else "line") for line in lines])
     for line in lines:
@@ -106,22 +112,22 @@ def histogram_chart(
     title: str, x_label: str, y_label: str, edges: Sequence[float], bars: Sequence[Bars], *, note: str = ""
 ) -> Image.Image:
     """Histograms over the same edges, one upon the other. ``note`` stands behind the legend."""
-    wrong = [one.name for one in bars if len(one.counts) != len(edges) - 1]
+    wrong = [bar.name for bar in bars if len(bar.counts) != len(edges) - 1]
     if wrong:
         raise ValueError(f"{', '.join(wrong)}: {len(edges)} edges need {len(edges) - 1} counts")
-    most = max((count for one in bars for count in one.counts), default=0)
+    most = max((count for bar in bars for count in bar.counts), default=0)
     x = linear_axis(x_label, edges[0], edges[-1], ticks=9, tight=True)
     plot = _Plot(title, x, linear_axis(y_label, 0, max(most, 1)), None)
-    plot.legend([(one.name, one.colour, "box" if one.filled else "line") for one in bars], note)
-    for one in sorted(bars, key=lambda one: not one.filled):
-        plot.bars(edges, one)
+    plot.legend([(bar.name, bar.colour, "box" if bar.filled else "line") for bar in bars], note)
+    for bar in sorted(bars, key=lambda bar: not bar.filled):
+        plot.bars(edges, bar)
     return plot.finished()
 
 
 class _Plot:
     """One picture in the making. Places are in pixels of the finished picture."""
 
-    def __init__(self, title: str, x: Axis, left: Axis, right: Axis | None) -> None:
+    def __init__(self, title: str, x: ChartAxis, left: ChartAxis, right: ChartAxis | None) -> None:
         self._image = Image.new("RGB", (WIDTH * _SCALE, HEIGHT * _SCALE), _PAPER)
         self._draw = ImageDraw.Draw(self._image)
         self._x, self._y = x, left
@@ -147,7 +153,7 @@ class _Plot:
         if note:
             self._text((at, middle), note, _SMALL, "lm")
 
-    def line(self, points: Sequence[Point], axis: Axis, line: Line) -> None:
+    def line(self, points: Sequence[Point], axis: ChartAxis, line: ChartLine) -> None:
         places = [(self._across(x), self._up(y, axis)) for x, y in points]
         if len(places) > 1:
             self._stroke(places, line.colour, 2.5)
@@ -165,7 +171,7 @@ class _Plot:
         if not bars.filled:
             self._stroke([*outline, (self._across(edges[-1]), floor)], bars.colour, 2.5)
 
-    def _frame(self, right: Axis | None) -> None:
+    def _frame(self, right: ChartAxis | None) -> None:
         left_edge, _, right_edge, bottom = self._box
         for tick in self._y.ticks:
             height = self._up(tick, self._y)
@@ -196,7 +202,7 @@ class _Plot:
     def _across(self, value: float) -> float:
         return self._box[0] + self._x.share(value) * (self._box[2] - self._box[0])
 
-    def _up(self, value: float, axis: Axis) -> float:
+    def _up(self, value: float, axis: ChartAxis) -> float:
         return self._box[3] - axis.share(value) * (self._box[3] - self._box[1])
 
     def _stroke(self, places: Sequence[Point], colour: str, width: float) -> None:
@@ -222,13 +228,7 @@ def _font(size: int) -> ImageFont.FreeTypeFont:
     return font
 
 
-def _round_step(least: float) -> float:
-    """The smallest of 1, 2, 2.5 and 5 times a power of ten that is no smaller."""
-    power: float = 10.0 ** math.floor(math.log10(least))
-    return next(step * power for step in (1, 2, 2.5, 5, 10) if step * power >= least * (1 - 1e-9))
-
-
-def _tick_text(tick: float, axis: Axis) -> str:
+def _tick_text(tick: float, axis: ChartAxis) -> str:
     text = f"{tick:.10f}".rstrip("0").rstrip(".")
     if not axis.is_log:  # as many decimals as its neighbours have
         decimals = max(len(f"{other:.10f}".rstrip("0").partition(".")[2]) for other in axis.ticks)

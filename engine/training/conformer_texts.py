@@ -14,6 +14,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ class RefusedError(DriftscopeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class TextRecipe:
     """What becomes of each molecule."""
 
     seed: int = 0
@@ -60,26 +61,25 @@ class ConformerTexts:
     texts: tuple[tuple[str, tuple[int, ...]], ...]  # SMILES, and for each atom of it the row in xyz; canonical first
 
 
-def texts_of(smiles: str, recipe: Recipe) -> list[ConformerTexts]:
+def texts_of(smiles: str, recipe: TextRecipe) -> list[ConformerTexts]:
     """The conformers of one molecule, or the ``DriftscopeError`` that says why it has none."""
     molecule = parse_smiles(smiles)
-    own_seed = draw("embed", str(recipe.seed), smiles) % 2**31
-    found = reference_conformers(molecule, recipe.conformers, seed=own_seed, max_seconds=EMBED_SECONDS)
-    placed = place_in_frame(found)
-    takes_stereo = _chance("stereo", recipe, smiles) < recipe.stereo_share
+    seed = draw("embed", str(recipe.seed), smiles) % 2**31
+    placed = place_in_frame(reference_conformers(molecule, recipe.conformers, seed=seed, max_seconds=EMBED_SECONDS))
+    takes_stereo = draw("stereo", str(recipe.seed), smiles) / 2**64 < recipe.stereo_share
     made = []
     for conformer in placed.GetConformers():
-        one = Chem.Mol(placed, False, conformer.GetId())
+        alone = Chem.Mol(placed, False, conformer.GetId())
         if takes_stereo:
             with captured_log():
-                Chem.AssignStereochemistryFrom3D(one)
-        made.append(_written(one, recipe))
+                Chem.AssignStereochemistryFrom3D(alone)
+        made.append(_written(alone, recipe))
     return made
 
 
 def make_conformers(payload: dict[str, Any]) -> tuple[Meta, Arrays]:
     """A job: the texts of a list of molecules, as arrays, with the refusals counted by their error's name."""
-    recipe = Recipe(**payload["recipe"])
+    recipe = TextRecipe(**payload["recipe"])
     made: list[ConformerTexts] = []
     refusals: Counter[str] = Counter()
     for smiles in payload["smiles"]:
@@ -91,12 +91,14 @@ def make_conformers(payload: dict[str, Any]) -> tuple[Meta, Arrays]:
 
 
 def as_arrays(made: Sequence[ConformerTexts]) -> Arrays:
-    texts = [text for one in made for text in one.texts]
+    texts = [text for conformer in made for text in conformer.texts]
     lines = "\n".join(smiles for smiles, _ in texts).encode()
     return {
-        "atoms": np.array([len(one.xyz) for one in made], dtype=np.uint16),  # [conformers]
-        "texts": np.array([len(one.texts) for one in made], dtype=np.uint16),  # [conformers]
-        "xyz": np.concatenate([one.xyz for one in made] or [np.zeros((0, 3), dtype=np.int32)]),  # [atoms, 3]
+        "atoms": np.array([len(conformer.xyz) for conformer in made], dtype=np.uint16),  # [conformers]
+        "texts": np.array([len(conformer.texts) for conformer in made], dtype=np.uint16),  # [conformers]
+        "xyz": np.concatenate(
+            [conformer.xyz for conformer in made] or [np.zeros((0, 3), dtype=np.int32)]
+        ),  # [atoms, 3]
         "smiles": np.frombuffer(lines, dtype=np.uint8),  # one a text, a line each
         "order": np.array([row for _, order in texts for row in order], dtype=np.uint16),  # one an atom of each text
     }
@@ -107,8 +109,8 @@ def from_arrays(arrays: Arrays) -> list[ConformerTexts]:
     order = arrays["order"].tolist()
     made, row, used = [], 0, 0
     for atoms, texts in zip(arrays["atoms"].tolist(), arrays["texts"].tolist(), strict=True):
-        own = [(next(lines), tuple(order[used + k * atoms : used + (k + 1) * atoms])) for k in range(texts)]
-        made.append(ConformerTexts(arrays["xyz"][row : row + atoms], tuple(own)))
+        of_conformer = [(next(lines), tuple(order[used + k * atoms : used + (k + 1) * atoms])) for k in range(texts)]
+        made.append(ConformerTexts(arrays["xyz"][row : row + atoms], tuple(of_conformer)))
         row += atoms
         used += texts * atoms
     return made
@@ -125,13 +127,13 @@ def answer_of(conformer: ConformerTexts, text: int) -> str:
     return enriched_text(smiles, enriched_descriptors(smiles), numbers_of(conformer.xyz[list(order)]))
 
 
-def _written(mol: Chem.Mol, recipe: Recipe) -> ConformerTexts:
+def _written(mol: Chem.Mol, recipe: TextRecipe) -> ConformerTexts:
     enriched = encode(mol, TRIMMED4)
     if parse_smiles(enriched.smiles).smiles != enriched.smiles:
         raise RefusedError("the canonical form does not settle")
     if skeleton_is_held_out(skeleton(mol)) != recipe.held_out:
         raise RefusedError("the molecule belongs to the other side of the split")
-    units = [[_units(number) for number in triple] for triple in enriched.numbers]
+    units = [[round(Decimal(number) * UNITS_PER_ANG) for number in triple] for triple in enriched.numbers]
     xyz = np.array(units, dtype=np.int32)
     first = decode(enriched.text)
     if not same_graph(first.mol, mol) or numbers_of(xyz) != enriched.numbers:
@@ -139,38 +141,26 @@ def _written(mol: Chem.Mol, recipe: Recipe) -> ConformerTexts:
     texts = {enriched.smiles: tuple(range(len(xyz)))}
     texts.update(_random_orders(first.mol, enriched, recipe))
     made = ConformerTexts(xyz, tuple(texts.items()))
+    key = graph_key(first.mol)
     for text in range(1, len(made.texts)):
-        _check_order(made, text, graph_key(first.mol), first.mol)
+        decoded = decode(answer_of(made, text)).mol
+        if graph_key(decoded) != key and not same_graph(decoded, first.mol):
+            raise RefusedError("a random order of the atoms does not decode to the same graph")
     return made
 
 
-def _random_orders(mol: Chem.Mol, enriched: Enriched, recipe: Recipe) -> dict[str, tuple[int, ...]]:
+def _random_orders(mol: Chem.Mol, enriched: Enriched, recipe: TextRecipe) -> dict[str, tuple[int, ...]]:
     """SMILES of the molecule (atoms in the order of ``xyz``) that walk it from other atoms along other branches."""
     rng = random.Random(draw("orders", str(recipe.seed), enriched.text))
-    found = {}
+    orders = {}
     for _ in range(recipe.random_orders):
         order = rng.sample(range(mol.GetNumAtoms()), mol.GetNumAtoms())
         shuffled = Chem.RenumberAtoms(mol, order)
         text = Chem.MolToSmiles(shuffled, canonical=False)
         walked = shuffled.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"]
-        found[text] = tuple(order[index] for index in walked)
-    found.pop(enriched.smiles, None)
-    return found
-
-
-def _check_order(made: ConformerTexts, text: int, key: str, mol: Chem.Mol) -> None:
-    decoded = decode(answer_of(made, text))
-    if graph_key(decoded.mol) != key and not same_graph(decoded.mol, mol):
-        raise RefusedError("a random order of the atoms does not decode to the same graph")
-
-
-def _chance(what: str, recipe: Recipe, smiles: str) -> float:
-    return draw(what, str(recipe.seed), smiles) / 2**64
-
-
-def _units(number: str) -> int:
-    whole, _, decimals = number.partition(".")
-    return int(whole + decimals.ljust(4, "0"))
+        orders[text] = tuple(order[index] for index in walked)
+    orders.pop(enriched.smiles, None)
+    return orders
 
 
 def _number(units: int) -> str:
@@ -180,12 +170,12 @@ def _number(units: int) -> str:
 
 
 def _meta(made: Sequence[ConformerTexts], refusals: Counter[str], molecules: int) -> Meta:
-    sizes = Counter(len(one.xyz) for one in made)
+    sizes = Counter(len(conformer.xyz) for conformer in made)
     return {
         "molecules": molecules,
         "conformers": len(made),
-        "texts": sum(len(one.texts) for one in made),
-        "atoms": sum(len(one.xyz) for one in made),
+        "texts": sum(len(conformer.texts) for conformer in made),
+        "atoms": sum(len(conformer.xyz) for conformer in made),
         "sizes": {str(size): count for size, count in sorted(sizes.items())},
         "refusals": dict(sorted(refusals.items())),
     }

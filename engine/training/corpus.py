@@ -27,9 +27,9 @@ import rdkit
 
 from engine.errors import DriftscopeError, FileFormatError
 from engine.paths import cache_folder
-from engine.training.conformer_texts import ConformerTexts, Recipe, from_arrays, make_conformers
-from engine.training.corpus_plan import Wanted, plan_molecules
-from engine.training.jobs import Done, Job, key_of, run_jobs
+from engine.training.conformer_texts import ConformerTexts, TextRecipe, from_arrays, make_conformers
+from engine.training.corpus_plan import MoleculePlan, plan_molecules
+from engine.training.jobs import FileJob, FinishedJob, key_of, run_jobs
 from engine.training.moses import FILES, REQUIREMENT, read_csv, read_moses
 from engine.training.shards import Meta, read_arrays, read_json, write_arrays, write_json
 from engine.training.tool import Progress, ToolParser, run_tool
@@ -37,7 +37,7 @@ from engine.training.tool import Progress, ToolParser, run_tool
 log = logging.getLogger(__name__)
 
 FORMAT = "1"
-"""To be raised when the same options are to give other molecules, conformers or texts."""
+"""Raise it when a change gives other molecules, conformers or texts for the same options."""
 SHARD_MOLECULES = 500  # some seconds of work
 MANIFEST, SETTINGS, PLAN = "manifest.json", "settings.json", "plan.arrays"
 
@@ -46,8 +46,8 @@ MANIFEST, SETTINGS, PLAN = "manifest.json", "settings.json", "plan.arrays"
 class Settings:
     """All that the corpus depends on, but for versions."""
 
-    wanted: Wanted
-    recipe: Recipe
+    wanted: MoleculePlan
+    recipe: TextRecipe
     shard_molecules: int = SHARD_MOLECULES
     source: str = REQUIREMENT
     source_sha256: str = FILES["train"].sha256
@@ -70,7 +70,14 @@ def build_corpus(folder: Path, settings: Settings, source: Iterable[str], worker
     log.info("plan: %s molecules", f"{len(plan):,}")
     progress = Progress("conformers", len(plan))
     finished = []
-    with closing(run_jobs(_jobs(folder, settings, plan), workers)) as running:
+    step = settings.shard_molecules
+    parts = ([smiles for _, smiles in plan[start : start + step]] for start in range(0, len(plan), step))
+    payloads = ({"recipe": asdict(settings.recipe), "smiles": part} for part in parts)
+    jobs = (
+        FileJob(folder / f"shard-{index:05d}.arrays", make_conformers, payload, _versions())
+        for index, payload in enumerate(payloads)
+    )
+    with closing(run_jobs(jobs, workers)) as running:
         for done in running:
             progress.advance(int(done.meta["molecules"]), was_there=done.was_there)
             finished.append(done)
@@ -100,18 +107,18 @@ def _claim(folder: Path, settings: Settings) -> None:
     wanted = asdict(settings)
     path = folder / SETTINGS
     if path.exists():
-        found = read_json(path)
-        if found != wanted:
+        begun = read_json(path)
+        if begun != wanted:
             raise DriftscopeError(
-                f"{folder} holds a corpus of other options ({', '.join(_differences(found, wanted))})",
+                f"{folder} holds a corpus of other options ({', '.join(_differences(begun, wanted))})",
                 "Give another --out, or the options that it was begun with",
             )
     write_json(path, wanted)
 
 
-def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[str]:
+def _differences(begun: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[str]:
     for name, value in wanted.items():
-        other = found.get(name)
+        other = begun.get(name)
         if isinstance(value, dict) and isinstance(other, dict):
             yield from _differences(other, value)
         elif value != other:
@@ -121,11 +128,18 @@ def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterato
 def _plan(folder: Path, settings: Settings, source: Iterable[str], workers: int) -> list[tuple[str, str]]:
     path = folder / PLAN
     key = key_of("plan", asdict(settings), _versions())
-    plan = _kept_plan(path, key)
+    plan = None
+    try:
+        meta, arrays = read_arrays(path) if path.exists() else ({}, {})
+        if meta.get("key") == key:
+            lines = arrays["lines"].tobytes().decode().splitlines()
+            plan = [(kind, smiles) for kind, _, smiles in (line.partition("\t") for line in lines)]
+    except FileFormatError as error:
+        log.warning("%s: made again", error.what)
     if plan is None:
         plan = plan_molecules(source, settings.wanted, folder, _versions(), workers)
-        lines = "\n".join(f"{kind}\t{smiles}" for kind, smiles in plan).encode()
-        write_arrays(path, {"key": key}, {"lines": np.frombuffer(lines, dtype=np.uint8)})
+        content = "\n".join(f"{kind}\t{smiles}" for kind, smiles in plan).encode()
+        write_arrays(path, {"key": key}, {"lines": np.frombuffer(content, dtype=np.uint8)})
     if not plan:
         raise DriftscopeError("the source holds no molecule of these sizes", "Widen --least-atoms and --most-atoms")
     if len(plan) < settings.wanted.molecules:
@@ -133,28 +147,7 @@ def _plan(folder: Path, settings: Settings, source: Iterable[str], workers: int)
     return plan
 
 
-def _kept_plan(path: Path, key: str) -> list[tuple[str, str]] | None:
-    if not path.exists():
-        return None
-    try:
-        meta, arrays = read_arrays(path)
-    except FileFormatError as error:
-        log.warning("%s: made again", error.what)
-        return None
-    if meta.get("key") != key:
-        return None
-    lines = arrays["lines"].tobytes().decode().splitlines()
-    return [(kind, smiles) for kind, _, smiles in (line.partition("\t") for line in lines)]
-
-
-def _jobs(folder: Path, settings: Settings, plan: Sequence[tuple[str, str]]) -> Iterator[Job]:
-    for index, start in enumerate(range(0, len(plan), settings.shard_molecules)):
-        part = [smiles for _, smiles in plan[start : start + settings.shard_molecules]]
-        payload = {"recipe": asdict(settings.recipe), "smiles": part}
-        yield Job(folder / f"shard-{index:05d}.arrays", make_conformers, payload, _versions())
-
-
-def _manifest(settings: Settings, plan: Sequence[tuple[str, str]], finished: Sequence[Done]) -> Meta:
+def _manifest(settings: Settings, plan: Sequence[tuple[str, str]], finished: Sequence[FinishedJob]) -> Meta:
     refusals, sizes = Counter[str](), Counter[int]()
     for done in finished:
         refusals.update(done.meta["refusals"])
@@ -185,7 +178,7 @@ def _versions() -> dict[str, str]:
 
 def parser() -> argparse.ArgumentParser:
     made = ToolParser(prog="python -m engine.training.corpus", description="Build the training corpus.")
-    wanted, recipe = Wanted(), Recipe()
+    wanted, recipe = MoleculePlan(), TextRecipe()
     add = made.add_argument
     add("--molecules", type=int, default=wanted.molecules, metavar="N", help="molecules to plan (%(default)s)")
     add("--least-atoms", type=int, default=wanted.least_atoms, metavar="N", help="heavy atoms (%(default)s)")
@@ -205,7 +198,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def settings_of(chosen: argparse.Namespace) -> Settings:
-    wanted = Wanted(
+    wanted = MoleculePlan(
         chosen.molecules,
         chosen.least_atoms,
         chosen.most_atoms,
@@ -214,7 +207,7 @@ def settings_of(chosen: argparse.Namespace) -> Settings:
         chosen.seed,
         chosen.held_out,
     )
-    recipe = Recipe(chosen.seed, chosen.conformers, chosen.random_orders, chosen.stereo_share, chosen.held_out)
+    recipe = TextRecipe(chosen.seed, chosen.conformers, chosen.random_orders, chosen.stereo_share, chosen.held_out)
     if chosen.source is None:
         return Settings(wanted, recipe, chosen.shard_molecules)
     return Settings(wanted, recipe, chosen.shard_molecules, chosen.source.name, _sha256_of(chosen.source))

@@ -21,19 +21,18 @@ from rdkit import Chem
 from engine.chem.rdkit_log import captured_log
 from engine.errors import DriftscopeError
 from engine.training.held_out import skeleton, skeleton_is_held_out
-from engine.training.jobs import Job, run_jobs
+from engine.training.jobs import FileJob, run_jobs
 from engine.training.molecule_sets import draw
-from engine.training.pieces import piece_near
 from engine.training.shards import Arrays, Meta, read_arrays
 from engine.training.tool import Progress
-from engine.training.variants import charged
+from engine.training.variants import charged, piece_near
 
 SOURCES_A_JOB = 1_000
 WHOLE, PIECE = "whole", "piece"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class MoleculePlan:
     """How many molecules, of what kind and size."""
 
     molecules: int = 100_000
@@ -66,7 +65,7 @@ class Wanted:
 
 
 def plan_molecules(
-    source: Iterable[str], wanted: Wanted, folder: Path, versions: Mapping[str, str], workers: int
+    source: Iterable[str], wanted: MoleculePlan, folder: Path, versions: Mapping[str, str], workers: int
 ) -> list[tuple[str, str]]:
     """Kind and SMILES of each molecule, in drawn order; fewer than wanted where the source has no more."""
     quotas = wanted.quotas
@@ -78,13 +77,24 @@ def plan_molecules(
     while used < len(parts) and any(quotas.values()):
         kinds = [kind for kind, quota in quotas.items() if quota]  # what is full costs no more time
         jobs = (
-            Job(folder / f"offers-{index:05d}.arrays", make_offers, _payload(wanted, kinds, parts[index]), versions)
+            FileJob(
+                folder / f"offers-{index:05d}.arrays",
+                make_offers,
+                {"wanted": asdict(wanted), "kinds": kinds, "smiles": parts[index]},
+                versions,
+            )
             for index in range(used, len(parts))
         )
         with closing(run_jobs(jobs, workers)) as finished:
             for done in finished:
                 used += 1
-                progress.advance(_take(_read_offers(done.path), quotas, taken))
+                before = len(taken)
+                for line in read_arrays(done.path)[1]["lines"].tobytes().decode().splitlines():
+                    kind, _, smiles = line.partition("\t")
+                    if quotas[kind] and smiles not in taken:
+                        taken[smiles] = kind
+                        quotas[kind] -= 1
+                progress.advance(len(taken) - before)
                 if not all(quotas[kind] for kind in kinds):
                     break
     shuffled = sorted(taken, key=lambda smiles: draw("plan", str(wanted.seed), smiles))
@@ -93,13 +103,13 @@ def plan_molecules(
 
 def make_offers(payload: dict[str, Any]) -> tuple[Meta, Arrays]:
     """A job: what a list of source molecules offers, one line each: kind, tab, SMILES."""
-    wanted, kinds = Wanted(**payload["wanted"]), payload["kinds"]
+    wanted, kinds = MoleculePlan(**payload["wanted"]), payload["kinds"]
     with captured_log():
         lines = [f"{kind}\t{smiles}" for text in payload["smiles"] for kind, smiles in offers(text, wanted, kinds)]
     return {"offers": len(lines)}, {"lines": np.frombuffer("\n".join(lines).encode(), dtype=np.uint8)}
 
 
-def offers(source: str, wanted: Wanted, kinds: Sequence[str]) -> Iterator[tuple[str, str]]:
+def offers(source: str, wanted: MoleculePlan, kinds: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Kind and SMILES of what one source molecule gives of these kinds."""
     mol = Chem.MolFromSmiles(source)
     if mol is None:
@@ -114,29 +124,10 @@ def offers(source: str, wanted: Wanted, kinds: Sequence[str]) -> Iterator[tuple[
             yield from _fit(PIECE, piece, wanted, rng)
 
 
-def _fit(kind: str, mol: Chem.Mol, wanted: Wanted, rng: random.Random) -> Iterator[tuple[str, str]]:
+def _fit(kind: str, mol: Chem.Mol, wanted: MoleculePlan, rng: random.Random) -> Iterator[tuple[str, str]]:
     """The molecule, or an ion of it, if it may be used."""
     if rng.random() < wanted.charged_share:
         mol = next(charged(mol, rng.getrandbits(32)), mol)
     is_sized = wanted.least_atoms <= mol.GetNumHeavyAtoms() <= wanted.most_atoms
     if is_sized and skeleton_is_held_out(skeleton(mol)) == wanted.held_out:
         yield kind, Chem.MolToSmiles(mol)
-
-
-def _take(offered: Iterable[tuple[str, str]], quotas: dict[str, int], taken: dict[str, str]) -> int:
-    """Take what is new while its quota lasts; how many that were."""
-    before = len(taken)
-    for kind, smiles in offered:
-        if quotas[kind] and smiles not in taken:
-            taken[smiles] = kind
-            quotas[kind] -= 1
-    return len(taken) - before
-
-
-def _payload(wanted: Wanted, kinds: list[str], smiles: list[str]) -> dict[str, Any]:
-    return {"wanted": asdict(wanted), "kinds": kinds, "smiles": smiles}
-
-
-def _read_offers(path: Path) -> Sequence[tuple[str, str]]:
-    text = read_arrays(path)[1]["lines"].tobytes().decode()
-    return [(kind, smiles) for kind, _, smiles in (line.partition("\t") for line in text.splitlines())]

@@ -53,7 +53,7 @@ class PassRate:
 
 
 class Examination:
-    """Held-out prompts of one tokenizer, ready to be asked again and again."""
+    """Held-out prompts of one tokenizer."""
 
     def __init__(self, corpus: PackedCorpus, live: LiveIds, count: int, most_atoms: int = SIZES[-1]) -> None:
         self._live = live
@@ -99,7 +99,7 @@ class Examination:
             ids[row, width - len(prompt.ids) :] = torch.from_numpy(prompt.ids)
             mask[row, width - len(prompt.ids) :] = 1
         device = network.tail_row.device
-        found: Tensor = network.causal.generate(  # type: ignore[operator]
+        rows: Tensor = network.causal.generate(  # type: ignore[operator]
             input_ids=ids.to(device),
             attention_mask=mask.to(device),
             do_sample=True,
@@ -110,10 +110,8 @@ class Examination:
             eos_token_id=end,
             pad_token_id=end,
         )
-        answers = found[:, width:].cpu().numpy()
-        return [self._live.ids[_until_end(answer, end)].tolist() for answer in answers]
-
-
-def _until_end(answer: NDArray[np.int64], end: int) -> NDArray[np.int64]:
-    ends = np.flatnonzero(answer == end)
-    return answer[: ends[0] + 1] if len(ends) else answer
+        answers = []
+        for row in rows[:, width:].cpu().numpy():
+            ends = np.flatnonzero(row == end)
+            answers.append(self._live.ids[row[: ends[0] + 1] if len(ends) else row].tolist())
+        return answers

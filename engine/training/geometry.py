@@ -142,9 +142,11 @@ def _bond_lengths(generated: Chem.Mol, ensemble: Chem.Mol) -> Array:
     pairs = np.array([(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in ensemble.GetBonds()], dtype=np.intp)
     if not atom_of or not len(pairs):
         return np.zeros((0, 3))
-    own = _lengths(generated.GetConformer().GetPositions()[list(atom_of)], pairs)
-    theirs = np.stack([_lengths(one.GetPositions(), pairs) for one in ensemble.GetConformers()])  # [conformers, bonds]
-    return np.stack((own, theirs[0], theirs.mean(axis=0)), axis=1)
+    lengths = _lengths(generated.GetConformer().GetPositions()[list(atom_of)], pairs)
+    reference_lengths = np.stack(
+        [_lengths(conformer.GetPositions(), pairs) for conformer in ensemble.GetConformers()]
+    )  # [conformers, bonds]
+    return np.stack((lengths, reference_lengths[0], reference_lengths.mean(axis=0)), axis=1)
 
 
 def _lengths(xyz: Array, pairs: NDArray[np.intp]) -> Array:

@@ -23,7 +23,7 @@ HELD_OUT_ONE_IN = 10
 
 
 def is_held_out(smiles: str) -> bool:
-    """Whether a molecule is kept from training. Raises ``SmilesError`` and its kin for what is no molecule."""
+    """Whether a molecule is kept from training; the errors are those of ``parse_smiles``."""
     return skeleton_is_held_out(skeleton(parse_smiles(smiles)))
 
 
@@ -40,15 +40,11 @@ def skeleton(molecule: Molecule | Chem.Mol) -> str:
     Chem.RemoveStereochemistry(mol)
     # MOSES has neither explicit hydrogens nor fragments, and there are 1.6 million of them: both steps cost time.
     if any(atom.GetAtomicNum() == 1 for atom in mol.GetAtoms()):
-        mol = _without_hydrogens(mol)
+        parameters = Chem.RemoveHsParameters()
+        parameters.removeDefiningBondStereo = True  # [H]/N=C/C keeps its hydrogen otherwise
+        parameters.showWarnings = False
+        mol = Chem.RemoveHs(mol, parameters)
     kind: Any = rdMolHash.HashFunction
     parts = Chem.GetMolFrags(mol, asMols=True) if len(Chem.GetMolFrags(mol)) > 1 else [mol]
     keys = [(part.GetNumHeavyAtoms(), str(rdMolHash.MolHash(part, kind.ElementGraph))) for part in parts]
     return max(keys)[1]
-
-
-def _without_hydrogens(mol: Chem.Mol) -> Chem.Mol:
-    parameters = Chem.RemoveHsParameters()
-    parameters.removeDefiningBondStereo = True  # [H]/N=C/C keeps its hydrogen otherwise
-    parameters.showWarnings = False
-    return Chem.RemoveHs(mol, parameters)

@@ -29,7 +29,7 @@ Make = Callable[[Any], tuple[Meta, Arrays]]
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class FileJob:
     """One file to make: ``make`` must be a function that another process can import."""
 
     path: Path
@@ -43,7 +43,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class FinishedJob:
     """A finished file, its meta, and what was wrong with the one that it took the place of."""
 
     path: Path
@@ -56,7 +56,7 @@ def key_of(what: str, payload: Any, versions: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps([what, payload, dict(versions)], sort_keys=True).encode()).hexdigest()
 
 
-def run_jobs(jobs: Iterable[Job], workers: int) -> Generator[Done, None, None]:
+def run_jobs(jobs: Iterable[FileJob], workers: int) -> Generator[FinishedJob, None, None]:
     """The finished jobs in their order. Jobs are taken from the iterable as they are needed."""
     if workers < 1:
         raise DriftscopeError(f"{workers} workers were asked for", "Ask for one or more")
@@ -68,29 +68,29 @@ def run_jobs(jobs: Iterable[Job], workers: int) -> Generator[Done, None, None]:
             yield done
 
 
-def run_job(job: Job) -> Done:
+def run_job(job: FileJob) -> FinishedJob:
     """Keep the job's file if it is whole and has the job's key; make it else."""
     damage = ""
     if job.path.exists():
         try:
             meta = read_meta(job.path)
             if meta.get("key") == job.key:
-                return Done(job.path, meta, was_there=True)
+                return FinishedJob(job.path, meta, was_there=True)
         except FileFormatError as error:
             damage = error.what
-    found, arrays = job.make(job.payload)
-    meta = {**found, "key": job.key}
+    made, arrays = job.make(job.payload)
+    meta = {**made, "key": job.key}
     write_arrays(job.path, meta, arrays)
-    return Done(job.path, meta, was_there=False, damage=damage)
+    return FinishedJob(job.path, meta, was_there=False, damage=damage)
 
 
-def _in_parallel(jobs: Iterable[Job], workers: int) -> Generator[Done, None, None]:
+def _in_parallel(jobs: Iterable[FileJob], workers: int) -> Generator[FinishedJob, None, None]:
     """Hand jobs to workers, a few ahead of the one that is waited for, and yield what is finished in order."""
     pool = [_Worker() for _ in range(workers)]
     try:
         queue = enumerate(jobs)
         idle, busy = list(pool), dict[Any, tuple[int, _Worker]]()
-        finished: dict[int, Done] = {}
+        finished: dict[int, FinishedJob] = {}
         wanted = 0
         while True:
             while idle and len(finished) < 2 * workers and (job := next(queue, None)) is not None:
@@ -123,20 +123,20 @@ class _Worker:
             self.process.start()
         other.close()  # or the end of the worker would not end the pipe
 
-    def send(self, job: Job) -> None:
+    def send(self, job: FileJob) -> None:
         try:
             self.connection.send(job)
         except OSError as error:
             raise _worker_ended() from error
 
-    def receive(self) -> Done:
+    def receive(self) -> FinishedJob:
         try:
             answer = self.connection.recv()
         except (EOFError, OSError) as error:
             raise _worker_ended() from error
         if isinstance(answer, DriftscopeError):
             raise answer
-        return cast(Done, answer)
+        return cast(FinishedJob, answer)
 
     def end(self) -> None:
         """At once: files are renamed into place, so nothing is left half done."""
@@ -151,7 +151,7 @@ def _work(connection: Any) -> None:
         while True:
             job = connection.recv()
             try:
-                answer: Done | DriftscopeError = run_job(job)
+                answer: FinishedJob | DriftscopeError = run_job(job)
             except DriftscopeError as error:
                 answer = error
             connection.send(answer)

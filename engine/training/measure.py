@@ -22,10 +22,10 @@ from engine.models.registry import ModelEntry, load_registry
 from engine.models.shipped import Shipped, unpack
 from engine.paths import cache_folder
 from engine.training.card import write_card
-from engine.training.facts import facts_from
 from engine.training.quality import Quality, measure
 from engine.training.recipes import recipe_of
 from engine.training.tool import Progress, ToolParser, run_tool
+from engine.training.training_card import facts_from
 
 log = logging.getLogger(__name__)
 

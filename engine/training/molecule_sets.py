@@ -27,9 +27,12 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 from rdkit import Chem
+from rdkit.Chem import rdMolDescriptors
 
 from engine.chem.conformers import reference_conformers
+from engine.chem.frame import principal_axis_frame
 from engine.chem.molecule_sets import MOLECULES_COLUMNS, MOLECULES_FILE, TAGS, MoleculeEntry
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import parse_smiles
@@ -38,7 +41,7 @@ from engine.records import Molecule
 from engine.training import variants
 from engine.training.held_out import skeleton, skeleton_is_held_out
 from engine.training.moses import read_moses
-from engine.training.tags import is_wide, structure_tags
+from engine.training.shards import write_bytes
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +50,19 @@ POOL = 8_000
 EMBED_SEEDS = (0, 1)
 EMBED_SECONDS = 60.0  # never met; a limit that is met would make the set depend on the machine
 CHANGES = {"stereo", "charged", "isotope", "parts"}
+SMALL_HEAVY_ATOMS = 12
+LARGEST_COMMON_RING = 9
+WIDE_ANG = 10.0
+
+_PATTERNS = {
+    "cumulene": "*=[#6X2]=*",
+    "triple": "*#*",
+    "nitro": "[$([NX3+](=O)[O-])]",
+    "n-oxide": "[#7+;!$([#7]=O);$([nX3,NX4]),$([NX3]=[#6]),$([NX2]#[#6])]-[OX1-]",
+    "dative": "*->*",
+    "boron": "[#5]",
+    "iodine": "[#53]",
+}
 WRITTEN_FILE = Path(__file__).with_name("written_molecules.tsv")
 
 
@@ -94,12 +110,7 @@ def build(
 def held_out_pool(source: Iterable[str], most: int = POOL) -> Iterator[str]:
     """The held-out molecules of the source in drawn order, at most ``most`` of them."""
     drawn = sorted(set(source), key=lambda smiles: draw("pool", smiles))
-    yield from islice(filter(_is_held_out, drawn), most)
-
-
-def _is_held_out(smiles: str) -> bool:
-    """``is_held_out`` for SMILES that RDKit wrote, in half the time."""
-    return skeleton_is_held_out(skeleton(Chem.MolFromSmiles(smiles)))
+    yield from islice((smiles for smiles in drawn if skeleton_is_held_out(skeleton(Chem.MolFromSmiles(smiles)))), most)
 
 
 def entry_of(mol: Chem.Mol, origin: str, name: str = "") -> MoleculeEntry:
@@ -111,10 +122,37 @@ def entry_of(mol: Chem.Mol, origin: str, name: str = "") -> MoleculeEntry:
     if origin == "variant" and not tags & CHANGES:
         raise DriftscopeError(f"the canonical form of {shown(molecule.smiles)} lost what was changed")
     for seed in EMBED_SEEDS:
-        found = reference_conformers(molecule, seed=seed, max_seconds=EMBED_SECONDS)
-        if seed == EMBED_SEEDS[0] and is_wide(found):
+        embedded = reference_conformers(molecule, seed=seed, max_seconds=EMBED_SECONDS)
+        xyz = principal_axis_frame(embedded.GetConformer().GetPositions())
+        if seed == EMBED_SEEDS[0] and np.abs(xyz).max() >= WIDE_ANG:
             tags.add("wide")
     return MoleculeEntry(molecule.smiles, tuple(tag for tag in TAGS if tag in tags), name)
+
+
+def structure_tags(molecule: Molecule) -> set[str]:
+    """The tags that follow from the structure alone, as ``TAGS`` explains them."""
+    mol, smiles = molecule.mol, molecule.smiles
+    atoms = list(mol.GetAtoms())
+    centres = [atom for atom in atoms if atom.GetChiralTag() != Chem.ChiralType.CHI_UNSPECIFIED]
+    ez = any(bond.GetStereo() > Chem.BondStereo.STEREOANY for bond in mol.GetBonds())
+    properties = {
+        "held-out": skeleton_is_held_out(skeleton(molecule)),
+        "small": molecule.heavy_atoms <= SMALL_HEAVY_ATOMS,
+        "stereo": bool(centres) or ez,
+        "ez": ez,
+        "ps-stereo": any(atom.GetSymbol() in ("P", "S") for atom in centres),
+        "charged": any(atom.GetFormalCharge() for atom in atoms),
+        "parts": "." in smiles,
+        "isotope": any(atom.GetIsotope() for atom in atoms),
+        "hydrogen": "H" in molecule.elements,
+        "nh": any(atom.GetSymbol() == "N" and atom.GetIsAromatic() and atom.GetTotalNumHs() for atom in atoms),
+        "two-letter": any(len(element) == 2 for element in molecule.elements),
+        "percent": "%" in smiles,
+        "macrocycle": any(len(ring) > LARGEST_COMMON_RING for ring in mol.GetRingInfo().AtomRings()),
+        "spiro": rdMolDescriptors.CalcNumSpiroAtoms(mol) > 0,
+    }
+    patterns = {tag: mol.HasSubstructMatch(Chem.MolFromSmarts(pattern)) for tag, pattern in _PATTERNS.items()}
+    return {tag for tag, holds in (properties | patterns).items() if holds}
 
 
 def settled(smiles: str) -> Molecule:
@@ -144,15 +182,13 @@ def read_written(path: Path = WRITTEN_FILE) -> Iterator[tuple[str, str]]:
 
 def write(entries: Iterable[MoleculeEntry], path: Path) -> None:
     rows = [MOLECULES_COLUMNS, *((entry.smiles, ",".join(entry.tags), entry.name) for entry in entries)]
-    aside = path.with_suffix(".part")
-    aside.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
-    aside.replace(path)
+    write_bytes(path, "".join("\t".join(row) + "\n" for row in rows).encode())
 
 
 def counts(entries: Iterable[MoleculeEntry]) -> dict[str, int]:
     """How many molecules have each tag, in the order of ``TAGS``."""
-    found = Counter(tag for entry in entries for tag in entry.tags)
-    return {tag: found[tag] for tag in TAGS}
+    numbers = Counter(tag for entry in entries for tag in entry.tags)
+    return {tag: numbers[tag] for tag in TAGS}
 
 
 def _fill(section: Section, wanted: int, pool: list[str], entries: dict[str, MoleculeEntry]) -> int:

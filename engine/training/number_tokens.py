@@ -35,7 +35,7 @@ PREFIXES = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class TokenTable:
     """Token sequences by number, each token with its kind."""
 
     ids: NDArray[np.int32]  # [tokens]
@@ -43,7 +43,7 @@ class Table:
     lengths: NDArray[np.int64]  # [entries]
 
     @classmethod
-    def of(cls, entries: Sequence[tuple[list[int], list[int]]]) -> Table:
+    def of(cls, entries: Sequence[tuple[list[int], list[int]]]) -> TokenTable:
         return cls(
             np.array([id_ for ids, _ in entries for id_ in ids], dtype=np.int32),
             np.array([kind for _, kinds in entries for kind in kinds], dtype=np.uint8),
@@ -51,29 +51,29 @@ class Table:
         )
 
 
-def integer_table(numbers: NumberIds, most: int) -> Table:
+def integer_table(numbers: NumberIds, most: int) -> TokenTable:
     """Entry ``prefix * (most + 1) + value``: the prefix, the integer part 0 to ``most``, the point."""
     entries = []
     for prefix in ([], [numbers.comma], [numbers.comma_minus]):
         for value in range(most + 1):
             run = numbers.run(str(value))
             entries.append(([*prefix, *run, numbers.point], [*[COMMA] * len(prefix), *[INTEGER] * len(run), POINT]))
-    return Table.of(entries)
+    return TokenTable.of(entries)
 
 
-def decimal_table(numbers: NumberIds, decimals: int) -> Table:
+def decimal_table(numbers: NumberIds, decimals: int) -> TokenTable:
     """Entry ``value``: the decimals 0 to 10**decimals - 1, trailing zeros dropped, one digit kept."""
     width = numbers.width
     entries = []
     for value in range(10**decimals):
         text = f"{value:0{decimals}d}".rstrip("0") or "0"
         entries.append((numbers.run(text), [DECIMAL_1 + start for start in range(0, len(text), width)]))
-    return Table.of(entries)
+    return TokenTable.of(entries)
 
 
-def joined(tables: Sequence[Table]) -> Table:
+def joined(tables: Sequence[TokenTable]) -> TokenTable:
     """One table of all; an entry's number grows by the entries of the tables before its own."""
-    return Table(
+    return TokenTable(
         np.concatenate([table.ids for table in tables]),
         np.concatenate([table.kinds for table in tables]),
         np.concatenate([table.lengths for table in tables]),

@@ -30,7 +30,7 @@ from engine.training.number_tokens import (
     PROMPT,
     SIGN,
     STRUCTURE,
-    Table,
+    TokenTable,
     decimal_table,
     integer_table,
     joined,
@@ -62,7 +62,9 @@ class PackedPart:
 
     def __init__(self, arrays: Arrays, slot: str, numbers: NumberIds, end: int) -> None:
         self.numbers = numbers
-        own = {name.removeprefix(f"{slot}."): value for name, value in arrays.items() if name.startswith(f"{slot}.")}
+        of_slot = {
+            name.removeprefix(f"{slot}."): value for name, value in arrays.items() if name.startswith(f"{slot}.")
+        }
         texts = arrays["texts"].astype(np.int64)  # [conformers]
         conformer = np.repeat(np.arange(len(texts)), texts)  # [texts]
         self.atoms = arrays["atoms"].astype(np.int64)[conformer]  # [texts]
@@ -71,11 +73,13 @@ class PackedPart:
         self._row = _rows_of_atoms(arrays, conformer, self.atoms, self.is_canonical)  # [atoms of all texts]
         self._atom_start = _starts(self.atoms)
         self._segment = arrays["segments"].astype(np.int64)  # [atoms + 1 of all texts]
-        self._prompts = _prompt_table(own)
-        self._segments = _segment_table(own, numbers.minus, end)
-        self._segment_count = len(own["plain_lengths"])
+        prompts = of_slot["known"].astype(np.int32)[of_slot["prompts"]]
+        kinds = np.full(len(prompts), PROMPT, dtype=np.uint8)
+        self._prompts = TokenTable(prompts, kinds, of_slot["prompt_lengths"].astype(np.int64))
+        self._segments = _segment_table(of_slot, numbers.minus, end)
+        self._segment_count = len(of_slot["plain_lengths"])
         self._most_integer = int(np.abs(self.xyz).max(initial=0)) // 10**MOST_DECIMALS
-        self._tables: dict[int, tuple[Table, Index]] = {}
+        self._tables: dict[int, tuple[TokenTable, Index]] = {}
 
     def __len__(self) -> int:
         return len(self.atoms)
@@ -129,7 +133,7 @@ class PackedPart:
         chunks[starts[1:] - 1] = len(self) + self._segment[self._atom_start[rows] + rows + atoms]
         return chunks, starts
 
-    def _table(self, decimals: int) -> tuple[Table, Index]:
+    def _table(self, decimals: int) -> tuple[TokenTable, Index]:
         if not 1 <= decimals <= MOST_DECIMALS:
             raise ValueError(f"decimals must lie in 1..{MOST_DECIMALS}, got {decimals}")
         if decimals not in self._tables:
@@ -229,16 +233,11 @@ def _rows_of_atoms(arrays: Arrays, conformer: Index, atoms: Index, is_canonical:
     return rows
 
 
-def _prompt_table(own: Arrays) -> Table:
-    ids = own["known"].astype(np.int32)[own["prompts"]]
-    return Table(ids, np.full(len(ids), PROMPT, dtype=np.uint8), own["prompt_lengths"].astype(np.int64))
-
-
-def _segment_table(own: Arrays, minus: int, end: int) -> Table:
+def _segment_table(arrays: Arrays, minus: int, end: int) -> TokenTable:
     """Every segment as it stands before a number without a sign, then every segment with the sign of x."""
-    ids = np.concatenate((own["plain"], own["signed"])).astype(np.int32)
-    lengths = np.concatenate((own["plain_lengths"], own["signed_lengths"])).astype(np.int64)
+    ids = np.concatenate((arrays["plain"], arrays["signed"])).astype(np.int32)
+    lengths = np.concatenate((arrays["plain_lengths"], arrays["signed_lengths"])).astype(np.int64)
     kinds = np.where(ids == end, END, STRUCTURE).astype(np.uint8)
-    last = np.cumsum(lengths)[len(own["plain_lengths"]) :] - 1
-    kinds[last[ids[last] == minus]] = SIGN  # `++]<-` is cut `++]` `<-`: there the sign is no token of its own
-    return Table(ids, kinds, lengths)
+    last = np.cumsum(lengths)[len(arrays["plain_lengths"]) :] - 1
+    kinds[last[ids[last] == minus]] = SIGN  # `++]<-` is cut `++]` `<-`: there the sign is no token of its arrays
+    return TokenTable(ids, kinds, lengths)

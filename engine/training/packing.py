@@ -49,7 +49,10 @@ def pack_corpus(
     if corpus.resolve() == out.resolve():
         raise DriftscopeError(f"{out} is the corpus itself", "Give --out another folder")
     about = {tokenizer.name: _about(tokenizer, slot) for slot, tokenizer in enumerate(tokenizers)}
-    live = {name: _fixed_ids(entry) for name, entry in about.items()}
+    live = {  # whether they occur or not: all number tokens, the tags, the end
+        name: {*NumberIds.from_json(entry["numbers"]).all, *entry["tags"].values(), entry["end"]}
+        for name, entry in about.items()
+    }
     source = corpus_manifest(corpus)
     (out / MANIFEST).unlink(missing_ok=True)  # while parts change there is no packed corpus
     parts: dict[str, Meta] = {}
@@ -70,29 +73,37 @@ def pack_corpus(
             for tokenizer in tokenizers
         },
     }
-    _remove_stale(out, set(parts))
+    stale = [path for path in out.glob("part-*.arrays") if path.name not in parts]
+    for path in [*stale, *out.glob(".*.part")]:
+        path.unlink(missing_ok=True)
     write_json(out / MANIFEST, manifest)
     return manifest
 
 
 def part_arrays(part: Sequence[ConformerTexts], tokenizers: Sequence[TextTokenizer]) -> tuple[Arrays, list[str]]:
     """The arrays of a part, and its dictionary of segments."""
-    texts = [(smiles, order) for one in part for smiles, order in one.texts]
+    texts = [(smiles, order) for conformer in part for smiles, order in conformer.texts]
     numbered: dict[str, int] = {}
     segments = [numbered.setdefault(text, len(numbered)) for smiles, _ in texts for text in segments_of(smiles)]
-    atoms = np.array([len(one.xyz) for one in part], dtype=np.int64)
-    others = [row for one in part for _, order in one.texts[1:] for row in order]
+    atoms = np.array([len(conformer.xyz) for conformer in part], dtype=np.int64)
+    others = [row for conformer in part for _, order in conformer.texts[1:] for row in order]
     arrays: Arrays = {
         "atoms": atoms.astype(np.uint16),  # [conformers]
-        "texts": np.array([len(one.texts) for one in part], dtype=np.uint16),  # [conformers]
-        "xyz": packed_xyz(np.concatenate([one.xyz for one in part]), atoms),
+        "texts": np.array([len(conformer.texts) for conformer in part], dtype=np.uint16),  # [conformers]
+        "xyz": packed_xyz(np.concatenate([conformer.xyz for conformer in part]), atoms),
         "order": np.array(others, dtype=np.uint16),  # rows of each atom of each text but the canonical ones
         "segments": np.array(segments, dtype=np.uint32),  # [atoms + 1 of all texts] index into the dictionary
     }
-    prompts = [prompt_of(smiles) for smiles, _ in texts]
     for slot, tokenizer in enumerate(tokenizers):
-        own = {**_prompt_arrays(tokenizer, prompts), **_segment_arrays(tokenizer, list(numbered))}
-        arrays.update({f"t{slot}.{name}": array for name, array in own.items()})
+        prompts = tokenizer.encode_batch([prompt_of(smiles) for smiles, _ in texts])
+        known, places = np.unique([id_ for ids in prompts for id_ in ids], return_inverse=True)
+        tables = {
+            "known": known.astype(np.uint32),
+            "prompts": places.astype(np.uint16 if len(known) <= 1 << 16 else np.uint32),
+            "prompt_lengths": np.array([len(ids) for ids in prompts], dtype=np.uint16),
+            **_segment_arrays(tokenizer, list(numbered)),
+        }
+        arrays.update({f"t{slot}.{name}": array for name, array in tables.items()})
     return arrays, list(numbered)
 
 
@@ -115,11 +126,6 @@ def _about(tokenizer: TextTokenizer, slot: int) -> dict[str, Any]:
         "tags": tags,
         "numbers": number_ids(tokenizer).as_json(),
     }
-
-
-def _fixed_ids(about: dict[str, Any]) -> set[int]:
-    """Live whether they occur or not: all number tokens, the tags, the end."""
-    return {*NumberIds.from_json(about["numbers"]).all, *about["tags"].values(), about["end"]}
 
 
 def _parts(conformers: Iterable[ConformerTexts], part_texts: int) -> Iterator[list[ConformerTexts]]:
@@ -150,7 +156,7 @@ def _write_part(
         _check(reader, part, tokenizer, entry["end"], checked)
         for name in ("known", "plain", "signed"):
             live[tokenizer.name].update(np.unique(arrays[f"{entry['slot']}.{name}"]).tolist())
-    texts = sum(len(one.texts) for one in part)
+    texts = sum(len(conformer.texts) for conformer in part)
     content = packed_bytes({"texts": texts, "segments": segments}, arrays)
     if len(content) > MOST_PART_BYTES:
         raise DriftscopeError(f"{path.name} would have {len(content):,} bytes", "Give a smaller --part-texts")
@@ -158,10 +164,10 @@ def _write_part(
     return {
         "texts": texts,
         "conformers": len(part),
-        "atoms": sum(len(one.xyz) for one in part),
+        "atoms": sum(len(conformer.xyz) for conformer in part),
         "segments": len(segments),
         "bytes": len(content),
-        "sizes": dict(Counter(str(len(one.xyz)) for one in part)),
+        "sizes": dict(Counter(str(len(conformer.xyz)) for conformer in part)),
     }
 
 
@@ -182,17 +188,6 @@ def _check(
             )
 
 
-def _prompt_arrays(tokenizer: TextTokenizer, prompts: list[str]) -> Arrays:
-    encoded = tokenizer.encode_batch(prompts)
-    flat = np.array([id_ for ids in encoded for id_ in ids], dtype=np.uint32)
-    known, places = np.unique(flat, return_inverse=True)
-    return {
-        "known": known,
-        "prompts": places.astype(np.uint16 if len(known) <= 1 << 16 else np.uint32),
-        "prompt_lengths": np.array([len(ids) for ids in encoded], dtype=np.uint16),
-    }
-
-
 def _segment_arrays(tokenizer: TextTokenizer, segments: list[str]) -> Arrays:
     plain = tokenizer.encode_batch(segments)
     signed = tokenizer.encode_batch([f"{text}-" if text.endswith("<") else text for text in segments])
@@ -203,12 +198,6 @@ def _segment_arrays(tokenizer: TextTokenizer, segments: list[str]) -> Arrays:
         arrays[name] = np.array([id_ for ids in ended for id_ in ids], dtype=np.uint32)
         arrays[f"{name}_lengths"] = np.array([len(ids) for ids in ended], dtype=np.uint16)
     return arrays
-
-
-def _remove_stale(out: Path, parts: set[str]) -> None:
-    stale = [path for path in out.glob("part-*.arrays") if path.name not in parts]
-    for path in [*stale, *out.glob(".*.part")]:
-        path.unlink(missing_ok=True)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -43,7 +43,7 @@ TOKENS_AN_ATOM, TOKENS_AROUND = 40, 64
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class ModelAnswer:
     """One molecule's answer. RMSDs are None unless the graph is right and the coordinates can be read."""
 
     smiles: str
@@ -68,22 +68,24 @@ class Sample:
 class Quality:
     """All answers of one model, and the figures that follow from them."""
 
-    samples: tuple[Sample, ...]  # in the order of the molecules asked for
+    samples: tuple[ModelAnswer, ...]  # in the order of the molecules asked for
     bonds: BondLengths
     seed: int
     batch: int
     parameters: int
     vocab_size: int  # rows of the model
 
-    def by_size(self) -> dict[str, list[Sample]]:
+    def by_size(self) -> dict[str, list[ModelAnswer]]:
         sizes = {
-            name: [one for one in self.samples if low <= one.atoms <= high]
+            name: [sample for sample in self.samples if low <= sample.atoms <= high]
             for name, (low, high) in SIZE_CLASSES.items()
         }
         return {**sizes, ALL: list(self.samples)}
 
     def as_json(self) -> dict[str, Any]:
         """Figures only, in plain numbers; what could not be measured is null."""
+        flags = ("ended", "parsed", "same_graph", "passed", "clean")
+        unseen = [sample.unseen_tokens for sample in self.samples if sample.unseen_tokens is not None]
         return {
             "seed": self.seed,
             "batch": self.batch,
@@ -91,24 +93,30 @@ class Quality:
             "parameters": self.parameters,
             "vocab_size": self.vocab_size,
             "references": REFERENCES,
-            "sizes": {name: _counts(samples) for name, samples in self.by_size().items()},
+            "sizes": {
+                name: {
+                    "asked": len(samples),
+                    **{flag: sum(getattr(sample, flag) for sample in samples) for flag in flags},
+                }
+                for name, samples in self.by_size().items()
+            },
             "rmsd": self._rmsd("least_rmsd_ang"),
             "baseline": self._rmsd("baseline_ang"),
             "etkdg": self._rmsd("etkdg_ang"),
             "bonds": self.bonds.as_json(),
-            "blocks": sum(one.blocks for one in self.samples),
-            "inexact_blocks": sum(one.inexact_blocks for one in self.samples),
-            "kinds": dict(Counter(kind for one in self.samples for kind in one.kinds)),
-            "unseen": self._unseen(),
+            "blocks": sum(sample.blocks for sample in self.samples),
+            "inexact_blocks": sum(sample.inexact_blocks for sample in self.samples),
+            "kinds": dict(Counter(kind for sample in self.samples for kind in sample.kinds)),
+            "unseen": {"samples": sum(count > 0 for count in unseen), "tokens": sum(unseen)} if unseen else None,
         }
 
     def _rmsd(self, name: str) -> dict[str, Any]:
-        found = {size: [getattr(one, name) for one in samples] for size, samples in self.by_size().items()}
-        return {size: _summary([value for value in values if value is not None]) for size, values in found.items()}
-
-    def _unseen(self) -> dict[str, int] | None:
-        counts = [one.unseen_tokens for one in self.samples if one.unseen_tokens is not None]
-        return {"samples": sum(count > 0 for count in counts), "tokens": sum(counts)} if counts else None
+        summaries = {}
+        for size, samples in self.by_size().items():
+            values = [value for sample in samples if (value := getattr(sample, name)) is not None]
+            mean, middle = (fmean(values), median(values)) if values else (None, None)
+            summaries[size] = {"molecules": len(values), "mean_ang": mean, "median_ang": middle}
+        return summaries
 
 
 def measure(
@@ -127,7 +135,7 @@ def measure(
     model.to(pick_device(device))
     molecules = [parse_smiles(text) for text in smiles]
     seen = None if seen_ids is None else frozenset(seen_ids)
-    judged: dict[int, tuple[Sample, Distances | None]] = {}
+    judged: dict[int, tuple[ModelAnswer, Distances | None]] = {}
     for group, answers in _answers(model, tokenizer, molecules, seed, batch):
         for index, ids in zip(group, answers, strict=True):
             judged[index] = _judged(molecules[index], ids, tokenizer, _end_ids(model), seen, seed)
@@ -190,20 +198,18 @@ def _generate(model: Any, tokenizer: TextTokenizer, molecules: Sequence[Molecule
     width = max(map(len, prompts))
     ids = torch.tensor([[ends[0]] * (width - len(prompt)) + prompt for prompt in prompts])
     mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
-    found: Tensor = model.generate(
+    rows: Tensor = model.generate(
         input_ids=ids.to(model.device),
         attention_mask=mask.to(model.device),
         max_new_tokens=max(limits),
         pad_token_id=ends[0],
         **SAMPLING,
     )
-    rows = found[:, width:].tolist()
-    return [_until_end(row[:limit], ends) for row, limit in zip(rows, limits, strict=True)]
-
-
-def _until_end(row: list[int], ends: Sequence[int]) -> list[int]:
-    stop = next((place for place, id_ in enumerate(row) if id_ in ends), len(row))
-    return row[: stop + 1]
+    answers = []
+    for row, limit in zip(rows[:, width:].tolist(), limits, strict=True):
+        stop = next((place for place, id_ in enumerate(row[:limit]) if id_ in ends), limit)
+        answers.append(row[: min(stop + 1, limit)])
+    return answers
 
 
 def _end_ids(model: Any) -> list[int]:
@@ -218,15 +224,20 @@ def _judged(
     ends: Sequence[int],
     seen: frozenset[int] | None,
     seed: int,
-) -> tuple[Sample, Distances | None]:
+) -> tuple[ModelAnswer, Distances | None]:
     text = tokenizer.decode(ids)
     readings = [read_block(block.content, closed=block.closed) for block in find_blocks(answer_of(text))]
     check = check_sample(text, molecule, readings=readings)
-    measured = _measured(text, molecule, seed) if check.same_graph else None
+    measured = None
+    if check.same_graph:
+        try:
+            measured = distances(decode(answer_of(text)).mol, molecule, seed)
+        except DriftscopeError as error:  # a damaged block, or a molecule that does not embed
+            log.debug("%s: no RMSD: %s", molecule.smiles, error)
     model_ang, chain_ang, etkdg_ang = (
         (measured.model_ang, measured.chain_ang, measured.etkdg_ang) if measured else (None, None, None)
     )
-    sample = Sample(
+    sample = ModelAnswer(
         molecule.smiles,
         molecule.heavy_atoms,
         text,
@@ -245,24 +256,3 @@ def _judged(
         None if seen is None else sum(id_ not in seen for id_ in ids),
     )
     return sample, measured
-
-
-def _measured(text: str, molecule: Molecule, seed: int) -> Distances | None:
-    try:
-        return distances(decode(answer_of(text)).mol, molecule, seed)
-    except DriftscopeError as error:  # a damaged block, or a molecule that does not embed
-        log.debug("%s: no RMSD: %s", molecule.smiles, error)
-        return None
-
-
-def _counts(samples: Sequence[Sample]) -> dict[str, int]:
-    flags = ("ended", "parsed", "same_graph", "passed", "clean")
-    return {"asked": len(samples), **{name: sum(getattr(one, name) for one in samples) for name in flags}}
-
-
-def _summary(values: Sequence[float]) -> dict[str, Any]:
-    return {
-        "molecules": len(values),
-        "mean_ang": fmean(values) if values else None,
-        "median_ang": median(values) if values else None,
-    }

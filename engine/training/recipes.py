@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import DriftscopeError, shown
-from engine.models.shapes import Shape
+from engine.models.shapes import ModelShape
 from engine.training.number_tokens import KINDS
 
 WEIGHTS = {
@@ -61,7 +61,7 @@ class Recipe:
 
     alias: str
     tokenizer: str
-    shape: Shape
+    shape: ModelShape
     seed: int = 0
     tokens_a_step: int = 8_192
     learning_rate: float = 3e-3
@@ -83,10 +83,10 @@ class Recipe:
 RECIPES = {
     recipe.alias: recipe
     for recipe in (
-        Recipe("demo-qwen", "qwen3", Shape("qwen3")),
-        Recipe("demo-llama", "llama3", Shape("llama"), stages=GROWING_IN_ATOMS),
+        Recipe("demo-qwen", "qwen3", ModelShape("qwen3")),
+        Recipe("demo-llama", "llama3", ModelShape("llama"), stages=GROWING_IN_ATOMS),
         # demo-qwen but for the tokenizer: as many texts a step, and LLaMA's take 0.77 times the tokens.
-        Recipe("demo-qwen-l3", "llama3", Shape("qwen3"), tokens_a_step=6_304),
+        Recipe("demo-qwen-l3", "llama3", ModelShape("qwen3"), tokens_a_step=6_304),
     )
 }
 

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from engine.errors import AssetError, DriftscopeError, shown
+from engine.errors import DriftscopeError
 from engine.models.layout import ROWS, TAIL_ROW
 from engine.models.shapes import INIT_STD
 from engine.models.shipped import Shipped, pack
@@ -23,12 +22,13 @@ from engine.training import checkpoint
 from engine.training.batches import LiveIds
 from engine.training.packed import PackedCorpus
 from engine.training.recipes import Recipe, recipe_of
+from engine.training.shards import write_bytes
 from engine.training.tool import ToolParser, run_tool
 
 log = logging.getLogger(__name__)
 
 ABOUT = ("alias", "tokens", "texts", "steps", "spent_s", "hardware", "optimisers", "recipe")
-"""What of the training's state travels with the model."""
+"""The part of the training's state that ships with the model."""
 
 
 def shipped_from(path: Path, packed: Path) -> Shipped:
@@ -60,18 +60,7 @@ def shipped_from(path: Path, packed: Path) -> Shipped:
 def write_shipped(path: Path, shipped: Shipped) -> str:
     """Write the file, or leave what was there; its SHA-256, for the registry."""
     content = pack(shipped)
-    aside = path.with_name(f".{path.name}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with aside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
-    except OSError as error:
-        raise AssetError(f"{shown(path, 200)} cannot be written ({error.strerror})", "Make room there") from error
-    finally:
-        aside.unlink(missing_ok=True)
+    write_bytes(path, content)
     return hashlib.sha256(content).hexdigest()
 
 

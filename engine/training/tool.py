@@ -33,7 +33,7 @@ def run_tool(action: Callable[[], None]) -> int:
         sys.stderr.write(f"driftscope: {error}\n")
         return 2
     except KeyboardInterrupt:
-        sys.stderr.write("driftscope: stopped; the same command goes on from here\n")
+        sys.stderr.write("driftscope: stopped; the same command resumes from here\n")
         return 130
     return 0
 
@@ -48,15 +48,12 @@ class Progress:
         self.done = self.made = 0
 
     def advance(self, count: int, *, was_there: bool = False) -> None:
-        """``count`` more of them; those that were there from an earlier run say nothing of the speed."""
+        """``count`` more are done; those left by an earlier run do not count for the speed."""
         self.done += count
         self.made += 0 if was_there else count
         now = time.monotonic()
         if now - self.shown_at >= PROGRESS_S or self.done >= self.total:
             self.shown_at = now
-            self._show(now - self.started)
-
-    def _show(self, elapsed_s: float) -> None:
-        speed = self.made / elapsed_s if elapsed_s > 0 else 0.0
-        left_s = f", {(self.total - self.done) / speed:,.0f} s left" if speed and self.done < self.total else ""
-        log.info("%s: %s of %s, %.0f a second%s", self.what, f"{self.done:,}", f"{self.total:,}", speed, left_s)
+            speed = self.made / (now - self.started) if now > self.started else 0.0
+            left_s = f", {(self.total - self.done) / speed:,.0f} s left" if speed and self.done < self.total else ""
+            log.info("%s: %s of %s, %.0f a second%s", self.what, f"{self.done:,}", f"{self.total:,}", speed, left_s)

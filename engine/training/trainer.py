@@ -1,8 +1,8 @@
-"""Trains one embedded model for a stated time, on whatever there is, and can be stopped and taken up at any moment.
+"""Trains one embedded model for a stated time, on a GPU or a CPU; it can be stopped and resumed at any moment.
 
-``hours`` is the whole time of the training, over all its runs: the same command goes on where the last one stopped, and
-a larger figure goes on with a finished one. The place in the recipe (stage, learning rate) is the share of that time.
-``texts`` bounds it by the texts seen instead: equal trainings, however busy the machine was.
+``hours`` is the total time over all runs: the same command resumes a stopped training, and a larger figure continues a
+finished one. The place in the recipe (stage, learning rate) is the share of that time. ``texts`` limits the texts seen
+instead, for equal trainings however busy the machine was.
 A folder holds ``checkpoint.safetensors`` (float32, with the state), ``log.jsonl``, and ``snapshots/`` in half
 precision, one for each examination. Imports torch, transformers, numpy and safetensors only.
 """
@@ -23,13 +23,13 @@ from engine.models.devices import pick_device
 from engine.training import checkpoint
 from engine.training.batches import Batches, LiveIds, TrainBatch
 from engine.training.evaluate import Examination, PassRate
-from engine.training.hardware import PRECISIONS, describe, faster_precision
 from engine.training.network import Losses, Network, optimisers
 from engine.training.packed import PackedCorpus
 from engine.training.recipes import Recipe
 
 log = logging.getLogger(__name__)
 
+PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
 CHECKPOINT = "checkpoint.safetensors"
 LOG = "log.jsonl"
 SNAPSHOTS = "snapshots"
@@ -42,7 +42,7 @@ WARM_STEPS = 40
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a user chooses. ``precision``, ``device``: auto takes the faster one that is there."""
+    """The user's options. ``precision``, ``device``: auto takes the faster one available."""
 
     hours: float = 0.0
     texts: int = 0
@@ -58,8 +58,8 @@ class Options:
 
 
 @dataclass(slots=True)
-class State:
-    """What a checkpoint says besides the weights."""
+class TrainingState:
+    """The part of a checkpoint besides the weights."""
 
     alias: str
     recipe: str
@@ -87,7 +87,7 @@ class Training:
         self.device = pick_device(options.device)
         self.precision = faster_precision(self.device) if options.precision == "auto" else options.precision
         self.network = Network(recipe.shape, len(self.live), self.live.end, self.live.tail_count, recipe.seed)
-        self.state = State(recipe.alias, repr(recipe))
+        self.state = TrainingState(recipe.alias, repr(recipe))
         self.batches = Batches(corpus, self.live, options.tokens_a_step or recipe.tokens_a_step, recipe.seed)
         if (folder / CHECKPOINT).is_file():
             self._take_up()
@@ -95,7 +95,11 @@ class Training:
         self.body = torch.compile(self.network.body, dynamic=True) if options.compile else self.network.body
         self.optimisers = optimisers(self.network, recipe.learning_rate, recipe.weight_decay, options.optimiser)
         self.examination = Examination(PackedCorpus(held_out, recipe.tokenizer), self.live, options.prompts)
-        self._note_means()
+        hardware = f"{describe(self.device)}, {self.precision}"
+        log.info("training %s on %s", recipe.alias, hardware)
+        for noted, name in ((self.state.hardware, hardware), (self.state.optimisers, options.optimiser)):
+            if name not in noted:
+                noted.append(name)
 
     @property
     def share(self) -> float:
@@ -104,10 +108,10 @@ class Training:
             return min(1.0, self.state.texts / self.options.texts)
         return min(1.0, self.state.spent_s / (3600 * self.options.hours))
 
-    def run(self) -> State:
+    def run(self) -> TrainingState:
         """Train until the time is over. A stop by Ctrl-C saves first."""
         if self.share >= 1:
-            log.info("%s has had all of it; give more --hours or --texts to go on", self.recipe.alias)
+            log.info("%s is done; give more --hours or --texts to continue", self.recipe.alias)
             return self.state
         self.folder.mkdir(parents=True, exist_ok=True)
         clock = Clock()
@@ -166,25 +170,18 @@ class Training:
 
     def _take_up(self) -> None:
         weights, state = checkpoint.load(self.folder / CHECKPOINT)
-        self.state = State(**state)
+        self.state = TrainingState(**state)
         if self.state.alias != self.recipe.alias:
             raise DriftscopeError(
                 f"{self.folder} holds a training of {self.state.alias}, not of {self.recipe.alias}",
                 "Give another --out folder",
             )
         if self.state.recipe != repr(self.recipe):
-            log.warning("the recipe has changed since this training began; it goes on with the new one")
+            log.warning("the recipe has changed since this training began; the new one is used")
             self.state.recipe = repr(self.recipe)
         self.network.load_weights(weights)
         self.batches.restore(self.state.random)
-        log.info("going on after %.2f M tokens, %.0f s", self.state.tokens / 1e6, self.state.spent_s)
-
-    def _note_means(self) -> None:
-        hardware = f"{describe(self.device)}, {self.precision}"
-        log.info("training %s on %s", self.recipe.alias, hardware)
-        for noted, what in ((self.state.hardware, hardware), (self.state.optimisers, self.options.optimiser)):
-            if what not in noted:
-                noted.append(what)
+        log.info("resuming after %.2f M tokens, %.0f s", self.state.tokens / 1e6, self.state.spent_s)
 
     def _log_losses(self, recent: list[Losses], clock: Clock) -> None:
         structure, numbers = (
@@ -228,3 +225,36 @@ class Clock:
             return False
         self._last[what] = now
         return True
+
+
+def faster_precision(device: torch.device) -> str:
+    """``bf16`` on a GPU; on a CPU whichever multiplies faster, measured: some have units for it, some emulate it."""
+    if device.type != "cpu":
+        return "bf16"
+    return min(PRECISIONS, key=lambda name: _matmul_s(PRECISIONS[name]))
+
+
+def describe(device: torch.device) -> str:
+    """For a card: the GPU's name, or the CPU's and the threads in use."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"CPU ({_cpu_name()}), {torch.get_num_threads()} threads"
+
+
+def _matmul_s(dtype: torch.dtype) -> float:
+    left, right = torch.ones(4096, 256, dtype=dtype), torch.ones(256, 1024, dtype=dtype)
+    times = []
+    for _ in range(5):
+        started = time.perf_counter()
+        torch.mm(left, right)
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return "unknown"
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else "unknown"

@@ -1,22 +1,173 @@
-"""How a model was trained, as a card: written by the trainer when it stops, and the middle part of a measured card.
+"""How a model was trained, as a card: the trainer writes it at its end, and it is the middle part of a measured card.
 
-Pillow draws the curve; what this module does not know is how good the model is.
+The facts come from the trainer's state, the curve from its ``log.jsonl``; Pillow draws it. What this module does not
+know: how good the model is.
 """
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
-from engine.training.curve import curve_chart, read_curve
-from engine.training.facts import TrainingFacts
+from engine.errors import FileFormatError
+from engine.models.shapes import ModelShape
+from engine.training.charts import BLUE, GREEN, ORANGE, ChartLine, line_chart, linear_axis, log_axis
+from engine.training.recipes import Recipe, Stage
 from engine.training.shards import write_bytes, write_json
 
 NO_FIGURE = "-"
 NAME = "card"
+DATA = (
+    "MOSES molecules and pieces of them, 4 to 18 heavy atoms, a tenth of them ions; one ETKDGv3 conformer each, in its "
+    "principal-axis frame; none whose skeleton is held out"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingFacts:
+    """How a model was trained. ``hardware`` entries are as the trainer notes them: device and precision."""
+
+    alias: str
+    step: str
+    tokenizer: str
+    shape: ModelShape
+    tokens: int
+    texts: int
+    steps: int
+    minutes: float
+    hardware: tuple[str, ...]
+    stages: tuple[Stage, ...]
+    optimiser: str
+    command: str
+    data: str = DATA
+    measured_by: str = ""  # the command that measured it
+
+    @property
+    def measure_command(self) -> str:
+        return self.measured_by or f"python -m engine.training.measure --model {self.alias}:{self.step}"
+
+    @property
+    def gpu_command(self) -> str | None:
+        """What would train it on a GPU; None where one was used."""
+        if not all(what.startswith("CPU") for what in self.hardware):
+            return None
+        return f"python -m engine train --model {self.alias} --hours 1 --device cuda"
+
+    @property
+    def most_atoms(self) -> int:
+        return max((stage.most_atoms for stage in self.stages), default=0)
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "measured_by": self.measure_command, "owed": self.gpu_command}
+
+
+def facts_from(state: Mapping[str, Any], recipe: Recipe, alias: str, step: str, command: str) -> TrainingFacts:
+    """The facts from a trainer's state, or from the description in a shipped file."""
+    return TrainingFacts(
+        alias=alias,
+        step=step,
+        tokenizer=recipe.tokenizer,
+        shape=recipe.shape,
+        tokens=int(state["tokens"]),
+        texts=int(state["texts"]),
+        steps=int(state["steps"]),
+        minutes=float(state["spent_s"]) / 60,
+        hardware=tuple(state["hardware"]),
+        stages=recipe.stages,
+        optimiser=optimiser_of(recipe, state.get("optimisers", ())),
+        command=command,
+    )
+
+
+OPTIMISERS = {"muon": "Muon for the body's matrices, AdamW for rows and scales", "adamw": "AdamW"}
+
+
+def optimiser_of(recipe: Recipe, kinds: Sequence[str]) -> str:
+    """In words; Muon where none is noted: older files had no choice."""
+    matrices = ", then ".join(OPTIMISERS[kind] for kind in kinds or ("muon",))
+    return (
+        f"{matrices}; learning rate {recipe.learning_rate:g}, falling "
+        f"over the last {100 * recipe.decay:.0f} %; {recipe.tokens_a_step:,} tokens a step; tokens that are copied "
+        "weigh 3, those of numbers 0.5 and less"
+    )
+
+
+# --- the training log -------------------------------------------------------------------------------------------------
+
+Course = list[tuple[int, float]]
+"""Tokens seen, and the value then."""
+
+
+@dataclass(slots=True)
+class Curve:
+    """Each figure against tokens seen, in their order."""
+
+    structure_nat: Course = field(default_factory=list)
+    numbers_nat: Course = field(default_factory=list)
+    pass_rate: Course = field(default_factory=list)
+
+    def last(self) -> dict[str, float | None]:
+        """The last value of each; None where there is none."""
+        return {name: course[-1][1] if course else None for name, course in self._courses()}
+
+    def add(self, entry: dict[str, Any]) -> None:
+        tokens = int(entry["tokens"])
+        for name, course in self._courses():
+            while course and course[-1][0] > tokens:
+                course.pop()  # the training resumed from an earlier checkpoint
+            if name in entry and math.isfinite(entry[name]):
+                course.append((tokens, float(entry[name])))
+
+    def _courses(self) -> Iterator[tuple[str, Course]]:
+        for name in self.__slots__:
+            yield name, getattr(self, name)
+
+
+def read_curve(path: Path, most_tokens: int | None = None) -> Curve:
+    """The course up to ``most_tokens``. A last line that was not written to its end is left out."""
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileFormatError(f"the training log {path} cannot be read: {error}", "Give the log.jsonl of it") from error
+    curve = Curve()
+    for number, line in enumerate(lines[:-1], start=1):  # what follows the last line break is empty or half a line
+        try:
+            entry = json.loads(line)
+            if most_tokens is None or entry["tokens"] <= most_tokens:
+                curve.add(entry)
+        except (ValueError, KeyError, TypeError) as error:
+            raise FileFormatError(
+                f"line {number} of {path} is no line of a training log ({error})", "Remove the line"
+            ) from error
+    return curve
+
+
+def curve_chart(title: str, curve: Curve) -> Image.Image:
+    """Both losses on a logarithmic axis, and the share of held-out molecules copied right on another."""
+    courses = (curve.structure_nat, curve.numbers_nat, curve.pass_rate)
+    structure, numbers, rates = ([(tokens / 1e6, value) for tokens, value in course] for course in courses)
+    seen = [*structure, *numbers, *rates, (0.0, 0.0)]
+    return line_chart(
+        title,
+        linear_axis("million tokens seen", 0, max(tokens for tokens, _ in seen), ticks=8, tight=True),
+        log_axis("loss, nat a token", [loss for _, loss in [*structure, *numbers]]),
+        [
+            ChartLine("structure loss", structure, BLUE),
+            ChartLine("number loss", numbers, ORANGE),
+            ChartLine("held-out molecules copied right", [(x, 100 * y) for x, y in rates], GREEN, "right", marks=True),
+        ],
+        right=linear_axis("held-out molecules copied right", 0, 100, unit=" %", ticks=5),
+    )
+
+
+# --- the card ---------------------------------------------------------------------------------------------------------
 
 
 def write_training_card(folder: Path, facts: TrainingFacts, log_path: Path) -> Path:
@@ -35,7 +186,6 @@ def training_lines(
 ) -> Iterator[str]:
     """The section of a card; its picture is ``NAME.png``."""
     shape = facts.shape
-    known = [("parameters", parameters)] if parameters else []
     yield from ("## How it was trained", "")
     yield from table(
         ("", ""),
@@ -47,7 +197,7 @@ def training_lines(
                 f"values, {shape.inner} inside the feed-forward part, {shape.positions:,} positions, RoPE base "
                 f"{shape.rope_theta:,.0f}",
             ),
-            *known,
+            *([("parameters", parameters)] if parameters else []),
             ("data", facts.data),
             ("seen", f"{facts.tokens:,} tokens in {facts.texts:,} texts, {facts.steps:,} steps"),
             ("time", f"{facts.minutes:,.0f} minutes"),
@@ -62,12 +212,11 @@ def training_lines(
         ],
     )
     yield from ("", "The texts grew as it went, and the losses jump where they do:", "")
-    until = [f"{100 * stage.until:.0f} %" for stage in facts.stages]
     yield from table(
         ("until", "heavy atoms at most", "decimals, one drawn for each group of texts"),
         [
-            (share, str(stage.most_atoms), ", ".join(map(str, stage.decimals)))
-            for share, stage in zip(until, facts.stages, strict=True)
+            (f"{100 * stage.until:.0f} %", str(stage.most_atoms), ", ".join(map(str, stage.decimals)))
+            for stage in facts.stages
         ],
     )
     yield ""

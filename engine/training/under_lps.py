@@ -1,4 +1,4 @@
-"""What each LP makes of a registered model: junk and cut blocks, on the held-out molecules; added to the model's card.
+"""Junk and cut blocks of a registered model under each LP, on the held-out molecules; added to the model's card.
 
     python -m engine.training.under_lps --model demo-qwen:final
 
@@ -26,7 +26,7 @@ from engine.decode.plan import Plan
 from engine.decode.samples import Sample
 from engine.decode.scoring import Stored, close_masses
 from engine.errors import FileFormatError
-from engine.lp.catalogue import LPS
+from engine.lp_records import LPS
 from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import load_registry
 from engine.records import Molecule
@@ -78,7 +78,7 @@ def measure_lp(loaded: LoadedModel, molecules: Sequence[Molecule], lp: str, seed
 
 
 def _judged(generation: Generation, samples: Sequence[Sample]) -> Iterator[Sample]:
-    """The samples read once more, with what the model wanted where its blocks were closed by force."""
+    """The samples read again, with the model's masses where blocks were closed by force."""
     loaded, reader = generation.loaded, generation.reader
     requests = [generation.request_of(sample.sample_id) for sample in samples]
     stored = [
@@ -88,9 +88,9 @@ def _judged(generation: Generation, samples: Sequence[Sample]) -> Iterator[Sampl
     ids = close_ids(loaded.tokenizer, loaded.device)
     body = Body(loaded.model, loaded.positions)
     masses = close_masses(body, generation.constraint, stored, loaded.tokenizer.vocab_size, ids)
-    for sample, found in zip(samples, masses, strict=True):
+    for sample, mass in zip(samples, masses, strict=True):
         molecule = generation.molecule_of(sample.sample_id)
-        yield reader.read(molecule, sample.token_ids, sample.forced, sample.stop_reason, masses=found)
+        yield reader.read(molecule, sample.token_ids, sample.forced, sample.stop_reason, masses=mass)
 
 
 def add_to_card(card: Path, rates: Sequence[Rates], command: str) -> None:
@@ -104,7 +104,7 @@ def add_to_card(card: Path, rates: Sequence[Rates], command: str) -> None:
     write_bytes(card, f"{before}{lines}\n\n{BEHIND}{behind}".encode())
     document: Mapping[str, Any] = read_json(card.with_suffix(".json"))
     write_json(
-        card.with_suffix(".json"), {**document, "lps": {one.lp: asdict(one) for one in rates}, "lps_by": command}
+        card.with_suffix(".json"), {**document, "lps": {rate.lp: asdict(rate) for rate in rates}, "lps_by": command}
     )
 
 
@@ -118,17 +118,15 @@ def section(rates: Sequence[Rates], command: str) -> Iterator[str]:
     )
     yield ""
     head = ("LP", "passed", "clean", "blocks", "letters", "not numeric", "cut", "exact")
-    yield from table(head, map(_row, rates))
+    rows = []
+    for rate in rates:
+        of_samples = [f"{100 * count / max(1, rate.samples):.1f} %" for count in (rate.passed, rate.clean)]
+        counts = (rate.letters, rate.nonnumeric, rate.cut, rate.exact)
+        of_blocks = [f"{100 * count / max(1, rate.blocks):.1f} %" for count in counts]
+        rows.append((f"`{rate.lp}`", *of_samples, f"{rate.blocks:,}", *of_blocks))
+    yield from table(head, rows)
     yield ""
     yield f"Measured by `{command}`."
-
-
-def _row(one: Rates) -> tuple[str, ...]:
-    shares = [
-        f"{100 * count / max(1, one.blocks):.1f} %" for count in (one.letters, one.nonnumeric, one.cut, one.exact)
-    ]
-    of_samples = [f"{100 * count / max(1, one.samples):.1f} %" for count in (one.passed, one.clean)]
-    return (f"`{one.lp}`", *of_samples, f"{one.blocks:,}", *shares)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -142,14 +140,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     def action() -> None:
         entry = load_registry().find(args.model)
         loaded = load_model(entry, args.device)
-        molecules = [parse_smiles(one.smiles) for one in load_held_out()[: args.molecules]]
-        bar, found = Progress("LPs", len(LPS)), []
+        molecules = [parse_smiles(molecule.smiles) for molecule in load_held_out()[: args.molecules]]
+        bar, rates = Progress("LPs", len(LPS)), []
         for lp in LPS:
-            found.append(measure_lp(loaded, molecules, lp, batch=args.batch))
-            log.info("%s", json.dumps(asdict(found[-1])))
+            rates.append(measure_lp(loaded, molecules, lp, batch=args.batch))
+            log.info("%s", json.dumps(asdict(rates[-1])))
             bar.advance(1)
         if args.molecules is None and entry.card is not None:
-            add_to_card(entry.card, found, f"python -m engine.training.under_lps --model {entry.name}")
+            add_to_card(entry.card, rates, f"python -m engine.training.under_lps --model {entry.name}")
             log.info("%s", entry.card)
 
     return run_tool(action)

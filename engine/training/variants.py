@@ -1,14 +1,16 @@
 """Molecules made out of flat, neutral ones: stereoisomers, ions, labelled forms, salts and fragments.
 
-Every function takes a sanitised molecule and a ``draw``, a large integer that stands for chance, and yields sanitised
-candidates, the preferred one first. The same molecule and draw give the same candidates in the same order. Whether a
-candidate can exist in three dimensions, or in a flask, is not known here: the builder embeds it, nobody synthesises it.
+Every function but ``piece_near`` takes a sanitised molecule and a ``draw``, a large integer that stands for chance, and
+yields sanitised candidates, the preferred one first. The same molecule and draw give the same candidates in the same
+order. ``fragments`` cuts one or two bonds, for the shipped molecule set; ``piece_near`` reaches every size. What this
+module does not know: whether a candidate can exist in three dimensions or can be synthesised; the builder embeds it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, pairwise
+from random import Random
 from typing import Any, TypeVar
 
 from rdkit import Chem
@@ -76,7 +78,7 @@ def fragments(mol: Chem.Mol, draw: int) -> Iterator[Chem.Mol]:
     """Pieces of 3 to 12 heavy atoms: one or two bonds outside rings cut, hydrogens put in their place."""
     bonds = [mol.GetBondBetweenAtoms(*ends).GetIdx() for ends in mol.GetSubstructMatches(_CUTTABLE)]
     least, most = FRAGMENT_ATOMS
-    for cut in turned(_pairs(bonds), draw):
+    for cut in turned([*((bond,) for bond in bonds), *pairwise(bonds)], draw):  # one bond, or it and the next one
         for piece in turned(_pieces(mol, cut), draw):
             if least <= piece.GetNumHeavyAtoms() <= most:
                 # A piece of a molecule without stereo is flat again, and half of them may stay so.
@@ -100,27 +102,23 @@ def sanitised(mol: Chem.Mol) -> Iterator[Chem.Mol]:
         yield again
 
 
-def _smarts(pattern: str) -> Chem.Mol:
-    return Chem.MolFromSmarts(pattern)
-
-
-_CHAIN_BOND = _smarts("[CX4;!R;!H0;!H3]-;!@[CX4,$([NX3;!$(N-[CX3]);!$(N-S)]);!R;!H0;!H3]")
-_CUTTABLE = _smarts("[!D1]-;!@[!D1]")
+_CHAIN_BOND = Chem.MolFromSmarts("[CX4;!R;!H0;!H3]-;!@[CX4,$([NX3;!$(N-[CX3]);!$(N-S)]);!R;!H0;!H3]")
+_CUTTABLE = Chem.MolFromSmarts("[!D1]-;!@[!D1]")
 
 _AMINE = "[NX3;+0;!$(N-[!#6]);!$(N~[#6;!X4])]"
 # Name, pattern of the atom, its new charge, methyl groups put on it.
 _CHARGES = (
-    ("ammonium", _smarts(_AMINE), 1, 0),
-    ("carboxylate", _smarts("[OX2H1;+0;$(O-[#6,#15,#16]=O)]"), -1, 0),
-    ("pyridinium", _smarts("[n;X2;+0;r6]"), 1, 0),
-    ("quaternary ammonium", _smarts(_AMINE), 1, 1),
-    ("sulfonamide anion", _smarts("[NX3;!H0;+0;$(N-S(=O)=O)]"), -1, 0),
-    ("N-methylpyridinium", _smarts("[n;X2;+0;r6]"), 1, 1),
-    ("azolium", _smarts("[n;X2;+0;r5;$(n:[#6]:[n;X3])]"), 1, 0),
-    ("phenolate", _smarts("[OX2H1;+0;$(O-c)]"), -1, 0),
-    ("amidinium", _smarts("[NX2;+0;$(N=C-[NX3])]"), 1, 0),
-    ("azolide", _smarts("[nH;+0;$(n:n:n),$(n:[#6]:n)]"), -1, 0),
-    ("thiolate", _smarts("[SX2H1;+0]"), -1, 0),
+    ("ammonium", Chem.MolFromSmarts(_AMINE), 1, 0),
+    ("carboxylate", Chem.MolFromSmarts("[OX2H1;+0;$(O-[#6,#15,#16]=O)]"), -1, 0),
+    ("pyridinium", Chem.MolFromSmarts("[n;X2;+0;r6]"), 1, 0),
+    ("quaternary ammonium", Chem.MolFromSmarts(_AMINE), 1, 1),
+    ("sulfonamide anion", Chem.MolFromSmarts("[NX3;!H0;+0;$(N-S(=O)=O)]"), -1, 0),
+    ("N-methylpyridinium", Chem.MolFromSmarts("[n;X2;+0;r6]"), 1, 1),
+    ("azolium", Chem.MolFromSmarts("[n;X2;+0;r5;$(n:[#6]:[n;X3])]"), 1, 0),
+    ("phenolate", Chem.MolFromSmarts("[OX2H1;+0;$(O-c)]"), -1, 0),
+    ("amidinium", Chem.MolFromSmarts("[NX2;+0;$(N=C-[NX3])]"), 1, 0),
+    ("azolide", Chem.MolFromSmarts("[nH;+0;$(n:n:n),$(n:[#6]:n)]"), -1, 0),
+    ("thiolate", Chem.MolFromSmarts("[SX2H1;+0]"), -1, 0),
 )
 
 
@@ -197,11 +195,6 @@ def _hydrogen_label(mol: Chem.Mol, draw: int) -> list[Chem.Mol]:
     return list(sanitised(Chem.RemoveHs(changed)))
 
 
-def _pairs(bonds: list[int]) -> list[tuple[int, ...]]:
-    """Every bond alone, and every bond with the next one."""
-    return [*((bond,) for bond in bonds), *pairwise(bonds)]
-
-
 def _pieces(mol: Chem.Mol, bonds: tuple[int, ...]) -> list[Chem.Mol]:
     cut = Chem.RWMol(mol)
     ends = [(mol.GetBondWithIdx(bond).GetBeginAtomIdx(), mol.GetBondWithIdx(bond).GetEndAtomIdx()) for bond in bonds]
@@ -213,3 +206,50 @@ def _pieces(mol: Chem.Mol, bonds: tuple[int, ...]) -> list[Chem.Mol]:
                 atom.SetNumExplicitHs(atom.GetNumExplicitHs() + 1)  # nothing puts a hydrogen on [nH] by itself
     pieces = Chem.GetMolFrags(cut, asMols=True, sanitizeFrags=False)
     return [whole for piece in pieces for whole in sanitised(piece)]
+
+
+# --- pieces near a wanted size ----------------------------------------------------------------------------------------
+
+
+def piece_near(mol: Chem.Mol, wanted: int, most: int, rng: Random) -> Chem.Mol | None:
+    """Whole rings and linkers that hang together: at least ``wanted`` atoms where there is such a piece of at most
+    ``most``, else a smaller one or None. Cut bonds get hydrogens. The same random state gives the same piece."""
+    blocks, neighbours = _blocks(mol)
+    grown = [rng.randrange(len(blocks))]
+    size = len(blocks[grown[0]])
+    while size < wanted:
+        border = {other for block in grown for other in neighbours[block]} - set(grown)
+        fitting = sorted(block for block in border if size + len(blocks[block]) <= most)
+        if not fitting:
+            break
+        grown.append(rng.choice(fitting))
+        size += len(blocks[grown[-1]])
+    return _cut_out(mol, {atom for block in grown for atom in blocks[block]}) if size <= most else None
+
+
+def _blocks(mol: Chem.Mol) -> tuple[list[tuple[int, ...]], list[set[int]]]:
+    """The atoms of each part that no cut divides, and which parts are bonded."""
+    cut = Chem.RWMol(mol)
+    bonds = mol.GetSubstructMatches(_CUTTABLE)
+    for start, end in bonds:
+        cut.RemoveBond(start, end)
+    blocks = [tuple(block) for block in Chem.GetMolFrags(cut)]
+    block_of = {atom: index for index, block in enumerate(blocks) for atom in block}
+    neighbours: list[set[int]] = [set() for _ in blocks]
+    for start, end in bonds:
+        neighbours[block_of[start]].add(block_of[end])
+        neighbours[block_of[end]].add(block_of[start])
+    return blocks, neighbours
+
+
+def _cut_out(mol: Chem.Mol, kept: set[int]) -> Chem.Mol | None:
+    """The molecule of these atoms alone; None where it is no valid one."""
+    cut = Chem.RWMol(mol)
+    for start, end in mol.GetSubstructMatches(_CUTTABLE):
+        if (start in kept) != (end in kept):
+            atom = cut.GetAtomWithIdx(start if start in kept else end)
+            if atom.GetNoImplicit() or (atom.GetIsAromatic() and atom.GetAtomicNum() != 6):
+                atom.SetNumExplicitHs(atom.GetNumExplicitHs() + 1)  # nothing puts a hydrogen on [nH] by itself
+    for index in sorted(set(range(mol.GetNumAtoms())) - kept, reverse=True):
+        cut.RemoveAtom(index)
+    return next(sanitised(cut), None)

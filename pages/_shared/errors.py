@@ -34,9 +34,14 @@ def shown_errors() -> Iterator[None]:
     try:
         yield
     except DriftscopeError as error:
-        words = str(error)
-        st.error(escape_markdown(words[:1].upper() + words[1:]), icon=":material/error:")
+        st.error(error_markdown(error), icon=":material/error:")
         st.stop()
+
+
+def error_markdown(error: DriftscopeError) -> str:
+    """The error's line as a sentence."""
+    message = str(error)
+    return escape_markdown(message[:1].upper() + message[1:])
 
 
 def escape_markdown(text: str) -> str:

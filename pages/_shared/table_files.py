@@ -13,7 +13,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import streamlit as st
 
-from engine.store.guard import as_rows
+from engine.store.sql.rows import as_rows
 
 CSV, PARQUET = "text/csv", "application/vnd.apache.parquet"
 

@@ -10,10 +10,11 @@ import streamlit as st
 
 from engine.chem.enriched import skeleton_of
 from engine.chem.smiles import parse_smiles
+from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.store.store import DEMO, Store
 from engine.text.align import AlignedToken, align
 from engine.text.blocks import CloseMass
-from engine.text.template import DEFAULT_PLACEHOLDER, build_template
+from engine.text.template import build_template
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
 from pages._shared.components.alignment_strip import StepFacts, TopToken, alignment_strip
 from pages._shared.frame import page

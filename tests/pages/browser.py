@@ -6,9 +6,12 @@ there was none.
 
 from __future__ import annotations
 
+import atexit
+import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -16,32 +19,42 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
 import pytest
 from playwright.sync_api import (
-    Browser,
     BrowserContext,
     ConsoleMessage,
     Dialog,
     Locator,
     Page,
-    Route,
     expect,
     sync_playwright,
 )
 
+Browser = BrowserContext  # one profile for all visits
 ROOT = Path(__file__).resolve().parents[2]
 START_LIMIT_S = 60.0
 LIMIT_MS = 30_000  # for anything that a test waits for; generous, because a busy machine is no failure
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --use-gl=angle --use-angle=swiftshader --enable-unsafe-swiftshader"
-).split()
+FLAGS = [
+    *"--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking".split(),
+    *"--disable-component-update --disable-sync --use-gl=angle --use-angle=swiftshader".split(),
+    "--enable-unsafe-swiftshader",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost",
+]
+# What is drawn above a table late would move it away from under a click.
+AT_REST = """async node => {
+    const place = () => JSON.stringify(node.getBoundingClientRect());
+    for (let before = ""; before !== place(); ) {
+        before = place();
+        await new Promise(done => setTimeout(done, 150));
+    }
+}"""
 Theme = Literal["light", "dark"]
 NOISE = ("GL Driver Message", "Unrecognized feature:", "can escape its sandboxing")
 
@@ -58,57 +71,122 @@ class Server:
 
 
 @contextmanager
-def serve(script: Path, *, env: dict[str, str] | None = None) -> Iterator[Server]:
-    """``script`` under ``streamlit run``, from the repository root, on a port that the system gave."""
-    with tempfile.TemporaryDirectory() as folder:
+def serve(script: Path, *, env: dict[str, str] | None = None, fresh: bool = False) -> Iterator[Server]:
+    """``script`` under ``streamlit run``, from the repository root: a fork of one process that has imported all that
+    the app needs, or, where ``fresh``, a process that has imported nothing."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, _port() as port:
         log_file = Path(folder) / "streamlit.log"
-        port = _free_port()
+        log_file.touch()
         server = Server(f"http://localhost:{port}", log_file)
+        # The server is killed in the end; what it leaves in the temporary folder goes with this one.
+        environment = {**os.environ, "TMPDIR": folder, **(env or {})}
         options = ["--server.headless=true", f"--server.port={port}", "--server.fileWatcherType=none"]
-        with log_file.open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "streamlit", "run", str(script), *options],
-                cwd=ROOT,
-                env={**os.environ, **(env or {})},
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
-        try:
-            _wait_until_healthy(process, server)
+        start = _fresh if fresh else _forked
+        with start(["run", str(script), *options], environment, log_file) as has_ended:
+            _wait_until_healthy(has_ended, server)
             yield server
-        finally:
-            process.terminate()
-            process.wait(timeout=20)
 
 
-def _free_port() -> int:
+@contextmanager
+def _fresh(arguments: list[str], environment: dict[str, str], log_file: Path) -> Iterator[Callable[[], bool]]:
+    command = [sys.executable, "-m", "streamlit", *arguments]
+    with log_file.open("wb") as log:
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        yield lambda: process.poll() is not None
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def _forked(arguments: list[str], environment: dict[str, str], log_file: Path) -> Iterator[Callable[[], bool]]:
+    orders, answers = _launcher().stdin, _launcher().stdout
+    assert orders is not None
+    assert answers is not None
+    order = {"arguments": arguments, "environment": environment, "log": str(log_file)}
+    print(json.dumps(order), file=orders, flush=True)
+    process = int(answers.readline())
+
+    def has_ended() -> bool:
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return True
+        return False
+
+    try:
+        yield has_ended
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+        while not has_ended():
+            time.sleep(0.01)
+
+
+@cache
+def _launcher() -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.pages.launcher"]
+    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    atexit.register(process.communicate)  # the end of its orders is its own
+    return process
+
+
+_PORTS: list[int] = []  # of servers that have ended
+
+
+@contextmanager
+def _port() -> Iterator[int]:
+    """One that an earlier server had, if it is still free: the browser then has the scripts of its pages compiled."""
+    port = next(filter(_is_free, _PORTS), None)
+    if port is None:
+        with socket.socket() as probe:
+            probe.bind(("localhost", 0))
+            port = int(probe.getsockname()[1])
+    else:
+        _PORTS.remove(port)
+    try:
+        yield port
+    finally:
+        _PORTS.append(port)
+
+
+def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        return int(probe.getsockname()[1])
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("localhost", port))
+        except OSError:
+            return False
+    return True
 
 
-def _wait_until_healthy(process: subprocess.Popen[bytes], server: Server) -> None:
+def _wait_until_healthy(has_ended: Callable[[], bool], server: Server) -> None:
     limit = time.monotonic() + START_LIMIT_S
     while time.monotonic() < limit:
-        if process.poll() is not None:
-            raise RuntimeError(f"streamlit ended with {process.returncode}:\n{server.log()}")
+        if has_ended():
+            raise RuntimeError(f"streamlit ended:\n{server.log()}")
         try:
             with urllib.request.urlopen(f"{server.url}/_stcore/health", timeout=1) as answer:
                 if answer.status == 200:
                     return
         except (urllib.error.URLError, TimeoutError, ConnectionError):
-            time.sleep(0.1)  # not up yet
+            time.sleep(0.02)  # not up yet
     raise RuntimeError(f"streamlit was not healthy within {START_LIMIT_S} s:\n{server.log()}")
 
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
+    """One profile for all visits, so that the second page of a server comes with its scripts compiled."""
     path = chromium_path()
     if path is None:
         raise FileNotFoundError("Chromium is not installed (Debian: apt-get install chromium)")
     expect.set_options(timeout=LIMIT_MS)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+    with sync_playwright() as playwright, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        browser = playwright.chromium.launch_persistent_context(
+            profile, executable_path=path, args=FLAGS, locale="en-GB"
+        )
+        browser.set_default_timeout(LIMIT_MS)
         try:
             yield browser
         finally:
@@ -153,36 +231,41 @@ class Visit:
 def visit(
     browser: Browser, server: Server, path: str = "/", *, theme: Theme = "light", width: int = 1280, height: int = 900
 ) -> Iterator[Visit]:
-    context = browser.new_context(color_scheme=theme, viewport={"width": width, "height": height}, locale="en-GB")
-    context.set_default_timeout(LIMIT_MS)
-    context.grant_permissions(["clipboard-read", "clipboard-write"], origin=server.url)
-    page = context.new_page()
+    others = list(browser.pages)
+    browser.grant_permissions(["clipboard-read", "clipboard-write"], origin=server.url)
+    page = browser.new_page()
+    page.set_viewport_size({"width": width, "height": height})
+    page.emulate_media(color_scheme=theme)
     seen = Visit(page)
-    _watch(context, seen, server)
+    _watch(seen, server)
     try:
         page.goto(server.url + path)
         page.wait_for_selector("[data-testid=stApp]")
         seen.settle()
         yield seen
     finally:
-        context.close()
+        for opened in [one for one in browser.pages if one not in others]:
+            opened.close()
+        if len(browser.pages) <= 1:  # the browser's own empty one
+            browser.clear_cookies()
 
 
-def _watch(context: BrowserContext, seen: Visit, server: Server) -> None:
+def _watch(seen: Visit, server: Server) -> None:
+    """Only localhost has an address for this browser; what is asked of others fails, and is noted."""
     own = re.escape(server.url) + "|" + re.escape(server.url.replace("http", "ws", 1))
     foreign = re.compile(rf"^(?!(?:{own})(?:/|$))(?:https?|wss?):")
 
-    def refuse(route: Route) -> None:
-        seen.outside.append(route.request.url)
-        route.abort()
+    def note(url: str) -> None:
+        if foreign.match(url):
+            seen.outside.append(url)
 
     def note_dialog(dialog: Dialog) -> None:
         seen.dialogs.append(dialog.message)
         dialog.dismiss()
 
-    context.route(foreign, refuse)
     page = seen.page
-    page.on("websocket", lambda socket: seen.outside.append(socket.url) if foreign.match(socket.url) else None)
+    page.on("request", lambda request: note(request.url))
+    page.on("websocket", lambda socket: note(socket.url))
     page.on("console", lambda said: seen.console.append(said.text) if _counts(said) else None)
     page.on("pageerror", lambda error: seen.console.append(str(error)))
     page.on("dialog", note_dialog)
@@ -197,9 +280,9 @@ def _counts(said: ConsoleMessage) -> bool:
 
 
 @contextmanager
-def serve_quietly(script: Path, *, env: dict[str, str] | None = None) -> Iterator[Server]:
+def serve_quietly(script: Path, *, env: dict[str, str] | None = None, fresh: bool = False) -> Iterator[Server]:
     """``serve``, and in the end nothing in the log that a user should not meet there."""
-    with serve(script, env=env) as started:
+    with serve(script, env=env, fresh=fresh) as started:
         yield started
         for word in ("Traceback", "deprecat", "already registered"):
             assert word not in started.log()
@@ -216,6 +299,7 @@ def click_row(seen: Visit, table: int, row: int, row_height: int = 35) -> None:
     """The box before a row: tables are drawn on a canvas."""
     canvas = seen.page.get_by_test_id("data-grid-canvas").nth(table)
     canvas.scroll_into_view_if_needed()
+    canvas.evaluate(AT_REST)
     box = canvas.bounding_box()
     assert box is not None
     seen.page.mouse.click(box["x"] + 18, box["y"] + 37 + row_height * (row + 0.5))

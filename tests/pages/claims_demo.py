@@ -7,8 +7,9 @@ from dataclasses import replace
 import streamlit as st
 
 from engine.evidence.claims import load_claims
+from pages._evidence.claims import judged_claims
+from pages._evidence.words import list_groups, list_row
 from pages._shared.components.claims_list import claims_list
-from pages._shared.evidence.claims import judged_claims
 from pages._shared.frame import page
 
 HOSTILE = ("<img src=x onerror=alert(1)>", "\u202e`<script>alert(2)</script>`\u202c", "a\ud800b", "odd ` one")
@@ -26,7 +27,8 @@ def take(place: int | None) -> None:
 
 
 claims_list(
-    rows,
+    list_groups(rows),
+    [list_row(row) for row in rows],
     [0] if few else range(len(rows)),
     key="list",
     selected=st.session_state.get("place"),

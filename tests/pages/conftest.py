@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.store.store import Store
-from pages._shared.live import session
+from pages._live import session
 from tests.pages.browser import ROOT, Server, browser, serve_quietly, window
 from tests.pages.drift_stores import store_at
 

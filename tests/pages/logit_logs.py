@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.logits.adding import Names, add_file
+from engine.logits.ingest import LogNames, add_file
 from engine.store.entries import Entry
 from engine.store.files import LocalFiles
 from engine.store.schema import LOGIT_LOG
@@ -81,7 +81,7 @@ def store_at(place: Path) -> Store:
 
 def add(store: Store, folder: Path, name: str, rows: Rows, **said: Any) -> Entry:
     """One log; ``said`` goes into its lines, but ``label``, which is a user's."""
-    names = Names(label=said.pop("label", None))
+    names = LogNames(label=said.pop("label", None))
     (entry,) = add_file(store, write(folder / f"{name}.jsonl.gz", objects(rows, **said)), names)
     assert isinstance(entry, Entry)
     return entry

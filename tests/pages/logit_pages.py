@@ -42,7 +42,7 @@ def opener(monkeypatch: pytest.MonkeyPatch) -> Open:
 def said(app: AppTest) -> str:
     assert not app.exception
     parts = (*app.markdown, *app.caption, *app.info, *app.error)
-    return "\n".join(str(one.value) for one in parts).replace("\\", "").replace("\u2060", "")
+    return "\n".join(str(part.value) for part in parts).replace("\\", "").replace("\u2060", "")
 
 
 def tables(app: AppTest) -> list[pd.DataFrame]:

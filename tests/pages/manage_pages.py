@@ -1,4 +1,4 @@
-"""What tests of work on the store share: its section alone as a page, and a desk that carries nothing out."""
+"""What tests of work on the store share: its section alone as a page, and a queue that runs nothing."""
 
 from __future__ import annotations
 
@@ -10,28 +10,29 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from engine.errors import RunError
-from engine.runner.background import Desk, Input, Snapshot, State, Task
-from engine.runner.said import Part
+from engine.figures.queue_words import QueueState
+from engine.runner.background import Input, Task, TaskQueue, TaskSnapshot
+from engine.runner.progress_file import PartProgress
 
 PAGE = """
 import streamlit as st
 from engine.store.store import Store
-from pages._shared.compare import manage
-from pages._shared.compare import state as compare_state
+from pages._compare import manage
+from pages._compare.state import QUERY
 store = Store.open()
-chosen, _ = compare_state.choose(store.found())
+chosen, _ = QUERY.read(store.found())
 manage.show(store, chosen)
 """
 
 
-class Board(Desk):
-    """A desk that remembers what was handed in, and tells of it what a test says."""
+class Board(TaskQueue):
+    """A queue that remembers what was submitted, and reports what a test tells it to."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.folder = folder
         self.handed: list[tuple[str, list[str], list[Input], str]] = []
-        self.told: list[tuple[Task, Snapshot]] = []
+        self.told: list[tuple[Task, TaskSnapshot]] = []
         self.refusal: RunError | None = None
 
     def submit(self, title: str, words: Sequence[str], inputs: Iterable[Input] = (), *, about: str = "") -> Task:
@@ -40,24 +41,28 @@ class Board(Desk):
         self.handed.append((title, list(words), list(inputs), about))
         return Task(len(self.handed), title, words, self.folder, about)
 
-    def tasks(self) -> list[tuple[Task, Snapshot]]:
+    def tasks(self) -> list[tuple[Task, TaskSnapshot]]:
         return self.told
 
-    def tell(self, state: State, *parts: Part, title: str = "2 runs", **more: Any) -> Task:
+    def tell(self, state: QueueState, *parts: PartProgress, title: str = "2 runs", **more: Any) -> Task:
         task = Task(len(self.told) + 1, title, ["run", "--model", "x"], self.folder, more.pop("about", ""))
         task._state = state
         self._tasks.append(task)
         self.told.insert(
-            0, (task, Snapshot(state, **{"ahead": 0, "parts": parts, "seconds": 75.0, "log": (), "error": "", **more}))
+            0,
+            (
+                task,
+                TaskSnapshot(state, **{"ahead": 0, "parts": parts, "seconds": 75.0, "log": (), "error": "", **more}),
+            ),
         )
         return task
 
     @classmethod
     def used(cls, folder: Path, patch: pytest.MonkeyPatch) -> Board:
-        """The page's desk as long as the test."""
+        """The page's queue as long as the test."""
         made = cls(folder)
-        for module in ("managing.tasks", "compare.manage_unfinished"):
-            patch.setattr(f"pages._shared.{module}.desk", lambda: made)
+        for module in ("_shared.managing.tasks", "_compare.manage"):
+            patch.setattr(f"pages.{module}.task_queue", lambda: made)
         return made
 
 

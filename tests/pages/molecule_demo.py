@@ -73,7 +73,9 @@ def drawing() -> tuple[str, list[str]]:
 def conformers(smiles: str) -> tuple[Chem.Mol, Chem.Mol, Chem.Mol]:
     """Two conformers, both on the third."""
     ensemble = reference_conformers(parse_smiles(smiles), 3, seed=2)
-    first, second, third = (Chem.Mol(ensemble, confId=one.GetId()) for one in list(ensemble.GetConformers())[:3])
+    first, second, third = (
+        Chem.Mol(ensemble, confId=conformer.GetId()) for conformer in list(ensemble.GetConformers())[:3]
+    )
     return superpose(first, third)[0], superpose(second, third)[0], third
 
 

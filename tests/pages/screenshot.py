@@ -24,7 +24,7 @@ def main() -> int:
     options = _options()
     script = options.script or ROOT / "app.py"
     path = f"/{options.page}" if options.page else "/"
-    with serve(script) as server, chromium() as browser:
+    with serve(script, fresh=True) as server, chromium() as browser:
         size = {"width": options.width, "height": options.height or 900}
         with visit(browser, server, path, theme=options.theme, **size) as seen:
             for do, value in options.steps or []:

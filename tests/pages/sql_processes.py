@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-CHILD = b"engine.store.sql_child"
+CHILD = b"engine.store.sql.child"
 
 
 def processes_of(parent: int | None = None, *, marked: str = "") -> set[int]:

@@ -267,10 +267,10 @@ def test_rows_can_be_put_away(seen: Visit) -> None:
 
 def test_without_steps_the_strip_says_so(seen: Visit) -> None:
     choose(seen, "no diagnostics", len(stored("position-blocklist").columns))
-    expect(strip(seen).locator(".absent")).to_contain_text("No diagnostics were kept")
+    expect(strip(seen).locator(".absent")).to_contain_text("No token probabilities are stored")
     expect(strip(seen).locator(".row-label").filter(has_text="LP took")).to_have_count(0)
     column(seen, 3).hover()
-    expect(strip(seen).locator(".details")).to_contain_text("No diagnostics were kept")
+    expect(strip(seen).locator(".details")).to_contain_text("No token probabilities are stored")
 
 
 def test_gaps_and_disagreeing_roles_are_marked(seen: Visit) -> None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from pages._shared.listing import page_files
-from tests.pages.browser import ROOT, Server, Visit, serve_quietly, visit
+from tests.pages.browser import ROOT, Browser, Server, Visit, serve_quietly, visit
 
 pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with serve_quietly(ROOT / "app.py") as started:
+    with serve_quietly(ROOT / "app.py", fresh=True) as started:
         yield started
 
 

@@ -12,10 +12,9 @@ from streamlit.testing.v1 import AppTest
 
 from engine.paths import ROOT
 from engine.store.store import Store
-from pages._shared.compare import runs as compare_runs
-from pages._shared.compare import state as compare_state
-from pages._shared.compare.state import Chosen, address, choose, default_choice, inspector_address, put, sql_address
-from pages._shared.rows import show_rows
+from pages._compare.state import QUERY, RunSelection, default_choice
+from pages._shared.links import compare_address as address
+from pages._shared.links import inspector_address, sql_address
 from pages._shared.theme import DARK, LIGHT
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.pages.drift_stores import OVERRIDE, store_at
@@ -45,9 +44,11 @@ def table(app: AppTest) -> pd.DataFrame:
     return found
 
 
-def chosen(monkeypatch: pytest.MonkeyPatch, store: Store, **query: str | list[str]) -> tuple[Chosen | None, list[str]]:
+def chosen(
+    monkeypatch: pytest.MonkeyPatch, store: Store, **query: str | list[str]
+) -> tuple[RunSelection | None, list[str]]:
     monkeypatch.setattr(st, "query_params", Params(**query))
-    return choose(store.found())
+    return QUERY.read(store.found())
 
 
 # --- the page -------------------------------------------------------------------------------------------------------
@@ -74,17 +75,17 @@ def test_filters_hide_rows_and_leave_what_is_compared(opened: Open) -> None:
 
 
 def test_no_row_left_and_no_run_at_all_are_told(opened: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert "No run is like that" in opened(contains="nothing is called this").info[0].value
+    assert "No run matches. Remove a filter." in opened(contains="nothing is called this").info[0].value
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
     app = _open()
-    assert not app.exception and "Three ways to a first run" in app.info[0].value
+    assert not app.exception and "Three ways to get a first run" in app.info[0].value
 
 
 def test_names_that_mean_no_run_are_told_and_the_others_compared(opened: Open) -> None:
     app = opened(control="nobody", test=["llama-final-exact", "demo-llama"])
     assert not app.exception
     told = [one.value.replace("\\", "") for one in app.error[:2]]
-    assert told[0].startswith("There is no run_id 'nobody'.") and told[0].endswith("stands in as control.")
+    assert told[0] == "There is no run_id 'nobody'. The first run below is the control instead."
     assert told[1] == "There are 4 runs like 'demo-llama'."
     assert app.selectbox(key="control_run").value == EXACT
 
@@ -128,8 +129,8 @@ def test_links_say_which_runs_and_read_back(monkeypatch: pytest.MonkeyPatch) -> 
     assert inspector_address("one", 3) == "drift?run=one&sample=3"
     found, complaints = chosen(monkeypatch, DEMO_STORE, control=NONE, test=[EXACT, EXACT, NONE])
     assert found is not None and found.ids == (NONE, EXACT) and complaints == []
-    put(EXACT, [NONE, EXACT])
-    again, _ = choose(DEMO_STORE.found())
+    QUERY.put([EXACT, NONE, EXACT])
+    again, _ = QUERY.read(DEMO_STORE.found())
     assert again is not None and again.ids == (EXACT, NONE)
 
 
@@ -149,11 +150,11 @@ def test_every_run_has_a_letter_and_a_name_of_its_own(monkeypatch: pytest.Monkey
     ids = [entry.id for entry in store.found().entries]
     found, _ = chosen(monkeypatch, store, control=ids[0], test=ids[1:])
     assert found is not None
-    letters = [found.letter(one) for one in ids]
+    letters = [found.letter(id_) for id_ in ids]
     assert (letters[0], letters[25], letters[26], letters[29]) == ("A", "Z", "AA", "AD")
-    assert len({found.name(one) for one in ids}) == 30
+    assert len({found.name(id_) for id_ in ids}) == 30
     for colours in (LIGHT, DARK):
-        hues = [found.colour(one, colours) for one in ids]
+        hues = [found.colour(id_, colours) for id_ in ids]
         assert hues[0] == colours.neutral and colours.neutral not in hues[1:] and len(set(hues[1:8])) == 7
 
 
@@ -164,30 +165,3 @@ def test_without_a_pair_the_newest_run_stands_alone(tmp_path: Path) -> None:
     write_run(store, "two", [sample_row(0)], model_alias="b", lp="exact", created_at="2026-01-02T00:00:00+00:00")
     alone = default_choice(store.found().entries)
     assert alone is not None and alone.ids == ("two",)
-
-
-def test_ticking_keeps_places_and_what_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows shown are c, b, a; compared are b (control), h (hidden by a filter), a."""
-    monkeypatch.setattr(st, "session_state", {})
-    monkeypatch.setattr(st, "query_params", Params())
-    shown, ids = ["c", "b", "a"], ("b", "h", "a")
-    for rows, expected in (
-        ([0, 1, 2], ["b", "h", "a", "c"]),  # one more comes last
-        ([1], ["b", "h"]),
-        ([2], ["h", "a"]),  # the control leaves, and the next one takes its place
-        ([], ["h"]),
-    ):
-        show_rows(compare_runs.KEY, [1, 2])
-        st.session_state[compare_runs.KEY] = {"selection": {"rows": rows}}
-        compare_runs._take(shown, ids)
-        assert [st.query_params["control"], *st.query_params.get_all("test")] == expected
-
-
-def test_the_most_that_can_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(st, "session_state", {})
-    monkeypatch.setattr(st, "query_params", Params())
-    shown = [str(number) for number in range(100)]
-    show_rows(compare_runs.KEY, [])
-    st.session_state[compare_runs.KEY] = {"selection": {"rows": list(range(100))}}
-    compare_runs._take(shown, ())
-    assert len(st.query_params["test"]) == compare_state.MOST_TESTS

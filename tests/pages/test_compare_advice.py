@@ -10,8 +10,8 @@ from streamlit.testing.v1 import AppTest
 from engine.evidence.advisor import advise
 from engine.paths import ROOT
 from engine.store.store import Store
-from pages._shared.compare.advice_cost import answer, cost_figure, label_of, rows_of
-from pages._shared.compare.advice_probe import of_size, words_of
+from pages._compare.advice import of_size, words_of
+from pages._compare.advice_figures import answer, cost_chart, label_of, rows_of
 from pages._shared.theme import DARK, LIGHT
 from tests.engine.evidence.advice_runs import MANY, MODEL, add
 from tests.engine.inspection.made import DEMO_STORE
@@ -65,8 +65,8 @@ def test_the_advice_is_the_command_lines(planted: Store) -> None:
     assert [one.value for one in app.code] == [f".venv/bin/{command}" for command in advice.commands]
     table = app.dataframe[-1].value
     assert list(table["standing"]) == ["fits", "does not fit", "advised"]
-    assert list(table["usable"]) == ["1 s (1–1)", "never", "0.25 s (0.25–0.25)"]
-    assert list(table["takes"]) == ["2.8 h", "17 min", "42 min"]
+    assert list(table["usable"]) == ["1.00 s (1.00–1.00)", "never", "0.250 s (0.250–0.250)"]
+    assert list(table["takes"]) == ["2 h 46 min", "16 min 40 s", "41 min 40 s"]
 
 
 def test_every_choice_is_in_the_address(planted: Store) -> None:
@@ -110,15 +110,15 @@ def test_names_that_anybody_may_have_written_are_text(planted: Store) -> None:
 def test_the_chart_answers_its_question() -> None:
     advice = advise(DEMO_STORE, "demo-qwen")
     assert answer(advice) == (
-        "Least under exact: 0.0817 s (0.0776–0.0856). Most under position-blocklist: 16.1 s (6.28–∞). "
-        "None at all under position-allowlist."
+        "Lowest cost: exact, 0.082 s (0.078–0.086). Highest: position-blocklist, 16.1 s (6.28–∞). "
+        "No clean answer under position-allowlist."
     )
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK])
 def test_an_lp_without_a_clean_answer_stands_at_the_edge(planted: Store, colours: object) -> None:
     advice = advise(planted, MODEL)
-    figure = cost_figure(rows_of(advice, None), "clean", colours)  # type: ignore[arg-type]
+    figure = cost_chart(rows_of(advice, None), "clean", colours).figure(colours)  # type: ignore[arg-type]
     points = {trace.y[0]: (trace.x[0], trace.marker.symbol) for trace in figure.data if trace.y and trace.y[0]}
     assert points == {"exact": (0.25, "diamond"), "none": (1.0, "circle"), "position-allowlist": (3.0, "x")}
     assert [note.text for note in figure.layout.annotations] == ["never →"]

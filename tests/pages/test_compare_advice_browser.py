@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from engine.store.store import Store
 from tests.engine.evidence.advice_runs import MANY, MODEL, add
-from tests.pages.browser import ROOT, Server, Visit, expect_harmless, serve_quietly, visit
+from tests.pages.browser import ROOT, Browser, Server, Visit, expect_harmless, serve_quietly, visit
 from tests.pages.drift_stores import store_at
 from tests.small_models import use_small_model
 
@@ -38,7 +38,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def server(place: Path) -> Iterator[Server]:
     with pytest.MonkeyPatch.context() as patch:
-        use_small_model(place, patch)
+        use_small_model(patch)
         with serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(place / "store")}) as started:
             yield started
 
@@ -51,8 +51,8 @@ def test_a_choice_changes_the_advice_and_the_address(browser: Browser, server: S
     with visit(browser, server, PATH) as seen:
         expect(seen.page.get_by_role("heading", name="Use exact")).to_be_visible()
         expect(seen.page.locator(".st-key-advice-reports")).to_contain_text("does not agree")
-        expect(seen.page.locator(".st-key-advice-cost .js-plotly-plot")).to_be_visible()
-        assert "never →" in box(seen, "advice-cost")
+        expect(seen.page.locator(".st-key-chart-advice-cost .js-plotly-plot")).to_be_visible()
+        assert "never →" in box(seen, "chart-advice-cost")
         seen.press("Passed")
         expect(seen.page.get_by_role("heading", name="Use position-allowlist")).to_be_visible()
         expect(seen.page).to_have_url(re.compile("advice_want=Passed"))
@@ -64,14 +64,14 @@ def test_a_link_restores_it(browser: Browser, server: Server) -> None:
     with visit(browser, server, path) as seen:
         expect(seen.page.get_by_role("heading", name="Use exact")).to_be_visible()
         expect(seen.page.get_by_role("spinbutton", name="Molecules to write")).to_have_value("60")
-        assert "a passed conformer takes 0.25 s" in box(seen, "advice-sentence")
+        assert "a passed conformer takes 0.250 s" in box(seen, "advice-sentence")
         expect_harmless(seen)
 
 
 def test_hostile_names_are_text(browser: Browser, server: Server) -> None:
     with visit(browser, server, PATH) as seen:
         seen.page.get_by_text("Why: the rule").click()
-        expect(seen.page.get_by_text(f"1 run of {HOSTILE}, which was not asked about")).to_be_visible()
+        expect(seen.page.get_by_text(f"1 run of {HOSTILE}, which is not a candidate")).to_be_visible()
         expect(seen.page.get_by_text(f"sampling {HOSTILE}, not qwen3")).to_be_visible()
         expect_harmless(seen)
 

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
 from engine.store.store import DEMO
 from tests.engine.inspection.made import demo_run
-from tests.pages.browser import ROOT, Server, Theme, Visit, click_row, expect_harmless, serve_quietly, visit
+from tests.pages.browser import ROOT, Browser, Server, Theme, Visit, click_row, expect_harmless, serve_quietly, visit
 
 pytestmark = pytest.mark.browser
 
@@ -53,7 +53,7 @@ def test_another_control_and_nothing_at_all(browser: Browser, server: Server) ->
         seen.settle()
         expect(seen.page).to_have_url(re.compile(f"control={EXACT}&test={NONE}"))
         expect(legend(seen)).to_have_text(["B · demo-llama:final · none"])
-        seen.press("Compare nothing")
+        seen.press("Clear selection")
         expect(seen.page.get_by_text("Tick runs in the table.")).to_be_visible()
         for tab in seen.page.get_by_role("tab").all():
             tab.click()
@@ -66,7 +66,7 @@ def test_back_undoes_one_choice_at_a_time(browser: Browser, server: Server) -> N
     """Control and tests are one change of the address: between them, another run would be the control."""
     with visit(browser, server, f"/compare?control={NONE}&test={BLOCKLIST}&test={EXACT}") as seen:
         expect(legend(seen)).to_have_count(2)
-        seen.press("Compare nothing")
+        seen.press("Clear selection")
         expect(seen.page.get_by_text("Tick runs in the table.")).to_be_visible()
         seen.page.go_back()
         expect(seen.page).to_have_url(re.compile(rf"control={NONE}&test={BLOCKLIST}&test={EXACT}"))

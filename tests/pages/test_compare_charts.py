@@ -11,26 +11,26 @@ import pytest
 import streamlit as st
 
 from engine.comparing.failures import failures, token_histogram
-from engine.comparing.figures import Beside, run_figures
+from engine.comparing.figures import ComparedRun, RunFigures
 from engine.comparing.scatter import scatter
 from engine.comparing.slowdown import slowdown
 from engine.errors import StoreError
-from engine.store.comparison import wilson
+from engine.figures.statistics import wilson
 from engine.store.store import Store
-from pages._shared.compare import charts as compare_charts
-from pages._shared.compare import charts_budget as budget
-from pages._shared.compare import charts_data as data
-from pages._shared.compare import charts_failures as failed
-from pages._shared.compare import charts_lengths as lengths
-from pages._shared.compare import charts_masks as masks
-from pages._shared.compare import charts_pairs as pairs
-from pages._shared.compare import charts_pass as passing
-from pages._shared.compare import charts_slowdown as slow
-from pages._shared.compare import charts_words as words
-from pages._shared.compare.charts_card import table_of
-from pages._shared.compare.charts_scatter import Spots
-from pages._shared.compare.charts_scatter import figure as scatter_figure
-from pages._shared.compare.state import Chosen
+from pages._compare import charts as compare_charts
+from pages._compare import charts_budget as budget
+from pages._compare import charts_data as data
+from pages._compare import charts_failures as failed
+from pages._compare import charts_lengths as lengths
+from pages._compare import charts_masks as masks
+from pages._compare import charts_pairs as pairs
+from pages._compare import charts_pass as passing
+from pages._compare import charts_slowdown as slow
+from pages._compare.charts_pairs import Spots, pairs_chart
+from pages._compare.state import RunSelection
+from pages._shared.charts.card import table_of
+from pages._shared.charts.chart import SYMBOLS
+from pages._shared.charts.text import on_axis
 from pages._shared.table_files import csv_of
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.engine.store.stored_runs import store_at
@@ -39,12 +39,12 @@ from tests.pages.drift_stores import HOSTILE_JUNK, OVERRIDE
 LLAMA, QWEN = "reported-002-llama-lp-64", "reported-002-qwen-lp-64"
 
 
-def chosen_of(store: Store, control: str, *tests: str) -> Chosen:
-    return Chosen(store.entry(control), tuple(store.entry(test) for test in tests))
+def chosen_of(store: Store, control: str, *tests: str) -> RunSelection:
+    return RunSelection(store.entry(control), tuple(store.entry(test) for test in tests))
 
 
-def demo(*parts: tuple[str, str]) -> Chosen:
-    return chosen_of(DEMO_STORE, *(demo_run(*one) for one in parts))
+def demo(*parts: tuple[str, str]) -> RunSelection:
+    return chosen_of(DEMO_STORE, *(demo_run(*part) for part in parts))
 
 
 @pytest.fixture
@@ -55,26 +55,20 @@ def store(tmp_path: Path) -> Store:
 # --- words --------------------------------------------------------------------------------------------------------
 
 
-def test_figures_in_words() -> None:
-    assert [words.times(one) for one in (2.6239, 12.345, 351.2, None)] == ["2.62×", "12.3×", "351×", "–"]
-    assert [words.percent(one) for one in (1.0, 0.984, 0.0001, None)] == ["100 %", "98.4 %", "<0.1 %", "–"]
-    assert words.rate(64, 64) == "100 %, 94.3 to 100 %" and words.rate(0, 0) == "–"
-    assert [words.large(one) for one in (1_234, 41_238_496, 9.728e9)] == ["1,234", "41.2 M", "9.73 G"]
-    assert words.listed(["A"]) == "A" and words.listed(["A", "B", "C"]) == "A, B and C"
-    assert words.plural(1, "pair") == "1 pair" and words.plural(2_000, "answer of B", "answers of B").startswith(
-        "2,000 a"
-    )
+def test_shares_in_words_have_their_interval() -> None:
+    assert data.rate(64, 64) == "100 %, 94.3–100 %" and data.rate(0, 0) == "–"
+    assert data.within(0.0001, 0.984) == "<0.1–98.4 %"
 
 
 def test_a_name_on_an_axis_is_no_markup() -> None:
-    assert words.on_axis("B · demo-qwen:final · exact") == "B · demo-qwen:final<br>exact"
-    said = words.on_axis(f"B · {HOSTILE_JUNK} · {OVERRIDE}")
+    assert on_axis("B · demo-qwen:final · exact") == "B · demo-qwen:final<br>exact"
+    said = on_axis(f"B · {HOSTILE_JUNK} · {OVERRIDE}")
     assert "<img" not in said and "</script" not in said and "\u202e" not in said
-    assert "…" in words.on_axis("B · " + 90 * "x")
+    assert "…" in on_axis("B · " + 90 * "x")
 
 
 def test_runs_are_told_apart_without_colour() -> None:
-    assert len(set(words.SYMBOLS)) == len(words.SYMBOLS) == compare_charts.MOST_TESTS + 1
+    assert len(set(SYMBOLS)) == len(SYMBOLS) == compare_charts.MOST_TESTS + 1
 
 
 def test_data_has_every_column_and_no_invisible_character() -> None:
@@ -88,39 +82,42 @@ def test_data_has_every_column_and_no_invisible_character() -> None:
 
 def test_the_reports_slowdown_in_words_and_bars() -> None:
     chosen = chosen_of(DEMO_STORE, LLAMA, QWEN)
-    told = [(one := slowdown(*chosen.runs), one.by_tokens)]
-    said = slow.answer(chosen, told, data.beside(DEMO_STORE, chosen))
-    assert said.startswith("B takes 3.51× the time of A a sample, 1.34× the tokens times 2.62× the time a token.")
-    assert "77 % of it is time a token" in said and "No interval can be given" in said and "reported" in said
-    figure = slow.figure(chosen, told)
+    told = [(one := slowdown(*chosen.entries), one.by_tokens)]
+    said = slow.answer(chosen, told, data.compared_runs(DEMO_STORE, chosen))
+    assert said.startswith("B takes 3.51× the time of A per sample, 1.34× the tokens times 2.62× the time per token.")
+    assert "77 % of it is time per token" in said and "No interval: " in said and "reported" in said
+    figure = slow.slowdown_chart(chosen, told).figure()
     assert [bar.text[0] for bar in figure.data] == ["3.51×", "1.34×", "2.62×"]
     total, tokens, a_token = figure.data
     assert tokens.base[0] == 0 and a_token.base[0] == pytest.approx(tokens.x[0])
     assert a_token.base[0] + a_token.x[0] == pytest.approx(total.x[0]) == pytest.approx(math.log(115.46 / 32.87))
     assert tokens.marker.pattern.shape != a_token.marker.pattern.shape
-    assert "3.51×" in slow.alt(chosen, told) and "2.62×" in slow.alt(chosen, told)
+    assert "3.51×" in slow.slowdown_chart(chosen, told).alt and "2.62×" in slow.slowdown_chart(chosen, told).alt
 
 
 def test_a_slowdown_says_what_is_not_known() -> None:
     chosen = chosen_of(DEMO_STORE, LLAMA, "reported-002-qwen-none-1000")
-    one = slowdown(*chosen.runs)
-    assert slow.answer(chosen, [], ()) == "Of none of these runs is enough known to take the ratio of times apart."
-    assert slow._unknown(chosen, one, one.by_tokens).endswith("reported. Nobody said the tokens of the test.")
+    one = slowdown(*chosen.entries)
+    assert (
+        slow.answer(chosen, [], ())
+        == "Too little is known of these runs to split the ratio of their times into factors."
+    )
+    assert slow.unknown(chosen, one, one.by_tokens).endswith("reported. Not known: the tokens of the test.")
     assert slow.rows(chosen, [one]) == []
 
 
 def test_measured_slowdowns_have_intervals_and_all_three_ways_as_data() -> None:
     chosen = demo(("qwen", "none"), ("qwen", "blocklist"), ("qwen", "exact"))
     told = [(one, one.by_both) for one in (slowdown(chosen.control, test) for test in chosen.tests)]
-    said = slow.answer(chosen, told, data.beside(DEMO_STORE, chosen))
-    assert said.startswith("The largest difference: C takes 0.160× the time of A a sample")
+    said = slow.answer(chosen, told, data.compared_runs(DEMO_STORE, chosen))
+    assert said.startswith("The largest difference: C takes 0.160× the time of A per sample")
     assert (
-        "nothing tells their noise. By their samples, molecules drawn anew, 95 %: tokens" in said
+        "so their noise is not known. By their samples (95 % bootstrap over molecules): tokens" in said
         and "(beyond noise)." in said
     )
     rows = slow.rows(chosen, [one for one, _ in told])
     assert len(rows) == 2 * (3 + 3 + 4)
-    both = [row for row in rows if row["made of"] == "tokens x passes a token x time a pass"][:4]
+    both = [row for row in rows if row["made of"] == "tokens x passes per token x time per pass"][:4]
     ratios: list[Any] = [row["ratio"] for row in both]
     assert math.prod(ratios[1:]) == pytest.approx(ratios[0])
 
@@ -130,45 +127,45 @@ def test_measured_slowdowns_have_intervals_and_all_three_ways_as_data() -> None:
 
 def test_tests_are_judged_by_what_is_beyond_noise() -> None:
     chosen = demo(("llama", "none"), ("llama", "blocklist"), ("llama", "allowlist"), ("llama", "exact"))
-    runs = [run_figures(entry) for entry in chosen.runs]
-    beside = data.beside(DEMO_STORE, chosen)
+    runs = [RunFigures(entry) for entry in chosen.entries]
+    beside = data.compared_runs(DEMO_STORE, chosen)
     assert [passing.judgement(one, runs[0]) for one in beside] == [
-        "Faster, and passes as often within noise",
+        "Faster, and same pass rate within noise",
         "Faster, but passes less often",
-        "Faster, and passes as often within noise",
+        "Faster, and same pass rate within noise",
     ]
     said = passing.answer(chosen, runs, beside)
-    assert said.startswith("A takes 0.341 s a sample, passes 98.4 % [91.7 to 99.7 %].")
-    assert "Faster, but passes less often: C (0.114× the time, 9.4 % [4.4 to 19.0 %] passed)." in said
+    assert said.startswith("A takes 0.341 s per sample, passes 98.4 % [91.7–99.7 %].")
+    assert "Faster, but passes less often: C (0.114× the time, 9.4 % [4.4–19.0 %] passed)." in said
 
 
 def test_points_have_wilsons_intervals_and_reported_ones_another_symbol() -> None:
     chosen = chosen_of(DEMO_STORE, demo_run("llama", "allowlist"), QWEN)
-    runs = [run_figures(entry) for entry in chosen.runs]
-    mine, reported = passing.figure(chosen, runs, []).data
+    runs = [RunFigures(entry) for entry in chosen.entries]
+    mine, reported = passing.pass_chart(chosen, runs, []).figure().data
     low, high = wilson(6, 64)
     assert mine.y[0] - mine.error_y.arrayminus[0] == pytest.approx(low)
     assert mine.y[0] + mine.error_y.array[0] == pytest.approx(high)
     assert (mine.marker.symbol, reported.marker.symbol) == ("circle", "diamond-open")
     assert reported.x[0] == pytest.approx(115.46 / 64)
-    faint, *_ = passing.figure(chosen, runs, runs).data
+    faint, *_ = passing.pass_chart(chosen, runs, runs).figure().data
     assert list(faint.marker.symbol) == ["circle", "diamond-open"] and faint.marker.opacity < 0.5
     assert passing.row(chosen, runs[1])["origin"] == "reported"
 
 
 def test_what_has_no_time_or_no_rate_is_named() -> None:
     chosen = chosen_of(DEMO_STORE, "reported-003-qwen-lp-64", "reported-004-gpt2-fp32")
-    runs = [run_figures(entry) for entry in chosen.runs]
-    assert passing._left_out(chosen, runs[0]).endswith("reported, pass rate unknown.")
-    assert passing._left_out(chosen, runs[1]).endswith("time and pass rate unknown.")
-    (beside,) = data.beside(DEMO_STORE, chosen)
+    runs = [RunFigures(entry) for entry in chosen.entries]
+    assert passing.left_out(chosen, runs[0]).endswith("reported, pass rate unknown.")
+    assert passing.left_out(chosen, runs[1]).endswith("time and pass rate unknown.")
+    (beside,) = data.compared_runs(DEMO_STORE, chosen)
     assert passing.judgement(beside, runs[0]) == "Neither time nor pass rate can be compared"
 
 
 # --- failures -------------------------------------------------------------------------------------------------------
 
 
-def with_failures(store: Store) -> Chosen:
+def with_failures(store: Store) -> RunSelection:
     """Of ten samples four fail: one for two reasons, one without any. A second run is without fault."""
     issues = [["no end"], ["no end", HOSTILE_JUNK], ["no end"], []]
     samples = [sample_row(number, passed=False, issues=one, tokens=90) for number, one in enumerate(issues)]
@@ -189,11 +186,9 @@ def test_failures_with_both_totals(store: Store) -> None:
         ("no reason named", (1, 0)),
     ]
     said = failed.answer(chosen, found)
-    assert said.startswith(
-        "A fails most: 4 of 10 samples (40.0 %, 16.8 to 68.7 %), 3 of them with “no end”; 1 has more"
-    )
+    assert said.startswith("A fails most: 4 of 10 samples (40.0 %, 16.8–68.7 %), 3 of them with “no end”; 1 has more")
     assert said.endswith("Together 4 of 30 samples failed, with 4 reasons named.")
-    figure = failed.figure(chosen, found)
+    figure = failed.failures_chart(chosen, found).figure()
     assert "<img" not in figure.to_json() and figure.data[0].z[0][0] == pytest.approx(0.4)
     assert {(row["reason"], row["samples with it"]) for row in failed.rows(chosen, found)} >= {
         ("no end", 3),
@@ -205,7 +200,7 @@ def test_no_failure_has_a_bound(store: Store) -> None:
     with_failures(store)
     chosen = chosen_of(store, "good")
     said = failed.answer(chosen, failures(store, chosen.ids))
-    assert said == "Nowhere: none of 20 samples failed. At 95 % confidence, at most 16.1 % do."
+    assert said == "None of 20 samples failed. At 95 % confidence, at most 16.1 % do."
 
 
 def test_reasons_beyond_the_most_are_added_up(store: Store) -> None:
@@ -215,7 +210,7 @@ def test_reasons_beyond_the_most_are_added_up(store: Store) -> None:
     found = failures(store, chosen.ids)
     last = failed.lines(found)[-1]
     assert (last.name, last.counts) == ("other reasons", (14 - failed.MOST_REASONS,))
-    assert failed._beyond(found) == "The 10 most frequent of 14 reasons by name."
+    assert failed._beyond(found) == "Named: the 10 most frequent of 14 reasons."
     assert len([row for row in failed.rows(chosen, found) if row["reason"] != "failed"]) == 14
 
 
@@ -229,9 +224,9 @@ def test_lengths_are_mirrored_and_the_limit_is_said(store: Store) -> None:
     chosen = chosen_of(store, "long")
     found = token_histogram(store, chosen.ids)
     said = lengths.answer(chosen, found)
-    assert said.startswith("A: median 90 tokens where 6 failed, 14 where 8 passed.")
-    assert said.endswith("6 of 14 stopped at the limit, most often A’s failed ones, 100 %, 61.0 to 100 %.")
-    up, down = lengths.figure(chosen, found).data
+    assert said.startswith("A: median 90 tokens in 6 failed, 14 in 8 passed.")
+    assert said.endswith("6 of 14 stopped at the limit, most often A’s failed ones, 100 %, 61.0–100 %.")
+    up, down = lengths.lengths_chart(chosen, found).figure().data
     assert min(up.y) >= 0 and max(up.y) == 1 and max(down.y) <= 0 and min(down.y) == -1
     assert (up.marker.pattern.shape, down.marker.pattern.shape) == ("", "/")
     rows: list[dict[str, Any]] = lengths.rows(chosen, found)
@@ -250,32 +245,32 @@ def test_few_failed_answers_tell_no_difference(store: Store) -> None:
 
 def test_a_budget_adds_up_in_every_unit() -> None:
     chosen = demo(("qwen", "none"), ("qwen", "exact"))
-    budgets = [budget.budget_of(entry) for entry in chosen.runs]
-    for unit, whole in ((budget.SECONDS, 1.0), (budget.A_SAMPLE, 64.0), (budget.SHARE, budgets[0].told.wall_s or 0)):
-        bars = budget.figure(chosen, budgets, unit).data
+    budgets = [budget.budget_of(entry) for entry in chosen.entries]
+    for unit, whole in ((budget.SECONDS, 1.0), (budget.PER_SAMPLE, 64.0), (budget.SHARE, budgets[0].time.wall_s or 0)):
+        bars = budget.budget_chart(chosen, budgets, unit).figure().data
         assert [bar.name for bar in bars] == [*budget.PARTS.values(), budget.UNEXPLAINED]
-        assert sum(bar.x[0] for bar in bars) == pytest.approx((budgets[0].told.wall_s or 0) / whole)
+        assert sum(bar.x[0] for bar in bars) == pytest.approx((budgets[0].time.wall_s or 0) / whole)
     said = budget.answer(chosen, budgets)
     assert said.startswith("Forward takes most: A 81.8 % and B 86.5 %; unexplained 1.1 % to 4.3 %.")
-    assert "Judging came after: A 22.5 s and B 26.0 s." in said
+    assert "Checking the answers came later: A 22.5 s and B 26.0 s." in said
     looks = {(bar.marker.color, bar.marker.pattern.shape) for bar in bars}
     assert len(looks) == len(bars)
 
 
 def test_a_reports_time_is_not_taken_apart() -> None:
     chosen = chosen_of(DEMO_STORE, QWEN, "reported-004-gpt2-fp32")
-    budgets = [budget.budget_of(entry) for entry in chosen.runs]
+    budgets = [budget.budget_of(entry) for entry in chosen.entries]
     assert budgets[0].pieces == {budget.UNCOUNTED: 115.46} and budgets[1].pieces == {}
-    assert budget.answer(chosen, budgets) == "Nobody counted the parts of these runs' time."
+    assert budget.answer(chosen, budgets) == "The parts of these runs' time were not measured."
     notes = budget._notes(chosen, budgets, budgets[:1])
-    assert notes[0] == "A and B: No part of the time was counted." and "for want of a time: B · GPT-2" in notes[1]
+    assert notes[0] == "A and B: No part of the time was counted." and "Not drawn, time unknown: B · GPT-2" in notes[1]
 
 
 def test_parts_that_exceed_the_whole_are_marked(store: Store) -> None:
     write_run(store, "odd", [sample_row(0)], wall_s=10.0, forward_s=12.0)
     chosen = chosen_of(store, "odd")
     one = budget.budget_of(chosen.control)
-    (mark,) = budget.figure(chosen, [one], budget.SECONDS).layout.shapes
+    (mark,) = budget.budget_chart(chosen, [one], budget.SECONDS).figure().layout.shapes
     assert mark.x0 == mark.x1 == 10.0
     assert "exceed the wall time by 2.00 s" in budget._notes(chosen, [one], [one])[0]
 
@@ -283,7 +278,7 @@ def test_parts_that_exceed_the_whole_are_marked(store: Store) -> None:
 # --- pairs ----------------------------------------------------------------------------------------------------------
 
 
-def with_pairs(store: Store) -> Chosen:
+def with_pairs(store: Store) -> RunSelection:
     """Eight shared molecules, one of the control's alone; two pairs have the same two figures."""
     smiles = ["C" * count for count in range(1, 10)]
     tokens = [10, 10, 30, 40, 50, 60, 70, 80, 90]
@@ -302,16 +297,16 @@ def test_pairs_that_are_alike_share_a_point(store: Store) -> None:
     spots = Spots.of(found)
     assert len(spots.x) == 7 and spots.count.tolist() == [2, 1, 1, 1, 1, 1, 1]
     assert spots.pairs_at(1) == [1, 0] and spots.pairs_at(3) == [3]
-    points, ring = scatter_figure(chosen, found, spots, 0).data
+    points, ring = pairs_chart(chosen, found, spots, 0).figure().data
     assert points.type == "scattergl" and points.marker.size[0] > points.marker.size[1]
     assert (ring.x[0], ring.y[0]) == (10, 12)
-    assert points.text[0] == "C and 1 more"
+    assert points.hovertext[0] == "C and 1 more<br>A 10, B 12"
 
 
 def test_the_largest_difference_comes_first(store: Store) -> None:
     chosen = with_pairs(store)
     found = scatter(store, "left", "right", "tokens")
-    assert pairs.largest(found)[:2] == [7, 5] and set(pairs.differing(found)) == {7, 5, 0, 1, 3}
+    assert pairs.largest(found)[:2] == [7, 5]
     row = pairs.rows(chosen, found)[0]
     assert row == {
         "SMILES": "C" * 8,
@@ -324,11 +319,11 @@ def test_the_largest_difference_comes_first(store: Store) -> None:
 
 def test_pairs_in_words(store: Store) -> None:
     chosen = with_pairs(store)
-    beside: tuple[Beside, ...] = data.beside(store, chosen)
+    beside: tuple[ComparedRun, ...] = data.compared_runs(store, chosen)
     found = scatter(store, "left", "right", "tokens")
     said = pairs.answer(chosen, found, beside[0].paired)
     assert said.startswith("Over all pairs, tokens: B 47.4, A 43.8, difference +3.62 [+0.375 to +")
-    assert said.endswith("beyond noise. Of 8 pairs, 5 lie higher in B, 0 higher in A, 3 are alike.")
+    assert said.endswith("beyond noise. Of 8 pairs, 5 lie higher in B, 0 higher in A, 3 are equal.")
     assert pairs.answer(chosen, scatter(store, "left", "right", "drift"), beside[0].paired).startswith(
         "8 pairs of answers"
     )
@@ -356,7 +351,7 @@ def test_ten_thousand_points_are_one_trace(store: Store) -> None:
     for run_id in ("left", "right"):
         write_run(store, run_id, [sample_row(n, smiles=f"C{n}", decode_s=s) for n, s in enumerate(rng.random(10_000))])
     found = scatter(store, "left", "right", "decode_s")
-    (points,) = scatter_figure(chosen_of(store, "left", "right"), found, Spots.of(found), None).data
+    (points,) = pairs_chart(chosen_of(store, "left", "right"), found, Spots.of(found), None).figure().data
     assert len(points.x) == 10_000 and points.type == "scattergl"
 
 
@@ -369,14 +364,14 @@ def test_what_lps_mask() -> None:
     assert [one.is_open for one in found] == [True, False, False, True]
     assert [masks.legal_tokens(one) for one in found] == [(151_673, 151_673), (150_496, 150_496), (25, 66), (1, 12)]
     said = masks.answer(chosen, found)
-    assert said.startswith("C masks most: in the median 221 FREE positions and 33.5 M entries a molecule.")
+    assert said.startswith("C masks most: median 221 FREE positions and 33.5 M masked entries per molecule.")
     assert "batch of 32 would take 1.6 GB (the reports' 9.7 GB:" in said
     assert "Under A and D the model chooses how many positions there are." in said
     drawable = [one for one in found if not one.is_open]
-    blocked, allowed = masks.FIGURES[masks.POSITIONS](chosen, drawable).data
+    blocked, allowed = masks.masks_chart(chosen, drawable, masks.POSITIONS).figure().data
     assert blocked.x[0] == 16 and (blocked.y[0], allowed.y[0]) == (320, 272)
-    assert masks.FIGURES[masks.ENTRIES](chosen, drawable).data[0].y[0] == 320 * 1_177
-    assert [tuple(line.x) for line in masks.FIGURES[masks.LEGAL](chosen, found).data][3] == (1, 12)
+    assert masks.masks_chart(chosen, drawable, masks.ENTRIES).figure().data[0].y[0] == 320 * 1_177
+    assert [tuple(line.x) for line in masks.masks_chart(chosen, found, masks.LEGAL).figure().data][3] == (1, 12)
     assert len(masks.rows(chosen, found)) == 4 * 64
     assert "Not drawn here: A and D." in masks._notes(chosen, found, drawable)
 
@@ -385,8 +380,8 @@ def test_masks_of_unknown_lps_say_so(store: Store) -> None:
     write_run(store, "odd", [sample_row(0)], lp=None, tokenizer=None)
     chosen = chosen_of(store, "odd")
     found = [masks.Masked(chosen.control, data.masks_of(store, chosen.control))]
-    assert masks.answer(chosen, found) == "Of none of these runs can the masks be counted here."
-    assert "Nobody said which tokenizer this run used." in masks._notes(chosen, found, [])[0]
+    assert masks.answer(chosen, found) == "The masks of these runs cannot be counted here."
+    assert "The run does not name its tokenizer." in masks._notes(chosen, found, [])[0]
 
 
 def test_a_run_that_is_gone_is_an_error_that_a_user_can_read(store: Store) -> None:

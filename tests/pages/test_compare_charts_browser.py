@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
 from engine.store.store import Store
 from tests.engine.inspection.made import demo_run, sample_row, write_run
-from tests.pages.browser import ROOT, Server, Visit, expect_harmless, serve_quietly, visit
+from tests.pages.browser import ROOT, Browser, Server, Visit, expect_harmless, serve_quietly, visit
 from tests.pages.drift_stores import HOSTILE_JUNK, OVERRIDE, with_demo
 
 pytestmark = pytest.mark.browser

@@ -35,14 +35,14 @@ def charts_alone() -> None:
     import streamlit as st
 
     from engine.store.store import Store
-    from pages._shared.compare import charts as compare_charts
-    from pages._shared.compare.state import choose
+    from pages._compare import charts as compare_charts
+    from pages._compare.state import QUERY
     from pages._shared.errors import shown_errors
 
     store = Store.open()
-    chosen, complaints = choose(store.found())
-    for one in complaints:
-        st.error(one)
+    chosen, complaints = QUERY.read(store.found())
+    for complaint in complaints:
+        st.error(complaint)
     with shown_errors():
         compare_charts.show(store, chosen)
 
@@ -87,7 +87,7 @@ def test_a_run_alone(opened: Open) -> None:
     app = opened(control=NONE)
     words = said(app)
     assert "A slowdown needs two runs" in words and "Choose a test beside the control" in words
-    assert "A takes 0.341 s a sample, passes 98.4 %" in words and not app.error
+    assert "A takes 0.341 s per sample, passes 98.4 %" in words and not app.error
     assert len(app.get("plotly_chart")) == len(QUESTIONS) - 2
 
 
@@ -98,14 +98,14 @@ def test_reported_runs_are_marked_and_have_no_samples(opened: Open) -> None:
         "The largest difference: B takes 3.51× the time" in words and "is reported: a text states its figures" in words
     )
     assert "Without samples: A · LLaMA · position-blocklist · reported and B · Qwen" in words
-    assert "A has no samples: there is nothing to set the tests' answers against." in words
+    assert "A has no samples: there is nothing to compare the tests' answers with." in words
 
 
 def test_reported_runs_alone(opened: Open) -> None:
     words = said(opened(control=LLAMA, test=QWEN))
-    assert "B takes 3.51× the time of A a sample, 1.34× the tokens times 2.62× the time a token." in words
+    assert "B takes 3.51× the time of A per sample, 1.34× the tokens times 2.62× the time per token." in words
     assert words.count("None of these runs has samples") == 3
-    assert "Nobody counted the parts of these runs' time." in words
+    assert "The parts of these runs' time were not measured." in words
 
 
 def test_all_runs_of_the_store_are_faint_points(opened: Open) -> None:
@@ -119,7 +119,7 @@ def test_all_runs_of_the_store_are_faint_points(opened: Open) -> None:
 
 def test_the_address_sets_every_widget(opened: Open) -> None:
     query = {
-        "made_of": "passes × time a pass",
+        "made_of": "passes × time per pass",
         "all_runs": "true",
         "time_in": "share of the wall time",
         "points_by": "passed",
@@ -157,13 +157,13 @@ def test_runs_that_share_no_molecule(opened: Open, tmp_path: Path) -> None:
         write_run(store, run_id, [sample_row(n, smiles=atom * (n + 1), tokens=20 + n) for n in range(8)])
     words = said(opened(tmp_path, control="left", test="right"))
     assert "A and B share no molecule, so no point can be drawn." in words
-    assert "Of none of these runs is enough known to take the ratio of times apart." in words
+    assert "Too little is known of these runs to split the ratio of their times into factors." in words
 
 
 def test_no_judgement_is_stronger_than_the_tables_mark(opened: Open) -> None:
     """Two per cent of time are the machine's, and figures without an interval are no finding."""
     words = said(opened(control=demo_run("qwen", "none"), test=demo_run("qwen", "blocklist")))
-    assert "Time too near to tell from one run each, and passes as often within noise: B" in words
+    assert "Time too close to call with one run each, and same pass rate within noise: B" in words
     words = said(opened(control=LLAMA, test=QWEN))
     assert "More time, without an interval, and" in words and "Slower" not in words
 
@@ -181,7 +181,7 @@ def test_texts_of_a_run_are_shown_as_texts(opened: Open, tmp_path: Path) -> None
         for n in range(7)
     ]
     for more, run_id in enumerate(("one", "two")):
-        told = [{**one, "tokens": one["tokens"] + more * one["sample_id"]} for one in samples]
+        told = [{**sample, "tokens": sample["tokens"] + more * sample["sample_id"]} for sample in samples]
         write_run(store, run_id, told, model_alias=HOSTILE_JUNK, lp=OVERRIDE, wall_s=1.0, tokens=70)
     app = opened(tmp_path, control="one", test="two")
     assert not app.exception and not app.error
@@ -214,4 +214,4 @@ def test_more_runs_than_charts_can_tell_apart(opened: Open, tmp_path: Path) -> N
     for run_id in ids:
         write_run(store, run_id, [sample_row(n, tokens=20 + n) for n in range(2)], wall_s=1.0)
     words = said(opened(tmp_path, control=ids[0], test=ids[1:]))
-    assert "Charts draw the control and its first 7 tests, A to H; the table beside has all 9." in words
+    assert "Charts draw the control and its first 7 tests, A to H; *Side by side* has all 9." in words

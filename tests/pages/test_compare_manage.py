@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 
 from engine.cli.main import build_parser
-from engine.runner.said import Part
+from engine.runner.progress_file import PartProgress
 from engine.store.entries import Entry
 from engine.store.files import Files
 from engine.store.reports.importing import import_report
 from engine.store.schema import RUN
 from engine.store.staging import Staging
 from engine.store.store import DEMO, Store
-from pages._shared.compare.manage_run import report_bytes
-from pages._shared.managing import tasks
+from pages._compare.manage import report_bytes
 from tests.engine.inspection.made import DEMO_STORE, demo_run
 from tests.engine.store.reports.documents import document
 from tests.engine.store.stored_runs import MADE_AT, add, begun
@@ -42,8 +41,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_task_at_work_tells_how_far_it_is(board: Board, place: Path) -> None:
-    first = Part(0, 2, "done", "a", model_alias="demo", model_step="final", lp="none", work=1.0)
-    now = Part(
+    first = PartProgress(0, 2, "done", "a", model_alias="demo", model_step="final", lp="none", work=1.0)
+    now = PartProgress(
         1, 2, "running", "b", model_alias="demo", model_step="final", lp="exact", samples=40, done=10, passed=9,
         bad_blocks=2, blocks=80, tokens=1, written=10, seconds=5.0, work=0.25,
     )  # fmt: skip
@@ -52,20 +51,24 @@ def test_a_task_at_work_tells_how_far_it_is(board: Board, place: Path) -> None:
     board.tell("waiting", title="much later", ahead=2)
     app = opened()
     said = words(app)
-    assert "**2 runs** · at work for 75 s" in said
-    assert "next in the queue" in said and "2 before it in the queue" in said
+    assert "**2 runs** · running for 75 s" in said
+    assert "waiting: next" in said and "waiting: 2 ahead of you" in said
     (bar,) = app.get("progress")
     assert bar.proto.value == 62
     told = bar.proto.text.replace("\\", "").split(" · ")
     assert told[:3] == ["2 of 2: demo:final", "exact", "10 of 40 samples"]
-    assert told[3:] == ["2.0 a second", "15 s left of this run", "90% passed", "2 of 80 blocks bad"]
+    assert told[3:] == ["2.0 per second", "15 s left of this run", "90% passed", "2 of 80 blocks bad"]
     app.button("stop-2").click().run()
     assert board.told[1][0].state == "stopped"
 
 
 def test_what_a_task_brought_can_be_compared_and_cleared(board: Board, place: Path) -> None:
     with_demo(place, CONTROL, TEST)
-    parts = [Part(0, 3, "done", TEST, lp="exact"), Part(1, 3, "done", CONTROL, lp="none"), Part(2, 3, "done", "gone")]
+    parts = [
+        PartProgress(0, 3, "done", TEST, lp="exact"),
+        PartProgress(1, 3, "done", CONTROL, lp="none"),
+        PartProgress(2, 3, "done", "gone"),
+    ]
     task = board.tell("done", *parts)
     app = opened()
     (link,) = app.link_button
@@ -79,15 +82,15 @@ def test_an_import_tells_of_each_file(board: Board, place: Path) -> None:
     with_demo(place, CONTROL)
     hostile = "<b>[x](http://a.b)"
     parts = [
-        Part(0, 2, "there", CONTROL, file="x.json"),
-        Part(1, 2, "failed", file=hostile, error=f"no JSON {hostile}"),
+        PartProgress(0, 2, "there", CONTROL, file="x.json"),
+        PartProgress(1, 2, "failed", file=hostile, error=f"no JSON {hostile}"),
     ]
     board.tell("done", *parts, log=(f"left out {hostile}",))
     app = opened()
-    assert f"x.json** was there already, as {CONTROL}" in words(app)
+    assert f"x.json** is in the store already, as {CONTROL}" in words(app)
     raw = "\n".join(one.value for one in app.caption)
     assert "\\<b\\>\\[x\\]" in raw and hostile not in raw
-    assert app.link_button[0].label == "Look at it"
+    assert app.link_button[0].label == "Open"
     board.tell("failed", error=f"there is no model {hostile}")
     assert "there is no model" in words(opened())
 
@@ -110,7 +113,7 @@ def begun_run(home: Files, run_id: str, samples: int) -> Staging:
     return Staging.create(home, RUN, run_id, row, plan={}, samples=samples)
 
 
-def test_unfinished_runs_are_gone_on_with_or_thrown_away(board: Board, place: Path) -> None:
+def test_unfinished_runs_are_resumed_or_deleted(board: Board, place: Path) -> None:
     home = store_at(place).home
     stopped = begun_run(home, "stopped", 10)
     add(stopped, range(4))
@@ -123,7 +126,7 @@ def test_unfinished_runs_are_gone_on_with_or_thrown_away(board: Board, place: Pa
     assert [one.key for one in app.button if str(one.key).startswith("resume")] == ["resume-stopped"]
     app.button("resume-stopped").click().run()
     ((title, handed, _, about),) = board.handed
-    assert (title, handed[-2:], about) == ("Going on with stopped", ["--resume", "stopped"], "stopped")
+    assert (title, handed[-2:], about) == ("Resume stopped", ["--resume", "stopped"], "stopped")
     for name in ("torn", "importing", "stopped"):
         app.button(f"abandon-{name}").click().run()
     assert "No run is unfinished" in words(app)
@@ -163,7 +166,7 @@ def test_uploads_are_handed_in_with_their_names(board: Board, place: Path) -> No
     assert [name for name, _ in inputs] == ["one.json", "../two.json.gz"]
     args = build_parser().parse_args([*handed, "a", "b"])
     assert (args.files, args.label, args.tokenizer) == (["a", "b"], "ours", "qwen3")
-    assert app.button("import_files").disabled, "they have gone in"
+    assert app.button("import_files").disabled, "they are imported"
 
 
 def test_files_of_this_machine_are_named_before(board: Board, place: Path, tmp_path: Path) -> None:
@@ -232,7 +235,7 @@ def test_strange_runs_are_shown_as_they_are(board: Board, place: Path, tmp_path:
     add_imported(store, tmp_path)
     app = opened(manage="One run", run=hostile)
     assert HOSTILE_JUNK in app.dataframe[0].value.set_index("column").loc["model_alias", "value"]
-    store.say(hostile, label=OVERRIDE, notes="")
+    store.annotate(hostile, label=OVERRIDE, notes="")
     app = opened(manage="One run", run=hostile)
     assert "\u202e" not in "".join(app.selectbox[0].options)
     assert "\u202e" not in app.dataframe[0].value.set_index("column").loc["label", "value"]
@@ -245,11 +248,6 @@ def test_the_report_file_comes_in_again(place: Path, tmp_path: Path) -> None:
     entry = import_report(store_at(place), tmp_path / "out.json.gz")
     assert isinstance(entry, Entry)
     assert entry.row["samples"] == 64
-
-
-@pytest.mark.parametrize(("seconds", "said"), [(0.4, "0 s"), (89, "89 s"), (90, "1 min 30 s"), (7_290, "2 h 01 min")])
-def test_durations(seconds: float, said: str) -> None:
-    assert tasks._duration(seconds) == said
 
 
 def test_the_store_of_the_page_is_the_one_that_is_open(place: Path) -> None:

@@ -6,11 +6,11 @@ import json
 import re
 
 import pytest
-from playwright.sync_api import Browser, FilePayload, expect
+from playwright.sync_api import FilePayload, expect
 
 from engine.store.store import Store
 from tests.engine.store.reports.documents import document
-from tests.pages.browser import Server, expect_harmless, visit
+from tests.pages.browser import Browser, Server, expect_harmless, visit
 
 pytestmark = pytest.mark.browser
 
@@ -25,7 +25,7 @@ def test_two_molecules_under_two_lps_from_start_to_end(browser: Browser, own_ser
         page = seen.page
         expect(page.get_by_text("2 runs of 2 molecules: 4 samples in all")).to_be_visible()
         seen.press("Start")
-        expect(page.get_by_text(re.compile("at work for"))).to_be_visible()
+        expect(page.get_by_text(re.compile("running for"))).to_be_visible()
         expect(page.get_by_role("progressbar").first).to_be_visible()
         expect(page.get_by_text(re.compile(r"2 runs in \d+ s"))).to_be_visible(timeout=RUN_LIMIT_MS)
         none, exact = [entry.id for entry in own_store.found().entries]
@@ -39,20 +39,20 @@ def test_two_molecules_under_two_lps_from_start_to_end(browser: Browser, own_ser
         seen.fill("Label", "named here")
         expect(page.get_by_role("button", name="Save label and notes")).to_be_enabled()
         seen.press("Save label and notes")
-        expect(page.get_by_text("Saved")).to_be_visible()
+        expect(page.get_by_test_id("stToast").get_by_text("Saved", exact=True)).to_be_visible()
         assert own_store.entry(none).row["label"] == "named here"
         with page.expect_download() as download:
-            page.get_by_role("button", name="Report file").click()
+            page.get_by_role("button", name="Export").click()
         assert download.value.suggested_filename == f"{none}.json.gz"
         page.get_by_role("button", name="Delete").click()
-        page.get_by_role("button", name="Delete for good").click()
+        page.get_by_role("button", name="Delete permanently").click()
         expect(page).to_have_url(re.compile(f"control={exact}"))
         expect(page).not_to_have_url(re.compile(none))
         assert [entry.id for entry in own_store.found().entries] == [exact]
         expect_harmless(seen)
 
 
-def test_a_run_is_stopped_and_can_be_gone_on_with(browser: Browser, own_server: Server, own_store: Store) -> None:
+def test_a_run_is_stopped_and_can_be_resumed(browser: Browser, own_server: Server, own_store: Store) -> None:
     with visit(browser, own_server, f"{MANAGE}&run_model=demo-llama%3Aearly&run_lp=exact&run_first=2000") as seen:
         page = seen.page
         seen.press("Start")
@@ -61,10 +61,10 @@ def test_a_run_is_stopped_and_can_be_gone_on_with(browser: Browser, own_server: 
         expect(page.get_by_text("being written")).to_be_visible()
         expect(page.get_by_role("button", name="Resume")).to_be_disabled()
         page.get_by_role("button", name="Stop").click()
-        expect(page.get_by_text(re.compile("what is written can be gone on with"))).to_be_visible(timeout=RUN_LIMIT_MS)
+        expect(page.get_by_text(re.compile("you can resume it"))).to_be_visible(timeout=RUN_LIMIT_MS)
         expect(page.get_by_role("button", name="Resume")).to_be_enabled()
         page.get_by_role("button", name="Delete").click()
-        page.get_by_role("button", name="Delete for good").click()
+        page.get_by_role("button", name="Delete permanently").click()
         expect(page.get_by_text("No run is unfinished")).to_be_visible()
         expect_harmless(seen)
 
@@ -81,7 +81,7 @@ def test_uploads_come_in_once(browser: Browser, own_server: Server, own_store: S
         seen.settle()
         expect(page.get_by_test_id("stBaseButton-primary").filter(has_text="Import")).to_be_enabled()
         seen.press("Import")
-        expect(page.get_by_text(re.compile("1 run, 1 was there already, 1 left out in"))).to_be_visible()
+        expect(page.get_by_text(re.compile("1 run, 1 already in the store, 1 left out in"))).to_be_visible()
         expect(page.get_by_text(re.compile(r"torn\.json, left out"))).to_be_visible()
         assert sum(entry.row["origin"] == "imported" for entry in own_store.found().entries) == 1
         expect_harmless(seen)

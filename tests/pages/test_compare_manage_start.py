@@ -10,7 +10,7 @@ import pytest
 from engine.cli.main import build_parser
 from engine.decode.presets import PRESETS, Sampling
 from engine.errors import RunError
-from pages._shared.compare.manage_start import sampling_words
+from pages._shared.managing.generation_form import sampling_words
 from tests.pages.drift_stores import OVERRIDE
 from tests.pages.manage_pages import Board, command, opened, words
 
@@ -65,7 +65,7 @@ def test_everything_that_is_chosen_is_in_the_command(board: Board) -> None:
     [
         ({"run_from": "SMILES", "run_smiles": "CCO\nC(C\n\nnope"}, ["Line 2: SMILES 'C(C'", "Line 4: SMILES 'nope'"]),
         ({"run_from": "SMILES", "run_smiles": f"<img src=x>\n{OVERRIDE}"}, ["Line 1", "u202e"]),
-        ({"run_from": "SMILES", "run_smiles": " "}, ["Type one SMILES or more"]),
+        ({"run_from": "SMILES", "run_smiles": " "}, ["Type at least one SMILES"]),
         ({"run_from": "A file"}, ["Choose a file of molecules"]),
         ({"temperature": "0", "top_p": "0.5", "n": "32", "run_lp": "exact"}, ["2,048 samples"]),
     ],
@@ -81,10 +81,10 @@ def test_what_cannot_be_started_is_said_before(query: dict[str, Any], told: list
 def test_no_model_or_too_many_runs(board: Board) -> None:
     app = opened()
     app.multiselect("run_lp").set_value([]).run()
-    assert "Choose one LP or more" in words(app)
+    assert "Choose at least one LP" in words(app)
     app.multiselect("run_lp").set_value(app.multiselect("run_lp").options)
     app.multiselect("run_model").set_value(app.multiselect("run_model").options).run()
-    assert "runs at once are more than 24" in words(app)
+    assert "Limit: 24 runs at once" in words(app)
 
 
 def test_many_typed_molecules_go_as_a_file(board: Board) -> None:
@@ -125,7 +125,7 @@ def test_a_changed_preset_says_what_was_changed() -> None:
 
 
 def test_a_command_that_is_not_taken_is_one_message(board: Board) -> None:
-    board.refusal = RunError("this server is about to end", "Start it anew")
+    board.refusal = RunError("this server is shutting down", "Start it again")
     app = opened()
     app.button("start_runs").click().run()
-    assert "about to end. Start it anew" in words(app)
+    assert "shutting down. Start it again" in words(app)

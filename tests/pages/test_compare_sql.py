@@ -13,13 +13,13 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from engine.comparing.saved import FILE, OwnQueries
-from engine.comparing.views import examples, saved_views
+from engine.comparing.own_queries import FILE, OwnQueries
+from engine.comparing.queries import examples, saved_views
 from engine.paths import ROOT
 from engine.store.store import DEMO
-from pages._shared.compare.sql_state import MOST_ADDRESS, Past
-from pages._shared.compare.state import address, inspector_address, sql_address
+from pages._compare.sql_state import MOST_ADDRESS, PastStatement
 from pages._shared.components import sql_editor
+from pages._shared.links import compare_address, inspector_address, sql_address
 from tests.pages.drift_stores import EXACT, WITH_JUNK, store_at, with_demo
 from tests.pages.sql_processes import processes_of
 
@@ -53,9 +53,9 @@ def opened(**query: str | list[str]) -> AppTest:
 
 def settled(app: AppTest) -> AppTest:
     """The page when its statement has ended."""
-    asked = app.session_state.get("sql_asked", None)
-    if asked is not None:
-        assert asked.done.wait(WAIT_S)
+    running = app.session_state.get("sql_running", None)
+    if running is not None:
+        assert running.done.wait(WAIT_S)
         app.run()
     assert not app.exception
     return app
@@ -80,7 +80,7 @@ def query(app: AppTest, name: str) -> str:
 def editor_data(app: AppTest) -> dict[str, Any]:
     """What the editor's browser side is sent."""
     protos = [one.proto for one in app.get("bidi_component")]
-    (found,) = (json.loads(one.json) for one in protos if one.component_name == "driftscope_sql_editor")
+    (found,) = (json.loads(proto.json) for proto in protos if proto.component_name == "driftscope_sql_editor")
     return dict(found)
 
 
@@ -96,7 +96,7 @@ def test_without_a_statement_the_page_says_what_to_do_and_starts_no_process(plac
 def test_a_link_runs_its_statement(place: Path) -> None:
     sql = "SELECT run_id, sample_id, tokens FROM samples WHERE sample_id < 2 ORDER BY ALL"
     app = opened(**parse_qs(urlsplit(sql_address(sql)).query))
-    assert list(rows(app)["run_id"]) == [address(run) for run in sorted([WITH_JUNK, EXACT]) for _ in range(2)]
+    assert list(rows(app)["run_id"]) == [compare_address(run) for run in sorted([WITH_JUNK, EXACT]) for _ in range(2)]
     assert rows(app).iloc[0, 0] == inspector_address(min(WITH_JUNK, EXACT), 0)
     assert "**4** rows · 3 columns" in words(app)
     assert len(processes_of()) == 1
@@ -114,7 +114,7 @@ def test_names_stand_for_the_runs_that_are_compared(place: Path) -> None:
 
 def test_no_row_is_an_answer_and_says_what_stands_for_nothing(place: Path) -> None:
     app = opened(sql="SELECT * FROM samples WHERE run_id IN $tests", control=EXACT)
-    assert "no row answers it. `$tests` stands for no run" in words(app) and "`smiles`" in words(app)
+    assert "returned no rows. `$tests` stands for no run" in words(app) and "`smiles`" in words(app)
 
 
 @pytest.mark.parametrize(
@@ -149,18 +149,18 @@ def test_values_are_text_whatever_they_are(place: Path) -> None:
 # --- saved queries ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [one.name for one in saved_views()])
+@pytest.mark.parametrize("name", [saved_view.name for saved_view in saved_views()])
 def test_every_saved_view_runs_by_its_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(DEMO))
-    view = next(one for one in saved_views() if one.name == name)
+    view = next(saved_view for saved_view in saved_views() if saved_view.name == name)
     app = opened(sql="saved:" + name)
     assert f"beside report {view.report}, section {view.section}" in words(app)
-    assert len(rows(app)) and "are what a text reports" in words(app)
+    assert len(rows(app)) and "are reported, not measured here" in words(app)
     assert ("reported beside measured" in words(app)) == (set(rows(app)["origin"]) == {"reported", "measured"})
     assert not app.error and editor_data(app)["text"] == view.sql
 
 
-@pytest.mark.parametrize("name", [one.name for one in examples()])
+@pytest.mark.parametrize("name", [example.name for example in examples()])
 def test_every_example_runs_and_has_a_chart(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(DEMO))
     app = opened(sql="saved:" + name, sql_as="Chart")
@@ -214,7 +214,7 @@ def test_a_draft_is_saved_and_replaces_another_only_when_told(place: Path, monke
     app = opened(sql="SELECT 1 AS one")
     monkeypatch.setattr(sql_editor, "draft", lambda: "SELECT 2 AS two")
     app.text_input(key="sql_save_as").set_value("mine").run()
-    assert app.button(key="sql_save_now").label == "Replace it"
+    assert app.button(key="sql_save_now").label == "Replace"
     settled(app.button(key="sql_save_now").click().run())
     assert own.all()[0].sql == "SELECT 2 AS two" and list(rows(app).columns) == ["two"]
 
@@ -248,7 +248,7 @@ def test_the_history_has_each_statement_once_and_opens_it(place: Path) -> None:
 def test_a_statement_too_long_for_an_address_runs_and_says_so(place: Path) -> None:
     long = f"SELECT 1 AS one -- {'x' * MOST_ADDRESS}"
     app = opened(sql="SELECT 2 AS two")
-    app.session_state["sql_history"] = [Past(long, "", is_error=False)]
+    app.session_state["sql_history"] = [PastStatement(long, "", is_error=False)]
     app.run()
     place_of_long = next(one for one in app.button if one.label.startswith("SELECT 1 AS one"))
     settled(place_of_long.click().run())
@@ -261,7 +261,7 @@ def test_a_chart_is_as_its_address_says_and_takes_nothing_that_is_not_there(plac
     app = opened(sql=sql, sql_as="Chart")
     assert "How does wall_s differ by lp?" in words(app) and query(app, "sql_chart") == ""
     app = opened(sql=sql, sql_as="Chart", sql_chart="scatter", sql_x="samples", sql_y="tokens", sql_colour="lp")
-    assert "Does tokens go with samples?" in words(app)
+    assert "How does tokens relate to samples?" in words(app)
     app = opened(sql=sql, sql_as="Chart", sql_chart="pie", sql_x="__class__", sql_y="lp", sql_colour="wall_s")
     assert "How does wall_s differ by lp?" in words(app)
 
@@ -273,7 +273,7 @@ def test_what_is_chosen_of_a_chart_goes_into_the_address(place: Path) -> None:
     next(one for one in app.selectbox if one.label == "y").set_value("wall_s").run()
     assert query(app, "sql_y") == ""
     app.button_group[-1].set_value("histogram").run()
-    assert query(app, "sql_chart") == "histogram" and "How are values of" in words(app)
+    assert query(app, "sql_chart") == "histogram" and "How is " in words(app)
 
 
 def test_one_row_is_no_chart(place: Path) -> None:
@@ -283,4 +283,4 @@ def test_one_row_is_no_chart(place: Path) -> None:
 def test_reported_rows_are_counted_without_a_column_of_origins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(DEMO))
     app = opened(sql="SELECT run_id FROM runs")
-    assert "19 of 27 rows are what a text reports" in words(app)
+    assert "19 of 27 rows are reported, not measured here" in words(app)

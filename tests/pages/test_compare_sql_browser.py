@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
-from tests.pages.browser import LIMIT_MS, ROOT, Server, Visit, expect_harmless, serve_quietly, visit
+from tests.pages.browser import LIMIT_MS, ROOT, Browser, Server, Visit, expect_harmless, serve_quietly, visit
 from tests.pages.drift_stores import EXACT, HOSTILE, WITH_JUNK, add_hostile, with_demo
 from tests.pages.sql_processes import processes_of
 
@@ -23,8 +23,8 @@ LONG = "SELECT sum(range % 7) FROM range(1000000000000)"  # takes time alone
 PATIENT = """
 import runpy
 from dataclasses import replace
-from pages._shared.compare import sql_work
-sql_work.LIMITS = replace(sql_work.LIMITS, seconds=300)
+from pages._shared import sql_console
+sql_console.LIMITS = replace(sql_console.LIMITS, seconds=300)
 runpy.run_path({page!r})
 """
 
@@ -87,14 +87,19 @@ def test_write_and_run_and_see_a_table_a_chart_and_its_address(browser: Browser,
         expect_harmless(seen)
 
 
+def stop_button(seen: Visit) -> Locator:
+    """The page's own: while a page runs, Streamlit has one of that name above it."""
+    return seen.page.get_by_test_id("stMain").get_by_role("button", name="Stop")
+
+
 def test_a_long_statement_is_stopped_and_another_one_runs(browser: Browser, patient: Server) -> None:
     with visit(browser, patient, "/?view=SQL") as seen:
         run(seen, LONG)
-        seen.page.get_by_role("button", name="Stop").click()
+        stop_button(seen).click()
         expect(seen.page.get_by_text("The statement was stopped")).to_be_visible()
-        expect(seen.page.get_by_role("button", name="Stop")).to_have_count(0)
+        expect(stop_button(seen)).to_have_count(0)
         run(seen, LONG)  # the same once more: it is asked again
-        expect(seen.page.get_by_role("button", name="Stop")).to_be_visible()
+        expect(stop_button(seen)).to_be_visible()
         run(seen, "SELECT 42 AS answer")
         expect(rows_said(seen, 1)).to_be_visible()
         expect_harmless(seen)
@@ -138,7 +143,7 @@ def test_a_name_of_the_schema_goes_to_the_caret_and_undo_takes_it_back(browser: 
             area(seen).press("ArrowLeft")
         find = seen.page.get_by_label("Find a table or column")
         find.fill("nothing like it")
-        expect(seen.page.get_by_text("Nothing is called so.")).to_be_visible()
+        expect(seen.page.get_by_text("No table or column matches.")).to_be_visible()
         find.fill("angstrom")
         find.press("Escape")
         find.fill("rmsd_sam")
@@ -186,7 +191,7 @@ def test_what_is_written_stays_until_another_statement_is_opened(browser: Browse
         area(seen).fill("SELECT 3 AS kept")
         seen.press("Save")
         seen.fill("Name", "my query")
-        seen.page.get_by_role("button", name="Save the statement").click()
+        seen.page.get_by_role("button", name="Save query").click()
         expect(seen.page).to_have_url(re.compile("sql=saved%3Aown"))
         expect(area(seen)).to_have_value("SELECT 3 AS kept")
         address = seen.page.url.removeprefix(server.url)

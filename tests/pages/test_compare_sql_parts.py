@@ -1,4 +1,4 @@
-"""The SQL section's parts that need no page: names for runs, marks, charts, links, files, and the console's desk."""
+"""The SQL section's parts that need no page: names for runs, marks, charts, links, files, a console's session."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.errors import SqlError
-from engine.store.guard import Answer, Limits
+from engine.store.sql.guard import SqlAnswer
+from engine.store.sql.process import Limits
 from engine.store.store import Store
-from pages._shared.compare.sql_figure import Look, figure, question, sentence, spearman, spearman_interval
-from pages._shared.compare.sql_fill import Filled, Mark, filled, in_written_places, mark_of
-from pages._shared.compare.sql_plot import Plot, across, default_plot, groups, suited
-from pages._shared.compare.sql_result import INSPECTOR, shown_table
-from pages._shared.compare.sql_work import Asked, Desk, Outcome
+from pages._compare.sql import mark_of
 from pages._shared.components.sql_editor import schema
+from pages._shared.sql_answer import INSPECTOR, shown_table
+from pages._shared.sql_chart import sql_chart
+from pages._shared.sql_console import RUN_NAMES, RunningStatement, SqlOutcome, SqlSession, SqlStatement
+from pages._shared.sql_plot import Plot, across, default_plot, groups, suited
 from pages._shared.table_files import csv_of, parquet_of
 from pages._shared.theme import LIGHT
 from tests.pages.drift_stores import EXACT, WITH_JUNK, with_demo
@@ -36,48 +37,19 @@ WAIT_S = 60.0
 # --- names for runs -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("sql", "run"),
-    [
-        ("SELECT $control", "SELECT 'a'"),
-        ("x IN $tests OR y IN $runs", "x IN ['b', 'c']::VARCHAR[] OR y IN ['a', 'b', 'c']::VARCHAR[]"),
-        ("SELECT '$control', \"$control\", 'it''s $control'", None),
-        ("SELECT 1 -- $control\n/* $tests\n */", None),
-        ("SELECT $$ $control $$, $x$ $$ $control $x$, E'\\'$control'", None),
-        ("SELECT '$control", None),
-        ("SELECT 1 /* $control", None),
-        ("SELECT $controls, $1", None),
-        ("SELECT 'e'||$control", "SELECT 'e'||'a'"),
-    ],
-)
-def test_names_stand_for_runs_outside_of_texts(sql: str, run: str | None) -> None:
-    assert filled(sql, ("a", "b", "c")).run == (run or sql)
-
-
-def test_names_without_runs() -> None:
-    with pytest.raises(SqlError, match=r"\$control stands for no run"):
-        filled("SELECT $control", ())
-    assert filled("x IN $tests", ("a",)).run == "x IN []::VARCHAR[]"
-    assert filled("SELECT 1", ()).run == "SELECT 1"
-    with pytest.raises(SqlError, match="is no run_id"):
-        filled("SELECT $control", ("a' OR 1=1 --",))
-
-
-def test_a_long_statement_is_looked_through_once() -> None:
-    """Quadratic in the openings that nothing closes, this would take minutes."""
-    for opening in ("/* ", "$a$ ", "'", '"', "E'\\"):
-        text = opening * 30_000
-        assert filled(text, ("a",)).run == text
-    tags = "".join(f"$t{number}$ " for number in range(20_000))
-    assert filled(tags, ("a",)).run == tags
+def test_names_stand_for_runs() -> None:
+    statement = SqlStatement.of("SELECT * FROM runs WHERE run_id IN $tests", ("a", "b", "c"))
+    assert statement.names == {"control": "a", "tests": ("b", "c"), "runs": ("a", "b", "c")}
+    assert SqlStatement.of("SELECT $control", ()).names == {"tests": (), "runs": ()}
+    assert SqlStatement.of("SELECT $controls, $1", ("a",)) == SqlStatement("SELECT $controls, $1")
 
 
 @pytest.mark.parametrize(
     ("sql", "what", "marked"),
     [
         ("SELECT 1,\n  2 3", "syntax error at or near \"3\", line 2 column 5, at '3'", "3"),
-        ("SELECT $control, x y z", "syntax error at or near \"z\", line 1 column 17, at 'z'", "z"),
-        ("SELECT $control $runs", "syntax error, line 1 column 12, at '['", "$runs"),
+        ("SELECT $control, x y z", "syntax error at or near \"z\", line 1 column 22, at 'z'", "z"),
+        ("SELECT $control $runs", "syntax error, line 1 column 17, at '$runs'", "$runs"),
         ("a\n  bcd\ne", "no such thing, line 2", "bcd"),
         ("SELECT nope FROM runs", 'Referenced column "nope" not found in FROM clause', "nope"),
         ("SELECT r.a FROM runs r", 'Values list "r" does not have a column named "a"', "a"),
@@ -88,18 +60,8 @@ def test_a_long_statement_is_looked_through_once() -> None:
     ],
 )
 def test_where_a_statement_is_wrong(sql: str, what: str, marked: str | None) -> None:
-    statement = filled(sql, ("a", "b"))
-    mark = mark_of(SqlError(what), statement)
-    assert (None if mark is None else sql[mark.start : mark.end]) == marked
-
-
-def test_a_column_is_told_as_it_was_written() -> None:
-    statement = filled("SELECT\n $control, x y z", ("a-long-name-of-a-run",))
-    column = statement.run.split("\n")[1].index("z") + 1
-    error = in_written_places(SqlError(f"syntax error, line 2 column {column}, at 'z'", "Mend it"), statement)
-    assert str(error) == "syntax error, line 2 column 16, at 'z'. Mend it"
-    assert statement.written.split("\n")[1][15] == "z"
-    assert mark_of(SqlError(f"syntax error, line 2 column {column}, at 'z'"), statement) == Mark(22, 23)
+    mark = mark_of(SqlError(what), sql)
+    assert (None if mark is None else sql[slice(*mark)]) == marked
 
 
 # --- charts -------------------------------------------------------------------------------------------------------
@@ -149,53 +111,66 @@ def test_every_chart_marks_what_is_reported_and_escapes_what_is_written(kind: An
     rows = pa.table({"name": [evil, "b", "b"], evil: [1.5, None, 2.5], "origin": ["reported", "measured", "measured"]})
     x = evil if kind == "histogram" else "name"
     plot = Plot(kind, x, "" if kind == "histogram" else evil, "name")
-    drawn = figure(rows, plot, Look(LIGHT)).to_json()
-    assert "<a href" not in drawn and "\\u003ca href" not in drawn
-    assert "reported" in sentence(rows, plot, Look(LIGHT))
+    drawn = sql_chart(rows, plot, colours=LIGHT)
+    json = drawn.figure(LIGHT).to_json()
+    assert "<a href" not in json and "\\u003ca href" not in json
+    assert "reported" in drawn.alt
     if kind != "histogram":
-        assert "reported" in drawn if kind == "bar" else "circle-open" in drawn
-    assert question(plot).endswith("?")
+        assert "reported" in json if kind == "bar" else "circle-open" in json
+    assert plot.question.endswith("?")
+
+
+def alt(rows: pa.Table, *plot: Any) -> str:
+    return sql_chart(rows, Plot(*plot), colours=LIGHT).alt
 
 
 def test_rows_of_one_name_are_bars_of_their_own() -> None:
-    (bars,) = figure(table(a=["x", "x", "y"], n=[1, 2, 3]), Plot("bar", "a", "n"), Look(LIGHT)).data
+    drawn = sql_chart(table(a=["x", "x", "y"], n=[1, 2, 3]), Plot("bar", "a", "n"), colours=LIGHT)
+    (bars,) = drawn.figure(LIGHT).data
     assert list(bars.x) == ["x", "x (2)", "y"] and list(bars.y) == [1, 2, 3]
 
 
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([1, 2, 2, None, 4], {1: 1, 2: 2, 3: 0, 4: 1}),  # a bin for each whole number
+        ([0.5, 0.5, 0.5], {0.5: 3}),
+        ([one * 1000 for one in MANY], None),
+        ([float(one**3) for one in MANY], None),
+    ],
+)
+def test_a_histogram_counts_every_value_once(values: list[Any], expected: dict[float, int] | None) -> None:
+    chart = sql_chart(table(n=values), Plot("histogram", "n"), colours=LIGHT)
+    (bars,) = chart.figure(LIGHT).data
+    assert sum(bars.y) == sum(value is not None for value in values) and len(bars.y) <= 60
+    if expected is not None:
+        assert {x: y for x, y in zip(bars.x, bars.y, strict=True) if y or x in expected} == expected
+
+
 def test_the_sentence_says_what_the_rows_say() -> None:
-    look = Look(LIGHT)
-    said = sentence(table(a=["x", "y", "z"], n=[3, 1, None]), Plot("bar", "a", "n"), look)
-    assert said.startswith("Of 2 rows, highest: n is 3 at x; lowest: n is 1 at y.")
-    assert "median 2, middle half 1.5 to 2.5 (3 rows)" in sentence(table(n=[1, 2, 3]), Plot("histogram", "n"), look)
+    said = alt(table(a=["x", "y", "z"], n=[3, 1, None]), "bar", "a", "n")
+    assert said.startswith("How does n differ by a? Of 2 rows, highest: n is 3 at x; lowest: n is 1 at y.")
+    assert "median 2.00, middle half 1.50 to 2.50 (3 rows)" in alt(table(n=[1, 2, 3]), "histogram", "n")
     rising = table(a=MANY, b=[one * one for one in MANY])
-    assert "rise together: Spearman's ρ 1.00" in sentence(rising, Plot("scatter", "a", "b"), look)
-    assert "too few" in sentence(table(a=[1, 2], b=[1, 2]), Plot("scatter", "a", "b"), look)
-    assert "No row has a n." in sentence(table(a=["x"], n=pa.array([None], pa.int64())), Plot("bar", "a", "n"), look)
-
-
-def test_rank_correlation_against_known_answers() -> None:
-    xs = pa.array([106.0, 100, 86, 101, 99, 103, 97, 113, 112, 110]).to_numpy()
-    ys = pa.array([7.0, 27, 2, 50, 28, 29, 20, 12, 6, 17]).to_numpy()
-    assert spearman(xs, ys) == pytest.approx(-29 / 165)  # the textbook's own example
-    assert spearman(xs[:4] * 0, ys[:4]) != spearman(xs[:4] * 0, ys[:4])  # no rank to go by
-    low, high = spearman_interval(0.5, 103)
-    assert [low, high] == pytest.approx([0.3287, 0.6395], abs=1e-4)
+    assert "Both rise together: Spearman's ρ 1.00" in alt(rising, "scatter", "a", "b")
+    assert "too few" in alt(table(a=[1, 2], b=[1, 2]), "scatter", "a", "b")
+    assert "No row has a n." in alt(table(a=["x"], n=pa.array([None], pa.int64())), "bar", "a", "n")
 
 
 # --- tables and files ---------------------------------------------------------------------------------------------
 
 
-def outcome(rows: pa.Table, **origins: str) -> Outcome:
-    return Outcome(Filled("", "", ()), Answer(rows, False, 0.0), None, origins, frozenset(origins))
+def outcome(rows: pa.Table, **origins: str) -> SqlOutcome:
+    return SqlOutcome(SqlStatement(""), SqlAnswer(rows, False, 0.0), None, origins, frozenset(origins))
 
 
 def test_links_are_made_for_runs_of_the_store_alone() -> None:
     rows = table(run_id=["a", "b", None], sample_id=[0, None, 2], other=["a", "javascript:alert(1)", "b"])
-    shown = shown_table(outcome(rows, a="measured", b="reported"))
-    assert shown.table["run_id"].to_pylist() == ["compare?control=a", "compare?control=b", None]
-    assert shown.table[INSPECTOR].to_pylist() == ["drift?run=a&sample=0", None, None]
-    assert shown.table["other"].to_pylist() == rows["other"].to_pylist() and "other" not in shown.columns
-    assert not shown_table(outcome(rows, a="measured")).columns  # one run is not of this store
+    shown, columns = shown_table(outcome(rows, a="measured", b="reported"))
+    assert shown["run_id"].to_pylist() == ["compare?control=a", "compare?control=b", None]
+    assert shown[INSPECTOR].to_pylist() == ["drift?run=a&sample=0", None, None]
+    assert shown["other"].to_pylist() == rows["other"].to_pylist() and "other" not in columns
+    assert not shown_table(outcome(rows, a="measured"))[1]  # one run is not of this store
 
 
 ODD = pa.table(
@@ -215,7 +190,7 @@ ODD = pa.table(
 
 
 def test_types_that_browsers_do_not_know_are_shown_as_text() -> None:
-    (first, second) = shown_table(outcome(ODD)).table.to_pylist()
+    (first, second) = shown_table(outcome(ODD))[0].to_pylist()
     texts = {"deep": "[[1], null]", "struct": '{"a": 1, "b": [1.5]}', "map": '{"k": 1}', "bytes": '"ff00"'}
     numbers = {"price": 1.5, "huge": str(2**100), "time": "01:02:00", "day": datetime.date(2026, 1, 2)}
     assert first == {"list": ["a b", None], "kind": "x"} | texts | numbers
@@ -229,7 +204,7 @@ def test_files_of_a_table() -> None:
 
 
 def test_the_schema_says_what_every_column_is() -> None:
-    tables = {one["name"]: one["columns"] for one in schema()}
+    tables = {one["name"]: one["columns"] for one in schema(RUN_NAMES)}
     assert {"runs", "samples", "blocks", "steps", "compared runs"} <= tables.keys()
     assert ["run_id", "text", "names the run; its folder is run_id=<run_id>"] in tables["runs"]
     assert ["kinds", "list of texts", "what is right or wrong with it; exact where nothing is wrong"] in tables[
@@ -239,7 +214,7 @@ def test_the_schema_says_what_every_column_is() -> None:
     assert [name for name, *_ in tables["compared runs"]] == ["$control", "$tests", "$runs"]
 
 
-# --- the console's desk -------------------------------------------------------------------------------------------
+# --- a console's session ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -248,23 +223,23 @@ def store(tmp_path: Path) -> Store:
 
 
 @pytest.fixture
-def desk() -> Iterator[Desk]:
-    opened = Desk(Limits(seconds=WAIT_S))
+def session() -> Iterator[SqlSession]:
+    opened = SqlSession(Limits(seconds=WAIT_S))
     yield opened
     opened.close()
     assert not processes_of()
 
 
-def ended(asked: Asked) -> Outcome:
-    assert asked.done.wait(WAIT_S) and asked.outcome is not None
-    return asked.outcome
+def ended(running: RunningStatement) -> SqlOutcome:
+    assert running.done.wait(WAIT_S) and running.outcome is not None
+    return running.outcome
 
 
-def test_statements_use_one_process_until_the_runs_change(desk: Desk, store: Store, tmp_path: Path) -> None:
-    count = filled("SELECT count(*) AS n FROM runs", ())
+def test_statements_use_one_process_until_the_runs_change(session: SqlSession, store: Store, tmp_path: Path) -> None:
+    count = SqlStatement("SELECT count(*) AS n FROM runs")
 
     def counted() -> tuple[int, set[int]]:
-        answer = ended(desk.ask(store, count)).answer
+        answer = ended(session.start(store, count)).answer
         assert answer is not None
         return answer.table["n"][0].as_py(), processes_of()
 
@@ -273,48 +248,48 @@ def test_statements_use_one_process_until_the_runs_change(desk: Desk, store: Sto
     with_demo(tmp_path / "store", WITH_JUNK)
     more, processes = counted()
     assert more == 2 and len(processes) == 1 and processes != first[1]
-    store.say(EXACT, label="another name")
+    store.annotate(EXACT, label="another name")
     assert counted()[1] != processes
 
 
-def test_a_statement_is_stopped_and_the_next_one_runs(desk: Desk, store: Store) -> None:
-    long = desk.ask(store, filled(LONG, ()))
-    queued = desk.ask(store, filled("SELECT 1", ()))
+def test_a_statement_is_stopped_and_the_next_one_runs(session: SqlSession, store: Store) -> None:
+    long = session.start(store, SqlStatement(LONG))
+    queued = session.start(store, SqlStatement("SELECT 1"))
     assert not long.done.is_set()
     long.stop()
     assert str(ended(long).error) == "the statement was stopped"
     assert ended(queued).answer is not None
-    assert ended(desk.ask(store, filled("SELECT 2", ()))).answer is not None
+    assert ended(session.start(store, SqlStatement("SELECT 2"))).answer is not None
 
 
-def test_a_statement_can_be_stopped_before_its_turn(desk: Desk, store: Store) -> None:
-    long, queued = desk.ask(store, filled(LONG, ())), desk.ask(store, filled("SELECT 1", ()))
+def test_a_statement_can_be_stopped_before_its_turn(session: SqlSession, store: Store) -> None:
+    long, queued = session.start(store, SqlStatement(LONG)), session.start(store, SqlStatement("SELECT 1"))
     queued.stop()
     long.stop()
     assert {str(ended(one).error) for one in (long, queued)} == {"the statement was stopped"}
 
 
-def test_closing_ends_what_runs_and_leaves_no_process(desk: Desk, store: Store) -> None:
-    long = desk.ask(store, filled(LONG, ()))
+def test_closing_ends_what_runs_and_leaves_no_process(session: SqlSession, store: Store) -> None:
+    long = session.start(store, SqlStatement(LONG))
     while not processes_of():
         assert not long.done.wait(0.05)
-    desk.close()
+    session.close()
     assert re.search("stopped|closed", str(ended(long).error))
-    assert "closed" in str(ended(desk.ask(store, filled("SELECT 1", ()))).error)
+    assert "closed" in str(ended(session.start(store, SqlStatement("SELECT 1"))).error)
 
 
-def test_a_damaged_file_is_left_out_and_named(desk: Desk, store: Store, tmp_path: Path) -> None:
+def test_a_damaged_file_is_left_out_and_named(session: SqlSession, store: Store, tmp_path: Path) -> None:
     with_demo(tmp_path / "store", WITH_JUNK)
     (damaged,) = (tmp_path / "store").glob(f"*/run_id={EXACT}/samples*")
     damaged.write_bytes(bytes(damaged.stat().st_size))
     for _ in range(2):
-        found = ended(desk.ask(store, filled("SELECT DISTINCT run_id FROM samples", ())))
+        found = ended(session.start(store, SqlStatement("SELECT DISTINCT run_id FROM samples")))
         assert found.answer is not None and found.answer.table["run_id"].to_pylist() == [WITH_JUNK]
-        assert found.without == (EXACT,) and len(processes_of()) == 1
+        assert found.left_out == (EXACT,) and len(processes_of()) == 1
 
 
-def test_errors_are_outcomes(desk: Desk, store: Store, tmp_path: Path) -> None:
-    assert "syntax error" in str(ended(desk.ask(store, filled("SELEC 1", ()))).error)
-    assert "only a SELECT" in str(ended(desk.ask(store, filled("COPY runs TO 'x'", ()))).error)
-    found = ended(desk.ask(store, filled("SELECT run_id FROM runs", ())))
+def test_errors_are_outcomes(session: SqlSession, store: Store, tmp_path: Path) -> None:
+    assert "syntax error" in str(ended(session.start(store, SqlStatement("SELEC 1"))).error)
+    assert "only a SELECT" in str(ended(session.start(store, SqlStatement("COPY runs TO 'x'"))).error)
+    found = ended(session.start(store, SqlStatement("SELECT run_id FROM runs")))
     assert found.origins == {EXACT: "measured"} and found.with_samples == frozenset({EXACT})

@@ -11,21 +11,20 @@ from typing import Any
 
 import pytest
 
-from engine.comparing.bootstrap import Estimate
-from engine.comparing.coverage import Asked, coverage_of
+from engine.comparing.coverage import CoverageRequest, coverage_of
 from engine.comparing.figures import Comparison, Ratio, compare_with
 from engine.comparing.measures import MEASURES
 from engine.comparing.paired import Compared
+from engine.figures.statistics import Interval
 from engine.store.schema import SAMPLES
 from engine.store.store import Store
-from pages._shared.compare import table_files as files
-from pages._shared.compare import table_html as html
-from pages._shared.compare import table_sentences
-from pages._shared.compare import table_words as words
-from pages._shared.compare.table_cells import BY_FIGURE, Cell, Row, cell_of, mark_of, rows_of
-from pages._shared.compare.table_coverage import work_of
-from pages._shared.compare.table_html import Column
-from pages._shared.compare.table_sentences import alone, sentence
+from pages._compare import table_formats as formats
+from pages._compare import table_words as words
+from pages._compare.table_cells import BY_FIGURE, FigureCell, FigureRow, cell_of, mark_of, rows_of
+from pages._compare.table_coverage import work_of
+from pages._compare.table_formats import RunColumn
+from pages._compare.table_words import alone, sentence
+from pages._shared.html_table import plain_table, safe
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.engine.store.stored_runs import begun, published
 from tests.pages.drift_stores import OVERRIDE, store_at
@@ -37,9 +36,7 @@ HOSTILE = "<img src=x onerror=alert(1)>|[a](http://b.c)" + OVERRIDE
 
 def compared(value: float, low: float | None, high: float | None, ratio: float = 1.0) -> Compared:
     """Of time: a difference with its interval, and a ratio."""
-    return Compared(
-        "decode_s", 9, 9, 1.0, 1.0, Estimate(value, low, high, 0.0), Estimate(ratio, low, high, 1.0), "why not"
-    )
+    return Compared("decode_s", 9, 9, 1.0, 1.0, Interval(value, low, high), Interval(ratio, low, high), "why not")
 
 
 def mark(told: Compared | None, ratio: float | None = 1.0, measure: str = "decode_s") -> str:
@@ -47,7 +44,7 @@ def mark(told: Compared | None, ratio: float | None = 1.0, measure: str = "decod
 
 
 @pytest.fixture(scope="module")
-def demo() -> tuple[Comparison, list[Row]]:
+def demo() -> tuple[Comparison, list[FigureRow]]:
     found = compare_with(DEMO_STORE, NONE, [EXACT, BLOCKED, REPORTED])
     return found, rows_of(found, {})
 
@@ -104,59 +101,57 @@ def test_every_mark_has_a_sign_and_a_word_of_its_own() -> None:
     ],
 )
 def test_numbers_have_sensible_digits(value: float | None, form: Any, expected: str) -> None:
-    assert words.number(value, form) == expected
-
-
-@pytest.mark.parametrize(
-    ("ratio", "expected"), [(None, "–"), (2.6175, "2.62×"), (0.0821, "0.082×"), (34.56, "34.6×"), (0.0, "0×")]
-)
-def test_a_ratio_is_told_with_its_sign(ratio: float | None, expected: str) -> None:
-    assert words.times(ratio) == expected
+    assert words.value_words(value, form) == expected
 
 
 def test_an_interval_names_the_answers_own_ratio_where_the_runs_lie_outside() -> None:
     told = compared(-0.5, 0.4, 0.6, 0.5)
-    assert words.range_words(Cell(1.0, ratio=0.5, mark="better", told=told)) == "0.400–0.600×"
-    assert words.range_words(Cell(1.0, ratio=0.7, mark="better", told=told)) == "by answers 0.500× (0.400–0.600×)"
+    assert words.range_words(FigureCell(1.0, ratio=0.5, mark="better", compared=told)) == "0.400–0.600×"
+    assert (
+        words.range_words(FigureCell(1.0, ratio=0.7, mark="better", compared=told))
+        == "by answers 0.500× (0.400–0.600×)"
+    )
 
 
 # --- what is said -----------------------------------------------------------------------------------------------------
 
 
-def test_the_sentence_of_the_exact_lp(demo: tuple[Comparison, list[Row]]) -> None:
+def test_the_sentence_of_the_exact_lp(demo: tuple[Comparison, list[FigureRow]]) -> None:
     comparison, rows = demo
     said = sentence(1, comparison.control, comparison.tests[0], rows)
-    assert re.match(r"6\.27 times as fast in wall time a sample \(6\.2\d to 6\.5\d in the samples' own times", said)
+    assert re.match(r"6\.27 times as fast in wall time per sample \(6\.2\d–6\.5\d by the samples' own times", said)
     assert "same pass rate within noise (100 % of 64 and 100 % of 64)" in said
     assert "no junk and nothing cut in 818 blocks" in said
     assert said.endswith("the same RMSD (0.681 Å).")
 
 
-def test_the_sentence_of_a_position_lp_says_junk_cut_and_on_how_many_pairs(demo: tuple[Comparison, list[Row]]) -> None:
+def test_the_sentence_of_a_position_lp_says_junk_cut_and_on_how_many_pairs(
+    demo: tuple[Comparison, list[FigureRow]],
+) -> None:
     comparison, rows = demo
     said = sentence(2, comparison.control, comparison.tests[1], rows)
-    assert said.startswith("about as fast (0.981× the wall time a sample, too near to tell from one run each)")
-    assert "3.1 % clean where the control has 100 %" in said
+    assert said.startswith("about as fast (0.981× the wall time per sample, too close to call with one run each)")
+    assert "3.1 % clean (control 100 %)" in said
     assert "junk in 8.1 % of blocks (control none); 5.6 % of blocks cut (control none)" in said
     assert "RMSD within noise over 24 pairs of 24 molecules" in said
 
 
 def test_runs_that_are_apart_are_not_as_fast_because_their_shared_answers_are() -> None:
     """Half the molecules are the test's own: the whole run takes a third, the shared answers as long as before."""
-    near = Cell(1.0, ratio=1.01, mark="noise", told=compared(0.0, 0.97, 1.03))
-    assert table_sentences._time(near) == "about as fast (1.01× the wall time a sample, within noise)"
-    apart = "0.310× the wall time a sample, but 1.00× by the answers that are compared: within noise"
+    near = FigureCell(1.0, ratio=1.01, mark="noise", compared=compared(0.0, 0.97, 1.03))
+    assert words._time(near) == "about as fast (1.01× the wall time per sample, within noise)"
+    apart = "0.310× the wall time per sample, but 1.00× over the compared answers: within noise"
     for cell in (
-        Cell(1.0, ratio=0.31, mark="noise", told=compared(0.0, 0.97, 1.03)),
-        Cell(1.0, ratio=0.31, mark="same", told=compared(0.0, 1.0, 1.0)),
+        FigureCell(1.0, ratio=0.31, mark="noise", compared=compared(0.0, 0.97, 1.03)),
+        FigureCell(1.0, ratio=0.31, mark="same", compared=compared(0.0, 1.0, 1.0)),
     ):
-        assert table_sentences._time(cell) == apart and words.range_words(cell).startswith("by answers 1.00×")
+        assert words._time(cell) == apart and words.range_words(cell).startswith("by answers 1.00×")
 
 
-def test_a_reported_run_makes_no_verdict(demo: tuple[Comparison, list[Row]]) -> None:
+def test_a_reported_run_makes_no_verdict(demo: tuple[Comparison, list[FigureRow]]) -> None:
     comparison, rows = demo
     said = sentence(3, comparison.control, comparison.tests[2], rows)
-    assert said == "its figures stand as a report states them; 3.52× the wall time a sample (reported ÷ measured)."
+    assert said == "its figures are stated by a report; 3.52× the wall time per sample (reported ÷ measured)."
     assert {row.cells[3].mark for row in rows} <= {"", "unknown"}
     assert cell_of(rows, "junk_nonnumeric_share", 3).value is None
 
@@ -183,7 +178,7 @@ def test_runs_that_do_not_share_molecules_say_so(tmp_path: Path) -> None:
     paired = compare_with(store, "one", ["two", "part"]).tests
     assert words.sharing("B", "A", paired[0].paired).startswith("B and A share no molecule")
     partly = words.sharing("C", "A", paired[1].paired)
-    assert "share 4 molecules (4 pairs of answers); 4 answers of A and 4 answers of C have no partner" in partly
+    assert "share 4 molecules (4 pairs of answers); 4 answers of A and 4 answers of C are not paired" in partly
     assert "4 molecules are only in A, 4 only in C" in partly
     itself = compare_with(store, "one", ["one"]).tests[0].paired
     assert words.sharing("B", "A", itself) == ""
@@ -211,7 +206,7 @@ def test_computed_coverage_is_compared_with_computed_alone(tmp_path: Path) -> No
     store = store_at(tmp_path)
     write_run(store, "stated", [sample_row(0)], extra=json.dumps({"COV-R": 0.681}))
     write_run(store, "other", [sample_row(0)])
-    asked = Asked(references=1)
+    asked = CoverageRequest(references=1)
     found = {one: coverage_of(store, store.entry(one), asked) for one in ("stated", "other")}
     coverages = {run_id: one for run_id, one in found.items() if one is not None}
     rows = rows_of(compare_with(store, "stated", ["other"]), coverages)
@@ -219,7 +214,11 @@ def test_computed_coverage_is_compared_with_computed_alone(tmp_path: Path) -> No
     assert (control.value, control.origin) == (0.681, "stated")
     assert (test.value, test.origin, test.ratio, test.mark) == (0.0, "computed", None, "unknown")
     precision = cell_of(rows, "cov_p", 1)
-    assert (precision.value, precision.mark, precision.reason) == (0.0, "unknown", "Fewer than 6 molecules tell it.")
+    assert (precision.value, precision.mark, precision.reason) == (
+        0.0,
+        "unknown",
+        "Fewer than 6 molecules: no interval.",
+    )
 
 
 class Stopping:
@@ -242,7 +241,7 @@ def test_the_work_tells_how_far_it_is_and_ends_when_cancelled(tmp_path: Path) ->
     for run_id in ("one", "two"):
         write_run(store, run_id, [sample_row(number, smiles=smiles) for number, smiles in enumerate(("CC", "CO"))])
     control = Stopping(3)
-    work = work_of(store, [store.entry("one"), store.entry("two")], Asked(references=1))
+    work = work_of(store, [store.entry("one"), store.entry("two")], CoverageRequest(references=1))
     done = list(work(control))  # type: ignore[arg-type]
     assert [one.run_id for one in done] == ["one"]
     assert control.notes[-1] == "run 2 of 2, molecule 1 of 2"
@@ -251,57 +250,57 @@ def test_the_work_tells_how_far_it_is_and_ends_when_cancelled(tmp_path: Path) ->
 # --- hostile names ----------------------------------------------------------------------------------------------------
 
 
-def hostile_column(number: int = 0) -> Column:
-    return Column(f"run-{number}", HOSTILE, "#000000", HOSTILE, 1, True)
+def hostile_column(number: int = 0) -> RunColumn:
+    return RunColumn(f"run-{number}", HOSTILE, "#000000", HOSTILE, 1, True)
 
 
 def test_a_name_is_text_in_the_table() -> None:
-    row = Row(BY_FIGURE["wall_s"], (Cell(1.0, reason=HOSTILE, mark="unknown"),))
-    made = html.table([hostile_column()], [row], HOSTILE)
+    row = FigureRow(BY_FIGURE["wall_s"], (FigureCell(1.0, reason=HOSTILE, mark="unknown"),))
+    made = formats.table([hostile_column()], [row], HOSTILE)
     assert "<img" not in made and "\u202e" not in made and "</script>" not in made
     assert made.count("&lt;img src=x onerror=alert(1)&gt;") >= 3
-    made = html.plain_table(["a", HOSTILE], [[HOSTILE, HOSTILE]], HOSTILE)
+    made = plain_table(["a", HOSTILE], [[HOSTILE, HOSTILE]], HOSTILE)
     assert "<img" not in made and "\u202e" not in made
 
 
 def test_half_a_character_can_be_sent() -> None:
-    assert html.safe("a\ud800").encode("utf-8") == b"a\\ud800"
+    assert safe("a\ud800").encode("utf-8") == b"a\\ud800"
 
 
-def test_a_table_has_headings_of_rows_and_columns(demo: tuple[Comparison, list[Row]]) -> None:
+def test_a_table_has_headings_of_rows_and_columns(demo: tuple[Comparison, list[FigureRow]]) -> None:
     comparison, rows = demo
     columns = columns_like(comparison)
-    made = html.table(columns, rows, "what it is")
+    made = formats.table(columns, rows, "what it is")
     assert made.count('<th scope="col"') == 4 and made.count('<th scope="rowgroup"') == 4
     assert made.count('<th scope="row"') == len(rows)
     assert made.count('<td class="reported"') == len(rows)
     assert "<caption>what it is</caption>" in made and "<script" not in made
 
 
-def columns_like(comparison: Comparison) -> list[Column]:
-    sides = [(comparison.control, None), *((one.figures, one.paired) for one in comparison.tests)]
-    return [Column(run.run_id, run.name, "#000", run.origin, run.samples, True, paired) for run, paired in sides]
+def columns_like(comparison: Comparison) -> list[RunColumn]:
+    sides = [(comparison.control, None), *((test.figures, test.paired) for test in comparison.tests)]
+    return [RunColumn(run.run_id, run.name, "#000", run.origin, run.samples, True, paired) for run, paired in sides]
 
 
-def test_files_say_what_the_table_says(demo: tuple[Comparison, list[Row]]) -> None:
+def test_files_say_what_the_table_says(demo: tuple[Comparison, list[FigureRow]]) -> None:
     comparison, rows = demo
     columns = columns_like(comparison)
-    document = json.loads(files.json_of(columns, rows, ["said"]))
+    document = json.loads(formats.json_of(columns, rows, ["said"]))
     assert document["control"] == NONE and document["says"] == ["said"]
     (fast,) = (one for one in document["figures"] if (one["run_id"], one["figure"]) == (EXACT, "wall_s_a_sample"))
     assert (fast["mark"], fast["answers"], fast["ratio_low"] < 0.156 < fast["ratio_high"]) == ("better", 64, True)
-    read = list(csv.DictReader(io.StringIO(files.csv_of(columns, rows).decode())))
+    read = list(csv.DictReader(io.StringIO(formats.csv_of(columns, rows).decode())))
     assert len(read) == len(document["figures"])
-    lines = files.markdown_of(columns, rows, ["said"]).decode().splitlines()
+    lines = formats.markdown_of(columns, rows, ["said"]).decode().splitlines()
     table = [line for line in lines if line.startswith("|")]
     assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table}) == 1
-    assert any(line.startswith("| wall time a sample (s) | 0.512 | 0.082 (0.160×") for line in table)
+    assert any(line.startswith("| wall time per sample (s) | 0.512 | 0.082 (0.160×") for line in table)
 
 
 def test_files_of_hostile_names_have_their_cells_and_no_formula() -> None:
-    column = Column("=1+1", HOSTILE, "#000", "measured", 1, True)
-    row = Row(BY_FIGURE["wall_s"], (Cell(1.0, origin="measured"),))
-    (read,) = csv.DictReader(io.StringIO(files.csv_of([column], [row]).decode()))
+    column = RunColumn("=1+1", HOSTILE, "#000", "measured", 1, True)
+    row = FigureRow(BY_FIGURE["wall_s"], (FigureCell(1.0, origin="measured"),))
+    (read,) = csv.DictReader(io.StringIO(formats.csv_of([column], [row]).decode()))
     assert read["run_id"] == "'=1+1" and "\u202e" not in read["name"]
-    text = files.markdown_of([column], [row], [HOSTILE]).decode()
+    text = formats.markdown_of([column], [row], [HOSTILE]).decode()
     assert "<img" not in text.replace("\\<img", "") and "[a](" not in text.replace("\\[a\\](", "")

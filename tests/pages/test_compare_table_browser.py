@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from urllib.parse import urlencode
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from engine.store.entries import entry_folder
 from engine.store.schema import RUN
 from engine.store.store import DEMO
 from tests.engine.inspection.made import demo_run
-from tests.pages.browser import ROOT, Server, Theme, Visit, expect_harmless, serve_quietly, visit
+from tests.pages.browser import ROOT, Browser, Server, Theme, Visit, expect_harmless, serve_quietly, visit
 from tests.pages.drift_stores import add_hostile, with_demo
 
 pytestmark = pytest.mark.browser
@@ -54,8 +54,8 @@ def test_figures_ratios_and_marks_stand_in_a_real_table(browser: Browser, server
         table = seen.page.get_by_role("table", name="Figures of each run")
         expect(table).to_be_visible()
         expect(table.get_by_role("columnheader")).to_have_count(4)
-        expect(table.get_by_role("rowheader", name="wall time a sample")).to_be_visible()
-        control, fast, near, stated = row(seen.page, "wall time a sample")
+        expect(table.get_by_role("rowheader", name="wall time per sample")).to_be_visible()
+        control, fast, near, stated = row(seen.page, "wall time per sample")
         assert "×" not in control
         assert "0.160×" in fast and "▲ better" in fast
         assert "too little to tell" in near
@@ -74,7 +74,7 @@ def test_figures_ratios_and_marks_stand_in_a_real_table(browser: Browser, server
 def test_a_narrow_window_scrolls_the_table_and_keeps_its_first_column(browser: Browser, server: Server) -> None:
     with visit(browser, server, path(NONE, EXACT, BLOCKED, REPORTED), width=700) as seen:
         frame = seen.page.get_by_role("region", name="Figures of each run")
-        heading = frame.get_by_role("rowheader", name="wall time a sample")
+        heading = frame.get_by_role("rowheader", name="wall time per sample")
         before = heading.bounding_box()
         assert frame.evaluate(OVERFLOW) > 0
         frame.evaluate("frame => { frame.scrollLeft = frame.scrollWidth }")
@@ -100,7 +100,7 @@ def test_an_address_restores_all_of_it(browser: Browser, server: Server) -> None
         detail = seen.page.get_by_role("table", name="passed in detail")
         expect(detail).to_contain_text("64 answers, 64 molecules")
         seen.page.get_by_text("COV and MAT against reference ensembles").click()
-        expect(seen.page.get_by_text(re.compile("share of 20 references"))).to_be_visible()
+        expect(seen.page.get_by_text(re.compile("share of a molecule's 20 references"))).to_be_visible()
         expect_harmless(seen)
 
 
@@ -127,7 +127,7 @@ def test_a_table_can_be_taken_away(browser: Browser, server: Server) -> None:
         with seen.page.expect_download() as taken:
             seen.page.get_by_role("button", name="Markdown").click()
         text = taken.value.path().read_text(encoding="utf-8")
-        assert "| wall time a sample (s) | 0.512 | 0.082 (0.160×" in text
+        assert "| wall time per sample (s) | 0.512 | 0.082 (0.160×" in text
         expect_harmless(seen)
 
 

@@ -17,12 +17,12 @@ Open = Callable[..., AppTest]
 
 def _section() -> None:
     from engine.store.store import Store
-    from pages._shared.compare import table as compare_table
-    from pages._shared.compare.state import choose
+    from pages._compare import table as compare_table
+    from pages._compare.state import QUERY
     from pages._shared.errors import shown_errors
 
     store = Store.open()
-    chosen, _ = choose(store.found())
+    chosen, _ = QUERY.read(store.found())
     with shown_errors():
         compare_table.show(store, chosen)
 
@@ -43,7 +43,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Open:
 
 def shown(app: AppTest) -> str:
     parts = (*app.markdown, *app.caption, *app.info, *app.error)
-    return "\n".join(one.value for one in parts).replace("\\", "")
+    return "\n".join(part.value for part in parts).replace("\\", "")
 
 
 def tables(app: AppTest) -> str:
@@ -53,22 +53,22 @@ def tables(app: AppTest) -> str:
 def test_nothing_chosen(opened: Open, tmp_path: Path) -> None:
     app = opened(tmp_path)
     assert [one.value for one in app.info] == [
-        "Choose a control in the table of runs above, and tests to set beside it."
+        "Choose a control in the table of runs above, and tests to compare with it."
     ]
     assert not tables(app)
 
 
 def test_one_run_alone(opened: Open) -> None:
     app = opened(None, control=NONE)
-    assert "choose a test" in shown(app)
+    assert "Choose a test" in shown(app)
     assert "100 % of 64 samples passed" in shown(app)
     assert tables(app).count('<th scope="col"') == 1 and "×" not in tables(app)
 
 
 def test_tests_beside_a_control_and_all_figures(opened: Open) -> None:
     app = opened(None, control=NONE, test=[EXACT, BLOCKED])
-    assert "Every answer of these runs has its partner: 64 molecules in each." in shown(app)
-    assert "run both again" in shown(app)
+    assert "All answers are paired: 64 molecules in each." in shown(app)
+    assert "repeat both runs" in shown(app)
     assert "COV-R" not in tables(app)  # nobody has computed it
     app.toggle[0].set_value(True).run()
     assert "COV-R" in tables(app) and "neither exact nor unverified" in tables(app)
@@ -91,7 +91,7 @@ def test_a_reported_run_is_marked(opened: Open) -> None:
 
 def test_runs_without_a_common_molecule(opened: Open, tmp_path: Path) -> None:
     apart(store_at(tmp_path))
-    app = opened(tmp_path, control="one", test="two", table_detail="tokens a sample")
+    app = opened(tmp_path, control="one", test="two", table_detail="tokens per sample")
     assert "B and A share no molecule" in shown(app)
     assert "16 answers, 16 molecules" in tables(app)
     assert "= no difference" in tables(app)
@@ -102,9 +102,9 @@ def test_several_answers_a_molecule_are_not_taken_for_as_many_molecules(opened: 
     for run_id, each in (("one", 1), ("two", 3)):
         rows = [sample_row(n, smiles="C" * (1 + n // each), generation=n % each, tokens=20) for n in range(24)]
         write_run(store, run_id, rows, molecules=24 // each, passes=20)
-    warned = "B has several answers a molecule: Wilson's intervals of rates take answers for independent"
+    warned = "B has several answers per molecule: Wilson's intervals treat answers as independent"
     assert warned in shown(opened(tmp_path, control="one", test="two"))
-    assert "several answers a molecule" not in shown(opened(tmp_path, control="one"))
+    assert "several answers per molecule" not in shown(opened(tmp_path, control="one"))
 
 
 def test_a_damaged_run_keeps_what_its_sheet_says(opened: Open, tmp_path: Path) -> None:
@@ -121,4 +121,4 @@ def test_a_damaged_run_keeps_what_its_sheet_says(opened: Open, tmp_path: Path) -
 def test_coverage_is_offered_for_runs_with_samples_alone(opened: Open) -> None:
     app = opened(None, control=NONE, test=REPORTED, cov_references="20")
     assert app.button(key="cov_compute").label == "Compute COV and MAT of 1 run"
-    assert "share of 20 references" in shown(app)
+    assert "share of a molecule's 20 references" in shown(app)

@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.inspection.retelling import atoms_of_columns
+from engine.inspection.realign import atoms_of_columns
 from engine.inspection.sample import inspect_sample
 from engine.paths import ROOT
-from engine.store.passing import passing_files
 from engine.store.store import Store
+from engine.store.temporary_runs import temporary_files
 from pages._shared.components.alignment_strip import picked_state
 from pages._shared.components.molecule2d import picked_atom
 from tests.engine.inspection.made import DEMO_STORE, sample_row, write_run
@@ -83,7 +83,7 @@ def test_the_first_visit_opens_the_newest_run_with_junk_where_steps_are_kept(ope
     assert not app.exception and not app.error
     assert app.multiselect[0].value == [WITH_JUNK]
     assert len(table(app)) == 64
-    assert "steps as the run kept them" in str(app.get("bidi_component")[-1].proto)
+    assert "steps from the run" in str(app.get("bidi_component")[-1].proto)
     assert list(table(app)["junk"])[:3] == [13, 10, 10]  # the worst first
 
 
@@ -105,13 +105,13 @@ def test_a_name_that_fits_no_run_or_two_is_one_message(opened: Open, name: str, 
     assert not app.exception and not app.dataframe
 
 
-def test_other_runs_forget_what_was_chosen_inside_the_former_ones(opened: Open) -> None:
+def test_other_runs_clear_what_was_chosen_inside_the_earlier_ones(opened: Open) -> None:
     app = opened(run=WITH_JUNK, sample="3", atom="2")
     app.multiselect[0].set_value([EXACT]).run()
     assert query(app, "run") == EXACT
     assert (query(app, "sample"), query(app, "atom")) == (None, None)
     app.multiselect[0].set_value([]).run()
-    assert "Choose one run" in words(app)
+    assert "Choose at least one run" in words(app)
     assert not app.dataframe
 
 
@@ -128,25 +128,25 @@ def test_an_empty_store_and_a_damaged_one(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.fixture
 def passing() -> Iterator[str]:
-    """A run of the live page that nobody has kept."""
+    """A run of the live page that is not saved."""
     run_id = "20990101-000000-live"
-    write_run(Store(passing_files()), run_id, [sample_row(0, text="[C]<1.0,2.0,3.0>", smiles="C", atoms=1)])
+    write_run(Store(temporary_files()), run_id, [sample_row(0, text="[C]<1.0,2.0,3.0>", smiles="C", atoms=1)])
     yield run_id
-    passing_files().remove(f"runs/run_id={run_id}")
+    temporary_files().remove(f"runs/run_id={run_id}")
 
 
-def test_a_run_nobody_kept_is_shown_to_who_has_its_name_and_can_be_kept(
+def test_an_unsaved_run_is_shown_by_its_whole_name_and_can_be_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passing: str
 ) -> None:
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
     assert "Nothing to inspect yet" not in words(_open(run=passing))
     assert "no run with samples" in words(_open())
     app = _open(run=passing, sample="0")
-    assert "Not kept yet" in words(app)
+    assert "Not saved" in words(app)
     app.text_input(key=f"label-{passing}").set_value("mine")
     app.button(key=f"keep-{passing}").click().run()
     assert not app.exception and not app.error
-    assert "Not kept yet" not in words(app)
+    assert "Not saved" not in words(app)
     assert store_at(tmp_path).entry(passing).row["label"] == "mine"
 
 
@@ -163,7 +163,7 @@ def test_filters_and_order(opened: Open) -> None:
     app.selectbox(key="first").set_value("10").run()
     assert len(table(app)) == 10
     app.text_input(key="contains").set_value("no such SMILES").run()
-    assert "No molecule of these runs is left" in words(app)
+    assert "No molecule matches the filters" in words(app)
     app.button(key="drop_filters").click().run()
     assert len(table(app)) == 64
     assert not app.exception
@@ -200,7 +200,7 @@ def test_next_and_previous_walk_the_table(opened: Open) -> None:
 
 def test_a_sample_that_the_filters_leave_out_stays_open(opened: Open) -> None:
     app = opened(run=WITH_JUNK, show="Clean", sample="1")
-    assert "not among those above" in words(app)
+    assert "hidden by the filters" in words(app)
     assert "sample 1" in words(app)
 
 
@@ -258,8 +258,8 @@ def test_hostile_text_is_escaped(opened: Open) -> None:
 
 def test_imported_text_says_what_cannot_be_shown(opened: Open) -> None:
     app = opened(run="imported", sample="1")
-    assert "Only its text is known" in words(app)
-    assert "cannot be asked" in words(app)
+    assert "Only the text is stored" in words(app)
+    assert "cannot be computed" in words(app)
     assert not [button for button in app.button if button.key == "ask-steps"]
 
 
@@ -267,7 +267,7 @@ def test_a_run_of_which_next_to_nothing_is_known(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
     broken = {"smiles": "no SMILES at all", "text": None, "passed": False, "clean": False}
     write_run(store_at(tmp_path), "odd", [sample_row(0, **broken), sample_row(1, text="[C]<1.0,2.0,")])
-    for sample, said in (("0", "There is no molecule to compare with"), ("1", "Nobody said which tokenizer")):
+    for sample, said in (("0", "There is no molecule to compare with"), ("1", "The run does not name its tokenizer")):
         app = _open(run="odd", sample=sample)
         assert not app.exception and not app.error
         assert said in words(app)
@@ -276,19 +276,19 @@ def test_a_run_of_which_next_to_nothing_is_known(tmp_path: Path, monkeypatch: py
         assert not app.exception and len(app.info) == 1
 
 
-# --- asking a model -----------------------------------------------------------------------------------------------
+# --- scoring with a model -----------------------------------------------------------------------------------------
 
 
 def test_a_run_without_steps_is_scored_and_says_by_whom(opened: Open) -> None:
     app = opened(run=BARE, sample="0")
-    assert "no steps kept" in str(app.get("bidi_component")[-1].proto)
+    assert "no steps stored" in str(app.get("bidi_component")[-1].proto)
     app.button(key="ask-steps").click().run()
-    (pending,) = app.session_state["questions under way"].values()
-    assert pending.job.wait(MODEL_LIMIT_S)
+    (job,) = [score.job for score in app.session_state["scores"].values() if score.job]
+    assert job.wait(MODEL_LIMIT_S)
     app.run()
     assert not app.exception and not app.error
     strip = str(app.get("bidi_component")[-1].proto)
-    assert "steps asked just now of demo-llama:final" in strip
+    assert "steps recomputed with demo-llama:final" in strip
     assert "forced by the template" in strip
 
 
@@ -301,32 +301,32 @@ def test_what_the_cuts_cost_is_asked_and_called_an_estimate(tmp_path: Path, monk
     app = _open(run=BARE)
     assert "≈ Estimates" not in words(app)
     app.button(key="ask-costs").click().run()
-    (pending,) = app.session_state["questions under way"].values()
-    assert pending.job.wait(MODEL_LIMIT_S)
+    (job,) = [score.job for score in app.session_state["scores"].values() if score.job]
+    assert job.wait(MODEL_LIMIT_S)
     app.run()
     assert not app.exception and not app.error
-    assert "≈ Estimates: how demo-llama:final would have finished" in words(app)
+    assert "≈ Estimates: the greedy continuation of each cut block by demo-llama:final" in words(app)
     blocks = app.dataframe[1].value
-    estimated = blocks[blocks["goes on"].notna()]
+    estimated = blocks[blocks["finished"].notna()]
     assert set(estimated["kinds"].str.contains("cut")) == {True}
     assert (estimated["drift then"] <= 0).all() and (estimated["digits lost"] >= 0).all()
 
 
-def test_a_question_can_be_cancelled(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scoring_can_be_stopped(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     class Waiting:
         def submit(self, *_: object, **__: object) -> Any:
             self.job = Mock()
-            self.job.poll.return_value = Mock(ended=False, state="queued", ahead=2)
+            self.job.poll.return_value = Mock(has_ended=False, state="waiting", ahead=2)
             return self.job
 
     waiting = Waiting()
-    monkeypatch.setattr("pages._shared.drift.asking.service", lambda: waiting)
+    monkeypatch.setattr("pages._drift.scoring.service", lambda: waiting)
     app = opened(run=BARE, sample="0")
     app.button(key="ask-steps").click().run()
-    assert "demo-llama:final: 2 before it in the queue" in words(app)
-    app.button(key="ask-cancel").click().run()
-    waiting.job.cancel.assert_called_once_with()
-    assert app.button(key="ask-steps").label == "Ask what it thinks at each token"
+    assert "demo-llama:final: waiting: 2 ahead of you" in words(app)
+    app.button(key="ask-stop").click().run()
+    waiting.job.stop.assert_called_once_with()
+    assert app.button(key="ask-steps").label == "Compute token probabilities"
 
 
 # --- junk, and what the LP did ------------------------------------------------------------------------------------
@@ -337,15 +337,15 @@ def test_the_junk_lexicon_of_a_run(opened: Open) -> None:
     assert "287 junk tokens in 62 samples" in words(app)
     assert table(app)["count"].is_monotonic_decreasing and table(app)["count"].sum() == 287
     app.selectbox(key="one_run").set_value(EXACT).run()
-    assert "has anything in it that is no number" in words(app)
+    assert "contains junk" in words(app)
     assert not app.exception
 
 
 def test_what_the_lp_did_to_the_model_and_what_is_missing_for_it(opened: Open) -> None:
     app = opened(run=WITH_JUNK, view="What the LP did")
-    assert "93.9 % [" in words(app)
-    assert "too few to draw" in words(app) and len(app.get("plotly_chart")) == 2
+    assert "93.9 % (" in words(app)
+    assert "too few for a chart" in words(app) and len(app.get("plotly_chart")) == 2
     whole = opened(run=EXACT, view="What the LP did")
-    assert "too few to draw" not in words(whole) and len(whole.get("plotly_chart")) == 4
-    assert [metric.value for metric in app.metric] == ["16", "93.9%", "0.446", "4.4%"]
+    assert "too few for a chart" not in words(whole) and len(whole.get("plotly_chart")) == 4
+    assert [metric.value for metric in app.metric] == ["16", "93.9 %", "0.446", "4.4 %"]
     assert "--keep-steps" in words(opened(run=BARE, view="What the LP did"))

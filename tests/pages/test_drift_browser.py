@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
 from tests.pages.browser import (
     ROOT,
+    Browser,
     Server,
     Theme,
     Visit,
@@ -99,14 +100,14 @@ def test_a_link_restores_all_of_it(browser: Browser, server: Server) -> None:
         expect(seen.page.get_by_role("button", name="Only molecules with drift +2 · element C")).to_be_visible()
         chosen = seen.page.locator("[data-testid=stButtonGroup] [data-selected=true]")
         expect(chosen).to_have_text(["With junk", "Element"])
-        expect(seen.page.get_by_text(re.compile(r"^\d+ of \d+ above$"))).to_be_visible()
+        expect(seen.page.get_by_text(re.compile(r"^row \d+ of \d+$"))).to_be_visible()
         expect_harmless(seen)
 
 
 def test_filters_that_leave_nothing_can_be_dropped_at_once(browser: Browser, server: Server) -> None:
     with visit(browser, server, f"/drift?run={EXACT}&show=Failed&contains=zz") as seen:
         expect(seen.page.get_by_text("No match")).to_be_visible()
-        seen.press("Drop all filters")
+        seen.press("Clear filters")
         expect(seen.page.get_by_text(re.compile("^64 samples"))).to_be_visible()
         expect(seen.page).not_to_have_url(re.compile("show=|contains="))
         expect_harmless(seen)
@@ -114,13 +115,13 @@ def test_filters_that_leave_nothing_can_be_dropped_at_once(browser: Browser, ser
 
 def test_next_and_previous_by_keyboard(browser: Browser, server: Server) -> None:
     with visit(browser, server, f"/drift?run={WITH_JUNK}&order=As+written&sample=0") as seen:
-        expect(seen.page.get_by_text("1 of 64 above")).to_be_visible()
+        expect(seen.page.get_by_text("row 1 of 64")).to_be_visible()
         expect(seen.page.get_by_role("button", name="Next Shortcut")).to_be_enabled()
         seen.page.keyboard.press("Alt+ArrowDown")
-        expect(seen.page.get_by_text("2 of 64 above")).to_be_visible()
+        expect(seen.page.get_by_text("row 2 of 64")).to_be_visible()
         expect(seen.page).to_have_url(re.compile("sample=1(&|$)"))
         seen.page.get_by_role("button", name="Previous Shortcut").click()
-        expect(seen.page.get_by_text("1 of 64 above")).to_be_visible()
+        expect(seen.page.get_by_text("row 1 of 64")).to_be_visible()
         expect_harmless(seen)
 
 
@@ -148,7 +149,7 @@ def test_a_row_opens_its_molecule_and_a_blocks_row_selects_its_atom(browser: Bro
     with visit(browser, server, f"/drift?run={WITH_JUNK}&order=As+written&sample=13") as seen:
         expect(columns(seen).first).to_be_visible()
         click_row(seen, 0, 2, 64)
-        expect(seen.page.get_by_text("3 of 64 above")).to_be_visible()
+        expect(seen.page.get_by_text("row 3 of 64")).to_be_visible()
         expect(seen.page).to_have_url(re.compile("sample=2(&|$)"))
         seen.settle()
         click_row(seen, 1, 4, 35)
@@ -164,7 +165,7 @@ def test_back_undoes_one_pick_at_a_time(browser: Browser, server: Server) -> Non
         expect_atom(seen, 5)
         click_row(seen, 0, 2, 64)
         expect(seen.page).to_have_url(re.compile("sample=2&order"))
-        expect(seen.page.get_by_text("3 of 64 above")).to_be_visible()
+        expect(seen.page.get_by_text("row 3 of 64")).to_be_visible()
         seen.page.go_back()
         expect(seen.page).to_have_url(re.compile("sample=13&.*atom=5"))
         expect_atom(seen, 5)
@@ -173,9 +174,9 @@ def test_back_undoes_one_pick_at_a_time(browser: Browser, server: Server) -> Non
 
 def test_a_run_without_steps_is_scored_by_a_model(browser: Browser, server: Server) -> None:
     with visit(browser, server, f"/drift?run={BARE}&sample=0") as seen:
-        expect(seen.page.get_by_text("no steps kept")).to_be_visible()
-        seen.page.get_by_role("button", name="Ask what it thinks at each token").click()
-        expect(seen.page.get_by_text("steps asked just now of demo-llama:final")).to_be_visible(timeout=MODEL_LIMIT_MS)
+        expect(seen.page.get_by_text("no steps stored")).to_be_visible()
+        seen.page.get_by_role("button", name="Compute token probabilities").click()
+        expect(seen.page.get_by_text("steps recomputed with demo-llama:final")).to_be_visible(timeout=MODEL_LIMIT_MS)
         expect(seen.page.get_by_role("button", name="p(raw)")).to_be_visible()
         expect_harmless(seen)
 
@@ -187,18 +188,18 @@ def test_hostile_junk_is_text(browser: Browser, server: Server) -> None:
         atoms(seen).nth(1).click()
         expect_atom(seen, 1)
         seen.press("Junk lexicon")
-        expect(seen.page.get_by_text(re.compile("Most often"))).to_be_visible()
+        expect(seen.page.get_by_text(re.compile("Most frequent: "))).to_be_visible()
         assert seen.page.locator("img[src=x]").count() == 0
         expect_harmless(seen)
 
 
 def test_imported_text_says_what_cannot_be_shown(browser: Browser, server: Server) -> None:
     with visit(browser, server, "/drift?run=imported") as seen:
-        expect(seen.page.get_by_text("What cannot be shown")).to_be_visible()
-        expect(seen.page.get_by_text("Only its text is known")).to_be_visible()
+        expect(seen.page.get_by_text("Not available")).to_be_visible()
+        expect(seen.page.get_by_text("Only the text is stored")).to_be_visible()
         expect(columns(seen).first).to_be_visible()
         seen.press("What the LP did")
-        expect(seen.page.get_by_text("No steps were kept")).to_be_visible()
+        expect(seen.page.get_by_text("No steps stored")).to_be_visible()
         expect_harmless(seen)
 
 
@@ -206,7 +207,7 @@ def test_imported_text_says_what_cannot_be_shown(browser: Browser, server: Serve
 def test_what_the_lp_did(browser: Browser, server: Server, run: str, charts: int, theme: Theme) -> None:
     """Against RMSD there is a chart only where more than two answers have one."""
     with visit(browser, server, f"/drift?run={run}&view=What+the+LP+did", theme=theme) as seen:
-        expect(seen.page.get_by_text("Does forcing push the model off its own choice?")).to_be_visible()
+        expect(seen.page.get_by_text("Does forcing overrule the model?")).to_be_visible()
         expect(seen.page.locator(".js-plotly-plot")).to_have_count(charts)
         expect_harmless(seen)
 

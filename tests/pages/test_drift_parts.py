@@ -16,16 +16,16 @@ from engine.inspection.molecules import sample_table
 from engine.inspection.runs import runs_with_samples
 from engine.inspection.sample import inspect_sample
 from engine.text.tokenizers import load_tokenizer
-from pages._shared.drift import files as drift_files
-from pages._shared.drift import state
-from pages._shared.drift.asking import compatible, question_of
-from pages._shared.drift.molecule import step_facts
-from pages._shared.drift.runs import default_run
-from pages._shared.drift.state import Spot
-from pages._shared.drift.table import drawing
-from pages._shared.drift.words import block_words, verdict
+from pages._drift import files as drift_files
+from pages._drift import state
+from pages._drift.molecule import step_facts
+from pages._drift.molecules import drawing
+from pages._drift.runs import default_run
+from pages._drift.scoring import compatible, question_of
+from pages._drift.state import Spot
 from pages._shared.rows import picked_rows, show_rows
 from pages._shared.table_files import csv_of
+from pages._shared.words import block_words, verdict
 from tests.engine.inspection.made import block_row, sample_row
 from tests.pages.drift_stores import BARE, EXACT, WITH_JUNK, add_bare, store_at, with_demo
 from tests.pages.params import Params

@@ -15,11 +15,11 @@ from engine.evidence import verdicts
 from engine.evidence.claims import load_claims
 from engine.evidence.verdicts import Judgement
 from engine.paths import ROOT
+from pages._evidence import browse
+from pages._evidence import store as evidence_store
+from pages._evidence.claims import judged_claims
 from pages._shared.components import claims_list as evidence_list
 from pages._shared.components.molecule2d import picked_atom
-from pages._shared.evidence import browse
-from pages._shared.evidence import store as evidence_store
-from pages._shared.evidence.claims import judged_claims
 from tests.pages.component_tests import messages_of
 
 PAGE = str(ROOT / "pages" / "evidence.py")
@@ -69,10 +69,10 @@ def test_the_first_visit_counts_verdicts_and_tells_the_conclusions(opened: Open)
     said = words(app)
     for name in {row.name for row in ROWS}:
         assert f"{sum(row.name == name for row in ROWS):,} {name}" in said
-    assert "Judged " in said and "make claims" in said
+    assert "Checked " in said and "make claims" in said
     for row in ROWS:
         assert (f"open-{row.id}" in {button.key for button in app.button}) == row.claim.highlight
-    assert "come out again" in said
+    assert "reproduce" in said
 
 
 def test_a_card_opens_its_claim_among_all(opened: Open) -> None:
@@ -166,7 +166,7 @@ def test_next_and_previous_walk_what_the_filters_leave(opened: Open) -> None:
     app.button(key="go-1").click().run()
     assert query(app, "claim") == left[0]
     app = opened(view="All claims", report="003", claim="000-junk-share")
-    assert "not among those shown" in words(app)
+    assert "hidden by the filters" in words(app)
     assert app.button(key="go1").disabled and app.button(key="go-1").disabled
 
 
@@ -211,13 +211,13 @@ def test_without_verdicts_claims_are_listed_and_can_be_judged(
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
     monkeypatch.setattr(verdicts, "load", lambda: None)
     app = opened(claim="000-junk-share")
-    assert f"{len(ROWS)} not judged yet" in words(app)
-    assert "No verdicts have been computed yet" in words(app)
-    assert "Nobody has judged this claim yet" in words(app)
+    assert f"{len(ROWS)} not checked yet" in words(app)
+    assert "No verdict has been computed yet" in words(app)
+    assert "This claim has not been checked yet" in words(app)
     before = {path: path.stat().st_mtime_ns for path in (ROOT / "data" / "claims").iterdir()}
     app.button(key="judge").click().run()
     assert not app.exception and not app.error
-    assert "kept until the app ends" in words(app)
+    assert "lost when the app stops" in words(app)
     assert "One thing, two figures" in words(app)
     assert {path: path.stat().st_mtime_ns for path in (ROOT / "data" / "claims").iterdir()} == before
 
@@ -244,7 +244,7 @@ def test_old_verdicts_say_what_changed_and_hold_until_somebody_judges(
     monkeypatch.setattr(verdicts, "load", lambda: old)
     said = words(opened())
     assert "the claims" in said and "the versions of what computes changed" in said
-    assert "Judged " in said
+    assert "Checked " in said
 
 
 def test_a_store_without_the_runs_says_so_and_judges_them_untestable(
@@ -253,7 +253,7 @@ def test_a_store_without_the_runs_says_so_and_judges_them_untestable(
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
     app = opened(claim="002-cannot-be-faster")
     assert "the stored runs changed" in words(app)
-    assert "the store that is open does not hold them" in words(app)
+    assert "The open store does not have them" in words(app)
     assert "does not hold them" not in words(opened(claim="002-decomposition"))
     app.button(key="judge").click().run()
     assert not app.exception

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from engine.evidence.claims import load_claims
 from engine.evidence.verdicts import load
-from pages._shared.evidence.claims import judged_claims
-from tests.pages.browser import ROOT, Server, Theme, Visit, click_at, expect_harmless, serve_quietly, visit
+from pages._evidence.claims import judged_claims
+from tests.pages.browser import ROOT, Browser, Server, Theme, Visit, click_at, expect_harmless, serve_quietly, visit
 
 pytestmark = pytest.mark.browser
 
@@ -51,7 +51,7 @@ def test_the_first_visit_leads_from_a_conclusion_to_its_query(browser: Browser, 
     with visit(browser, server, "/evidence", theme=theme) as seen:
         expect(seen.page.locator(".js-plotly-plot .bars .point path").first).to_be_visible()
         card = seen.page.locator(".st-key-card-002-cannot-be-faster")
-        card.get_by_role("button", name="The query behind it").click()
+        card.get_by_role("button", name="Open").click()
         expect_open(seen, "002-cannot-be-faster")
         expect(seen.page.get_by_text("FROM runs").first).to_be_visible()
         expect_harmless(seen)
@@ -83,7 +83,7 @@ def test_the_list_by_pointer_and_by_keyboard(browser: Browser, server: Server) -
         expect_open(seen, left[-2])
         row(seen, left[-2]).press("Escape")
         expect(row(seen, left[-2])).to_have_attribute("aria-selected", "false")
-        expect(seen.page.get_by_text("Select a claim:")).to_be_visible()
+        expect(seen.page.get_by_text("Select a claim")).to_be_visible()
         expect(seen.page).not_to_have_url(re.compile("claim="))
         expect_harmless(seen)
 
@@ -104,7 +104,7 @@ def test_a_link_restores_filters_and_claim(browser: Browser, server: Server) -> 
         expect_open(seen, "003-layers-qwen-whole")
         expect(seen.page.get_by_label("Contains", exact=True)).to_have_value("layers")
         expect(seen.page.get_by_text(f" of {len(ROWS)} claims")).to_be_visible()
-        seen.press("Drop all filters")
+        seen.press("Clear filters")
         expect(seen.page.get_by_role("listbox").get_by_role("option")).to_have_count(len(ROWS))
         expect(seen.page).not_to_have_url(re.compile("find=|figure="))
         expect_open(seen, "003-layers-qwen-whole")
@@ -152,8 +152,8 @@ def _opened(seen: Visit, name: str) -> Page:
 
 def test_judging_anew_says_when(browser: Browser, server: Server) -> None:
     with visit(browser, server, "/evidence") as seen:
-        seen.page.get_by_role("button", name="Judge anew").click()
-        expect(seen.page.get_by_text("asked for on this page, and kept until the app ends")).to_be_visible()
+        seen.page.get_by_role("button", name="Re-check all claims").click()
+        expect(seen.page.get_by_text("computed on this page, lost when the app stops")).to_be_visible()
         expect(seen.page.get_by_text("Out of date")).to_have_count(0)
         expect_harmless(seen)
 

@@ -14,24 +14,24 @@ import pytest
 
 from engine.evidence.checks.finding import VERDICTS
 from engine.evidence.claims import load_claims
-from engine.evidence.documents import FLAT
-from engine.evidence.verdicts import load
+from engine.evidence.verdicts import FLAT, load
 from engine.store.files import LocalFiles
 from engine.store.store import DEMO, Store
-from pages._shared.components.claims_list import packed
-from pages._shared.evidence import charts, files, words
-from pages._shared.evidence.claims import (
+from pages._evidence import browse, charts, words
+from pages._evidence.claims import (
+    ClaimFilter,
     Judged,
-    Wanted,
     by_section,
     counts_by_report,
     judged_claims,
     places_of,
     related,
 )
-from pages._shared.evidence.detail import beside_words, place_words
-from pages._shared.evidence.highlights import by_report_sentence, figure_words
-from pages._shared.evidence.summary import when_words
+from pages._evidence.detail import beside_words, place_words
+from pages._evidence.highlights import by_report_sentence, figure_words
+from pages._evidence.summary import checked_words
+from pages._shared import verdicts
+from pages._shared.components.claims_list import packed
 from pages._shared.theme import DARK, LIGHT
 
 ROWS = judged_claims(load_claims(), load())
@@ -49,7 +49,7 @@ def test_every_claim_is_a_row_and_what_nobody_judged_says_so() -> None:
     assert len(ROWS) == len(load_claims()) and all(row.verdict is not None for row in ROWS)
     bare = judged_claims(load_claims(), None)
     assert {row.name for row in bare} == {None}
-    assert words.word_of(None) == "not judged yet"
+    assert verdicts.word_of(None) == "not checked yet"
     assert counts_by_report(bare)["000"] == Counter({None: sum(row.claim.report == "000" for row in ROWS)})
 
 
@@ -57,23 +57,25 @@ def test_every_claim_is_a_row_and_what_nobody_judged_says_so() -> None:
 
 
 def test_filters_go_together() -> None:
-    assert places_of(ROWS, Wanted()) == list(range(len(ROWS)))
-    wanted = Wanted(reports=frozenset({"003"}), verdicts=frozenset({"contradicted"}), with_figure=True)
+    assert places_of(ROWS, ClaimFilter()) == list(range(len(ROWS)))
+    wanted = ClaimFilter(reports=frozenset({"003"}), verdicts=frozenset({"contradicted"}), with_figure=True)
     left = [ROWS[place] for place in places_of(ROWS, wanted)]
     assert left and all(row.claim.report == "003" and row.name == "contradicted" and row.has_figure for row in left)
-    assert len(left) < len(places_of(ROWS, Wanted(reports=frozenset({"003"}), verdicts=frozenset({"contradicted"}))))
+    assert len(left) < len(
+        places_of(ROWS, ClaimFilter(reports=frozenset({"003"}), verdicts=frozenset({"contradicted"})))
+    )
 
 
 def test_a_text_is_found_in_statement_section_and_reason_in_any_order() -> None:
-    found = {ROWS[place].id for place in places_of(ROWS, Wanted(text="LAYERS 48,440"))}
+    found = {ROWS[place].id for place in places_of(ROWS, ClaimFilter(text="LAYERS 48,440"))}
     assert "003-layers-qwen-whole" in found
-    assert places_of(ROWS, Wanted(text="no such words anywhere")) == []
-    assert places_of(ROWS, Wanted(text="<img src=x>")) == []
+    assert places_of(ROWS, ClaimFilter(text="no such words anywhere")) == []
+    assert places_of(ROWS, ClaimFilter(text="<img src=x>")) == []
 
 
 def test_a_subject_leaves_its_claims() -> None:
     subject = BY_ID["002-cannot-be-faster"].claim.subject
-    assert {ROWS[place].claim.subject for place in places_of(ROWS, Wanted(subject=subject))} == {subject}
+    assert {ROWS[place].claim.subject for place in places_of(ROWS, ClaimFilter(subject=subject))} == {subject}
 
 
 def test_sections_come_in_order_and_hold_all_rows() -> None:
@@ -147,7 +149,8 @@ def test_figures_have_their_units() -> None:
 
 def test_both_figures_in_a_sentence_say_where_each_is_from() -> None:
     said = beside_words(BY_ID["000-junk-share"])
-    assert said == "The report has 11.1 %, rounded from 11.05 to 11.15. What the reports say elsewhere: 3.8 % (0.342×)."
+    here = "The reports' figure in another place: 3.8 % (0.342×)."
+    assert said == f"The report has 11.1 %, rounded from 11.05 to 11.15. {here}"
     assert beside_words(BY_ID["000-quoted-junk"]).endswith("11 blocks, the same.")
     assert figure_words(BY_ID["000-junk-share"]) == "report: 11.1 % · elsewhere: 3.8 % (0.342×)"
 
@@ -176,19 +179,19 @@ def test_where_a_claim_stands() -> None:
 
 
 def test_verdicts_differ_in_word_sign_pattern_and_colour() -> None:
-    assert set(words.LOOKS) == set(VERDICTS)
+    assert set(verdicts.LOOKS) == set(VERDICTS)
     for colours in (LIGHT, DARK):
-        looks = [words.look_of(name) for name in VERDICTS]
+        looks = [verdicts.look_of(name) for name in VERDICTS]
         assert len({look.sign for look in looks}) == len({look.pattern for look in looks}) == len(VERDICTS)
-        assert len({words.colour_of(name, colours) for name in VERDICTS}) == len(VERDICTS)
+        assert len({verdicts.colour_of(name, colours) for name in VERDICTS}) == len(VERDICTS)
 
 
 def test_when_and_from_what_they_were_judged() -> None:
     last = load()
     assert last is not None
-    said = when_words(replace(last, git_commit="0123456789abcdef+"), is_kept=True)
+    said = checked_words(replace(last, git_commit="0123456789abcdef+"), is_kept=True)
     assert "commit 0123456789, with changes not committed" in said and "make claims" in said
-    assert "until the app ends" in when_words(replace(last, git_commit=None), is_kept=False)
+    assert "lost when the app stops" in checked_words(replace(last, git_commit=None), is_kept=False)
 
 
 def test_the_share_that_comes_out_again_is_computed() -> None:
@@ -232,36 +235,36 @@ def test_the_lab_opens_with_the_claims_text() -> None:
 
 
 def test_files_hold_every_claim_with_its_verdict() -> None:
-    table = list(csv.DictReader(io.StringIO(files.csv_of(ROWS))))
+    table = list(csv.DictReader(io.StringIO(browse.csv_of(ROWS))))
     assert [row["claim_id"] for row in table] == [row.id for row in ROWS]
     assert tuple(table[0]) == FLAT
-    documents = json.loads(files.json_of(ROWS))
-    assert [one["verdict"] for one in documents] == [row.name for row in ROWS]
+    documents = json.loads(browse.json_of(ROWS))
+    assert [document["verdict"] for document in documents] == [row.name for row in ROWS]
     assert documents[0]["arguments"]
-    assert json.loads(files.json_of(judged_claims(load_claims(), None)))[0]["verdict"] is None
+    assert json.loads(browse.json_of(judged_claims(load_claims(), None)))[0]["verdict"] is None
 
 
 def test_the_lists_rows_can_be_sent_whatever_a_claim_holds() -> None:
     row = BY_ID["000-junk-share"]
     odd = Judged(replace(row.claim, statement="a\ud800b."), row.verdict)
-    sent = packed([odd])
+    sent = packed(words.list_groups([odd]), [words.list_row(odd)])
     assert sent["rows"][0]["statement"] == "a\\ud800b."
     assert json.dumps(sent).encode()
     assert sent["groups"] == [{"name": "report 000 · TL;DR", "places": [0]}]
 
 
 def test_the_bars_add_up() -> None:
-    figure = charts.by_report(ROWS, LIGHT)
+    figure = charts.by_report(ROWS, LIGHT).figure(LIGHT)
     assert sum(sum(part.x) for part in figure.data) == len(ROWS)
     assert len({part.marker.pattern.shape for part in figure.data}) == len(figure.data) == len(VERDICTS)
-    assert charts.by_report_words(ROWS).count("Report ") == 5
+    assert charts.by_report(ROWS, LIGHT).alt.count("Report ") == 5
 
 
 def test_both_figures_lie_inside_their_chart() -> None:
     compared = [row for row in ROWS if charts.can_compare(row)]
     assert len(compared) > 100
     for row in compared:
-        figure = charts.beside(row, LIGHT)
+        figure = charts.beside(row, LIGHT).figure(LIGHT)
         low, high = figure.layout.xaxis.range
         drawn = [value for part in figure.data for value in part.x]
         assert low < high and all(low <= value <= high for value in drawn), row.id

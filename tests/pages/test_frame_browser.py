@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser
 
-from tests.pages.browser import ROOT, Server, serve, visit
+from tests.pages.browser import ROOT, Browser, Server, serve, visit
 from tests.pages.error_demo import TEXTS
 
 pytestmark = pytest.mark.browser

@@ -12,10 +12,10 @@ from streamlit.testing.v1 import AppTest
 from engine.paths import ROOT
 from engine.service import Service
 from engine.store.store import Store
-from pages._shared.live import session
-from pages._shared.live.inputs import FIRST_MOLECULE, read_lines
-from tests.desks import PATIENCE_S
+from pages._live import session
+from pages._live.inputs import FIRST_MOLECULE, read_lines
 from tests.pages.live_pages import MODEL, small_registry
+from tests.service_harness import PATIENCE_S
 
 PAGE = str(ROOT / "pages" / "live.py")
 Live = Callable[..., AppTest]
@@ -125,9 +125,9 @@ def test_an_address_may_switch_a_filter_of_the_preset_off(live: Live) -> None:
 
 def test_lanes_of_another_molecule_than_the_one_above_say_so(live: Live) -> None:
     app = generated(live)
-    assert "The lanes below are of" not in texts(app)
+    assert "Results below are for" not in texts(app)
     app.text_area(key="smiles").set_value("CCCl").run()
-    assert "The lanes below are of CC\\=O, not of what is asked for above" in texts(app)
+    assert "Results below are for CC\\=O; press Generate" in texts(app)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_many_bad_lines_are_few_messages(live: Live) -> None:
 
 def test_more_molecules_than_a_page_can_show(live: Live) -> None:
     app = live(smiles="\n".join(["CCO"] * 101))
-    assert "101 molecules are more than the 100" in app.error[0].value
+    assert "Limit: 100 molecules, got 101" in app.error[0].value
     assert app.button(key="generate").disabled
 
 
@@ -178,7 +178,7 @@ def test_three_lanes_from_click_to_result(live: Live) -> None:
     assert list(rows["lane"]) == ["1 · none", "2 · position-blocklist", "3 · exact"]
     assert rows["time_ratio"].iloc[0] == 1.0 and rows["time_ratio"].notna().all()
     assert list(rows["clean"])[2] == 1
-    assert "parts from lane 1 at token" in texts(app)
+    assert "first differs from lane 1 at token" in texts(app)
     assert "reference conformers" in texts(app)
     app.segmented_control(key="reference").set_value("beside").run()
     assert not app.exception
@@ -196,8 +196,8 @@ def test_a_lane_is_kept_once_and_found_in_the_store(live: Live, tmp_path: Path) 
 
 
 def test_downloads_hold_what_they_say(live: Live) -> None:
-    from pages._shared.drift.store import open_store
-    from pages._shared.live import files
+    from pages._live import files
+    from pages._shared.inspected import open_store
 
     app = generated(live, lp2="—")
     lanes = app.session_state["live_lanes"]
@@ -244,6 +244,6 @@ def test_stopping_one_lane_leaves_the_others(live: Live) -> None:
     for one in lanes:
         assert one.job.wait(PATIENCE_S)
     app.run()
-    assert [one.seen.state for one in lanes] == ["cancelled", "done", "done"]
+    assert [lane.seen.state for lane in lanes] == ["stopped", "done", "done"]
     assert "Stopped" in [one.value for one in app.caption]
     assert not app.exception

@@ -8,10 +8,10 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
 from engine.store.store import Store
-from tests.pages.browser import ROOT, Server, Visit, serve_quietly, visit
+from tests.pages.browser import ROOT, Browser, Server, Visit, serve_quietly, visit
 from tests.pages.live_pages import MODEL, small_registry
 
 pytestmark = pytest.mark.browser
@@ -62,8 +62,8 @@ def test_from_a_click_to_a_kept_run_that_a_link_finds(browser: Browser, server: 
         expect(chips.first).to_contain_text("[CONFORMER]")
         lane(seen, 3).locator(".tokens .chip.free").first.click()
         expect(seen.page.locator(".atom-selector[aria-selected=true]")).to_have_count(1)
-        seen.page.get_by_role("button", name="Keep as run").last.click()
-        expect(seen.page.get_by_role("button", name="Kept")).to_be_visible()
+        seen.page.get_by_role("button", name="Save to store").last.click()
+        expect(seen.page.get_by_role("button", name="Saved")).to_be_visible()
         (entry,) = Store.open(place / "store").found().entries
         seen.page.get_by_role("button", name="Inspect").last.click()
         expect(seen.page).to_have_url(re.compile(rf"/drift\?.*run={re.escape(entry.id)}"))
@@ -152,7 +152,7 @@ def test_two_readers_share_the_worker_and_a_closed_tab_gives_it_back(browser: Br
             generate(first)
             expect(lane(first, 1).locator(".tokens .chip").nth(5)).to_be_attached(timeout=PATIENCE_MS)
             generate(second)
-            expect(second.page.get_by_text(re.compile("^Queued"))).to_be_visible(timeout=PATIENCE_MS)
+            expect(second.page.get_by_text(re.compile("^Waiting"))).to_be_visible(timeout=PATIENCE_MS)
             assert not results(second).is_visible()
         expect(results(second)).to_be_visible(timeout=PATIENCE_MS)  # nobody stopped the other one: its tab was closed
         assert second.outside == []

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
 from tests.engine.logits.logs import clean
-from tests.pages.browser import ROOT, Server, Theme, Visit, click_row, expect_harmless, serve_quietly, visit
+from tests.pages.browser import ROOT, Browser, Server, Theme, Visit, click_row, expect_harmless, serve_quietly, visit
 from tests.pages.logit_logs import add, add_all, add_hostile, store_at
 
 pytestmark = pytest.mark.browser
@@ -63,18 +63,20 @@ def click_bar(seen: Visit, plot: Locator, bar: Locator, words: str) -> None:
 
 def test_logs_are_ticked_swapped_and_let_go_of(browser: Browser, server: Server) -> None:
     with visit(browser, server, "/logits?log=again") as seen:
-        expect(legend(seen)).to_have_text([re.compile("A · llama.cpp · model again"), re.compile("Tick a second")])
+        expect(seen.page.get_by_text("Logs: A · llama.cpp · model again")).to_be_visible()
+        expect(legend(seen)).to_have_count(0)
         click_row(seen, 0, 1)  # newest first: below the long one
-        expect(legend(seen)).to_have_text([re.compile("model again"), "B · driftscope · demo · f32"])
+        expect(legend(seen)).to_have_text(["B · driftscope · demo · f32"])
         click_row(seen, 0, 2)
-        expect(legend(seen)).to_have_text([re.compile("model again"), "B · llama.cpp · demo · f32"])
-        seen.press("Swap")
-        expect(legend(seen)).to_have_text(["A · llama.cpp · demo · f32", re.compile("B · llama.cpp · model again")])
+        expect(legend(seen)).to_have_text(["B · llama.cpp · demo · f32"])
+        seen.page.get_by_role("combobox", name=re.compile("Control")).click()
+        seen.page.get_by_role("option", name=re.compile("llama.cpp · demo")).click()
+        expect(legend(seen)).to_have_text([re.compile("B · llama.cpp · model again")])
         expect(seen.page).to_have_url(re.compile("log=llama.cpp-demo.*beside=llama.cpp-model-again"))
         seen.page.go_back()
-        expect(legend(seen)).to_have_text([re.compile("model again"), "B · llama.cpp · demo · f32"])
-        seen.press("Choose nothing")
-        expect(seen.page.get_by_text("Tick a log in the table")).to_be_visible()
+        expect(legend(seen)).to_have_text(["B · llama.cpp · demo · f32"])
+        seen.press("Clear selection")
+        expect(seen.page.get_by_text("Tick logs in the table")).to_be_visible()
         for tab in ("Health", "Models"):
             seen.press(tab)
             assert seen.page.get_by_test_id("stException").count() == 0
@@ -142,7 +144,7 @@ def test_reported_and_measured_stand_apart(browser: Browser, server: Server) -> 
 def test_a_hostile_log_is_text_and_nothing_is_too_wide(browser: Browser, server: Server, theme: Theme) -> None:
     for view in ("Models", "Health"):
         with visit(browser, server, f"/logits?view={view}&log=img-src&beside=freed", theme=theme, width=820) as seen:
-            expect(legend(seen).first).to_contain_text("<img src=x onerror=alert(1)>")
+            expect(seen.page.get_by_text("Logs: A · <img src=x onerror=alert(1)>")).to_be_visible()
             expect(seen.page.locator(".js-plotly-plot .main-svg").first).to_be_visible()
             assert seen.page.get_by_test_id("stException").count() == 0
             assert seen.page.locator("img[src=x]").count() == 0
@@ -152,8 +154,8 @@ def test_a_hostile_log_is_text_and_nothing_is_too_wide(browser: Browser, server:
 
 def test_an_empty_store(browser: Browser, empty: Server) -> None:
     with visit(browser, empty, "/logits") as seen:
-        expect(seen.page.get_by_text("There is no logit log in this store yet")).to_be_visible()
+        expect(seen.page.get_by_text("There is no log in this store yet")).to_be_visible()
         expect(seen.page.get_by_text("No log to rank yet")).to_be_visible()
         seen.press("Health")
-        expect(seen.page.get_by_text("Once a log is ticked above")).to_be_visible()
+        expect(seen.page.get_by_text("Tick a log above")).to_be_visible()
         expect_harmless(seen)

@@ -14,7 +14,7 @@ from engine.logits import windows
 from engine.logits.distribution import distribution
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import DEMO, Store
-from pages._shared.logits import health_distribution, health_map_figure
+from pages._logits import health_distribution, health_map_figure
 from pages._shared.theme import DARK, LIGHT
 from tests.engine.logits.logs import clean
 from tests.pages.logit_logs import (
@@ -49,13 +49,13 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Open:
 @pytest.mark.parametrize(
     ("name", "title", "badge"),
     [
-        ("uninitialised", "Memory that was never set", "damage, likely"),
-        ("freed", "Memory read after it was given back", "damage, sure"),
-        ("stale", "A buffer that was not written anew for the token", "damage, likely"),
-        ("not_written", "A buffer that nothing was written to", "damage, sure"),
-        ("overflow", "A computation that left the range of its numbers", "damage, likely"),
-        ("masked", "Masked on purpose", "on purpose, sure"),
-        ("padding", "Rows of the vocabulary without a token", "on purpose, sure"),
+        ("uninitialised", "Uninitialised memory", "damaged (likely)"),
+        ("freed", "Use after free", "damaged (certain)"),
+        ("stale", "Stale buffer, not rewritten for the token", "damaged (likely)"),
+        ("not_written", "Buffer never written", "damaged (certain)"),
+        ("overflow", "Numeric overflow", "damaged (likely)"),
+        ("masked", "Masked on purpose", "on purpose (certain)"),
+        ("padding", "Vocabulary padding, rows without a token", "on purpose (certain)"),
     ],
 )
 def test_each_damage_is_named_with_its_cause(opened: Open, made: Made, name: str, title: str, badge: str) -> None:
@@ -64,7 +64,7 @@ def test_each_damage_is_named_with_its_cause(opened: Open, made: Made, name: str
     assert f"**{title}** :" in words and badge in words and "\n- " in words
     assert not app.error and len(app.metric) == 4
     assert [one.value for one in app.subheader][1:] == [
-        "Where do the flags stand?",
+        "Where are the flags?",
         "How are the values distributed?",
         "Which positions?",
         "Which values, and why?",
@@ -74,7 +74,7 @@ def test_each_damage_is_named_with_its_cause(opened: Open, made: Made, name: str
 def test_a_clean_log_says_so_everywhere(opened: Open, made: Made) -> None:
     app = opened(made[0], view="Health", log=made[1]["clean"].id)
     words = said(app)
-    assert "Nothing is wrong with the 60 entries (720 values)" in words
+    assert "No damage in the 60 entries (720 values)" in words
     assert "No value of this text's 60 entries has a flag." in words
     assert "720 values without a flag" in words and "None of 720 values has a flag." in words
     assert "Of 12 positions, 0 have damage." in words
@@ -84,7 +84,7 @@ def test_a_clean_log_says_so_everywhere(opened: Open, made: Made) -> None:
 def test_two_logs_and_the_details_of_one(opened: Open, made: Made) -> None:
     asked = {"view": "Health", "log": made[1]["freed"].id, "beside": made[1]["again"].id}
     app = opened(made[0], **asked)
-    assert [one.value for one in app.metric][::4] == ["50 %", "41.7 %"]
+    assert [one.value for one in app.metric][::4] == ["50.0 %", "41.7 %"]
     assert "120 values of its 60 entries are damaged, the first at token 0." in said(app)
     words = said(opened(made[0], **asked, of="B"))
     assert "45 values of its 60 entries are damaged, the first at token 5." in words
@@ -95,11 +95,11 @@ def test_flagged_values_have_reasons_and_filters(opened: Open, made: Made) -> No
     rows = tables(opened(made[0], **asked))[-1]
     assert len(rows) == 45
     assert rows.iloc[0][["token_idx", "position", "value", "flags"]].to_list() == [5, 0, "-46580", "outlier"]
-    assert "from the middle of its entry's values" in rows.iloc[0]["reason"]
+    assert "from the median of its entry's values" in rows.iloc[0]["reason"]
     assert len(tables(opened(made[0], **asked, flags="zero"))[-1]) == 8
     assert len(tables(opened(made[0], **asked, at="4"))[-1]) == 4
     app = opened(made[0], view="Health", log=made[1]["masked"].id)
-    assert "No value is like that. Take a filter away, or let masks and padding in." in said(app)
+    assert "No value matches. Remove a filter, or include masks and padding." in said(app)
     rows = tables(opened(made[0], view="Health", log=made[1]["masked"].id, meant="true"))[-1]
     assert len(rows) == 120 and not rows["is_damaged"].any()
 
@@ -111,7 +111,7 @@ def test_windows_of_a_long_text(opened: Open, tmp_path: Path) -> None:
     app = opened(store, view="Health")
     assert app.number_input(key="token").value == 660  # the window of the first damage
     assert app.number_input(key="position").value == 0
-    bars, cells = (json.loads(one) for one in charts(app)[:2])
+    bars, cells = (json.loads(chart) for chart in charts(app)[:2])
     assert sum(bars["data"][0]["y"]) == 1
     assert "Flags of tokens 660 to 719 at positions 0 to 23" in app.get("plotly_chart")[1].proto.alt
     app = opened(store, view="Health", token="120", position="24", tokens="30", positions="12")
@@ -131,7 +131,7 @@ def test_a_small_log_needs_no_windows(opened: Open, tmp_path: Path) -> None:
 
 def test_a_text_goes_by_its_source(opened: Open) -> None:
     """In the demo's logs: the SMILES that the text was written for."""
-    log = next(one for one in Store.open(DEMO).found(LOGIT_LOG).entries if one.row["engine"] == "llama.cpp")
+    log = next(entry for entry in Store.open(DEMO).found(LOGIT_LOG).entries if entry.row["engine"] == "llama.cpp")
     app = opened(Store.open(DEMO), view="Health", log=log.id)
     assert "This is one of 4 texts, from c1ccoc1." in said(app)
 
@@ -150,7 +150,7 @@ def test_cells_say_value_flag_and_reason(made: Made) -> None:
     store, log = made[0], made[1]["again"]
     text = windows.texts(store, log)[0]
     found = windows.window(store, log, text, first=0, last=11, first_token=0, last_token=59)
-    figure = json.loads(health_map_figure.cells(found).to_json())["data"][0]
+    figure = json.loads(health_map_figure.cells(found).figure().to_json())["data"][0]
     shown = [re.sub("<[^>]*>", "", figure["text"][row][column]) for row, column in ((0, 5), (8, 10), (1, 1))]
     assert shown == ["O", "0", ""]
     assert figure["hovertext"][0][5].startswith("token 5, position 0<br><b>−46,580</b> outlier<br>-46580 is 46")
@@ -168,7 +168,7 @@ def test_the_axis_has_ticks_that_can_be_read(made: Made) -> None:
         low, high = health_distribution._span(found)
         apart = health_distribution.LEAST_APART * (high - low)
         assert ticks and all(second - first >= apart * 0.999 for first, second in pairwise(ticks))
-    overflow = health_distribution.figure(distribution(made[0], made[1]["overflow"]))
+    overflow = health_distribution.distribution_chart(distribution(made[0], made[1]["overflow"])).figure()
     assert list(overflow.layout.xaxis.ticktext)[-2:] == ["+∞", "NaN"]
     assert health_distribution.sentence(distribution(made[0], made[1]["masked"])).endswith(
         "−1e+09, 60 of them not finite."
@@ -184,10 +184,10 @@ def test_texts_of_a_log_are_shown_as_texts(opened: Open, made: Made) -> None:
         assert not app.exception and not app.error
         shown = [str(one.value) for one in (*app.markdown, *app.caption, *app.subheader)]
         assert all(HOSTILE not in one and "\u202e" not in one and "](http" not in one for one in shown)
-        assert all(HOSTILE not in one and "\u202e" not in one for one in charts(app))
+        assert all(HOSTILE not in chart and "\u202e" not in chart for chart in charts(app))
         assert all(HOSTILE not in one.proto.body for one in app.get("html"))
         assert all("\u202e" not in "".join(one.options) for one in app.selectbox)
-        cells = "".join(str(one.to_dict()) for one in tables(app))
+        cells = "".join(str(table.to_dict()) for table in tables(app))
         assert OVERRIDE not in cells and LONG not in cells
 
 
@@ -201,10 +201,10 @@ def test_a_log_whose_values_do_not_read_is_not_called_healthy(opened: Open, tmp_
     app = opened(store)
     assert tables(app)[0].set_index("log")["cause"][gone.id] == "its values are missing or damaged"
     assert tables(app)[2]["log"].to_list() == [whole.id]
-    assert "Left out, for their values cannot be read" in said(app) and broken.id in said(app)
+    assert "Left out, values cannot be read" in said(app) and broken.id in said(app)
     app = opened(store, view="Health", log=broken.id, beside=whole.id)
     assert len(app.error) == 1 and "missing or damaged" in app.error[0].value
-    assert "Where do the flags stand?" in [one.value for one in app.subheader]  # of the other one
+    assert "Where are the flags?" in [one.value for one in app.subheader]  # of the other one
     assert "missing or damaged" in said(opened(store, view="Health", log=gone.id))
 
 
@@ -226,8 +226,8 @@ def test_an_old_sheet_and_one_that_says_anything(opened: Open, tmp_path: Path) -
     spoil_sheet(store, odd, findings='[{"cause": "<b>", "certainty": "x]", "positions": 1}]', cause=HOSTILE, label=LONG)
     app = opened(store, log=old.id)
     rows = tables(app)[0].set_index("log")
-    assert pd.isna(rows["flagged"][old.id]) and rows["cause"][old.id] == ""
-    assert "41.7% of the 60 entries" in said(opened(store, view="Health", log=old.id)).replace(" %", "%")
+    assert pd.isna(rows["flagged"][old.id]) and pd.isna(rows["cause"][old.id])
+    assert "41.7 % of the 60 entries" in said(opened(store, view="Health", log=old.id))
     app = opened(store, view="Health", log=odd.id)
     assert len(app.error) == 1 and "findings of" in said(app)
     assert odd.id in said(opened(store))  # left out of the ranking, and named

@@ -11,12 +11,12 @@ from streamlit.testing.v1 import AppTest
 
 from engine.cli.main import build_parser
 from engine.errors import RunError
-from engine.logits.adding import add_file
-from engine.runner.said import Part
+from engine.logits.ingest import add_file
+from engine.runner.progress_file import PartProgress
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
-from pages._shared.logits.manage_record import ids_of
+from pages._logits.manage import ids_of
 from tests.engine.logits.logs import clean, objects, text, write
 from tests.pages.logit_logs import HOSTILE, LONG, OVERRIDE, add, store_at
 from tests.pages.manage_pages import Board, command, query, words
@@ -25,9 +25,9 @@ PAGE = """
 import streamlit as st
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
-from pages._shared.logits import manage, state
+from pages._logits import manage, logs
 store = Store.open()
-chosen, _ = state.choose(store.found(LOGIT_LOG))
+chosen, _ = logs.QUERY.read(store.found(LOGIT_LOG))
 manage.show(store, chosen)
 """
 
@@ -75,12 +75,12 @@ def test_uploads_are_handed_in_with_what_is_said_of_them(board: Board) -> None:
     assert "--engine=mine too" in command(app)
     app.button("read_logs").click().run()
     ((title, handed, inputs, _),) = board.handed
-    assert title == "Reading 2 files"
+    assert title == "Import of 2 files"
     assert [name for name, _ in inputs] == ["one.jsonl", "../two.jsonl.gz"]
     args = build_parser().parse_args([*handed, "a", "b"])
     assert (args.files, args.engine, args.model) == (["a", "b"], "mine too", "-m")
     assert (args.precision, args.label) == ("Q4_K_M", "ours")
-    assert app.button("read_logs").disabled, "they have gone in"
+    assert app.button("read_logs").disabled, "they are imported"
 
 
 def test_files_of_this_machine_are_named_before(board: Board, tmp_path: Path) -> None:
@@ -113,16 +113,16 @@ def test_tasks_tell_what_came_in_and_what_was_left_out(board: Board, store: Stor
     (cut,) = add_file(store, write(tmp_path / "cut.jsonl", b"".join([*lines[:2], b"nonsense\n", *lines[2:]])[:-30]))
     assert isinstance(cut, Entry)
     parts = [
-        Part(0, 3, "done", file="whole.jsonl", made=whole.id),
-        Part(1, 3, "done", file="cut.jsonl", made=cut.id),
-        Part(2, 3, "failed", file=HOSTILE, error=f"no logit entry {HOSTILE}"),
+        PartProgress(0, 3, "done", file="whole.jsonl", made=whole.id),
+        PartProgress(1, 3, "done", file="cut.jsonl", made=cut.id),
+        PartProgress(2, 3, "failed", file=HOSTILE, error=f"no logit entry {HOSTILE}"),
     ]
-    board.tell("done", *parts, title=f"Reading {HOSTILE}").words = ("logits", "add")
+    board.tell("done", *parts, title=f"Import of {HOSTILE}").words = ("logits", "add")
     app = opened()
     said = words(app)
     assert "2 logs, 1 left out in 75 s" in said
-    assert f"driftscope · demo**: 40 entries, 0 with a flag, as {whole.id}" in said
-    assert "The file breaks off" in said and "1 line could not be read (line 3: it is no JSON)" in said
+    assert f"driftscope · demo**: 40 entries, 0 flagged, as {whole.id}" in said
+    assert "The file is truncated" in said and "1 line could not be read (line 3: it is no JSON)" in said
     assert not re.search(r"(?<!\\)<img", raw(app))
     (link,) = app.link_button
     assert link.proto.url == f"logits?log={whole.id}&beside={cut.id}&view=Parity"
@@ -130,7 +130,10 @@ def test_tasks_tell_what_came_in_and_what_was_left_out(board: Board, store: Stor
 
 def test_only_tasks_about_logs_are_here(board: Board) -> None:
     board.tell("done", title="some runs")
-    board.tell("running", Part(0, 1, file="a.jsonl", done=1234, work=0.4), title="a log").words = ("logits", "add")
+    board.tell("running", PartProgress(0, 1, file="a.jsonl", done=1234, work=0.4), title="a log").words = (
+        "logits",
+        "add",
+    )
     board.tell("waiting", title="a recording").words = ("run", "--log-logits", "4", "--add-log")
     app = opened()
     assert "a log" in words(app) and "a recording" in words(app) and "some runs" not in words(app)
@@ -216,10 +219,11 @@ def test_what_was_left_out_stays_said(board: Board, store: Store, tmp_path: Path
     (entry,) = add_file(store, path)
     assert isinstance(entry, Entry)
     (said,) = opened(manage="One log").warning
-    assert "line 3" in said.value and "breaks off" in said.value
-    store.say(entry.id, LOGIT_LOG, notes="mine")
+    assert "line 3" in said.value and "truncated" in said.value
+    store.annotate(entry.id, LOGIT_LOG, notes="mine")
     (said,) = opened(manage="One log").warning
-    assert said.value.replace("\\", "") == "1 line could not be read. The file breaks off; what stands before is here."
+    note = "1 line could not be read. The file is truncated; what could be read is here."
+    assert said.value.replace("\\", "") == note
 
 
 def test_strange_names_are_shown_as_they_are(board: Board, store: Store, tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, FilePayload, expect
+from playwright.sync_api import FilePayload, expect
 
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
 from tests.engine.logits.logs import clean, objects, text
-from tests.pages.browser import Server, expect_harmless, visit
+from tests.pages.browser import Browser, Server, expect_harmless, visit
 
 pytestmark = pytest.mark.browser
 
@@ -43,15 +43,15 @@ def test_two_logs_from_upload_to_parity(browser: Browser, own_server: Server, ow
         page = seen.page
         page.locator("input[type=file]").set_input_files(two_logs())
         seen.settle()
-        expect(page.get_by_test_id("stBaseButton-primary").filter(has_text="Read")).to_be_enabled()
-        page.get_by_test_id("stBaseButton-primary").filter(has_text="Read").click()
+        expect(page.get_by_test_id("stBaseButton-primary").filter(has_text="Import")).to_be_enabled()
+        page.get_by_test_id("stBaseButton-primary").filter(has_text="Import").click()
         expect(page.get_by_text(re.compile("2 logs, 1 left out in"))).to_be_visible()
         expect(page.get_by_text(re.compile("1 line could not be read"))).to_be_visible()
-        link = page.get_by_role("link", name="Set them side by side")
+        link = page.get_by_role("link", name="Compare them")
         page.goto(f"{own_server.url}/{link.get_attribute('href')}")
         seen.settle()
         expect(page.get_by_role("tab", name="Parity")).to_have_attribute("aria-selected", "true")
-        expect(page.get_by_text(re.compile("The data supports the filter “skip 0”"))).to_be_visible()
+        expect(page.get_by_text(re.compile("Position filter that the data supports: “skip 0”"))).to_be_visible()
         expect(page.locator(".js-plotly-plot")).to_have_count(3)
         seen.press("1 − cosine")
         expect(page).to_have_url(re.compile("parity_by="))
@@ -73,12 +73,12 @@ def test_a_log_is_recorded_looked_at_and_deleted(browser: Browser, own_server: S
         (entry,) = (one for one in own_store.found(LOGIT_LOG).entries if one.id not in before)
         assert (entry.row["origin"], entry.row["flagged_values"]) == ("measured", 0)
         assert entry.row["values_logged"] == 6 * entry.row["entries"]
-        expect(page.get_by_role("link", name="Look at it")).to_have_attribute("href", re.compile(entry.id))
+        expect(page.get_by_role("link", name="Open")).to_have_attribute("href", re.compile(entry.id))
         assert page.evaluate("document.documentElement.scrollWidth") <= 820
         page.goto(f"{own_server.url}{LOGS}&manage=One+log&one={entry.id}")
         seen.settle()
         page.get_by_role("button", name="Delete").click()
-        page.get_by_role("button", name="Delete for good").click()
-        expect(page.get_by_text(f"{entry.id} is deleted")).to_be_visible()
+        page.get_by_role("button", name="Delete permanently").click()
+        expect(page.get_by_text(f"Deleted {entry.id}")).to_be_visible()
         assert {one.id for one in own_store.found(LOGIT_LOG).entries} == before
         expect_harmless(seen)

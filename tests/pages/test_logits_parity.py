@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.logits.adding import add_file
-from engine.logits.parity import Parity, Place, compare_logs
-from engine.logits.parity_detail import Detail, coverage, detail
+from engine.logits.ingest import add_file
+from engine.logits.parity import EntryAgreement, Parity, compare_logs
+from engine.logits.parity_detail import ParityDetail, coverage, detail
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
-from pages._shared.logits import parity_charts as charts
-from pages._shared.logits import parity_words as words
-from pages._shared.logits.state import Chosen
+from pages._logits import parity_charts as charts
+from pages._logits import parity_words as words
+from pages._logits.logs import LogSelection
 from tests.engine.logits.logs import Rows, clean, objects, write
 from tests.pages.logit_logs import HOSTILE, LONG, OVERRIDE, add, damaged_rows, lose_values, store_at
 from tests.pages.manage_pages import query
@@ -27,9 +27,9 @@ PAGE = """
 import streamlit as st
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
-from pages._shared.logits import parity, state
+from pages._logits import parity, logs
 store = Store.open()
-chosen, _ = state.choose(store.found(LOGIT_LOG))
+chosen, _ = logs.QUERY.read(store.found(LOGIT_LOG))
 parity.show(store, chosen)
 """
 MODEL = {"model": "demo", "precision": "f32"}
@@ -78,7 +78,7 @@ def test_garbage_asks_for_a_filter_and_is_told_apart(store: Store, tmp_path: Pat
     app = opened(control, test)
     text = said(app)
     assert "llama.cpp (demo, f32) and driftscope (demo, f32) agree to about" in text
-    assert "The data supports the filter “skip 0”" in text
+    assert "Position filter that the data supports: “skip 0”" in text
     assert "12 pairs have a flagged value" in text
     table = app.dataframe[0].value
     assert table["flagged"].tolist() == ["with", "without"] * 4
@@ -114,10 +114,10 @@ def test_logs_that_part_layer_by_layer_begin_where_they_part(store: Store, tmp_p
         logs.append(entry)
     app = opened(*logs)
     assert app.selectbox("parity_at").value == names[2], "the first that parts"
-    assert "They part at checkpoint" in said(app) and "token 7" in said(app)
+    assert "First divergence: checkpoint" in said(app) and "token 7" in said(app)
     assert not any(HOSTILE in one.value for one in app.markdown)
     table = app.dataframe[-1].value.set_index("checkpoint")
-    assert table["parts at"].fillna("").tolist() == ["", "", "token 7", "token 7"]
+    assert table["diverges at"].fillna("").tolist() == ["", "", "token 7", "token 7"]
     app.selectbox("parity_at").set_value("embedding").run()
     assert "No entry differs by more than precision explains" in said(app)
     for figure in words.FIGURES:
@@ -137,7 +137,7 @@ def test_logs_that_share_nothing_say_what_each_has(store: Store, tmp_path: Path)
 
 
 def test_one_log_alone_none_and_one_whose_values_are_gone(store: Store, tmp_path: Path) -> None:
-    assert "Once two logs" in said(opened())
+    assert "Tick two logs" in said(opened())
     control, test = two(store, tmp_path, clean(), near(clean()))
     for app in (opened(control), opened(control, control)):
         assert "tick a second one" in said(app)
@@ -151,7 +151,7 @@ def test_a_poor_pair_is_cautioned(store: Store, tmp_path: Path) -> None:
     control = add(store, tmp_path, "one", clean(), model="a", shape="[100]")
     test = add(store, tmp_path, "two", near(clean()), model="b", shape="[200]")
     text = " ".join(one.value for one in opened(control, test).warning)
-    assert "different models" in text and "100 and 200 values" in text and "same engine and precision" in text
+    assert "Different models" in text and "100 and 200 values" in text and "Same engine and precision" in text
 
 
 def test_hostile_names_are_text(store: Store, tmp_path: Path) -> None:
@@ -166,9 +166,11 @@ def test_hostile_names_are_text(store: Store, tmp_path: Path) -> None:
 # --- what is drawn ------------------------------------------------------------------------------------------------
 
 
-def drawn_of(store: Store, control: Entry, test: Entry) -> tuple[Parity, Detail, list[tuple[Place, float]]]:
+def drawn_of(
+    store: Store, control: Entry, test: Entry
+) -> tuple[Parity, ParityDetail, list[tuple[EntryAgreement, float]]]:
     parity, found = compare_logs(store, control, test), detail(store, control, test, "logits")
-    known = [(one, value) for one in parity.places if (value := words.figure_of(one, "relative")) is not None]
+    known = [(place, value) for place in parity.places if (value := words.figure_of(place, "relative")) is not None]
     return parity, found, known
 
 
@@ -177,11 +179,13 @@ def test_the_first_entry_that_parts_is_marked(store: Store, tmp_path: Path) -> N
     other = near(rows)
     other[30:] *= 1.3
     parity, _, known = drawn_of(store, *two(store, tmp_path, rows, other))
-    figure = charts.tokens_figure(parity, known, "relative", 1e-9)
+    figure = charts.tokens_chart(parity, known, "relative", 1e-9).figure()
     mark = next(one for one in figure.data if one.name == "the first above it")
     assert (list(mark.x), len(figure.data[0].x)) == ([30], 50)
     assert figure.layout.annotations[0].y == pytest.approx(np.log10(parity.tolerance))
-    assert all(one.name != "the first above it" for one in charts.tokens_figure(parity, known, "apart", 1e-9).data)
+    assert all(
+        one.name != "the first above it" for one in charts.tokens_chart(parity, known, "apart", 1e-9).figure().data
+    )
     assert "20 entries of 50" in words.tokens_answer(parity, parity.places, "relative")
     assert "the first at token 30" in words.tokens_answer(parity, parity.places, "relative")
 
@@ -196,13 +200,16 @@ def test_many_entries_become_stretches(monkeypatch: pytest.MonkeyPatch, store: S
     assert largest.tolist() == [5.0, 8.0, 11.0, 12.0]
     monkeypatch.setattr(charts, "MOST_ENTRIES", 10)
     parity, _, known = drawn_of(store, *two(store, tmp_path, clean(), near(clean())))
-    assert [one.name for one in charts.tokens_figure(parity, known, "relative", 1e-9).data] == ["largest", "middle"]
+    assert [one.name for one in charts.tokens_chart(parity, known, "relative", 1e-9).figure().data] == [
+        "largest",
+        "middle",
+    ]
 
 
 def test_flagged_pairs_are_drawn_apart_and_within_the_rim(store: Store, tmp_path: Path) -> None:
     control, test = two(store, tmp_path, clean(60, 12), near(damaged_rows("uninitialised")))
     _, found, _ = drawn_of(store, control, test)
-    figure = charts.scatter_figure(Chosen(control, test), found)
+    figure = charts.scatter_chart(LogSelection(control, (test,)), found).figure()
     sound, off = figure.data
     assert (sound.name, sound.marker.symbol, off.name, off.marker.symbol) == (
         "without a flag",
@@ -213,16 +220,16 @@ def test_flagged_pairs_are_drawn_apart_and_within_the_rim(store: Store, tmp_path
     _, high = figure.layout.yaxis.range
     assert max(off.y) == high and max(sound.y) < high
     assert f"{len(off.x)} pairs have a flagged value" in words.scatter_answer(found)
-    positions = charts.positions_figure(found)
+    positions = charts.positions_chart(found).figure()
     assert positions.data[-1].name == "flagged" and positions.data[-1].y[0] == pytest.approx(0.2)
-    assert "Flagged pairs stand at 2 positions" in words.positions_answer(found)
+    assert "Flagged pairs are at 2 positions" in words.positions_answer(found)
 
 
 def test_logs_that_are_alike_are_drawn_without_differences(store: Store, tmp_path: Path) -> None:
     control, test = two(store, tmp_path, clean(), clean())
     parity, found, _ = drawn_of(store, control, test)
-    assert words.tokens_answer(parity, parity.places, "relative").startswith("Nowhere: all 40 entries")
-    assert "same bit for bit" in words.scatter_answer(found)
+    assert words.tokens_answer(parity, parity.places, "relative").startswith("No divergence: all 40 entries")
+    assert "equal bit for bit" in words.scatter_answer(found)
     assert "12 positions agree bit for bit" in words.positions_answer(found)
     app = opened(control, test)
     assert len(app.get("plotly_chart")) == 2, "nothing to draw over tokens"
@@ -232,8 +239,8 @@ def test_logs_that_are_alike_are_drawn_without_differences(store: Store, tmp_pat
 def test_logs_in_which_all_is_flagged_have_words(store: Store, tmp_path: Path) -> None:
     control, test = two(store, tmp_path, np.full((20, 6), np.nan), near(clean(20, 6)))
     app = opened(control, test)
-    assert "nothing to set against each other" in said(app)
-    assert "No pair of values without a flag" in said(app)
+    assert "nothing to compare" in said(app)
+    assert "no pair of values is without a flag" in said(app)
     assert "No position has a pair without a flag" in said(app)
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, WebSocket, expect
+from playwright.sync_api import Locator, WebSocket, expect
 
 from tests.pages.beside_static import beside_static
-from tests.pages.browser import ROOT, Server, Theme, Visit, expect_harmless, serve, serve_quietly, visit
+from tests.pages.browser import ROOT, Browser, Server, Theme, Visit, expect_harmless, serve, serve_quietly, visit
 
 pytestmark = pytest.mark.browser
 

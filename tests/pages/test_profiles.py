@@ -12,9 +12,8 @@ from streamlit.testing.v1 import AppTest
 from engine.profile.reported import publish_reported
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
-from pages._shared.profiles import traces as profile_traces_table
-from pages._shared.profiles.state import Chosen, address, choose, default_choice, put
-from pages._shared.rows import show_rows
+from pages._profiles.traces import TraceSelection, default_choice, query_of
+from pages._shared.links import profiles_address
 from pages._shared.theme import DARK, LIGHT
 from tests.pages.params import Params
 from tests.pages.profile_pages import Open, html, opened, runs, said, store, table
@@ -23,25 +22,27 @@ from tests.pages.profile_traces import both, captured, on_gpu, operators
 __all__ = ["opened", "store"]
 
 
-def chosen(monkeypatch: pytest.MonkeyPatch, store: Store, **query: str | list[str]) -> tuple[Chosen | None, list[str]]:
+def chosen(
+    monkeypatch: pytest.MonkeyPatch, store: Store, **query: str | list[str]
+) -> tuple[TraceSelection | None, list[str]]:
     monkeypatch.setattr(st, "query_params", Params(**query))
-    return choose(store.found(TRACE), runs(store))
+    return query_of(runs(store)).read(store.found(TRACE))
 
 
 def test_an_empty_store_says_what_to_do(opened: Open) -> None:
     app = opened()
     words = said(app)
     assert "--profile" in words and "trace add" in words and "*Traces* tab" in words
-    assert "Tick a trace" not in words and not app.dataframe
+    assert "Tick one trace" not in words and not app.dataframe
     assert "2,912,920" in html(opened(view="Reports"))
 
 
 @pytest.mark.parametrize("view", ["Families", "Launches", "Kernels", "Timeline"])
 def test_a_section_without_a_trace_points_at_no_table_that_is_not_there(opened: Open, store: Store, view: str) -> None:
     words = said(opened(view=view))
-    assert "Once the store holds a trace" in words and "Tick a trace" not in words
+    assert "The store holds no trace yet" in words and "Tick one trace" not in words
     on_gpu(store)
-    assert "Tick a trace above" in said(opened(view=view, control=""))
+    assert "Tick one trace above" in said(opened(view=view, control=""))
 
 
 def test_a_first_visit_compares_the_newest_of_one_model_with_and_without_an_lp(opened: Open, store: Store) -> None:
@@ -92,7 +93,7 @@ def test_names_that_mean_no_trace_are_told(monkeypatch: pytest.MonkeyPatch, stor
     assert chosen(monkeypatch, store, control="nobody") == (None, ["There is no trace_id 'nobody'."])
     found, complaints = chosen(monkeypatch, store, control="nobody", test=test.id)
     assert found is not None and found.ids == (test.id,)
-    assert complaints == ["There is no trace_id 'nobody'. The trace below stands in as control."]
+    assert complaints == ["There is no trace_id 'nobody'. The first trace below is the control instead."]
     found, complaints = chosen(monkeypatch, store, control=control.id, test=[test.id, "x"])
     assert found is not None and found.ids == (control.id, test.id) and len(complaints) == 2
     found, _ = chosen(monkeypatch, store, control=control.id, test=[control.id])
@@ -101,56 +102,36 @@ def test_names_that_mean_no_trace_are_told(monkeypatch: pytest.MonkeyPatch, stor
 
 def test_links_read_back(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
     control, test = both(store)
-    assert address("a b", "c&d", view="SQL") == "profiles?control=a+b&test=c%26d&view=SQL"
-    assert address("a") == "profiles?control=a"
+    assert profiles_address("a b", "c&d") == "profiles?control=a+b&test=c%26d"
+    assert profiles_address("a") == "profiles?control=a"
     monkeypatch.setattr(st, "query_params", Params())
-    put(test.id, control.id)
-    found, _ = choose(store.found(TRACE), runs(store))
+    query_of({}).put([test.id, control.id])
+    found, _ = query_of(runs(store)).read(store.found(TRACE))
     assert found is not None and found.ids == (test.id, control.id)
-    put(test.id, test.id)
-    found, _ = choose(store.found(TRACE), runs(store))
+    query_of({}).put([test.id, test.id])
+    found, _ = query_of(runs(store)).read(store.found(TRACE))
     assert found is not None and found.test is None
 
 
 def test_names_letters_and_colours(store: Store) -> None:
     control, test = both(store)
-    found = Chosen(control, test, runs(store))
-    assert [found.name(one) for one in found.traces] == ["A · tiny:final · none", "B · tiny:final · exact"]
-    assert Chosen(control, test).name(test) == "B · made.json"
+    found = TraceSelection(control, (test,), runs(store))
+    assert [found.name(id_) for id_ in found.ids] == ["A · tiny:final · none", "B · tiny:final · exact"]
+    assert TraceSelection(control, (test,)).name(test.id) == "B · made.json"
     gpu = on_gpu(store)
-    assert Chosen(gpu, None).name(gpu) == "A · a GPU · imported"
+    assert TraceSelection(gpu).name(gpu.id) == "A · a GPU · imported"
     for colours in (LIGHT, DARK):
-        assert found.colour(control, colours) == colours.neutral != found.colour(test, colours)
+        assert found.colour(control.id, colours) == colours.neutral != found.colour(test.id, colours)
 
 
-def test_ticking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows shown are d, c, b, a; a is the control and c the test."""
-    monkeypatch.setattr(st, "session_state", {})
-    monkeypatch.setattr(st, "query_params", Params())
-    shown = ["d", "c", "b", "a"]
-    for ids, rows, expected in (
-        (("a", "c"), [1, 2, 3], ("a", "b")),  # a third one takes the test's place
-        (("a", "c"), [1], ("c", "")),
-        (("a", "c"), [], ("", "")),
-        (("h", "c"), [], ("h", "")),  # h is hidden by a filter
-        (("h",), [0], ("h", "d")),
-        ((), [2], ("b", "")),
-    ):
-        show_rows(profile_traces_table.KEY, [99])
-        st.session_state[profile_traces_table.KEY] = {"selection": {"rows": rows}}
-        profile_traces_table._take(shown, ids)
-        test = (st.query_params.get_all("test") or [""])[0]
-        assert (st.query_params["control"], test) == expected
-
-
-def test_swap_and_nothing(opened: Open, store: Store) -> None:
+def test_another_control_and_none(opened: Open, store: Store) -> None:
     _, test = both(store)
     app = opened()
-    app.button(key="swap_traces").click().run()
+    app.selectbox(key="control_trace").set_value(test.id).run()
     assert not app.exception and app.query_params["control"] in (test.id, [test.id])
     assert "B takes 1.90× the work of A" in said(app)
-    app.button(key="no_trace").click().run()
-    assert not app.exception and "Tick one trace, or two." in said(app)
+    app.button(key="nothing").click().run()
+    assert not app.exception and "Tick traces in the table." in said(app)
     assert not table(app)["as"].notna().any()
 
 
@@ -162,7 +143,7 @@ def test_filters_come_with_many_traces(opened: Open, store: Store) -> None:
     app = opened(contains="TINY none")
     assert list(table(app)["trace"]) == [control.id]
     assert len(table(opened(origin="imported"))) == 7
-    assert "No trace is like that" in said(opened(contains="nothing is called this"))
+    assert "No trace matches." in said(opened(contains="nothing is called this"))
 
 
 def test_what_is_damaged_is_named_and_the_rest_is_shown(opened: Open, store: Store) -> None:
@@ -181,10 +162,10 @@ def test_a_table_folded_away_still_gives_the_choice(store: Store) -> None:
 
     def folded() -> None:
         from engine.store.store import Store
-        from pages._shared.profiles.traces import chosen_traces
+        from pages._profiles.traces import chosen_traces
 
         found = chosen_traces(Store.open(), is_open=False)
-        assert found is not None and len(found.traces) == 2
+        assert found is not None and len(found.entries) == 2
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DRIFTSCOPE_STORE", str(store.home.where))

@@ -10,15 +10,15 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from engine.cli.main import build_parser
-from engine.profile.ingest import Told, add_trace
+from engine.profile.ingest import TraceMetadata, add_trace
 from engine.profile.reported import publish_reported
-from engine.runner.said import Part
+from engine.runner.progress_file import PartProgress
 from engine.store.entries import Entry
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
-from pages._shared.managing.one_entry import why_read_only
+from pages._profiles.manage import TRACES, is_of_traces, pair_of
+from pages._shared.managing.entry_form import why_read_only
 from pages._shared.managing.tasks import RUNS
-from pages._shared.profiles.manage_work import TRACES, is_of_traces, pair_of
 from tests.engine.profile.test_ingest import event
 from tests.engine.store.stored_runs import store_at
 from tests.pages.manage_pages import Board, query, words
@@ -26,10 +26,10 @@ from tests.pages.profile_traces import both, captured, hostile, operators
 
 PAGE = """
 from engine.store.store import Store
-from pages._shared.profiles import manage, state
-store = Store.open().still()
+from pages._profiles import manage, traces
+store = Store.open().snapshot()
 runs = {entry.id: entry.row for entry in store.found().entries}
-chosen, _ = state.choose(store.found(state.TRACE), runs)
+chosen, _ = traces.query_of(runs).read(store.found(traces.TRACE))
 manage.show(store, chosen)
 """
 TASK = ["trace", "add", "--", "x.json"]
@@ -55,7 +55,7 @@ def opened(**named: str | list[str]) -> AppTest:
     return app
 
 
-def told(board: Board, what: list[str], *parts: Part, state: str = "done", **more: object) -> None:
+def told(board: Board, what: list[str], *parts: PartProgress, state: str = "done", **more: object) -> None:
     """A task of these words."""
     task = board.tell(state, *parts, title="a task", **more)  # type: ignore[arg-type]
     task.words = tuple(what)
@@ -64,7 +64,7 @@ def told(board: Board, what: list[str], *parts: Part, state: str = "done", **mor
 def kept(store: Store, tmp_path: Path) -> Entry:
     path = tmp_path / "t.json"
     path.write_text(json.dumps({"traceEvents": [event("cpu_op", "aten::mm", 0, 10)]}))
-    return add_trace(store, path, Told(label="kept"), keep_file=True)
+    return add_trace(store, path, TraceMetadata(label="kept"), keep_file=True)
 
 
 # --- files ----------------------------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ def test_files_of_this_machine_are_handed_in_with_what_is_said_of_them(
     assert "2 files: one.json, two [x](y).json.gz" in words(app)
     app.button("read_traces").click().run()
     ((title, handed, inputs, _),) = board.handed
-    assert (title, inputs) == ("Reading 2 files", [])
+    assert (title, inputs) == ("Import of 2 files", [])
     args = build_parser().parse_args(handed)
     assert (args.run_of, args.label, args.tokens, args.samples, args.passes) == (
         control.row["run_id"],
@@ -95,7 +95,7 @@ def test_files_of_this_machine_are_handed_in_with_what_is_said_of_them(
         3,
     )
     assert args.keep and args.events and args.partial
-    assert [Path(one).name for one in args.files] == ["one.json", "two [x](y).json.gz"]
+    assert [Path(file).name for file in args.files] == ["one.json", "two [x](y).json.gz"]
 
 
 def test_without_more_the_command_has_no_more(board: Board, tmp_path: Path) -> None:
@@ -115,35 +115,40 @@ def test_paths_that_mean_nothing_are_told(board: Board, tmp_path: Path) -> None:
 
 
 def test_a_task_at_work_and_one_that_is_another_pages(board: Board, store: Store) -> None:
-    told(board, TASK, Part(0, 2, "running", file="x.json", done=12_000, work=0.25), state="running")
+    told(board, TASK, PartProgress(0, 2, "running", file="x.json", done=12_000, work=0.25), state="running")
     told(board, ["run", "--model", "m"], state="running")
     told(board, ["logits", "add"], state="running")
     app = opened()
     assert "x.json · 12,000 events" in app.get("progress")[0].proto.text.replace("\\", "")
-    assert len(app.get("progress")) == 1 and "at work for" in words(app)
+    assert len(app.get("progress")) == 1 and "running for" in words(app)
 
 
 def test_what_came_in_is_told_with_what_was_odd(board: Board, store: Store, tmp_path: Path) -> None:
     path = tmp_path / "odd.json"
     path.write_text(json.dumps({"traceEvents": [{"ph": "B", "name": "x"}, event("cpu_op", "aten::mm", 0, 10)]}))
-    entry = add_trace(store, path, Told(label="<b>[x](http://a.b)"))
+    entry = add_trace(store, path, TraceMetadata(label="<b>[x](http://a.b)"))
     told(
-        board, TASK, Part(0, 2, "done", file="odd.json", made=entry.id), Part(1, 2, "failed", file="y", error="no <b>")
+        board,
+        TASK,
+        PartProgress(0, 2, "done", file="odd.json", made=entry.id),
+        PartProgress(1, 2, "failed", file="y", error="no <b>"),
     )
     app = opened()
     assert "1 trace, 1 left out in 75 s" in words(app)
     assert (
-        "1 events" in words(app) and "a begin or an end alone: left out" in words(app) and "y**, left out" in words(app)
+        "1 event" in words(app)
+        and "with only a begin or an end: left out" in words(app)
+        and "y**, left out" in words(app)
     )
     (link,) = app.link_button
-    assert (link.label, link.proto.url) == ("Look at it", f"profiles?control={entry.id}")
+    assert (link.label, link.proto.url) == ("Open", f"profiles?control={entry.id}")
     raw = "\n".join(one.value for one in (*app.caption, *app.markdown))
     assert "<b>" not in raw and "[x](" not in raw
 
 
 def test_captured_runs_are_compared_by_their_lps(board: Board, store: Store) -> None:
     control, test = both(store)
-    runs = [Part(n, 2, "done", str(entry.row["run_id"])) for n, entry in enumerate((test, control))]
+    runs = [PartProgress(n, 2, "done", str(entry.row["run_id"])) for n, entry in enumerate((test, control))]
     told(board, ["run", "--profile", "--lp", "none"], *runs)
     app = opened()
     (link,) = app.link_button
@@ -154,7 +159,7 @@ def test_captured_runs_are_compared_by_their_lps(board: Board, store: Store) -> 
 
 
 def test_a_run_whose_window_never_began_says_so(board: Board) -> None:
-    told(board, ["run", "--profile"], Part(0, 1, "done", "a-run"))
+    told(board, ["run", "--profile"], PartProgress(0, 1, "done", "a-run"))
     app = opened()
     assert "No trace: the runs ended before their window began" in words(app) and not app.link_button
 
@@ -165,14 +170,14 @@ def test_which_tasks_are_whose(board: Board) -> None:
         task.words = tuple(text.split())
     assert [text for text, task in tasks.items() if is_of_traces(task)] == ["trace", "run --profile"]
     assert [text for text, task in tasks.items() if RUNS.is_own(task)] == ["run", "run --profile"]
-    assert not TRACES.goes_on and RUNS.goes_on
+    assert not TRACES.can_resume and RUNS.can_resume
 
 
 # --- capture --------------------------------------------------------------------------------------------------------
 
 
 def test_a_capture_is_a_command_that_anybody_may_copy(board: Board) -> None:
-    app = opened(manage="Capture", run_from="SMILES", run_smiles="CC=O\nCCO", profile_steps="12", profile_skip="3")
+    app = opened(manage="Record", run_from="SMILES", run_smiles="CC=O\nCCO", profile_steps="12", profile_skip="3")
     command = shlex.split(str(app.code[-1].value))
     assert command[:3] == ["python", "-m", "engine"]
     args = build_parser().parse_args(command[3:])
@@ -186,11 +191,11 @@ def test_a_capture_is_a_command_that_anybody_may_copy(board: Board) -> None:
 
 
 def test_a_capture_that_cannot_be_says_why(board: Board) -> None:
-    app = opened(manage="Capture")
+    app = opened(manage="Record")
     app.multiselect("profile_lp").set_value([]).run()
-    assert "Choose one LP or more." in words(app) and not app.code
-    app = opened(manage="Capture", run_from="SMILES", run_smiles="not a molecule")
-    assert "Mend the lines above" in words(app) and not app.code
+    assert "Choose at least one LP." in words(app) and not app.code
+    app = opened(manage="Record", run_from="SMILES", run_smiles="not a molecule")
+    assert "Correct or remove the lines above" in words(app) and not app.code
 
 
 # --- one trace ------------------------------------------------------------------------------------------------------

@@ -10,18 +10,18 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, FilePayload, Locator, expect
+from playwright.sync_api import FilePayload, Locator, expect
 
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
 from tests.engine.profile.made_traces import write_trace
-from tests.pages.browser import Server, Visit, expect_harmless, visit
+from tests.pages.browser import Browser, Server, Visit, expect_harmless, visit
 
 pytestmark = pytest.mark.browser
 
 RUN_LIMIT_MS = 180_000
 TRACES = "/profiles?view=Traces"
-CAPTURE = "&manage=Capture&profile_model=demo-llama%3Aearly&run_from=SMILES&run_smiles=CC%3DO%0ACCO&profile_steps=12"
+CAPTURE = "&manage=Record&profile_model=demo-llama%3Aearly&run_from=SMILES&run_smiles=CC%3DO%0ACCO&profile_steps=12"
 HOSTILE = "<img src=x onerror=alert(1)>[a](http://b.c).json"
 
 
@@ -48,10 +48,10 @@ def test_a_run_is_captured_without_and_with_an_lp_and_compared(
     with visit(browser, own_server, TRACES + CAPTURE) as seen:
         page = seen.page
         expect(page.get_by_text("2 runs, each with its trace, of 2 molecules")).to_be_visible()
-        page.get_by_test_id("stBaseButton-primary").filter(has_text="Capture").click()
-        expect(page.get_by_text(re.compile("at work for"))).to_be_visible()
+        page.get_by_test_id("stBaseButton-primary").filter(has_text="Record").click()
+        expect(page.get_by_text(re.compile("running for"))).to_be_visible()
         expect(page.get_by_text(re.compile(r"2 traces in \d+ s"))).to_be_visible(timeout=RUN_LIMIT_MS)
-        traces = {str(one.row["label"]): one for one in own_store.found(TRACE).entries}
+        traces = {str(entry.row["label"]): entry for entry in own_store.found(TRACE).entries}
         assert list(traces) == ["demo-llama:early, none", "demo-llama:early, exact"]
         none, exact = traces.values()
         assert all(one.row["origin"] == "measured" and one.row["forward_passes"] <= 12 for one in (none, exact))
@@ -68,7 +68,7 @@ def test_a_run_is_captured_without_and_with_an_lp_and_compared(
             expect(page.get_by_test_id("stAlertContentError")).to_have_count(0)
         seen.press("Timeline")
         expect(figure(seen)).to_have_count(1)
-        expect(page.get_by_text(re.compile("^A has no device: what is drawn takes"))).to_be_visible()
+        expect(page.get_by_text(re.compile("^A has no device: operators take"))).to_be_visible()
         drag(seen, figure(seen).locator(".nsewdrag").first)
         expect(page).to_have_url(re.compile(r"tl_from=[\d.]+&tl_to=[\d.]+"))
         expect(page.get_by_text(re.compile(r"^From [\d.]+ to [\d.]+ ms: A"))).to_be_visible()
@@ -99,8 +99,8 @@ def test_files_come_in_and_one_goes_out_and_away(
         ]
         page.locator("input[type=file]").set_input_files(files)
         seen.settle()
-        expect(page.get_by_test_id("stBaseButton-primary").filter(has_text="Read")).to_be_enabled()
-        seen.press("Read")
+        expect(page.get_by_test_id("stBaseButton-primary").filter(has_text="Import")).to_be_enabled()
+        seen.press("Import")
         expect(page.get_by_text(re.compile("1 trace, 2 left out in"))).to_be_visible(timeout=RUN_LIMIT_MS)
         expect(page.get_by_text(re.compile("torn.json.gz, left out: .*ends too early"))).to_be_visible()
         (entry,) = [one for one in own_store.found(TRACE).entries if one.row["label"] == "a GPU"]
@@ -111,14 +111,14 @@ def test_files_come_in_and_one_goes_out_and_away(
         page.goto(f"{own_server.url}{TRACES}&manage=One+trace&trace={entry.id}")
         seen.settle()
         with page.expect_download() as download:
-            page.get_by_role("button", name="Trace file").click()
+            page.get_by_role("button", name="Export").click()
         assert json.loads(download.value.path().read_bytes())["traceName"] == "made"
         seen.fill("Label", "named here")
         seen.press("Save label and notes")
         expect(page.get_by_text("Saved")).to_be_visible()
         assert own_store.entry(entry.id, TRACE).row["label"] == "named here"
         page.get_by_role("button", name="Delete").click()
-        page.get_by_role("button", name="Delete for good").click()
-        expect(page.get_by_text(re.compile(f"{entry.id} is deleted"))).to_be_visible()
+        page.get_by_role("button", name="Delete permanently").click()
+        expect(page.get_by_text(re.compile(f"Deleted {entry.id}"))).to_be_visible()
         assert entry.id not in {one.id for one in own_store.found(TRACE).entries}
         expect_harmless(seen)

@@ -11,21 +11,22 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from engine.evidence.claims import load_claims
-from engine.profile.compare import Trace
 from engine.profile.reported import load_reported, publish_reported
+from engine.profile.stored_trace import StoredTrace
+from engine.store.entries import Entry
 from engine.store.store import Store
-from pages._shared.compare.table_html import safe
-from pages._shared.profiles import reports_table as tables
-from pages._shared.profiles.state import Chosen
+from pages._profiles import reports as tables
+from pages._profiles.traces import TraceSelection
+from pages._shared.html_table import safe
 from tests.engine.profile.test_compare import kernels
 from tests.engine.store.stored_runs import store_at
 from tests.pages.profile_traces import FMHA, HOSTILE, add, both, hostile, on_gpu
 
 PAGE = """
 from engine.store.store import Store
-from pages._shared.profiles import reports, state
-store = Store.open().still()
-chosen, _ = state.choose(store.found(state.TRACE), {})
+from pages._profiles import reports, traces
+store = Store.open().snapshot()
+chosen, _ = traces.query_of({}).read(store.found(traces.TRACE))
 reports.show(store, chosen)
 """
 REPORTED = load_reported()
@@ -54,16 +55,16 @@ def html(app: AppTest) -> str:
     return "\n".join(one.proto.body for one in app.get("html"))
 
 
-def line(sets: list[tables.Columns], group: str, name: str) -> list[str]:
+def line(sets: list[tables.CountTable], group: str, name: str) -> list[str]:
     (found,) = [one for one in tables.lines(sets) if (one.group, one.name) == (group, name)]
     return [cell.text for cell in found.cells]
 
 
-def columns(store: Store, *traces: object) -> list[tables.Columns]:
+def columns(store: Store, *traces: Entry) -> list[tables.CountTable]:
     del store
-    chosen = Chosen(traces[0], traces[1] if len(traces) > 1 else None)  # type: ignore[arg-type]
-    ours = tuple(tables.of_trace(chosen, Trace.of(entry)) for entry in chosen.traces)
-    return [tables.of_reported(REPORTED.traces), tables.Columns("chosen", ours)]
+    chosen = TraceSelection(traces[0], traces[1:])
+    ours = tuple(tables.of_trace(chosen, StoredTrace.of(entry)) for entry in chosen.entries)
+    return [tables.of_reported(REPORTED.traces), tables.CountTable("chosen", ours)]
 
 
 def test_their_counts_without_any_trace(store: Store) -> None:
@@ -71,8 +72,8 @@ def test_their_counts_without_any_trace(store: Store) -> None:
     body = html(app)
     for figure in ("2,912,920", "961,645", "48,440", "20,672", "139,272", "96,768", "13.5 s", "3.03×", "reported"):
         assert figure in body, figure
-    assert "Qwen’s trace has 3.03× the kernel launches, 2.34× the attention calls (FMHA)" in said(app)
-    assert "The counts of a trace that is ticked come beside them." in said(app)
+    assert "Report 003: Qwen’s trace has 3.03× the kernel launches, 2.34× the attention calls (FMHA)" in said(app)
+    assert "Tick a trace to add its counts." in said(app)
 
 
 def test_ours_stand_beside_theirs(store: Store) -> None:
@@ -80,10 +81,10 @@ def test_ours_stand_beside_theirs(store: Store) -> None:
     sets = columns(store, one, other)
     assert line(sets, "attention calls (FMHA)", "number") == ["20,672", "48,440", "2.34×", "1", "2", "2.00×"]
     assert line(sets, "attention calls (FMHA)", "time") == ["0.8 s", "3.5 s", "4.38×", "10.0 µs", "10.0 µs", "1.00×"]
-    assert line(sets, "kernel launches", "a token")[:3] == ["33.7", "76.3", "2.26×"]
+    assert line(sets, "kernel launches", "per token")[:3] == ["33.7", "76.3", "2.26×"]
     assert line(sets, "the whole trace", "tokens") == ["28,536", "38,195", "1.34×", "4", "8", "2.00×"]
     assert "B has " in tables.answer(sets) and "of A’s" in tables.answer(sets)
-    assert [(one.heading, one.names) for one in tables.groups(sets)] == [
+    assert [(group.heading, group.names) for group in tables.groups(sets)] == [
         ("report 003 (reported)", ("LLaMA", "Qwen", "×")),
         ("here", ("A", "B", "×")),
     ]
@@ -98,14 +99,14 @@ def test_what_a_trace_cannot_know_is_a_dash(store: Store) -> None:
     assert line(sets, "concatenations, others", "number")[3:] == ["0", "1", "–"]
     gpu = on_gpu(store)
     mixed = columns(store, control, gpu)
-    assert "one has no device, so what is counted here does not compare" in tables.answer(mixed)
+    assert "are not comparable: one has no device" in tables.answer(mixed)
     assert line(mixed, "copies", "number")[5] == "–"
 
 
 def test_a_reported_trace_is_not_set_beside_itself(store: Store) -> None:
     publish_reported(store)
     app = opened(control="reported-003-qwen")
-    assert "What is ticked above is reported itself" in said(app)
+    assert "The ticked trace is a reported one" in said(app)
     assert ">here<" not in html(app)
 
 

@@ -11,9 +11,8 @@ import pytest
 from engine.profile.phases import Phases, StepPhases, StepToken
 from engine.profile.reported import publish_reported
 from engine.store.store import Store
-from pages._shared.profiles import launches_phases
-from pages._shared.profiles.reading import comparison_of
-from pages._shared.profiles.state import Chosen
+from pages._profiles import launches_phases
+from pages._profiles.traces import TraceSelection, comparison_of
 from tests.pages.profile_pages import Open, html, opened, runs, said, store, table
 from tests.pages.profile_traces import HOSTILE, add, both, hostile, on_gpu, operators
 
@@ -33,24 +32,24 @@ def test_families_say_where_the_difference_comes_from(opened: Open, store: Store
     figure = json.loads(app.get("plotly_chart")[0].proto.spec)
     assert figure["layout"]["height"] > 0
     per_token = said(opened(view="Families", per="a token"))
-    assert "From 9.50 µs to 2.50 µs a token" in per_token
+    assert "From 9.50 µs to 2.50 µs per token" in per_token
 
 
 def test_the_columns_of_the_table_add_up(store: Store) -> None:
-    from pages._shared.profiles.families_table import csv_of, groups, lines
+    from pages._profiles.families import csv_of, family_columns, family_rows
 
     control, test = both(store)
-    found = comparison_of(Chosen(control, test))
-    told = lines(found, found.families)
-    assert [group.heading for group in groups(found)] == [
-        "time, ms", "calls", "each, µs", "a token, µs", "difference, ms", "share",
+    found = comparison_of(TraceSelection(control, (test,)))
+    told = family_rows(found, found.families)
+    assert [group.heading for group in family_columns(found)] == [
+        "time, ms", "calls", "each, µs", "per token, µs", "difference, ms", "share",
     ]  # fmt: skip
     assert told[0].name == "gemm" and told[-1].is_sum and told[-1].name == "all"
-    assert {len(line.cells) for line in told} == {sum(group.columns for group in groups(found))}
+    assert {len(line.cells) for line in told} == {sum(group.columns for group in family_columns(found))}
     rows = list(csv.DictReader(io.StringIO(csv_of(found))))
     change = sum(float(row["by_calls_us"]) + float(row["by_mean_us"]) for row in rows)
     assert change == pytest.approx(found.difference_us) == pytest.approx(-45)
-    alone = list(csv.DictReader(io.StringIO(csv_of(comparison_of(Chosen(control, None))))))
+    alone = list(csv.DictReader(io.StringIO(csv_of(comparison_of(TraceSelection(control))))))
     assert set(alone[0]) == {"side", "family", "calls", "total_us", "mean_us", "us_a_token", "us_a_sample"}
 
 
@@ -60,8 +59,8 @@ def test_a_trace_alone_has_its_own_figures_and_no_ratio(opened: Open, store: Sto
         app = opened(view=view, control=gpu.id)
         assert "×" not in said(app).replace("×\n", "") and "in B" not in said(app) and "colgroup" not in html(app)
         assert not app.error
-    assert "Of 60.0 µs of work, 15.0 µs a token: gemm takes 50.0 %" in said(opened(control=gpu.id))
-    assert "1.25 kernels launched a token; 0.250 waits for the device a token" in said(
+    assert "Of 60.0 µs of work, 15.0 µs per token: gemm takes 50.0 %" in said(opened(control=gpu.id))
+    assert "1.25 kernels launched per token; 0.250 waits for the device per token" in said(
         opened(control=gpu.id, view="Launches")
     )
 
@@ -77,13 +76,17 @@ def test_unlike_traces_are_shown_and_not_taken_apart(opened: Open, store: Store)
     control, _ = both(store)
     gpu = on_gpu(store)
     app = opened(control=control.id, test=gpu.id)
-    assert "no difference can be taken apart" in said(app) and "gemm, CPU" in html(app) and "gemm, device" in html(app)
+    assert (
+        "Not comparable: one is work of a device" in said(app)
+        and "gemm, CPU" in html(app)
+        and "gemm, device" in html(app)
+    )
     assert "0×" not in html(app) and "By calls" not in said(app)
-    assert "what operators did, without those inside them in one trace, and in the other what devices did" in said(app)
-    assert "no difference can be taken apart" in said(opened(control=control.id, test=gpu.id, view="Kernels"))
+    assert "operators on the CPU, without operators inside them in A, device operations in B" in said(app)
+    assert "Not comparable: one is work of a device" in said(opened(control=control.id, test=gpu.id, view="Kernels"))
     publish_reported(store)
     app = opened(control="reported-003-llama", test=gpu.id)
-    assert "A is what a report states" in said(app) and "was not measured here" in said(app)
+    assert "A is a report, which names" in said(app) and "was not measured here" in said(app)
 
 
 def test_reported_traces_have_what_the_report_names_alone(opened: Open, store: Store) -> None:
@@ -92,7 +95,7 @@ def test_reported_traces_have_what_the_report_names_alone(opened: Open, store: S
     app = opened(**query)
     assert "5.03× the work of A that the report names" in said(app) and "names some operations only" in said(app)
     app = opened(**query, view="Launches")
-    assert "33.7 kernels launched a token in A and 76.3 in B, 2.26×" in said(app)
+    assert "33.7 kernels launched per token in A and 76.3 in B, 2.26×" in said(app)
     body = html(app)
     assert "2,912,920" in body and "Waits" not in body and "was not captured here" in said(app)
 
@@ -101,10 +104,10 @@ def test_a_cpu_has_operators_in_place_of_launches(opened: Open, store: Store) ->
     both(store)
     app = opened(view="Launches")
     words = said(app)
-    assert "0.400 operators a token in A and 0.200 in B" in words and "in these traces" in words
-    assert [one.value for one in app.subheader][-1] == "Operators a token"
+    assert "0.400 operators per token in A and 0.200 in B" in words and "in these traces" in words
+    assert [one.value for one in app.subheader][-1] == "Operators per token"
     assert "Copies between memories" not in html(app)
-    assert "No trace here says where a step begins." in words and "older one" in words
+    assert "No trace marks where its steps begin." in words and "older one" in words
 
 
 def test_operations_are_filtered_by_change_family_and_name(opened: Open, store: Store) -> None:
@@ -118,16 +121,16 @@ def test_operations_are_filtered_by_change_family_and_name(opened: Open, store: 
     assert list(table(opened(view="Kernels", change=["only in B"]), 1)["name"]) == ["aten::cat"]
     assert list(table(opened(view="Kernels", family="gemm"), 1)["name"]) == ["aten::mm"]
     assert list(table(opened(view="Kernels", kernel="SOFT aten"), 1)["name"]) == ["aten::softmax"]
-    assert "No operation is like that" in said(opened(view="Kernels", kernel="nobody"))
+    assert "No operation matches" in said(opened(view="Kernels", kernel="nobody"))
     app = opened(view="Kernels", by="calls")
     assert "Which differ most in calls?" in [one.value for one in app.subheader]
 
 
 def test_hostile_names_are_text(opened: Open, store: Store) -> None:
-    from pages._shared.profiles.kernels_table import csv_of, key_of
+    from pages._profiles.kernels_table import csv_of, key_of
 
     entry = hostile(store)
-    found = comparison_of(Chosen(entry, None))
+    found = comparison_of(TraceSelection(entry))
     for view in ("Families", "Launches", "Kernels"):
         app = opened(view=view, control=entry.id)
         assert HOSTILE not in html(app)
@@ -153,7 +156,7 @@ def step(number: int, forward_us: float, *marks: str | None) -> StepPhases:
 
 def test_one_normal_and_one_junk_step_as_bars(store: Store) -> None:
     control, test = both(store)
-    found = Chosen(control, test, runs(store))
+    found = TraceSelection(control, (test,), runs(store))
     clean = Phases((step(0, 100, ""), step(1, 300, "")), 50.0, "")
     junky = Phases((step(0, 100, "", "junk"), step(1, 90, ""), step(2, 80, "cut")), None, "")
     told = [(control, clean), (test, junky)]
@@ -177,18 +180,18 @@ def test_one_normal_and_one_junk_step_as_bars(store: Store) -> None:
 
 def test_steps_that_are_not_known_are_not_drawn(store: Store) -> None:
     control, _ = both(store)
-    found = Chosen(control, None)
+    found = TraceSelection(control)
     unknown = [(control, Phases((step(0, 100, None),), None, "Where they stand is not known."))]
     assert launches_phases.examples(found, unknown) == []
-    assert launches_phases.junk_words(found, unknown) == "Which steps wrote junk is not known here."
+    assert launches_phases.junk_words(found, unknown) == "Which steps wrote junk is not known."
     assert launches_phases.mean_words(found, unknown).startswith("A step takes 110 µs on average")
     none = [(control, Phases((), None, "It was not captured here."))]
-    assert launches_phases.mean_words(found, none) == "No trace here says where a step begins."
+    assert launches_phases.mean_words(found, none) == "No trace marks where its steps begin."
 
 
 def test_an_axis_that_does_not_begin_at_nought_says_so(opened: Open, store: Store) -> None:
     one, other = (add(store, operators(("mm", 1000.0), ("add", time)), tokens=5) for time in (10, 12))
     words = said(opened(control=one.id, test=other.id))
-    assert "The axis does not begin at 0. Not offered: a sample and a pass" in words
+    assert "The axis does not begin at 0. Not available: a sample and a pass" in words
     both(store)
     assert "does not begin" not in said(opened())

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from engine.profile.reported import publish_reported
 from engine.store.store import Store
-from pages._shared.profiles.questions import CHOSEN, scoped, views
+from pages._profiles.questions import CHOSEN, scoped, views
 from tests.engine.profile.test_ingest import event
 from tests.engine.store.stored_runs import store_at
 from tests.pages.profile_traces import add, hostile, on_gpu
@@ -20,9 +20,9 @@ from tests.pages.sql_processes import processes_of
 
 PAGE = """
 from engine.store.store import Store
-from pages._shared.profiles import questions, state
-store = Store.open().still()
-chosen, _ = state.choose(store.found(state.TRACE), {})
+from pages._profiles import questions, traces
+store = Store.open().snapshot()
+chosen, _ = traces.query_of({}).read(store.found(traces.TRACE))
 questions.show(store, chosen)
 """
 WAIT_S = 60.0
@@ -47,8 +47,7 @@ def opened(**query: str) -> AppTest:
     for name, value in query.items():
         app.query_params[name] = value
     app.run()
-    asked = app.session_state["profiles_asked"][1]
-    assert asked.done.wait(WAIT_S)
+    assert app.session_state["profiles_running"].done.wait(WAIT_S)
     app.run()
     assert not app.exception
     return app
@@ -74,7 +73,7 @@ def test_a_question_of_the_ticked_traces_alone(store: Store) -> None:
     gpu = on_gpu(store)
     publish_reported(store)
     everyone = opened(question="report-003-traces", control=gpu.id)
-    assert len(everyone.dataframe[0].value) == 3 and "2 of 3 rows are what a text reports" in said(everyone)
+    assert len(everyone.dataframe[0].value) == 3 and "2 of 3 rows are reported, not measured here" in said(everyone)
     own = opened(question="report-003-traces", of=CHOSEN, control=gpu.id)
     assert list(own.dataframe[0].value["trace_id"]) == [gpu.id]
     (link,) = own.link_button
@@ -93,7 +92,7 @@ def test_a_questions_parameters_are_in_the_address(store: Store) -> None:
     marks = [event("user_annotation", f"ProfilerStep#{n}", 10 * n, n) for n in range(1, 9)]
     add(store, [*marks, event("kernel", "k", 0, 1, stream=7)])
     named = {"question": "report-001-templates"}
-    assert "has an answer" in said(opened(**named))
+    assert "No rows for" in said(opened(**named))
     app = opened(**named, **{"report-001-templates-word": "profilerstep", "report-001-templates-longest": "2"})
     assert list(app.dataframe[0].value["name"]) == ["ProfilerStep#8", "ProfilerStep#7"]
     assert "'%' || 'profilerstep' || '%'" in app.code[0].value and "<= 2" in app.code[0].value
@@ -110,7 +109,7 @@ def test_parameters_that_could_end_a_text_are_refused(store: Store, value: str) 
 
 def test_an_empty_store_and_names_that_mean_nothing(store: Store) -> None:
     app = opened(question="no such question")
-    assert "None of the store’s traces has an answer to it." in said(app)
+    assert "No rows for the traces of this store." in said(app)
     assert not app.error
 
 
@@ -119,7 +118,7 @@ def test_new_traces_are_asked_anew(store: Store) -> None:
     assert not app.dataframe or "trace_id" not in app.dataframe[0].value.columns
     on_gpu(store)
     app.run()
-    assert app.session_state["profiles_asked"][1].done.wait(WAIT_S)
+    assert app.session_state["profiles_running"].done.wait(WAIT_S)
     app.run()
     assert len(app.dataframe[0].value) == 1
 

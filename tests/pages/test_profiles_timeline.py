@@ -11,16 +11,15 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from engine.profile.ingest import Told, add_trace
+from engine.profile.ingest import TraceMetadata, add_trace
 from engine.profile.reported import publish_reported
 from engine.profile.timeline import timelines
 from engine.store.entries import Entry
 from engine.store.store import Store
-from pages._shared.profiles import timeline
-from pages._shared.profiles.state import Chosen
-from pages._shared.profiles.timeline_figure import figure
-from pages._shared.profiles.timeline_view import MOST_FAMILIES, REST, View, ranked
-from pages._shared.profiles.timeline_words import alt, answer, notes, rows
+from pages._profiles import timeline
+from pages._profiles.timeline_figure import timeline_chart
+from pages._profiles.timeline_view import MOST_FAMILIES, REST, TimelineView, alt, answer, notes, ranked, rows
+from pages._profiles.traces import TraceSelection
 from pages._shared.theme import DARK, LIGHT
 from tests.engine.profile.made_traces import write_trace
 from tests.engine.profile.test_compare import kernels
@@ -30,9 +29,9 @@ from tests.pages.profile_traces import HOSTILE, add, both, hostile
 
 PAGE = """
 from engine.store.store import Store
-from pages._shared.profiles import state, timeline
-store = Store.open().still()
-chosen, _ = state.choose(store.found(state.TRACE), {})
+from pages._profiles import timeline, traces
+store = Store.open().snapshot()
+chosen, _ = traces.query_of({}).read(store.found(traces.TRACE))
 timeline.show(store, chosen)
 """
 Open = Callable[..., AppTest]
@@ -58,7 +57,9 @@ def pair(store: Store, tmp_path: Path) -> tuple[Entry, Entry]:
     found = []
     for name, events in (("short", 4_000), ("long", 12_000)):
         write_trace(tmp_path / f"{name}.json", events)
-        found.append(add_trace(store, tmp_path / f"{name}.json", Told(label=name), with_events=name == "short"))
+        found.append(
+            add_trace(store, tmp_path / f"{name}.json", TraceMetadata(label=name), with_events=name == "short")
+        )
     return found[0], found[1]
 
 
@@ -66,8 +67,10 @@ def said(app: AppTest) -> str:
     return "\n".join(one.value for one in (*app.markdown, *app.caption, *app.info, *app.error)).replace("\\", "")
 
 
-def views(store: Store, *traces: Entry, side: str = "device", window_ms: tuple[float, float] = (0, 5)) -> list[View]:
-    chosen = Chosen(traces[0], traces[1] if len(traces) > 1 else None)
+def views(
+    store: Store, *traces: Entry, side: str = "device", window_ms: tuple[float, float] = (0, 5)
+) -> list[TimelineView]:
+    chosen = TraceSelection(traces[0], traces[1:])
     return [timeline._view(store, chosen, entry, side, 0.0, window_ms) for entry in traces]
 
 
@@ -79,19 +82,19 @@ def window(app: AppTest) -> tuple[str, str]:
 
 
 def test_nothing_to_draw_says_why(store: Store) -> None:
-    assert "Once the store holds a trace, its work and its pauses come here." in said(opened())
+    assert "The store holds no trace yet: its work and its pauses will be here." in said(opened())
     publish_reported(store)
     words = said(opened(control="reported-003-qwen", test="reported-003-llama"))
-    assert words.count("a report states sums only, so nothing is known of its time") == 2
+    assert words.count("a report states sums only: no timeline") == 2
 
 
 def test_both_on_one_axis(store: Store, tmp_path: Path) -> None:
     short, long = pair(store, tmp_path)
     app = opened(control=short.id, test=long.id)
     words = said(app)
-    assert "A: between its first and last work a device works" in words and "B: between its" in words
-    assert "its longest pause, " in words and " lies between " in words
-    assert "B: its single events were not kept (trace add --events keeps them)" in words
+    assert "A: between first and last work the device is busy" in words and "B: between first" in words
+    assert "its longest pause, " in words and " is between " in words
+    assert "B: single events were not kept (trace add --events keeps them)" in words
     (shown,) = app.get("plotly_chart")
     assert "Work along time" in str(shown.proto)
     assert app.button("timeline_Whole").disabled and not app.button("timeline_Closer").disabled
@@ -107,7 +110,7 @@ def test_the_window_moves_and_is_in_the_address(store: Store, tmp_path: Path) ->
     app.button("timeline_Later").click().run()
     assert float(window(app)[0]) == pytest.approx(most / 2, abs=0.01)
     assert window(app)[1] == ""  # the end of all
-    assert "A does nothing here." in said(app)
+    assert "A is idle here." in said(app)
     app.button("timeline_Earlier").click().run()
     app.button("timeline_Wider").click().run()
     assert window(app) == ("", "")
@@ -124,7 +127,7 @@ def test_the_window_moves_and_is_in_the_address(store: Store, tmp_path: Path) ->
 def test_windows_that_cannot_be_are_all_of_it(store: Store, tmp_path: Path, start: str, end: str) -> None:
     short, _ = pair(store, tmp_path)
     app = opened(control=short.id, **{timeline.FROM: start, timeline.TO: end})
-    assert "between its first and last work" in said(app) or "From 0.000 to 1.000 ms" in said(app)
+    assert "between first and last work" in said(app) or "From 0.000 to 1.000 ms" in said(app)
 
 
 def test_sides_alignment_and_strips(store: Store, tmp_path: Path) -> None:
@@ -135,12 +138,12 @@ def test_sides_alignment_and_strips(store: Store, tmp_path: Path) -> None:
     assert window(app) == ("", "")
     assert app.segmented_control(timeline.ALIGN).value == timeline.WORK
     host = opened(control=entry.id, tl_side="Operators", tl_from="1", tl_to="2")
-    assert "From 1.000 to 2.000 ms: A does nothing here." in said(host)
+    assert "From 1.000 to 2.000 ms: A is idle here." in said(host)
     cpu = add(store, [event("cpu_op", "aten::mm", 0, 10)], label="cpu")
     words = said(opened(control=entry.id, test=cpu.id))
     assert "B · cpu · imported has nothing under 'device'" in words
     alone = said(opened(control=cpu.id))
-    assert "A has no device: what is drawn takes 100.0 % of its 10.0 µs, gemm most with 100.0 %" in alone
+    assert "A has no device: operators take 100 % of its 10.0 µs, most of it gemm with 100 %" in alone
 
 
 def test_events_show_in_a_small_window(store: Store, tmp_path: Path) -> None:
@@ -148,10 +151,10 @@ def test_events_show_in_a_small_window(store: Store, tmp_path: Path) -> None:
     first, second = views(store, short, long, window_ms=(1.0, 2.0))
     assert first.events is not None and first.events.count == len(first.events.events) > 10
     assert second.events is None
-    drawn = figure([first, second], ranked([first, second]), LIGHT, is_areas=True)
+    drawn = timeline_chart([first, second], ranked([first, second]), LIGHT, is_areas=True).figure(LIGHT)
     labels = {label for one in drawn.data if isinstance(one, go.Bar) and one.y[0] is not None for label in one.y}
     assert {"stream 7", "forward", "longest pauses"} <= labels
-    assert all(one["trace"].startswith(("A", "B")) for one in rows([first, second]))
+    assert all(row["trace"].startswith(("A", "B")) for row in rows([first, second]))
 
 
 @pytest.mark.parametrize("is_areas", [True, False])
@@ -161,12 +164,12 @@ def test_a_figure_stays_light_and_holds_its_time(store: Store, tmp_path: Path, i
     families = ranked(both_views)
     assert len(families) == MOST_FAMILIES + 1 and REST in families
     assert {one for held in families.values() for one in held} == set(timelines(long)["device"].families)
-    drawn = figure(both_views, families, DARK, is_areas=is_areas)
+    drawn = timeline_chart(both_views, families, DARK, is_areas=is_areas).figure(DARK)
     assert sum(len(one.x) for one in drawn.data if one.x is not None) < 10_000
     if is_areas:
         column = (both_views[1].stretch.edges_us[1] - both_views[1].stretch.edges_us[0]) / 100
         areas = [one for one in drawn.data if isinstance(one, go.Scatter)]
-        row = [one for one in areas if one.stackgroup != areas[0].stackgroup]
+        row = [area for area in areas if area.stackgroup != areas[0].stackgroup]
         assert sum(sum(one.y[:-1]) for one in row) * column == pytest.approx(long.row["device_us"])
         patterns = {one.fillpattern.shape for one in row}
         assert len(patterns) == len(families)  # colour never stands alone
@@ -181,10 +184,10 @@ def test_families_keep_their_colours_in_every_window(store: Store, tmp_path: Pat
 def test_hostile_names_are_told_and_escaped(store: Store) -> None:
     entry = hostile(store)
     (view,) = views(store, entry, window_ms=(0, entry.row["span_us"] / 1000))
-    chosen = Chosen(entry, None)
+    chosen = TraceSelection(entry)
     words = answer(chosen, [view], is_whole=True)
     assert "\u202e" not in words and len(words) < 1_000
-    drawn = figure([view], ranked([view]), LIGHT, is_areas=True).to_json()
+    drawn = timeline_chart([view], ranked([view]), LIGHT, is_areas=True).figure(LIGHT).to_json()
     assert HOSTILE not in drawn and "\u202e" not in drawn and "x" * 1_000 not in drawn
     raw = "\n".join(one.value for one in opened(control=entry.id).markdown)
     assert "<img" not in raw and "[x](" not in raw
@@ -195,7 +198,7 @@ def test_the_longest_of_many_marks_are_drawn_and_that_is_said(store: Store) -> N
     entry = add(store, [*marks, *kernels(("gemm", 20_000.0))])
     (view,) = views(store, entry, window_ms=(0, 20))
     assert len(view.marks) == 600 < view.marks_count
-    assert any("the 600 longest of 2,000 marks in the window" in one for one in notes([view]))
+    assert any("the 600 longest of 2,000 marks in the window" in note for note in notes([view]))
 
 
 def test_a_damaged_timeline_is_said_in_its_place(store: Store) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Locator, WebSocket, expect
+from playwright.sync_api import Locator, WebSocket, expect
 
 from pages._shared.components.token_strip import visible
-from tests.pages.browser import ROOT, Server, Visit, serve_quietly, visit
+from tests.pages.browser import ROOT, Browser, Server, Visit, serve_quietly, visit
 from tests.pages.stream_demo_size import TICK
 from tests.pages.strip_demo_chips import HOSTILE, many
 

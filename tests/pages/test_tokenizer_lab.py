@@ -6,7 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from engine.chem.enriched import decode
-from engine.chem.files import to_sdf
+from engine.chem.structure_files import to_sdf
 from engine.evidence.tokenisation import findings, load_claims
 from engine.paths import ROOT
 from engine.text.tokenizer_build import folder_of

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
-from tests.pages.browser import ROOT, Server, Visit, serve_quietly, visit
+from tests.pages.browser import ROOT, Browser, Server, Visit, serve_quietly, visit
 
 pytestmark = pytest.mark.browser
 

@@ -1,4 +1,4 @@
-"""What to type for what was not measured yet: a run of the missing LPs under the same setting, or a probe."""
+"""Commands for what was not measured yet: a run of the missing LPs under the same setting, or a probe."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from engine.decode.presets import PRESETS
 from engine.errors import RegistryError
 from engine.evidence.advice.figures import WANTS, Want
-from engine.evidence.advice.settings import CANDIDATES, Setting, Wanted
+from engine.evidence.advice.settings import CANDIDATES, Setting, SettingFilter
 from engine.models.registry import load_registry
 
 PROGRAM = ("python", "-m", "engine")
@@ -17,31 +17,27 @@ USUAL_SAMPLING, USUAL_BATCH, USUAL_BACKEND = "qwen3", 32, "fast"
 
 
 def run_command(model: str, lps: Sequence[str], setting: Setting, molecules: int | None) -> str:
-    """``molecules`` of the held-out ones; None where the runs asked others, which the reader has to name."""
-    which = ["--model", model] if is_registered(model) else ["--model-path", "FOLDER"]  # or is not any more
-    asked = ["--smiles-file", "FILE"] if molecules is None else ["--sample-size", str(molecules)]
+    """Over the first ``molecules`` held-out molecules; None: the runs used others, and the reader names their file."""
+    which = ["--model", model] if is_registered(model) else ["--model-path", "FOLDER"]
+    source = ["--smiles-file", "FILE"] if molecules is None else ["--sample-size", str(molecules)]
     limit = [] if setting.most_tokens is None else ["--max-new-tokens", str(setting.most_tokens)]
     compiled = ["--compile"] if setting.is_compiled else []
-    return shlex.join([*PROGRAM, "run", *which, *_lps(lps), *asked, *_options(setting), *limit, *compiled])
+    return shlex.join([*PROGRAM, "run", *which, *_lps(lps), *source, *_options(setting), *limit, *compiled])
 
 
 def probe_command(model: str, lps: Sequence[str], setting: Setting, want: Want) -> str:
-    """A run, where a probe cannot have the setting or the model."""
+    """A probe, or a run where a probe cannot have this setting or this model."""
     is_plain = setting.sampling in PRESETS and setting.most_tokens is None and not setting.is_compiled
     if not is_plain or not is_registered(model):
         return run_command(model, lps, setting, PROBED)
     return _probe(model, lps, want, _options(setting))
 
 
-def first_command(model: str, lps: Sequence[str], wanted: Wanted, want: Want) -> str:
-    """Where there is no run yet whose setting could be taken."""
-    said = {
-        "--sampling": wanted.sampling,
-        "--batch-size": wanted.batch_size,
-        "--backend": wanted.backend,
-        "--device": wanted.device,
-    }
-    return _probe(model, lps, want, [word for name, value in said.items() if value for word in (name, str(value))])
+def first_command(model: str, lps: Sequence[str], wanted: SettingFilter, want: Want) -> str:
+    """A probe under the filter's setting, for a model without runs."""
+    values = {name: getattr(wanted, name) for name in ("sampling", "batch_size", "backend", "device")}
+    options = [(f"--{name.replace('_', '-')}", str(value)) for name, value in values.items() if value]
+    return _probe(model, lps, want, [word for option in options for word in option])
 
 
 def is_registered(model: str) -> bool:
@@ -53,9 +49,9 @@ def is_registered(model: str) -> bool:
 
 
 def _probe(model: str, lps: Sequence[str], want: Want, options: Sequence[str]) -> str:
-    names = [] if tuple(lps) == CANDIDATES or len(lps) < LEAST_LPS else _lps(lps)  # one alone compares with nothing
-    wish = [] if want == WANTS[0] else ["--want", want]
-    return shlex.join([*PROGRAM, "advise", "--model", model, "--probe", str(PROBED), *names, *options, *wish])
+    names = [] if tuple(lps) == CANDIDATES or len(lps) < LEAST_LPS else _lps(lps)
+    usable = [] if want == WANTS[0] else ["--want", want]
+    return shlex.join([*PROGRAM, "advise", "--model", model, "--probe", str(PROBED), *names, *options, *usable])
 
 
 def _lps(lps: Sequence[str]) -> list[str]:
@@ -63,18 +59,16 @@ def _lps(lps: Sequence[str]) -> list[str]:
 
 
 def _options(setting: Setting) -> list[str]:
-    """Only what differs from what a run does without being told."""
-    found = _sampling(setting)
-    if setting.batch_size not in (None, USUAL_BATCH):
-        found += ["--batch-size", str(setting.batch_size)]
-    if setting.backend not in ("", USUAL_BACKEND):
-        found += ["--backend", setting.backend]
-    device = setting.device.partition(" ")[0]
-    return [*found, "--device", device] if device else found
-
-
-def _sampling(setting: Setting) -> list[str]:
+    """Options that differ from the defaults of a run."""
     if setting.sampling in PRESETS:
-        return [] if setting.sampling == USUAL_SAMPLING else ["--sampling", setting.sampling]
-    given = {"temperature": setting.temperature, "top-k": setting.top_k, "top-p": setting.top_p, "min-p": setting.min_p}
-    return [word for name, value in given.items() if value is not None for word in (f"--{name}", f"{value:g}")]
+        words = [] if setting.sampling == USUAL_SAMPLING else ["--sampling", setting.sampling]
+    else:
+        values = {name: getattr(setting, name) for name in ("temperature", "top_k", "top_p", "min_p")}
+        known = {name: value for name, value in values.items() if value is not None}
+        words = [word for name, value in known.items() for word in (f"--{name.replace('_', '-')}", f"{value:g}")]
+    if setting.batch_size not in (None, USUAL_BATCH):
+        words += ["--batch-size", str(setting.batch_size)]
+    if setting.backend not in ("", USUAL_BACKEND):
+        words += ["--backend", setting.backend]
+    device = setting.device.partition(" ")[0]
+    return [*words, "--device", device] if device else words

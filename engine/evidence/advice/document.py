@@ -1,6 +1,6 @@
 """An advice as one JSON document, for `advise --json` and for the page's download. These keys stay.
 
-An interval is ``{value, low, high}``: null where nobody knows or too few molecules tell, the text ``inf`` where it is
+An interval is ``{value, low, high}``: null where it is not known or there are too few molecules, ``inf`` where it is
 infinite (no usable answer, or none in more than one draw in forty).
 
 | key | what |
@@ -28,18 +28,18 @@ from typing import Any
 from engine.evidence.advice.figures import LpFigures
 from engine.evidence.advice.rule import Standing
 from engine.evidence.advisor import Advice
-from engine.inspection.statistics import Interval
+from engine.figures.statistics import Interval
 
 
 def document(advice: Advice, molecules: int | None = None) -> dict[str, Any]:
-    """``molecules``: how many the reader means to write; None leaves what to expect out."""
+    """With ``molecules``, each LP also has its expected seconds and usable answers for so many molecules."""
     decision, reports = advice.decision, advice.reports
     rows = zip(advice.measured.lps, decision.standings, advice.reasons, strict=True)
     return {
         "model": advice.model,
         "setting": asdict(advice.setting),
-        "want": advice.asked.want,
-        "least": advice.asked.least,
+        "want": advice.request.want,
+        "least": advice.request.least,
         "verdict": decision.verdict,
         "lp": decision.lp or None,
         "ties": list(decision.ties),
@@ -55,33 +55,29 @@ def document(advice: Advice, molecules: int | None = None) -> dict[str, Any]:
         },
         "molecules": advice.measured.molecules,
         "heavy_atoms": list(advice.measured.heavy_atoms or ()),
-        "lps": [_row(advice, one, standing, reason, molecules) for one, standing, reason in rows],
+        "lps": [_row(advice, figures, standing, reason, molecules) for figures, standing, reason in rows],
         "cautions": list(advice.cautions),
         "unknown": list(advice.unknown),
         "missing": list(advice.missing),
         "commands": list(advice.commands),
         "others": [
-            {"setting": asdict(one.setting), "runs": one.runs, "lps": list(one.lps), "differs": one.differs}
-            for one in advice.others
+            {"setting": asdict(other.setting), "runs": other.runs, "lps": list(other.lps), "differs": other.differs}
+            for other in advice.others
         ],
         "left_out": list(advice.left_out),
     }
 
 
-def _row(advice: Advice, one: LpFigures, standing: Standing, reason: str, molecules: int | None) -> dict[str, Any]:
-    found = {part.name: _value(getattr(one, part.name)) for part in fields(one)}
-    found |= {"fits": standing.fits, "wins": standing.wins, "over_least": _value(standing.over_least), "reason": reason}
+def _row(advice: Advice, figures: LpFigures, standing: Standing, reason: str, molecules: int | None) -> dict[str, Any]:
+    row = {part.name: _value(getattr(figures, part.name)) for part in fields(figures)}
+    row |= {"fits": standing.fits, "wins": standing.wins, "over_least": _value(standing.over_least), "reason": reason}
     if molecules is not None:
-        expected_s, usable = advice.expected_s(one, molecules), advice.expected_usable(one, molecules)
-        found["expected"] = {"molecules": molecules, "seconds": expected_s, "usable": usable}
-    return found
+        expected_s, usable = advice.expected_s(figures, molecules), advice.expected_usable(figures, molecules)
+        row["expected"] = {"molecules": molecules, "seconds": expected_s, "usable": usable}
+    return row
 
 
 def _value(value: object) -> Any:
     if isinstance(value, Interval):
-        return {"value": _finite(value.value), "low": _finite(value.low), "high": _finite(value.high)}
-    return _finite(value) if isinstance(value, float) else value
-
-
-def _finite(value: float | None) -> float | str | None:
-    return "inf" if value is not None and math.isinf(value) else value
+        return {name: _value(getattr(value, name)) for name in ("value", "low", "high")}
+    return "inf" if isinstance(value, float) and math.isinf(value) else value

@@ -1,6 +1,6 @@
 """What each LP gave and cost: rates, seconds, junk, cut and RMSD with intervals, all over the same molecules.
 
-Rates have Wilson's interval over answers. Everything else is drawn anew over molecules, the same draws for all LPs, so
+Rates have Wilson's interval over answers. Everything else is a bootstrap over molecules, the same draws for all LPs, so
 that one LP over another has an interval as well. Seconds a usable conformer are all seconds over the usable answers:
 infinite where there is none. Intervals are 95 % and know nothing of other machines, batches or models.
 """
@@ -15,7 +15,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.comparing.bootstrap import LEAST_MOLECULES, RESAMPLES, ends_of
 from engine.comparing.paired import compare_entries
 from engine.evidence.advice.measured import (
     Answers,
@@ -25,8 +24,7 @@ from engine.evidence.advice.measured import (
     shared_molecules,
     spread,
 )
-from engine.inspection.statistics import Interval
-from engine.store.comparison import wilson
+from engine.figures.statistics import LEAST_MOLECULES, RESAMPLES, Interval, interval, quotient, wilson
 from engine.store.entries import Entry
 from engine.store.store import Store
 
@@ -39,7 +37,7 @@ BASE = "none"
 
 @dataclass(frozen=True, slots=True)
 class LpFigures:
-    """One LP over the shared molecules. What nobody counted is None; ``low`` and ``high`` where too few tell."""
+    """One LP over the shared molecules. Unknown figures are None; so are ``low`` and ``high`` of few molecules."""
 
     lp: str
     run_id: str
@@ -56,7 +54,7 @@ class LpFigures:
     letters_share: Interval | None  # of blocks
     nonnumeric_share: Interval | None
     cut_share: Interval | None
-    unverified_share: float | None  # of the run's blocks: closed by force, and nobody asked what the model wanted
+    unverified_share: float | None  # of the run's blocks: closed by force, and the model's own choice is not known
     rmsd_ang: Interval | None
     rmsd_answers: int
     time_ratio: Interval | None  # seconds a sample over those without an LP
@@ -84,7 +82,7 @@ class Measured:
     apart: tuple[str, ...]  # LPs whose runs asked other molecules
 
     def figures(self, lp: str) -> LpFigures:
-        return next(one for one in self.lps if one.lp == lp)
+        return next(figures for figures in self.lps if figures.lp == lp)
 
     @property
     def molecules(self) -> int:
@@ -92,34 +90,30 @@ class Measured:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(one.lp for one in self.lps)
+        return tuple(figures.lp for figures in self.lps)
 
 
 def measure(store: Store, runs: Mapping[str, Sequence[Entry]], seed: int = 0) -> Measured:
     """Figures of each LP's runs, over the molecules that they share."""
-    order = sorted(runs, key=lambda lp: lp != BASE)  # who shares nothing with `none` is left out, not `none`
-    found = {lp: answers_of(store, runs[lp]) for lp in order}
-    read = [lp for lp in order if len(found[lp].smiles)]
-    smiles, is_in = shared_molecules([found[lp] for lp in read], LEAST_MOLECULES)
-    some = {lp for lp, one in zip(read, is_in, strict=True) if one}
+    order = sorted(runs, key=lambda lp: lp != BASE)  # an LP that shares nothing with `none` is left out, not `none`
+    by_lp = {lp: answers_of(store, runs[lp]) for lp in order}
+    read = [lp for lp in order if len(by_lp[lp].smiles)]
+    smiles, is_in = shared_molecules([by_lp[lp] for lp in read], LEAST_MOLECULES)
+    some = {lp for lp, is_shared in zip(read, is_in, strict=True) if is_shared}
     lps = [lp for lp in runs if lp in some]
-    answers = {lp: found[lp].only(smiles) for lp in lps}
+    answers = {lp: by_lp[lp].only(smiles) for lp in lps}
     drawn = _draws(answers, runs, seed) if len(smiles) >= LEAST_MOLECULES and lps else None
     sides = {lp: _Side(answers[lp], runs[lp], None if drawn is None else drawn[lp]) for lp in lps}
     figures = [_figures(store, lp, side, sides.get(BASE), seed) for lp, side in sides.items()]
+    atoms = np.concatenate([side.heavy_atoms / side.answers for side in list(answers.values())[:1]] or [np.zeros(0)])
     return Measured(
         tuple(figures),
         tuple(smiles),
-        _sizes(next(iter(answers.values()), None)),
+        (round(float(atoms.min())), round(float(atoms.max()))) if len(atoms) and atoms.min() > 0 else None,
         None if drawn is None else {"clean": _side_by_side(drawn, 1), "passed": _side_by_side(drawn, 2)},
         None if drawn is None else {"clean": _side_by_side(drawn, 3), "passed": _side_by_side(drawn, 4)},
         tuple(lp for lp in runs if lp not in some),
     )
-
-
-def interval(value: float, drawn: Array | None, molecules: int) -> Interval:
-    """The value, and where its draws of so many molecules lie. A draw without any of it may be infinite."""
-    return Interval(value, *ends_of(drawn, molecules))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,41 +138,48 @@ class _Side:
         return self.share(part) or Interval(math.inf, *((math.inf, math.inf) if self.drawn is not None else ()))
 
 
-def _parts(one: Answers) -> list[tuple[Array, Array]]:
+def _parts(answers: Answers) -> list[tuple[Array, Array]]:
     return [
-        (one.seconds, one.answers),
-        (one.clean, one.answers),
-        (one.passed, one.answers),
-        (one.seconds, one.clean),
-        (one.seconds, one.passed),
-        (one.letters, one.blocks),
-        (one.nonnumeric, one.blocks),
-        (one.cut, one.blocks),
-        (one.rmsd_ang, one.rmsd_known),
+        (answers.seconds, answers.answers),
+        (answers.clean, answers.answers),
+        (answers.passed, answers.answers),
+        (answers.seconds, answers.clean),
+        (answers.seconds, answers.passed),
+        (answers.letters, answers.blocks),
+        (answers.nonnumeric, answers.blocks),
+        (answers.cut, answers.blocks),
+        (answers.rmsd_ang, answers.rmsd_known),
     ]
 
 
 def _draws(answers: Mapping[str, Answers], runs: Mapping[str, Sequence[Entry]], seed: int) -> dict[str, Array]:
-    parts = [_parts(one) for one in answers.values()]
+    parts = [_parts(of_lp) for of_lp in answers.values()]
     drawn = drawn_ratios([part for of_lp in parts for part in of_lp], seed)
-    found = {}
+    draws = {}
     for place, lp in enumerate(answers):
-        mine = drawn[:, place * len(parts[0]) : (place + 1) * len(parts[0])].copy()
+        columns = drawn[:, place * len(parts[0]) : (place + 1) * len(parts[0])].copy()
         clock = drawn_clock(runs[lp], seed + place + 1)
         if clock is not None:
-            mine[:, [0, 3, 4]] *= clock[:, None]  # what is in seconds
-        found[lp] = mine
-    return found
+            columns[:, [0, 3, 4]] *= clock[:, None]  # what is in seconds
+        draws[lp] = columns
+    return draws
 
 
 def _side_by_side(drawn: Mapping[str, Array], part: int) -> Array:
-    return np.stack([one[:, part] for one in drawn.values()], axis=1) if drawn else np.empty((RESAMPLES, 0))
+    return np.stack([columns[:, part] for columns in drawn.values()], axis=1) if drawn else np.empty((RESAMPLES, 0))
 
 
 def _figures(store: Store, lp: str, side: _Side, base: _Side | None, seed: int) -> LpFigures:
-    one, entry = side.answers, side.runs[0]
-    count, passed, clean = (round(float(part.sum())) for part in (one.answers, one.passed, one.clean))
+    answers, entry = side.answers, side.runs[0]
+    count, passed, clean = (round(float(part.sum())) for part in (answers.answers, answers.passed, answers.clean))
     unverified, blocks = entry.row.get("unverified_blocks"), entry.row.get("blocks")
+    time_ratio = rmsd_ratio = None
+    if base is not None and lp != BASE:
+        rmsd_ratio = compare_entries(store, base.runs[0], entry, seed).measure("rmsd_ang").ratio
+        base_s, drawn, base_drawn = base.cost(0).value, side.column(0), base.column(0)
+        if base_s:
+            ratios = None if drawn is None or base_drawn is None else drawn / base_drawn
+            time_ratio = interval(side.cost(0).value / base_s, ratios, len(answers.smiles))
     return LpFigures(
         lp=lp,
         run_id=entry.id,
@@ -187,42 +188,17 @@ def _figures(store: Store, lp: str, side: _Side, base: _Side | None, seed: int) 
         answers=count,
         passed=passed,
         clean=clean,
-        pass_rate=_rate(passed, count),
-        clean_rate=_rate(clean, count),
+        pass_rate=Interval(quotient(passed, count) or 0.0, *wilson(passed, count)),
+        clean_rate=Interval(quotient(clean, count) or 0.0, *wilson(clean, count)),
         seconds_a_sample=side.cost(0),
         seconds_a_clean=side.cost(3),
         seconds_a_passed=side.cost(4),
         letters_share=side.share(5),
         nonnumeric_share=side.share(6),
         cut_share=side.share(7),
-        unverified_share=unverified / blocks if unverified is not None and blocks else None,
+        unverified_share=quotient(unverified, blocks),
         rmsd_ang=side.share(8),
-        rmsd_answers=round(float(one.rmsd_known.sum())),
-        time_ratio=_time_ratio(side, base),
-        rmsd_ratio=None if base is None or lp == BASE else _rmsd_ratio(store, base.runs[0], entry, seed),
+        rmsd_answers=round(float(answers.rmsd_known.sum())),
+        time_ratio=time_ratio,
+        rmsd_ratio=rmsd_ratio,
     )
-
-
-def _rate(part: int, whole: int) -> Interval:
-    return Interval(part / whole if whole else 0.0, *wilson(part, whole))
-
-
-def _time_ratio(side: _Side, base: _Side | None) -> Interval | None:
-    if base is None or base is side:
-        return None
-    one, other = side.cost(0).value, base.cost(0).value
-    mine, theirs = side.column(0), base.column(0)
-    drawn = None if mine is None or theirs is None else mine / theirs
-    return interval(one / other, drawn, len(side.answers.smiles)) if other else None
-
-
-def _rmsd_ratio(store: Store, base: Entry, entry: Entry, seed: int) -> Interval | None:
-    found = compare_entries(store, base, entry, seed).measure("rmsd_ang").ratio
-    return None if found is None else Interval(found.value, found.low, found.high)
-
-
-def _sizes(one: Answers | None) -> tuple[int, int] | None:
-    if one is None or not len(one.smiles):
-        return None
-    atoms = one.heavy_atoms / one.answers
-    return (round(float(atoms.min())), round(float(atoms.max()))) if atoms.min() > 0 else None

@@ -1,9 +1,9 @@
 """The answers of one run, summed a molecule, with the run's wall time shared out among them.
 
 A run has one wall time. It is shared out by how long each answer was being written, because a row of a batch takes its
-share of every pass that it is in: so a molecule has a cost, and drawing molecules anew tells how much of the mean hangs
-on which were asked. Runs that did the very same work again give the clock's own spread. What else the machine did while
-a run ran alone is in no figure.
+share of every pass that it is in: so a molecule has a cost, and a bootstrap over molecules gives the mean an interval.
+Repeated runs of the same work give the spread of the clock. Other load on the machine during a single run is in no
+figure.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from engine.comparing.bootstrap import RESAMPLES, Sums, paired_means
 from engine.comparing.reading import RunSamples, samples_of
+from engine.figures.statistics import RESAMPLES, Sums, paired_means
 from engine.inspection.memo import Memo
 from engine.store.entries import Entry
 from engine.store.store import Store
@@ -41,16 +40,16 @@ class Answers:
     letters: Array  # blocks with a letter, and so on
     nonnumeric: Array
     cut: Array
-    blocks: Array  # 0 where nobody counted them
+    blocks: Array  # 0 where they were not counted
     rmsd_ang: Array
     rmsd_known: Array  # answers whose RMSD is known
     heavy_atoms: Array
 
     def only(self, smiles: Sequence[str]) -> Answers:
         """Of these molecules, in this order; all of them have to be here."""
-        place = {one: number for number, one in enumerate(self.smiles)}
-        rows = np.array([place[one] for one in smiles], dtype=np.int64)
-        names = [one.name for one in fields(self) if one.name != "smiles"]
+        place = {smiles: number for number, smiles in enumerate(self.smiles)}
+        rows = np.array([place[molecule] for molecule in smiles], dtype=np.int64)
+        names = [field.name for field in fields(self) if field.name != "smiles"]
         return Answers(tuple(smiles), *(getattr(self, name)[rows] for name in names))
 
 
@@ -66,7 +65,7 @@ def answers_of(store: Store, runs: Sequence[Entry]) -> Answers:
 def _read(store: Store, entry: Entry, wall_s: float) -> Answers:
     run = samples_of(store, entry)
     more = store.table(_MORE, {"run": entry.id}, of=[entry.id])
-    blocks, atoms = (_known(more[name]) for name in ("blocks", "heavy_atoms"))
+    blocks, atoms = (more[name].to_numpy().astype(np.float64) for name in ("blocks", "heavy_atoms"))
     encoded = run.smiles.dictionary_encode()
     molecule = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     columns = run.columns
@@ -84,7 +83,7 @@ def _read(store: Store, entry: Entry, wall_s: float) -> Answers:
         np.nan_to_num(atoms),
     )
     count = len(encoded.dictionary)
-    summed = [np.bincount(molecule, np.asarray(one), count).astype(np.float64) for one in figures]
+    summed = [np.bincount(molecule, np.asarray(column), count).astype(np.float64) for column in figures]
     return Answers(tuple(encoded.dictionary.to_pylist()), *summed)
 
 
@@ -97,22 +96,17 @@ def _shares(run: RunSamples) -> Array:
     return np.full(len(run), 1 / max(1, len(run)))
 
 
-def _known(column: pa.ChunkedArray) -> Array:
-    found: Array = column.to_numpy().astype(np.float64)
-    return found
+def shared_molecules(runs: Sequence[Answers], least: int) -> tuple[list[str], list[bool]]:
+    """The molecules that the runs share, and which runs are in: a run that shares too few molecules is left out.
 
-
-def shared_molecules(found: Sequence[Answers], least: int) -> tuple[list[str], list[bool]]:
-    """The molecules that all of these were asked for, and who is in: who shares too few of them is left out.
-
-    The first is in; so it should be the one that the others are compared with.
+    The first run is always in: give the baseline first.
     """
-    if not found:
+    if not runs:
         return [], []
-    shared, is_in = list(found[0].smiles), [True]
-    for one in found[1:]:
-        own = set(one.smiles)
-        both = [smiles for smiles in shared if smiles in own]
+    shared, is_in = list(runs[0].smiles), [True]
+    for answers in runs[1:]:
+        known = set(answers.smiles)
+        both = [smiles for smiles in shared if smiles in known]
         enough = len(both) >= max(least, len(shared) // 2) or len(both) == len(shared)
         is_in.append(enough)
         shared = both if enough else shared
@@ -120,14 +114,14 @@ def shared_molecules(found: Sequence[Answers], least: int) -> tuple[list[str], l
 
 
 def drawn_ratios(parts: Sequence[tuple[Array, Array]], seed: int) -> Array:
-    """Quotients of sums, each over the same molecules drawn anew: [draws, parts]."""
+    """Quotients of sums, each over the same drawn molecules: [draws, parts]."""
     values, weights = (np.stack([part[side] for part in parts], axis=1) for side in (0, 1))
     sums = Sums(values, weights, weights)
     return paired_means(sums, sums, seed)[0]
 
 
 def drawn_clock(runs: Sequence[Entry], seed: int) -> Array | None:
-    """By which factor the time was another, with the runs of the same work drawn anew; None of a single run."""
+    """The factor by which the time differs in each draw of the runs of the same work; None of a single run."""
     walls = np.array([entry.row["wall_s"] for entry in runs], dtype=np.float64)
     if len(walls) < 2:
         return None

@@ -1,8 +1,8 @@
-"""A quick probe: some held-out molecules under each LP, now, as runs of the store that an advice can be read from.
+"""A quick probe: some held-out molecules under each LP, measured now and stored as runs for the advisor.
 
-One model is loaded once, and a few tokens are written before anything is timed, since what is first in a process pays
-for what all use. The LPs run one after the other, so a machine that becomes busy meanwhile slows the later ones. What
-is stopped loses the LP that it was at; the finished ones stay.
+The model is loaded once, and each LP writes a few tokens before anything is timed, so that no LP pays for the start of
+the process. The LPs run one after the other: load that begins meanwhile slows the later ones. A probe that is stopped
+loses the LP that was running; finished LPs stay.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,10 +21,10 @@ from engine.decode.plan import BackendName, Plan
 from engine.decode.presets import preset
 from engine.errors import RunError
 from engine.evidence.advice.commands import USUAL_BATCH, USUAL_SAMPLING
-from engine.lp.catalogue import full_name
+from engine.lp_records import full_name
 from engine.models.loading import LoadedModel
 from engine.records import Molecule, NumberFormat
-from engine.runner.plan import ModelChoice, Progress, RunPlan
+from engine.runner.plan import ModelChoice, RunPlan, RunProgress
 from engine.runner.run import Run, begin
 from engine.store.files import Files, LocalFiles
 from engine.store.staging import Staging
@@ -37,7 +37,7 @@ WARM_MOLECULES, WARM_TOKENS = 2, 24
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What is asked of a probe."""
+    """Settings of a probe."""
 
     molecules: int
     lps: tuple[str, ...]
@@ -60,7 +60,7 @@ class Probe:
             self.plan(lp)
 
     def plan(self, lp: str, form: NumberFormat | None = None) -> Plan:
-        """``form`` is the model's, said as `run` says it, so that the runs are of one setting."""
+        """``form`` is the model's number format, as in a run's plan, so that both have one setting."""
         return Plan(
             lp=full_name(lp),
             form=form,
@@ -72,37 +72,38 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ProbeStep:
     """How far a probe is: ``number`` counts LPs from 0."""
 
     lp: str
     number: int
     lps: int
-    progress: Progress
+    progress: RunProgress
     is_kept: bool = False  # the run is in the store now
 
 
-def probe(files: Files, loaded: LoadedModel, asked: Probe, *, source: str = "") -> Generator[Step, None, None]:
+def probe(files: Files, loaded: LoadedModel, settings: Probe, *, source: str = "") -> Generator[ProbeStep, None, None]:
     """Write a run for each LP. Closing it early throws the unfinished one away."""
-    molecules = [parse_smiles(smiles) for smiles in load_run_set(asked.molecules)]
-    lps = tuple(dict.fromkeys(full_name(lp) for lp in asked.lps))
-    plans = {lp: asked.plan(lp, loaded.entry.numbers) for lp in lps}
-    _warm(loaded, molecules, plans.values())
+    molecules = [parse_smiles(smiles) for smiles in load_run_set(settings.molecules)]
+    lps = tuple(dict.fromkeys(full_name(lp) for lp in settings.lps))
+    plans = {lp: settings.plan(lp, loaded.entry.numbers) for lp in lps}
+    for warm_up in plans.values():
+        Generation(loaded, molecules[:WARM_MOLECULES], replace(warm_up, limit=WARM_TOKENS)).run()
     entry = loaded.entry
-    choice = ModelChoice(alias=entry.alias, step=entry.step, device=asked.device)
+    choice = ModelChoice(alias=entry.alias, step=entry.step, device=settings.device)
     for number, lp in enumerate(lps):
-        plan = RunPlan(choice, plans[lp], rmsd=asked.rmsd, label=LABEL, source=source)
+        plan = RunPlan(choice, plans[lp], rmsd=settings.rmsd, label=LABEL, source=source)
         with _begun(files, loaded, molecules, plan) as (staging, whole):
             run = Run(staging, loaded, molecules, whole)
             for progress in run.progress():
-                yield Step(lp, number, len(lps), progress)
+                yield ProbeStep(lp, number, len(lps), progress)
             run.publish()
-        yield Step(lp, number, len(lps), run.now(), is_kept=True)
+        yield ProbeStep(lp, number, len(lps), run.now(), is_kept=True)
 
 
 @contextlib.contextmanager
 def passing_store() -> Iterator[Store]:
-    """A store that goes with the block, for a probe that nobody keeps."""
+    """A store that is removed after the block, for a probe that is not kept."""
     folder = tempfile.mkdtemp(prefix="driftscope-probe-")
     try:
         yield Store(LocalFiles(Path(folder)))
@@ -121,8 +122,3 @@ def _begun(
         staging.abandon()
         raise
     staging.release()
-
-
-def _warm(loaded: LoadedModel, molecules: Sequence[Molecule], plans: Iterable[Plan]) -> None:
-    for plan in plans:
-        Generation(loaded, molecules[:WARM_MOLECULES], replace(plan, limit=WARM_TOKENS)).run()

@@ -1,7 +1,7 @@
 """The reports' rule beside the advice: use an LP when the model breaks structure without it, skip it when it does not.
 
-The rule looks at the pass rate without an LP alone. The reports give two cases and no threshold, so the one that the
-advice itself asks for stands in. What it knows nothing of: which LP, what an LP costs, what it leaves of the numbers.
+The rule uses the pass rate without an LP only. The reports give two cases and no threshold, so the advice's own
+threshold is used. It does not know which LP to use, what an LP costs, or how many blocks it damages.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import Literal
 
 from engine.evidence.advice.figures import BASE, Measured, Want
 from engine.evidence.advice.rule import Decision
-from engine.evidence.advice.words import name_of, number, percent
-from engine.inspection.statistics import Interval
+from engine.evidence.advice.words import name_of
+from engine.figures.statistics import Interval
+from engine.figures.words import percent, times, with_interval
 
 Says = Literal["use an LP", "no LP", "open", "unknown"]
 MADE_FOR = "position-blocklist"
@@ -31,50 +32,30 @@ class ReportsRule:
 
 def reports_rule(measured: Measured, decision: Decision, want: Want, least: float) -> ReportsRule:
     if BASE not in measured.names:
-        words = "The reports' rule cannot be asked: nothing was measured without an LP."
-        return ReportsRule("unknown", None, None, words)
-    rate = measured.figures(BASE).pass_rate
-    says = _says(rate, least)
-    agrees = _agrees(says, decision)
-    heard = {
-        "use an LP": "the model breaks structure without an LP, so the rule says to use one",
-        "no LP": "the model keeps structure without an LP, so the rule says to leave it out",
-        "open": f"that may be above or below {100 * least:g} %, so what the rule says is open",
-    }[says]
-    sentence = f"Without an LP {percent(rate)} of answers pass: {heard}."
-    return ReportsRule(says, rate, agrees, " ".join([sentence, *_beside(says, agrees, decision, measured, want)]))
-
-
-def _says(rate: Interval, least: float) -> Says:
-    if rate.low is not None and rate.low >= least:
-        return "no LP"
-    return "use an LP" if rate.high is not None and rate.high < least else "open"
-
-
-def _agrees(says: Says, decision: Decision) -> bool | None:
-    if not decision.lp or says == "open":
-        return None
-    advised = {decision.lp, *decision.ties}
-    return BASE in advised if says == "no LP" else bool(advised - {BASE})
-
-
-def _beside(says: Says, agrees: bool | None, decision: Decision, measured: Measured, want: Want) -> list[str]:
-    found = []
-    if agrees is not None:
-        found.append(
-            "The measured costs agree."
-            if agrees
-            else f"The measured costs do not agree: {_cost(decision, measured, want)}"
+        return ReportsRule(
+            "unknown", None, None, "The reports' rule does not apply: nothing was measured without an LP."
         )
+    rate = measured.figures(BASE).pass_rate
+    says: Says = "open"
+    heard = f"that may be above or below {100 * least:g} %, so what the rule says is open"
+    if rate.low is not None and rate.low >= least:
+        says, heard = "no LP", "the model keeps structure without an LP, so the rule says to leave it out"
+    elif rate.high is not None and rate.high < least:
+        says, heard = "use an LP", "the model breaks structure without an LP, so the rule says to use one"
+    sentences = [f"Without an LP {with_interval(rate, percent)} of answers pass: {heard}."]
+    agrees = None
+    if decision.lp and says != "open":
+        advised = {decision.lp, *decision.ties}
+        agrees = BASE in advised if says == "no LP" else bool(advised - {BASE})
+        cost, base = (measured.figures(lp).cost(want).value for lp in (decision.lp, BASE))
+        if agrees:
+            sentences.append("The measured costs agree.")
+        elif decision.lp == BASE or not math.isfinite(base):
+            sentences.append(f"The measured costs do not agree: {name_of(decision.lp)} is the cheapest that fits.")
+        else:
+            ratio = f"{name_of(decision.lp)} gives a {want} conformer in {times(cost / base)} the time"
+            sentences.append(f"The measured costs do not agree: {ratio}.")
     if says == "use an LP" and MADE_FOR in measured.names:
-        one = measured.figures(MADE_FOR)
-        rate = percent(one.clean_rate)
-        found.append(f"It does not say which LP: {MADE_FOR}, which it was drawn from, gives {rate} clean answers.")
-    return found
-
-
-def _cost(decision: Decision, measured: Measured, want: Want) -> str:
-    mine, base = (measured.figures(lp).cost(want).value for lp in (decision.lp, BASE))
-    if decision.lp == BASE or not math.isfinite(base):
-        return f"{name_of(decision.lp)} is the cheapest that fits."
-    return f"{name_of(decision.lp)} gives a {want} conformer in {number(mine / base)}× the time."
+        clean = with_interval(measured.figures(MADE_FOR).clean_rate, percent)
+        sentences.append(f"It does not say which LP: {MADE_FOR}, which it was drawn from, gives {clean} clean answers.")
+    return ReportsRule(says, rate, agrees, " ".join(sentences))

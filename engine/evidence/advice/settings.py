@@ -1,24 +1,26 @@
-"""Which measured runs may stand beside each other in an advice: one model, one setting, an LP each.
+"""Which measured runs an advice may compare: one model, one setting, an LP each.
 
-A setting is all that changes time or text beside the LP: sampling, batch, backend, device, precision, numbers, limit,
-weights. Runs of another setting are named and left out, never mixed in, and so are imported and reported ones. What a
-sheet does not say is not known here either: which machine of several with a ``cpu`` it was, and what else ran there.
+A setting is all that changes time or text besides the LP: sampling, batch, backend, device, precision, numbers, limit,
+weights. Runs of other settings, and imported and reported runs, are named and left out. Not known here: on which of
+several machines with a ``cpu`` a run was measured, and what else ran there.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from engine.comparing.reading import has_samples
-from engine.lp.catalogue import LPS, split_cleanup
-from engine.lp.position import LAST_POSITIONS
+from engine.figures.words import counted
+from engine.lp.constraint import LAST_POSITIONS
+from engine.lp_records import LPS, split_cleanup
 from engine.store.entries import Entry
 
 CANDIDATES = ("none", "position-blocklist", "position-allowlist", "truncating", "exact")
-"""LPs that are asked about where nobody says."""
+"""The candidates by default."""
 MOST_REPEATS = 16
 FITTED = "adaptive-placeholder"
 _GPU_NUMBER = re.compile(r"(\w+):\d+")
@@ -57,14 +59,16 @@ class Setting:
         return ", ".join(parts)
 
     def differs(self, other: Setting) -> str:
-        """What is another one there, in words; empty where nothing is."""
-        found = []
-        for one in fields(self):
-            mine, theirs = getattr(self, one.name), getattr(other, one.name)
-            if mine != theirs and not (one.name in _IN_SAMPLING and self.sampling != other.sampling):
-                what = one.name.replace("_", " ")
-                found.append("other weights" if what == "weights" else f"{what} {_said(theirs)}, not {_said(mine)}")
-        return "; ".join(found)
+        """What differs in the other setting, in words; empty where nothing does."""
+        differences = []
+        for field in fields(self):
+            mine, theirs = getattr(self, field.name), getattr(other, field.name)
+            if mine != theirs and not (field.name in _IN_SAMPLING and self.sampling != other.sampling):
+                what = field.name.replace("_", " ")
+                differences.append(
+                    "other weights" if what == "weights" else f"{what} {_said(theirs)}, not {_said(mine)}"
+                )
+        return "; ".join(differences)
 
 
 _IN_SAMPLING = ("temperature", "top_k", "top_p", "min_p")
@@ -72,7 +76,7 @@ _TEXTS = ("sampling", "backend", "dtype", "attention", "tokenizer", "weights")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SettingFilter:
     """What the reader wants of the setting; None and empty leave it open."""
 
     sampling: str = ""
@@ -90,17 +94,12 @@ class Wanted:
 
     @property
     def words(self) -> str:
-        said = {
-            "sampling": self.sampling,
-            "batches of": self.batch_size,
-            "backend": self.backend,
-            "device": self.device,
-        }
-        return ", ".join(f"{name} {value}" for name, value in said.items() if value)
+        names = {"sampling": "sampling", "batch_size": "batches of", "backend": "backend", "device": "device"}
+        return ", ".join(f"{name} {getattr(self, field)}" for field, name in names.items() if getattr(self, field))
 
 
 @dataclass(frozen=True, slots=True)
-class Other:
+class OtherSetting:
     """Runs of the model that were left out because their setting is another one."""
 
     setting: Setting
@@ -116,7 +115,7 @@ class Evidence:
     model: str
     setting: Setting
     runs: Mapping[str, tuple[Entry, ...]]
-    others: tuple[Other, ...]
+    others: tuple[OtherSetting, ...]
     left_out: tuple[str, ...]
 
 
@@ -132,29 +131,32 @@ def is_measured(entry: Entry) -> bool:
 
 def models_of(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
     """Measured runs by model, the newest model first, and each with its newest run first."""
-    found: dict[str, list[Entry]] = {}
+    models: dict[str, list[Entry]] = {}
     for entry in reversed(list(entries)):
         if is_measured(entry) and model_name(entry.row):
-            found.setdefault(model_name(entry.row), []).append(entry)
-    return found
+            models.setdefault(model_name(entry.row), []).append(entry)
+    return models
 
 
 def settings_of(entries: Sequence[Entry]) -> dict[Setting, list[Entry]]:
     """Those with most LPs first, then those with most samples, then the newest; ``entries`` are the newest first."""
-    found: dict[Setting, list[Entry]] = {}
+    runs: dict[Setting, list[Entry]] = {}
     for entry in entries:
-        found.setdefault(setting_of(entry), []).append(entry)
-    order = sorted(found, key=lambda one: (-len(_lps(found[one])), -max(map(_samples, found[one]))))
-    return {setting: found[setting] for setting in order}
+        runs.setdefault(setting_of(entry), []).append(entry)
+    order = sorted(
+        runs,
+        key=lambda setting: (-len(_lps(runs[setting])), -max(entry.row.get("samples") or 0 for entry in runs[setting])),
+    )
+    return {setting: runs[setting] for setting in order}
 
 
 def setting_of(entry: Entry) -> Setting:
     row, plan = entry.row, _plan(entry)
     form = plan.get("form")
-    said: dict[str, Any] = {name: row.get(name) for name in (*_IN_SAMPLING, "batch_size", "most_tokens")}
-    said |= {name: row.get(name) or "" for name in _TEXTS}
+    values: dict[str, Any] = {name: row.get(name) for name in (*_IN_SAMPLING, "batch_size", "most_tokens")}
+    values |= {name: row.get(name) or "" for name in _TEXTS}
     return Setting(
-        **said,
+        **values,
         device=device_class(row.get("device") or ""),
         is_compiled=plan.get("compile") is True,
         numbers=", ".join(f"{key} {form[key]}" for key in sorted(form)) if isinstance(form, dict) else "",
@@ -162,7 +164,7 @@ def setting_of(entry: Entry) -> Setting:
 
 
 def device_class(device: str) -> str:
-    return ", ".join(sorted({_GPU_NUMBER.sub(r"\1", one.strip()) for one in device.split(",")}))
+    return ", ".join(sorted({_GPU_NUMBER.sub(r"\1", name.strip()) for name in device.split(",")}))
 
 
 def evidence_of(
@@ -174,18 +176,19 @@ def evidence_of(
     runs, words = {}, []
     for lp in lps:
         of_lp = [entry for entry in mine if entry.row.get("lp") == lp]
-        own = [entry for entry in of_lp if _is_own(entry, lp)]
-        if len(own) < len(of_lp):
-            words.append(f"{_runs(len(of_lp) - len(own))} of {lp} with parameters of its own")
-        if own:
-            chosen = next((entry for entry in own if _size(entry) == size), own[0])
-            same = [entry for entry in own if entry is not chosen and _work(entry) == _work(chosen)]
+        plain = [entry for entry in of_lp if _is_own(entry, lp)]
+        if len(plain) < len(of_lp):
+            words.append(f"{counted(len(of_lp) - len(plain), 'run')} of {lp} with non-default parameters")
+        if plain:
+            chosen = next((entry for entry in plain if _size(entry) == size), plain[0])
+            same = [entry for entry in plain if entry is not chosen and _work(entry) == _work(chosen)]
             runs[lp] = (chosen, *same[:MOST_REPEATS])
-    words += [f"{_runs(count)} of {lp}, which was not asked about" for lp, count in _not_asked(mine, lps).items()]
+    names = Counter(entry.row.get("lp") or "an unknown LP" for entry in mine)
+    words += [f"{counted(names[lp], 'run')} of {lp}, which is not a candidate" for lp in names if lp not in lps]
     others = tuple(
-        Other(one, len(entries), tuple(_lps(entries)), setting.differs(one))
-        for one, entries in by_setting.items()
-        if one != setting
+        OtherSetting(other, len(entries), tuple(_lps(entries)), setting.differs(other))
+        for other, entries in by_setting.items()
+        if other != setting
     )
     return Evidence(model, setting, runs, others, tuple(words))
 
@@ -194,28 +197,28 @@ def figures_elsewhere(entries: Iterable[Entry], model: str) -> str:
     """Imported and reported runs that bear the model's name: named, and never used."""
     alias = model.partition(":")[0]
     counts = {
-        origin: sum(one.row["origin"] == origin and one.row.get("model_alias") == alias for one in entries)
+        origin: sum(entry.row["origin"] == origin and entry.row.get("model_alias") == alias for entry in entries)
         for origin in ("imported", "reported")
     }
-    told = " and ".join(f"{count} {origin}" for origin, count in counts.items() if count)
-    return f"{told} under this model's name: nobody measured them here" if told else ""
+    words = " and ".join(f"{count} {origin}" for origin, count in counts.items() if count)
+    return f"{words} under this model's name: not measured here" if words else ""
 
 
 def _is_own(entry: Entry, lp: str) -> bool:
     """Whether the LP ran with its own placeholder and look-ahead, as the advised one would."""
     name, placeholder = split_cleanup(lp)[0], entry.row.get("placeholder") or ""
-    own = LPS[name].placeholder if name in LPS else placeholder
-    is_placed = name == FITTED or placeholder in ("", own)
+    default = LPS[name].placeholder if name in LPS else placeholder
+    is_placed = name == FITTED or placeholder in ("", default)
     return is_placed and _plan(entry).get("last_positions", LAST_POSITIONS) == LAST_POSITIONS
 
 
 def _commonest_size(entries: Sequence[Entry], lps: Sequence[str]) -> tuple[Any, ...]:
     """Molecules and samples that most LPs have a run of; of several the largest."""
-    found: dict[tuple[Any, ...], set[str]] = {}
+    lps_by_size: dict[tuple[Any, ...], set[str]] = {}
     for entry in entries:
         if entry.row.get("lp") in lps:
-            found.setdefault(_size(entry), set()).add(entry.row["lp"])
-    return max(found, key=lambda one: (len(found[one]), one[1]), default=(0, 0))
+            lps_by_size.setdefault(_size(entry), set()).add(entry.row["lp"])
+    return max(lps_by_size, key=lambda size: (len(lps_by_size[size]), size[1]), default=(0, 0))
 
 
 def _size(entry: Entry) -> tuple[Any, ...]:
@@ -227,21 +230,8 @@ def _work(entry: Entry) -> tuple[Any, ...]:
     return tuple(entry.row.get(name) for name in ("molecules", "samples", "generations", "seed", "tokens", "blocks"))
 
 
-def _not_asked(entries: Iterable[Entry], lps: Sequence[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for entry in entries:
-        lp = entry.row.get("lp") or "an unknown LP"
-        if lp not in lps:
-            found[lp] = found.get(lp, 0) + 1
-    return found
-
-
 def _lps(entries: Iterable[Entry]) -> list[str]:
     return list(dict.fromkeys(entry.row.get("lp") or "" for entry in entries))
-
-
-def _samples(entry: Entry) -> int:
-    return entry.row.get("samples") or 0
 
 
 def _plan(entry: Entry) -> Mapping[str, Any]:
@@ -251,9 +241,5 @@ def _plan(entry: Entry) -> Mapping[str, Any]:
     return inner if isinstance(inner, dict) else {}
 
 
-def _runs(count: int) -> str:
-    return "1 run" if count == 1 else f"{count} runs"
-
-
 def _said(value: object) -> str:
-    return "unsaid" if value is None or value == "" else str(value)
+    return "unknown" if value is None or value == "" else str(value)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import permutations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from engine.errors import FileFormatError
 from engine.evidence.checks.finding import Basis, Finding, VerdictName, beside_reported, held_against, said, with_unit
 from engine.evidence.checks.missing import needs
 from engine.evidence.claims import Claim
 from engine.evidence.formula import Range, evaluate, figures_of, with_figures
+from engine.figures.statistics import spearman
 
 CHANCE = 0.05
 """A rank correlation that so many of all orders reach is taken for chance."""
@@ -25,10 +24,10 @@ def formula(claim: Claim, basis: Basis) -> Finding:
     With ``inside = true`` a contradiction is one within the reports' own counts of the same thing. What the formula
     gives again may still have another figure elsewhere (``others``: ids).
     """
-    found = evaluate(claim.arguments["formula"], basis.figures(), claim.arguments.get("where"))
-    if not isinstance(found, Range):
+    outcome = evaluate(claim.arguments["formula"], basis.figures(), claim.arguments.get("where"))
+    if not isinstance(outcome, Range):
         raise FileFormatError(f"the formula of {claim.id} is a comparison", "Use the check `holds`")
-    verdict = _inside(claim, held_against(claim, found))
+    verdict = _inside(claim, held_against(claim, outcome))
     of = figures_of(claim.arguments["formula"])
     if claim.arguments["formula"] == "".join(f"{{{id_}}}" for id_ in of) and of[0] in basis.claims:
         other = basis.claims[of[0]]
@@ -36,11 +35,11 @@ def formula(claim: Claim, basis: Basis) -> Finding:
             f"Report {other.report}, {other.section}: {with_unit(other.reported, other.unit)}{beside_reported(claim)}."
         )
     else:
-        reason = f"{_written(claim, basis)} = {said(found.value)}{beside_reported(claim)}."
+        reason = f"{_written(claim, basis)} = {said(outcome.value)}{beside_reported(claim)}."
     apart = _apart(claim, basis)
     if apart and verdict == "reproduced":
         verdict, reason = "internally inconsistent", f"{reason} Another figure stands elsewhere: {_places(apart)}."
-    return Finding(verdict, found.value, reason, _query(claim), "arithmetic", _words(claim, basis))
+    return Finding(verdict, outcome.value, reason, _query(claim), "arithmetic", _words(claim, basis))
 
 
 def holds(claim: Claim, basis: Basis) -> Finding:
@@ -61,13 +60,13 @@ def holds(claim: Claim, basis: Basis) -> Finding:
 
 def agree(claim: Claim, basis: Basis) -> Finding:
     """Whether other places give the same figure (``others``: ids). Where they do, it is told what a test would need."""
-    own, apart = claim.range, _apart(claim, basis)
+    apart = _apart(claim, basis)
     others = [basis.claims[id_] for id_ in claim.arguments["others"]]
-    query = " == ".join(f"{{{one.id}}}" for one in (claim, *others))
+    query = " == ".join(f"{{{other.id}}}" for other in (claim, *others))
     places = _places([claim, *(apart or others)])
     if apart:
-        widest = max(apart, key=lambda one: abs(one.range.value - own.value))
-        figures = len({one.reported for one in (claim, *apart)})
+        widest = max(apart, key=lambda other: abs(other.range.value - claim.range.value))
+        figures = len({place.reported for place in (claim, *apart)})
         reason = f"One thing, {_COUNTS.get(figures, str(figures))} figures: {places}."
         return Finding("internally inconsistent", widest.value, reason, query, "reports")
     missing = needs(claim, basis)
@@ -85,8 +84,8 @@ def unrelated(claim: Claim, basis: Basis) -> Finding:
     one, other = (
         np.array([basis.claims[id_].range.value for id_ in claim.arguments[side]]) for side in ("one", "other")
     )
-    found = _spearman(one, other)
-    orders = [_spearman(one, other[list(order)]) for order in permutations(range(len(other)))]
+    found = spearman(one, other)
+    orders = [spearman(one, other[list(order)]) for order in permutations(range(len(other)))]
     chance = float(np.mean(np.abs(orders) >= abs(found) - 1e-12))
     reason = (
         f"Spearman's correlation of the {len(one)} pairs is {found:.2f}; {chance:.0%} of all orders reach that, "
@@ -103,11 +102,11 @@ _COUNTS = {2: "two", 3: "three", 4: "four"}
 def _apart(claim: Claim, basis: Basis) -> list[Claim]:
     """Those of the ``others`` whose figures rounding cannot bring together with the claim's."""
     others = [basis.claims[id_] for id_ in claim.arguments.get("others", ())]
-    return [one for one in others if not claim.range.meets(one.range)]
+    return [other for other in others if not claim.range.meets(other.range)]
 
 
 def _places(claims: Sequence[Claim]) -> str:
-    return "; ".join(f"report {one.report}, {one.section}: {one.reported}" for one in claims)
+    return "; ".join(f"report {claim.report}, {claim.section}: {claim.reported}" for claim in claims)
 
 
 def _inside(claim: Claim, verdict: VerdictName) -> VerdictName:
@@ -125,9 +124,9 @@ def _words(claim: Claim, basis: Basis) -> dict[str, str]:
     """What the words of the formula come to."""
     figures, known, words = basis.figures(), dict[str, str](), dict[str, str]()
     for name, part in claim.arguments.get("where", {}).items():
-        found = evaluate(part, figures, known)
+        outcome = evaluate(part, figures, known)
         known[name] = part
-        words[name] = said(found.value) if isinstance(found, Range) else str(found)
+        words[name] = said(outcome.value) if isinstance(outcome, Range) else str(outcome)
     return words
 
 
@@ -140,18 +139,3 @@ def _query(claim: Claim) -> str:
     """The formula as data has it, after what its words stand for."""
     where = claim.arguments.get("where", {})
     return "; ".join([*(f"{name} = {part}" for name, part in where.items()), claim.arguments["formula"]])
-
-
-def _spearman(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-    left, right = _ranks(one), _ranks(other)
-    spread = float(left.std() * right.std())
-    return float(((left - left.mean()) * (right - right.mean())).mean()) / spread if spread > 0 else math.nan
-
-
-def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Ranks from 1; equal values share the mean of theirs."""
-    ordered = np.sort(values)
-    first = np.searchsorted(ordered, values, side="left")
-    last = np.searchsorted(ordered, values, side="right")
-    ranks: NDArray[np.float64] = (first + last + 1) / 2
-    return ranks

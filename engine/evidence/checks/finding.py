@@ -24,9 +24,9 @@ class Basis:
 
     def figures(self) -> dict[str, Range]:
         """Every claim's figure that there is to compute with; ``id.1`` is the next of its ``values``, as it stands."""
-        sound = {id_: one for id_, one in self.claims.items() if None not in (one.value, one.least, one.most)}
-        parts = {f"{id_}.{at}": Range.exact(value) for id_, one in sound.items() for at, value in enumerate(one.values)}
-        return parts | {id_: one.range for id_, one in sound.items()}
+        claims = [claim for claim in self.claims.values() if None not in (claim.value, claim.least, claim.most)]
+        parts = {f"{claim.id}.{at}": Range.exact(value) for claim in claims for at, value in enumerate(claim.values)}
+        return parts | {claim.id: claim.range for claim in claims}
 
 
 @dataclass(frozen=True, slots=True)

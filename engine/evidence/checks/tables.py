@@ -11,7 +11,7 @@ from engine.evidence.checks.finding import Basis, Finding, beside_reported, fall
 from engine.evidence.checks.stored import written_out
 from engine.evidence.claims import Claim
 from engine.evidence.formula import Range
-from engine.lp.catalogue import build_constraint
+from engine.lp.constraint import build_constraint
 from engine.lp.table import ILLEGAL, KEEP, NO_ID, SYMBOLS, Automaton, Program
 from engine.models.layout import VOCAB_ROWS
 from engine.text.tokenizers import load_tokenizer
@@ -33,7 +33,7 @@ def lp_table(claim: Claim, basis: Basis) -> Finding:
         return Finding("not testable here", None, "The store does not hold the molecules.", query, "store")
     tokenizer = load_tokenizer(given["tokenizer"])
     constraint = build_constraint(given["lp"], tokenizer, VOCAB_ROWS[given["tokenizer"]])
-    programs = [constraint.compile(parse_smiles(one)) for one in smiles]
+    programs = [constraint.compile(parse_smiles(text)) for text in smiles]
     figure, unit, words = _FIGURES[given["figure"]]
     text = given.get("text", "")
     inside = tokenizer.encode(f"<{text}>")[1:-1] if text else []  # a number that begins with a digit joins no bracket
@@ -49,11 +49,15 @@ def lp_table(claim: Claim, basis: Basis) -> Finding:
 def _megabytes(automaton: Automaton, programs: list[Program], _: list[int]) -> float:
     """All that masks are made from."""
     shared = automaton.classes.nbytes + automaton.goto.nbytes + automaton.move.nbytes
-    own = [
-        one.forced.nbytes + one.entry.nbytes + one.symbols.nbytes + one.jump.nbytes + one.block.nbytes
-        for one in programs
+    per_molecule = [
+        program.forced.nbytes
+        + program.entry.nbytes
+        + program.symbols.nbytes
+        + program.jump.nbytes
+        + program.block.nbytes
+        for program in programs
     ]
-    return (shared + sum(own)) / 1e6
+    return (shared + sum(per_molecule)) / 1e6
 
 
 def _skipped(automaton: Automaton, programs: list[Program], inside: list[int]) -> float:
@@ -74,13 +78,12 @@ def _skipped(automaton: Automaton, programs: list[Program], inside: list[int]) -
     return float(len(cells) - len(inside)) if may_end else 0.0
 
 
-def _kept(automaton: Automaton, programs: list[Program], _: list[int]) -> float:
-    """Of the vocabulary's rows, in percent: those that some FREE position lets through."""
-    return 100 * len(automaton.live) / len(automaton.classes)
-
-
 _FIGURES: dict[str, tuple[Callable[[Automaton, list[Program], list[int]], float], str, str]] = {
     "memory": (_megabytes, "MB", "its tables take"),
     "skipped": (_skipped, "FREE positions", "where a block ends with its numbers, it leaves out"),
-    "kept": (_kept, "% of the vocabulary", "a FREE position lets through"),
+    "kept": (
+        lambda automaton, *_: 100 * len(automaton.live) / len(automaton.classes),
+        "% of the vocabulary",
+        "a FREE position lets through",
+    ),
 }

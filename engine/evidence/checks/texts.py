@@ -10,11 +10,11 @@ from engine.evidence.checks.finding import Basis, Finding, VerdictName, beside_r
 from engine.evidence.checks.stored import written_out
 from engine.evidence.claims import Claim
 from engine.evidence.formula import Range
+from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.text.blocks import find_blocks, has_letter, has_nonnumeric
 from engine.text.check import answer_of
 from engine.text.cleanup import clean_up
 from engine.text.drift import DriftSummary, drift_summary
-from engine.text.template import DEFAULT_PLACEHOLDER
 from engine.text.tokenizers import load_tokenizer
 
 TEXTS = (
@@ -40,10 +40,10 @@ def tokens(claim: Claim, basis: Basis) -> Finding:
     most = tokenisation.UNBOUNDED if claim.most is None else claim.most
     off_by = min(measured - least, 0.0) + max(measured - most, 0.0)
     verdict: VerdictName = "reproduced" if abs(off_by) <= quantity.tolerance * least else "contradicted"
-    told = " and ".join(f"{count:,} under {name}" for count, name in zip(counts, names, strict=True))
+    listed = " and ".join(f"{count:,} under {name}" for count, name in zip(counts, names, strict=True))
     what = f"`{text}`: " if text else ""
     figure = "" if measured == counts[0] else f": {said(measured)}"
-    reason = f"{what}{quantity.label} {told}{figure}{beside_reported(claim)}."
+    reason = f"{what}{quantity.label} {listed}{figure}{beside_reported(claim)}."
     query = f"QUANTITIES[{given['quantity']!r}].measure({text!r}, load_tokenizer(NAME)), NAME in {names}"
     return Finding(verdict, measured, reason[0].upper() + reason[1:], query, "tokenizers")
 
@@ -51,9 +51,9 @@ def tokens(claim: Claim, basis: Basis) -> Finding:
 def characters(claim: Claim, basis: Basis) -> Finding:
     """How many characters a ``text`` has."""
     text = claim.arguments["text"]
-    found = held_against(claim, Range.exact(float(len(text))))
+    verdict = held_against(claim, Range.exact(float(len(text))))
     reason = f"`{text}` has {len(text)} characters{beside_reported(claim)}."
-    return Finding(found, float(len(text)), reason, f"len({text!r})", "arithmetic")
+    return Finding(verdict, float(len(text)), reason, f"len({text!r})", "arithmetic")
 
 
 def examples(claim: Claim, basis: Basis) -> Finding:
@@ -82,15 +82,11 @@ def drift(claim: Claim, basis: Basis) -> Finding:
     summary = _summary(texts, given["tokenizer"], placeholder)
     usual = _summary(texts, given.get("beside", given["tokenizer"]), DEFAULT_PLACEHOLDER)
     measured = _FIGURES[given["figure"]](summary, usual)
-    found = fallen_by(claim, measured) or held_against(claim, Range.exact(measured))
+    verdict = fallen_by(claim, measured) or held_against(claim, Range.exact(measured))
     reason = f"{_told(summary)}{f' In place of: {_told(usual)}' if usual != summary else ''}"
     how = f"drift_summary(texts, {given['tokenizer']}, {placeholder!r})"
     end = f" {given['figure'][0].upper()}{given['figure'][1:]}: {said(measured)}{beside_reported(claim)}."
-    return Finding(found, measured, f"{reason}{end}", f"{query} -- {how}", "tokenizers")
-
-
-def _is_mended(content: str) -> bool:
-    return bool(clean_up(f"[C]<{content}>").mended)
+    return Finding(verdict, measured, f"{reason}{end}", f"{query} -- {how}", "tokenizers")
 
 
 def _told(summary: DriftSummary) -> str:
@@ -105,6 +101,10 @@ def _told(summary: DriftSummary) -> str:
 @functools.lru_cache(maxsize=16)
 def _summary(texts: tuple[str, ...], tokenizer: str, placeholder: str) -> DriftSummary:
     return drift_summary(texts, load_tokenizer(tokenizer), placeholder)
+
+
+def _is_mended(content: str) -> bool:
+    return bool(clean_up(f"[C]<{content}>").mended)
 
 
 _RULES: dict[str, tuple[Callable[[str], bool], str]] = {

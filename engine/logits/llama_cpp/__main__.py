@@ -1,7 +1,7 @@
 """``python -m engine.logits.llama_cpp``: our models in llama.cpp, logs of both in the store, and how far they agree.
 
-Tables go to standard output, as docs/parity.md has them. What was logged is added to the store and compared there, so
-that the page shows the same.
+Tables go to standard output, as in docs/parity.md. The logs are added to the store and compared there, so that the page
+shows the same.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import NoReturn
 
 from engine.errors import DriftscopeError, RunError
-from engine.logits.adding import AlreadyThere, Names, add_file
-from engine.logits.figures import Health, health
+from engine.logits.causes import CERTAINTY_LABELS
+from engine.logits.health import Health, health
+from engine.logits.ingest import KnownLog, LogNames, add_file
 from engine.logits.llama_cpp.figures import HEAD, row, table
 from engine.logits.llama_cpp.packages import gguf, llama_cpp
-from engine.logits.llama_cpp.running import ENGINE, TRANSFORMERS, Plan, Result, compared
-from engine.logits.llama_cpp.session import SETTINGS, Setting
+from engine.logits.llama_cpp.running import ENGINE, TRANSFORMERS, ParityPlan, ParityResult, compared
+from engine.logits.llama_cpp.session import SETTINGS, LlamaSetting
 from engine.logits.llama_cpp.texts import held_out, molecules_of
 from engine.logits.parity import compare_logs
 from engine.logits.parity_words import parity_sentences
@@ -33,7 +34,7 @@ from engine.store.store import Store
 
 MODELS = ("demo-qwen", "demo-llama")
 LABEL = "parity"
-LATE_HEAD = ("read", "entries", "by the reports' rule", "by ours", "least, in size", "largest", "likely cause", "")
+LATE_HEAD = ("read", "entries", "by the reports' rule", "by ours", "least magnitude", "largest", "likely cause", "")
 
 
 class Parser(argparse.ArgumentParser):
@@ -48,24 +49,24 @@ def parser() -> argparse.ArgumentParser:
     add("--model", action="append", metavar="A", help="ALIAS or ALIAS:STEP; may be given several times (both demos)")
     add("smiles", nargs="*", metavar="SMILES", help="molecules, in place of --molecules")
     add("--molecules", type=int, default=3, metavar="N", help="the first N of data/held_out.tsv (3)")
-    add("--setting", action="append", choices=[one.name for one in SETTINGS], help="all without it")
+    add("--setting", action="append", choices=[setting.name for setting in SETTINGS], help="one setting (all)")
     add("--values", type=int, default=64, metavar="N", help="logged of each row: the first 10, and the commonest (64)")
-    add("--first", action="store_true", help="log the first --values alone, as `--log-logits N` does")
-    add("--without-ours", action="store_true", help="log llama.cpp alone")
+    add("--first", action="store_true", help="log only the first --values, as `--log-logits N` does")
+    add("--without-ours", action="store_true", help="log only llama.cpp")
     add("--late", type=int, default=4, metavar="N", help="processes that read the buffer too late; 0 for none (4)")
     add("--threads", type=int, default=1, metavar="N", help="of llama.cpp (1)")
     add("--label", default=LABEL, help="of the logs (parity)")
-    add("--store", metavar="DIR", help="where the logs go to; the store of the app without it")
+    add("--store", metavar="DIR", help="the logs' store (the app's store)")
     add("--keep", type=Path, metavar="DIR", help="keep the GGUF files and the log files there")
     return found
 
 
 def run(args: argparse.Namespace) -> None:
     if min(args.molecules, args.values, args.threads) < 1 or args.late < 0:
-        raise RunError("numbers of molecules, values and threads begin at 1", "Give other numbers")
+        raise RunError("numbers of molecules, values and threads start at 1", "Give other numbers")
     llama_cpp(), gguf()  # before a model is loaded
-    settings = tuple(one for one in SETTINGS if not args.setting or one.name in args.setting)
-    if args.late and not any(one.is_whole for one in settings):
+    settings = tuple(setting for setting in SETTINGS if not args.setting or setting.name in args.setting)
+    if args.late and not any(setting.is_whole for setting in settings):
         raise RunError("reading late takes a setting in single precision", "Add --setting f32, or --late 0")
     molecules = molecules_of(args.smiles) if args.smiles else held_out(args.molecules)
     store, registry = Store.open(args.store), load_registry()
@@ -73,11 +74,11 @@ def run(args: argparse.Namespace) -> None:
         loaded = load_model(registry.find(name), "cpu")
         with _place(args.keep) as aside:
             file = aside / f"parity-{loaded.entry.name.replace(':', '-')}.jsonl.gz"
-            plan = Plan(settings, args.values, args.first, not args.without_ours, args.threads, args.late)
+            plan = ParityPlan(settings, args.values, args.first, not args.without_ours, args.threads, args.late)
             result = compared(loaded, molecules, plan, file, aside)
             entries = [
-                one.entry if isinstance(one, AlreadyThere) else one
-                for one in add_file(store, file, Names(label=args.label))
+                one.entry if isinstance(one, KnownLog) else one
+                for one in add_file(store, file, LogNames(label=args.label))
             ]
         for said in report(store, result, settings, entries):
             sys.stdout.write(f"{said}\n")
@@ -93,12 +94,14 @@ def _place(keep: Path | None) -> Iterator[Path]:
         yield Path(folder)
 
 
-def report(store: Store, result: Result, settings: Sequence[Setting], entries: Sequence[Entry]) -> Iterator[str]:
+def report(
+    store: Store, result: ParityResult, settings: Sequence[LlamaSetting], entries: Sequence[Entry]
+) -> Iterator[str]:
     """Lines of Markdown."""
-    yield f"## {result.name}: {result.texts} texts of ours, {result.passed} passed, {result.tokens:,} tokens"
+    yield f"## {result.name}: {result.texts} texts by our engine, {result.passed} passed, {result.tokens:,} tokens"
     yield ""
-    names = (TRANSFORMERS, *(one.name for one in settings))
-    yield from table(HEAD, (row(one, result.agreed[one], result.written.get(one)) for one in names))
+    names = (TRANSFORMERS, *(setting.name for setting in settings))
+    yield from table(HEAD, (row(name, result.agreed[name], result.written.get(name)) for name in names))
     yield ""
     yield f"Files: {', '.join(f'{name} {size / 2**20:.0f} MB' for name, size in result.bytes.items())}."
     yield ""
@@ -122,8 +125,8 @@ def _late_row(found: Health) -> tuple[str, ...]:
         f"{found.garbage_share:.0%}",
         f"{found.damaged_share:.0%}",
         *sizes,
-        worst.title if worst else "nothing is wrong",
-        worst.certainty if worst else "",
+        worst.title if worst else "no damage",
+        CERTAINTY_LABELS[worst.certainty] if worst else "",
     )
 
 

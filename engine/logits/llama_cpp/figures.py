@@ -1,7 +1,7 @@
-"""How far two engines agree where both were given the same tokens, over the whole vocabulary, added up row by row.
+"""Agreement of two engines given the same tokens, over the whole vocabulary, summed row by row.
 
-A log holds some values of a row; what a difference does to what is drawn needs all of them. Divergence is that of the
-test's distribution from the control's (KL, in nat, at temperature 1). Figures follow the control: ours.
+A log holds some values of a row; the effect of a difference on sampling needs all of them. Divergence is that of the
+test's distribution from the control's (KL, in nat, at temperature 1). The control is our engine.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ NONE = "–"
 
 
 @dataclass(slots=True)
-class Agreed:
-    """Sums over tokens. What was added up is read through the properties."""
+class LogitAgreement:
+    """Sums over tokens; the properties are the results."""
 
     tokens: int = 0
     values: int = 0
@@ -85,12 +85,12 @@ def _log_shares(rows: Real) -> Real:
 
 
 @dataclass(slots=True)
-class Written:
-    """Answers that an engine wrote by itself, the likeliest token each time, beside ours for the same molecules."""
+class AnswerAgreement:
+    """Greedy answers of an engine compared with ours for the same molecules."""
 
     texts: int = 0
     alike: int = 0  # token by token
-    first: int | None = None  # the earliest token at which one parts
+    first: int | None = None  # the earliest token at which one differs
     passed: int = 0
 
     def add(self, ours: Sequence[int], theirs: Sequence[int], *, passed: bool) -> None:
@@ -104,17 +104,17 @@ class Written:
 
 
 def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:
-    """Where two texts part; None where they are the same."""
+    """The first differing token of two texts; None where they are equal."""
     apart = (place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1])
     shorter = min(len(one), len(other))
     return next(apart, None if len(one) == len(other) else shorter)
 
 
-HEAD = ("engine", "largest", "mean", "relative", "top-1", "KL mean", "KL most", "texts alike", "parts at", "passed")
+HEAD = ("engine", "largest", "mean", "relative", "top-1", "KL mean", "KL most", "texts alike", "differs at", "passed")
 
 
-def row(name: str, agreed: Agreed, written: Written | None) -> tuple[str, ...]:
-    own = written or Written()
+def row(name: str, agreed: LogitAgreement, written: AnswerAgreement | None) -> tuple[str, ...]:
+    own = written or AnswerAgreement()
     return (
         name,
         f"{agreed.largest:.2g}",

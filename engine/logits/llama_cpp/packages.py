@@ -1,4 +1,4 @@
-"""The two packages that are no part of the app's requirements, or an error that says how to get them."""
+"""The two packages beyond the app's requirements, or an error that says how to get them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.errors import AssetError
 
 
 def gguf() -> Any:
-    logging.getLogger("gguf").setLevel(logging.WARNING)  # it tells of every file
+    logging.getLogger("gguf").setLevel(logging.WARNING)  # it logs every file
     return _package("gguf")
 
 

@@ -1,4 +1,4 @@
-"""Both engines on the same token ids: what they log, how far they agree, what a late reader would have seen."""
+"""Both engines on the same token ids: their logs, how far they agree, and what late reads give."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.logits.blocks import MEASURED
+from engine.logits.batches import MEASURED
 from engine.logits.llama_cpp.converting import write_gguf
-from engine.logits.llama_cpp.figures import Agreed, Rows, Written
-from engine.logits.llama_cpp.late import Asked, Values, read_late
-from engine.logits.llama_cpp.session import Session, Setting, Weights, quantised
-from engine.logits.llama_cpp.texts import Text, Writer, ids_to_log
-from engine.logits.recorder import LogFile, Wanted
+from engine.logits.llama_cpp.figures import AnswerAgreement, LogitAgreement, Rows
+from engine.logits.llama_cpp.late import LateRequest, Values, read_late
+from engine.logits.llama_cpp.session import LlamaSetting, Session, Weights, quantised
+from engine.logits.llama_cpp.texts import ReferenceAnswer, Writer, ids_to_log
+from engine.logits.recorder import LogFile, LoggedColumns
 from engine.models.loading import LoadedModel
 from engine.records import Molecule
 
@@ -32,8 +32,8 @@ SPARE = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    settings: tuple[Setting, ...]
+class ParityPlan:
+    settings: tuple[LlamaSetting, ...]
     values: int  # of each row that are logged
     first: bool = False  # those of the first ids, as the reports' logs have them; else also the commonest ones
     ours: bool = True  # whether our own rows are logged too
@@ -42,28 +42,30 @@ class Plan:
 
 
 @dataclass(slots=True)
-class Result:
+class ParityResult:
     """One model's figures, by engine and setting."""
 
     name: str
     texts: int = 0
     passed: int = 0  # of ours
     tokens: int = 0
-    agreed: dict[str, Agreed] = field(default_factory=dict)
-    written: dict[str, Written] = field(default_factory=dict)
+    agreed: dict[str, LogitAgreement] = field(default_factory=dict)
+    written: dict[str, AnswerAgreement] = field(default_factory=dict)
     bytes: dict[str, int] = field(default_factory=dict)
 
-    def sums(self, name: str) -> Agreed:
-        return self.agreed.setdefault(name, Agreed())
+    def sums(self, name: str) -> LogitAgreement:
+        return self.agreed.setdefault(name, LogitAgreement())
 
 
-def compared(loaded: LoadedModel, molecules: Sequence[Molecule], plan: Plan, log_file: Path, aside: Path) -> Result:
-    """Write the log of all engines, and add up how far they agree. GGUF files are left in the folder ``aside``."""
+def compared(
+    loaded: LoadedModel, molecules: Sequence[Molecule], plan: ParityPlan, log_file: Path, aside: Path
+) -> ParityResult:
+    """Write the log of all engines, and sum up how far they agree. GGUF files stay in the folder ``aside``."""
     writer = Writer(loaded, molecules)
     files = gguf_files(loaded, plan, aside)
     wanted = wanted_values(writer, plan)
     with LogFile(log_file, wanted) as lines, ExitStack() as stack:
-        weights = {one: stack.enter_context(Weights(files[one.name])) for one in plan.settings}
+        weights = {setting: stack.enter_context(Weights(files[setting.name])) for setting in plan.settings}
         run = _Run(writer, plan, files, weights, lines)
         for number in range(len(molecules)):
             run.text(number)
@@ -73,15 +75,15 @@ def compared(loaded: LoadedModel, molecules: Sequence[Molecule], plan: Plan, log
     return run.result
 
 
-def wanted_values(writer: Writer, plan: Plan) -> Wanted:
-    """The commonest ids are those of answers, so these are written once before."""
+def wanted_values(writer: Writer, plan: ParityPlan) -> LoggedColumns:
+    """The most common ids are those of answers, which are generated once before."""
     if plan.first:
-        return Wanted(plan.values)
+        return LoggedColumns(plan.values)
     answers = (writer.text(number).answer for number in range(len(writer.molecules)))
-    return Wanted(ids=ids_to_log(answers, plan.values))
+    return LoggedColumns(ids=ids_to_log(answers, plan.values))
 
 
-def gguf_files(loaded: LoadedModel, plan: Plan, aside: Path) -> dict[str, Path]:
+def gguf_files(loaded: LoadedModel, plan: ParityPlan, aside: Path) -> dict[str, Path]:
     """By setting's name; those of one file type share a file."""
     stem = loaded.entry.name.replace(":", "-")
     found: dict[str, Path] = {}
@@ -100,16 +102,16 @@ class _Run:
     def __init__(
         self,
         writer: Writer,
-        plan: Plan,
+        plan: ParityPlan,
         files: Mapping[str, Path],
-        weights: Mapping[Setting, Weights],
+        weights: Mapping[LlamaSetting, Weights],
         lines: LogFile,
     ) -> None:
         self.writer, self.plan, self.files, self.weights, self.lines = writer, plan, files, weights, lines
         self.ids = lines.wanted.ids or None
         self.columns = lines.wanted.columns(writer.size)
         sizes = {name: path.stat().st_size for name, path in files.items()}
-        self.result = Result(writer.loaded.entry.name, bytes=sizes)
+        self.result = ParityResult(writer.loaded.entry.name, bytes=sizes)
 
     def text(self, number: int) -> None:
         text = self.writer.text(number, self.lines if self.plan.ours else None)
@@ -121,8 +123,8 @@ class _Run:
             self.result.sums(setting.name).add(text.rows, self._along(text, setting))
             self._alone(number, text, setting)
 
-    def _along(self, text: Text, setting: Setting) -> Rows:
-        """llama.cpp's rows [T, V] behind each of our tokens, logged at the step."""
+    def _along(self, text: ReferenceAnswer, setting: LlamaSetting) -> Rows:
+        """llama.cpp's rows [T, V] for each of our tokens, logged at the step."""
         said = head(self.result.name, setting.name, self.weights[setting].rows)
         rows = np.empty_like(text.rows)
         with self._session(text, setting) as session:
@@ -132,22 +134,24 @@ class _Run:
                 self.lines.write(line(said, place, source, whole[self.columns], self.ids, token))
         return rows
 
-    def _alone(self, number: int, text: Text, setting: Setting) -> None:
-        """What llama.cpp writes by itself."""
+    def _alone(self, number: int, text: ReferenceAnswer, setting: LlamaSetting) -> None:
+        """llama.cpp's own greedy answer."""
         with self._session(text, setting) as session:
             answer = session.greedy(text.prompt, text.limit, self.writer.end, self.writer.size)
-        own = self.result.written.setdefault(setting.name, Written())
+        own = self.result.written.setdefault(setting.name, AnswerAgreement())
         own.add(text.answer, answer, passed=self.writer.passes(number, answer))
 
-    def _session(self, text: Text, setting: Setting) -> Session:
+    def _session(self, text: ReferenceAnswer, setting: LlamaSetting) -> Session:
         positions = len(text.prompt) + text.limit + SPARE
         return self.weights[setting].session(setting, positions=positions, threads=self.plan.threads)
 
     def late(self, aside: Path) -> None:
         """The first text's tokens, read too late, in one process after the other: that text once more each."""
         text = self.writer.text(0)
-        asked = Asked(text.prompt, text.answer[:LATE_TOKENS], min(self.plan.values, LATE_VALUES))
-        whole, rows = next((self.files[one.name], self.weights[one].rows) for one in self.plan.settings if one.is_whole)
+        asked = LateRequest(text.prompt, text.answer[:LATE_TOKENS], min(self.plan.values, LATE_VALUES))
+        whole, rows = next(
+            (self.files[setting.name], self.weights[setting].rows) for setting in self.plan.settings if setting.is_whole
+        )
         for process in range(self.plan.late):
             source = f"{text.molecule.smiles} process {process + 1}" if process else text.molecule.smiles
             for way, values in read_late(whole, asked, aside).items():
@@ -157,7 +161,7 @@ class _Run:
 
 
 def late_lines(said: Mapping[str, str], source: str, values: Values) -> Iterator[str]:
-    """Rows that could not be read at all are left out: there an engine would have crashed."""
+    """Without rows that could not be read at all, where an engine would have crashed."""
     for place, row in enumerate(values):
         if not np.isnan(row).all():
             yield line(said, place, source, row)

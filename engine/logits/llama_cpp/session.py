@@ -1,7 +1,6 @@
-"""llama.cpp through its public C calls: a file of weights, a context, tokens in, logits copied at the very step.
+"""llama.cpp through its public C calls: a file of weights, a context, tokens in, logits copied at the step.
 
-Needs no torch. Pointers into llama.cpp's memory do not leave this module but through ``address``, which
-``late`` wants for showing what becomes of them.
+Needs no torch. Pointers into llama.cpp's memory leave this module only through ``address``, for ``late``.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ MOST_SAID = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """How llama.cpp computes. ``exact``: its cache in single precision and its plain attention, not its own choice."""
+class LlamaSetting:
+    """How llama.cpp computes. ``exact``: cache in single precision and plain attention, instead of its defaults."""
 
     name: str  # as logs have it in ``precision``
     file_type: str  # the end of one of its LLAMA_FTYPE_ names
@@ -42,24 +41,24 @@ class Setting:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the file is the one that was converted, and none that llama.cpp made of it."""
+        """Whether the file is the converted one, not quantised by llama.cpp."""
         return self.file_type == WHOLE
 
 
 SETTINGS = (
-    Setting("f32", WHOLE, exact=True),
-    Setting("f32 cache f16", WHOLE),
-    Setting("f16", "MOSTLY_F16"),
-    Setting("q8_0", "MOSTLY_Q8_0"),
-    Setting("q6_K", "MOSTLY_Q6_K"),
-    Setting("q5_K_M", "MOSTLY_Q5_K_M"),
-    Setting("q4_K_M", "MOSTLY_Q4_K_M"),
-    Setting("q4_0", "MOSTLY_Q4_0"),
+    LlamaSetting("f32", WHOLE, exact=True),
+    LlamaSetting("f32 cache f16", WHOLE),
+    LlamaSetting("f16", "MOSTLY_F16"),
+    LlamaSetting("q8_0", "MOSTLY_Q8_0"),
+    LlamaSetting("q6_K", "MOSTLY_Q6_K"),
+    LlamaSetting("q5_K_M", "MOSTLY_Q5_K_M"),
+    LlamaSetting("q4_K_M", "MOSTLY_Q4_K_M"),
+    LlamaSetting("q4_0", "MOSTLY_Q4_0"),
 )
 
 
-class _Said:
-    """What llama.cpp last called an error; all else that it says is not shown."""
+class _ErrorLog:
+    """The last error that llama.cpp logged; its other messages are dropped."""
 
     def __init__(self, library: Any) -> None:
         self.last = ""
@@ -71,20 +70,20 @@ class _Said:
             self.last = text.decode("utf-8", "replace").strip()
 
 
-_said: list[_Said] = []
+_said: list[_ErrorLog] = []
 
 
 def library() -> Any:
     """Its functions, begun once a process."""
     found = llama_cpp()
     if not _said:
-        _said.append(_Said(found))
+        _said.append(_ErrorLog(found))
         found.llama_backend_init()
     return found
 
 
-def quantised(source: Path, target: Path, setting: Setting, threads: int) -> None:
-    """Another precision of a file, as llama.cpp makes it by itself."""
+def quantised(source: Path, target: Path, setting: LlamaSetting, threads: int) -> None:
+    """Quantise a file with llama.cpp."""
     own = library()
     params = own.llama_model_quantize_default_params()
     params.ftype, params.nthread = getattr(own, f"LLAMA_FTYPE_{setting.file_type}"), threads
@@ -104,7 +103,7 @@ class Weights:
             raise _failed(f"{shown(path, 200)} cannot be loaded")
         self.rows = int(self.library.llama_vocab_n_tokens(self.library.llama_model_get_vocab(self.model)))
 
-    def session(self, setting: Setting, *, positions: int, threads: int) -> Session:
+    def session(self, setting: LlamaSetting, *, positions: int, threads: int) -> Session:
         return Session(self, setting, positions, threads)
 
     def close(self) -> None:
@@ -119,9 +118,9 @@ class Weights:
 
 
 class Session:
-    """One text. Tokens are fed as they come; the logits stand for what comes behind the last one."""
+    """One text. The logits are for the token after the last one that was fed."""
 
-    def __init__(self, weights: Weights, setting: Setting, positions: int, threads: int) -> None:
+    def __init__(self, weights: Weights, setting: LlamaSetting, positions: int, threads: int) -> None:
         self.weights, self.library, self.positions = weights, weights.library, positions
         params = self.library.llama_context_default_params()
         params.n_ctx = params.n_batch = positions
@@ -135,12 +134,12 @@ class Session:
             raise _failed("llama.cpp makes no context")
 
     def feed(self, ids: Sequence[int]) -> None:
-        """In one call; only behind the last token are there logits."""
+        """In one call, with logits after the last token only."""
         tokens = (self.library.llama_token * len(ids))(*ids)
         self._decode(self.library.llama_batch_get_one(tokens, len(ids)), len(ids))
 
     def feed_for_all(self, ids: Sequence[int], start: int) -> None:
-        """In one call, with logits behind every token. ``start`` tokens were fed before."""
+        """In one call, with logits after every token. ``start`` tokens were fed before."""
         batch = self.library.llama_batch_init(len(ids), 0, 1)
         try:
             batch.n_tokens = len(ids)
@@ -168,7 +167,7 @@ class Session:
         return self._copied(self.library.llama_get_logits(self.context))
 
     def address(self) -> int:
-        """Where the logits behind the last token stand now."""
+        """The current address of the logits after the last token."""
         pointer = self.library.llama_get_logits_ith(self.context, -1)
         return int(ctypes.cast(pointer, ctypes.c_void_p).value or 0)
 

@@ -1,4 +1,4 @@
-"""What our engine writes for a molecule without an LP, the likeliest token each time, and the logits of every step."""
+"""Greedy answers of our engine without an LP, with the logits of every step."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from engine.records import Molecule
 
 PLAN = Plan("none", sampling=preset("greedy"), batch_size=1)
 FIRST_IDS = 10
-"""Logged in any case, as the reports' logs have them."""
+"""Always logged, as in the reports' logs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Text:
+class ReferenceAnswer:
     """One answer of ours. ``rows`` [T, V] are those of tokens, before any LP."""
 
     molecule: Molecule
@@ -40,14 +40,14 @@ class Text:
 
 
 class Writer:
-    """A loaded model that writes one molecule after the other, always in the same order."""
+    """A loaded model that writes one molecule after another, always in the same order."""
 
     def __init__(self, loaded: LoadedModel, molecules: Sequence[Molecule], plan: Plan = PLAN) -> None:
         self.loaded, self.molecules, self.plan = loaded, list(molecules), plan
         self.size = loaded.tokenizer.vocab_size
         self._generation = Generation(loaded, [], plan)
 
-    def text(self, number: int, log: LogFile | None = None) -> Text:
+    def text(self, number: int, log: LogFile | None = None) -> ReferenceAnswer:
         """The answer for one molecule; ``log`` is given its logits at every step."""
         molecule = self.molecules[number]
         generation, rows = self._generation.more([molecule], [number]), list[Rows]()
@@ -57,7 +57,9 @@ class Writer:
         generation.tap = _both(rows, self.size, logged)
         (sample,) = generation.run()
         prompt = generation.requests[0].prompt
-        return Text(molecule, prompt, sample.token_ids, sample.check.passed, self.limit(number), np.concatenate(rows))
+        return ReferenceAnswer(
+            molecule, prompt, sample.token_ids, sample.check.passed, self.limit(number), np.concatenate(rows)
+        )
 
     @property
     def end(self) -> int:
@@ -70,12 +72,12 @@ class Writer:
         return default_limit(self.molecules[number])
 
     def passes(self, number: int, answer: Sequence[int]) -> bool:
-        """Whether what another engine wrote for a molecule is its 3D structure, by the rule for ours."""
+        """Whether another engine's answer passes, by the same rule as ours."""
         reason: StopReason = "end" if answer and answer[-1] == self.end else "length"
         read = self._generation.reader.read(self.molecules[number], answer, [False] * len(answer), reason)
         return read.check.passed
 
-    def by_transformers(self, text: Text) -> Rows:
+    def by_transformers(self, text: ReferenceAnswer) -> Rows:
         """[T, V] by the model's own code, in one pass over the whole text."""
         ids = torch.tensor([[*text.prompt, *text.answer[:-1]]], device=self.loaded.device)
         with torch.inference_mode():
@@ -93,7 +95,7 @@ def _both(rows: list[Rows], size: int, logged: Tap | None) -> Tap:
 
 
 def held_out(count: int) -> list[Molecule]:
-    """The first molecules that no embedded model has seen."""
+    """The first held-out molecules."""
     return molecules_of([one.smiles for one in load_held_out()[:count]])
 
 
@@ -105,7 +107,7 @@ def molecules_of(smiles: Iterable[str]) -> list[Molecule]:
 
 
 def ids_to_log(answers: Iterable[Sequence[int]], count: int) -> tuple[int, ...]:
-    """The first ids of the vocabulary, and the commonest ones of the answers."""
+    """The first ids of the vocabulary, and the most common ones of the answers."""
     seen = Counter(id_ for answer in answers for id_ in answer)
     common = [id_ for id_, _ in sorted(seen.items(), key=lambda one: (-one[1], one[0])) if id_ >= FIRST_IDS]
     return tuple(sorted([*range(min(FIRST_IDS, count)), *common[: max(0, count - FIRST_IDS)]]))

@@ -1,12 +1,13 @@
-"""What a report file says of its run, in the columns of ``runs``; and how its texts have to be read.
+"""The figures of a report file in the columns of ``runs``, and the reader of its texts.
 
-A value of the wrong kind is an error that names its place. What has no column, and what a column cannot give back as
-the file had it, stays in ``extra``: unknown keys as they stand, known ones under ``reported``.
+A value of the wrong kind is an error that names its place. What has no column, and what a column cannot reproduce
+exactly, stays in ``extra``: unknown keys as they are, known ones under ``reported``.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ from typing import Any
 
 from engine.decode.presets import PRESETS
 from engine.errors import FileFormatError, PlaceholderError
-from engine.lp.catalogue import split_cleanup
+from engine.lp_records import DEFAULT_PLACEHOLDER, split_cleanup
 from engine.store.reports.format import (
     AT_TOP,
     METADATA,
@@ -38,17 +39,17 @@ from engine.store.reports.format import (
 )
 from engine.store.reports.texts import ReportItem, TextReader, malformed
 from engine.store.sample_rows import StoredSample
-from engine.text.template import DEFAULT_PLACEHOLDER, check_placeholder
+from engine.text.template import check_placeholder
 from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer
 
 _MOST = 2**63
-_TIMES = ("%Y%m%d_%H%M%S", "%Y%m%d-%H%M%S")
+_STAMP = re.compile(r"(\d{8})[_-](\d{6})", re.ASCII)
 _FIRST_YEAR = 1970
 
 
 @dataclass(frozen=True, slots=True)
 class RunOfFile:
-    """A run's row as far as the file tells it, and the reader of its texts."""
+    """A run's row as far as the file gives it, and the reader of its texts."""
 
     row: Mapping[str, Any]
     reader: TextReader
@@ -57,21 +58,21 @@ class RunOfFile:
     notes: tuple[str, ...]
 
     def differs(self, samples: Sequence[StoredSample]) -> int:
-        """Of how many of these our check says otherwise than the file."""
+        """How many of these pass by our check and not by the file, or the other way round."""
         return sum(REPORTED_PASSED in sample.extra for sample in samples)
 
-    def told(self, differing: int) -> dict[str, Any]:
-        """The columns of the row that win over what its samples add up to, and those that needed them."""
+    def late_columns(self, differing: int) -> dict[str, Any]:
+        """The columns that are known after all samples were read; they replace sums over the samples."""
         extra, notes = dict(self.extra), list(self.notes)
         if differing:
             extra[REPORTED_PASSES] = self.passes
             notes.append(f"The file has {self.passes:,} passes; of {differing:,} samples our check says otherwise.")
-        said = {key: self.row[key] for key in ("chars_raw", "chars_clean") if key in self.row}
+        columns = {key: self.row[key] for key in ("chars_raw", "chars_clean") if key in self.row}
         if extra:
-            said["extra"] = json.dumps(extra, ensure_ascii=False, sort_keys=True)
+            columns["extra"] = json.dumps(extra, ensure_ascii=False, sort_keys=True)
         if notes:
-            said["notes"] = " ".join(notes)
-        return said
+            columns["notes"] = " ".join(notes)
+        return columns
 
 
 def read_run(
@@ -82,27 +83,29 @@ def read_run(
     missing: Sequence[str] = (),
     tokenizer: str | None = None,
 ) -> RunOfFile:
-    said = _Said(metadata, METADATA + ".")
-    lp = lp_of(said.flag("logit_processor_enabled"), said.text("processor_type") or "", said.text("version") or "")
-    placeholder = _placeholder(said.text("placeholder")) or placeholder_of(lp)
-    name, loaded = _tokenizer(tokenizer, said.text("tokenizer_name"))
+    values = _FileValues(metadata, METADATA + ".")
+    lp = lp_of(
+        values.flag("logit_processor_enabled"), values.text("processor_type") or "", values.text("version") or ""
+    )
+    placeholder = _placeholder(values.text("placeholder")) or placeholder_of(lp)
+    name, loaded = _tokenizer(tokenizer, values.text("tokenizer_name"))
     row = {
         "origin": "imported",
         "created_at": _moment(metadata.get("timestamp")),
-        "model_alias": said.text("model_alias"),
-        "model_step": said.text("model_step"),
-        "model_family": family_of(*(said.text(key) or "" for key in ("model_alias", "model_path", "tokenizer_name"))),
+        "model_alias": values.text("model_alias"),
+        "model_step": values.text("model_step"),
+        "model_family": family_of(*(values.text(key) or "" for key in ("model_alias", "model_path", "tokenizer_name"))),
         "tokenizer": name,
         "vocab_size": loaded.vocab_size if loaded else None,
         "lp": lp,
         "placeholder": placeholder,
         **_sampling(metadata.get("sampling")),
-        "generations": said.whole("num_generations") or max(len(item.texts) for item in items),
-        "attention": said.text("attention"),
-        "kv_cache": said.text("kv_cache"),
-        "batch_size": said.whole("batch_size"),
+        "generations": values.whole("num_generations") or max(len(item.texts) for item in items),
+        "attention": values.text("attention"),
+        "kv_cache": values.text("kv_cache"),
+        "batch_size": values.whole("batch_size"),
         "samples": sum(len(item.texts) for item in items),
-        "wall_s": (totals := _Said(top)).real("time_taken"),
+        "wall_s": (totals := _FileValues(top)).real("time_taken"),
         "chars_raw": totals.whole("total_chars_raw"),
         "chars_clean": totals.whole("total_chars_clean"),
     }
@@ -152,7 +155,7 @@ def _notes(
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _FileValues:
     """A part of the file, read key by key; null is as good as nothing."""
 
     values: Mapping[str, Any]
@@ -195,21 +198,21 @@ def _tokenizer(given: str | None, named: str | None) -> tuple[str | None, TextTo
     return known or named, load_tokenizer(known) if known else None
 
 
-def _placeholder(said: str | None) -> str | None:
+def _placeholder(text: str | None) -> str | None:
     try:
-        return check_placeholder(said) if said else None
+        return check_placeholder(text) if text else None
     except PlaceholderError as error:
         raise FileFormatError(f"{METADATA}.placeholder: {error.what}", error.fix) from error
 
 
-def _sampling(said: Any) -> dict[str, Any]:
+def _sampling(sampling: Any) -> dict[str, Any]:
     """A preset's name, or an object of parameters."""
-    if isinstance(said, Mapping):
+    if isinstance(sampling, Mapping):
         names = {"temperature": float, "top_k": int, "top_p": float, "min_p": float}
-        numbers = {key: said[key] for key in names if isinstance(said.get(key), int | float)}
+        numbers = {key: sampling[key] for key in names if isinstance(sampling.get(key), int | float)}
         fitting = {key: names[key](value) for key, value in numbers.items() if not isinstance(value, bool)}
-        return {"sampling": compact(said), **fitting}
-    text = _Said({"sampling": said}).text("sampling")
+        return {"sampling": compact(sampling), **fitting}
+    text = _FileValues({"sampling": sampling}).text("sampling")
     if text not in PRESETS:
         return {"sampling": text}
     known = PRESETS[text]
@@ -217,20 +220,15 @@ def _sampling(said: Any) -> dict[str, Any]:
     return {"sampling": text, "top_k": known.top_k or None, **numbers}
 
 
-def _moment(said: Any) -> str | None:
-    """The time in ISO form, UTC where the file names no zone; None where it is no time."""
+def _moment(value: Any) -> str | None:
+    """The time in ISO form, UTC where the file names no zone; None where it is no time. ``20250131_174500`` is one."""
     try:
-        found = datetime.fromtimestamp(said, UTC) if type(said) in (int, float) else _written_moment(str(said))
-        found = (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+        if type(value) in (int, float):
+            moment = datetime.fromtimestamp(value, UTC)
+        else:
+            stamp = _STAMP.fullmatch(str(value))
+            moment = datetime.fromisoformat(f"{stamp[1]}T{stamp[2]}" if stamp else str(value))
+        moment = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError, OSError):
         return None
-    return found.isoformat() if found.year >= _FIRST_YEAR else None
-
-
-def _written_moment(said: str) -> datetime:
-    for form in _TIMES:
-        try:
-            return datetime.strptime(said, form).replace(tzinfo=UTC)
-        except ValueError:
-            continue
-    return datetime.fromisoformat(said)
+    return moment.isoformat() if moment.year >= _FIRST_YEAR else None

@@ -1,8 +1,8 @@
-"""The words of a report file beside those of the store: what a run and a sample of ours would say in such a file.
+"""The keys of a report file and the columns of the store: how our runs and samples are written in such a file.
 
-A file that is read keeps, beside our rows, only what it says otherwise than we would, what it says beyond, and what it
-leaves out; ``restored`` puts that back, so that a file comes out of the store as it went in. Rows are plain mappings
-here, by the columns of ``engine.store.schema``. What the words mean is not known here, nor how the files are read.
+Besides our rows, the store keeps of an imported file only what differs from our values, what is extra, and which keys
+are missing; ``restored`` puts that back, so that a file is exported as it was imported. Rows are plain mappings here,
+by the columns of ``engine.store.schema``. What this module does not know: what the keys mean, how files are read.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from engine.chem.enriched import prompt_of
-from engine.lp.catalogue import ALIASES, LPS, full_name, split_cleanup
+from engine.lp_records import ALIASES, LPS, full_name, split_cleanup, stored_lp
 
 METADATA, PASSES, FAILURES, GENERATIONS = "metadata", "passes", "failures", "all_generations"
 TEXT = "decoded_text"
@@ -67,15 +66,15 @@ _TOKENIZERS = ("qwen3", "llama3")
 
 
 def lp_of(enabled: bool | None, processor: str, version: str) -> str | None:
-    """The LP by our name; None where the file does not tell, or tells of one that the reports do not describe."""
+    """The LP by our name; None where the file names none, or one that the reports do not describe."""
     name = processor.strip().lower()
     if enabled is False:
         return "none"
     if split_cleanup(name)[0] in LPS:
         return full_name(name)
     if name == "qwen":
-        found = _VERSION.fullmatch(version.strip())
-        return ALIASES.get(f"v{found[1]}.{found[2]}") if found else None
+        digits = _VERSION.fullmatch(version.strip())
+        return ALIASES.get(f"v{digits[1]}.{digits[2]}") if digits else None
     return ALIASES.get(name)
 
 
@@ -96,8 +95,7 @@ def tokenizer_of(name: str) -> str | None:
 
 def placeholder_of(lp: str | None) -> str | None:
     """What the LP counts with unless it is told otherwise."""
-    info = LPS.get(split_cleanup(lp or "")[0])
-    return info.placeholder or None if info else None
+    return stored_lp(lp).placeholder or None
 
 
 # --- what we would say --------------------------------------------------------------------------------------------
@@ -105,7 +103,7 @@ def placeholder_of(lp: str | None) -> str | None:
 
 def metadata_of(row: Mapping[str, Any], prompts: int) -> dict[str, Any]:
     placeholder = row.get("placeholder")
-    said = _processor(row.get("lp"), row.get("model_family")) | {
+    values = _processor(row.get("lp"), row.get("model_family")) | {
         "timestamp": row.get("created_at"),
         "model_alias": row.get("model_alias"),
         "model_step": row.get("model_step"),
@@ -119,19 +117,19 @@ def metadata_of(row: Mapping[str, Any], prompts: int) -> dict[str, Any]:
         "kv_cache": row.get("kv_cache"),
         "attention": row.get("attention"),
     }
-    return {key: said[key] for key in SAID if said.get(key) is not None}
+    return {key: values[key] for key in SAID if values.get(key) is not None}
 
 
 def totals_of(row: Mapping[str, Any]) -> dict[str, Any]:
     wall_s, chars = row.get("wall_s"), row.get("chars_raw")
     rate = chars / wall_s if chars is not None and wall_s else None
-    said = dict(zip(TOTALS, (wall_s, rate, chars, row.get("chars_clean")), strict=True))
-    return {key: value for key, value in said.items() if value is not None}
+    values = dict(zip(TOTALS, (wall_s, rate, chars, row.get("chars_clean")), strict=True))
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def item_of(row: Mapping[str, Any], *, passed: bool, before: str, after: str) -> dict[str, Any]:
     """A sample as an item of ``passes`` or ``failures``; ``row`` has the columns of ``samples``."""
-    said = {
+    values = {
         "prompt_smiles": row["smiles"],
         "generated_smiles": row["generated_smiles"],
         "smiles_exact_match": row["exact_match"],
@@ -143,16 +141,12 @@ def item_of(row: Mapping[str, Any], *, passed: bool, before: str, after: str) ->
         "generation_has_same_molecular_graph": row["same_graph"],
         "extracted_smiles": row["extracted_smiles"] or None,
     }
-    return {key: said[key] for key in (OF_PASS if passed else OF_FAILURE) if said[key] is not None}
-
-
-def usual_prompt(smiles: str) -> str:
-    return prompt_of(smiles)
+    return {key: values[key] for key in (OF_PASS if passed else OF_FAILURE) if values[key] is not None}
 
 
 def main_of(passed: Sequence[bool]) -> int:
     """Of which generation an item speaks, unless a file says so: the first that passed, else the first."""
-    return next((index for index, one in enumerate(passed) if one), 0)
+    return next((index for index, has_passed in enumerate(passed) if has_passed), 0)
 
 
 def _processor(lp: str | None, family: str | None) -> dict[str, Any]:
@@ -160,26 +154,26 @@ def _processor(lp: str | None, family: str | None) -> dict[str, Any]:
         return {}
     if lp == "none":
         return {"logit_processor_enabled": False}
-    said: dict[str, Any] = {"logit_processor_enabled": True, "processor_type": lp}
+    values: dict[str, Any] = {"logit_processor_enabled": True, "processor_type": lp}
     if lp == ALIASES["generic"] and family != "Qwen":
-        said["processor_type"] = "generic"
+        values["processor_type"] = "generic"
     elif lp in _QWEN_VERSIONS:
-        said |= {"processor_type": "qwen", "version": _QWEN_VERSIONS[lp]}
-    return said
+        values |= {"processor_type": "qwen", "version": _QWEN_VERSIONS[lp]}
+    return values
 
 
 # --- what a file says otherwise -----------------------------------------------------------------------------------
 
 
-def beyond(said: Mapping[str, Any], known: Collection[str], taken: Collection[str] = ()) -> dict[str, Any]:
-    """What a file says under keys that are not the format's own, nor ours."""
-    return {key: value for key, value in said.items() if key not in known and key not in taken}
+def beyond(content: Mapping[str, Any], known: Collection[str], taken: Collection[str] = ()) -> dict[str, Any]:
+    """The content under keys that are neither the format's nor ours."""
+    return {key: value for key, value in content.items() if key not in known and key not in taken}
 
 
-def otherwise(said: Mapping[str, Any], ours: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
-    """What a file says and neither ``ours`` nor ``extra`` does."""
-    here = {**ours, **extra}
-    return {key: value for key, value in said.items() if key not in here or not _equal(value, here[key])}
+def otherwise(content: Mapping[str, Any], ours: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    """The content that differs from ``ours`` and ``extra``."""
+    known = {**ours, **extra}  # compared as JSON: 1, 1.0 and true are three values in a file
+    return {key: value for key, value in content.items() if key not in known or compact(value) != compact(known[key])}
 
 
 def restored(
@@ -192,7 +186,3 @@ def restored(
 def compact(value: Any) -> str:
     """JSON in the one form that equal values share."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
-
-
-def _equal(one: Any, other: Any) -> bool:
-    return compact(one) == compact(other)  # 1, 1.0 and true are three things in a file

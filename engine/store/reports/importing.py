@@ -1,6 +1,6 @@
 """Report files in: the JSON that the reports' runner writes for a run, plain or gz, as a run of the store.
 
-A file's own totals (time, characters) land in the run's columns; samples, blocks, junk and passes are counted anew,
+A file's own totals (time, characters) go into the run's columns; samples, blocks, junk and passes are counted again,
 from texts that our own code reads (``engine.store.reports.texts``). A run's id is a hash of the file's content, so one
 file is imported once, whatever its name, its compression and the order of its keys. Who made the file, and whether its
 totals are true, is not known here.
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from engine.errors import FileFormatError, shown
 from engine.store.entries import Entry
@@ -49,7 +49,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class ReportFile:
-    """A report file that is one: its shape is checked, its texts are not read yet."""
+    """A report file whose shape is checked and whose texts are not read yet."""
 
     name: str
     run_id: str
@@ -71,14 +71,14 @@ class AlreadyThere:
 
 
 def expand(patterns: Sequence[str | Path]) -> list[Path]:
-    """The files that are meant, each once: names, or patterns with ``*``, ``?``, ``[...]`` and ``**``."""
-    found: dict[Path, None] = {}
+    """The files, each once: names, or patterns with ``*``, ``?``, ``[...]`` and ``**``."""
+    paths: dict[Path, None] = {}
     for pattern in patterns:
         matches = _matches(str(pattern))
         if not matches:
-            raise FileFormatError(f"{shown(pattern, 200)} matches no file", "Look at the path, or at the pattern")
-        found |= dict.fromkeys(matches)
-    return list(found)
+            raise FileFormatError(f"{shown(pattern, 200)} matches no file", "Check the path or the pattern")
+        paths |= dict.fromkeys(matches)
+    return list(paths)
 
 
 def _matches(pattern: str) -> list[Path]:
@@ -103,14 +103,14 @@ def import_report(
     tokenizer: str | None = None,
     progress: Progress | None = None,
 ) -> Entry | AlreadyThere:
-    """Read a report file into the store. ``tokenizer`` (a name or a folder) stands for the one that the file names."""
+    """Read a report file into the store. ``tokenizer`` (a name or a folder) replaces the one that the file names."""
     report = read_report(path)
     if any(f"{RUN.key}={report.run_id}" in files.folders(RUN.folder) for files in store.places):
         return AlreadyThere(store.entry(report.run_id))
-    with _named(report.name):
+    with _errors_with(report.name):
         run = read_run(report.metadata, report.totals, report.items, missing=report.missing, tokenizer=tokenizer)
         row = {**run.row, "source": report.name, "label": label}
-        staging = _begun(store, report.run_id, {key: value for key, value in row.items() if value is not None})
+        staging = _create_staging(store, report.run_id, {key: value for key, value in row.items() if value is not None})
         try:
             return staging.publish(_write(staging, report, run, progress))
         except BaseException:
@@ -122,16 +122,16 @@ def samples_of(report: ReportFile, run: RunOfFile) -> Iterator[list[StoredSample
     """The samples of one item after the other, read and checked."""
     first = 0
     for item in report.items:
-        found = run.reader.samples(item, first)
-        first += len(found)
-        yield found
+        samples = run.reader.samples(item, first)
+        first += len(samples)
+        yield samples
 
 
 # --- into the store -----------------------------------------------------------------------------------------------
 
 
-def _begun(store: Store, run_id: str, row: Mapping[str, Any]) -> Staging:
-    """What an import that was killed left behind is thrown away; one that is at it goes on alone."""
+def _create_staging(store: Store, run_id: str, row: Mapping[str, Any]) -> Staging:
+    """Remove what a killed import left; an import of the same file that still runs holds the lock: this one fails."""
     if run_id in store.home.folders(ASIDE):
         left = Staging(store.home, RUN, run_id, {})
         left.lock()
@@ -146,18 +146,18 @@ def _write(staging: Staging, report: ReportFile, run: RunOfFile, progress: Progr
     waiting: list[StoredSample] = []
     done = differing = number = 0
     molecules: set[str] = set()
-    for found in samples_of(report, run):
-        waiting += found
-        done += len(found)
-        molecules |= {sample.smiles for sample in found}
-        differing += run.differs(found)
+    for samples in samples_of(report, run):
+        waiting += samples
+        done += len(samples)
+        molecules |= {sample.smiles for sample in samples}
+        differing += run.differs(samples)
         if len(waiting) >= GROUP or done == report.samples:
             members = [sample.sample_id for sample in waiting]
             staging.add(tables_of(staging.id, waiting), members, sums=sums_of(waiting), number=number)
             waiting, number = [], number + 1
         if progress is not None:
             progress(done, report.samples)
-    return {**totals(staging.groups()), "molecules": len(molecules), **run.told(differing)}
+    return {**totals(staging.groups()), "molecules": len(molecules), **run.late_columns(differing)}
 
 
 # --- the file -----------------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def _write(staging: Staging, report: ReportFile, run: RunOfFile, progress: Progr
 def read_report(path: Path) -> ReportFile:
     """A file whose shape is checked; errors say where in it something is wrong."""
     text = _text(path)
-    with _named(path.name):
+    with _errors_with(path.name):
         document = _parsed(text)
         missing = tuple(part for part in (METADATA, PASSES, FAILURES) if part not in document)
         if {PASSES, FAILURES} <= set(missing):
@@ -197,50 +197,44 @@ def _items(document: Mapping[str, Any], part: str) -> Iterator[ReportItem]:
 
 def _digest(document: Mapping[str, Any]) -> str:
     """Of what the file says: order of keys, spaces and escapes do not count."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for key in sorted(document):
-        found.update(f"\n{compact(key)}:".encode())
+        digest.update(f"\n{compact(key)}:".encode())
         value = document[key]
-        for one in value if isinstance(value, list) else [value]:  # a text of all would be as large as the file
-            found.update(f"\n {compact(one)}".encode())
-        found.update(b"]" if isinstance(value, list) else b".")
-    return found.hexdigest()
+        for part in value if isinstance(value, list) else [value]:  # a text of all would be as large as the file
+            digest.update(f"\n {compact(part)}".encode())
+        digest.update(b"]" if isinstance(value, list) else b".")
+    return digest.hexdigest()
 
 
 @contextmanager
-def _named(name: str) -> Iterator[None]:
+def _errors_with(name: str) -> Iterator[None]:
     try:
         yield
     except FileFormatError as error:
         raise FileFormatError(f"{shown(name)}: {error.what}", error.fix) from error
     except RecursionError as error:
-        raise FileFormatError(
-            f"{shown(name)}: lists and objects lie too deep in each other", "Write it anew"
-        ) from error
+        raise FileFormatError(f"{shown(name)}: lists and objects are nested too deep", "Write it again") from error
 
 
 def _parsed(text: str) -> dict[str, Any]:
-    try:
-        document = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+    def finite(digits: str) -> float | None:
+        value = float(digits)
+        return value if math.isfinite(value) else None
+
+    try:  # Python writes NaN and Infinity, which JSON does not have
+        document = json.loads(text, parse_constant=lambda _: None, parse_float=finite)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno:,}, column {error.colno:,}"
-        raise FileFormatError(f"it is no JSON at {where}: {error.msg}", "Mend it there, or write it anew") from error
+        raise FileFormatError(
+            f"it is no JSON at {where}: {error.msg}", "Correct it there, or write it again"
+        ) from error
     except ValueError as error:  # a number of thousands of digits
-        raise FileFormatError(f"it is no JSON that can be read: {error}", "Write it anew") from error
+        raise FileFormatError(f"it is no JSON that can be read: {error}", "Write it again") from error
     if not isinstance(document, dict):
         raise malformed("it", document, "an object with passes and failures")
-    found: dict[str, Any] = _without_halves(document) if _HALF.search(text) else document
-    return found
-
-
-def _no_number(_: str) -> None:
-    """NaN and Infinity, which Python writes and JSON does not know."""
-    return
-
-
-def _finite(digits: str) -> float | None:
-    value = float(digits)
-    return value if math.isfinite(value) else None
+    clean: dict[str, Any] = _without_halves(document) if _HALF.search(text) else document
+    return clean
 
 
 def _without_halves(value: Any) -> Any:
@@ -248,9 +242,9 @@ def _without_halves(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):
-        return [_without_halves(one) for one in value]
+        return [_without_halves(item) for item in value]
     if isinstance(value, dict):
-        return {_without_halves(key): _without_halves(one) for key, one in value.items()}
+        return {_without_halves(key): _without_halves(item) for key, item in value.items()}
     return value
 
 
@@ -273,20 +267,14 @@ def _text(path: Path) -> str:
 
 
 def _content(path: Path) -> bytes:
-    with path.open("rb") as file:
-        if file.peek(2)[:2] != _GZ:
-            return _bounded(file, path)
-        with gzip.open(file) as inside:
-            return _bounded(inside, path)
-
-
-def _bounded(file: IO[bytes] | gzip.GzipFile, path: Path) -> bytes:
     parts, size = [], 0
-    while part := file.read(_CHUNK):
-        parts.append(part)
-        size += len(part)
-        if size > MOST_BYTES:
-            raise FileFormatError(
-                f"{shown(path.name)} holds over {MOST_BYTES / 1024**3:g} GiB of JSON", "Split it by its samples"
-            )
+    with path.open("rb") as file:
+        source = gzip.GzipFile(fileobj=file) if file.peek(2)[:2] == _GZ else file
+        while part := source.read(_CHUNK):
+            parts.append(part)
+            size += len(part)
+            if size > MOST_BYTES:
+                raise FileFormatError(
+                    f"{shown(path.name)} holds over {MOST_BYTES / 1024**3:g} GiB of JSON", "Split it by its samples"
+                )
     return b"".join(parts)

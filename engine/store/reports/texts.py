@@ -1,10 +1,10 @@
 """The items of a report file as samples: texts cut out of ``decoded_text``, read and checked anew by our own code.
 
-A file has text only, and ids cannot be had back from it: under a position LP the model's tokens need not be those of
-its text. So ``token_ids`` stay null, and with them junk in tokens; blocks are found in the text, atoms matched by what
-they are, and drift is told where three whole numbers stand and the tokenizer and the placeholder are known. Nor are
-the model's masses known: a clean triple that an LP closed is ``unverified``. What the file itself says of a sample
-(passed, issues, SMILES) is kept in ``extra`` where our check says otherwise.
+A file has text only, and ids cannot be recovered from it: under a position LP the model's tokens need not be those of
+its text. So ``token_ids`` and junk in tokens stay null; blocks are found in the text, atoms are matched by what they
+are, and drift is computed where a block has three whole numbers and the tokenizer and the placeholder are known. The
+model's masses are unknown too: a clean triple that an LP closed is ``unverified``. The file's own figures of a sample
+(passed, issues, SMILES) are kept in ``extra`` where our check differs.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import Any
 
 from rdkit import Chem
 
-from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS, skeleton_of
+from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS, prompt_of, skeleton_of
 from engine.chem.smiles import enriched_descriptors, parse_smiles, read_text_order
 from engine.errors import DriftscopeError, FileFormatError, shown
+from engine.lp_records import UNKNOWN_LP
 from engine.records import Block, Check, Molecule
 from engine.store.reports.format import (
     AFTER,
@@ -38,7 +39,6 @@ from engine.store.reports.format import (
     item_of,
     main_of,
     otherwise,
-    usual_prompt,
 )
 from engine.store.sample_rows import StoredSample
 from engine.text.align import block_of, is_need_known
@@ -52,8 +52,10 @@ from engine.text.tokenizers import TextTokenizer
 
 PROMPT_NOT_READ = "prompt SMILES cannot be read"
 """Our issue where there is no molecule to compare with; the text is kept and read all the same."""
-FORCED_CLOSE = "position-blocklist"
-"""How blocks are read where the LP is not known: nothing then tells that the model closed them itself."""
+
+
+Generation = tuple[str, Mapping[str, Any] | None]
+"""A text, and what else a file's list says of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,60 +79,60 @@ def read_item(item: Any, listed_in: str, number: int) -> ReportItem:
     own = item.get(TEXT)
     if own is not None and not isinstance(own, str):
         raise malformed(f"{where}.{TEXT}", own, "text")
-    is_listed = item.get(GENERATIONS) is not None
-    listed = _generations(item[GENERATIONS], f"{where}.{GENERATIONS}") if is_listed else []
+    listed = None if item.get(GENERATIONS) is None else _generations(item[GENERATIONS], f"{where}.{GENERATIONS}")
     if own is None and not listed:
         if listed_in == PASSES:
             raise FileFormatError(f"{where} has no {TEXT}", "Without a text there is nothing to import")
         own = ""  # what failed may have written nothing
-    texts = [text for text, _ in listed]
-    is_beside = own is not None and own not in texts
-    if own is not None and is_beside:
-        listed = [(own, None), *listed]
-    how = (BESIDE if is_beside else ALONE if len(listed) == 1 else None) if is_listed else None
+    generations, main, form = [(own or "", None)] if listed is None else listed, 0, None
+    texts = [text for text, _ in generations]
+    if listed is not None and own is not None and own not in texts:
+        generations, form = [(own, None), *listed], BESIDE
+    elif listed is not None:
+        main, form = 0 if own is None else texts.index(own), ALONE if len(listed) == 1 else None
     return ReportItem(
         passed=listed_in == PASSES,
-        smiles=_smiles_of(item, where, own or listed[0][0]),
-        said={key: value for key, value in item.items() if key != GENERATIONS or not is_listed},
-        texts=tuple(text for text, _ in listed),
-        entries=tuple(entry for _, entry in listed),
-        main=0 if own is None or is_beside else texts.index(own),
-        listed=how,
+        smiles=_smiles_of(item, where, own or generations[0][0]),
+        said={key: value for key, value in item.items() if key != GENERATIONS or listed is None},
+        texts=tuple(text for text, _ in generations),
+        entries=tuple(entry for _, entry in generations),
+        main=main,
+        listed=form,
     )
 
 
-def _generations(listed: Any, where: str) -> list[tuple[str, dict[str, Any] | None]]:
+def _generations(listed: Any, where: str) -> list[Generation]:
     """Texts, alone or in objects; of an object also all else that it says."""
     if not isinstance(listed, list):
         raise malformed(where, listed, "a list")
-    found: list[tuple[str, dict[str, Any] | None]] = []
+    generations: list[Generation] = []
     for number, entry in enumerate(listed):
-        text = entry.get(TEXT) if isinstance(entry, dict) else entry
+        is_object = isinstance(entry, dict)
+        text = entry.get(TEXT) if is_object else entry
         if not isinstance(text, str):
-            is_object = isinstance(entry, dict)
             raise malformed(f"{where}[{number}]{f'.{TEXT}' if is_object else ''}", text, "text")
-        rest = {key: value for key, value in entry.items() if key != TEXT} if isinstance(entry, dict) else None
-        found.append((text, rest))
-    return found
+        generations.append((text, {key: value for key, value in entry.items() if key != TEXT} if is_object else None))
+    return generations
 
 
 def _smiles_of(item: Mapping[str, Any], where: str, text: str) -> str:
-    said = item.get("prompt_smiles")
-    if isinstance(said, str) and said.strip():
-        return said
-    if said is not None and not isinstance(said, str):
-        raise malformed(f"{where}.prompt_smiles", said, "text")
+    smiles = item.get("prompt_smiles")
+    if smiles is not None and not isinstance(smiles, str):
+        raise malformed(f"{where}.prompt_smiles", smiles, "text")
+    if smiles and smiles.strip():
+        return smiles
     _, opened, behind = text.partition(SMILES_TAGS[0])
-    smiles, closed, _ = behind.partition(SMILES_TAGS[1])
-    if not (opened and closed and smiles.strip()):
+    tagged, closed, _ = behind.partition(SMILES_TAGS[1])
+    if not (opened and closed and tagged.strip()):
         raise FileFormatError(f"{where} has no prompt_smiles, and none in its {TEXT}", "Add it, or leave the item out")
-    return smiles
+    return tagged
 
 
-def malformed(where: str, found: Any, wanted: str) -> FileFormatError:
+def malformed(where: str, value: Any, expected: str) -> FileFormatError:
     kinds = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
-    said = "" if isinstance(found, dict | list | None) else f" ({shown(found, 30)})"
-    return FileFormatError(f"{where} is {kinds.get(type(found), 'a number')}{said}, not {wanted}", "Mend it there")
+    literal = "" if isinstance(value, dict | list | None) else f" ({shown(value, 30)})"
+    kind = kinds.get(type(value), "a number")
+    return FileFormatError(f"{where} is {kind}{literal}, not {expected}", "Correct it there")
 
 
 # --- cutting the answer out of a text -----------------------------------------------------------------------------
@@ -179,7 +181,7 @@ def _end_of_answer(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Prompt:
+class _PromptMolecule:
     """``molecule`` keeps the atoms' order of the prompt, as the text that follows it does."""
 
     smiles: str  # canonical, or as given where it does not read
@@ -188,10 +190,15 @@ class _Prompt:
     error: str | None = None
 
     @classmethod
-    def of(cls, smiles: str) -> _Prompt:
+    def of(cls, smiles: str) -> _PromptMolecule:
         try:
             canonical = parse_smiles(smiles)
-            molecule = canonical if canonical.smiles == smiles else _in_order(smiles.strip(), canonical)
+            molecule = canonical
+            if canonical.smiles != smiles:
+                text = smiles.strip()
+                mol = read_text_order(text)
+                elements = tuple(atom.GetSymbol() for atom in mol.GetAtoms())
+                molecule = Molecule(text, text, enriched_descriptors(text), elements, canonical.heavy_atoms, mol)
             return cls(canonical.smiles, molecule, f"{OPEN_TAG}{skeleton_of(molecule)}{CLOSE_TAG}")
         except DriftscopeError as error:
             return cls(smiles, Molecule(smiles, smiles, (), (), 0, Chem.Mol()), "", error.what)
@@ -199,12 +206,6 @@ class _Prompt:
     @property
     def units(self) -> list[Unit]:
         return units_between(self.skeleton, [(start, end) for start, end in block_spans(self.skeleton).tolist()])
-
-
-def _in_order(smiles: str, canonical: Molecule) -> Molecule:
-    mol = read_text_order(smiles)
-    elements = tuple(atom.GetSymbol() for atom in mol.GetAtoms())
-    return Molecule(smiles, smiles, enriched_descriptors(smiles), elements, canonical.heavy_atoms, mol)
 
 
 # --- reading ------------------------------------------------------------------------------------------------------
@@ -220,9 +221,12 @@ class TextReader:
 
     def samples(self, item: ReportItem, first: int) -> list[StoredSample]:
         """The item's generations as samples that count from ``first``."""
-        prompt = _Prompt.of(item.smiles)
-        units, free = prompt.units, self._free_positions(prompt)
-        found = []
+        prompt = _PromptMolecule.of(item.smiles)
+        units = prompt.units
+        free: list[int] | None = None  # FREE positions of each atom's block
+        if self.tokenizer is not None and self.lp is not None and not prompt.error:
+            free = build_template(prompt.skeleton, self.tokenizer, self.placeholder).free_per_block.tolist()
+        readings = []
         for generation, decoded in enumerate(item.texts):
             before, text, after = split_text(decoded, item.smiles)
             blocks, check = self._judged(text, prompt, units, free)
@@ -238,55 +242,43 @@ class TextReader:
                 stop_reason="end" if after.strip() else None,
                 has_template=free is not None,
             )
-            found.append((sample, before, after))
-        main = main_of([sample.check.passed for sample, _, _ in found])
-        return [replace(one[0], extra=_extra(item, *one, usual_main=main)) for one in found]
-
-    def _free_positions(self, prompt: _Prompt) -> list[int] | None:
-        """FREE positions that the template has for each atom."""
-        if self.tokenizer is None or self.lp is None or prompt.error:
-            return None
-        template = build_template(prompt.skeleton, self.tokenizer, self.placeholder)
-        free: list[int] = template.free_per_block.tolist()
-        return free
+            readings.append((sample, before, after))
+        main = main_of([sample.check.passed for sample, _, _ in readings])
+        return [replace(reading[0], extra=_extra(item, *reading, usual_main=main)) for reading in readings]
 
     def _judged(
-        self, text: str, prompt: _Prompt, units: Sequence[Unit], free: list[int] | None
+        self, text: str, prompt: _PromptMolecule, units: Sequence[Unit], free: list[int] | None
     ) -> tuple[tuple[Block, ...], Check]:
-        lp = self.lp or FORCED_CLOSE
-        found = find_blocks(text)
-        readings = [read_block(block.content, lp=lp, closed=block.closed) for block in found]
+        lp = self.lp or UNKNOWN_LP.name
+        blocks = find_blocks(text)
+        readings = [read_block(block.content, lp=lp, closed=block.closed) for block in blocks]
         check = check_sample(text, prompt.molecule, lp=lp, readings=readings)
         if prompt.error:
             issues = (PROMPT_NOT_READ, *(issue for issue in check.issues if issue != MISMATCH))
             check = replace(check, passed=False, clean=False, issues=issues, same_graph=False)
-        return tuple(self._blocks(text, found, readings, units, free)), check
+        return tuple(self._blocks(text, blocks, readings, units, free)), check
 
     def _blocks(
         self,
         text: str,
-        found: Sequence[FoundBlock],
+        places: Sequence[FoundBlock],
         readings: Sequence[BlockReading],
         units: Sequence[Unit],
         free: list[int] | None,
     ) -> list[Block]:
-        atoms = match_units(units, units_between(text, [(block.start, block.end) for block in found]))
-        needs = self._needs(found, readings) if free else [0] * len(found)
+        atoms = match_units(units, units_between(text, [(block.start, block.end) for block in places]))
+        needs = [0] * len(places)
+        if free and self.tokenizer is not None:
+            numbers = [",".join(reading.numbers) for reading in readings]
+            contents = [(block.descriptor, text) for block, text in zip(places, numbers, strict=True)]
+            needs = needed_by_content(contents, self.tokenizer)
         blocks = []
-        for index, (block, reading) in enumerate(zip(found, readings, strict=True)):
+        for index, (block, reading) in enumerate(zip(places, readings, strict=True)):
             atom = atoms[index]
             template_free = free[atom] if free and atom >= 0 else 0
             needed = needs[index] if free and atom >= 0 and is_need_known(reading) else None
             blocks.append(block_of(index, atom, block, reading, template_free, needed))
         return blocks
-
-    def _needs(self, found: Sequence[FoundBlock], readings: Sequence[BlockReading]) -> list[int]:
-        if self.tokenizer is None:
-            return []
-        numbers = [",".join(reading.numbers) for reading in readings]
-        return needed_by_content(
-            [(block.descriptor, one) for block, one in zip(found, numbers, strict=True)], self.tokenizer
-        )
 
 
 # --- what the file says otherwise ---------------------------------------------------------------------------------
@@ -294,7 +286,7 @@ class TextReader:
 
 def _extra(item: ReportItem, sample: StoredSample, before: str, after: str, *, usual_main: int) -> dict[str, Any]:
     extra: dict[str, Any] = {}
-    if before != usual_prompt(sample.smiles):
+    if before != prompt_of(sample.smiles):
         extra[BEFORE] = before
     if after:
         extra[AFTER] = after
@@ -310,16 +302,13 @@ def _extra(item: ReportItem, sample: StoredSample, before: str, after: str, *, u
         extra[GENERATIONS] = item.listed
     if item.passed != sample.check.passed:
         extra[REPORTED_PASSED] = item.passed
-    return extra | _said_otherwise(item, sample, before, after)
-
-
-def _said_otherwise(item: ReportItem, sample: StoredSample, before: str, after: str) -> dict[str, Any]:
     row = {"smiles": sample.smiles, "text": sample.text} | {name: getattr(sample.check, name) for name in _CHECKED}
     ours = item_of(row, passed=item.passed, before=before, after=after)
     unknown = beyond(item.said, OF_ITEM, OWN)
     reported = otherwise(item.said, ours, unknown)
     unreported = [key for key in ours if key not in item.said]
-    return unknown | ({REPORTED: reported} if reported else {}) | ({UNREPORTED: unreported} if unreported else {})
+    rest = {REPORTED: reported, UNREPORTED: unreported}
+    return extra | unknown | {key: value for key, value in rest.items() if value}
 
 
 _CHECKED = (

@@ -9,7 +9,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const ROLES = { C: ["copy", "COPY"], F: ["free", "FREE"], B: ["boundary", "BOUNDARY"] };
 const MARKS = {
   j: ["junk", "junk: no part of the numbers", "!"],
-  c: ["cut", "cut: the number ends by force", "✂\uFE0E"],
+  c: ["cut", "cut: the LP closed the number", "✂\uFE0E"],
   b: ["beyond", "beyond: the template has no position for it", "+"],
   l: ["left_over", "left over: a position that the text did not use", "○"],
 };

@@ -2,9 +2,9 @@
 
 const NUMBER = new Intl.NumberFormat("en"); // one: making it costs milliseconds
 const HINT =
-  "Each column is one position: the template's token over the generated one. Point at a column, or step through with " +
-  "the arrow keys; Page Up and Down go by block, n and p by mark, Enter selects, Escape clears.";
-const NO_STEPS = "No diagnostics were kept for this text: what the model thought of its tokens is not known.";
+  "Each column is one position: the template's token over the generated one. Hover over a column, or use " +
+  "the arrow keys; Page Up and Down move by block, n and p by mark, Enter selects, Esc clears.";
+const NO_STEPS = "No token probabilities are stored for this text.";
 
 function signed(drift) {
   return drift > 0 ? `+${drift}` : drift < 0 ? `−${-drift}` : "0";
@@ -61,7 +61,7 @@ function restingCards(model) {
   text.push(["Roles differ", counted(countIf(model, (i) => model.differs(i)), "position"), false]);
   const ends = model.count ? data.drift[model.count - 1] : 0;
   text.push(["Drift", `${signed(ends)} at the end, from ${signed(model.least)} to ${signed(model.most)}`, false]);
-  const cards = [newCard("The whole text", text), newCard("What the LP did to the model", effectFacts(model), NO_STEPS)];
+  const cards = [newCard("The whole text", text), newCard("Effect of the LP on the model", effectFacts(model), NO_STEPS)];
   const hint = newElement("section", "card");
   hint.append(newElement("h3", "", "How to read it"), newElement("p", "hint", HINT));
   return [...cards, hint];
@@ -76,12 +76,12 @@ function effectFacts(model) {
   const [forced, free] = [at("1"), at("0")];
   const rows = [];
   if (forced.length) {
-    rows.push(["Forced, and the model's own first choice", shareOf(forced.filter((k) => rank[k] === 1).length, forced.length), false]);
+    rows.push(["Forced tokens that were the model's first choice", shareOf(forced.filter((k) => rank[k] === 1).length, forced.length), false]);
     rows.push(["Least p(raw) of a forced token", chance(forced.reduce((least, k) => Math.min(least, p_raw[k] ?? 1), 1)), true]);
   }
   if (free.length) {
     const sum = free.reduce((total, k) => total + (taken[k] ?? 0), 0);
-    rows.push(["Mass the LP took from a free token, mean", percent(sum / free.length), true]);
+    rows.push(["Mean mass removed from a free token", percent(sum / free.length), true]);
     rows.push(["Free tokens that lost half or more", shareOf(free.filter((k) => taken[k] >= 0.5).length, free.length), false]);
   }
   return rows;
@@ -111,7 +111,7 @@ function generatedFacts(model, i) {
     rows.push(["Position", String(data.pos[i]), true]);
     if (data.starts[i] !== null) rows.push(["Characters", range(data.starts[i], data.ends[i]), true]);
     const block = data.text_blocks[i] >= 0 ? `, block ${data.text_blocks[i]}` : "";
-    rows.push(["The text is at", `${ROLES[data.text_roles[i]]?.[1] ?? "no role"}${block}`, false]);
+    rows.push(["Text role", `${ROLES[data.text_roles[i]]?.[1] ?? "no role"}${block}`, false]);
   }
   if (data.forced[i] !== "-") rows.push(["Chosen", data.forced[i] === "1" ? "forced by the LP" : "by the model", false]);
   if (mark) rows.push(["Mark", mark[1], false, mark[0]]);
@@ -152,7 +152,7 @@ function modelCards(model, i) {
 
 function absence(model, i) {
   if (model.steps === null) return NO_STEPS;
-  return model.data.pos[i] === null ? "Nothing was generated here." : "No diagnostics were kept for this position.";
+  return model.data.pos[i] === null ? "Nothing was generated here." : "No token probabilities are stored for this position.";
 }
 
 function newCard(title, rows, words = "") {
@@ -207,7 +207,7 @@ function frameWords(root, model) {
     item.hidden = code ? !(data[column] ?? "").includes(code) : !has[column];
   }
   const scales = Object.keys(SCALES).filter((row) => model.has(row));
-  const key = newElement("li", "", "Taller and stronger: the more the LP went against the model.");
+  const key = newElement("li", "", "Taller and stronger: the LP overruled the model more.");
   root.querySelector(".scales").replaceChildren(...scales.map(newScale), ...(scales.length ? [key] : []));
   root.querySelector(".absent").textContent = model.steps || !model.count ? "" : NO_STEPS;
 }

@@ -2,8 +2,8 @@
 // drawn below them, so that they never take a click. Names are untrusted and reach the page as text and attributes.
 
 const HINTS = {
-  pick: "Point at an atom, or use the arrow keys; Enter picks.",
-  look: "Point at an atom, or use the arrow keys.",
+  pick: "Hover over an atom, or use the arrow keys; Enter selects.",
+  look: "Hover over an atom, or use the arrow keys.",
 };
 const UNHEARD_MS = 3000; // how long a click outlives messages that do not know of it
 const EMPTY = { svg: "", label: "", atoms: [] };

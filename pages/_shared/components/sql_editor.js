@@ -156,7 +156,7 @@ class Editor {
   // The schema --------------------------------------------------------------------------------------------------------
 
   drawTables(tables) {
-    this.tables.replaceChildren(...tables.map(tableOf), note("Nothing is called so."));
+    this.tables.replaceChildren(...tables.map(tableOf), note("No table or column matches."));
     this.filter();
   }
 

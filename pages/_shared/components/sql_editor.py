@@ -7,32 +7,40 @@ where it opened another statement.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
 import streamlit as st
 
-from engine.store.guard import Limits
-from engine.store.schema import KINDS, Table
-from pages._shared.compare.sql_fill import MEANINGS, Mark
+from engine.store.schema import KINDS
+from engine.store.sql.process import Limits
 from pages._shared.components.once import source
 from pages._shared.components.token_strip import nothing, sendable, utf16_length
 
 KEY = "sql_editor"
-_KINDS = {pa.string(): "text", pa.float64(): "number", pa.bool_(): "true/false"}
+_TYPES = {pa.string(): "text", pa.float64(): "number", pa.bool_(): "true/false"}
 
 
 def editor(
-    text: str, *, opened: int, mark: Mark | None, marked: str, limits: Limits, on_run: Callable[[], object]
+    text: str,
+    *,
+    opened: int,
+    mark: tuple[int, int] | None,
+    marked: str,
+    limits: Limits,
+    names: Mapping[str, str],
+    on_run: Callable[[], object],
 ) -> None:
-    """Draw it. ``opened`` counts the statements that Python opened; ``mark`` is a place in ``marked``, as run."""
+    """Draw it. ``opened`` counts the statements that Python opened; ``mark`` is a place in ``marked``, the text as run;
+    ``names`` stand for runs in a statement, each with its meaning.
+    """
     data = {
         "text": sendable(text),
         "opened": opened,
-        "mark": None if mark is None else [utf16_length(marked[:place]) for place in (mark.start, mark.end)],
+        "mark": None if mark is None else [utf16_length(marked[:place]) for place in mark],
         "marked": sendable(marked),
-        "tables": schema(),
+        "tables": schema(names),
         "limits": f"One SELECT, read-only · at most {limits.rows:,} rows, {limits.seconds:g} s, {limits.memory_mb} MB",
     }
     _mount(key=KEY, data=data, on_run_change=on_run, on_draft_change=nothing)
@@ -54,28 +62,23 @@ def draft() -> str | None:
     return None
 
 
-def schema() -> list[dict[str, Any]]:
+def schema(names: Mapping[str, str]) -> list[dict[str, Any]]:
     """Tables, columns, types and what they say, and the names that stand for the runs that are compared."""
-    names = {"name": "compared runs", "about": "", "open": False, "columns": [[*one] for one in _names()]}
-    tables = [table for kind in KINDS for table in (kind.main, *kind.tables)]
-    return [*map(_table, tables), names]
+    found = []
+    for table in (table for kind in KINDS for table in (kind.main, *kind.tables)):
+        columns = [[column.name, type_word(column.type), column.what] for column in table]
+        columns.insert(0, [table.name, "table", "the whole table"])
+        found.append({"name": table.name, "about": f"{len(table.names)} columns", "open": False, "columns": columns})
+    runs = [[name, "text" if name == "$control" else "list", meaning] for name, meaning in names.items()]
+    return [*found, {"name": "compared runs", "about": "", "open": False, "columns": runs}]
 
 
-def _names() -> Sequence[tuple[str, str, str]]:
-    return [(name, "list" if name != "$control" else "text", what) for name, what in MEANINGS.items()]
-
-
-def _table(table: Table) -> dict[str, Any]:
-    columns = [[table.name, "table", "the whole table"], *([one.name, _kind(one.type), one.what] for one in table)]
-    return {"name": table.name, "about": f"{len(table.names)} columns", "open": False, "columns": columns}
-
-
-def _kind(kind: pa.DataType) -> str:
+def type_word(kind: pa.DataType) -> str:
     if pa.types.is_list(kind):
-        return f"list of {'structs' if pa.types.is_struct(kind.value_type) else _kind(kind.value_type) + 's'}"
+        return f"list of {'structs' if pa.types.is_struct(kind.value_type) else type_word(kind.value_type) + 's'}"
     if pa.types.is_integer(kind):
         return "whole"
-    return "time" if pa.types.is_timestamp(kind) else _KINDS.get(kind, str(kind))
+    return "time" if pa.types.is_timestamp(kind) else _TYPES.get(kind, str(kind))
 
 
 # Once, at import: Streamlit warns when one name is registered with two definitions.

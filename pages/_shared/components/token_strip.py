@@ -20,6 +20,7 @@ from typing import Literal
 import streamlit as st
 
 from engine.errors import visible as visible_char
+from engine.figures.words import shortened
 from engine.records import Role
 from pages._shared.components.once import Component, sent_under, source
 from pages._shared.components.written import Written
@@ -177,7 +178,7 @@ def visible(piece: str, limit: int = SHOWN_CHARS) -> str:
     seen = "".join(_glyph(char) for char in piece[: limit + 1])
     if unicodedata.category(seen[0])[0] == "M":
         seen = "◌" + seen  # a combining mark would sit on the chip before it
-    return seen if len(seen) <= limit else seen[: limit - 1] + "…"
+    return shortened(seen, limit)
 
 
 def _glyph(char: str) -> str:

@@ -131,7 +131,7 @@ class Viewer {
   }
 
   hint() {
-    return this.message.pickable ? `${HINT}, Enter picks.` : `${HINT}.`;
+    return this.message.pickable ? `${HINT}, Enter selects.` : `${HINT}.`;
   }
 
   words(atom) {

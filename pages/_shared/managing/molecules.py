@@ -32,7 +32,7 @@ TYPES = ["smi", "smiles", "txt", "csv", "tsv", "sdf", "sd", "mol", "jsonl", "ndj
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class MoleculeChoice:
     """``words`` and ``inputs`` are for the command; ``positional`` words come last. ``count`` is None where unknown."""
 
     words: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class Chosen:
     problem: str = ""  # why nothing can be started, as Markdown
 
 
-def molecule_inputs(first: int = FIRST) -> Chosen:
+def molecule_inputs(first: int = FIRST) -> MoleculeChoice:
     """Draw the choice, with what is wrong with it. ``first`` of those that ship are chosen to begin with."""
     source = st.segmented_control(
         "Molecules",
@@ -58,14 +58,14 @@ def molecule_inputs(first: int = FIRST) -> Chosen:
     return _file() if source == FILE else _shipped(first)
 
 
-def _shipped(usual: int) -> Chosen:
+def _shipped(usual: int) -> MoleculeChoice:
     most = _shipped_count()
     first = st.number_input(
-        f"The first of {most:,}", 1, most, usual, key="run_first", bind="query-params", width=220,
+        f"Number of molecules (of {most:,})", 1, most, usual, key="run_first", bind="query-params", width=220,
         help="Their file is shuffled: its start is a sample of the whole, and the same for all runs.",
     )  # fmt: skip
     count = int(first or usual)
-    return Chosen(words=("--sample-size", str(count)), count=count)
+    return MoleculeChoice(words=("--sample-size", str(count)), count=count)
 
 
 @st.cache_data(show_spinner=False)
@@ -76,19 +76,19 @@ def _shipped_count() -> int:
 # --- typed --------------------------------------------------------------------------------------------------------
 
 
-def _typed() -> Chosen:
+def _typed() -> MoleculeChoice:
     text = st.text_area(
-        "SMILES, one a line", FIRST_SMILES, key="run_smiles", height=130, bind="query-params",
-        help=f"Up to {MOST_TYPED:,}. What follows the SMILES on a line is passed over. Runs that share molecules pair.",
+        "SMILES, one per line", FIRST_SMILES, key="run_smiles", height=130, bind="query-params",
+        help=f"Up to {MOST_TYPED:,}. Text after a SMILES is ignored. Runs over the same molecules can be paired.",
     )  # fmt: skip
     lines, problems = _read(text or "")
     _show_problems(problems)
     if problems or not lines:
-        return Chosen(problem="Mend the lines above, or take them out." if problems else "Type one SMILES or more.")
+        return MoleculeChoice(problem="Correct or remove the lines above." if problems else "Type at least one SMILES.")
     if len(lines) <= MOST_WORDS:
-        return Chosen(positional=("--", *lines), count=len(lines))
+        return MoleculeChoice(positional=("--", *lines), count=len(lines))
     content = "".join(f"{line}\n" for line in lines).encode()
-    return Chosen(words=(), inputs=(("typed.smi", content),), count=len(lines))
+    return MoleculeChoice(words=(), inputs=(("typed.smi", content),), count=len(lines))
 
 
 @st.cache_data(max_entries=50, show_spinner="Reading molecules …")
@@ -104,7 +104,7 @@ def _read(text: str) -> tuple[list[str], list[str]]:
             problems.append(f"Line {number}: {error}")
         found.append(words[0])
         if len(found) > MOST_TYPED:
-            return [], [f"More than {MOST_TYPED:,} molecules are for a file."]
+            return [], [f"Limit: {MOST_TYPED:,} typed molecules. Use a file for more."]
     return found, problems
 
 
@@ -118,31 +118,31 @@ def _show_problems(problems: list[str]) -> None:
 # --- a file -------------------------------------------------------------------------------------------------------
 
 
-def _file() -> Chosen:
+def _file() -> MoleculeChoice:
     given = st.file_uploader(
         "SMILES lines, CSV, TSV, SDF, JSON lines or Parquet, also as .gz", TYPES, key="run_file",
-        help="It stays on this machine: it is handed to the command, and removed when that has ended.",
+        help="It stays on this machine, and is deleted when the command has ended.",
     )  # fmt: skip
     left, right = st.columns(2)
     column = left.text_input(
         "Column of the SMILES", key="run_column", bind="query-params", max_chars=200, placeholder="found by its name"
     )
     limit = right.number_input(
-        "The first", 1, 10_000_000, None, key="run_limit", bind="query-params", placeholder="all of them"
+        "Number of molecules", 1, 10_000_000, None, key="run_limit", bind="query-params", placeholder="all of them"
     )
     if given is None:
-        return Chosen(problem="Choose a file of molecules.")
+        return MoleculeChoice(problem="Choose a file of molecules.")
     most = None if limit is None else int(limit)
     try:
         usable, skipped = _looked_at(given.file_id, given.name, given, column.strip(), min(most or CHECKED, CHECKED))
     except DriftscopeError as error:
-        return Chosen(problem=escape_markdown(str(error)))
+        return MoleculeChoice(problem=escape_markdown(str(error)))
     is_all = usable < CHECKED and (most is None or usable < most)
     count = usable if is_all else most
     _tell(usable, skipped, is_all=is_all or most == usable)
     words: tuple[str, ...] = ("--sample-size", str(most)) if most else ()
     words += (f"--smiles-column={column.strip()}",) if column.strip() else ()
-    return Chosen(words=words, inputs=((given.name, given.getvalue()),), count=count)
+    return MoleculeChoice(words=words, inputs=((given.name, given.getvalue()),), count=count)
 
 
 @st.cache_data(max_entries=20, show_spinner="Looking at the file …")

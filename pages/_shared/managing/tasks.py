@@ -1,7 +1,6 @@
-"""Commands that were started from a page: where each stands, what it said, how to stop it, and what it brought.
+"""Commands that were started from a page: their state, output and results, and how to stop them.
 
-They are the server's, not a visitor's: who opens the page later, or in another tab, sees them too. A page shows those
-that bring what it is about.
+They belong to the server, not to a visitor: other tabs show them too. A page shows those of its own kind.
 """
 
 from __future__ import annotations
@@ -12,21 +11,23 @@ from dataclasses import dataclass
 import streamlit as st
 
 from engine.errors import DriftscopeError
-from engine.runner.background import GROUPS, Desk, Input, Snapshot, State, Task, desk
-from engine.runner.said import Part
+from engine.figures.queue_words import QueueState, waiting_words
+from engine.figures.words import duration
+from engine.runner.background import GROUPS, Input, Task, TaskQueue, TaskSnapshot, task_queue
+from engine.runner.progress_file import PartProgress
 from engine.store.schema import RUN
 from engine.store.store import Store
-from pages._shared.compare import state
 from pages._shared.errors import escape_markdown
+from pages._shared.links import MOST_TESTS, compare_address
 
 TICK_S = 0.7
 MOST_PARTS = 40
 """Parts that are named one by one."""
 MOST_ENDED = 4
 """Ended tasks that are in sight; the others are folded away."""
-GOES_ON = "; what is written can be gone on with"
+CAN_RESUME = "; you can resume it"
 _SEEN = "tasks seen at their end"
-SYMBOLS: dict[State, str] = {
+SYMBOLS: dict[QueueState, str] = {
     "waiting": ":material/hourglass_empty:",
     "running": ":material/play_circle:",
     "stopping": ":material/pending:",
@@ -37,23 +38,23 @@ SYMBOLS: dict[State, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class What:
-    """What a page's commands bring: its names, what is counted on the way, and how to get to it."""
+class TaskKind:
+    """What a page's tasks produce: the noun, what is counted meanwhile, and how to open it."""
 
     noun: str
     nouns: str
     counted: str
     is_own: Callable[[Task], bool]
-    count: Callable[[Snapshot], int]
-    link: Callable[[Store, Task, Snapshot], None]
-    told: Callable[[Store, Snapshot], Iterable[str]] = lambda *_: ()  # more of what it brought, as Markdown
-    goes_on: bool = False  # whether one that was stopped can be gone on with
+    count: Callable[[TaskSnapshot], int]
+    link: Callable[[Store, Task, TaskSnapshot], None]
+    told: Callable[[Store, TaskSnapshot], Iterable[str]] = lambda *_: ()  # more of what it brought, as Markdown
+    can_resume: bool = False  # whether a stopped one can be resumed
 
 
 def submit(title: str, words: Sequence[str], inputs: Iterable[Input] = (), *, about: str = "") -> bool:
-    """Hand a command in, and say so; False where it was not taken."""
+    """Put a command into the queue, and say so; False where it was refused."""
     try:
-        task = desk().submit(title, words, inputs, about=about)
+        task = task_queue().submit(title, words, inputs, about=about)
     except DriftscopeError as error:
         st.error(escape_markdown(str(error)), icon=":material/error:")
         return False
@@ -61,36 +62,36 @@ def submit(title: str, words: Sequence[str], inputs: Iterable[Input] = (), *, ab
     return True
 
 
-def show(store: Store, what: What | None = None) -> None:
-    """Draw these tasks (those that bring runs without it), newest first; they tick while one is at work."""
-    board, what = desk(), what or RUNS
-    if not (told := _own(board, what)):
+def show(store: Store, kind: TaskKind | None = None) -> None:
+    """Draw these tasks (those that write runs, without a kind), newest first; they are redrawn while one is running."""
+    board, kind = task_queue(), kind or RUNS
+    if not (told := _own(board, kind)):
         return
     if _is_busy(told):
         _remember(told)  # the page that is drawn now shows what they brought
-        _ticking(store, what)
+        _ticking(store, kind)
     else:
-        _draw(store, board, what)
+        _draw(store, board, kind)
 
 
 @st.fragment(run_every=TICK_S)
-def _ticking(store: Store, what: What) -> None:
-    board = desk()
-    told = _own(board, what)
+def _ticking(store: Store, kind: TaskKind) -> None:
+    board = task_queue()
+    told = _own(board, kind)
     if _remember(told) or not _is_busy(told):
         st.rerun()  # there is something new, or the ticking ends
-    _draw(store, board, what)
+    _draw(store, board, kind)
 
 
-def _own(board: Desk, what: What) -> list[tuple[Task, Snapshot]]:
-    return [(task, seen) for task, seen in board.tasks() if what.is_own(task)]
+def _own(board: TaskQueue, kind: TaskKind) -> list[tuple[Task, TaskSnapshot]]:
+    return [(task, seen) for task, seen in board.tasks() if kind.is_own(task)]
 
 
-def _is_busy(told: Iterable[tuple[Task, Snapshot]]) -> bool:
+def _is_busy(told: Iterable[tuple[Task, TaskSnapshot]]) -> bool:
     return any(not seen.has_ended for _, seen in told)
 
 
-def _remember(told: Iterable[tuple[Task, Snapshot]]) -> bool:
+def _remember(told: Iterable[tuple[Task, TaskSnapshot]]) -> bool:
     """Whether a task has ended since the last time."""
     known: set[int] = st.session_state.setdefault(_SEEN, set())
     new = {task.number for task, seen in told if seen.has_ended} - known
@@ -98,54 +99,54 @@ def _remember(told: Iterable[tuple[Task, Snapshot]]) -> bool:
     return bool(new)
 
 
-def _draw(store: Store, board: Desk, what: What) -> None:
-    told = _own(board, what)
+def _draw(store: Store, board: TaskQueue, kind: TaskKind) -> None:
+    told = _own(board, kind)
     ended = [one for one in told if one[1].has_ended]
     earlier = ended[MOST_ENDED:]
     for task, seen in told:
         if (task, seen) not in earlier:
-            _task(store, board, what, task, seen)
+            _task(store, board, kind, task, seen)
     if earlier:
         with st.expander(f"{len(earlier)} earlier"):
             for task, seen in earlier:
-                _task(store, board, what, task, seen)
+                _task(store, board, kind, task, seen)
 
 
-def _task(store: Store, board: Desk, what: What, task: Task, seen: Snapshot) -> None:
+def _task(store: Store, board: TaskQueue, kind: TaskKind, task: Task, seen: TaskSnapshot) -> None:
     with st.container(border=True, key=f"task-{task.number}"):
         with st.container(horizontal=True, vertical_alignment="center"):
             title = f"**{escape_markdown(task.title)}**"
-            st.markdown(f"{SYMBOLS[seen.state]} {title} · {_standing(seen, what)}", width="stretch")
+            st.markdown(f"{SYMBOLS[seen.state]} {title} · {_standing(seen, kind)}", width="stretch")
             _details(task, seen)
             if seen.has_ended:
-                what.link(store, task, seen)
-            _end_button(board, what, task, seen)
+                kind.link(store, task, seen)
+            _end_button(board, kind, task, seen)
         if not seen.has_ended and seen.state != "waiting":
-            st.progress(seen.share, text=escape_markdown(progress_words(seen, what.counted)))
+            st.progress(seen.share, text=escape_markdown(progress_words(seen, kind.counted)))
         if seen.error:
             st.error(escape_markdown(seen.error), icon=":material/error:")
         for part in [part for part in seen.parts if part.state in ("failed", "there")][:MOST_PARTS]:
             st.caption(_trouble(part))
-        for words in what.told(store, seen) if seen.has_ended else ():
+        for words in kind.told(store, seen) if seen.has_ended else ():
             st.caption(words)
 
 
-def _details(task: Task, seen: Snapshot) -> None:
+def _details(task: Task, seen: TaskSnapshot) -> None:
     with st.popover("Details", icon=":material/terminal:", type="tertiary", key=f"details-{task.number}"):
         st.code(task.command, language="bash", wrap_lines=True)
         if seen.log:
-            st.caption("What it said:")
+            st.caption("Output:")
             st.code("\n".join(seen.log), language=None, wrap_lines=True)
 
 
-def _end_button(board: Desk, what: What, task: Task, seen: Snapshot) -> None:
+def _end_button(board: TaskQueue, kind: TaskKind, task: Task, seen: TaskSnapshot) -> None:
     if seen.has_ended:
         st.button(
             "Clear",
             key=f"clear-{task.number}",
             type="tertiary",
             icon=":material/close:",
-            help="From this list; what it brought stays",
+            help="Removes it from this list; its results stay",
             on_click=board.forget,
             args=(task,),
         )
@@ -155,70 +156,63 @@ def _end_button(board: Desk, what: What, task: Task, seen: Snapshot) -> None:
         key=f"stop-{task.number}",
         icon=":material/stop:",
         disabled=seen.state == "stopping",
-        help="What is written stays, and can be gone on with" if what.goes_on else "What has come in already stays",
+        help="What is saved stays, and you can resume it" if kind.can_resume else "What is imported already stays",
         on_click=task.stop,
     )
 
 
-def _standing(seen: Snapshot, what: What) -> str:
+def _standing(seen: TaskSnapshot, kind: TaskKind) -> str:
     if seen.state == "waiting":
-        return "next in the queue" if seen.ahead <= 1 else f"{seen.ahead} before it in the queue"
-    took = f"{_duration(seen.seconds)}"
+        return waiting_words(seen.ahead)
+    took = duration(round(seen.seconds))
     if seen.state == "done":
-        return f"{_brought(seen, what)} in {took}"
+        return f"{_brought(seen, kind)} in {took}"
     return {
-        "running": f"at work for {took}",
-        "stopping": "stopping after the step that it is at …",
+        "running": f"running for {took}",
+        "stopping": "stopping after the current step …",
         "failed": f"failed after {took}",
-        "stopped": "stopped" + (f" after {took}{GOES_ON if what.goes_on else ''}" if seen.seconds else ""),
+        "stopped": "stopped" + (f" after {took}{CAN_RESUME if kind.can_resume else ''}" if seen.seconds else ""),
     }[seen.state]
 
 
-def _brought(seen: Snapshot, what: What) -> str:
-    new = what.count(seen)
+def _brought(seen: TaskSnapshot, kind: TaskKind) -> str:
+    new = kind.count(seen)
     there = sum(part.state == "there" for part in seen.parts)
     left = sum(part.state == "failed" for part in seen.parts)
-    words = [f"{new} {what.noun if new == 1 else what.nouns}"]
-    words += [f"{there} {'was' if there == 1 else 'were'} there already"] if there else []
+    words = [f"{new} {kind.noun if new == 1 else kind.nouns}"]
+    words += [f"{there} already in the store"] if there else []
     words += [f"{left} left out"] if left else []
     return ", ".join(words)
 
 
-def progress_words(seen: Snapshot, counted: str = "samples") -> str:
+def progress_words(seen: TaskSnapshot, counted: str = "samples") -> str:
     """What is being done now, as the terminal would have it."""
     at = next((part for part in reversed(seen.parts) if not part.has_ended), None)
     if at is None:
-        return "Getting ready" if not seen.parts else "The next one is being prepared"
+        return "Starting" if not seen.parts else "Starting the next one"
     words = [f"{at.part + 1} of {at.parts}: {at.name}"] if at.parts > 1 else [at.name]
     words.append(f"{at.done:,} of {at.samples:,} samples" if at.samples else f"{at.done:,} {counted}")
     if at.written and at.samples_a_second:
-        words.append(f"{at.samples_a_second:,.1f} a second")
+        words.append(f"{at.samples_a_second:,.1f} per second")
     if at.seconds_left is not None:
-        words.append(f"{_duration(at.seconds_left)} left{' of this run' if at.parts > 1 else ''}")
+        words.append(f"{duration(round(at.seconds_left))} left{' of this run' if at.parts > 1 else ''}")
     if at.done and at.tokens:
         words.append(f"{at.passed / at.done:.0%} passed")
         words.append(f"{at.bad_blocks:,} of {at.blocks:,} blocks bad")
     return " · ".join(words)
 
 
-def _duration(seconds: float) -> str:
-    whole = round(seconds)
-    if whole < 90:
-        return f"{whole} s"
-    return f"{whole // 60} min {whole % 60:02} s" if whole < 5400 else f"{whole // 3600} h {whole % 3600 // 60:02} min"
-
-
-def _trouble(part: Part) -> str:
+def _trouble(part: PartProgress) -> str:
     name = f"**{escape_markdown(part.name)}**"
     if part.state == "failed":
         return f":material/warning: {name}, left out: {escape_markdown(part.error)}"
-    return f":material/info: {name} was there already, as {escape_markdown(part.run_id or part.made)}"
+    return f":material/info: {name} is in the store already, as {escape_markdown(part.run_id or part.made)}"
 
 
 # --- what it brought ----------------------------------------------------------------------------------------------
 
 
-def _compare_button(store: Store, task: Task, seen: Snapshot) -> None:
+def _compare_button(store: Store, task: Task, seen: TaskSnapshot) -> None:
     if not seen.run_ids:
         return
     there = {name.partition("=")[2] for files in store.places for name in files.folders(RUN.folder)}
@@ -226,8 +220,8 @@ def _compare_button(store: Store, task: Task, seen: Snapshot) -> None:
     if runs:
         control, tests = control_of(runs)
         st.link_button(
-            "Compare them" if tests else "Look at it",
-            state.address(control, tests),
+            "Compare them" if tests else "Open",
+            compare_address(control, tests),
             key=f"compare-{task.number}",
             icon=":material/compare_arrows:",
             type="primary",
@@ -238,20 +232,20 @@ def _compare_button(store: Store, task: Task, seen: Snapshot) -> None:
 def control_of(runs: Mapping[str, str]) -> tuple[str, list[str]]:
     """Of runs with their LPs, the first one without an LP, else the first; and as many others as can be compared."""
     control = next((run_id for run_id, lp in runs.items() if lp == "none"), next(iter(runs)))
-    return control, [run_id for run_id in runs if run_id != control][: state.MOST_TESTS]
+    return control, [run_id for run_id in runs if run_id != control][:MOST_TESTS]
 
 
-def made_by(seen: Snapshot) -> tuple[str, ...]:
+def made_by(seen: TaskSnapshot) -> tuple[str, ...]:
     """The logs or traces that it brought, or found there already, each once."""
-    return tuple(dict.fromkeys(one for part in seen.parts if part.is_in_store for one in part.made_ids))
+    return tuple(dict.fromkeys(made_id_ for part in seen.parts if part.is_in_store for made_id_ in part.made_ids))
 
 
-RUNS = What(
+RUNS = TaskKind(
     "run",
     "runs",
     "samples",
     lambda task: task.words[0] not in GROUPS,
     lambda seen: len({part.run_id for part in seen.parts if part.state == "done"}),
     _compare_button,
-    goes_on=True,
+    can_resume=True,
 )

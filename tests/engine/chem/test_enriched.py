@@ -174,7 +174,7 @@ def check_second_writing(decoded: Decoded, form: NumberFormat) -> None:
         return
     assert sorted(again.numbers) == sorted(decoded.numbers)
     where = {triple: atom for atom, triple in enumerate(decoded.numbers)}
-    check_same_bonds(decode(again.text), Chem.RenumberAtoms(decoded.mol, [where[one] for one in again.numbers]))
+    check_same_bonds(decode(again.text), Chem.RenumberAtoms(decoded.mol, [where[number] for number in again.numbers]))
 
 
 @pytest.mark.soak

@@ -20,9 +20,9 @@ from rdkit import Chem
 from rdkit.Chem import rdMolAlign
 
 from engine.chem.conformers import reference_conformers
-from engine.chem.files import to_sdf
 from engine.chem.molecule_files import FileEntry, Skipped, read_entries, read_molecule_file
 from engine.chem.smiles import parse_smiles, same_graph
+from engine.chem.structure_files import to_sdf
 from engine.errors import FileFormatError
 from tests.strategies import MOLECULES, any_text, damaged
 
@@ -42,7 +42,9 @@ def written(folder: Path, content: str | bytes, name: str) -> Path:
 def rows_of(path: Path, column: str | None = None) -> list[Row]:
     """(SMILES, name) of each entry, or (error, text) of what is skipped."""
     entries = list(read_entries(path, column=column))
-    return [(one.smiles, one.name) if isinstance(one, FileEntry) else (one.error, one.text) for one in entries]
+    return [
+        (entry.smiles, entry.name) if isinstance(entry, FileEntry) else (entry.error, entry.text) for entry in entries
+    ]
 
 
 def as_table(rows: Sequence[Row], delimiter: str) -> bytes:
@@ -228,7 +230,7 @@ def test_the_limit_counts_what_can_be_used(tmp_path: Path) -> None:
     molecules, skipped = read_molecule_file(path, limit=2)
     assert [molecule.smiles for molecule in molecules] == ["C", "CC"]
     assert [one.line for one in skipped] == [2, 4]
-    assert [one.line for one in read_entries(path, limit=2)] == [2, 3, 4]
+    assert [read_entry.line for read_entry in read_entries(path, limit=2)] == [2, 3, 4]
     assert len(read_molecule_file(path, limit=99)[0]) == 3
     for read in (read_entries, read_molecule_file):
         with pytest.raises(ValueError, match="limit must be at least 1, got 0"):
@@ -378,7 +380,7 @@ def test_any_text_gives_molecules_or_the_named_error(tmp_path: Path, suffix: str
     path = written(tmp_path, text.encode("utf-8", "surrogatepass"), f"list{suffix}")
     said = []
     try:
-        said = [one.error for one in read_entries(path) if isinstance(one, Skipped)]
+        said = [read_entry.error for read_entry in read_entries(path) if isinstance(read_entry, Skipped)]
     except FileFormatError as error:
         said = [str(error)]
     assert all(one.isprintable() for one in said)

@@ -55,7 +55,7 @@ def test_candidates_and_what_is_wanted(store: Store) -> None:
     found = run_json("advise", "--model", MODEL, "--want", "passed", "--lp", "none", "--lp", "v4.3")
     assert (found["lp"], found["want"]) == ("position-allowlist", "passed")
     assert [one["lp"] for one in found["lps"]] == ["none", "position-allowlist"]
-    assert found["left_out"] == ["1 run of exact, which was not asked about"]
+    assert found["left_out"] == ["1 run of exact, which is not a candidate"]
 
 
 def test_a_terminal_is_told_what_and_why() -> None:
@@ -64,7 +64,7 @@ def test_a_terminal_is_told_what_and_why() -> None:
     first, _, sentence, *_ = found.out.splitlines()
     assert first == "demo-qwen:final: sampling qwen3, batches of 32, backend fast, cpu in float32; 64 molecules"
     assert sentence.startswith("Use exact. 64 of 64 answers are clean")
-    for part in ("10,000 take", "Why:", "The reports' rule:", "Not known:", "To know more:", "85 min", "never"):
+    for part in ("time for 10,000", "Why:", "The reports' rule:", "Not known:", "To know more:", "85 min", "never"):
         assert part in found.out
 
 
@@ -100,7 +100,7 @@ def test_what_cannot_be_is_one_line(store: Store, words: tuple[str, ...], said: 
 
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    use_small_model(tmp_path, monkeypatch)
+    use_small_model(monkeypatch)
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
     return store_at(tmp_path / "store")
 
@@ -139,4 +139,4 @@ def test_a_probe_that_is_stopped_keeps_what_is_finished(small: Store, monkeypatc
     found = run(*ASKED)
     (entry,) = small.found().entries
     assert found.code == 130 and found.out == ""
-    assert f"the LP in work is thrown away; kept are {entry.id}\n" in found.err
+    assert f"the unfinished run was discarded; finished runs are kept: {entry.id}\n" in found.err

@@ -21,7 +21,7 @@ ASKED = ("--model", "small", "--decimals", "1-2", "--integer-digits", "1")
 @pytest.fixture(autouse=True)
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model of random weights: under the exact LP its texts are right all the same."""
-    use_small_model(tmp_path, monkeypatch)
+    use_small_model(monkeypatch)
 
 
 def test_samples_as_json() -> None:
@@ -127,10 +127,10 @@ class _Terminal(io.StringIO):
 
 
 def test_a_lone_sample_is_written_live_and_several_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.cli import generate_output
+    from engine.cli import output
     from engine.cli.main import main
 
-    monkeypatch.setattr(generate_output, "DRAW_S", 0.0)
+    monkeypatch.setattr(output, "DRAW_S", 0.0)
     for smiles in (["CC=O"], ["CC=O", "CCO"]):
         out, err = _Terminal(), _Terminal()
         with monkeypatch.context() as patch:
@@ -163,8 +163,8 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "temperature": (["CC=O", "--model", "small", "--temperature", "-1"], "do not fit"),
     "decimals": (["CC=O", "--model", "small", "--decimals", "4-1"], "there is no such number format"),
     "device": (["CC=O", "--model", "small", "--device", "tpu9"], "there is no device 'tpu9'"),
-    "sdf": (["CC=O", "--model", "small", "--sdf", ""], "is no path"),
-    "n": (["CC=O", "--model", "small", "--n", "0"], "no number of answers"),
+    "sdf": (["CC=O", "--model", "small", "--sdf", ""], "is not a path"),
+    "n": (["CC=O", "--model", "small", "--n", "0"], "is not a whole number"),
     "large": (["C" * 5_100, "--model", "small"], "the limit is"),
 }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.runner.said import Said
+from engine.runner.progress_file import ProgressFile
 from tests.cli import keys, run, run_json
 from tests.engine.logits.logs import clean, objects, text, write
 
@@ -51,9 +51,9 @@ def test_tables_and_sentences(place: Path) -> None:
     assert "uninitialised" in added.out
     assert "worker-orcd" in added.out
     shown = run("logits", "show", "llama.cpp").out
-    assert shown.startswith("20.0% of the 50 entries (600 values) of llama.cpp are damaged: 10 values")
-    assert "By the report's own rule (a huge number) 20.0% of the entries are garbage, by ours 20.0%." in shown
-    assert run("logits", "show", "worker").out.startswith("Nothing is wrong with the 50 entries")
+    assert shown.startswith("20.0 % of the 50 entries (600 values) of llama.cpp are damaged: 10 values")
+    assert "By the report's rule (a huge number) 20.0 % of the entries are garbage, by ours 20.0 %." in shown
+    assert run("logits", "show", "worker").out.startswith("No damage in the 50 entries")
 
 
 def test_parity(place: Path) -> None:
@@ -62,13 +62,13 @@ def test_parity(place: Path) -> None:
     assert (found["supported"], found["entries"], found["flagged_positions"]) == ("skip 0", 50, [0])
     text_ = run("logits", "parity", "worker", "llama.cpp").out
     assert "skip 0 and 2" in text_
-    assert "The data supports the filter “skip 0”" in text_
+    assert "Position filter that the data supports: “skip 0”" in text_
 
 
 def test_what_was_left_out_is_said(place: Path) -> None:
     write(place / "c.jsonl", text(objects(clean(5, 3)))[:-20])
     found = run("logits", "add", str(place / "c.jsonl"), "--engine", "mine")
-    assert "breaks off" in found.err
+    assert "truncated" in found.err
     assert found.code == 0
 
 
@@ -76,7 +76,7 @@ def test_a_file_is_read_once_and_removed(place: Path) -> None:
     (row,) = run_json("logits", "add", str(place / "a.jsonl"))
     again = run("logits", "add", str(place / "a.jsonl"), "--json")
     assert again.document[0]["log_id"] == row["log_id"]
-    assert "is there already" in again.err
+    assert "is already in the store" in again.err
     assert "nothing was removed" in run("logits", "rm", row["log_id"]).error
     assert run_json("logits", "rm", row["log_id"], "--yes") == [{"log_id": row["log_id"]}]
     assert run_json("logits", "list") == []
@@ -89,13 +89,13 @@ def test_who_watches_hears_how_far_it_is(place: Path) -> None:
     files = [str(place / name) for name in ("a.jsonl", "empty.jsonl", "b.jsonl.gz")]
     found = run("logits", "add", *files, "--progress", str(progress))
     assert found.code == 0
-    parts = Said(progress).parts()
+    parts = ProgressFile(progress).parts()
     assert [part.state for part in parts] == ["there", "failed", "done"]
     assert [(part.part, part.parts, part.file) for part in parts][1] == (1, 3, "empty.jsonl")
     assert "no logit entry" in parts[1].error
     assert (parts[2].done, parts[2].work) == (50, 1.0)
     listed = [one["log_id"] for one in run_json("logits", "list")]
-    assert sorted({one for part in parts for one in part.made_ids}) == sorted(listed)
+    assert sorted({made_id_ for part in parts for made_id_ in part.made_ids}) == sorted(listed)
 
 
 def test_mistakes_are_one_line(place: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import __version__
-from engine.cli import main as main_module
+from engine.cli.output import emit_json
 from engine.errors import DriftscopeError
 from tests.cli import run
 from tests.strategies import any_text
@@ -106,7 +106,7 @@ def test_a_bug_is_no_user_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_json_is_whole_or_not_there() -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
-        main_module.emit_json({"fine": 1, "not": float("nan")})
+        emit_json({"fine": 1, "not": float("nan")})
 
 
 # --- any arguments at all -------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def test_any_text_survives_any_terminal() -> None:
     environment = {**ENVIRONMENT, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     result = start("junk", "[C]<1.0,2.0,3.0的>".encode(), env=environment)
     assert (result.returncode, result.stderr) == (0, b"")
-    assert b"1 blocks, 1 of them no clean triple" in result.stdout
+    assert b"1 blocks, 1 of them not a clean triple" in result.stdout
 
 
 # --- a lean start ---------------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ import pytest
 from rdkit import Chem
 
 from engine.chem.enriched import encode
-from engine.chem.files import to_sdf
 from engine.chem.smiles import parse_smiles
+from engine.chem.structure_files import to_sdf
 from tests.cli import keys, run, run_json
 from tests.strategies import MOLECULES, molecule, with_conformer
 
@@ -80,8 +80,8 @@ def test_there_and_back_by_files(tmp_path: Path, smiles: str) -> None:
         (("encode",), "the following arguments are required: file"),
         (("encode", "no/such.sdf"), "No such file or directory"),
         (("encode", "/"), "is a directory"),
-        (("encode", ""), "'' is no path"),
-        (("encode", "a\0.sdf"), "is no path"),
+        (("encode", ""), "'' is not a path"),
+        (("encode", "a\0.sdf"), "is not a path"),
         (("encode", "molecule.txt"), "is not of a known kind"),
         (("encode", "x.sdf", "--least-decimals", "0"), "invalid choice: 0"),
         (("decode",), "the following arguments are required: text"),
@@ -93,7 +93,7 @@ def test_there_and_back_by_files(tmp_path: Path, smiles: str) -> None:
         (("decode", "[C]<" + "9" * 400 + ".0,1.0,1.0>"), "which is no decimal number"),
         (("decode", f"[C]{B}", "--sdf", "no/such/folder/x.sdf"), "No such file or directory 'no/such/folder/x.sdf'"),
         (("decode", f"[C]{B}", "--xyz", "/"), "Is a directory '/'"),
-        (("decode", f"[C]{B}", "--xyz", "\0"), "is no path"),
+        (("decode", f"[C]{B}", "--xyz", "\0"), "is not a path"),
         (("decode", f"[C]{B}", "--sdf", "/dev/full"), "No space left on device"),
     ],
 )

@@ -77,7 +77,7 @@ def test_the_app_does_without_the_3d_view(world: World, capsys: pytest.CaptureFi
     assert call() == 0
     said = capsys.readouterr().err
     assert "3Dmol-min.js: 3Dmol.js cannot be brought. Bring it by hand\n" in said
-    assert "but for the 3D view" in said
+    assert "except for the 3D view" in said
 
 
 def test_the_app_does_not_do_without_a_tokenizer(world: World, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,7 +37,7 @@ def test_files_come_in_by_pattern_and_once(tmp_path: Path) -> None:
     assert list(first) == list(RUNS.names)
     assert first["run_id"] == second["run_id"]
     assert (first["origin"], first["label"]) == ("imported", "ours")
-    assert result.err == f"two.json.gz is there already, as {first['run_id']}\n"
+    assert result.err == f"two.json.gz is already in the store, as {first['run_id']}\n"
     assert len(Store.open().found().entries) == 1
 
 
@@ -70,7 +70,7 @@ def test_one_bad_file_of_several_is_left_out(tmp_path: Path) -> None:
         (("import", "."), "is a folder"),
         (("import", "bad.json"), "bad.json"),
         (("export", "nothing"), "there is no run_id 'nothing'"),
-        (("export", "imported", "there.json"), "there.json is there already. Give another name, or --force"),
+        (("export", "imported", "there.json"), "there.json already exists. Give another name, or --force"),
         (("export", "imported", "missing/there.json"), "cannot be written"),
     ],
 )

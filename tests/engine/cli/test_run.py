@@ -24,7 +24,7 @@ ASKED = ("--model", "small", "--decimals", "1-2", "--integer-digits", "1", "--ma
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A model of random weights, and a store of its own."""
-    use_small_model(tmp_path, monkeypatch)
+    use_small_model(monkeypatch)
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
     return tmp_path / "store"
 
@@ -105,7 +105,7 @@ def test_a_stopped_run_says_how_to_go_on_and_does(monkeypatch: pytest.MonkeyPatc
     assert stopped.code == 130
     (row,) = run_json("runs", "--unfinished")
     assert row == {"run_id": row["run_id"], "samples_done": 1, "samples": 3, "state": "stopped"}
-    assert f"`python -m engine run --resume {row['run_id']}` goes on" in stopped.err
+    assert f"`python -m engine run --resume {row['run_id']}` resumes the run" in stopped.err
     (again,) = run_json("run", "--resume", row["run_id"])
     assert (again["run_id"], again["resumed"], again["diverged_samples"]) == (row["run_id"], 1, 0)
     texts = [
@@ -137,18 +137,18 @@ def test_the_reports_names_of_options() -> None:
         (("run", "--sample-size", "2001", *ASKED), "2,000 held-out ones ship"),
         (("run", "CC=O", *ASKED, "--time-limit", "3"), "a run has no time limit"),
         (("run", "CC=O", *ASKED, "--profile-output", "x"), "Give both"),
-        (("run", "CC=O", *ASKED, "--submit", "debug", "--profile"), "is not profiled"),
+        (("run", "CC=O", *ASKED, "--submit", "debug", "--profile"), "--profile works in this process only"),
         (
             ("run", "CC=O", *ASKED, "--lp", "exact", "--lp", "none", "--profile", "--profile-output", "x"),
-            "these are 2 runs. Leave it out",
+            "there are 2 runs. Leave it out",
         ),
         (
             ("run", "CC=O", *ASKED, "--lp", "exact", "--lp", "none", "--json-report", "x"),
-            "these are 2 runs. Use `export`",
+            "there are 2 runs. Use `export`",
         ),
         (("run", "CC=O", *ASKED, "--submit", "debug", "--json-report", "x"), "use `export`"),
         (("run", "CC=O", *ASKED, "--submit", "debug", "--progress", "x"), "Leave --progress out"),
-        (("run", "CC=O", *ASKED, "--keep-steps", "0"), "no number of samples"),
+        (("run", "CC=O", *ASKED, "--keep-steps", "0"), "is not a whole number"),
         (("run", "CC=O", "--model", "small", "--model", "small", "--step", "final"), "Give each as ALIAS:STEP"),
         (("run", "--resume", "nothing"), "no unfinished run_id is named 'nothing'"),
         (("run", "CC=O", *ASKED, "--store", "/dev/null"), "is a file. Give a folder"),
@@ -167,7 +167,7 @@ def test_an_error_on_the_way_says_that_what_is_written_stays(monkeypatch: pytest
     result = run("run", "CC=O", *ASKED)
     assert result.code == 2
     stays, told = result.err.splitlines()[1:]
-    assert stays.startswith("what is written stays; `python -m engine run --resume ")
+    assert stays.startswith("saved samples stay; `python -m engine run --resume ")
     assert told == "driftscope: the disk is full. Make room"
 
 

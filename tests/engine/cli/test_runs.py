@@ -13,7 +13,7 @@ from unittest import mock
 import pytest
 
 from engine.cli.main import main
-from engine.store.comparison import FIGURES
+from engine.comparing.figures import ROW_COLUMNS
 from engine.store.files import LocalFiles
 from engine.store.schema import RUN, RUNS
 from engine.store.staging import unfinished_ids
@@ -69,7 +69,7 @@ def test_the_runs_as_a_table() -> None:
 def test_a_store_without_runs(tmp_path: Path) -> None:
     result = run("runs", "--store", str(tmp_path / "empty"))
     assert (result.code, result.out) == (0, "")
-    assert "empty' holds no run; `python -m engine run` makes one" in result.err
+    assert "empty' has no run; `python -m engine run` makes one" in result.err
     assert run_json("runs", "--store", str(tmp_path / "empty")) == []
     assert not (tmp_path / "empty").exists(), "looking makes nothing"
 
@@ -81,7 +81,7 @@ def test_the_demo_store_is_there_when_nothing_else_is_asked_for(monkeypatch: pyt
     monkeypatch.setattr(module, "DEMO", Path(os.environ[VARIABLE]))
     monkeypatch.delenv(VARIABLE)
     assert [row["run_id"] for row in run_json("runs")] == ["20260101-none", "20260108-exact"]
-    assert "which is only read" in run("rm", "20260101-none", "--yes").error
+    assert "which is read-only" in run("rm", "20260101-none", "--yes").error
 
 
 def test_one_run_with_all_that_is_known_of_it() -> None:
@@ -173,7 +173,7 @@ def test_a_run_that_is_finished_while_it_is_listed(store: Store, monkeypatch: py
 
 def test_runs_beside_a_control() -> None:
     control, test = run_json("compare", "none", "exact")
-    assert keys(test, ["part", "run_id", *FIGURES, "pass_rate", "pass_rate_low", "wall_s_ratio", "tokens_ratio"])
+    assert keys(test, ["part", "run_id", *ROW_COLUMNS, "pass_rate", "pass_rate_low", "wall_s_ratio", "tokens_ratio"])
     assert (control["part"], test["part"]) == ("control", "test")
     assert (test["wall_s_ratio"], test["pass_rate"], test["pass_rate_ratio"]) == (0.25, 1.0, 2.0)
     head, first, second = run("compare", "none", "exact").out.splitlines()
@@ -275,7 +275,7 @@ def test_a_store_that_is_whole(store: Store) -> None:
         ("unfinished", "begun"),
     ]
     result = run("verify")
-    assert result.out.splitlines() == ["runs that are whole: 2", "unfinished: begun: 0 of 10 samples; stopped"]
+    assert result.out.splitlines() == ["runs: 2 whole", "unfinished: begun: 0 of 10 samples; stopped"]
     assert (result.code, result.err) == (0, "")
 
 
@@ -289,9 +289,9 @@ def test_damage_is_named_file_by_file_and_makes_it_fail(store: Store) -> None:
     sheet_of(store, "fourth").write_text("[]")
     result = run("verify")
     assert result.code == 2
-    assert result.err == "driftscope: 4 damaged. Run or import them anew, or remove them\n"
+    assert result.err == "driftscope: 4 damaged. Run or import them again, or remove them\n"
     first, *lines = result.out.splitlines()
-    assert first == "runs that are whole: 1"
+    assert first == "runs: 1 whole"
     for place, what in {
         "run_id=20260101-none/samples.parquet": "its bytes are not those that were written",
         "run_id=20260108-exact/steps.parquet": "it is missing",
@@ -323,7 +323,7 @@ def test_damage_is_named_file_by_file_and_makes_it_fail(store: Store) -> None:
         (["show", ""], "there is no run_id ''"),
         (["show", "2026"], "there are 2 runs like '2026'. Give more of its name: 20260101-none, 20260108-exact"),
         (["compare", "none", "gone"], "there is no run_id 'gone'"),
-        (["annotate", "none"], "there is nothing to say. Give --label or --notes"),
+        (["annotate", "none"], "nothing to change. Give --label or --notes"),
         (["annotate", "gone", "--label", "x"], "there is no run_id 'gone'"),
         (["annotate", "none", "--notes", "x" * 10_001], "At most 10,000"),
         (["rm", "gone", "--yes"], "there is no run_id 'gone'"),

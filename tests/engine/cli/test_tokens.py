@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from engine.chem.enriched import encode
-from engine.chem.files import to_sdf
 from engine.chem.smiles import parse_smiles
+from engine.chem.structure_files import to_sdf
 from engine.records import TRIMMED4
-from engine.text.blocks import KINDS, LP_NAMES
+from engine.text.blocks import KINDS
 from engine.text.reference import reference_texts
+from tests.alignments import LP_NAMES
 from tests.cli import keys, run, run_json
 from tests.report_examples import QWEN_EXAMPLES
 from tests.small_tokenizers import small_byte_level
@@ -179,7 +180,9 @@ def test_a_fitted_placeholder() -> None:
     weighted = run_json(*argv, "--junk-weight", "2", "--cut-weight", "0.5", stdin=stdin)["fitted"]
     assert (weighted["junk_weight"], weighted["cut_weight"], weighted["costs"]["20"]) == (2.0, 0.5, 0.5)
     table = run(*argv, stdin=stdin)
-    assert table.out.splitlines()[-1] == "fitted placeholder -0.0000,0.0000,0.0000: 21 FREE, cost 0.000 tokens a block"
+    assert (
+        table.out.splitlines()[-1] == "fitted placeholder -0.0000,0.0000,0.0000: 21 FREE, cost 0.000 tokens per block"
+    )
     assert "cut         3       100.0%" in table.out
 
 
@@ -203,9 +206,9 @@ def test_a_fitted_placeholder() -> None:
         (("--smiles", "C", "--placeholder", ">"), b"", "contains '>'"),
         (("--file", "no/such/file"), b"", "No such file or directory 'no/such/file'"),
         (("--file", "/"), b"", "Is a directory"),
-        (("--file", ""), b"", "'' is no path"),
-        (("--file", "a\0b"), b"", "'a\\x00b' is no path"),
-        (("--file", "\ud800"), b"", "is no path"),
+        (("--file", ""), b"", "'' is not a path"),
+        (("--file", "a\0b"), b"", "'a\\x00b' is not a path"),
+        (("--file", "\ud800"), b"", "is not a path"),
         (("--file", "no/such.sdf"), b"", "cannot be read: No such file"),
         (("--file", "-"), b"", "'-' has no enriched text"),
         (("--file", "-"), b"\n \n", "'-' has no enriched text"),
@@ -239,9 +242,9 @@ def test_junk(tmp_path: Path) -> None:
 
 
 def test_junk_under_an_lp() -> None:
-    for lp in LP_NAMES:
+    for lp in ("cleanup", *LP_NAMES):
         (clean, short) = run_json("junk", "[C]<1.0,2.0,3.0>[C]<1.0,2.0>", "--lp", lp)["rows"]
-        by_model = lp in ("none", "truncating", "exact")
+        by_model = lp in ("none", "truncating", "exact", "cleanup")  # cleanup alone follows no LP
         assert clean["kinds"] == (["exact"] if by_model else ["unverified"])
         assert short["kinds"] == (["missing_z"] if by_model else ["missing_z", "cut"])
 
@@ -250,7 +253,7 @@ def test_junk_as_a_table() -> None:
     lines = run("junk", "[C]<1.0,2.0,3.0>[C]<1.0,2.0,3.0\namen>").out.splitlines()
     assert lines[0].split() == ["block", "text", "kinds", "junk"]
     assert lines[1] == "1      '1.0,2.0,3.0\\namen'  letters punctuation  '\\namen'"
-    assert lines[2] == "2 blocks, 1 of them no clean triple"
+    assert lines[2] == "2 blocks, 1 of them not a clean triple"
     assert lines[3] == "by the reports' counts: 1 with letters, 1 with anything non-numeric"
     assert run("junk", "CCO").out.startswith("0 blocks")
 
@@ -260,11 +263,11 @@ def test_junk_as_a_table() -> None:
     [
         ((), b"", "give either a text or --file"),
         (("[C]<1>", "--file", "x"), b"", "give either a text or --file"),
-        (("CCO", "--lp", "magic"), b"", "there is no LP 'magic'. Use one of none, position-blocklist"),
+        (("CCO", "--lp", "magic"), b"", "there is no LP 'magic'. Did you mean generic or exact?"),
         (("[C]<\udcff>",), b"", "not valid Unicode"),
         (("--file", "no/such/file"), b"", "No such file or directory"),
         (("--file", "/"), b"", "Is a directory"),
-        (("--file", "\0"), b"", "is no path"),
+        (("--file", "\0"), b"", "is not a path"),
         (("-",), b"[C]<\xe9>", "is not UTF-8 text (byte 4)"),
     ],
 )

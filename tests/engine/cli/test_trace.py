@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.runner.said import Said
+from engine.runner.progress_file import ProgressFile
 from engine.store.trace_schema import TRACES
 from tests.cli import run, run_json
 from tests.engine.profile.made_traces import write_trace
@@ -53,7 +53,7 @@ def test_people_read_tables(place: str, made: Path) -> None:
     assert "NVIDIA H100" in run("trace", "add", str(made), "--store", place, "--events").out
     (row,) = run_json("trace", "list", "--store", place)
     text = run("trace", "compare", row["trace_id"], row["trace_id"], "--store", place).out
-    for word in ("family", "launch", "attention", "by calls", "kernel launches", "pauses of a device"):
+    for word in ("family", "launch", "attention", "more calls", "kernel launches", "idle gaps of a device"):
         assert word in text, word
     assert run("trace", "rm", row["trace_id"], "--store", place).code == 2  # nobody agreed
     assert "origin" in run("trace", "list", "--store", place).out
@@ -72,7 +72,7 @@ def test_what_is_wrong_is_one_line(place: str, made: Path, tmp_path: Path) -> No
     assert "cannot be read" in run("trace", "add", str(tmp_path / "none.json"), "--store", place).error
     assert "there is no run_id" in run("trace", "add", str(made), "--run", "x", "--store", place).error
     assert "there is no trace_id" in run("trace", "compare", "x", "y", "--store", place).error
-    assert "no number of tokens" in run("trace", "add", str(made), "--tokens", "many", "--store", place).error
+    assert "'many' is not a whole number" in run("trace", "add", str(made), "--tokens", "many", "--store", place).error
     assert run_json("trace", "list", "--store", place) == []
 
 
@@ -80,7 +80,7 @@ def test_what_there_is_of_a_broken_file_on_request(place: str, made: Path, tmp_p
     broken = tmp_path / "broken.json.gz"
     broken.write_bytes(made.read_bytes()[:-500])
     result = run("trace", "add", str(broken), "--partial", "--store", place)
-    assert result.code == 0 and "ends too early" in result.err
+    assert result.code == 0 and "truncated" in result.err
     (row,) = run_json("trace", "list", "--store", place)
     assert row["is_complete"] is False and 0 < row["events"] < 1_202
 
@@ -117,8 +117,8 @@ def test_a_file_that_is_no_trace_leaves_the_others(place: str, made: Path, tmp_p
     result = run("trace", "add", "--progress", str(said), str(torn), str(made), "--store", place, "--json")
     assert result.code == 0 and "left out" in result.err
     (row,) = json.loads(result.out)
-    parts = Said(said).parts()
-    assert [(one.state, one.file, one.made_ids) for one in parts] == [
+    parts = ProgressFile(said).parts()
+    assert [(part.state, part.file, part.made_ids) for part in parts] == [
         ("failed", "torn.json", ()),
         ("done", "made.json.gz", (row["trace_id"],)),
     ]

@@ -11,20 +11,28 @@ from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import encode
 from engine.chem.smiles import parse_smiles
 from engine.comparing import coverage
-from engine.comparing.coverage import NAMES, Asked, Coverage, OneMolecule, compare_coverage, coverage_of, known_coverage
+from engine.comparing.coverage import (
+    NAMES,
+    Coverage,
+    CoverageRequest,
+    MoleculeCoverage,
+    compare_coverage,
+    coverage_of,
+    known_coverage,
+)
 from engine.records import WIDEST
 from engine.store.store import Store
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 
 CHAIN, ETHER, ETHANE = "CCCCCO", "CCCCOC", "CC"
-ASKED = Asked(references=4)
+ASKED = CoverageRequest(references=4)
 ROUNDING_ANG = 1e-6  # a text has twelve decimals
 
 
 def answers(smiles: str, conformers: Sequence[int], count: int = 4) -> list[str]:
     """Texts of a molecule's own references."""
     mol = reference_conformers(parse_smiles(smiles), count)
-    ids = [one.GetId() for one in mol.GetConformers()]
+    ids = [conformer.GetId() for conformer in mol.GetConformers()]
     return [encode(mol, WIDEST, conformer=ids[number]).text for number in conformers]
 
 
@@ -36,7 +44,7 @@ def write(store: Store, run_id: str, texts: Sequence[tuple[str, str]], **said: o
     write_run(store, run_id, rows)
 
 
-def covered(store: Store, run_id: str, asked: Asked = ASKED) -> Coverage:
+def covered(store: Store, run_id: str, asked: CoverageRequest = ASKED) -> Coverage:
     found = coverage_of(store, store.entry(run_id), asked)
     assert found is not None
     return found
@@ -53,7 +61,7 @@ def test_the_references_themselves_are_covered_whole(store: Store) -> None:
 
 def test_one_reference_of_four_is_all_precision_and_a_quarter_of_recall(store: Store) -> None:
     write(store, "one", [(CHAIN, text) for text in answers(CHAIN, [2])])
-    narrow = Asked(threshold_ang=0.01, references=4)  # no reference is as near to another
+    narrow = CoverageRequest(threshold_ang=0.01, references=4)  # no reference is as near to another
     found = covered(store, "one", narrow)
     assert (found.figure("cov_r"), found.figure("cov_p")) == (0.25, 1.0)
     assert found.figure("mat_p") == pytest.approx(0, abs=ROUNDING_ANG)
@@ -96,7 +104,7 @@ def test_precision_is_the_rmsd_that_runs_are_written_with() -> None:
     entry = DEMO_STORE.entry(demo_run("qwen", "exact"))
     rows = DEMO_STORE.rows("SELECT smiles, rmsd_ang FROM samples WHERE run_id = $run", {"run": entry.id})
     stored = {row["smiles"]: row["rmsd_ang"] for row in rows}
-    found = coverage_of(DEMO_STORE, entry, Asked(most_molecules=4))
+    found = coverage_of(DEMO_STORE, entry, CoverageRequest(most_molecules=4))
     assert found is not None
     assert len(found.judged) == 4 and found.molecules == 64
     for one in found.judged:
@@ -107,7 +115,7 @@ def test_runs_that_share_molecules_are_judged_on_the_same_ones(store: Store) -> 
     chains = ["C" * length for length in range(1, 8)]
     write(store, "one", [(smiles, "") for smiles in chains])
     write(store, "two", [(smiles, "") for smiles in reversed(chains)])
-    few = Asked(references=1, most_molecules=3)
+    few = CoverageRequest(references=1, most_molecules=3)
     one, two = ([row.smiles for row in covered(store, run_id, few).judged] for run_id in ("one", "two"))
     assert one == two and len(one) == 3
 
@@ -126,12 +134,12 @@ def test_it_is_kept_by_what_was_asked_and_can_be_cancelled(store: Store, monkeyp
     found = covered(store, "kept")
     monkeypatch.setattr(coverage, "_judged", None)
     assert covered(store, "kept") is known_coverage(entry, ASKED) is found
-    assert known_coverage(entry, Asked(threshold_ang=0.5)) is None
+    assert known_coverage(entry, CoverageRequest(threshold_ang=0.5)) is None
 
 
 def made(run_id: str, *figures: tuple[str, float, float | None]) -> Coverage:
     """Molecules by SMILES, COV and MAT."""
-    rows = [OneMolecule(smiles, 0 if mat is None else 1, cov, cov, mat, mat, True) for smiles, cov, mat in figures]
+    rows = [MoleculeCoverage(smiles, 0 if mat is None else 1, cov, cov, mat, mat, True) for smiles, cov, mat in figures]
     return Coverage(run_id, ASKED, len(rows), len(rows), 0, tuple(rows))
 
 
@@ -148,7 +156,7 @@ def test_a_difference_is_told_over_the_molecules_of_both() -> None:
 
 
 @pytest.mark.parametrize(
-    ("molecules", "reason"), [(0, "No molecule has it on both sides."), (5, "Fewer than 6 molecules tell it.")]
+    ("molecules", "reason"), [(0, "No molecule has it on both sides."), (5, "Fewer than 6 molecules: no interval.")]
 )
 def test_too_few_molecules_make_no_interval(molecules: int, reason: str) -> None:
     one, other = (made(name, *((f"m{number}", share, 1.0) for number in range(molecules)))
@@ -160,7 +168,7 @@ def test_too_few_molecules_make_no_interval(molecules: int, reason: str) -> None
 @pytest.mark.parametrize("said", [{"threshold_ang": 0.0}, {"references": 0}, {"most_molecules": 0}])
 def test_arguments_are_checked(said: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="above 0"):
-        Asked(**said)
+        CoverageRequest(**said)
 
 
 def test_texts_are_of_one_run(store: Store) -> None:

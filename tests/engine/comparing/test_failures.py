@@ -29,7 +29,7 @@ def two(store: Store) -> Store:
 
 def test_a_sample_with_two_issues_counts_in_both(two: Store) -> None:
     found = failures(two, ["two", "one"])
-    assert [(one.issue, one.samples, one.total) for one in found.reasons] == [
+    assert [(reason.issue, reason.samples, reason.total) for reason in found.reasons] == [
         ("no match", (1, 2), 3),
         ("not closed", (0, 1), 1),
     ]
@@ -41,14 +41,14 @@ def test_a_sample_with_two_issues_counts_in_both(two: Store) -> None:
 def test_runs_without_samples_are_missing(two: Store) -> None:
     found = failures(DEMO_STORE, [demo_run("llama", "allowlist"), "reported-002-qwen-lp-64"])
     assert found.missing == ("reported-002-qwen-lp-64",)
-    assert [(one.issue, one.samples) for one in found.reasons] == [("no real coordinates", (58,))]
+    assert [(reason.issue, reason.samples) for reason in found.reasons] == [("no real coordinates", (58,))]
     assert failures(two, []).runs == ()
 
 
 def test_histograms_share_their_bins(two: Store) -> None:
     found = token_histogram(two, ["one", "two"], bins=3)
     assert found.edges == (10, 18, 26, 34)
-    assert [(one.run_id, one.passed, one.counts) for one in found.groups] == [
+    assert [(group.run_id, group.passed, group.counts) for group in found.groups] == [
         ("one", True, (1, 0, 0)),
         ("one", False, (1, 0, 1)),
         ("two", True, (0, 1, 0)),
@@ -64,14 +64,16 @@ def test_every_known_length_is_in_a_bin() -> None:
     runs = [demo_run("qwen", "none"), demo_run("llama", "allowlist")]
     for bins in (1, 7, 24, 1_000):
         found = token_histogram(DEMO_STORE, runs, bins)
-        assert all(sum(one.counts) == one.samples - one.unknown for one in found.groups)
+        assert all(sum(group.counts) == group.samples - group.unknown for group in found.groups)
         assert len(found.edges) - 1 <= bins
 
 
 def test_without_lengths_there_are_no_bins(store: Store) -> None:
     write_run(store, "one", [sample_row(0)])
     found = token_histogram(store, ["one"])
-    assert found.edges == () and [(one.counts, one.unknown, one.mean) for one in found.groups] == [((), 1, None)]
+    assert found.edges == () and [(group.counts, group.unknown, group.mean) for group in found.groups] == [
+        ((), 1, None)
+    ]
     assert token_histogram(store, ["none"]).groups == ()
     with pytest.raises(ValueError, match="bins must be at least 1"):
         token_histogram(store, ["one"], 0)

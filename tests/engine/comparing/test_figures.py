@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 
 import pytest
 
-from engine.comparing.figures import RATIOS, RunFigures, all_figures, compare_with, run_figures
+from engine.comparing.figures import (
+    CONFORMERS,
+    RATIOS,
+    ROW_COLUMNS,
+    ROW_FIGURES,
+    ROW_RATIOS,
+    RunFigures,
+    all_figures,
+    compare_rows,
+    compare_with,
+)
 from engine.comparing.measures import MEASURES
-from engine.store.comparison import compare, wilson
+from engine.figures.statistics import wilson
+from engine.store.schema import RUNS
 from engine.store.store import Store
 from tests.engine.inspection.made import DEMO_STORE, block_row, demo_run, sample_row, write_run
 
-BY_ID = {one.run_id: one for one in all_figures(DEMO_STORE)}
+BY_ID = {figure.run_id: figure for figure in all_figures(DEMO_STORE)}
 
 
 def test_a_reported_run_has_what_its_report_says_and_nothing_more() -> None:
@@ -35,33 +45,43 @@ def test_a_pass_rate_has_wilsons_interval() -> None:
     assert (without.pass_rate, without.pass_rate_low, without.pass_rate_high) == (None, None, None)
 
 
-def test_the_command_line_has_the_same_figures() -> None:
-    for row in compare(DEMO_STORE.entry(demo_run("qwen", "none")), [DEMO_STORE.entry(demo_run("llama", "exact"))]):
-        found = BY_ID[row["run_id"]]
-        same = ("wall_s", "tokens", "ms_a_token", "pass_rate", "pass_rate_low", "forced_share", "wall_s_a_sample")
-        assert {name: getattr(found, name) for name in same} == {name: row[name] for name in same}
+def test_the_command_line_has_the_figures_of_the_page() -> None:
+    control, test = demo_run("qwen", "none"), "reported-002-qwen-lp-64"
+    page = compare_with(DEMO_STORE, control, [test])
+    _, row = compare_rows(DEMO_STORE.entry(control), [DEMO_STORE.entry(test)])
+    for name in (*ROW_COLUMNS, *ROW_FIGURES):
+        assert row[name] == getattr(page.tests[0].figures, name) or getattr(page.tests[0].figures, name) == ""
+    for name in ROW_RATIOS:
+        assert row[f"{name}_ratio"] == page.tests[0].ratio(name).ratio
+
+
+def test_a_run_has_no_other_figures() -> None:
+    with pytest.raises(AttributeError, match="no figure 'speed'"):
+        _ = BY_ID[demo_run("qwen", "none")].speed
 
 
 def test_nothing_is_nought_that_nobody_said(store: Store) -> None:
     write_run(store, "bare", [sample_row(0)])
-    found = run_figures(store.entry("bare"))
-    told = {field.name for field in fields(RunFigures) if getattr(found, field.name) not in (None, "")}
-    assert told == {
-        *("run_id", "origin", "created_at", "model", "lp", "samples", "has_samples", "ms_a_token_of"),
+    found = RunFigures(store.entry("bare"))
+    properties = (name for name, part in vars(RunFigures).items() if isinstance(part, property) and name[0] != "_")
+    known = {name for name in (*RUNS.names, *CONFORMERS, *properties) if getattr(found, name) not in (None, "")}
+    assert known == {
+        *("run_id", "origin", "created_at", "model_alias", "lp", "samples"),
+        *("name", "model", "has_samples", "ms_a_token_of"),
     }
 
 
 def test_the_newest_run_comes_first(store: Store) -> None:
     for day, run_id in ((2, "b"), (1, "a"), (3, "c")):
         write_run(store, run_id, [sample_row(0)], created_at=f"2026-01-0{day}T00:00:00+00:00")
-    assert [one.run_id for one in all_figures(store)] == ["c", "b", "a"]
+    assert [figure.run_id for figure in all_figures(store)] == ["c", "b", "a"]
 
 
 def test_a_table_of_runs_opens_no_file_of_theirs(store: Store) -> None:
     write_run(store, "one", [sample_row(0, tokens=3)])
     entry = store.entry("one")
     store.home.write(f"{entry.folder}/samples.parquet", b"x" * entry.parts["samples"].bytes)
-    assert [one.run_id for one in all_figures(store)] == ["one"]
+    assert [figure.run_id for figure in all_figures(store)] == ["one"]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +98,7 @@ def test_coverage_is_taken_from_what_a_file_says(
     store: Store, said: object, expected: tuple[float | None, ...]
 ) -> None:
     write_run(store, "one", [sample_row(0)], extra=json.dumps(said))
-    found = run_figures(store.entry("one"))
+    found = RunFigures(store.entry("one"))
     assert (found.cov_r, found.mat_r) == expected
 
 
@@ -86,7 +106,7 @@ def test_coverage_is_taken_from_what_a_file_says(
 
 
 def test_every_ratio_is_of_a_figure_and_a_measure() -> None:
-    assert set(RATIOS) <= {field.name for field in fields(RunFigures)}
+    assert all(hasattr(BY_ID[demo_run("qwen", "none")], figure) for figure in RATIOS)
     assert set(RATIOS.values()) - {""} == set(MEASURES)
 
 
@@ -94,7 +114,7 @@ def test_a_control_and_its_tests() -> None:
     control, cut, reported = demo_run("qwen", "none"), demo_run("qwen", "blocklist"), "reported-002-qwen-lp-64"
     found = compare_with(DEMO_STORE, control, [cut, reported])
     assert found.control.run_id == control
-    assert [one.figures.run_id for one in found.tests] == [cut, reported]
+    assert [test.figures.run_id for test in found.tests] == [cut, reported]
     mine, theirs = found.tests
     passes = mine.ratio("pass_rate")
     assert (passes.control, passes.test, passes.ratio, passes.within_noise, passes.reason) == (1, 1, 1, True, "")
@@ -103,9 +123,9 @@ def test_a_control_and_its_tests() -> None:
     assert tokens.ratio == pytest.approx(tokens.interval.value)  # all samples are paired
     cut_share = mine.ratio("cut_share")
     assert (cut_share.ratio, cut_share.within_noise) == (None, False)  # nothing to divide by, and no noise
-    assert mine.ratio("forward_passes").reason.startswith("It is counted for a run as a whole")
-    assert mine.ratio("cov_r").reason == "Nobody said it of the control and the test."
-    assert theirs.ratio("clean_rate").reason == "Nobody said it of the test."
+    assert mine.ratio("forward_passes").reason.startswith("Counted once per run")
+    assert mine.ratio("cov_r").reason == "Not known of the control and the test."
+    assert theirs.ratio("clean_rate").reason == "Not known of the test."
     time = theirs.ratio("wall_s_a_sample")
     assert time.ratio is not None and time.within_noise is None and "is reported" in time.reason
 

@@ -39,7 +39,7 @@ def test_what_a_report_does_not_say_is_named() -> None:
     llama, qwen = (DEMO_STORE.entry(f"reported-002-{name}-lp-64") for name in ("llama", "qwen"))
     found = slowdown(llama, qwen).by_passes
     assert (found.total, found.factors) == (None, ())
-    assert found.reason == "Nobody said forward_passes of the control, forward_passes of the test."
+    assert found.reason == "Not known: forward_passes of the control, forward_passes of the test."
 
 
 @given(ROWS, ROWS)
@@ -77,9 +77,9 @@ def test_estimates_of_a_report_are_no_counters() -> None:
 @pytest.mark.parametrize(
     ("row", "rest", "excess", "said"),
     [
-        ({"wall_s": 10.0, "forward_s": 8.0}, 2.0, 0.0, "The rest holds what nobody counted"),
+        ({"wall_s": 10.0, "forward_s": 8.0}, 2.0, 0.0, "The rest includes what was not counted"),
         ({"wall_s": 10.0, "forward_s": 12.5}, 0.0, 2.5, "The parts exceed the wall time by 2.50 s"),
-        ({"wall_s": 10.0, "forward_s": 10.004}, 0.0, 0.0, "The rest holds what nobody counted"),
+        ({"wall_s": 10.0, "forward_s": 10.004}, 0.0, 0.0, "The rest includes what was not counted"),
         ({"forward_s": 8.0}, None, 0.0, "The whole time is not known"),
         ({"wall_s": 10.0, **dict.fromkeys(PARTS, 1.0)}, 5.0, 0.0, ""),
     ],

@@ -10,9 +10,10 @@ import torch
 
 from engine.chem.smiles import parse_smiles
 from engine.comparing.templates import dense_mask_bytes, mask_sizes, mask_sizes_of_model, mask_sizes_of_run
-from engine.lp.catalogue import LPS, build_constraint
+from engine.lp.constraint import build_constraint
 from engine.lp.driver import Tables
 from engine.lp.table import NO_ID
+from engine.lp_records import LPS
 from engine.models.registry import load_registry
 from engine.store.store import Store
 from engine.text.tokenizers import load_tokenizer
@@ -81,9 +82,13 @@ def test_without_an_lp_only_rows_without_a_token_are_masked() -> None:
 def test_a_run_has_its_own_lp_and_placeholder() -> None:
     found = mask_sizes_of_run(DEMO_STORE, demo_run("qwen", "blocklist"), most=5)
     assert (found.lp, found.tokenizer, found.reason) == ("position-blocklist", "qwen3", "")
-    assert [one.free_positions for one in found.molecules] == [20 * one.atoms for one in found.molecules]
+    assert [molecule.free_positions for molecule in found.molecules] == [
+        20 * molecule.atoms for molecule in found.molecules
+    ]
     short = mask_sizes_of_run(DEMO_STORE, demo_run("qwen", "blocklist"), "position-allowlist", most=5)
-    assert [one.free_positions for one in short.molecules] == [17 * one.atoms for one in short.molecules]
+    assert [molecule.free_positions for molecule in short.molecules] == [
+        17 * molecule.atoms for molecule in short.molecules
+    ]
     assert (len(short.molecules), short.left_out) == (5, 59)
     assert short.longest is not None and found.longest is not None
     assert short.longest < found.longest
@@ -103,7 +108,7 @@ def test_what_cannot_be_counted_says_why(store: Store) -> None:
     write_run(store, "no-tokenizer", [sample_row(0)])
     write_run(store, "strange", [sample_row(0)], tokenizer="qwen3", lp="nobody's")
     write_run(store, "odd", [sample_row(0, smiles="not a molecule"), sample_row(1)], tokenizer="qwen3", lp="exact")
-    assert mask_sizes_of_run(store, "no-tokenizer").reason == "Nobody said which tokenizer this run used."
+    assert mask_sizes_of_run(store, "no-tokenizer").reason == "The run does not name its tokenizer."
     assert mask_sizes_of_run(store, "strange").reason.startswith("Its LP cannot be made here: there is no LP")
     odd = mask_sizes_of_run(store, "odd")
-    assert ([one.smiles for one in odd.molecules], odd.left_out) == (["CO"], 1)
+    assert ([molecule.smiles for molecule in odd.molecules], odd.left_out) == (["CO"], 1)

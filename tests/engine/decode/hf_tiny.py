@@ -13,11 +13,11 @@ from engine.decode.hf import HfBackend
 from engine.decode.presets import Sampling
 from engine.decode.sampling import draw, probabilities, uniform
 from engine.decode.steps import Counters, DecodeOptions, Request, Step, Stop
-from engine.lp.constraint import Ruled
+from engine.lp.constraint import HasAutomaton
 from engine.lp.driver import Tables
 from engine.lp.table import ILLEGAL, NEXT, NO_ID, STAY, SYMBOLS, Automaton, Cells, Program
 from engine.lp.unconstrained import Unconstrained
-from engine.models.shapes import Shape
+from engine.models.shapes import ModelShape
 
 END, OPEN, CLOSE = 0, (5, 6), 7
 LETTERS = range(10, 30)
@@ -58,14 +58,14 @@ NO_LP = Unconstrained(TOKENS, ROWS)
 def tiny_model(seed: int = 0) -> Any:
     """Weights wide enough that what came before matters."""
     torch.manual_seed(seed)
-    shape = Shape("qwen3", 16, 1, 2, 1, 24)
+    shape = ModelShape("qwen3", 16, 1, 2, 1, 24)
     model: Any = shape.model(shape.config(ROWS, end=END)).eval()
     for weight in model.parameters():
         torch.nn.init.normal_(weight, 1.0 if weight.ndim == 1 else 0.0, 0.3)
     return model
 
 
-def requests(count: int, constraint: Ruled = LETTERS_ONLY, limit: int = 30, **changes: Any) -> list[Request]:
+def requests(count: int, constraint: HasAutomaton = LETTERS_ONLY, limit: int = 30, **changes: Any) -> list[Request]:
     """Prompts of different length, and keys that are no order."""
     if isinstance(constraint, Letters):
         program = constraint.program()
@@ -84,7 +84,7 @@ def decoded(
     model: Any,
     given: Sequence[Request],
     sampling: Sampling = GREEDY,
-    constraint: Ruled = LETTERS_ONLY,
+    constraint: HasAutomaton = LETTERS_ONLY,
     *,
     draws: Any = "keyed",
     counters: Counters | None = None,
@@ -120,7 +120,7 @@ def stops(events: Sequence[Step | Stop]) -> dict[int, str]:
 
 @torch.inference_mode()
 def by_hand(
-    model: Any, constraint: Ruled, request: Request, end: int, sampling: Sampling = GREEDY, seed: int = 0
+    model: Any, constraint: HasAutomaton, request: Request, end: int, sampling: Sampling = GREEDY, seed: int = 0
 ) -> tuple[list[int], list[bool], list[tuple[Tensor, Tensor]]]:
     """Ids, which of them were forced, scores and masks: no cache, no padding, no ``generate``, one row."""
     tables = Tables.of(constraint.automaton, [request.program])

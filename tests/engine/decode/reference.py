@@ -13,8 +13,7 @@ from engine.decode.presets import Sampling
 from engine.decode.requests import requests_for
 from engine.decode.sampling import draw, probabilities, uniform
 from engine.decode.steps import Request, Step, Stop
-from engine.lp.catalogue import LpParameters, build_constraint
-from engine.lp.constraint import Constraint
+from engine.lp.constraint import Constraint, LpParameters, build_constraint
 from engine.lp.driver import State, Tables
 from engine.lp.table import NO_ID
 from engine.records import NumberFormat

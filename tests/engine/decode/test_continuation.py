@@ -114,9 +114,9 @@ def greedy_blocks(name: str) -> tuple[Whole, ...]:
 
 
 def every_cut(blocks: Sequence[Whole]) -> Iterator[tuple[Whole, int, Cut]]:
-    for one in blocks:
-        for place in (*one.inside, one.inside.stop):
-            yield one, place, Cut(one.molecule, one.request.prompt, one.answer[:place], one.block)
+    for block in blocks:
+        for place in (*block.inside, block.inside.stop):
+            yield block, place, Cut(block.molecule, block.request.prompt, block.answer[:place], block.block)
 
 
 @each

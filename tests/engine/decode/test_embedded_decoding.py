@@ -11,7 +11,7 @@ from engine.chem.smiles import parse_smiles
 from engine.decode.generation import Generation
 from engine.decode.plan import BACKENDS, Plan
 from engine.decode.presets import preset
-from engine.lp.catalogue import LPS
+from engine.lp_records import LPS
 from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import load_registry
 from tests.support import sized
@@ -32,7 +32,7 @@ def loaded(request: pytest.FixtureRequest) -> LoadedModel:
 @pytest.mark.parametrize("sampling", ["greedy", "qwen3"])
 def test_the_fast_loop_writes_what_generate_writes(loaded: LoadedModel, lp: str, sampling: str) -> None:
     molecules = [parse_smiles(one.smiles) for one in load_held_out()[::50]]
-    plan = Plan(lp, sampling=preset(sampling), batch_size=3, limit=sized(40, 80))
+    plan = Plan(lp, sampling=preset(sampling), batch_size=3, limit=sized(24, 80))
     fast, hf = (Generation(loaded, molecules, replace(plan, backend=backend)).run() for backend in BACKENDS)
     assert [sample.token_ids for sample in fast] == [sample.token_ids for sample in hf]
     assert [sample.forced for sample in fast] == [sample.forced for sample in hf]
@@ -43,7 +43,7 @@ def test_the_fast_loop_writes_what_generate_writes(loaded: LoadedModel, lp: str,
 @pytest.mark.parametrize("loaded", sized(MODELS, (*MODELS, *MORE)), indirect=True)
 def test_the_exact_lp_never_writes_a_malformed_block(loaded: LoadedModel) -> None:
     """Every text is clean and re-tokenises to the ids that were sampled, however hot the sampling."""
-    molecules = [parse_smiles(one.smiles) for one in load_held_out()[: sized(6, 200)]]
+    molecules = [parse_smiles(one.smiles) for one in load_held_out()[: sized(4, 100)]]
     for name in ("qwen3", "p1.0_t1.4"):
         for sample in Generation(loaded, molecules, Plan("exact", sampling=preset(name), seed=7)).run():
             assert sample.check.clean, sample.text

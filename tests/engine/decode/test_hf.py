@@ -23,9 +23,9 @@ from engine.decode.sampling import draw, probabilities, uniform
 from engine.decode.steps import Counters, DecodeOptions, Diagnosis, Step
 from engine.decode.work import Work
 from engine.errors import ConstraintError
-from engine.lp.catalogue import LPS, build_constraint
-from engine.lp.constraint import Ruled
+from engine.lp.constraint import HasAutomaton, build_constraint
 from engine.lp.unconstrained import Unconstrained
+from engine.lp_records import LPS
 from engine.text.tokenizers import load_tokenizer
 from tests.engine.decode.hf_tiny import (
     CLOSE,
@@ -58,7 +58,7 @@ SAMPLINGS = [
     Sampling(1.2, min_p=0.1),
     Sampling(0.8, top_k=1000),
 ]
-CONSTRAINTS: list[Ruled] = [LETTERS_ONLY, NO_LP]
+CONSTRAINTS: list[HasAutomaton] = [LETTERS_ONLY, NO_LP]
 
 
 @pytest.fixture(autouse=True)
@@ -107,7 +107,7 @@ def test_greedy_is_the_plain_loop_with_every_lp(llama: Any, name: str) -> None:
 
 @pytest.mark.parametrize("constraint", CONSTRAINTS, ids=lambda constraint: constraint.name)
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
-def test_keyed_draws_are_the_plain_loops(tiny: Any, constraint: Ruled, sampling: Sampling) -> None:
+def test_keyed_draws_are_the_plain_loops(tiny: Any, constraint: HasAutomaton, sampling: Sampling) -> None:
     asked = requests(6, constraint)
     found = texts(decoded(tiny, asked, sampling, constraint, seed=5))
     for request in asked:
@@ -141,7 +141,7 @@ def test_the_buffer_of_drawn_ids_is_clean_at_each_step() -> None:
 
 
 @pytest.mark.parametrize("constraint", CONSTRAINTS, ids=lambda constraint: constraint.name)
-def test_a_sample_is_the_same_in_any_batch_and_order(tiny: Any, constraint: Ruled) -> None:
+def test_a_sample_is_the_same_in_any_batch_and_order(tiny: Any, constraint: HasAutomaton) -> None:
     asked = requests(9, constraint)
     asked[4] = requests(5, constraint, limit=7)[4]
     first = texts(decoded(tiny, asked, PLAIN, constraint, seed=1))
@@ -161,7 +161,7 @@ def test_batches_are_taken_in_the_order_of_their_limits(tiny: Any) -> None:
 @pytest.mark.parametrize("constraint", CONSTRAINTS, ids=lambda constraint: constraint.name)
 @pytest.mark.parametrize("sampling", [PLAIN, Sampling(1.5, top_k=12, top_p=0.9), Sampling(0.8, min_p=0.05)], ids=str)
 def test_the_first_free_token_is_distributed_as_it_should_be(
-    tiny: Any, draws: str, constraint: Ruled, sampling: Sampling
+    tiny: Any, draws: str, constraint: HasAutomaton, sampling: Sampling
 ) -> None:
     """``generate``'s own draws must not be filtered by the 50 likeliest, which is its default, nor by a folder's."""
     free = 2 if constraint is LETTERS_ONLY else 0
@@ -255,7 +255,7 @@ def test_the_models_own_generation_config_takes_no_part() -> None:
 
 
 @pytest.mark.parametrize("constraint", CONSTRAINTS, ids=lambda constraint: constraint.name)
-def test_diagnoses_are_what_a_plain_loop_finds(tiny: Any, constraint: Ruled) -> None:
+def test_diagnoses_are_what_a_plain_loop_finds(tiny: Any, constraint: HasAutomaton) -> None:
     asked = requests(5, constraint)
     plain = decoded(tiny, asked, PLAIN, constraint, seed=4)
     events = decoded(tiny, asked, PLAIN, constraint, seed=4, diagnostics=True, candidates=3)

@@ -29,11 +29,10 @@ from engine.decode.scoring import (
 )
 from engine.decode.steps import Counters, DecodeOptions, Diagnosis, Step
 from engine.errors import ConstraintError, ModelError
-from engine.lp.catalogue import LPS
 from engine.lp.constraint import Constraint
 from engine.lp.driver import Tables
+from engine.lp_records import LPS
 from engine.text.align import align
-from engine.text.blocks import CLOSED_BY_MODEL
 from engine.text.number_ids import number_ids
 from engine.text.template import build_template
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
@@ -63,8 +62,10 @@ def sampled(lp: str, name: str) -> tuple[TextTokenizer, Constraint, list[Stored]
     options = DecodeOptions(preset("qwen3"), seed=5, batch_size=3, diagnostics=True, candidates=3)
     events = list(backend.run(requests, options, Counters()))
     found = collected(events)
-    stored = [Stored(one.prompt, tuple(found[one.sample].ids), one.program) for one in requests]
-    steps = [[step for step in events if isinstance(step, Step) and step.sample == one.sample] for one in requests]
+    stored = [Stored(request.prompt, tuple(found[request.sample].ids), request.program) for request in requests]
+    steps = [
+        [step for step in events if isinstance(step, Step) and step.sample == request.sample] for request in requests
+    ]
     return tokenizer, constraint, stored, steps
 
 
@@ -339,7 +340,7 @@ def position_sample(name: str, lp: str) -> tuple[TextTokenizer, Constraint, Stor
 
 
 @each
-@pytest.mark.parametrize("lp", [lp for lp in LPS if lp not in CLOSED_BY_MODEL])
+@pytest.mark.parametrize("lp", [name for name, record in LPS.items() if record.closed_by == "lp"])
 def test_a_models_own_wish_at_a_forced_close(name: str, lp: str) -> None:
     """The sums of a plain pass over the whole text; then ``align`` makes of them what the vocabulary of kinds says."""
     tokenizer, constraint, stored, template = position_sample(name, lp)

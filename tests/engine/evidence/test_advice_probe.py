@@ -9,7 +9,7 @@ import pytest
 
 from engine.errors import DriftscopeError
 from engine.evidence.advice.probe import LABEL, Probe, passing_store, probe
-from engine.evidence.advisor import Asked, advise
+from engine.evidence.advisor import AdviceRequest, advise
 from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import load_registry
 from engine.runner.run import Run
@@ -30,7 +30,7 @@ def early() -> LoadedModel:
 
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LoadedModel:
-    use_small_model(tmp_path, monkeypatch)
+    use_small_model(monkeypatch)
     return load_model(load_registry().find("small"), "cpu")
 
 
@@ -42,11 +42,11 @@ def test_a_probe_of_a_real_model(store: Store, early: LoadedModel) -> None:
     entries = store.found().entries
     assert [entry.id for entry in entries] == [step.progress.run_id for step in kept]
     assert {entry.row["label"] for entry in entries} == {LABEL}
-    advice = advise(store, "demo-llama:early", Asked(lps=LPS))
+    advice = advise(store, "demo-llama:early", AdviceRequest(lps=LPS))
     none, exact = (advice.measured.figures(lp) for lp in LPS)
     assert (none.clean, exact.clean, advice.measured.molecules) == (0, 4, 4)
     assert none.seconds_a_sample.value > exact.seconds_a_sample.value
-    assert advice.decision.verdict == "too little" and "4 molecules are shared" in advice.sentence
+    assert advice.decision.verdict == "too little" and "These runs share 4 molecules" in advice.sentence
     assert advice.reports.says == "use an LP"
 
 

@@ -7,8 +7,8 @@ import math
 import pytest
 
 from engine.errors import DriftscopeError
-from engine.evidence.advice.settings import Wanted
-from engine.evidence.advisor import Asked, advise, find_model, models_with_data
+from engine.evidence.advice.settings import SettingFilter
+from engine.evidence.advisor import AdviceRequest, advise, find_model, models_with_data
 from engine.store.store import Store
 from tests.engine.evidence.advice_runs import MANY, MODEL, add
 from tests.engine.inspection.made import DEMO_STORE
@@ -27,7 +27,7 @@ def test_the_least_seconds_a_clean_conformer_win(store: Store) -> None:
     advice = advise(store, MODEL)
     decision = advice.decision
     assert (decision.verdict, decision.lp, decision.ties, decision.sureness) == ("one", "exact", (), 1.0)
-    assert {one.lp: one.fits for one in decision.standings} == {
+    assert {standing.lp: standing.fits for standing in decision.standings} == {
         "none": "yes",
         "position-allowlist": "no",
         "exact": "yes",
@@ -38,18 +38,18 @@ def test_the_least_seconds_a_clean_conformer_win(store: Store) -> None:
     assert exact.time_ratio is not None
     assert (exact.time_ratio.value, exact.time_ratio.low, exact.time_ratio.high) == pytest.approx((0.25, 0.25, 0.25))
     assert allowlist.cut_share is not None and allowlist.cut_share.value == pytest.approx(0.5)
-    assert advice.sentence.startswith(f"Use exact. {COUNT} of {COUNT} answers are clean, 100 % (94–100)")
-    assert "0.25× the time without an LP" in advice.sentence
+    assert advice.sentence.startswith(f"Use exact. {COUNT} of {COUNT} answers are clean, 100 % (94.0–100)")
+    assert "0.250× the time without an LP" in advice.sentence
 
 
 def test_what_passes_may_be_wanted_and_says_what_that_hides(store: Store) -> None:
     add(store, "none", 1.0)
     add(store, "position-allowlist", 0.1, clean=0, passed=COUNT, cut=COUNT)
     assert advise(store, MODEL).decision.lp == "none"
-    advice = advise(store, MODEL, Asked(want="passed"))
+    advice = advise(store, MODEL, AdviceRequest(want="passed"))
     assert advice.decision.lp == "position-allowlist"
     assert f"none of {COUNT} answers of position-allowlist are clean" in advice.cautions[0]
-    assert "50 % (50–50) of its blocks are cut" in advice.cautions[1]
+    assert "50.0 % (50.0–50.0) of its blocks are cut" in advice.cautions[1]
 
 
 def test_half_the_time_at_half_the_rate_does_not_fit(store: Store) -> None:
@@ -58,7 +58,7 @@ def test_half_the_time_at_half_the_rate_does_not_fit(store: Store) -> None:
     add(store, "truncating", 0.2, clean=COUNT // 2)
     advice = advise(store, MODEL)
     assert (advice.decision.lp, advice.decision.cheapest) == ("none", "truncating")
-    assert advise(store, MODEL, Asked(least=0.3)).decision.lp == "truncating"
+    assert advise(store, MODEL, AdviceRequest(least=0.3)).decision.lp == "truncating"
 
 
 def test_a_few_per_cent_are_a_tie(store: Store) -> None:
@@ -74,10 +74,10 @@ def test_what_hangs_on_the_molecules_is_a_tie(store: Store) -> None:
     add(store, "truncating", [30.0 if number < 3 else 1.0 for number in range(COUNT)])
     add(store, "exact", 2.0)
     decision = advise(store, MODEL).decision
-    (over,) = [one.over_least for one in decision.standings if one.over_least is not None]
+    (over,) = [standing.over_least for standing in decision.standings if standing.over_least is not None]
     assert over.value > 1.1 and over.low is not None and over.low < 1
     assert decision.verdict == "tie" and decision.sureness == 1.0
-    wins = {one.lp: one.wins for one in decision.standings}
+    wins = {standing.lp: standing.wins for standing in decision.standings}
     assert wins["exact"] is not None and 0.5 < wins["exact"] < 1
 
 
@@ -95,7 +95,7 @@ def test_none_fits_and_the_cheapest_is_named(store: Store) -> None:
     add(store, "position-blocklist", 1.0, clean=30)
     advice = advise(store, MODEL)
     assert (advice.decision.verdict, advice.decision.lp) == ("none fits", "")
-    assert "comes from position-blocklist: 2 s (1.58–2.73), but 30 of 60 answers are clean" in advice.sentence
+    assert "comes from position-blocklist: 2.00 s (1.58–2.73), but 30 of 60 answers are clean" in advice.sentence
 
 
 def test_one_lp_alone_is_no_choice(store: Store) -> None:
@@ -111,14 +111,14 @@ def test_few_molecules_tell_nothing_and_few_answers_leave_the_rate_open(store: S
     add(store, "none", 1.0, smiles=MANY[:5])
     add(store, "exact", 0.1, smiles=MANY[:5])
     advice = advise(store, MODEL)
-    assert advice.decision.verdict == "too little" and "5 molecules are shared" in advice.sentence
+    assert advice.decision.verdict == "too little" and "These runs share 5 molecules" in advice.sentence
     assert advice.measured.figures("exact").seconds_a_clean.low is None
     more = MANY[:12]
     add(store, "none", 1.0, smiles=more, run_id="more-none")
     add(store, "exact", 0.1, smiles=more, run_id="more-exact")
     again = advise(store, MODEL)
-    assert [one.fits for one in again.decision.standings] == ["open", "open"]
-    assert again.decision.lp == "exact" and "Whether its rate holds is open: 12 answers are few." in again.sentence
+    assert [standing.fits for standing in again.decision.standings] == ["open", "open"]
+    assert again.decision.lp == "exact" and "Its rate is uncertain: there are only 12 answers." in again.sentence
     assert any("at most 12 of 32 rows" in one for one in again.unknown)
 
 
@@ -130,7 +130,7 @@ def test_the_reports_rule_may_agree_or_not(store: Store) -> None:
     add(store, "exact", 0.2)
     reports = advise(store, MODEL).reports
     assert (reports.says, reports.agrees) == ("no LP", False)
-    assert "exact gives a clean conformer in 0.2× the time" in reports.sentence
+    assert "exact gives a clean conformer in 0.200× the time" in reports.sentence
     add(store, "exact", 5.0, run_id="newer", created_at="2026-02-02T00:00:00+00:00")
     assert advise(store, MODEL).reports.agrees is True
 
@@ -154,8 +154,8 @@ def test_another_setting_is_named_and_never_mixed_in(store: Store) -> None:
     add(store, "truncating", 0.001, run_id="gpu", device="cuda:1 (Big)")
     advice = advise(store, MODEL)
     assert advice.measured.names == ("none", "exact") and advice.decision.lp == "exact"
-    assert {one.differs for one in advice.others} == {"sampling greedy, not qwen3", "device cuda (Big), not cpu"}
-    asked = advise(store, MODEL, Asked(wanted=Wanted(sampling="greedy")))
+    assert {other.differs for other in advice.others} == {"sampling greedy, not qwen3", "device cuda (Big), not cpu"}
+    asked = advise(store, MODEL, AdviceRequest(filter=SettingFilter(sampling="greedy")))
     assert asked.measured.names == ("exact",) and asked.setting.sampling == "greedy"
 
 
@@ -165,7 +165,7 @@ def test_reported_and_imported_runs_are_no_evidence(store: Store) -> None:
     add(store, "truncating", 0.001, run_id="file", origin="imported")
     advice = advise(store, MODEL)
     assert advice.measured.names == ("none", "exact")
-    assert advice.left_out == ("1 imported under this model's name: nobody measured them here",)
+    assert advice.left_out == ("1 imported under this model's name: not measured here",)
 
 
 def test_runs_that_are_no_evidence_of_time(store: Store) -> None:
@@ -176,7 +176,7 @@ def test_runs_that_are_no_evidence_of_time(store: Store) -> None:
     add(store, "position-allowlist", 0.001, run_id="long", placeholder="0.0000,0.0000,0.0000")
     advice = advise(store, MODEL)
     assert advice.measured.names == ("none", "exact")
-    assert advice.left_out == ("1 run of position-allowlist with parameters of its own",)
+    assert advice.left_out == ("1 run of position-allowlist with non-default parameters",)
 
 
 def test_runs_meet_in_the_molecules_that_they_share(store: Store) -> None:
@@ -202,7 +202,7 @@ def test_the_same_work_again_tells_the_clocks_own_spread(store: Store) -> None:
     assert exact.seconds_a_clean.value == pytest.approx(1.2)
     low, high = exact.seconds_a_clean.low, exact.seconds_a_clean.high
     assert (low, high) == pytest.approx((1.0, 1.5))  # one of 27 draws has the fastest run alone, another the slowest
-    assert any("up to 1.50 times as long another time; 1 of these" in one for one in advise(store, MODEL).unknown)
+    assert any("up to 1.50 times as long in another run; 1 of these" in one for one in advise(store, MODEL).unknown)
 
 
 def test_an_lp_that_bends_conformers_is_told(store: Store) -> None:
@@ -211,7 +211,7 @@ def test_an_lp_that_bends_conformers_is_told(store: Store) -> None:
     advice = advise(store, MODEL)
     ratio = advice.measured.figures("exact").rmsd_ratio
     assert ratio is not None and ratio.value == pytest.approx(0.82 / 0.53, rel=0.02)
-    assert any("farther from the references" in one for one in advice.cautions)
+    assert any("farther from the references" in caution for caution in advice.cautions)
 
 
 # --- which model, and what to do --------------------------------------------------------------------------------------
@@ -229,15 +229,19 @@ def test_models_with_data(store: Store) -> None:
 @pytest.mark.parametrize(
     ("model", "asked", "said"),
     [
-        ("nope", Asked(), "there is no model 'nope'"),
-        ("demo-llama:early", Asked(), "engine advise --model demo-llama:early --probe 64`"),
-        ("toy", Asked(wanted=Wanted(sampling="greedy")), "was measured with sampling greedy, but with sampling qwen3"),
-        ("toy", Asked(wanted=Wanted(batch_size=7)), "--probe 64 --batch-size 7`"),
-        ("toy", Asked(wanted=Wanted(sampling="greed")), "there is no sampling preset 'greed'"),
-        ("toy", Asked(lps=("exct",)), "there is no LP 'exct'"),
+        ("nope", AdviceRequest(), "there is no model 'nope'"),
+        ("demo-llama:early", AdviceRequest(), "engine advise --model demo-llama:early --probe 64`"),
+        (
+            "toy",
+            AdviceRequest(filter=SettingFilter(sampling="greedy")),
+            "was measured with sampling greedy, but with sampling qwen3",
+        ),
+        ("toy", AdviceRequest(filter=SettingFilter(batch_size=7)), "--probe 64 --batch-size 7`"),
+        ("toy", AdviceRequest(filter=SettingFilter(sampling="greed")), "there is no sampling preset 'greed'"),
+        ("toy", AdviceRequest(lps=("exct",)), "there is no LP 'exct'"),
     ],
 )
-def test_what_cannot_be_advised_says_what_to_do(store: Store, model: str, asked: Asked, said: str) -> None:
+def test_what_cannot_be_advised_says_what_to_do(store: Store, model: str, asked: AdviceRequest, said: str) -> None:
     add(store, "none", 1.0)
     with pytest.raises(DriftscopeError) as caught:
         advise(store, model, asked)
@@ -246,7 +250,7 @@ def test_what_cannot_be_advised_says_what_to_do(store: Store, model: str, asked:
 
 def test_a_least_rate_is_a_share() -> None:
     with pytest.raises(DriftscopeError, match="is no least rate"):
-        Asked(least=90)
+        AdviceRequest(least=90)
 
 
 def test_an_alias_alone_means_the_step_with_runs() -> None:

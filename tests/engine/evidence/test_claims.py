@@ -148,10 +148,12 @@ def test_every_figure_of_the_text_is_covered_in_its_section(report) -> None:
         for section in claim.sections if claim.report == report else ():
             covered.setdefault(section, []).extend(claim.values)
     lost = [
-        f"line {one.line} ({one.section}): {one.text}"
-        for one in figures
-        if not seeds.is_allowed(report, one)
-        and not any(value == pytest.approx(known) for value in one.values for known in covered.get(one.section, []))
+        f"line {figure.line} ({figure.section}): {figure.text}"
+        for figure in figures
+        if not seeds.is_allowed(report, figure)
+        and not any(
+            value == pytest.approx(known) for value in figure.values for known in covered.get(figure.section, [])
+        )
     ]
     assert not lost
 
@@ -162,7 +164,7 @@ def test_every_allowance_is_used() -> None:
     for report, allowances in seeds.ALLOWED.items():
         figures = seeds.figures_of(report)
         for first, last, which, why in allowances:
-            texts = {one.text for one in figures if first <= one.line <= last}
+            texts = {figure.text for figure in figures if first <= figure.line <= last}
             unused += [f"{report}, {first}: {text} ({why})" for text in which.split() if text not in {"*", *texts}]
             assert texts, (report, first)
     assert not unused

@@ -6,8 +6,7 @@ import pytest
 
 from engine.errors import FileFormatError
 from engine.evidence.claims import load_claims
-from engine.evidence.documents import FLAT, document, flat
-from engine.evidence.verdicts import FILE, load
+from engine.evidence.verdicts import FILE, FLAT, document, flat, load
 
 CLAIMS = {claim.id: claim for claim in load_claims()}
 

@@ -9,7 +9,7 @@ import pytest
 from engine.evidence.checks.missing import TRACE_FIGURES
 from engine.evidence.claims import load_claims
 from engine.evidence.verdicts import Verdict, judge, judge_all, why_outdated
-from engine.profile.ingest import Told, add_trace
+from engine.profile.ingest import TraceMetadata, add_trace
 from engine.profile.reported import publish_reported
 from engine.store.files import LocalFiles
 from engine.store.schema import RUN
@@ -31,7 +31,7 @@ def added(store: Store, tmp_path: Path, **told: object) -> Truth:
     """A trace of kernels on an H100, as its file says."""
     path = tmp_path / "made.json.gz"
     truth = write_trace(path, 3_000)
-    add_trace(store, path, Told(**told))  # type: ignore[arg-type]
+    add_trace(store, path, TraceMetadata(**told))  # type: ignore[arg-type]
     return truth
 
 

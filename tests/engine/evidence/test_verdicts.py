@@ -95,19 +95,23 @@ def test_the_reasons_have_the_figures(judged) -> None:
         "2.343 times the calls are 1.75 times the layers and 1.339 times the steps"
         in judged.of("003-calls-by-tokens").reason
     )
-    for one in judged.verdicts:
-        assert len(one.reason) > 15 and one.reason.endswith("."), one
-        assert one.query, one
+    for verdict in judged.verdicts:
+        assert len(verdict.reason) > 15 and verdict.reason.endswith("."), verdict
+        assert verdict.query, verdict
 
 
 def test_every_claim_has_one_verdict_and_every_verdict_is_given(judged) -> None:
-    assert [one.claim_id for one in judged.verdicts] == list(CLAIMS)
+    assert [verdict.claim_id for verdict in judged.verdicts] == list(CLAIMS)
     assert set(judged.counts) == set(VERDICTS)
-    assert {CLAIMS[one.claim_id].check for one in judged.verdicts} == set(CHECKS)
+    assert {CLAIMS[verdict.claim_id].check for verdict in judged.verdicts} == set(CHECKS)
 
 
 def test_sql_runs_as_it_stands(judged, demo) -> None:
-    queries = {one.query for one in judged.verdicts if one.query.startswith("SELECT") or one.query.startswith("WITH")}
+    queries = {
+        verdict.query
+        for verdict in judged.verdicts
+        if verdict.query.startswith("SELECT") or verdict.query.startswith("WITH")
+    }
     assert len(queries) > 20
     with demo.console() as console:
         for query in sorted(queries):
@@ -117,8 +121,8 @@ def test_sql_runs_as_it_stands(judged, demo) -> None:
 def test_what_ships_is_what_comes_out_now(judged) -> None:
     shipped = load()
     assert shipped is not None, f"{FILE} is missing: run `make claims`"
-    assert {one.claim_id: one.verdict for one in shipped.verdicts} == {
-        one.claim_id: one.verdict for one in judged.verdicts
+    assert {verdict.claim_id: verdict.verdict for verdict in shipped.verdicts} == {
+        verdict.claim_id: verdict.verdict for verdict in judged.verdicts
     }
 
 

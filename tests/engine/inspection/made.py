@@ -50,5 +50,5 @@ def write_run(
 
 def demo_run(*parts: str) -> str:
     """The id of the demo's run that has all of these in it."""
-    (found,) = (one.id for one in DEMO_STORE.found().entries if all(part in one.id for part in ("demo-", *parts)))
+    (found,) = (entry.id for entry in DEMO_STORE.found().entries if all(part in entry.id for part in ("demo-", *parts)))
     return found

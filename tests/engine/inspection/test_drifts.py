@@ -10,9 +10,9 @@ import pytest
 from engine.inspection.axes import axis_drifts, axis_tokens
 from engine.inspection.drifts import BYS, By, DriftBin, drift_counts, samples_in, unknown_counts
 from engine.inspection.runs import run_facts, runs_with_samples
+from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.store.store import Store
 from engine.text.drift import needed_by_content
-from engine.text.template import DEFAULT_PLACEHOLDER
 from engine.text.tokenizers import BUILT_IN, load_tokenizer
 from tests.engine.inspection.made import DEMO_STORE, block_row, sample_row, write_run
 
@@ -71,7 +71,7 @@ def test_nothing_chosen_gives_nothing(two: Store, by: By) -> None:
 
 
 def test_another_way_to_group_is_an_error(two: Store) -> None:
-    with pytest.raises(ValueError, match="drift is told by run, tokenizer, lp, element, axis"):
+    with pytest.raises(ValueError, match="drift is counted by run, tokenizer, lp, element, axis"):
         drift_counts(two, ["one"], "colour")  # type: ignore[arg-type]
 
 

@@ -10,8 +10,8 @@ from rdkit import Chem
 
 from engine.chem.rmsd import best_rmsd
 from engine.chem.smiles import parse_smiles
+from engine.inspection.conformers import conformer_of
 from engine.inspection.estimates import BlockEstimate, estimate, estimates_of
-from engine.inspection.shapes import conformer_of
 from engine.text.tokenizers import load_tokenizer
 
 MOLECULE = parse_smiles("CO")

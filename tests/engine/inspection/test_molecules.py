@@ -8,11 +8,10 @@ from typing import Any, get_args
 import pytest
 
 from engine.inspection.drifts import DriftBin
-from engine.inspection.molecules import CUT_KINDS, JUNK_KINDS, Filter, Show, sample_table
+from engine.inspection.molecules import Filter, Show, sample_table
 from engine.inspection.runs import runs_with_samples
-from engine.store.sample_rows import SOUND
 from engine.store.store import Store
-from engine.text.blocks import KINDS, read_block
+from engine.text.blocks import CUT_KINDS, JUNK_KINDS, KINDS, SOUND, read_block
 from tests.engine.inspection.made import DEMO_STORE, block_row, demo_run, sample_row, step_row, write_run
 from tests.engine.store.reports.documents import document, imported, store_in
 from tests.engine.store.stored_runs import folder_of

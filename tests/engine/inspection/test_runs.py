@@ -10,12 +10,12 @@ import pytest
 
 from engine.errors import StoreError
 from engine.inspection.memo import Memo
+from engine.inspection.run_resources import number_format, placeholder_of, run_tokenizer
 from engine.inspection.runs import choose, run_facts, runs_with_samples
-from engine.inspection.tools import number_format, placeholder_of, run_tokenizer
+from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.records import TRIMMED4
 from engine.store.store import Store
 from engine.text.blocks import READ_FORMAT
-from engine.text.template import DEFAULT_PLACEHOLDER
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, step_row, write_run
 from tests.support import ROOT
 
@@ -81,7 +81,7 @@ def test_a_whole_id_wins_over_parts(store: Store) -> None:
 def test_the_key_changes_with_the_files_alone(store: Store) -> None:
     write_run(store, "one", [sample_row(0)])
     before = run_facts(store, "one")
-    store.say("one", label="renamed")
+    store.annotate("one", label="renamed")
     after = run_facts(store, "one")
     assert (before.label, after.label) == ("", "renamed")
     assert before.key == after.key
@@ -99,8 +99,8 @@ def test_tokenizer_and_format_come_as_far_as_they_can(store: Store) -> None:
         )
     known, unsaid, missing = (run_facts(store, f"run{number}") for number in range(3))
     assert run_tokenizer(known)[0] is not None and run_tokenizer(known)[1] == ""
-    assert run_tokenizer(unsaid) == (None, "Nobody said which tokenizer this run used.")
-    assert run_tokenizer(missing)[0] is None and "cannot be had here" in run_tokenizer(missing)[1]
+    assert run_tokenizer(unsaid) == (None, "The run does not name its tokenizer.")
+    assert run_tokenizer(missing)[0] is None and "not available here" in run_tokenizer(missing)[1]
     assert number_format(known) == TRIMMED4
     assert number_format(missing) == READ_FORMAT
     assert placeholder_of(known) == DEFAULT_PLACEHOLDER
@@ -118,7 +118,7 @@ def test_what_was_computed_is_kept_and_the_oldest_let_go() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["runs", "molecules", "drifts", "sample", "retelling", "lexicon", "effect", "estimates", "shapes"]
+    "module", ["runs", "molecules", "drifts", "sample", "realign", "lexicon", "effect", "estimates", "conformers"]
 )
 def test_it_needs_neither_torch_nor_streamlit(module: str) -> None:
     """A page loads it: torch alone takes seconds."""

@@ -57,7 +57,7 @@ def test_steps_stand_by_position_with_the_pieces_of_what_was_likely() -> None:
 def test_a_sample_whose_steps_were_not_kept_says_so() -> None:
     found = inspect_sample(DEMO_STORE, demo_run("qwen", "exact"), 40)
     assert found.steps == {}
-    assert "kept the steps of other samples" in " ".join(found.missing)
+    assert "stored the steps of other samples" in " ".join(found.missing)
     assert found.can_score
 
 
@@ -103,8 +103,8 @@ def test_imported_text_is_cut_anew_and_says_so(tmp_path: Path) -> None:
     assert [list(block.kinds) for block in found.alignment.blocks] == [row["kinds"] for row in found.blocks]
     marks = "".join(row.piece for row in found.alignment.rows if row.mark == "junk")
     assert "amen" in marks
-    assert found.missing[0].startswith("Only its text is known")
-    assert "cannot be asked" in found.missing[1]
+    assert found.missing[0].startswith("Only the text is stored")
+    assert "cannot be computed" in found.missing[1]
     assert found.conformer is not None and found.conformer_atoms == (0, 1)
 
 
@@ -158,7 +158,7 @@ def test_hostile_text_and_prompts_are_shown_as_they_are(store: Store) -> None:
     found = inspect_sample(store, "one", 0)
     assert found.alignment is not None and found.alignment.text == text
     assert found.conformer is None and "does not decode" in found.why_no_conformer
-    assert "Its blocks are not there" in " ".join(found.missing)
+    assert "no blocks for this sample" in " ".join(found.missing)
 
 
 def test_a_damaged_part_costs_only_what_it_held(store: Store) -> None:
@@ -174,7 +174,7 @@ def test_a_damaged_part_costs_only_what_it_held(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "word"), [("length", "limit of tokens"), ("empty_mask", "allowed no token"), ("cancelled", "stopped")]
+    ("reason", "word"), [("length", "token limit"), ("empty_mask", "allowed no token"), ("cancelled", "cancelled")]
 )
 def test_an_answer_that_ended_early_says_so(store: Store, reason: str, word: str) -> None:
     write_run(store, "one", [sample_row(0, text=TEXT[:30], stop_reason=reason)], tokenizer="qwen3", lp="exact")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.service import Service
-from tests.desks import PATIENCE_S
+from tests.service_harness import PATIENCE_S
 from tests.small_models import small_folder
 
 

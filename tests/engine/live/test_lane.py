@@ -15,14 +15,14 @@ from engine.live.lane import (
     MOST_MOLECULES,
     MOST_SCORED_TOKENS,
     TOKENS_A_BLOCK,
-    Answered,
-    Counted,
-    Finished,
-    Judged,
     Lane,
+    LaneCounts,
     LaneEvent,
-    Opened,
-    Written,
+    LaneFinished,
+    LaneOpened,
+    LaneSamples,
+    LaneTokens,
+    SampleEnded,
     _Pending,
     lane_work,
     scored_answers,
@@ -32,12 +32,12 @@ from engine.store.files import LocalFiles
 from engine.store.schema import RUN
 from engine.store.staging import unfinished_ids
 from engine.store.store import Store
-from tests.desks import PATIENCE_S
 from tests.engine.runner.small_runs import loaded, molecules, plan_of
+from tests.service_harness import PATIENCE_S
 
 
 def lane_of(folder: Path, count: int = 2, **more: Any) -> Lane:
-    return Lane(tuple(one.smiles for one in molecules(count)), plan_of(folder, **more))
+    return Lane(tuple(molecule.smiles for molecule in molecules(count)), plan_of(folder, **more))
 
 
 def of(kind: type, events: list[LaneEvent]) -> list[Any]:
@@ -55,19 +55,19 @@ def test_the_stream_holds_every_token_of_the_run_that_it_leaves(
 ) -> None:
     lane = lane_of(folder, plan={"lp": lp, "generations": 2}, keep_steps=1)
     _, events = run(service, lane, tmp_path)
-    assert isinstance(events[0], Opened) and isinstance(events[-1], Finished)
+    assert isinstance(events[0], LaneOpened) and isinstance(events[-1], LaneFinished)
     assert (events[0].lp, events[0].tokenizer, events[0].rows) == (lp, "qwen3", 4)
     written: dict[int, list[tuple[int, bool]]] = {}
-    for event in of(Written, events):
+    for event in of(LaneTokens, events):
         written.setdefault(event.sample, []).extend(zip(event.ids, event.forced, strict=True))
     store = Store(LocalFiles(tmp_path))
     rows = store.rows("SELECT * FROM samples ORDER BY sample_id")
     assert {row["sample_id"]: list(zip(row["token_ids"], row["forced"], strict=True)) for row in rows} == written
     assert [row["smiles"] for row in rows] == [smiles for smiles in lane.smiles for _ in range(2)]
-    assert sorted(event.sample.sample_id for event in of(Answered, events)) == [0, 1, 2, 3]
-    (judged,) = of(Judged, events)
+    assert sorted(event.sample.sample_id for event in of(SampleEnded, events)) == [0, 1, 2, 3]
+    (judged,) = of(LaneSamples, events)
     assert [sample.cut_blocks for sample in judged.samples] == [row["cut_blocks"] for row in rows]
-    last = of(Counted, events)[-1]
+    last = of(LaneCounts, events)[-1]
     entry = store.entry(events[-1].run_id)
     assert (last.tokens, last.forward_passes) == (entry.row["tokens"], entry.row["forward_passes"])
     assert last.seconds == entry.row["decode_s"] > 0
@@ -87,9 +87,9 @@ def test_it_writes_what_a_plain_generation_writes(service: Service, folder: Path
 def test_a_stopped_lane_leaves_nothing(service: Service, folder: Path, tmp_path: Path) -> None:
     job = service.submit("a", lane_work(lane_of(folder, plan={"limit": 20_000, "lp": "none"}), LocalFiles(tmp_path)))
     for event in job.events():
-        if isinstance(event, Counted):
-            job.cancel()
-    assert job.state == "cancelled"
+        if isinstance(event, LaneCounts):
+            job.stop()
+    assert job.state == "stopped"
     assert service.submit("a", lambda control: iter([1])).wait(PATIENCE_S)  # the worker has let go
     store = Store(LocalFiles(tmp_path))
     assert store.found().entries == () and store.home.folders("staging") == []
@@ -102,9 +102,9 @@ def test_a_lane_that_is_stopped_while_it_is_read_again_leaves_nothing(
     job_events = job.events()
     answered = 0
     while answered < 2:
-        answered += isinstance(next(job_events), Answered)
-    job.cancel()
-    assert job.wait(PATIENCE_S) and job.state == "cancelled"
+        answered += isinstance(next(job_events), SampleEnded)
+    job.stop()
+    assert job.wait(PATIENCE_S) and job.state == "stopped"
     store = Store(LocalFiles(tmp_path))
     assert store.found().entries == () and store.home.folders("staging") == []
 
@@ -119,7 +119,7 @@ def test_what_cannot_be_asked_for_fails_with_its_own_words(service: Service, fol
 
 def test_more_than_a_page_can_show_is_refused(folder: Path) -> None:
     plan = plan_of(folder)
-    with pytest.raises(ConstraintError, match=r"^101 molecules with 1 samples each are not for a live page\. Give 1"):
+    with pytest.raises(ConstraintError, match=r"^101 molecules with 1 samples each exceed the live page\. Give 1"):
         Lane(("C",) * (MOST_MOLECULES + 1), plan)
     with pytest.raises(ConstraintError, match=r"^0 molecules"):
         Lane((), plan)
@@ -135,9 +135,13 @@ def test_tokens_wait_for_their_time_and_none_is_lost() -> None:
     now = 0.06
     pending.add(Step(1, 0, 6, False))
     assert pending.is_due()
-    assert list(pending.taken()) == [Written(0, (5,), (True,)), Written(1, (6,), (False,)), Counted(0, 0, 0, 0.06)]
+    assert list(pending.taken()) == [
+        LaneTokens(0, (5,), (True,)),
+        LaneTokens(1, (6,), (False,)),
+        LaneCounts(0, 0, 0, 0.06),
+    ]
     assert not pending.is_due()
-    assert [event for event in pending.taken() if isinstance(event, Written)] == []
+    assert [event for event in pending.taken() if isinstance(event, LaneTokens)] == []
 
 
 def test_the_first_answers_are_read_again_in_full() -> None:

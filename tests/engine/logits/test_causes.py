@@ -7,25 +7,27 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from engine.logits.blocks import Block, Collected
-from engine.logits.causes import Finding, findings_of
-from engine.logits.detect import Detector, Judged
-from engine.logits.entries import Line
+from engine.logits.batches import BatchBuilder, EntryBatch
+from engine.logits.causes import LogFinding, findings_of
+from engine.logits.detect import BatchFlags, Detector
+from engine.logits.entries import LogLine
 from engine.logits.flags import Flag, has, names
 from engine.logits.rules import load_rules
-from engine.logits.tally import Tally
+from engine.logits.tally import DamageTally
 from tests.engine.logits.logs import Rows, clean, singles
 
 RULES = load_rules()
 
 
-def judged(rows: Rows, checkpoint: str = "logits", tokens: list[int] | None = None) -> tuple[Block, Judged, Tally]:
-    collected = Collected()
+def judged(
+    rows: Rows, checkpoint: str = "logits", tokens: list[int] | None = None
+) -> tuple[EntryBatch, BatchFlags, DamageTally]:
+    collected = BatchBuilder()
     for place, row in enumerate(rows.tolist()):
         token = place if tokens is None else tokens[place]
-        collected.add(Line(values=row, token_idx=token, checkpoint=checkpoint), place + 1)
-    block = collected.block()
-    found, tally = Detector(RULES).judge(block), Tally(RULES)
+        collected.add(LogLine(values=row, token_idx=token, checkpoint=checkpoint), place + 1)
+    block = collected.batch()
+    found, tally = Detector(RULES).judge(block), DamageTally(RULES)
     tally.add(block, found)
     return block, found, tally
 
@@ -35,7 +37,7 @@ def flagged(rows: Rows, flag: Flag, checkpoint: str = "logits") -> set[tuple[int
     return {(int(token), int(position)) for token, position in np.argwhere(found)}
 
 
-def findings(rows: Rows, length: int | None = None) -> list[Finding]:
+def findings(rows: Rows, length: int | None = None) -> list[LogFinding]:
     return findings_of(judged(rows)[2], length)
 
 
@@ -272,7 +274,7 @@ def test_each_damage_has_its_cause(damage: Damage, cause: str, certainty: str, s
 def test_the_beginning_of_a_row_is_no_padding() -> None:
     rows = clean(60, 12)
     padded(rows, np.random.default_rng(0))
-    assert [one.cause for one in findings(rows, length=151_936)] != ["padding"]
+    assert [finding.cause for finding in findings(rows, length=151_936)] != ["padding"]
 
 
 def test_several_causes_are_told_apart_and_damage_comes_first() -> None:
@@ -326,7 +328,7 @@ def test_a_value_that_comes_again_is_evidence_wherever_it_stands() -> None:
     rows = clean(60, 12)
     rows[::5, 0] = 1e35
     (found,) = findings(rows)
-    assert "the same impossible value again and again: 1e+35 12 times" in found.evidence
+    assert "the same impossible value repeated: 1e+35 12 times" in found.evidence
 
 
 def test_zeros_beside_nothing_but_garbage_are_found() -> None:
@@ -335,10 +337,10 @@ def test_zeros_beside_nothing_but_garbage_are_found() -> None:
     for token in range(48):
         rows[token, :4] = singles(0x1A2B3C40 + 16 * token, 0x00005581, 0x2B3C4D50 + 16 * token, 0x00005581)
     assert flagged(rows, "zero") == {(token, position) for token in range(48) for position in range(4, 8)}
-    assert [(one.cause, one.values) for one in findings(rows)] == [("freed", 48 * 8)]
+    assert [(finding.cause, finding.values) for finding in findings(rows)] == [("freed", 48 * 8)]
 
 
 def test_logs_of_one_value_alone() -> None:
-    assert [(one.cause, one.certainty) for one in findings(np.zeros((20, 8)))] == [("not_written", "sure")]
+    assert [(finding.cause, finding.certainty) for finding in findings(np.zeros((20, 8)))] == [("not_written", "sure")]
     for mask in (-np.inf, -1e9):
-        assert [one.cause for one in findings(np.full((20, 8), mask))] == ["masked"]
+        assert [finding.cause for finding in findings(np.full((20, 8), mask))] == ["masked"]

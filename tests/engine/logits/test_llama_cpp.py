@@ -12,13 +12,13 @@ pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: `make parit
 pytest.importorskip("gguf", reason="gguf is not installed: `make parity` brings it")
 
 from engine.errors import ModelError
-from engine.logits.adding import add_file
-from engine.logits.figures import health
+from engine.logits.health import health
+from engine.logits.ingest import add_file
 from engine.logits.llama_cpp.__main__ import main
 from engine.logits.llama_cpp.converting import write_gguf
-from engine.logits.llama_cpp.late import WAYS, Asked, read_late
-from engine.logits.llama_cpp.running import Plan, compared
-from engine.logits.llama_cpp.session import SETTINGS, Setting, Weights, quantised
+from engine.logits.llama_cpp.late import WAYS, LateRequest, read_late
+from engine.logits.llama_cpp.running import ParityPlan, compared
+from engine.logits.llama_cpp.session import SETTINGS, LlamaSetting, Weights, quantised
 from engine.logits.llama_cpp.texts import Writer, molecules_of
 from engine.logits.parity import compare_logs
 from engine.models.loading import LoadedModel, load_model
@@ -57,7 +57,7 @@ def by_transformers(model: LoadedModel, ids: list[int]) -> np.ndarray:
     return found
 
 
-def along(file: Path, setting: Setting, ids: list[int]) -> np.ndarray:
+def along(file: Path, setting: LlamaSetting, ids: list[int]) -> np.ndarray:
     with Weights(file) as weights, weights.session(setting, positions=64, threads=1) as session:
         return np.array(list(session.along(ids[:5], [*ids[5:], 0])))
 
@@ -105,7 +105,7 @@ def test_what_it_refuses_is_told(file: Path, tmp_path: Path) -> None:
 
 def test_copies_stay_and_late_reading_gives_other_numbers(small: LoadedModel, file: Path, tmp_path: Path) -> None:
     ids = ids_of(small)
-    found = read_late(file, Asked(tuple(ids[:5]), tuple(ids[5:]), 6), tmp_path)
+    found = read_late(file, LateRequest(tuple(ids[:5]), tuple(ids[5:]), 6), tmp_path)
     assert set(found) == set(WAYS)
     exact = along(file, EXACT, ids)[:, :6]
     at_the_step, next_call = found["at the step"], found["after the next call"]
@@ -117,11 +117,11 @@ def test_copies_stay_and_late_reading_gives_other_numbers(small: LoadedModel, fi
 
 @pytest.mark.parametrize("first", [True, False])
 def test_both_logs_stand_beside_each_other_in_the_store(small: LoadedModel, tmp_path: Path, first: bool) -> None:
-    plan = Plan((EXACT,), values=12, first=first)
+    plan = ParityPlan((EXACT,), values=12, first=first)
     molecules = molecules_of(["C", "N"])
     result = compared(small, molecules, plan, tmp_path / "log.jsonl.gz", tmp_path)
     texts = [Writer(small, molecules).text(number) for number in range(2)]
-    assert (result.texts, result.tokens) == (2, sum(len(one.answer) for one in texts))
+    assert (result.texts, result.tokens) == (2, sum(len(text.answer) for text in texts))
     assert result.agreed["f32"].relative < 1e-4
     assert result.agreed["f32"].mean_divergence < 1e-6
     assert result.written["f32"].texts == 2
@@ -136,7 +136,7 @@ def test_both_logs_stand_beside_each_other_in_the_store(small: LoadedModel, tmp_
 def test_the_command_writes_tables_and_logs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    use_small_model(tmp_path, monkeypatch)
+    use_small_model(monkeypatch)
     place, kept = tmp_path / "store", tmp_path / "kept"
     asked = ["--model", "small", "C", "--setting", "f32", "--setting", "q8_0", "--first", "--values", "8"]
     where = ["--store", str(place), "--keep", str(kept)]
@@ -144,9 +144,9 @@ def test_the_command_writes_tables_and_logs(
     said = capsys.readouterr().out
     assert "| f32 |" in said and "| q8_0 |" in said and "| after the next call |" in said
     entries = Store.open(place).found(LOGIT_LOG).entries
-    names = {(one.row["engine"], one.row["precision"]) for one in entries}
+    names = {(entry.row["engine"], entry.row["precision"]) for entry in entries}
     assert names >= {("llama.cpp", "f32"), ("llama.cpp", "q8_0"), ("llama.cpp read at the step", "f32")}
-    assert {one.row["label"] for one in entries} == {"here"}
+    assert {entry.row["label"] for entry in entries} == {"here"}
     assert {one.name for one in kept.glob("*.gguf")} == {"small-final.gguf", "small-final-q8_0.gguf"}
     assert main([*asked, *where]) == 2
     assert "is there already" in capsys.readouterr().err

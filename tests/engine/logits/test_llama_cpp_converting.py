@@ -15,24 +15,24 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from engine.errors import AssetError, ModelError
 from engine.logits.llama_cpp.converting import facts, rope_of, tensors, turned_in_pairs
 from engine.logits.llama_cpp.packages import gguf, llama_cpp
-from engine.models.shapes import Shape
+from engine.models.shapes import ModelShape
 
-QWEN, LLAMA = Shape("qwen3", 64, 2, 4, 2, 96), Shape("llama", 64, 2, 4, 2, 96)
+QWEN, LLAMA = ModelShape("qwen3", 64, 2, 4, 2, 96), ModelShape("llama", 64, 2, 4, 2, 96)
 ROWS = 40
 NORMS = {"attn_norm", "ffn_norm"}
 WEIGHTS = {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"}
 
 
-def model_of(shape: Shape) -> Any:
+def model_of(shape: ModelShape) -> Any:
     torch.manual_seed(0)
     return shape.model(shape.config(ROWS, end=0))
 
 
 @pytest.mark.parametrize(("shape", "more"), [(QWEN, {"attn_q_norm", "attn_k_norm"}), (LLAMA, set())])
-def test_every_weight_has_its_name_and_tied_rows_come_once(shape: Shape, more: set[str]) -> None:
+def test_every_weight_has_its_name_and_tied_rows_come_once(shape: ModelShape, more: set[str]) -> None:
     model = model_of(shape)
     found = dict(tensors(model.config, model.state_dict(), "small"))
-    in_layers = {f"blk.{layer}.{one}.weight" for layer in range(2) for one in NORMS | WEIGHTS | more}
+    in_layers = {f"blk.{layer}.{norm}.weight" for layer in range(2) for norm in NORMS | WEIGHTS | more}
     assert set(found) == {"token_embd.weight", "output_norm.weight"} | in_layers
     assert {values.dtype for values in found.values()} == {np.dtype(np.float32)}
     assert np.array_equal(found["token_embd.weight"], model.state_dict()["model.embed_tokens.weight"].numpy())
@@ -84,7 +84,7 @@ def test_scores_are_the_same_under_either_rope() -> None:
 
 
 @pytest.mark.parametrize(("shape", "family"), [(QWEN, "qwen3"), (LLAMA, "llama")])
-def test_what_the_file_says_of_the_model(shape: Shape, family: str) -> None:
+def test_what_the_file_says_of_the_model(shape: ModelShape, family: str) -> None:
     said = facts(shape.config(ROWS, end=0), "small")
     assert said["tokenizer.ggml.model"] == "none"
     assert {key.partition(".")[2]: value for key, value in said.items() if key.startswith(f"{family}.")} == {

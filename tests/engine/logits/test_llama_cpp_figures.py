@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from engine.logits.entries import read_line
-from engine.logits.llama_cpp.figures import Agreed, Written, divergences, first_difference, row, table
+from engine.logits.llama_cpp.figures import AnswerAgreement, LogitAgreement, divergences, first_difference, row, table
 from engine.logits.llama_cpp.late import read_memory
 from engine.logits.llama_cpp.running import head, late_lines, line
 from engine.logits.llama_cpp.texts import ids_to_log
@@ -30,7 +30,7 @@ def test_divergence_is_that_of_torch() -> None:
 def test_sums_do_not_depend_on_how_rows_come() -> None:
     control = RNG.normal(0, 5, (70, 50)).astype(np.float32)
     test = control + RNG.normal(0, 0.5, control.shape).astype(np.float32)
-    whole, parts = Agreed(), Agreed()
+    whole, parts = LogitAgreement(), LogitAgreement()
     whole.add(control, test)
     for part in (slice(0, 1), slice(1, 40), slice(40, 70)):
         parts.add(control[part], test[part])
@@ -58,7 +58,7 @@ def test_where_two_texts_part(one: list[int], other: list[int], expected: int | 
 
 def test_a_row_says_what_was_written_and_nothing_where_nothing_was() -> None:
     control = RNG.normal(0, 5, (4, 50)).astype(np.float32)
-    agreed, written = Agreed(), Written()
+    agreed, written = LogitAgreement(), AnswerAgreement()
     agreed.add(control, control)
     written.add([1, 2, 3], [1, 2, 3], passed=True)
     written.add([1, 2, 3], [1, 2, 4], passed=False)
@@ -81,8 +81,8 @@ def test_a_line_is_an_entry_of_any_log_and_keeps_its_numbers() -> None:
 
 def test_rows_without_memory_are_no_entries() -> None:
     values = np.array([[1, 2], [np.nan, np.nan], [np.nan, 3]], dtype=np.float32)
-    entries = [json.loads(one) for one in late_lines(head("a", "f32", 9), "CC=O", values)]
-    assert [one["token_idx"] for one in entries] == [0, 2]
+    entries = [json.loads(late_line) for late_line in late_lines(head("a", "f32", 9), "CC=O", values)]
+    assert [entry["token_idx"] for entry in entries] == [0, 2]
     assert "ids" not in entries[0]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from engine.errors import FileFormatError, StoreError
-from engine.logits.adding import add_file
+from engine.logits.ingest import add_file
 from engine.logits.parity import Parity, compare_logs
 from engine.logits.parity_detail import coverage, detail
 from engine.logits.parity_words import parity_sentences
@@ -77,9 +77,7 @@ def test_engines_that_log_other_tokens_meet_where_both_did(pair: Pair) -> None:
     found = pair.of(objects(rows)[:15], lines)
     assert (found.entries, found.only_control, found.only_test) == (12, 3, 6)
     assert found.filters[0].with_flagged.max_difference == pytest.approx(0, abs=1e-3)
-    assert (
-        "12 entries. Left out: 3 that only the control has and 6 that only the test has" in parity_sentences(found)[-1]
-    )
+    assert "12 entries. Left out: 3 only in the control and 6 only in the test" in parity_sentences(found)[-1]
 
 
 def test_positions_meet_by_their_ids(pair: Pair) -> None:
@@ -102,7 +100,7 @@ def test_a_text_that_ends_earlier_moves_none_behind_it(pair: Pair) -> None:
     )
     assert (found.entries, found.only_control, found.only_test) == (20, 2, 0)
     assert found.filters[0].with_flagged.max_difference == 0
-    assert [one.sequence for one in found.places] == [0] * 5 + [1] * 6 + [2] * 9
+    assert [place.sequence for place in found.places] == [0] * 5 + [1] * 6 + [2] * 9
 
 
 def test_texts_of_one_name_meet_in_whatever_order(pair: Pair) -> None:
@@ -162,7 +160,7 @@ def test_the_filter_that_the_data_supports(pair: Pair, positions: tuple[int, ...
     assert ((first.with_flagged.relative or 0) > 0.5) == bool(positions)
     assert found.diverging is None
     text = " ".join(parity_sentences(found))
-    assert ("No filter of positions is enough" in text) == (supported is None)
+    assert ("No position filter is enough" in text) == (supported is None)
 
 
 def test_the_first_checkpoint_that_parts(pair: Pair) -> None:
@@ -179,7 +177,7 @@ def test_the_first_checkpoint_that_parts(pair: Pair) -> None:
     assert found.diverging is not None
     assert (found.diverging.checkpoint, found.diverging.token_idx) == ("layer_1", 2)
     assert found.diverging.relative == pytest.approx(0.05, rel=1e-3)
-    assert "They part at checkpoint layer_1, token 2" in parity_sentences(found)[1]
+    assert "First divergence: checkpoint layer_1, token 2" in parity_sentences(found)[1]
 
 
 def test_the_coarser_precision_says_what_may_differ(pair: Pair) -> None:
@@ -193,7 +191,7 @@ def test_the_coarser_precision_says_what_may_differ(pair: Pair) -> None:
 def test_a_shift_of_everything_is_named(pair: Pair) -> None:
     found = pair.of(objects(clean()), objects(clean() + 0.75))
     assert found.filters[0].with_flagged.shift == pytest.approx(0.75)
-    assert "a shift of +0.75 of everything" in parity_sentences(found)[0]
+    assert "a shift of +0.75 of all values" in parity_sentences(found)[0]
 
 
 def test_values_that_are_no_numbers_are_counted_and_left_out(pair: Pair) -> None:
@@ -205,7 +203,7 @@ def test_values_that_are_no_numbers_are_counted_and_left_out(pair: Pair) -> None
     rows[:] = np.nan
     nothing = pair.of(objects(rows), objects(clean(20, 6), source="x"))
     assert nothing.filters[0].with_flagged.relative is None
-    assert "No pair of values" in parity_sentences(nothing)[0]
+    assert "no pair of values" in parity_sentences(nothing)[0]
 
 
 def test_logs_that_do_not_meet_are_refused(pair: Pair) -> None:
@@ -234,7 +232,7 @@ def test_where_nothing_is_left_no_difference_is_called_small(pair: Pair) -> None
     off[:, 0] = 1e30
     rows[:, 1] = -1e17
     found = parity_sentences(pair.of(objects(rows), objects(off)))
-    assert found[0].startswith("No pair of values without a flag")
+    assert found[0].endswith("no pair of values is without a flag.")
     assert not any("precision explains" in one for one in found)
     assert "“skip 0” still leaves 20 flagged pairs" in " ".join(found)  # the other filters leave no pair at all
 

@@ -22,14 +22,14 @@ def test_positions_differ_by_what_they_are_said_to(pair: Pair) -> None:
     rows, other = clean(30, 7), near(clean(30, 7), 0.5)
     control, test = pair.add(objects(rows), "one"), pair.add(objects(other), "other")
     found = detail(pair.store, control, test, "logits")
-    assert [one.position for one in found.positions] == list(range(7))
+    assert [position.position for position in found.positions] == list(range(7))
     difference = other - rows
-    for one in found.positions:
-        own = difference[:, one.position]
-        assert (one.values, one.flagged) == (30, 0)
-        assert one.max_difference == pytest.approx(np.abs(own).max())
-        assert one.mean_difference == pytest.approx(np.abs(own).mean())
-        assert one.shift == pytest.approx(own.mean())
+    for position in found.positions:
+        own = difference[:, position.position]
+        assert (position.values, position.flagged) == (30, 0)
+        assert position.max_difference == pytest.approx(np.abs(own).max())
+        assert position.mean_difference == pytest.approx(np.abs(own).mean())
+        assert position.shift == pytest.approx(own.mean())
     assert (found.sound, found.flagged, len(found.points)) == (210, 0, 210)
     assert found.points.control == pytest.approx(rows.reshape(-1))
     assert found.points.test == pytest.approx(other.reshape(-1))
@@ -43,8 +43,8 @@ def test_flagged_pairs_stand_apart(pair: Pair) -> None:
     control, test = pair.add(objects(broken), "one"), pair.add(objects(near(rows)), "other")
     found = detail(pair.store, control, test, "logits")
     assert (found.sound, found.flagged, found.not_finite) == (224, 16, 1)
-    assert [one.flagged for one in found.positions] == [15, 0, 0, 0, 0, 1, 0, 0]
-    assert max(one.max_difference or 0 for one in found.positions) < 1e-2
+    assert [position.flagged for position in found.positions] == [15, 0, 0, 0, 0, 1, 0, 0]
+    assert max(position.max_difference or 0 for position in found.positions) < 1e-2
     assert found.points.is_flagged.sum() == 15, "what is no number has no place"
     assert (np.abs(found.points.control) > 1e10).sum() == 15
     broken[:, 0] = np.inf
@@ -63,7 +63,7 @@ def test_few_of_many_are_drawn_and_the_worst_positions_stay(pair: Pair, monkeypa
     control, test = pair.add(objects(garbled(rows, 0)), "one"), pair.add(objects(other), "other")
     found = detail(pair.store, control, test, "logits")
     assert (found.points.is_flagged.sum(), (~found.points.is_flagged).sum()) == (3, 10)
-    assert ([one.position for one in found.positions], found.positions_left_out) == ([2, 6], 6)
+    assert ([position.position for position in found.positions], found.positions_left_out) == ([2, 6], 6)
     assert (found.sound, found.flagged) == (225, 15)
 
 

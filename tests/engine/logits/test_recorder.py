@@ -19,12 +19,12 @@ from engine.decode.plan import BackendName, Plan
 from engine.decode.presets import preset
 from engine.decode.steps import Choice, Step
 from engine.errors import RunError
-from engine.logits.adding import add_file
-from engine.logits.recorder import LogFile, Recorded, Wanted
+from engine.logits.ingest import add_file
+from engine.logits.recorder import LogFile, LoggedColumns, RecordedLog
 from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import load_registry
+from engine.runner.progress_file import ProgressFile
 from engine.runner.run import Run
-from engine.runner.said import Said
 from engine.store.entries import Entry
 from engine.store.store import Store
 from tests.cli import run, run_json
@@ -53,7 +53,9 @@ def logged(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in content.splitlines()]
 
 
-def written(model: LoadedModel, plan: Plan, path: Path, wanted: Wanted) -> tuple[Generation, Recorded, list[Step]]:
+def written(
+    model: LoadedModel, plan: Plan, path: Path, wanted: LoggedColumns
+) -> tuple[Generation, RecordedLog, list[Step]]:
     generation = Generation(model, molecules(3), plan)
     with LogFile(path, wanted) as log:
         generation.tap = log.tap(model, plan.sampling, plan.seed, "here")
@@ -74,7 +76,7 @@ def test_every_token_is_logged_and_drawn_alike_from_the_log(
     small: LoadedModel, tmp_path: Path, backend: BackendName, lp: str, sampling: str
 ) -> None:
     plan = replace(PLAN, lp=lp, backend=backend, sampling=preset(sampling), limit=25 if lp == "exact" else 6)
-    _, recorded, steps = written(small, plan, tmp_path / "a.jsonl", Wanted(8))
+    _, recorded, steps = written(small, plan, tmp_path / "a.jsonl", LoggedColumns(8))
     lines = logged(tmp_path / "a.jsonl")
     said = {(line["source"], line["token_idx"]): (line["token"], line["forced"]) for line in lines}
     assert said == {(f"here sample {step.sample}", step.pos): (step.token_id, step.forced) for step in steps}
@@ -89,7 +91,7 @@ def test_a_log_changes_nothing_of_what_is_written(small: LoadedModel, tmp_path: 
     for lp in ("exact", "position-blocklist", "none"):
         plan = replace(PLAN, lp=lp, sampling=preset("qwen3"))
         plain = Generation(small, molecules(3), plan).run()
-        generation, _, _ = written(small, plan, tmp_path / f"{lp}.jsonl", Wanted(3))
+        generation, _, _ = written(small, plan, tmp_path / f"{lp}.jsonl", LoggedColumns(3))
         assert [one.token_ids for one in generation.in_order()] == [one.token_ids for one in plain]
         assert [one.forced for one in generation.in_order()] == [one.forced for one in plain]
 
@@ -97,7 +99,7 @@ def test_a_log_changes_nothing_of_what_is_written(small: LoadedModel, tmp_path: 
 def test_both_backends_log_the_same_values(small: LoadedModel, tmp_path: Path) -> None:
     found = {}
     for backend in ("fast", "hf"):
-        written(small, replace(PLAN, backend=backend), tmp_path / f"{backend}.jsonl", Wanted(12))
+        written(small, replace(PLAN, backend=backend), tmp_path / f"{backend}.jsonl", LoggedColumns(12))
         lines = logged(tmp_path / f"{backend}.jsonl")
         found[backend] = {(line["source"], line["token_idx"]): line["values"] for line in lines}
     assert found["fast"].keys() == found["hf"].keys()
@@ -106,8 +108,8 @@ def test_both_backends_log_the_same_values(small: LoadedModel, tmp_path: Path) -
 
 
 def test_chosen_ids_are_the_columns_of_the_row(small: LoadedModel, tmp_path: Path) -> None:
-    written(small, PLAN, tmp_path / "a.jsonl", Wanted(20))
-    written(small, PLAN, tmp_path / "b.jsonl.gz", Wanted(ids=(17, 3, 151_672)))
+    written(small, PLAN, tmp_path / "a.jsonl", LoggedColumns(20))
+    written(small, PLAN, tmp_path / "b.jsonl.gz", LoggedColumns(ids=(17, 3, 151_672)))
     whole, some = logged(tmp_path / "a.jsonl"), logged(tmp_path / "b.jsonl.gz")
     assert [line["ids"] for line in some] == [[17, 3, 151_672]] * len(whole)
     assert [line["values"][:2] for line in some] == [[line["values"][17], line["values"][3]] for line in whole]
@@ -116,7 +118,7 @@ def test_chosen_ids_are_the_columns_of_the_row(small: LoadedModel, tmp_path: Pat
 def test_values_read_back_as_the_same_numbers(small: LoadedModel, tmp_path: Path) -> None:
     seen: list[np.ndarray[Any, Any]] = []
     plan = replace(PLAN, limit=12)
-    with LogFile(tmp_path / "a.jsonl", Wanted(30)) as log:
+    with LogFile(tmp_path / "a.jsonl", LoggedColumns(30)) as log:
         tap = log.tap(small, plan.sampling, plan.seed)
 
         def both(choice: Choice) -> None:
@@ -136,7 +138,7 @@ def test_the_self_check_notices_what_was_not_sampled_from(small: LoadedModel, tm
     """Planted: scores of the step before, and scores that were changed after the draw."""
     plan = replace(PLAN, lp="none", sampling=preset("greedy"))
     for number, spoil in enumerate((lambda raw: raw.roll(1, dims=1), lambda raw: -raw)):
-        with LogFile(tmp_path / f"{number}.jsonl", Wanted(5)) as log:
+        with LogFile(tmp_path / f"{number}.jsonl", LoggedColumns(5)) as log:
             tap = log.tap(small, plan.sampling, plan.seed)
             generation = Generation(small, molecules(3), plan)
             generation.tap = lambda choice, tap=tap, spoil=spoil: tap(_with_raw(choice, spoil(choice.raw)))
@@ -152,13 +154,16 @@ def _with_raw(choice: Choice, raw: torch.Tensor) -> Choice:
 def test_what_cannot_be_logged_is_refused(small: LoadedModel, tmp_path: Path) -> None:
     for wrong in ({}, {"first": 3, "ids": (1,)}, {"first": -1}, {"ids": (1, 1)}):
         with pytest.raises(RunError):
-            Wanted(**wrong)
-    with LogFile(tmp_path / "a.jsonl", Wanted(ids=(151_673,))) as log, pytest.raises(RunError, match="token 151,673"):
+            LoggedColumns(**wrong)
+    with (
+        LogFile(tmp_path / "a.jsonl", LoggedColumns(ids=(151_673,))) as log,
+        pytest.raises(RunError, match="token 151,673"),
+    ):
         log.tap(small, PLAN.sampling, 0)
     with pytest.raises(RunError, match="there already"):
-        LogFile(tmp_path / "a.jsonl", Wanted(3))
+        LogFile(tmp_path / "a.jsonl", LoggedColumns(3))
     with pytest.raises(RunError, match="cannot be written"):
-        LogFile(tmp_path / "none" / "a.jsonl", Wanted(3))
+        LogFile(tmp_path / "none" / "a.jsonl", LoggedColumns(3))
 
 
 def test_a_run_logs_what_it_writes_and_not_what_it_checks(folder: Path, tmp_path: Path) -> None:
@@ -167,7 +172,7 @@ def test_a_run_logs_what_it_writes_and_not_what_it_checks(folder: Path, tmp_path
         pass
     first.staging.release()
     second = Run(first.staging, first.loaded, first.molecules, first.plan)
-    with LogFile(tmp_path / "a.jsonl", Wanted(4)) as log:
+    with LogFile(tmp_path / "a.jsonl", LoggedColumns(4)) as log:
         second.tap = log.tap(second.loaded, PLAN.sampling, 0, "run")
         for _ in second.progress():
             pass
@@ -178,13 +183,13 @@ def test_a_run_logs_what_it_writes_and_not_what_it_checks(folder: Path, tmp_path
 
 
 def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    use_small_model(tmp_path, monkeypatch)
+    use_small_model(monkeypatch)
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
     asked = ("CC=O", "--model", "small", "--decimals", "1-2", "--integer-digits", "1", "--max-new-tokens", "40")
     path = str(tmp_path / "a.jsonl.gz")
     found = run("generate", *asked, "--log-logits", "16", "--logit-log", path)
     assert found.code == 0
-    assert "tokens are drawn alike from it" in found.err
+    assert "tokens match a draw from it" in found.err
     (row,) = run_json("logits", "add", path)
     assert (row["engine"], row["model"], row["precision"]) == ("driftscope", "small:final", "f32")
     assert (row["flagged_values"], row["origin"]) == (0, "measured")
@@ -198,11 +203,11 @@ def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "belongs to --log-logits" in run("generate", *asked, "--logit-log", "x").error
     assert "belongs to --log-logits" in run("run", *asked, "--add-log").error
     assert "neither a number nor token ids" in run("generate", *asked, "--log-logits", "x").error
-    assert "where they are computed" in run("run", *asked, "--log-logits", "3", "--submit", "local").error
+    assert "works in this process only" in run("run", *asked, "--log-logits", "3", "--submit", "local").error
 
 
 def test_a_run_adds_its_log_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    use_small_model(tmp_path, monkeypatch)
+    use_small_model(monkeypatch)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
     asked = ("CC=O", "--model", "small", "--decimals", "1-2", "--integer-digits", "1", "--max-new-tokens", "40")
@@ -214,7 +219,7 @@ def test_a_run_adds_its_log_by_itself(tmp_path: Path, monkeypatch: pytest.Monkey
     assert f"{row['log_id']} is in the store" in found.err
     assert {path.name for path in tmp_path.iterdir()} >= {"store", "progress.jsonl"}
     assert not list(tmp_path.glob("*.gz")), "nobody asked for the file"
-    (part,) = Said(progress).parts()
+    (part,) = ProgressFile(progress).parts()
     assert (part.state, part.made_ids) == ("done", (row["log_id"],))
     assert part.run_id.split("-")[0] in row["source"]
 
@@ -223,9 +228,9 @@ def test_a_run_adds_its_log_by_itself(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("alias", ["demo-qwen", "demo-llama"])
 def test_nothing_is_flagged_in_clean_logs_of_our_own(alias: str, tmp_path: Path) -> None:
     model = load_model(load_registry().find(alias), "cpu", "float32")
-    wanted, path, rows = sized(150, 5_000), tmp_path / "a.jsonl.gz", sized(2, 32)
+    wanted, path, rows = sized(60, 3_000), tmp_path / "a.jsonl.gz", sized(2, 32)
     some = [parse_smiles(one.smiles) for one in load_held_out()]
-    with LogFile(path, Wanted(64)) as log:
+    with LogFile(path, LoggedColumns(64)) as log:
         for number, lp in enumerate(("none", "exact", "position-blocklist")):
             plan = Plan(lp, sampling=preset("qwen3"), seed=number, limit=sized(30, None))
             for start in range(0, len(some), rows):

@@ -7,8 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from engine.logits.ranking import LeftOut, family, is_same_model, precision_name, ranking, reported_interval
-from engine.logits.reported import Rate, reported_models
+from engine.logits.ranking import (
+    GarbageRate,
+    UnreadableLog,
+    family,
+    is_same_model,
+    precision_name,
+    ranking,
+    reported_interval,
+    reported_models,
+)
 from engine.logits.trend_words import trend_sentences
 from engine.logits.trends import BYS, By, Trend, at_several, chance_of_first, pair_alike, trend
 from engine.store.schema import LOGIT_LOG
@@ -19,11 +27,11 @@ from tests.pages.logit_logs import add, damaged_rows, lose_values, spoil_values,
 
 def rate(
     model: str | None, share: float, vocab: int | None = None, precision: str | None = None, kind: str | None = None
-) -> Rate:
-    return Rate(f"{model}-{precision}", "imported", "e", model, kind, precision, vocab, 10, share, share)
+) -> GarbageRate:
+    return GarbageRate(f"{model}-{precision}", "imported", "e", model, kind, precision, vocab, 10, share, share)
 
 
-def asked(rates: Sequence[Rate], by: By) -> Trend:
+def asked(rates: Sequence[GarbageRate], by: By) -> Trend:
     return trend(rates, by, lambda one: one.by_report)
 
 
@@ -37,7 +45,7 @@ def figures(found: Trend) -> tuple[float, ...]:
     return tuple(one or 0 for one in (found.rho, found.p, found.least_p))
 
 
-def reported(store: Store) -> tuple[Rate, ...]:
+def reported(store: Store) -> tuple[GarbageRate, ...]:
     return ranking(store, []).reported
 
 
@@ -81,7 +89,7 @@ def test_groups_far_apart_are_a_link_and_groups_alike_are_none() -> None:
 
 def test_logs_of_one_model_are_one_point_but_for_precision() -> None:
     rates = [rate("m", 0.2, 10, "f16"), rate("m", 0.4, 10, "f32"), rate("n", 0.1, 20, "f32")]
-    assert {one.model: round(one.share, 9) for one in asked(rates, "vocab_size").points} == {"m": 0.3, "n": 0.1}
+    assert {point.model: round(point.share, 9) for point in asked(rates, "vocab_size").points} == {"m": 0.3, "n": 0.1}
     assert len(asked(rates, "precision").points) == 3
     assert list(at_several(asked(rates, "precision"))) == ["m"]
 
@@ -112,12 +120,13 @@ def test_what_the_report_argues_is_weighed(store: Store) -> None:
         and "no link is shown, and none is ruled out" in said["vocab_size"]
     )
     assert (
-        "Phi-3-Mini and TinyLlama have nearly the same size (32,064 and 32,000), and 73 % and 0 %" in said["vocab_size"]
+        "Phi-3-Mini and TinyLlama have nearly the same size (32,064 and 32,000), and 73.0 % and 0 %"
+        in said["vocab_size"]
     )
-    assert "Qwen2.5-0.5B has 20 % at Q4_K_M and 20 % at F16" in said["precision"]
-    assert "GPT-2 has 28 % at F32: garbage needs no quantising." in said["precision"]
+    assert "Qwen2.5-0.5B has 20.0 % at Q4_K_M and 20.0 % at F16" in said["precision"]
+    assert "GPT-2 has 28.0 % at F32: garbage needs no quantising." in said["precision"]
     assert "they can neither show a link nor rule one out" in said["family"]
-    assert "The Llama models have least (0 % and 6 %)" in said["family"] and "1 of 10 orders" in said["family"]
+    assert "The Llama models have least (0 % and 6.0 %)" in said["family"] and "1 of 10 orders" in said["family"]
     assert "Only one model each stands for Qwen, GPT and Phi" in said["family"]
 
 
@@ -129,7 +138,9 @@ def test_a_pair_of_equal_size_is_named_only_where_it_differs(store: Store) -> No
 
 def test_long_names_are_cut() -> None:
     rates = [rate("x" * 9_999, 0.5, 10), rate("y" * 9_999, 0.1, 10), rate("z", 0.3, 99)]
-    assert all(len(one) < 400 for by in BYS for one in trend_sentences(asked(rates, by), "The logs"))
+    assert all(
+        len(trend_sentence) < 400 for by in BYS for trend_sentence in trend_sentences(asked(rates, by), "The logs")
+    )
 
 
 # --- ranking --------------------------------------------------------------------------------------------------------
@@ -143,11 +154,11 @@ def test_logs_stand_beside_the_models_of_their_name(store: Store, tmp_path: Path
     beside = {model.run_id: found.logs_of(model) for model in found.models if found.logs_of(model)}
     assert list(beside) == ["reported-004-qwen25-q4"]
     assert [(one.by_report, one.by_ours) for one in beside["reported-004-qwen25-q4"]] == [(0.2, 0.2)]
-    assert {one.model: one.architecture for one in found.logs} == {"demo-qwen": "Qwen3", "qwen2.5 0.5b instruct": None}
+    assert {log.model: log.architecture for log in found.logs} == {"demo-qwen": "Qwen3", "qwen2.5 0.5b instruct": None}
 
 
 def test_names_and_precisions_that_are_the_same() -> None:
-    phi = next(one for one in reported_models() if one.model == "Phi-3-Mini")
+    phi = next(reported_model for reported_model in reported_models() if reported_model.model == "Phi-3-Mini")
     assert is_same_model(rate("phi-3-mini-4k-instruct", 0), phi)
     assert is_same_model(rate("Phi_3 mini", 0, precision="Q4_K_M"), phi)
     assert not is_same_model(rate("Phi-3-Mini", 0, precision="F16"), phi)
@@ -163,8 +174,8 @@ def test_a_log_that_does_not_read_is_named_and_no_healthy_one(store: Store, tmp_
     spoil_values(store, broken)
     lose_values(store, gone)
     found = ranking(store, store.found(LOGIT_LOG).entries)
-    assert [one.id for one in found.logs] == [whole.id]
-    assert found.left_out == (LeftOut(broken.id, f"the values of {broken.id} are missing or damaged"),)
+    assert [log.id for log in found.logs] == [whole.id]
+    assert found.left_out == (UnreadableLog(broken.id, f"the values of {broken.id} are missing or damaged"),)
 
 
 def test_a_share_of_fifteen_entries_is_wide() -> None:

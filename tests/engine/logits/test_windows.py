@@ -9,11 +9,21 @@ import numpy as np
 import pytest
 
 from engine.errors import StoreError
-from engine.logits.adding import add_file
 from engine.logits.distribution import BINS, distribution, scaled
-from engine.logits.figures import health
-from engine.logits.flagged import Wanted, flagged_values
-from engine.logits.windows import KINDS, NOT_LOGGED, Text, Window, kind_of, positions_of, texts, token_bins, window
+from engine.logits.flagged import ValueFilter, flagged_values
+from engine.logits.health import health
+from engine.logits.ingest import add_file
+from engine.logits.windows import (
+    KINDS,
+    NOT_LOGGED,
+    FlagWindow,
+    LoggedText,
+    kind_of,
+    positions_of,
+    texts,
+    token_bins,
+    window,
+)
 from engine.store.entries import Entry
 from engine.store.store import Store
 from tests.engine.logits.logs import Rows, clean, objects, write
@@ -45,7 +55,7 @@ def of_two_texts(store: Store, tmp_path: Path) -> Entry:
     return entry
 
 
-def whole(store: Store, entry: Entry, text: Text) -> Window:
+def whole(store: Store, entry: Entry, text: LoggedText) -> FlagWindow:
     return window(store, entry, text, first=0, last=99, first_token=0, last_token=99)
 
 
@@ -91,8 +101,8 @@ def test_a_window_has_kinds_and_reasons(store: Store, tmp_path: Path) -> None:
         (4, 2),
     }
     assert (kinds[1][0], kinds[4][2]) == ("outlier", "non_finite")
-    assert "from the middle of its entry's values" in found.reasons[1, 0]
-    assert (found.reasons[4, 2], found.reasons[0, 0]) == ("It is no number.", "")
+    assert "from the median of its entry's values" in found.reasons[1, 0]
+    assert (found.reasons[4, 2], found.reasons[0, 0]) == ("It is NaN.", "")
 
 
 def test_what_was_not_logged_is_no_value(store: Store, tmp_path: Path) -> None:
@@ -133,7 +143,7 @@ def test_every_value_is_counted_once(store: Store, tmp_path: Path) -> None:
     assert found.ends("damaged") == (-4e30, 5e33)
     assert found.ends("purpose") is None
     assert len(found.bins) <= 3 * (BINS + 2)
-    assert all(one.start <= scaled(one.least) + 1e-9 <= one.start + found.width + 1e-9 for one in found.bins)
+    assert all(bin_.start <= scaled(bin_.least) + 1e-9 <= bin_.start + found.width + 1e-9 for bin_ in found.bins)
     assert distribution(store, entry, "layer_2").total("clean") == 120
 
 
@@ -152,20 +162,20 @@ def test_a_log_of_nothing_finite(store: Store, tmp_path: Path) -> None:
 
 def test_flagged_values_with_their_reasons(store: Store, tmp_path: Path) -> None:
     entry = of_two_texts(store, tmp_path)
-    found = flagged_values(store, entry, Wanted())
+    found = flagged_values(store, entry, ValueFilter())
     assert (found.values, found.entries, found.rows.num_rows) == (6, 6, 6)
     first = found.rows.to_pylist()[0]
     assert (first["line"], first["token_idx"], first["position"], first["value"]) == (31, 30, 0, 1e17)
     assert first["flags"] == ["outlier"] and first["is_damaged"] and first["reason"].startswith("1e+17 is 1e+17 from")
-    assert flagged_values(store, entry, Wanted(with_purpose=True)).values == 66
+    assert flagged_values(store, entry, ValueFilter(with_purpose=True)).values == 66
 
 
 def test_filters_and_limits(store: Store, tmp_path: Path) -> None:
     entry = of_two_texts(store, tmp_path)
-    assert flagged_values(store, entry, Wanted(flags=("non_finite",))).values == 1
-    assert flagged_values(store, entry, Wanted(positions=(2, 5), with_purpose=True)).values == 61
-    assert flagged_values(store, entry, Wanted(flags=("zero",))).rows.num_rows == 0
-    few = flagged_values(store, entry, Wanted(with_purpose=True), most=5)
+    assert flagged_values(store, entry, ValueFilter(flags=("non_finite",))).values == 1
+    assert flagged_values(store, entry, ValueFilter(positions=(2, 5), with_purpose=True)).values == 61
+    assert flagged_values(store, entry, ValueFilter(flags=("zero",))).rows.num_rows == 0
+    few = flagged_values(store, entry, ValueFilter(with_purpose=True), most=5)
     assert (few.rows.num_rows, few.values, few.entries) == (5, 66, 60)
 
 
@@ -176,4 +186,4 @@ def test_values_that_do_not_read_are_no_answer(store: Store, tmp_path: Path) -> 
         with pytest.raises(StoreError, match="missing or damaged"):
             ask(store, entry)
     with pytest.raises(StoreError, match="missing or damaged"):
-        flagged_values(store, entry, Wanted())
+        flagged_values(store, entry, ValueFilter())

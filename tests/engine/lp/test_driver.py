@@ -9,10 +9,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from engine.chem.smiles import parse_smiles
-from engine.lp.catalogue import LPS, build_constraint
-from engine.lp.constraint import Constraint
+from engine.lp.constraint import Constraint, build_constraint
 from engine.lp.driver import LOST, State, Tables
 from engine.lp.table import DEAD, ILLEGAL, NO_ID, Automaton
+from engine.lp_records import LPS
 from engine.text.tokenizers import load_tokenizer
 from tests.engine.lp.walks import draw
 

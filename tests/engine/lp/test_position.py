@@ -8,12 +8,12 @@ import torch
 from engine.chem.molecule_sets import load_molecule_set
 from engine.chem.smiles import parse_smiles
 from engine.errors import ConstraintError
-from engine.lp.catalogue import ALIASES, LPS, LpParameters, build_constraint, lp_info
+from engine.lp.constraint import LpParameters, build_constraint
 from engine.lp.driver import Tables
 from engine.lp.rowloop import RowLoop
 from engine.lp.table import NO_ID
+from engine.lp_records import ALIASES, LPS, lp_record
 from engine.records import TRIMMED4, NumberFormat
-from engine.text.blocks import LP_NAMES
 from engine.text.tokenizer_build import NAMES
 from engine.text.tokenizers import load_tokenizer
 from tests.engine.lp.walks import random_answers
@@ -50,15 +50,14 @@ def test_the_tables_allow_what_the_row_loop_allows(tokenizer_name: str, name: st
 
 
 def test_all_names_of_the_reports_are_there() -> None:
-    assert {*LPS, "cleanup"} == set(LP_NAMES)  # cleanup mends the text of any of them
-    assert lp_info("generic").name == lp_info("v3.8").name == "position-blocklist"
-    assert {lp_info(name).name for name in ALIASES} <= set(LPS)
+    assert lp_record("generic").name == lp_record("v3.8").name == "position-blocklist"
+    assert {lp_record(name).name for name in ALIASES} <= set(LPS)
 
 
 @pytest.mark.parametrize(("given", "near"), [("exakt", "exact"), ("position-blacklist", "position-blocklist")])
 def test_an_unknown_name_is_told_the_nearest(given: str, near: str) -> None:
     with pytest.raises(ConstraintError, match=f"there is no LP '{given}'. Did you mean {near}"):
-        lp_info(given)
+        lp_record(given)
 
 
 def test_a_placeholder_for_an_lp_without_one() -> None:

@@ -11,7 +11,7 @@ import torch
 from engine.chem.enriched import decode
 from engine.chem.smiles import parse_smiles, read_text_order, same_graph
 from engine.errors import ConstraintError
-from engine.lp.catalogue import build_constraint
+from engine.lp.constraint import build_constraint
 from engine.lp.processor import ConstraintProcessor
 from engine.records import Molecule
 from engine.text.tokenizers import load_tokenizer

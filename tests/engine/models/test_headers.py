@@ -65,7 +65,7 @@ def test_other_content_is_damaged(tmp_path: Path, content: bytes) -> None:
 
 
 def test_a_folder_without_weights(tmp_path: Path) -> None:
-    with pytest.raises(FileFormatError, match=r"holds no model\.safetensors"):
+    with pytest.raises(FileFormatError, match=r"has no model\.safetensors"):
         read_headers(tmp_path)
     (tmp_path / "pytorch_model.bin").write_bytes(b"pickle")
     with pytest.raises(
@@ -88,12 +88,12 @@ def test_weights_in_several_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../elsewhere.safetensors", "/etc/passwd", 7])
 def test_an_index_names_files_beside_it_only(tmp_path: Path, name: object) -> None:
     (tmp_path / INDEX).write_text(json.dumps({"weight_map": {"a": name}}))
-    with pytest.raises(FileFormatError, match="which is no file beside it"):
+    with pytest.raises(FileFormatError, match="which is not a file in its folder"):
         read_headers(tmp_path)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"weight_map": 3}'])
 def test_an_index_that_is_none(tmp_path: Path, content: str) -> None:
     (tmp_path / INDEX).write_text(content)
-    with pytest.raises(FileFormatError, match="is no index"):
+    with pytest.raises(FileFormatError, match="is not an index"):
         read_headers(tmp_path)

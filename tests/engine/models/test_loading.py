@@ -96,7 +96,7 @@ def test_a_damaged_cache_is_made_again(embedded: ModelEntry, damage: str, caplog
         weights.write_bytes(content[:-1] + (b"" if damage == "cut" else bytes([content[-1] ^ 1])))
     with caplog.at_level(logging.WARNING, "engine"):
         assert (model_folder(embedded) / WEIGHTS).read_bytes() == content
-    assert "is damaged and is made again" in caplog.text
+    assert "is damaged; making it again" in caplog.text
 
 
 def test_a_cache_that_stays_damaged_is_an_error(embedded: ModelEntry, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +167,7 @@ def test_weights_in_several_files_load(tmp_path: Path) -> None:
 
 def test_an_entry_to_nowhere(tmp_path: Path) -> None:
     with pytest.raises(
-        ModelError, match=r"mine:1 should be in '.*', and there is no such folder. Correct it in .*toml"
+        ModelError, match=r"mine:1 should be in '.*', but there is no such folder. Correct it in .*toml"
     ):
         load_model(entry_of(tmp_path / "nowhere"))
 
@@ -210,8 +210,8 @@ def test_an_end_token_that_is_none(tmp_path: Path, end: int, piece: str) -> None
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"model_type": "gpt2"}, "is a model of the type 'gpt2'. Known are qwen3, llama"),
-        ({"model_type": None}, "is a model of the type 'None'"),
+        ({"model_type": "gpt2"}, "has the model type 'gpt2'. Known are qwen3, llama"),
+        ({"model_type": None}, "has the model type 'None'"),
         ({"hidden_size": None}, "lacks a number"),
         ({"hidden_size": 64}, r"the shape \[151936, 32\], config.json says \[151936, 64\]"),
         ({"num_hidden_layers": 2, "layer_types": None}, "lacks the weights: 'model.layers.1"),
@@ -238,7 +238,7 @@ def test_weights_that_the_architecture_does_not_know(tmp_path: Path) -> None:
 def test_a_config_that_does_not_read(tmp_path: Path, content: str | None) -> None:
     config = small_folder(tmp_path / "mine") / "config.json"
     config.unlink() if content is None else config.write_text(content)
-    with pytest.raises(DriftscopeError, match=r"config\.json' (cannot be read|is no JSON|holds no JSON object)"):
+    with pytest.raises(DriftscopeError, match=r"config\.json' (cannot be read|is not JSON|is not a JSON object)"):
         load_model(entry_of(tmp_path / "mine"))
 
 

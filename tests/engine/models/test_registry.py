@@ -44,7 +44,7 @@ def test_a_tokenizer_is_a_name_or_a_path_beside_the_file(tmp_path: Path, given: 
         (('"2e"', '""'), "`step` is missing"),
         (('"2e"', '"../2e"'), "`step` is '../2e'. Use at most 64 letters"),
         (('alias = "m380"\n', ""), "`alias` is missing"),
-        (("folder", "notes"), "`folder` is the checkpoint's place"),
+        (("folder", "notes"), "`folder` is for a checkpoint's folder"),
         (('"llama3"', '"llama3"\ndtype = "float8"'), "`dtype` is 'float8'. Use one of float32, bfloat16, float16"),
         (('"llama3"', '"llama3"\ndecimals = [4, 1]'), "decimals must satisfy 1 <= least <= most"),
         (('"llama3"', '"llama3"\ndecimals = 4'), "`decimals` is '4', which is of the wrong type"),
@@ -67,11 +67,11 @@ def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, change: tuple[str
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        ("alias = ", "is no TOML file"),
+        ("alias = ", "is not a TOML file"),
         ("alias = 'x'", "holds 'alias'. It holds [[model]] tables only"),
         ("[model]\nalias = 'x'", "tables only"),
         ("model = [1]", "tables only"),
-        ("a = '\udcff'", "is no TOML file"),
+        ("a = '\udcff'", "is not a TOML file"),
     ],
 )
 def test_a_file_that_is_no_registry(tmp_path: Path, content: str, complaint: str) -> None:
@@ -100,7 +100,7 @@ def test_a_user_file_that_is_not_there(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_checkpoint_may_stand_once_only(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     first, second = write_registry(tmp_path, PLAIN), write_registry(tmp_path / "b", PLAIN)
-    with pytest.raises(RegistryError, match=rf"m380:2e is there twice, in '{first}' and '{second}'"):
+    with pytest.raises(RegistryError, match=rf"m380:2e is registered twice, in '{first}' and '{second}'"):
         load_registry([first, second])
 
 

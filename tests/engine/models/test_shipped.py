@@ -119,7 +119,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     ],
 )
 def test_other_content_with_its_right_checksum_is_no_shipped_model(tmp_path: Path, content: bytes) -> None:
-    with pytest.raises(FileFormatError, match=r"is no shipped model \("):
+    with pytest.raises(FileFormatError, match=r"is not a shipped model \("):
         unpack(*written(tmp_path, content))
 
 

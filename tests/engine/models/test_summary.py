@@ -45,7 +45,7 @@ def test_a_checkpoint_of_ones_own(tmp_path: Path, mine: Path) -> None:
 
 def test_what_does_not_fit_is_the_entrys_problem(tmp_path: Path, mine: Path) -> None:
     entry = load_registry([write_registry(tmp_path, FOLDER)]).find("mine")
-    assert "do not belong together" in summarise(replace(entry, tokenizer="llama3")).problem
+    assert "do not fit together" in summarise(replace(entry, tokenizer="llama3")).problem
     (mine / WEIGHTS).write_bytes(b"")
     assert "are damaged" in summarise(entry).problem
     assert "no such folder" in summarise(replace(entry, folder=tmp_path / "nowhere")).problem
@@ -65,7 +65,7 @@ def test_an_ordinary_file_under_shipped(tmp_path: Path, mine: Path) -> None:
 
     other = mine / WEIGHTS
     found = summarise(replace(entry, shipped=other, sha256=sha256(other.read_bytes()).hexdigest()))
-    assert "is no shipped model. Name a checkpoint of yours as `folder`" in found.problem
+    assert "is not a shipped model. Register your own checkpoint as `folder`" in found.problem
 
 
 def test_a_model_with_no_room_fits_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

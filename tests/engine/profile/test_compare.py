@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import StoreError
-from engine.profile.compare import Comparison, FamilyRow, Totals, compare_traces, document
-from engine.profile.ingest import Told, add_trace
+from engine.profile.compare import FamilyRow, TraceComparison, compare_traces, document
+from engine.profile.ingest import TraceMetadata, add_trace
+from engine.profile.stored_trace import Totals
 from engine.store.files import LocalFiles
 from engine.store.store import Store
 from tests.engine.profile.made_traces import write_trace
@@ -35,8 +36,8 @@ def kernels(*named: tuple[str, float], stream: int = 7) -> list[dict[str, Any]]:
     return found
 
 
-def compared(store: Store, tmp_path: Path, control: list[Any], test: list[Any], **told: Any) -> Comparison:
-    ids = [add_trace(store, trace_of(tmp_path, events), Told(**told)).id for events in (control, test)]
+def compared(store: Store, tmp_path: Path, control: list[Any], test: list[Any], **told: Any) -> TraceComparison:
+    ids = [add_trace(store, trace_of(tmp_path, events), TraceMetadata(**told)).id for events in (control, test)]
     return compare_traces(store, *ids)
 
 
@@ -130,7 +131,7 @@ def test_what_is_not_known_is_none(store: Store, tmp_path: Path) -> None:
     for name in ("span_us", "idle_share", "gaps", "launch_calls", "launch_us", "sync_calls", "delay_us", "tokens"):
         assert found.figure(name).control is None, name
     assert found.figure("launch_calls").test == 1 and found.figure("launch_calls").ratio is None
-    assert found.notes == ("One of the two is a table of sums: nothing is known of its timeline, gaps and overlaps.",)
+    assert found.notes == ("One of the two is a table of sums: its timeline, gaps and overlaps are unknown.",)
 
 
 def test_operators_without_a_device_count_once(store: Store, tmp_path: Path) -> None:
@@ -139,7 +140,7 @@ def test_operators_without_a_device_count_once(store: Store, tmp_path: Path) -> 
     assert found.figure("work_us").control == 10 and found.figure("work_us").test == 13
     assert found.figure("launch_calls").control is None and found.figure("memcpy_calls").control is None
     mixed = compared(store, tmp_path, nested, kernels((GEMM, 10)))
-    assert "no device events" in mixed.notes[0]
+    assert "only operators on the CPU" in mixed.notes[0]
 
 
 def test_a_trace_beside_itself_differs_in_nothing(store: Store, tmp_path: Path) -> None:
@@ -148,7 +149,7 @@ def test_a_trace_beside_itself_differs_in_nothing(store: Store, tmp_path: Path) 
     found = compare_traces(store, *(add_trace(store, path).id for _ in range(2)))
     assert found.difference_us == 0
     assert all(row.change == "same" for row in found.kernels)
-    assert all(one.ratio in (None, 1) for one in found.figures)
+    assert all(figure.ratio in (None, 1) for figure in found.figures)
 
 
 def test_the_document_is_json_and_adds_up(store: Store, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import FileFormatError
-from engine.profile import cutting, opening
+from engine.profile import decompress, split_events
 from engine.profile.ingest import add_trace, read_trace
 from engine.store.files import LocalFiles
 from engine.store.store import Store
@@ -69,7 +69,7 @@ def test_a_file_that_is_not_there() -> None:
 @pytest.mark.parametrize("kept", [0.1, 0.5, 0.999])
 def test_gzip_that_ends_too_early(tmp_path: Path, kept: float, opener: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if opener == "gzip":
-        monkeypatch.setattr(opening, "_OPEN", gzip.GzipFile)
+        monkeypatch.setattr(decompress, "_OPEN", gzip.GzipFile)
     whole = tmp_path / "whole.json.gz"
     truth = write_trace(whole, 5_000)
     content = whole.read_bytes()
@@ -88,7 +88,7 @@ def test_gzip_that_ends_too_early(tmp_path: Path, kept: float, opener: str, monk
 def test_gzip_that_is_damaged(tmp_path: Path, place: int, opener: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong checksum, a wrong length, wrong data."""
     if opener == "gzip":
-        monkeypatch.setattr(opening, "_OPEN", gzip.GzipFile)
+        monkeypatch.setattr(decompress, "_OPEN", gzip.GzipFile)
     whole = tmp_path / "whole.json.gz"
     write_trace(whole, 500)
     content = bytearray(whole.read_bytes())
@@ -115,9 +115,9 @@ def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
 
 
 def test_an_endless_event_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "PIECE_BYTES", 1024)
-    monkeypatch.setattr(cutting, "MOST_EVENT_BYTES", 10_000)
-    monkeypatch.setattr(cutting, "MOST_HEAD_BYTES", 10_000)
+    monkeypatch.setattr(decompress, "PIECE_BYTES", 1024)
+    monkeypatch.setattr(split_events, "MOST_EVENT_BYTES", 10_000)
+    monkeypatch.setattr(split_events, "MOST_HEAD_BYTES", 10_000)
     with pytest.raises(FileFormatError, match="an event of over"):
         read_trace(file_of(tmp_path, json.dumps([one(name="x" * 50_000)]).encode()))
     with pytest.raises(FileFormatError, match="come before an array"):
@@ -154,11 +154,11 @@ def test_a_broken_reader_stops_its_thread(tmp_path: Path) -> None:
 
     path = tmp_path / "t.json"
     write_trace(path, 60_000)
-    with opening.opened(path) as (source, pieces):
-        assert len(next(pieces)) == opening.PIECE_BYTES
-        assert source.bytes > 3 * opening.PIECE_BYTES
+    with decompress.open_trace(path) as (source, pieces):
+        assert len(next(pieces)) == decompress.PIECE_BYTES
+        assert source.bytes > 3 * decompress.PIECE_BYTES
     assert "inflate" not in [thread.name for thread in threading.enumerate()]
 
 
 def test_the_checksum_of_a_file_without_isal_is_checked_by_zlib() -> None:
-    assert zlib.error in opening._WRONG
+    assert zlib.error in decompress._WRONG

@@ -11,7 +11,7 @@ import pytest
 
 from engine.errors import StoreError
 from engine.profile import summary
-from engine.profile.ingest import Reading, Told, add_trace, new_trace_id, remove_trace
+from engine.profile.ingest import ReadProgress, TraceMetadata, add_trace, new_trace_id, remove_trace
 from engine.store.files import LocalFiles
 from engine.store.schema import RUN
 from engine.store.staging import Staging
@@ -188,7 +188,7 @@ def test_the_events_themselves_on_request(
 def test_an_absurd_time_counts_in_sums_and_nowhere_else(store: Store, tmp_path: Path) -> None:
     row = add_trace(store, trace_of(tmp_path, [KERNEL, event("kernel", "k1", 1e300, 3, stream=7, device=0)])).row
     assert row["span_us"] == 10 and row["device_us"] == 13 and row["busy_us"] == 10
-    assert row["warnings"] == "1 without a time that reads: in the sums, and not in the timeline"
+    assert row["warnings"] == "1 event without a readable time: in the sums, not in the timeline"
     assert row_of(store, "SELECT sum(busy_us) AS us FROM trace_timeline")["us"] == pytest.approx(10)
 
 
@@ -196,13 +196,13 @@ def test_a_run_lends_its_counts(store: Store, tmp_path: Path) -> None:
     staging = Staging.create(store.home, RUN, "run-1", {"origin": "measured"})
     staging.publish({"samples": 64, "tokens": 900, "forward_passes": 30})
     path = trace_of(tmp_path, [LAUNCH, KERNEL])
-    row = add_trace(store, path, Told(run_id="run", label="mine")).row
+    row = add_trace(store, path, TraceMetadata(run_id="run", label="mine")).row
     assert (row["run_id"], row["samples"], row["tokens"], row["counted_by"]) == ("run-1", 64, 900, "run")
     assert (row["label"], row["source"]) == ("mine", "t.json")
-    own = add_trace(store, path, Told(run_id="run-1", tokens=7)).row
+    own = add_trace(store, path, TraceMetadata(run_id="run-1", tokens=7)).row
     assert (own["tokens"], own.get("samples"), own["counted_by"]) == (7, None, "user")
     with pytest.raises(StoreError, match="there is no run_id"):
-        add_trace(store, path, Told(run_id="another"))
+        add_trace(store, path, TraceMetadata(run_id="another"))
 
 
 def test_a_kept_file_comes_and_goes_with_its_trace(store: Store, made: tuple[Path, Truth]) -> None:
@@ -226,9 +226,9 @@ def test_users_sql_sees_traces(store: Store, tmp_path: Path) -> None:
 
 def test_reading_says_how_far_it_is(store: Store, made: tuple[Path, Truth]) -> None:
     path, truth = made
-    said: list[Reading] = []
+    said: list[ReadProgress] = []
     add_trace(store, path, say=said.append)
-    assert said[-1] == Reading(path.stat().st_size, path.stat().st_size, truth.events)
+    assert said[-1] == ReadProgress(path.stat().st_size, path.stat().st_size, truth.events)
     assert all(one.read_bytes <= other.read_bytes for one, other in itertools.pairwise(said))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.profile.ingest import Told, add_trace
+from engine.profile.ingest import TraceMetadata, add_trace
 from engine.profile.phases import PHASES, Phases, phases_of_steps
 from engine.store.files import LocalFiles
 from engine.store.store import Store
@@ -24,7 +24,7 @@ JUNK = {"letters", "punctuation", "extra_digit", "fourth_number", "missing_comma
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    use_small_model(tmp_path, monkeypatch)
+    use_small_model(monkeypatch)
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
 
 
@@ -42,11 +42,11 @@ def phases_of_trace() -> Phases:
 def check(found: Phases, passes: int) -> None:
     """Phases add up, and each step wrote something."""
     assert found.why == "" and len(found.steps) == passes
-    for one in found.steps:
-        assert set(one.phases_us) <= set(PHASES) and min(one.phases_us.values()) > 0
-        assert sum(one.phases_us.values()) == pytest.approx(one.dur_us)
-        assert {"forward", "constraint"} <= set(one.phases_us) and one.tokens
-    ends = [one.start_us + one.dur_us for one in found.steps]
+    for step in found.steps:
+        assert set(step.phases_us) <= set(PHASES) and min(step.phases_us.values()) > 0
+        assert sum(step.phases_us.values()) == pytest.approx(step.dur_us)
+        assert {"forward", "constraint"} <= set(step.phases_us) and step.tokens
+    ends = [step.start_us + step.dur_us for step in found.steps]
     assert all(end <= later.start_us for end, later in zip(ends[:-1], found.steps[1:], strict=True))
 
 
@@ -61,12 +61,12 @@ def test_what_each_step_of_a_run_wrote(backend: str) -> None:
     (row,) = store.rows("SELECT forward_passes FROM runs")
     check(found, row["forward_passes"])
     for sample_id, sample in samples.items():
-        own = [token for one in found.steps for token in one.tokens if token.sample_id == sample_id]
+        own = [token for step in found.steps for token in step.tokens if token.sample_id == sample_id]
         assert [token.pos for token in own] == list(range(sample["tokens"]))
         assert [token.token_id for token in own] == sample["token_ids"]
         assert [token.forced for token in own] == sample["forced"]
     kinds = {(row["sample_id"], row["block"]): set(row["kinds"]) for row in store.rows("SELECT * FROM blocks")}
-    marked = [token for one in found.steps for token in one.tokens if token.mark]
+    marked = [token for step in found.steps for token in step.tokens if token.mark]
     assert marked and any(token.mark == "junk" for token in marked)
     for token in marked:
         assert token.block is not None and token.kinds is not None
@@ -87,12 +87,12 @@ def test_a_window_in_the_middle() -> None:
     check(found, 4)
     samples = {row["sample_id"]: row["token_ids"] for row in Store.open().rows("SELECT * FROM samples")}
     firsts: dict[int, int] = {}
-    for one in found.steps:
-        for token in one.tokens:
+    for step in found.steps:
+        for token in step.tokens:
             assert samples[token.sample_id][token.pos] == token.token_id
             firsts.setdefault(token.sample_id, token.pos)
     assert min(firsts.values()) > 0 and found.template_us is None
-    assert {one.state for one in found.steps} == {"normal"} and found.example("junk") is None
+    assert {step.state for step in found.steps} == {"normal"} and found.example("junk") is None
     assert found.mean_us("junk") == {}
 
 
@@ -130,7 +130,7 @@ def traced(tmp_path: Path, *events: dict[str, Any], **told: Any) -> Any:
     path = tmp_path / "made.json"
     path.write_text(json.dumps({"traceEvents": list(events)}))
     store = Store(LocalFiles(tmp_path / "own"))
-    entry = add_trace(store, path, Told(origin="measured", **told))
+    entry = add_trace(store, path, TraceMetadata(origin="measured", **told))
     return entry, phases_of_steps(store, entry)
 
 
@@ -153,7 +153,7 @@ def test_what_is_inside_of_two_phases_belongs_to_the_inner_one(tmp_path: Path) -
     assert one.phases_us == {"forward": 20, "prefill": 10, "other": 2, "sample": 8}
     assert (other.start_us, other.phases_us) == (140, {"other": 20})
     assert found.mean_us() == {"prefill": 5, "forward": 10, "sample": 4, "other": 11}
-    assert {step.state for step in found.steps} == {"unknown"} and "which tokens" in found.why
+    assert {step.state for step in found.steps} == {"unknown"} and "no tokens of its steps" in found.why
 
 
 def test_steps_that_do_not_match_their_marks_are_left_out(tmp_path: Path) -> None:
@@ -161,8 +161,8 @@ def test_steps_that_do_not_match_their_marks_are_left_out(tmp_path: Path) -> Non
     entry, found = traced(tmp_path, span("step", 0, 5), steps=2, written=rows)
     assert "1 marks of 2 steps" in entry.row["warnings"] and not found.steps[0].tokens
     entry, found = traced(tmp_path, span("step", 0, 5), span("step", 5, 5), steps=2, written=rows)
-    assert "warnings" not in entry.row and [len(one.tokens) for one in found.steps] == [1, 1]
-    assert found.steps[0].state == "unknown" and "Where the tokens" in found.why
+    assert "warnings" not in entry.row and [len(step.tokens) for step in found.steps] == [1, 1]
+    assert found.steps[0].state == "unknown" and "their places in the texts" in found.why
 
 
 def test_a_trace_from_elsewhere_has_no_steps(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.profile import cutting, opening
+from engine.profile import decompress, split_events
 from engine.profile.columns import NOWHERE
-from engine.profile.ingest import Read, read_trace
+from engine.profile.ingest import ReadTrace, read_trace
 from engine.profile.summary import exact_sums
 from tests.engine.profile.made_traces import plain_sums, write_trace
 
@@ -21,7 +21,7 @@ HARD_NAMES = ['},{"ph": "X"', '}, {"name', "a\\", '"]', "[{", "\u202e", "€", "
 STREAMS: list[Any] = [7, "7", "", "Traces", None, 20]
 
 
-def sums(read: Read) -> dict[tuple[str, str, str | None], list[int]]:
+def sums(read: ReadTrace) -> dict[tuple[str, str, str | None], list[int]]:
     columns = read.columns
     totals = exact_sums(columns.op, columns.dur_ns, len(columns.operations))
     calls = [0] * len(columns.operations)
@@ -101,8 +101,8 @@ def test_the_sums_are_those_of_a_plain_computation(
 ) -> None:
     path = written(tmp_path_factory.mktemp("trace") / "t.json", [*events, last], how)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(opening, "PIECE_BYTES", piece)
-        patch.setattr(cutting, "GUESSED_BYTES", 2 * piece)
+        patch.setattr(decompress, "PIECE_BYTES", piece)
+        patch.setattr(split_events, "GUESSED_BYTES", 2 * piece)
         read = read_trace(path)
     assert sums(read) == plain_sums(path)
     assert read.around.is_closed and not read.around.lenient
@@ -125,21 +125,21 @@ def test_the_quick_way_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """Only the last piece is looked through token by token."""
     path, looked = tmp_path / "made.json", []
     truth = write_trace(path, 60_000)
-    plain = cutting.element_bounds
+    plain = split_events.element_bounds
 
     def watched(buffer: bytearray, start: int) -> Any:
         looked.append(len(buffer))
         return plain(buffer, start)
 
-    monkeypatch.setattr(cutting, "element_bounds", watched)
+    monkeypatch.setattr(split_events, "element_bounds", watched)
     assert len(read_trace(path).columns) == truth.events
-    assert len(looked) == 1 and path.stat().st_size > 3 * opening.PIECE_BYTES
+    assert len(looked) == 1 and path.stat().st_size > 3 * decompress.PIECE_BYTES
 
 
 def test_without_isal_the_same_comes_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "made.json.gz"
     truth = write_trace(path, 5_000)
-    monkeypatch.setattr(opening, "_OPEN", gzip.GzipFile)
+    monkeypatch.setattr(decompress, "_OPEN", gzip.GzipFile)
     assert sums(read_trace(path)) == truth.sums
 
 
@@ -147,7 +147,7 @@ def one(**said: Any) -> dict[str, Any]:
     return {"ph": "X", "cat": "kernel", "name": "k", "ts": 1.5, "dur": 2.25, **said}
 
 
-def read_of(tmp_path: Path, text: str) -> Read:
+def read_of(tmp_path: Path, text: str) -> ReadTrace:
     path = tmp_path / "t.json"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     return read_trace(path)
@@ -162,7 +162,7 @@ def test_absolute_times_keep_their_nanoseconds(tmp_path: Path) -> None:
 
 
 def test_absolute_times_in_every_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "PIECE_BYTES", 256)
+    monkeypatch.setattr(decompress, "PIECE_BYTES", 256)
     events = [f'{{"ph":"X","cat":"kernel","name":"k","ts":170000000012{n:04d}.{n:03d},"dur":1.5}}' for n in range(300)]
     read = read_of(tmp_path, '{"traceEvents":[' + ",\n".join(events) + "]}")
     assert read.columns.start_ns.tolist() == [170_000_000_012_000_0000 + n * 1001 for n in range(300)]

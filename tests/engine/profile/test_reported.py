@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.comparing.views import saved_views
+from engine.comparing.queries import saved_views
 from engine.errors import FileFormatError
 from engine.paths import DATA
 from engine.profile.compare import compare_traces

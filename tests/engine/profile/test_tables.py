@@ -76,7 +76,7 @@ def test_a_line_that_does_not_read_is_named(tmp_path: Path, line: list[str]) -> 
 
 
 def test_a_head_alone_is_no_table(tmp_path: Path) -> None:
-    with pytest.raises(FileFormatError, match="a head and no line"):
+    with pytest.raises(FileFormatError, match="a header and no line"):
         add_trace(Store(LocalFiles(tmp_path / "store")), written(tmp_path, [HEAD]))
 
 

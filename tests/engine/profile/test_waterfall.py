@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.profile.compare import Comparison, FamilyRow, Totals, compare_traces
-from engine.profile.ingest import Told, add_trace
-from engine.profile.waterfall import REST, by_calls_and_mean, known_ways, waterfall
+from engine.profile.compare import FamilyRow, TraceComparison, compare_traces
+from engine.profile.ingest import TraceMetadata, add_trace
+from engine.profile.stored_trace import Totals
+from engine.profile.waterfall import REST, known_ways, waterfall
 from engine.store.files import LocalFiles
 from engine.store.store import Store
 from tests.engine.profile.test_compare import CAT, FMHA, GEMM, kernels
@@ -20,10 +21,10 @@ COUNTS = st.floats(1, 1e6)
 
 
 def compared(
-    tmp_path: Path, control: list[tuple[str, float]], test: list[tuple[str, float]], *told: Told
-) -> Comparison:
+    tmp_path: Path, control: list[tuple[str, float]], test: list[tuple[str, float]], *told: TraceMetadata
+) -> TraceComparison:
     store = Store(LocalFiles(tmp_path / "store"))
-    both = told or (Told(), Told())
+    both = told or (TraceMetadata(), TraceMetadata())
     ids = [
         add_trace(store, trace_of(tmp_path, kernels(*some)), one).id
         for some, one in zip((control, test), both, strict=True)
@@ -58,7 +59,7 @@ def test_small_families_are_one_step_and_still_add_up(tmp_path: Path) -> None:
 
 
 def test_over_what_both_cover(tmp_path: Path) -> None:
-    told = Told(tokens=10, samples=1), Told(tokens=20)
+    told = TraceMetadata(tokens=10, samples=1), TraceMetadata(tokens=20)
     found = compared(tmp_path, [(GEMM, 10)] * 2, [(GEMM, 10)] * 4, *told)
     assert known_ways(found) == ["trace", "token"]
     way = waterfall(found, "token")
@@ -79,9 +80,9 @@ def test_calls_and_mean_are_the_difference(
 ) -> None:
     one, other = (Totals(count, count * mean) for count, mean in zip(calls, means, strict=True))
     row = FamilyRow("device", "x", one, other)
-    parts = by_calls_and_mean(row, *over)
+    parts = row.split_us(*over)
     assert sum(parts) == pytest.approx(other.total_us / over[1] - one.total_us / over[0], rel=1e-9, abs=1e-6)
-    assert by_calls_and_mean(row) == pytest.approx((row.by_calls_us, row.by_mean_us), rel=1e-9, abs=1e-3)
+    assert row.split_us() == pytest.approx((row.by_calls_us, row.by_mean_us), rel=1e-9, abs=1e-3)
 
 
 def test_nothing_at_all(tmp_path: Path) -> None:

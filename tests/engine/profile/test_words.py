@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from engine.figures.words import microseconds, number, percent, signed_microseconds, times
 from engine.profile.cautions import cautions
-from engine.profile.compare import Comparison, Trace, compare, compare_traces
-from engine.profile.figures import number, per_cent, signed_time, time_of, times
-from engine.profile.ingest import Told, add_trace
+from engine.profile.compare import TraceComparison, compare, compare_traces
+from engine.profile.ingest import TraceMetadata, add_trace
 from engine.profile.reported import publish_reported
+from engine.profile.stored_trace import StoredTrace
 from engine.profile.words import (
     alone,
     compute_words,
@@ -34,11 +35,11 @@ def store(tmp_path: Path) -> Store:
 
 
 def added(store: Store, tmp_path: Path, *named: tuple[str, float], **told: int) -> Entry:
-    return add_trace(store, trace_of(tmp_path, kernels(*named)), Told(**told))  # type: ignore[arg-type]
+    return add_trace(store, trace_of(tmp_path, kernels(*named)), TraceMetadata(**told))  # type: ignore[arg-type]
 
 
-def pair(store: Store, *entries: Entry) -> Comparison:
-    return compare(*(Trace.of(one) for one in entries))
+def pair(store: Store, *entries: Entry) -> TraceComparison:
+    return compare(*(StoredTrace.of(entry) for entry in entries))
 
 
 @pytest.mark.parametrize(
@@ -66,11 +67,11 @@ def test_numbers(value: float | None, text: str) -> None:
 
 
 def test_times_and_shares() -> None:
-    assert [time_of(one) for one in (None, 0.0, 0.5, 12.3, 1_500.0, 2.5e6)] == [
+    assert [microseconds(one) for one in (None, 0.0, 0.5, 12.3, 1_500.0, 2.5e6)] == [
         "–", "0 µs", "0.500 µs", "12.3 µs", "1.50 ms", "2.50 s",
     ]  # fmt: skip
-    assert (signed_time(1500), signed_time(-1500)) == ("+1.50 ms", "−1.50 ms")
-    assert [per_cent(one) for one in (None, 0.0, 0.0001, 0.5, 0.9999, 1.0, -0.25)] == [
+    assert (signed_microseconds(1500), signed_microseconds(-1500)) == ("+1.50 ms", "−1.50 ms")
+    assert [percent(one) for one in (None, 0.0, 0.0001, 0.5, 0.9999, 1.0, -0.25)] == [
         "–", "0 %", "<0.1 %", "50.0 %", ">99.9 %", "100 %", "−25.0 %",
     ]  # fmt: skip
     assert times(2.621) == "2.62×" and times(None) == "–"
@@ -80,9 +81,9 @@ def test_the_difference_names_its_largest_families(store: Store, tmp_path: Path)
     one = added(store, tmp_path, (GEMM, 10), (GEMM, 10), (FMHA, 4), tokens=10)
     other = added(store, tmp_path, (GEMM, 20), (GEMM, 20), (GEMM, 20), (CAT, 7), tokens=20)
     assert where_from(pair(store, one, other)) == (
-        "B takes 2.79× the work of A: 67.0 µs against 24.0 µs, +43.0 µs. Over 2.00× the tokens, that is 1.40× a token."
+        "B takes 2.79× the work of A: 67.0 µs against 24.0 µs, +43.0 µs. For 2.00× the tokens, that is 1.40× per token."
         " The largest parts are gemm (+40.0 µs: 1.50× the calls, each 2.00× as long) and concat (+7.00 µs: only in B,"
-        " 1 call). The other way goes attention (−4.00 µs: only in A, 1 call)."
+        " 1 call). In the other direction: attention (−4.00 µs: only in A, 1 call)."
     )
     assert where_from(pair(store, one, one)) == "Both take 24.0 µs of work, and no family differs."
 
@@ -90,21 +91,21 @@ def test_the_difference_names_its_largest_families(store: Store, tmp_path: Path)
 def test_a_part_says_how_much_of_the_difference_it_is(store: Store, tmp_path: Path) -> None:
     one, other = (added(store, tmp_path, (GEMM, time), ("fill", time)) for time in (10, 20))
     said = where_from(pair(store, one, other))
-    assert said.endswith("each 2.00× as long): 100 % of the difference.") and "a token" not in said
+    assert said.endswith("each 2.00× as long): 100 % of the difference.") and "per token" not in said
 
 
 def test_parts_may_be_more_than_the_whole(store: Store, tmp_path: Path) -> None:
     one = added(store, tmp_path, (GEMM, 1000), ("fill", 20))
     other = added(store, tmp_path, (GEMM, 2000), ("fill", 5))
     said = where_from(pair(store, one, other))
-    assert said.endswith("more than the whole difference, since smaller ones go the other way.")
+    assert said.endswith("more than the whole difference, since smaller ones change in the other direction.")
 
 
 def test_a_trace_alone_says_its_own_shares(store: Store, tmp_path: Path) -> None:
     entry = added(store, tmp_path, (GEMM, 30), (FMHA, 10), ("somebody's", 10), tokens=10)
     found = pair(store, entry, entry)
     assert alone(found.control, found.families) == (
-        "Of 50.0 µs of work, 5.00 µs a token: gemm takes 60.0 % (1 call of 30.0 µs), attention takes 20.0 % (1 call"
+        "Of 50.0 µs of work, 5.00 µs per token: gemm takes 60.0 % (1 call of 30.0 µs), attention takes 20.0 % (1 call"
         " of 10.0 µs) and other takes 20.0 % (1 call of 10.0 µs). Attention and gemm together are 80.0 % of it."
     )
     assert other_words(found.control, found.families) == "20.0 % of the work (1 call), most of it somebody's"
@@ -117,34 +118,31 @@ def test_what_a_report_leaves_out_is_not_nought(store: Store, tmp_path: Path) ->
     assert "the work of A that the report names" in where_from(found)
     for name in ("compute_share", "compute_span_share", "sync_calls", "memcpy_calls", "sync_a_token"):
         assert (found.figure(name).control, found.figure(name).test) == (None, None)
-    assert "not known of both" in compute_words(found, of_span=True)
+    assert "not known for both" in compute_words(found, of_span=True)
     assert "waits" not in launches_words(found) and "76.3 in B, 2.26×" in launches_words(found)
     mixed = pair(store, llama, added(store, tmp_path, (GEMM, 30)))
-    assert incomparable(mixed).startswith("A is what a report states")
+    assert incomparable(mixed).startswith("Not comparable as a whole: A is a report")
     assert where_from(mixed) == kernels_words(mixed) == incomparable(mixed)
 
 
 def test_a_cpu_has_no_launches(store: Store, tmp_path: Path) -> None:
     operators = [event("cpu_op", "aten::mm", 0, 5), event("cpu_op", "aten::add", 10, 5)]
-    cpu = add_trace(store, trace_of(tmp_path, operators), Told(tokens=4))
+    cpu = add_trace(store, trace_of(tmp_path, operators), TraceMetadata(tokens=4))
     found = pair(store, cpu, cpu)
-    assert launches_words(found).endswith("0.500 operators a token.")
+    assert launches_words(found).endswith("0.500 operators per token.")
     gpu = added(store, tmp_path, (GEMM, 5))
-    assert "no difference can be taken apart" in where_from(pair(store, cpu, gpu))
-    assert any("no device events" in one for one in cautions(Trace.of(cpu), Trace.of(gpu)))
+    assert "Not comparable: one is work of a device" in where_from(pair(store, cpu, gpu))
+    assert any("only operators on the CPU" in caution for caution in cautions(StoredTrace.of(cpu), StoredTrace.of(gpu)))
 
 
 def test_what_to_know_before_the_figures(store: Store, tmp_path: Path) -> None:
     one, other = (added(store, tmp_path, (GEMM, 5), tokens=count) for count in (10, 20))
-    said = cautions(Trace.of(one), Trace.of(other))
-    assert said == [
-        "They cover different work: 10 tokens in the control, 20 in the test. "
-        "Figures a token compare like with like; totals do not."
-    ]
-    assert cautions(Trace.of(one)) == []
+    said = cautions(StoredTrace.of(one), StoredTrace.of(other))
+    assert said == ["They cover different work: 10 tokens in the control, 20 in the test. Compare per-token figures."]
+    assert cautions(StoredTrace.of(one)) == []
     reported = publish_reported(store)
-    assert cautions(Trace.of(reported[1])) == [
-        "The trace is what a report states, and was not measured here.",
+    assert cautions(StoredTrace.of(reported[1])) == [
+        "The trace is what a report states. It was not measured here.",
         "The trace's file: the generic concatenations are the report's estimate.",
     ]
 
@@ -169,6 +167,6 @@ def test_a_table_of_operations_that_is_another_is_told(store: Store, tmp_path: P
 
     entry = added(store, tmp_path, (GEMM, 5))
     pq.write_table(pa.table({"x": [1]}), entry.path("trace_ops"))
-    with pytest.raises(StoreError, match="do not read"):
-        Trace.of(entry)
+    with pytest.raises(StoreError, match="does not read"):
+        StoredTrace.of(entry)
     assert store.found(TRACE).damages

@@ -17,7 +17,7 @@ import pytest
 from engine.errors import RunError
 from engine.paths import ROOT
 from engine.runner import background
-from engine.runner.background import Desk, Snapshot, Task, desk, file_name, threads_beside
+from engine.runner.background import Task, TaskQueue, TaskSnapshot, file_name, task_queue, threads_beside
 from engine.store.files import LocalFiles
 from engine.store.store import Store
 from engine.store.unfinished import abandon, unfinished_runs
@@ -28,8 +28,8 @@ MODEL = ("--model", "demo-llama:early", "--threads=1")
 LONG = ("run", *MODEL, "--sample-size=60", "--group=1", "--batch-size=1", "--lp=exact")
 OF_A_SERVER = """
 import sys, threading
-from engine.runner.background import desk
-task = desk().submit("long", sys.argv[1:])
+from engine.runner.background import task_queue
+task = task_queue().submit("long", sys.argv[1:])
 print("handed in", flush=True)
 threading.Event().wait()
 """
@@ -42,8 +42,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalFiles:
 
 
 @pytest.fixture
-def board() -> Iterator[Desk]:
-    made = Desk()
+def board() -> Iterator[TaskQueue]:
+    made = TaskQueue()
     yield made
     made.close()
     assert not made.is_busy
@@ -56,20 +56,20 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def seen(board: Desk, task: Task) -> Snapshot:
+def seen(board: TaskQueue, task: Task) -> TaskSnapshot:
     return dict(board.tasks())[task]
 
 
-def ended(board: Desk, task: Task) -> Snapshot:
+def ended(board: TaskQueue, task: Task) -> TaskSnapshot:
     until(lambda: seen(board, task).has_ended)
     return seen(board, task)
 
 
-def has_written(board: Desk, task: Task, samples: int) -> Callable[[], bool]:
+def has_written(board: TaskQueue, task: Task, samples: int) -> Callable[[], bool]:
     return lambda: any(part.done >= samples for part in seen(board, task).parts)
 
 
-def test_a_run_is_stopped_and_gone_on_with_while_others_wait(board: Desk, place: LocalFiles) -> None:
+def test_a_run_is_stopped_and_gone_on_with_while_others_wait(board: TaskQueue, place: LocalFiles) -> None:
     long = board.submit("long", LONG)
     waiting = board.submit("two", ["run", *MODEL, "--lp", "none", "--lp", "exact", "--", "CC=O", "CCO"])
     never = board.submit("never", LONG)
@@ -83,7 +83,7 @@ def test_a_run_is_stopped_and_gone_on_with_while_others_wait(board: Desk, place:
     now = seen(board, long)
     assert (now.state, now.error) == ("running", "")
     assert 0 < now.share < 1
-    assert "torch" not in {name.partition(".")[0] for name in _modules_of_the_desk()}
+    assert "torch" not in {name.partition(".")[0] for name in _modules_of_the_queue()}
     long.stop()
     assert ended(board, long).state == "stopped"
     assert seen(board, long).log[-1] == "driftscope: stopped"
@@ -107,14 +107,14 @@ def test_a_run_is_stopped_and_gone_on_with_while_others_wait(board: Desk, place:
     assert again._process is not None
     again._process.kill()
     assert ended(board, again).state == "failed"
-    assert seen(board, again).error.startswith("it was ended from outside (Killed). Look at the memory")
+    assert seen(board, again).error.startswith("it was killed (Killed). Check the free memory")
     assert not board.is_at(left.run_id)
     abandon(place, left.run_id)
     assert unfinished_runs(place) == []
 
 
-def _modules_of_the_desk() -> list[str]:
-    code = "import sys, engine.runner.background as b; b.Desk().tasks(); print(' '.join(sys.modules))"
+def _modules_of_the_queue() -> list[str]:
+    code = "import sys, engine.runner.background as b; b.TaskQueue().tasks(); print(' '.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     return done.stdout.split()
 
@@ -135,18 +135,18 @@ def test_no_orphan_of_a_server_that_ends(number: int, place: LocalFiles, tmp_pat
     )
     assert server.stdout is not None
     try:
-        until(lambda: any(one.state == "being written" for one in unfinished_runs(place)))
+        until(lambda: any(unfinished_run.state == "being written" for unfinished_run in unfinished_runs(place)))
     finally:
         server.send_signal(number)
         server.wait(PATIENCE_S)
         server.stdout.close()
-    until(lambda: all(one.state == "stopped" for one in unfinished_runs(place)))
+    until(lambda: all(unfinished_run.state == "stopped" for unfinished_run in unfinished_runs(place)))
     assert len(unfinished_runs(place)) == 1
     if number == signal.SIGTERM:
         assert list(tmp_path.glob("driftscope-tasks-*")) == []
 
 
-def test_files_are_imported_once_and_damaged_ones_named(board: Desk, place: LocalFiles) -> None:
+def test_files_are_imported_once_and_damaged_ones_named(board: TaskQueue, place: LocalFiles) -> None:
     good = json.dumps(document()).encode()
     named = "../../evil\0 ünï.json.gz"
     inputs = [("good.json", good), (named, gzip.compress(good)), ("torn.json", good[:100]), ("good.json", b"[]")]
@@ -175,7 +175,7 @@ def test_files_are_imported_once_and_damaged_ones_named(board: Desk, place: Loca
     assert not task.folder.exists()
 
 
-def test_what_fails_says_what_a_terminal_would(board: Desk, place: LocalFiles) -> None:
+def test_what_fails_says_what_a_terminal_would(board: TaskQueue, place: LocalFiles) -> None:
     wrong = ended(board, board.submit("wrong", ["run", "--model", "demo-lama"]))
     assert wrong.state == "failed"
     assert "Did you mean" in wrong.error
@@ -184,7 +184,9 @@ def test_what_fails_says_what_a_terminal_would(board: Desk, place: LocalFiles) -
     assert "cannot be started" in strange.error
 
 
-def test_one_that_does_not_listen_is_ended(board: Desk, place: LocalFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_that_ignores_sigint_is_killed(
+    board: TaskQueue, place: LocalFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(background, "GRACE_S", 0.2)
     deaf = (
         "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
@@ -202,19 +204,19 @@ def test_one_that_does_not_listen_is_ended(board: Desk, place: LocalFiles, monke
     other._process.stdout.close()
 
 
-def test_a_desk_that_is_closed_takes_nothing_and_leaves_nothing(place: LocalFiles) -> None:
-    board = Desk()
+def test_a_closed_queue_takes_nothing_and_leaves_nothing(place: LocalFiles) -> None:
+    board = TaskQueue()
     task = board.submit("import", ["import", "--", "nothing*"])
     waiting = board.submit("waiting", LONG)
     folder = task.folder.parent
     board.close()
     assert waiting.state == "stopped"
     assert not folder.exists()
-    with pytest.raises(RunError, match="about to end"):
+    with pytest.raises(RunError, match="shutting down"):
         board.submit("late", ["import", "x"])
 
 
-def test_old_ones_are_forgotten(board: Desk, place: LocalFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_ones_are_forgotten(board: TaskQueue, place: LocalFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "MOST_TASKS", 1)
     first = board.submit("first", ["run", "--model=\0"])
     until(lambda: first.state == "failed")
@@ -238,6 +240,6 @@ def test_names_of_uploads_are_no_paths(given: str, own: str) -> None:
     assert file_name(given) == own
 
 
-def test_there_is_one_desk_and_a_core_is_left() -> None:
-    assert desk() is desk()
+def test_there_is_one_queue_and_a_core_is_left() -> None:
+    assert task_queue() is task_queue()
     assert 1 <= threads_beside() <= max(1, (os.cpu_count() or 1) - 1)

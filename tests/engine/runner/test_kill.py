@@ -19,7 +19,7 @@ from tests.engine.runner.small_runs import content, finished, loaded, molecules,
 from tests.small_models import small_folder
 from tests.support import sized
 
-MOLECULES = 8
+MOLECULES = sized(4, 8)
 PRELOADED = ["tests.engine.runner.warm"]
 """A process that has imported this makes the others: each starts at once."""
 SHORT = {"limit": 24}
@@ -59,7 +59,7 @@ def test_a_run_killed_at_random_moments_resumes_to_the_same_content(folder: Path
         seconds = time.monotonic() - began
     chance = random.Random(0)
     kills = finishes = 0
-    while kills < sized(3, 20):
+    while kills < sized(2, 12):
         place = tmp_path / f"st öre {finishes} '[*]"
         run_id = ""
         while not (shown := Store(LocalFiles(place)).found()).entries:

@@ -16,10 +16,10 @@ import pytest
 from engine.errors import RunError, StoreError
 from engine.models.loading import load_outline
 from engine.runner import ray_run as module
-from engine.runner.account import Account
 from engine.runner.plan import ModelChoice, RunPlan
-from engine.runner.ray_run import BLOCK, CHECK, TRIES, Actors, Pool, RayRun, Worker, connected
+from engine.runner.ray_run import BLOCK, CHECK, TRIES, Actors, Pool, RayRun, RayWorker, connected
 from engine.runner.run import begin, molecules_of, resume
+from engine.runner.run_state import RunState
 from engine.store.entries import Entry
 from engine.store.files import LocalFiles
 from engine.store.store import Store
@@ -28,7 +28,7 @@ from tests.engine.runner.small_runs import choice, content, finished, molecules,
 from tests.small_models import small_folder
 from tests.support import sized, soaking
 
-MOLECULES = sized(6, 24)  # in groups of one: a worker that is killed has some before and some behind it
+MOLECULES = sized(6, 16)  # in groups of one: a worker that is killed has some before and some behind it
 ASKED: dict[str, Any] = {"group": 1, "plan": {"limit": 400}}
 HERE = Pool(1, 0, 1)
 # Ray Data sets options of its own that it has deprecated itself.
@@ -85,14 +85,14 @@ def entry_in(place: Path) -> Entry:
     return entry
 
 
-def tries(one: Account) -> list[tuple[int, int]]:
+def tries(one: RunState) -> list[tuple[int, int]]:
     """Groups that were begun, in the order of time, each with its process."""
     files, folder = one.staging.files, one.staging.folder
     names = sorted((name for name in files.sizes(folder) if name.startswith("try-")), key=lambda name: name[-19:])
     return [(int(name.split("-")[2]), int(files.read(f"{folder}/{name}").split()[1])) for name in names]
 
 
-def at_work(one: Account) -> int:
+def at_work(one: RunState) -> int:
     """The process of a group that was begun and is not there; 0 where there is none."""
     written = {int(group.name.partition("-")[2]) for group in one.staging.groups()}
     return next((process for number, process in tries(one) if number not in written), 0)
@@ -174,8 +174,8 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_job", lambda: "01000000")
 
 
-def worker_of(run: RayRun) -> Worker:
-    return Worker(run.staging.files.where, run.staging.id, run.entry, run.device, 1)
+def worker_of(run: RayRun) -> RayWorker:
+    return RayWorker(run.staging.files.where, run.staging.id, run.entry, run.device, 1)
 
 
 def blocks(run: RayRun) -> dict[int, pa.Table]:
@@ -216,7 +216,7 @@ def test_a_run_that_is_taken_up_has_some_samples_checked(folder: Path, tmp_path:
     worker = worker_of(again)
     assert worker(check).num_rows == 0
     worker.writer.staging.release()
-    (said,) = again.staging.told()["resumed"]
+    (said,) = again.staging.notes()["resumed"]
     assert (said["checked"], said["diverged"]) == (1, 0)
 
 

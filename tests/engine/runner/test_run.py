@@ -35,7 +35,7 @@ def test_a_run_holds_the_samples_of_a_plain_generation(folder: Path, tmp_path: P
     assert [row["sample_id"] for row in samples] == [sample.sample_id for sample in plain] == list(range(10))
     assert [row["token_ids"] for row in samples] == [list(sample.token_ids) for sample in plain]
     assert [row["text"] for row in samples] == [sample.text for sample in plain]
-    assert [row["smiles"] for row in samples] == [one.smiles for one in run.molecules for _ in range(2)]
+    assert [row["smiles"] for row in samples] == [molecule.smiles for molecule in run.molecules for _ in range(2)]
 
 
 def test_its_sheet_adds_up_what_its_tables_hold(folder: Path, tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_plan_that_does_not_read_is_one_line(damage: dict[str, Any], folder: P
     sheet = json.loads(json.dumps(plan_of(folder).sheet())) | damage
     if damage == {"model": {}}:
         sheet["model"] = {"unknown": 1}
-    with pytest.raises(RunError, match="does not read"):
+    with pytest.raises(RunError, match="cannot be read"):
         RunPlan.read(sheet)
 
 
@@ -153,7 +153,7 @@ def test_samples_that_come_out_otherwise_are_counted_and_told(folder: Path, tmp_
     )  # stands for a device that adds up otherwise
     entry = finished(again)
     assert (entry.row["resumed"], entry.row["checked_samples"], entry.row["diverged_samples"]) == (1, 2, 2)
-    assert entry.row["notes"] == "2 of 2 finished samples came out otherwise when taken up again."
+    assert entry.row["notes"] == "2 of 2 finished samples differed when the run was resumed."
 
 
 def test_a_group_that_is_damaged_is_written_anew(folder: Path, tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_group_that_is_damaged_is_written_anew(folder: Path, tmp_path: Path) -
 
 def test_a_run_with_groups_to_go_is_not_shown(folder: Path, tmp_path: Path) -> None:
     run = started(tmp_path, folder, 4)
-    with pytest.raises(RunError, match=r"has 2 of 2 groups to go. Go on with --resume"):
+    with pytest.raises(RunError, match=r"lacks 2 of 2 groups. Resume it with --resume"):
         run.publish()
     assert Store(LocalFiles(tmp_path)).found().entries == ()
 
@@ -240,7 +240,7 @@ def test_a_plan_that_cannot_be(wrong: dict[str, Any], folder: Path) -> None:
 
 def test_a_run_that_is_unknown_or_finished_is_not_taken_up(folder: Path, tmp_path: Path) -> None:
     entry = finished(started(tmp_path, folder, 2))
-    with pytest.raises(RunError, match=r"is finished\. There is nothing to go on with"):
+    with pytest.raises(RunError, match=r"is finished\. There is nothing to resume"):
         resume(LocalFiles(tmp_path), entry.id)
     with pytest.raises(RunError, match="no unfinished run_id is named 'x'"):
         resume(LocalFiles(tmp_path), "x")
@@ -249,7 +249,7 @@ def test_a_run_that_is_unknown_or_finished_is_not_taken_up(folder: Path, tmp_pat
 def test_a_run_that_lost_its_molecules_says_so(folder: Path, tmp_path: Path) -> None:
     run = started(tmp_path, folder, 2)
     (tmp_path / "staging" / run.staging.id / "molecules.parquet").unlink()
-    with pytest.raises(RunError, match=r"molecules of .* are lost\. Run it anew"):
+    with pytest.raises(RunError, match=r"molecules of .* are lost\. Start a new run"):
         molecules_of(run.staging)
 
 

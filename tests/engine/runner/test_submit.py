@@ -17,10 +17,10 @@ import pytest
 from engine.errors import ModelError, RunError
 from engine.models.loading import load_outline
 from engine.runner import submit as module
-from engine.runner.account import Account
 from engine.runner.plan import ModelChoice
 from engine.runner.run import Run, begin, molecules_of, resume
-from engine.runner.submit import KINDS, Cluster, Submitted, Task, check, shares, submit
+from engine.runner.run_state import RunState
+from engine.runner.submit import KINDS, Cluster, ClusterTask, Submitted, check, shares, submit
 from engine.store.entries import Entry
 from engine.store.files import LocalFiles
 from engine.store.schema import RUN
@@ -43,20 +43,20 @@ def whole(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
     return content(finished(started(tmp_path_factory.mktemp("whole"), folder, MOLECULES)))
 
 
-def account(place: Path, folder: Path, model: ModelChoice | None = None) -> Account:
+def account(place: Path, folder: Path, model: ModelChoice | None = None) -> RunState:
     """A run that is begun on a machine which never loads the model; ``model`` is what tasks look for."""
     outline, some = load_outline(choice(folder).entry()), molecules(MOLECULES)
     plan = replace(plan_of(folder), model=model or choice(folder))
     return opened(begin(LocalFiles(place), outline, some, plan, parts=2, on_gpu=False))
 
 
-def opened(staging: Staging) -> Account:
+def opened(staging: Staging) -> RunState:
     again, plan = resume(staging.files, staging.id)
-    return Account(again, molecules_of(again), plan)
+    return RunState(again, molecules_of(again), plan)
 
 
-def task(one: Account, rank: int, *groups: int) -> Task:
-    return Task("debug", one.staging.files.where, one.staging.id, rank, groups, "cpu")
+def task(one: RunState, rank: int, *groups: int) -> ClusterTask:
+    return ClusterTask("debug", one.staging.files.where, one.staging.id, rank, groups, "cpu")
 
 
 def waited(submitted: Submitted) -> list[int]:
@@ -107,10 +107,10 @@ def test_a_task_that_is_killed_is_taken_up_by_resume(
     next(filter(None, submitted.wait()))
     os.kill(int(job.job_id), signal.SIGTERM)  # what `cancel` names
     waited(submitted)
-    assert submitted.problems() == [f"task {job.job_id} ended without a word (finished)"]
+    assert submitted.problems() == [f"task {job.job_id} ended without a message (finished)"]
     again = opened(one.staging)
     assert len(again.left()) in (1, 2)
-    with pytest.raises(RunError, match="groups to go"):
+    with pytest.raises(RunError, match=r"lacks \d of \d groups"):
         again.publish()
     last = Run(again.staging, loaded(folder), again.molecules, again.plan)
     assert content(finished(last)) == whole
@@ -177,7 +177,7 @@ def test_many_who_show_a_run_at_once_show_it_once(
         monkeypatch.setattr("fcntl.flock", no_locks)
     accounts, together = [opened(one.staging) for _ in range(8)], Barrier(8)
 
-    def show(own: Account) -> bool:
+    def show(own: RunState) -> bool:
         together.wait()
         return own.publish_if_whole()
 
@@ -210,10 +210,10 @@ def test_a_run_is_begun_from_an_outline_like_from_the_model(
 
 def test_an_outline_takes_no_memory_and_refuses_what_cannot_be(folder: Path, tmp_path: Path) -> None:
     outline = load_outline(choice(folder).entry(), "bfloat16")
-    assert {one.device.type for one in outline.model.parameters()} == {"meta"}
+    assert {parameter.device.type for parameter in outline.model.parameters()} == {"meta"}
     assert str(outline.dtype) == "torch.bfloat16"
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(ModelError, match="is a model of the type 'None'"):
+    with pytest.raises(ModelError, match="has the model type 'None'"):
         load_outline(choice(tmp_path).entry())
 
 
@@ -244,7 +244,7 @@ def test_shares() -> None:
 
 
 def test_a_task_that_has_to_go_is_queued_again_as_it_is(folder: Path) -> None:
-    one = Task("slurm", "/store", "run", 3, (3, 7), "auto")
+    one = ClusterTask("slurm", "/store", "run", 3, (3, 7), "auto")
     again = one.checkpoint()
     assert again.function == one == pickle.loads(pickle.dumps(one))
 
@@ -290,7 +290,7 @@ def test_slurm_gets_an_array_with_the_gpu_that_was_named(folder: Path, tmp_path:
 
 def test_what_slurm_refuses_is_one_line(folder: Path, tmp_path: Path, slurm: Path, capfd: Any) -> None:
     (slurm.parent / "bin" / "sbatch").write_text("#!/bin/sh\necho 'sbatch: error: invalid partition' >&2\nexit 1\n")
-    with pytest.raises(RunError, match=r"slurm does not take the tasks: sbatch: error: invalid partition\. Go on"):
+    with pytest.raises(RunError, match=r"slurm refused the tasks: sbatch: error: invalid partition\. Resume"):
         submit(account(tmp_path / "store", folder), Cluster("slurm"))
     assert capfd.readouterr().err == ""
 
@@ -298,7 +298,7 @@ def test_what_slurm_refuses_is_one_line(folder: Path, tmp_path: Path, slurm: Pat
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"kind": "ssh"}, "nothing is submitted to 'ssh'. Known are local, debug, slurm, h100, a100"),
+        ({"kind": "ssh"}, "there is no cluster 'ssh'. Known are local, debug, slurm, h100, a100"),
         ({"kind": "local", "partition": "x"}, "--submit local has no partition"),
         ({"kind": "slurm", "more": {"a b": "c"}}, "sbatch has no option 'a b=c'"),
         ({"kind": "slurm", "partition": "x\n#SBATCH --uid=0"}, "sbatch has no option"),
@@ -312,7 +312,7 @@ def test_a_cluster_that_cannot_be(wrong: dict[str, Any], told: str) -> None:
 def test_without_submitit_or_slurm_nothing_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     for kind in KINDS[2:]:
-        with pytest.raises(RunError, match="there is no sbatch here, so no Slurm"):
+        with pytest.raises(RunError, match="sbatch is not installed here"):
             check(Cluster(kind))
     check(Cluster("local"))
     monkeypatch.setitem(sys.modules, "submitit", None)

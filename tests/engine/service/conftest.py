@@ -7,22 +7,22 @@ from typing import Any
 
 import pytest
 
-from tests.desks import Desk
+from tests.service_harness import ServiceHarness
 
 
 @pytest.fixture
-def desk() -> Iterator[Desk]:
-    made = Desk()
+def harness() -> Iterator[ServiceHarness]:
+    made = ServiceHarness()
     yield made
     made.clean()
 
 
 @pytest.fixture
-def make_desk() -> Iterator[Callable[..., Desk]]:
-    made: list[Desk] = []
+def make_harness() -> Iterator[Callable[..., ServiceHarness]]:
+    made: list[ServiceHarness] = []
 
-    def make(**options: Any) -> Desk:
-        made.append(Desk(**options))
+    def make(**options: Any) -> ServiceHarness:
+        made.append(ServiceHarness(**options))
         return made[-1]
 
     yield make

@@ -8,16 +8,16 @@ import pytest
 
 from engine.service import Control, Job, ServiceError
 from engine.service.worker import KEPT, KEPT_OF_AN_OWNER
-from tests.desks import PATIENCE_S, Desk, ended, nothing
+from tests.service_harness import PATIENCE_S, ServiceHarness, ended, nothing
 
 
-def test_events_come_once_each_and_in_order(desk: Desk) -> None:
-    job, hand = desk.busy()
+def test_events_come_once_each_and_in_order(harness: ServiceHarness) -> None:
+    job, hand = harness.busy()
     hand.give("a", "b")
     reader = job.events()
     assert [next(reader), next(reader)] == ["a", "b"]
     seen = job.poll()
-    assert (seen.state, seen.events, seen.next_index, seen.ended) == ("running", ("a", "b"), 2, False)
+    assert (seen.state, seen.events, seen.next_index, seen.has_ended) == ("running", ("a", "b"), 2, False)
     assert job.poll(after=1).events == ("b",)
     assert (job.poll(after=2).events, job.poll(after=9).events, job.poll(after=9).next_index) == ((), (), 2)
     assert job.poll(after=-5).events == ("a", "b")
@@ -25,252 +25,252 @@ def test_events_come_once_each_and_in_order(desk: Desk) -> None:
     hand.let_go()
     assert list(reader) == ["c"]
     seen = job.poll(seen.next_index)
-    assert (seen.state, seen.events, seen.ended, seen.error) == ("done", ("c",), True, "")
+    assert (seen.state, seen.events, seen.has_ended, seen.error) == ("done", ("c",), True, "")
     assert list(job.events()) == ["a", "b", "c"]  # kept, and to be read again
 
 
-def test_work_may_return_any_iterable(desk: Desk) -> None:
-    assert list(desk.service.submit("one", lambda control: [1, 2, 3]).events()) == [1, 2, 3]
+def test_work_may_return_any_iterable(harness: ServiceHarness) -> None:
+    assert list(harness.service.submit("one", lambda control: [1, 2, 3]).events()) == [1, 2, 3]
 
 
-def test_progress_and_times(desk: Desk) -> None:
-    _, first = desk.busy()
-    hand = desk.hand()
-    job = desk.service.submit("one", hand, total=7, label="seven molecules")
+def test_progress_and_times(harness: ServiceHarness) -> None:
+    _, first = harness.busy()
+    hand = harness.hand()
+    job = harness.service.submit("one", hand, total=7, label="seven molecules")
     seen = job.poll()
-    assert (seen.position, seen.ahead, seen.elapsed_s, seen.progress.total) == (1, 1, 0.0, 7)
-    desk.clock.now += 5
+    assert (seen.ahead, seen.elapsed_s, seen.progress.total) == (1, 0.0, 7)
+    harness.clock.now += 5
     first.let_go()
     assert hand.begun.wait(PATIENCE_S)
     assert hand.control is not None
-    desk.clock.now += 2
+    harness.clock.now += 2
     hand.control.progress(3, note="writing")
     seen = job.poll()
     assert (seen.progress.done, seen.progress.total, seen.progress.note) == (3, 7, "writing")
-    assert (seen.position, seen.elapsed_s) == (0, 2.0)
+    assert (seen.ahead, seen.elapsed_s) == (0, 2.0)
     hand.control.progress(4, 8)
     assert (job.progress.done, job.progress.total, job.progress.note) == (4, 8, "")
-    desk.clock.now += 1
+    harness.clock.now += 1
     hand.let_go()
     assert ended(job) == "done"
-    desk.clock.now += 50
+    harness.clock.now += 50
     assert (job.elapsed_s, job.started_at, job.ended_at, job.label) == (3.0, 1005.0, 1008.0, "seven molecules")
 
 
-def test_jobs_are_found_by_their_owner_alone(desk: Desk) -> None:
-    job, _ = desk.busy("one")
-    later = desk.service.submit("one", nothing)
-    other = desk.service.submit("two", nothing)
-    assert desk.service.find(job.id, "one") is job
-    assert desk.service.find(job.id, "two") is None
-    assert desk.service.find("no such job", "one") is None
-    assert desk.service.jobs("one") == [later, job]
-    assert desk.service.jobs("two") == [other]
+def test_jobs_are_found_by_their_owner_alone(harness: ServiceHarness) -> None:
+    job, _ = harness.busy("one")
+    later = harness.service.submit("one", nothing)
+    other = harness.service.submit("two", nothing)
+    assert harness.service.find(job.id, "one") is job
+    assert harness.service.find(job.id, "two") is None
+    assert harness.service.find("no such job", "one") is None
+    assert harness.service.jobs("one") == [later, job]
+    assert harness.service.jobs("two") == [other]
     assert len({job.id, later.id, other.id}) == 3 and min(len(job.id), len(later.id)) >= 20
 
 
-def test_the_last_jobs_that_ended_are_kept(desk: Desk) -> None:
+def test_the_last_jobs_that_ended_are_kept(harness: ServiceHarness) -> None:
     mine: list[Job[str]] = []
     for _ in range(KEPT_OF_AN_OWNER + 3):
-        mine.append(desk.service.submit("one", lambda control: "ab"))
+        mine.append(harness.service.submit("one", lambda control: "ab"))
         assert ended(mine[-1]) == "done"
-    assert desk.service.jobs("one") == mine[: -KEPT_OF_AN_OWNER - 1 : -1]
+    assert harness.service.jobs("one") == mine[: -KEPT_OF_AN_OWNER - 1 : -1]
     assert mine[0].poll().events == ("a", "b")  # who holds it, has it
     for number in range(KEPT + 5):
-        assert ended(desk.service.submit(f"other {number}", nothing)) == "done"
-    assert desk.service.jobs("one") == [] and desk.service.jobs("other 4") == []
-    assert all(len(desk.service.jobs(f"other {number}")) == 1 for number in range(5, KEPT + 5))
+        assert ended(harness.service.submit(f"other {number}", nothing)) == "done"
+    assert harness.service.jobs("one") == [] and harness.service.jobs("other 4") == []
+    assert all(len(harness.service.jobs(f"other {number}")) == 1 for number in range(5, KEPT + 5))
 
 
-def test_what_ended_last_is_kept_and_not_what_was_asked_for_last(desk: Desk) -> None:
-    job, hand = desk.busy("one")
+def test_what_ended_last_is_kept_and_not_what_was_asked_for_last(harness: ServiceHarness) -> None:
+    job, hand = harness.busy("one")
     for _ in range(KEPT_OF_AN_OWNER):
-        desk.service.submit("one", nothing).cancel()
+        harness.service.submit("one", nothing).stop()
     hand.let_go()
     assert ended(job) == "done"
-    kept = desk.service.jobs("one")
+    kept = harness.service.jobs("one")
     assert len(kept) == KEPT_OF_AN_OWNER and kept[-1] is job
 
 
-def test_jobs_that_ended_hold_no_more_events_than_one_may_have(make_desk: Callable[..., Desk]) -> None:
-    service = make_desk(most_events=10).service
+def test_jobs_that_ended_hold_no_more_events_than_one_may_have(make_harness: Callable[..., ServiceHarness]) -> None:
+    service = make_harness(most_events=10).service
     job = service.submit("a", lambda control: "seven..")
     assert ended(job) == "done" and service.jobs("a") == [job]
     assert ended(service.submit("b", lambda control: "seven..")) == "done"
     assert service.jobs("a") == [] and len(service.jobs("b")) == 1
 
 
-def test_a_cancelled_queued_job_never_runs(desk: Desk) -> None:
-    _, first = desk.busy()
-    hand = desk.hand()
-    job, next_one = desk.service.submit("one", hand), desk.service.submit("one", nothing)
-    assert next_one.position == 2
-    job.cancel()
-    job.cancel()
-    assert (job.state, job.position, next_one.position, list(job.events())) == ("cancelled", 0, 1, [])
+def test_a_cancelled_queued_job_never_runs(harness: ServiceHarness) -> None:
+    _, first = harness.busy()
+    hand = harness.hand()
+    job, next_one = harness.service.submit("one", hand), harness.service.submit("one", nothing)
+    assert next_one.ahead == 2
+    job.stop()
+    job.stop()
+    assert (job.state, job.ahead, next_one.ahead, list(job.events())) == ("stopped", 0, 1, [])
     first.let_go()
     assert ended(next_one) == "done" and not hand.begun.is_set()
 
 
-def test_a_cancelled_running_job_takes_no_more_events_and_its_work_is_closed(desk: Desk) -> None:
-    job, hand = desk.busy()
+def test_a_cancelled_running_job_takes_no_more_events_and_its_work_is_closed(harness: ServiceHarness) -> None:
+    job, hand = harness.busy()
     hand.give("a")
     assert next(job.events()) == "a"
-    job.cancel()
-    job.cancel()
+    job.stop()
+    job.stop()
     seen = job.poll()
-    assert (seen.state, seen.cancelling, seen.ended) == ("running", True, False)
+    assert (seen.state, seen.has_ended) == ("stopping", False)
     hand.give("b", "c")
     assert hand.left.wait(PATIENCE_S)  # its finally has run
-    assert ended(job) == "cancelled"
+    assert ended(job) == "stopped"
     seen = job.poll()
-    assert (seen.events, seen.cancelling, seen.error, seen.progress.note) == (("a",), False, "", "")
-    job.cancel()
-    assert job.state == "cancelled" and list(job.events()) == ["a"]
+    assert (seen.events, seen.state, seen.error, seen.progress.note) == (("a",), "stopped", "", "")
+    job.stop()
+    assert job.state == "stopped" and list(job.events()) == ["a"]
 
 
-def test_work_can_ask_whether_it_is_cancelled(desk: Desk) -> None:
-    job, hand = desk.busy()
+def test_work_can_ask_whether_it_is_cancelled(harness: ServiceHarness) -> None:
+    job, hand = harness.busy()
     control = hand.control
     assert control is not None and not control.cancelled()
-    job.cancel()
+    job.stop()
     assert control.cancelled()
     hand.let_go()
-    assert ended(job) == "cancelled"
+    assert ended(job) == "stopped"
     assert control.cancelled()
     control.progress(99)  # of a thread that outlives its job
     assert job.progress.done == 0
 
 
-def test_cancelling_after_the_end_changes_nothing(desk: Desk) -> None:
-    job = desk.service.submit("one", nothing)
+def test_cancelling_after_the_end_changes_nothing(harness: ServiceHarness) -> None:
+    job = harness.service.submit("one", nothing)
     assert ended(job) == "done"
-    job.cancel()
+    job.stop()
     assert job.state == "done" and job.poll().state == "done"
 
 
-def test_what_cancelled_work_raises_harms_nobody(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_cancelled_work_raises_harms_nobody(harness: ServiceHarness, caplog: pytest.LogCaptureFixture) -> None:
     def stubborn(control: Control) -> Iterator[int]:
         try:
             yield from hand(control)
         finally:
             raise ValueError("not now")
 
-    hand = desk.hand()
-    job = desk.service.submit("one", stubborn)
+    hand = harness.hand()
+    job = harness.service.submit("one", stubborn)
     assert hand.begun.wait(PATIENCE_S)
-    job.cancel()
+    job.stop()
     hand.give(1)
-    assert ended(job) == "cancelled" and job.error is None
+    assert ended(job) == "stopped" and job.error is None
     assert "not now" in caplog.text
-    assert ended(desk.service.submit("one", nothing)) == "done"
+    assert ended(harness.service.submit("one", nothing)) == "done"
 
 
-def test_a_new_job_takes_the_place_of_the_owners_others(make_desk: Callable[..., Desk]) -> None:
-    desk = make_desk(most_queued=2, most_queued_per_owner=1)
-    job, hand = desk.busy("one")
-    old = desk.service.submit("one", nothing)
-    other = desk.service.submit("two", nothing)
-    new = desk.service.submit("one", nothing, replace=True)  # where there was no room for one more
-    assert (old.state, job.poll().cancelling, other.state) == ("cancelled", True, "queued")
-    assert old.poll().progress.note == job.poll().progress.note == "a newer job took its place"
-    assert (new.position, other.position) == (1, 2)  # the turn that the old one had
+def test_a_new_job_takes_the_place_of_the_owners_others(make_harness: Callable[..., ServiceHarness]) -> None:
+    harness = make_harness(most_queued=2, most_queued_per_owner=1)
+    job, hand = harness.busy("one")
+    old = harness.service.submit("one", nothing)
+    other = harness.service.submit("two", nothing)
+    new = harness.service.submit("one", nothing, replace=True)  # where there was no room for one more
+    assert (old.state, job.poll().state, other.state) == ("stopped", "stopping", "waiting")
+    assert old.poll().progress.note == job.poll().progress.note == "a newer job replaced it"
+    assert (new.ahead, other.ahead) == (1, 2)  # the turn that the old one had
     hand.give("late")
-    assert [ended(one) for one in (job, new, other)] == ["cancelled", "done", "done"]
+    assert [ended(one) for one in (job, new, other)] == ["stopped", "done", "done"]
     assert job.poll().events == ()
 
 
-def test_a_refused_job_takes_no_place(make_desk: Callable[..., Desk]) -> None:
-    desk = make_desk(most_queued=1)
-    job, _ = desk.busy("one")
-    desk.service.submit("two", nothing)
-    with pytest.raises(ServiceError, match="the queue is full: 1 jobs wait"):
-        desk.service.submit("one", nothing, replace=True)
-    assert not job.poll().cancelling
+def test_a_refused_job_takes_no_place(make_harness: Callable[..., ServiceHarness]) -> None:
+    harness = make_harness(most_queued=1)
+    job, _ = harness.busy("one")
+    harness.service.submit("two", nothing)
+    with pytest.raises(ServiceError, match="the queue is full: 1 jobs are waiting"):
+        harness.service.submit("one", nothing, replace=True)
+    assert job.poll().state != "stopping"
 
 
-def test_a_running_job_that_no_page_asks_for_is_cancelled(desk: Desk) -> None:
-    job, hand = desk.busy()
+def test_a_running_job_that_no_page_asks_for_is_cancelled(harness: ServiceHarness) -> None:
+    job, hand = harness.busy()
     for sign_of_life in (job.poll, job.beat, job.poll):
-        desk.clock.now += 20  # just in time
+        harness.clock.now += 20  # just in time
         sign_of_life()
-        assert not job.cancelling
-    desk.clock.now += 21
+        assert job.state != "stopping"
+    harness.clock.now += 21
     hand.give("a")
     assert hand.left.wait(PATIENCE_S)
-    assert ended(job) == "cancelled"
+    assert ended(job) == "stopped"
     seen = job.poll()
     assert (seen.events, seen.progress.note) == ((), "no page asked for it for 21 s")
 
 
-def test_a_silent_job_without_events_learns_it_when_it_asks(desk: Desk) -> None:
-    job, hand = desk.busy()
-    desk.clock.now += 21
+def test_a_silent_job_without_events_learns_it_when_it_asks(harness: ServiceHarness) -> None:
+    job, hand = harness.busy()
+    harness.clock.now += 21
     assert hand.control is not None and hand.control.cancelled()
-    assert job.poll().cancelling  # too late
+    assert job.poll().state == "stopping"  # too late
 
 
-def test_a_job_whose_page_is_gone_is_cancelled_sooner(make_desk: Callable[..., Desk]) -> None:
-    desk = make_desk(grace_s=5.0)
+def test_a_job_whose_page_is_gone_is_cancelled_sooner(make_harness: Callable[..., ServiceHarness]) -> None:
+    harness = make_harness(grace_s=5.0)
     open_pages = {"one": True, "two": True}
-    first, second = desk.hand(), desk.hand()
-    gone = desk.service.submit("one", first, is_there=lambda: open_pages["one"])
-    there = desk.service.submit("two", second, is_there=lambda: open_pages["two"])
+    first, second = harness.hand(), harness.hand()
+    gone = harness.service.submit("one", first, is_there=lambda: open_pages["one"])
+    there = harness.service.submit("two", second, is_there=lambda: open_pages["two"])
     assert first.begun.wait(PATIENCE_S)
     open_pages["one"] = False
-    desk.clock.now += 4.0
+    harness.clock.now += 4.0
     assert gone.state == "running"  # a page that is loaded anew comes back within that time
-    desk.clock.now += 2.0
-    assert there.poll().position == 1
+    harness.clock.now += 2.0
+    assert there.poll().ahead == 1
     first.let_go()
-    assert ended(gone) == "cancelled" and gone.poll().progress.note == "no page asked for it for 6 s"
+    assert ended(gone) == "stopped" and gone.poll().progress.note == "no page asked for it for 6 s"
     assert second.begun.wait(PATIENCE_S)
-    desk.clock.now += 10.0
+    harness.clock.now += 10.0
     assert there.poll().state == "running"
 
 
-def test_silent_queued_jobs_do_not_run(desk: Desk) -> None:
-    first, hand = desk.busy()
-    silent, alive = desk.hand(), desk.hand()
-    gone, waiting = desk.service.submit("one", silent), desk.service.submit("two", alive)
-    assert waiting.position == 2
-    desk.clock.now += 15
+def test_silent_queued_jobs_do_not_run(harness: ServiceHarness) -> None:
+    first, hand = harness.busy()
+    silent, alive = harness.hand(), harness.hand()
+    gone, waiting = harness.service.submit("one", silent), harness.service.submit("two", alive)
+    assert waiting.ahead == 2
+    harness.clock.now += 15
     first.beat()
     waiting.beat()
-    desk.clock.now += 15
+    harness.clock.now += 15
     hand.let_go()
     assert alive.begun.wait(PATIENCE_S)
-    assert (gone.state, gone.progress.note) == ("cancelled", "no page asked for it for 30 s")
+    assert (gone.state, gone.progress.note) == ("stopped", "no page asked for it for 30 s")
     assert not silent.begun.is_set() and waiting.state == "running"
 
 
-def test_silent_jobs_take_no_room_and_no_positions(make_desk: Callable[..., Desk]) -> None:
-    desk = make_desk(most_queued=2)
-    first, _ = desk.busy()
-    gone, waiting = desk.service.submit("one", nothing), desk.service.submit("two", nothing)
-    desk.clock.now += 15
+def test_silent_jobs_take_no_room_and_no_positions(make_harness: Callable[..., ServiceHarness]) -> None:
+    harness = make_harness(most_queued=2)
+    first, _ = harness.busy()
+    gone, waiting = harness.service.submit("one", nothing), harness.service.submit("two", nothing)
+    harness.clock.now += 15
     first.beat()
     waiting.beat()
-    desk.clock.now += 15
-    third = desk.service.submit("three", nothing)
-    assert (gone.state, waiting.position, third.position) == ("cancelled", 1, 2)
-    desk.clock.now += 10
+    harness.clock.now += 15
+    third = harness.service.submit("three", nothing)
+    assert (gone.state, waiting.ahead, third.ahead) == ("stopped", 1, 2)
+    harness.clock.now += 10
     first.beat()
-    assert (third.poll().position, waiting.state) == (1, "cancelled")
+    assert (third.poll().ahead, waiting.state) == (1, "stopped")
 
 
-def test_a_job_that_is_read_or_waited_for_is_not_silent(desk: Desk) -> None:
-    job, hand = desk.busy()
+def test_a_job_that_is_read_or_waited_for_is_not_silent(harness: ServiceHarness) -> None:
+    job, hand = harness.busy()
     hand.give("a")
     reader = job.events()
     assert next(reader) == "a"
-    desk.clock.now += 1000
+    harness.clock.now += 1000
     hand.give("b")
     assert next(reader) == "b"
     reader.close()  # type: ignore[attr-defined]
-    desk.clock.now += 20
+    harness.clock.now += 20
     assert not job.wait(0)
-    desk.clock.now += 20
-    assert not job.poll().cancelling
-    desk.clock.now += 21
-    assert job.poll().cancelling
+    harness.clock.now += 20
+    assert job.poll().state != "stopping"
+    harness.clock.now += 21
+    assert job.poll().state == "stopping"

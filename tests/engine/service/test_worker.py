@@ -16,56 +16,60 @@ import pytest
 
 from engine.errors import DriftscopeError, ModelError
 from engine.service import Control, Service, ServiceError, service, spare_cores
-from tests.desks import PATIENCE_S, Desk, ended, nothing
+from tests.service_harness import PATIENCE_S, ServiceHarness, ended, nothing
 from tests.support import ROOT
 
-MANY = 200
+MANY = 80
 
 
-def test_a_full_queue_refuses_with_the_numbers(make_desk: Callable[..., Desk]) -> None:
-    desk = make_desk(most_queued=3, most_queued_per_owner=2)
-    desk.busy("a")
-    desk.service.submit("a", nothing)
-    desk.service.submit("a", nothing)
-    with pytest.raises(ServiceError, match=r"^2 of your jobs are queued already, and the limit is 2\. Wait until one"):
-        desk.service.submit("a", nothing)
-    desk.service.submit("b", nothing)
-    with pytest.raises(ServiceError, match=r"^the queue is full: 3 jobs wait, and the limit is 3\. Try again when"):
-        desk.service.submit("c", nothing)
-    assert desk.service.jobs("c") == []
+def test_a_full_queue_refuses_with_the_numbers(make_harness: Callable[..., ServiceHarness]) -> None:
+    harness = make_harness(most_queued=3, most_queued_per_owner=2)
+    harness.busy("a")
+    harness.service.submit("a", nothing)
+    harness.service.submit("a", nothing)
+    with pytest.raises(ServiceError, match=r"^2 of your jobs are waiting, and the limit is 2\. Wait until one"):
+        harness.service.submit("a", nothing)
+    harness.service.submit("b", nothing)
+    with pytest.raises(
+        ServiceError, match=r"^the queue is full: 3 jobs are waiting, and the limit is 3\. Try again when"
+    ):
+        harness.service.submit("c", nothing)
+    assert harness.service.jobs("c") == []
 
 
-def test_a_job_with_too_many_events_fails_and_keeps_what_it_has(make_desk: Callable[..., Desk]) -> None:
-    desk = make_desk(most_events=3)
-    job = desk.service.submit("one", lambda control: iter(range(1000)))
+def test_a_job_with_too_many_events_fails_and_keeps_what_it_has(make_harness: Callable[..., ServiceHarness]) -> None:
+    harness = make_harness(most_events=3)
+    job = harness.service.submit("one", lambda control: iter(range(1000)))
     assert ended(job) == "failed"
     assert job.poll().events == (0, 1, 2)
-    assert job.poll().error.startswith("the job has more than 3 events, the most that are kept. Ask for fewer")
-    assert ended(desk.service.submit("one", lambda control: range(3))) == "done"
+    assert job.poll().error.startswith("the job has more than 3 events. Ask for fewer")
+    assert ended(harness.service.submit("one", lambda control: range(3))) == "done"
 
 
-def test_a_chore_is_done_once_while_the_worker_rests_and_jobs_go_first(make_desk: Callable[..., Desk]) -> None:
-    desk = make_desk()
+def test_a_chore_is_done_once_while_the_worker_rests_and_jobs_go_first(
+    make_harness: Callable[..., ServiceHarness],
+) -> None:
+    harness = make_harness()
     done: list[str] = []
-    job, hand = desk.busy()
-    desk.service.wake("later", lambda models: done.append("later"))
-    desk.service.wake("later", lambda models: done.append("twice"))
-    second = desk.service.submit("two", lambda control: iter(done[:]))
+    job, hand = harness.busy()
+    harness.service.wake("later", lambda models: done.append("later"))
+    harness.service.wake("later", lambda models: done.append("twice"))
+    second = harness.service.submit("two", lambda control: iter(done[:]))
     hand.let_go()
     assert ended(job) == "done"
     assert list(second.events()) == []  # the job came before the chore
-    assert ended(desk.service.submit("three", nothing)) == "done"
-    desk.service.wake("last", lambda models: done.append("last"))
-    desk.service.close(PATIENCE_S)
+    assert ended(harness.service.submit("three", nothing)) == "done"
+    harness.service.wake("last", lambda models: done.append("last"))
+    harness.service.close(PATIENCE_S)
     assert done[:1] in ([], ["later"]) and "twice" not in done
-    desk.service.wake("closed", lambda models: done.append("closed"))
+    harness.service.wake("closed", lambda models: done.append("closed"))
     assert "closed" not in done
 
 
 def test_a_chore_that_fails_is_logged_and_nothing_else(
-    make_desk: Callable[..., Desk], caplog: pytest.LogCaptureFixture
+    make_harness: Callable[..., ServiceHarness], caplog: pytest.LogCaptureFixture
 ) -> None:
-    desk = make_desk()
+    harness = make_harness()
     reached = threading.Event()
 
     def failing(models: object) -> None:
@@ -73,9 +77,9 @@ def test_a_chore_that_fails_is_logged_and_nothing_else(
         raise ModelError("no memory")
 
     with caplog.at_level(logging.WARNING):
-        desk.service.wake("warm", failing)
+        harness.service.wake("warm", failing)
         assert reached.wait(PATIENCE_S)
-        assert ended(desk.service.submit("one", nothing)) == "done"
+        assert ended(harness.service.submit("one", nothing)) == "done"
     assert "the chore warm failed" in caplog.text
 
 
@@ -104,22 +108,22 @@ def raising(error: BaseException) -> Callable[[Control], Iterator[int]]:
     ids=lambda value: type(value).__name__,
 )
 def test_a_failing_job_harms_no_other(
-    desk: Desk, caplog: pytest.LogCaptureFixture, error: BaseException, line: str
+    harness: ServiceHarness, caplog: pytest.LogCaptureFixture, error: BaseException, line: str
 ) -> None:
-    job = desk.service.submit("one", raising(error), label="first")
-    after = desk.service.submit("one", lambda control: [2])
+    job = harness.service.submit("one", raising(error), label="first")
+    after = harness.service.submit("one", lambda control: [2])
     assert (ended(job), ended(after)) == ("failed", "done")
     seen = job.poll()
-    assert seen.error.startswith("the job stopped with an error that was not foreseen: ") and seen.events == (1,)
+    assert seen.error.startswith("the job failed unexpectedly: ") and seen.events == (1,)
     assert line in seen.error and seen.error.isprintable()
     [record] = caplog.records
     assert record.levelno == logging.ERROR and record.exc_info and "'first'" in record.message
-    with pytest.raises(ServiceError, match="not foreseen"):
+    with pytest.raises(ServiceError, match="failed unexpectedly"):
         list(job.events())
 
 
-def test_a_known_error_keeps_its_line_and_its_class(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
-    job = desk.service.submit("one", raising(ModelError("it does not fit", "Take another")))
+def test_a_known_error_keeps_its_line_and_its_class(harness: ServiceHarness, caplog: pytest.LogCaptureFixture) -> None:
+    job = harness.service.submit("one", raising(ModelError("it does not fit", "Take another")))
     reader = job.events()
     assert next(reader) == 1
     with pytest.raises(ModelError, match=r"^it does not fit\. Take another$"):
@@ -128,12 +132,12 @@ def test_a_known_error_keeps_its_line_and_its_class(desk: Desk, caplog: pytest.L
 
 
 @pytest.mark.parametrize("work", [lambda control: None, lambda control: 1 / 0, lambda: ()])
-def test_work_that_does_not_even_begin(desk: Desk, work: Any) -> None:
-    assert ended(desk.service.submit("one", work)) == "failed"
-    assert ended(desk.service.submit("one", nothing)) == "done"
+def test_work_that_does_not_even_begin(harness: ServiceHarness, work: Any) -> None:
+    assert ended(harness.service.submit("one", work)) == "failed"
+    assert ended(harness.service.submit("one", nothing)) == "done"
 
 
-def test_a_failed_job_keeps_nothing_of_its_work_alive(desk: Desk) -> None:
+def test_a_failed_job_keeps_nothing_of_its_work_alive(harness: ServiceHarness) -> None:
     class Tensor:
         pass
 
@@ -147,58 +151,58 @@ def test_a_failed_job_keeps_nothing_of_its_work_alive(desk: Desk) -> None:
             raise DriftscopeError("outer") from error
 
     kept: list[weakref.ref] = []
-    job = desk.service.submit("one", outer)
+    job = harness.service.submit("one", outer)
     assert ended(job) == "failed"
-    assert ended(desk.service.submit("one", nothing)) == "done"  # the worker is past it
+    assert ended(harness.service.submit("one", nothing)) == "done"  # the worker is past it
     gc.collect()
     assert kept[0]() is None and job.work is None
 
 
-def test_the_worker_is_prepared_once_and_before_any_work(make_desk: Callable[..., Desk]) -> None:
+def test_the_worker_is_prepared_once_and_before_any_work(make_harness: Callable[..., ServiceHarness]) -> None:
     def note(*_: Control) -> Iterable[str]:
         told.append(threading.current_thread().name)
         return ()
 
     told: list[str] = []
-    desk = make_desk(prepare=note)
-    assert [ended(desk.service.submit("one", note)) for _ in range(2)] == ["done", "done"]
+    harness = make_harness(prepare=note)
+    assert [ended(harness.service.submit("one", note)) for _ in range(2)] == ["done", "done"]
     assert told == ["driftscope-worker"] * 3
 
 
-def test_a_preparation_that_fails_is_tried_again(make_desk: Callable[..., Desk]) -> None:
+def test_a_preparation_that_fails_is_tried_again(make_harness: Callable[..., ServiceHarness]) -> None:
     def prepare() -> None:
         if not tries:
             tries.append(1)
             raise ModelError("no torch", "Install it")
 
     tries: list[int] = []
-    desk = make_desk(prepare=prepare)
-    first = desk.service.submit("one", nothing)
+    harness = make_harness(prepare=prepare)
+    first = harness.service.submit("one", nothing)
     assert ended(first) == "failed" and first.poll().error == "no torch. Install it"
-    assert ended(desk.service.submit("one", nothing)) == "done"
+    assert ended(harness.service.submit("one", nothing)) == "done"
 
 
-def test_a_job_cancelled_while_the_worker_is_prepared_never_begins(make_desk: Callable[..., Desk]) -> None:
+def test_a_job_cancelled_while_the_worker_is_prepared_never_begins(make_harness: Callable[..., ServiceHarness]) -> None:
     ready = threading.Event()
-    desk = make_desk(prepare=lambda: ready.wait(PATIENCE_S) and None)
-    hand = desk.hand()
-    job = desk.service.submit("one", hand)
-    job.cancel()
+    harness = make_harness(prepare=lambda: ready.wait(PATIENCE_S) and None)
+    hand = harness.hand()
+    job = harness.service.submit("one", hand)
+    job.stop()
     ready.set()
-    assert ended(job) == "cancelled" and not hand.begun.is_set()
+    assert ended(job) == "stopped" and not hand.begun.is_set()
 
 
-def test_a_closed_service_cancels_everything_and_refuses(desk: Desk) -> None:
-    [worker] = desk.service.submit("one", lambda control: [threading.current_thread()]).events()
-    job, hand = desk.busy()
-    queued = desk.service.submit("one", nothing)
-    desk.service.close(0)
-    assert queued.state == "cancelled" and job.poll().cancelling
+def test_a_closed_service_cancels_everything_and_refuses(harness: ServiceHarness) -> None:
+    [worker] = harness.service.submit("one", lambda control: [threading.current_thread()]).events()
+    job, hand = harness.busy()
+    queued = harness.service.submit("one", nothing)
+    harness.service.close(0)
+    assert queued.state == "stopped" and job.poll().state == "stopping"
     hand.give("late")
-    desk.service.close(PATIENCE_S)
-    assert job.poll().state == "cancelled" and job.poll().progress.note == "the service was closed"
+    harness.service.close(PATIENCE_S)
+    assert job.poll().state == "stopped" and job.poll().progress.note == "the service was closed"
     with pytest.raises(ServiceError, match="takes no jobs"):
-        desk.service.submit("one", nothing)
+        harness.service.submit("one", nothing)
     assert not worker.is_alive()
 
 
@@ -222,37 +226,37 @@ def at_once(task: Callable[[int], Any]) -> list[Any]:
         return list(pool.map(run, range(MANY)))
 
 
-def test_nothing_is_lost_when_many_submit_and_poll_at_once(make_desk: Callable[..., Desk]) -> None:
-    desk = make_desk(most_queued=MANY)
+def test_nothing_is_lost_when_many_submit_and_poll_at_once(make_harness: Callable[..., ServiceHarness]) -> None:
+    harness = make_harness(most_queued=MANY)
 
     def page(number: int) -> list[tuple[int, int]]:
-        job = desk.service.submit(f"tab {number}", lambda control: ((number, event) for event in range(30)))
+        job = harness.service.submit(f"tab {number}", lambda control: ((number, event) for event in range(30)))
         seen = job.poll()
         events = list(seen.events)
-        while not seen.ended:
+        while not seen.has_ended:
             job.wait(0.01)  # as a page that draws itself anew
             seen = job.poll(seen.next_index)
             events += seen.events
-        assert seen.state == "done" and desk.service.find(job.id, f"tab {number}") in (job, None)
+        assert seen.state == "done" and harness.service.find(job.id, f"tab {number}") in (job, None)
         return events
 
     assert at_once(page) == [[(number, event) for event in range(30)] for number in range(MANY)]
 
 
-def test_the_limit_holds_when_many_submit_at_once(make_desk: Callable[..., Desk]) -> None:
-    desk = make_desk(most_queued=50)
-    desk.busy()
+def test_the_limit_holds_when_many_submit_at_once(make_harness: Callable[..., ServiceHarness]) -> None:
+    harness = make_harness(most_queued=50)
+    harness.busy()
 
     def page(number: int) -> int | str:
         try:
-            return desk.service.submit(f"tab {number}", nothing).position
+            return harness.service.submit(f"tab {number}", nothing).ahead
         except ServiceError as error:
             return str(error)
 
     answers = at_once(page)
     refused = [answer for answer in answers if isinstance(answer, str)]
     assert sorted(answer for answer in answers if isinstance(answer, int)) == list(range(1, 51))
-    assert len(refused) == MANY - 50 and all("50 jobs wait, and the limit is 50" in line for line in refused)
+    assert len(refused) == MANY - 50 and all("50 jobs are waiting, and the limit is 50" in line for line in refused)
 
 
 def test_a_process_has_one_service() -> None:

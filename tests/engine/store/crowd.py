@@ -55,7 +55,7 @@ def write(store: Store, writer: int, runs: int) -> None:
         add(staging, range(1, samples_of(number)))
         entry = published(staging)
         if stays(number):
-            store.say(entry.id, label=f"of {writer}")
+            store.annotate(entry.id, label=f"of {writer}")
         else:
             shown.append(entry.id)
         if len(shown) > 1:

@@ -33,7 +33,7 @@ def work(place: Path) -> None:
     add(staging, range(2, 4))
     published(staging)
     store.remove("old")
-    store.say("kept", label="said")
+    store.annotate("kept", label="said")
 
 
 def suicide() -> None:

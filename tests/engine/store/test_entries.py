@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from engine.errors import StoreError
-from engine.store.entries import NAME, Part, entry_folder
+from engine.store.entries import NAME, TableFile, entry_folder
 from engine.store.files import LocalFiles
 from engine.store.schema import RUN, RUNS, VERSION
 from engine.store.store import Store, damaged_parts
@@ -61,7 +61,7 @@ def test_a_damaged_run_that_is_asked_for_says_what_is_wrong(store: Store) -> Non
     """And it is not taken for the only other one whose name has this in it."""
     written(store.home, "one-more")
     sheet_of(store).write_text("[]")
-    with pytest.raises(StoreError, match=r"run_id=one: run\.json holds no object\. Look at it with `verify`"):
+    with pytest.raises(StoreError, match=r"run_id=one: run\.json holds no object\. Run `verify`"):
         store.entry("one")
 
 
@@ -321,4 +321,4 @@ def test_a_table_that_a_newer_program_wrote_is_left_alone(store: Store) -> None:
 def test_parts_check_themselves() -> None:
     for wrong in ({"file": 1}, {"rows": True}, {"bytes": -1}, {"sha256": None}):
         with pytest.raises(TypeError):
-            Part(**{"file": "a", "rows": 1, "bytes": 1, "sha256": "", **wrong})  # type: ignore[arg-type]
+            TableFile(**{"file": "a", "rows": 1, "bytes": 1, "sha256": "", **wrong})  # type: ignore[arg-type]

@@ -53,7 +53,7 @@ MOMENTS = ["before its files are listed", "before its sheet is read", "before th
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("is_anew", [False, True], ids=["removed", "made anew"])
 def test_what_changes_while_it_is_read_is_not_damage(store: Store, moment: str, is_anew: bool) -> None:
-    store.say("one", label="mine")
+    store.annotate("one", label="mine")
 
     def work() -> None:
         store.remove("one")
@@ -92,7 +92,7 @@ def damaged_bytes(text: bytes, seed: int) -> bytes:
 
 
 @pytest.mark.soak
-@settings(max_examples=sized(30, 500))
+@settings(max_examples=sized(12, 300))
 @given(seeds=st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=3))
 def test_whatever_the_bytes_of_a_sheet_it_is_served_or_named(shared: Store, seeds: list[int]) -> None:
     path = sheet_of(shared)
@@ -106,7 +106,7 @@ def test_whatever_the_bytes_of_a_sheet_it_is_served_or_named(shared: Store, seed
             assert "one" in served or "runs/run_id=one" in named(shared)
             for entry in found.entries:
                 damaged_parts(entry)
-        assert {one["run_id"] for one in shared.rows("SELECT * FROM runs")} == served
+        assert {row["run_id"] for row in shared.rows("SELECT * FROM runs")} == served
     finally:
         path.write_bytes(whole)
 
@@ -118,7 +118,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory, whole: Path) -> Store:
 
 
 @pytest.mark.soak
-@settings(max_examples=sized(25, 400))
+@settings(max_examples=sized(12, 250))
 @given(place=st.integers(0, 10**9), bit=st.integers(0, 7))
 def test_a_flipped_bit_of_a_table_is_found_and_raises_nothing_unforeseen(shared: Store, place: int, bit: int) -> None:
     """Its size is right, so only reading it tells; the queries answer, with or without the file."""

@@ -21,7 +21,7 @@ BAD_PLACES = [
     (errno.EACCES, "Permission denied. Ask for the right to write there"),
     (errno.EPERM, "Operation not permitted. Ask for the right to write there"),
     (errno.EFBIG, "File too large. Choose another place"),
-    (errno.EIO, "Input/output error. Look at the folder"),
+    (errno.EIO, "Input/output error. Check the folder"),
 ]
 
 

@@ -15,8 +15,8 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from engine.errors import DriftscopeError, RunError, StoreError
-from engine.runner.account import Account
 from engine.runner.run import Run, begin, molecules_of, resume
+from engine.runner.run_state import RunState
 from engine.runner.submit import Cluster, submit
 from engine.store.entries import Entry
 from engine.store.files import LocalFiles
@@ -208,7 +208,7 @@ def test_several_who_show_a_run_at_once_leave_it_whole(place: str) -> None:
 def test_a_run_is_annotated_removed_and_gone(place: str) -> None:
     store = Store(RemoteFiles.at(place))
     written(store.home)
-    assert store.say("one", label="mine", notes="ö").row["label"] == "mine"
+    assert store.annotate("one", label="mine", notes="ö").row["label"] == "mine"
     assert store.rows("SELECT label, notes FROM runs") == [{"label": "mine", "notes": "ö"}]
     store.remove("one")
     assert ids(store) == []
@@ -226,7 +226,7 @@ def test_runs_far_and_near_are_one_store(place: str, tmp_path: Path) -> None:
             assert console.query(counted).table.to_pylist() == store.rows(counted)
             joined = "SELECT count(*) AS n FROM steps JOIN samples USING (run_id, sample_id)"
             assert console.query(joined).table.to_pylist() == [{"n": 1}]
-    with pytest.raises(StoreError, match="is only read"):
+    with pytest.raises(StoreError, match="is read-only"):
         Store(near, (far,)).remove("far")
 
 
@@ -275,7 +275,7 @@ def test_a_run_is_written_stopped_and_taken_up_there(place: str, folder: Path, t
     first = Run(staging, model, molecules_of(staging), small_runs.plan_of(folder, keep_steps=2))
     for _ in first.progress(lambda: bool(first.finished)):
         pass
-    with pytest.raises(RunError, match="2 of 3 groups to go"):
+    with pytest.raises(RunError, match="lacks 2 of 3 groups"):
         first.publish()
     again, plan = resume(files_at(place), staging.id)
     entry = small_runs.finished(Run(again, model, molecules_of(again), plan))
@@ -292,7 +292,7 @@ def test_a_run_is_written_stopped_and_taken_up_there(place: str, folder: Path, t
 def test_tasks_write_a_run_there(place: str, folder: Path, tmp_path: Path) -> None:
     model = small_runs.loaded(folder)
     staging = begin(files_at(place), model, small_runs.molecules(4), small_runs.plan_of(folder), parts=2)
-    account = Account(staging, molecules_of(staging), small_runs.plan_of(folder))
+    account = RunState(staging, molecules_of(staging), small_runs.plan_of(folder))
     submitted = submit(account, Cluster("debug", tasks=2), tmp_path)
     assert list(submitted.wait())
     assert submitted.problems() == []
@@ -306,7 +306,7 @@ def test_tasks_write_a_run_there(place: str, folder: Path, tmp_path: Path) -> No
     ("wrong", "variables", "told"),
     [
         ("s3://", {}, "'s3://' names no bucket. Give for example s3://bucket/driftscope"),
-        ("s3://no-such-bucket/x", {}, "there is no bucket 'no-such-bucket'. Look at the bucket's name"),
+        ("s3://no-such-bucket/x", {}, "there is no bucket 'no-such-bucket'. Check the bucket's name"),
         (
             "s3://x",
             {"AWS_ENDPOINT_URL": "http://127.0.0.1:1"},

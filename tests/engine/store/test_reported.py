@@ -139,7 +139,7 @@ def test_publishing_again_puts_the_runs_in_their_places(tmp_path: Path) -> None:
     store = store_in(tmp_path)
     runs = load_reported()[:2]
     publish_reported(store, runs)
-    store.say(runs[0].run_id, notes="old")
+    store.annotate(runs[0].run_id, notes="old")
     publish_reported(store, runs)
     assert [entry.row.get("notes") for entry in store.found().entries] == [runs[0].row.get("notes")] * 2
 

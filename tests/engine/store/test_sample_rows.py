@@ -169,7 +169,7 @@ def expected_block(one: StoredSample, each: Block) -> dict[str, Any]:
 
 
 @pytest.mark.soak
-@settings(max_examples=sized(30, 250))
+@settings(max_examples=sized(10, 150))
 @given(samples=st.lists(SAMPLE, min_size=1, max_size=3, unique_by=lambda one: one.sample_id))
 @example([sample(text="a\0b\r\n\u202e的🙂\ufffd\U0010ffff", stop_reason="end")])
 @example([sample(decode_s=-0.0, rmsd_ang=math.inf, blocks=(block(text="\0"),))])
@@ -193,7 +193,7 @@ def test_the_types_are_those_of_the_schema() -> None:
 
 
 @pytest.mark.soak
-@settings(max_examples=sized(25, 150))
+@settings(max_examples=sized(10, 100))
 @given(written=enriched_texts(small_molecules(), TRIMMED4), seed=seeds(), data=st.data())
 def test_what_a_model_wrote_comes_out_as_it_was_read(
     tmp_path_factory: pytest.TempPathFactory, written: Written, seed: int, data: st.DataObject

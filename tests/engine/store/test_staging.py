@@ -76,11 +76,11 @@ def test_what_is_said_at_the_start_stays_in_the_sheet(store: Store) -> None:
 
 def test_what_writers_tell_beside_their_groups(store: Store) -> None:
     staging = begun(store.home)
-    assert staging.told() == {}
-    staging.tell(0, resumed=[{"checked": 4}], notes=["slow"])
-    staging.tell(1, notes=["slow", "short"])
-    Staging.open(store.home, RUN, "one").tell(0, resumed=[{"checked": 2}])
-    found = staging.told()
+    assert staging.notes() == {}
+    staging.write_note(0, resumed=[{"checked": 4}], notes=["slow"])
+    staging.write_note(1, notes=["slow", "short"])
+    Staging.open(store.home, RUN, "one").write_note(0, resumed=[{"checked": 2}])
+    found = staging.notes()
     assert sorted(found["notes"]) == ["short", "slow"]
     assert {one["checked"] for one in found["resumed"]} == {2, 4}
     assert staging.groups() == []
@@ -198,7 +198,7 @@ def test_unfinished_entries_are_opened_by_name_or_by_its_end(store: Store) -> No
     written(store.home, "done")
     assert unfinished_ids(store.home, RUN) == ["20260101-abc"]
     assert Staging.open(store.home, RUN, "20260101-abc").id == Staging.open(store.home, RUN, "abc").id == "20260101-abc"
-    with pytest.raises(RunError, match=r"done is finished\. There is nothing to go on with"):
+    with pytest.raises(RunError, match=r"done is finished\. There is nothing to resume"):
         Staging.open(store.home, RUN, "done")
     for wrong in ("", "x", "../done", "a\n"):
         with pytest.raises(RunError, match="no unfinished run_id is named"):
@@ -300,7 +300,7 @@ def test_a_group_with_a_flipped_byte_is_named_when_it_is_merged(store: Store) ->
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    with pytest.raises(StoreError, match=r"blocks-0000-00000\.parquet is damaged\. Remove it, and go on with --resume"):
+    with pytest.raises(StoreError, match=r"blocks-0000-00000\.parquet is damaged\. Remove it, then use --resume"):
         published(staging)
     path.unlink()
     assert staging.groups() == []

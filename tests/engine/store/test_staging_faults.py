@@ -135,7 +135,7 @@ def test_a_disk_that_takes_no_more(store: Store) -> None:
 
 # --- whoever is killed --------------------------------------------------------------------------------------------
 
-STRIDE = sized(3, 1)
+STRIDE = sized(5, 1)
 """From one call at which a writer is killed to the next."""
 
 
@@ -158,8 +158,8 @@ def test_a_writer_that_is_killed_at_any_call_leaves_no_half_run(tmp_path: Path) 
         states.append(stored_runs.ids(store))
         sweep(store.home, RUN)
         assert_whole(store)
-        for one in unfinished_ids(store.home, RUN):
-            finish(store, one)
+        for unfinished_id_ in unfinished_ids(store.home, RUN):
+            finish(store, unfinished_id_)
         left = set(store.home.folders("staging")) - {"new"}
         assert not left, "swept"
         assert len(list((place / "runs" / "run_id=kept").glob("*.json"))) in (1, 2)
@@ -186,8 +186,8 @@ def test_writers_that_are_killed_whenever_leave_no_half_run(tmp_path: Path) -> N
     store = store_at(tmp_path)
     assert_whole(store)
     sweep(store.home, RUN)
-    for one in unfinished_ids(store.home, RUN):
-        Staging.open(store.home, RUN, one).abandon()
+    for unfinished_id_ in unfinished_ids(store.home, RUN):
+        Staging.open(store.home, RUN, unfinished_id_).abandon()
     assert_whole(store)
     left = store.home.folders("staging")
     assert all("run.json" not in store.home.sizes(f"staging/{name}") for name in left)

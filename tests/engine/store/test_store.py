@@ -65,8 +65,8 @@ def test_where_the_store_is_and_what_ships(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_the_demo_store_is_only_read(demo: Path) -> None:
     store, before = Store.open(), sorted(demo.rglob("*"))
-    for change in (lambda: store.remove("shipped"), lambda: store.say("shipped", label="x")):
-        with pytest.raises(StoreError, match=r"^shipped lies in .*demo, which is only read\. Export it"):
+    for change in (lambda: store.remove("shipped"), lambda: store.annotate("shipped", label="x")):
+        with pytest.raises(StoreError, match=r"^shipped lies in .*demo, which is read-only\. Export it"):
             change()
     store.remove("both")
     assert store.entry("both").row["lp"] == "shipped"
@@ -127,7 +127,7 @@ def test_a_place_of_any_name(tmp_path: Path, whole: Path, name: str) -> None:
         {"run_id": one, "n": 4} for one in ("new", "one", "other")
     ]
     assert not any(damaged_parts(entry) for entry in store.found().entries)
-    assert store.say("one", label="said").row["label"] == "said"
+    assert store.annotate("one", label="said").row["label"] == "said"
     store.remove("one")
     assert ids(store) == ["new", "other"]
     assert [path.name for path in tmp_path.iterdir()] == [name]
@@ -147,7 +147,7 @@ def test_a_store_that_cannot_be_written_is_read_all_the_same(store: Store, numbe
         assert damaged_parts(store.entry("one")) == []
         changes = (
             lambda: begun(store.home, "new"),
-            lambda: store.say("one", label="x"),
+            lambda: store.annotate("one", label="x"),
             lambda: store.remove("one"),
         )
         for change in changes:
@@ -174,8 +174,8 @@ def test_a_folder_without_the_right_to_write(store: Store) -> None:
 
 def test_label_and_notes_may_change_and_nothing_else_does(store: Store) -> None:
     sheet = (folder_of(store) / "run.json").read_bytes()
-    assert store.say("one", label="mine").row["label"] == "mine"
-    assert store.say("one", notes="zwei\nZeilen 的").row["label"] == "mine"
+    assert store.annotate("one", label="mine").row["label"] == "mine"
+    assert store.annotate("one", notes="zwei\nZeilen 的").row["label"] == "mine"
     row = store.entry("one").row
     assert (row["label"], row["notes"]) == ("mine", "zwei\nZeilen 的")
     assert store.rows("SELECT label, notes FROM runs WHERE run_id = 'one'") == [
@@ -188,16 +188,16 @@ def test_label_and_notes_may_change_and_nothing_else_does(store: Store) -> None:
 
 def test_an_empty_label_takes_it_away(store: Store) -> None:
     written(store.home, "named", label="old", notes="slow disk")
-    assert store.say("named", label="").row["label"] is None
+    assert store.annotate("named", label="").row["label"] is None
     assert store.entry("named").row["notes"] == "slow disk"
 
 
 def test_what_nobody_may_say(store: Store) -> None:
     with pytest.raises(StoreError, match="At most 10,000"):
-        store.say("one", notes="x" * 10_001)
+        store.annotate("one", notes="x" * 10_001)
     with pytest.raises(StoreError, match="lp of 1 characters cannot be"):
-        store.say("one", lp="x")
-    assert store.say("one", notes="half \udce9").row["notes"] == "half ?"
+        store.annotate("one", lp="x")
+    assert store.annotate("one", notes="half \udce9").row["notes"] == "half ?"
 
 
 # --- removing -----------------------------------------------------------------------------------------------------
@@ -303,7 +303,7 @@ def test_a_store_that_never_holds_still(store: Store, monkeypatch: pytest.Monkey
 
 
 def test_what_no_damage_explains_is_told(store: Store) -> None:
-    with pytest.raises(StoreError, match=r"^the store cannot be read: .*moods.*\. See what `verify` says$") as caught:
+    with pytest.raises(StoreError, match=r"^the store cannot be read: .*moods.*\. Run `verify` for details$") as caught:
         store.rows("SELECT * FROM moods")
     assert isinstance(caught.value.__cause__, duckdb.Error)
 
@@ -361,17 +361,17 @@ def test_the_newest_run_comes_last(tmp_path: Path) -> None:
     assert [entry.id for entry in Store(files).found(RUN).entries] == ["b", "c", "a", "d"]
 
 
-def test_a_still_store_reads_its_sheets_once_and_sees_what_it_changes_itself(tmp_path: Path) -> None:
+def test_a_snapshot_reads_its_sheets_once_and_sees_what_it_changes_itself(tmp_path: Path) -> None:
     store = store_at(tmp_path)
     for name in ("one", "two"):
         written(store.home, name)
-    still = store.still()
-    assert {entry.id for entry in still.found().entries} == {"one", "two"}
+    snapshot = store.snapshot()
+    assert {entry.id for entry in snapshot.found().entries} == {"one", "two"}
     written(store.home, "three")
-    assert len(still.found().entries) == 2 and len(store.found().entries) == 3
-    assert still.say("one", label="mine").row["label"] == "mine"
-    assert len(still.found().entries) == 3
-    still.remove("one")
-    assert {entry.id for entry in still.found().entries} == {"two", "three"}
+    assert len(snapshot.found().entries) == 2 and len(store.found().entries) == 3
+    assert snapshot.annotate("one", label="mine").row["label"] == "mine"
+    assert len(snapshot.found().entries) == 3
+    snapshot.remove("one")
+    assert {entry.id for entry in snapshot.found().entries} == {"two", "three"}
     store.remove("two")
-    assert still.rows("SELECT count(DISTINCT run_id) AS runs FROM samples") == [{"runs": 1}]
+    assert snapshot.rows("SELECT count(DISTINCT run_id) AS runs FROM samples") == [{"runs": 1}]

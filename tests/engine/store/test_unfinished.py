@@ -27,7 +27,7 @@ def test_how_far_each_is_and_whether_it_can_go_on(files: LocalFiles) -> None:
     add(begun(files, "import", 3), [0])
     begun(files, "torn")
     (files.root / "staging" / "torn" / "run.json").write_text("{")
-    found = {one.run_id: one for one in unfinished_runs(files)}
+    found = {unfinished_run.run_id: unfinished_run for unfinished_run in unfinished_runs(files)}
     assert found["planned"] == Unfinished("planned", "stopped", 4, 10, {**row, "run_id": "planned"}, can_resume=True)
     assert (found["import"].samples_done, found["import"].can_resume) == (1, False)
     assert found["torn"] == Unfinished("torn", "damaged", None, None, {}, can_resume=False)
@@ -36,7 +36,7 @@ def test_how_far_each_is_and_whether_it_can_go_on(files: LocalFiles) -> None:
 def test_what_is_being_written_is_not_thrown_away(files: LocalFiles) -> None:
     staging = begun(files, "busy")
     staging.lock()
-    assert [one.state for one in unfinished_runs(files)] == ["being written"]
+    assert [unfinished_run.state for unfinished_run in unfinished_runs(files)] == ["being written"]
     for refuse in (check_idle, abandon):
         with pytest.raises(RunError, match="busy is being written by another process"):
             refuse(files, "busy")

@@ -47,13 +47,13 @@ def test_the_other_one_counts_where_the_first_is_damaged(tmp_path: Path) -> None
 def test_writers_who_say_something_at_once_lose_none_of_it(tmp_path: Path) -> None:
     staging, together = begun(LocalFiles(tmp_path)), Barrier(8)
 
-    def say(rank: int) -> None:
+    def write(rank: int) -> None:
         together.wait()
-        staging.tell(rank, notes=[f"of {rank}"])
+        staging.write_note(rank, notes=[f"of {rank}"])
 
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(say, range(8)))
-    assert staging.told() == {"notes": [f"of {rank}" for rank in range(8)]}
+        list(pool.map(write, range(8)))
+    assert staging.notes() == {"notes": [f"of {rank}" for rank in range(8)]}
 
 
 @pytest.mark.parametrize("has_locks", [True, False])

@@ -11,17 +11,15 @@ from hypothesis import strategies as st
 
 from engine.chem.enriched import enriched_text
 from engine.chem.smiles import element_of
+from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.records import TRIMMED4, Kind, Molecule
 from engine.text.align import Alignment, align
-from engine.text.blocks import CLOSED_BY_MODEL, KINDS, LP_NAMES, find_blocks
+from engine.text.blocks import KINDS, find_blocks
 from engine.text.drift import block_drifts
 from engine.text.generated import mode_of
-from engine.text.template import (
-    DEFAULT_PLACEHOLDER,
-    build_template,
-)
+from engine.text.template import build_template
 from engine.text.tokenizers import load_tokenizer
-from tests.alignments import NAMES, PLACEHOLDERS, check_complete, step_of
+from tests.alignments import CLOSED_BY_MODEL, LP_NAMES, NAMES, PLACEHOLDERS, check_complete, step_of
 from tests.report_examples import LLAMA_EXAMPLES, QWEN_EXAMPLES
 from tests.small_tokenizers import SMALL_TOKENIZERS
 from tests.strategies import (
@@ -236,7 +234,7 @@ def test_forced_flags_are_taken_as_given() -> None:
 
 @pytest.mark.parametrize("lp", LP_NAMES)
 def test_modes(lp: str) -> None:
-    assert mode_of(lp) == ("structure" if lp in ("none", "truncating", "exact") else "position")
+    assert mode_of(lp) == ("structure" if lp in ("none", "truncating", "exact", "unknown") else "position")
 
 
 def test_nothing_generated() -> None:

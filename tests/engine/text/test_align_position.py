@@ -11,23 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.chem.enriched import skeleton_of
+from engine.lp_records import LPS
 from engine.records import FIXED4, TRIMMED4, Block, Molecule, NumberFormat
 from engine.text.align import Alignment, align
-from engine.text.blocks import CLOSED_BY_MODEL, LP_NAMES, CloseMass
-from engine.text.template import (
-    FREE,
-    Template,
-    build_template,
-)
+from engine.text.blocks import CloseMass
+from engine.text.template import FREE, Template, build_template
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
-from tests.alignments import NAMES, PLACEHOLDERS, check_complete
+from tests.alignments import LP_NAMES, NAMES, PLACEHOLDERS, check_complete
 from tests.strategies import (
     random_triples,
     seeds,
     small_molecules,
 )
 
-POSITION_LPS = tuple(lp for lp in LP_NAMES if lp not in CLOSED_BY_MODEL)
+POSITION_LPS = tuple(name for name, record in LPS.items() if record.closed_by == "lp")
 FILLERS = ("amen", "C", "abra", "icine", "chedulers", " （", "}", '"', "的", " and", "[c", "é")
 
 

@@ -3,8 +3,9 @@
 import pytest
 
 from engine.errors import PlaceholderError
+from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.text.annotate import annotate, annotate_template, beyond_template, block_needs, kind_of_input
-from engine.text.template import DEFAULT_PLACEHOLDER, build_template
+from engine.text.template import build_template
 from engine.text.tokenizers import load_tokenizer
 
 
@@ -81,5 +82,5 @@ def test_text_without_blocks_is_copy_from_end_to_end() -> None:
 def test_what_follows_an_unclosed_block_is_not_in_it() -> None:
     """The bracket of the next atom was once shown as part of the block before it."""
     tokens = annotate("[C]<1.0,2.0[O]<3.0,4.0,5.0>", load_tokenizer("qwen3")).tokens
-    assert "".join(one.token.piece for one in tokens if one.block == 0) == "]<1.0,2.0"
-    assert "".join(one.token.piece for one in tokens if one.block == 1) == "]<3.0,4.0,5.0>"
+    assert "".join(token.token.piece for token in tokens if token.block == 0) == "]<1.0,2.0"
+    assert "".join(token.token.piece for token in tokens if token.block == 1) == "]<3.0,4.0,5.0>"

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from engine.records import FIXED4, TRIMMED4, WIDEST, Kind, NumberFormat
 from engine.text.blocks import (
-    CLOSED_BY_MODEL,
     KINDS,
-    LP_NAMES,
+    NUMBER_RULES,
     NUMERIC,
     READ_FORMAT,
     BlockReading,
@@ -23,6 +22,7 @@ from engine.text.blocks import (
     has_nonnumeric,
     read_block,
 )
+from tests.alignments import CLOSED_BY_MODEL, LP_NAMES
 from tests.report_examples import LLAMA_EXAMPLES, QWEN_EXAMPLES
 from tests.strategies import JUNK, Written, any_text, damaged, enriched_texts, formats, random_triples, seeds
 
@@ -123,6 +123,12 @@ def test_kinds_junk_and_numbers(content: str, free: str, forced: str, junk: str,
         if junk or len(content) < 100:
             assert reading.junk_text == junk
         assert reading.numbers == tuple(numbers.split())
+
+
+@pytest.mark.parametrize(("kind", "example"), [(kind, example) for kind, example, _ in NUMBER_RULES])
+def test_each_rule_has_an_example(kind: Kind, example: str) -> None:
+    assert kind in read_block(example, lp=POSITION).kinds
+    assert ("cut" in read_block(example).kinds) is False
 
 
 def test_numbers_are_those_of_their_axes() -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.chem.molecule_sets import load_molecule_set
+from engine.lp_records import DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER
 from engine.records import FIXED4, TRIMMED4, NumberFormat
 from engine.text.drift import (
     BlockDrift,
@@ -22,7 +23,7 @@ from engine.text.drift import (
     summarise,
 )
 from engine.text.reference import reference_texts
-from engine.text.template import DEFAULT_PLACEHOLDER, GUESSED_PLACEHOLDER, SHORT_PLACEHOLDER, skeleton
+from engine.text.template import GUESSED_PLACEHOLDER, skeleton
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
 from tests.strategies import enriched_texts, formats, molecules, seeds, written
 from tests.support import sized
@@ -79,7 +80,7 @@ def test_known_drifts(content: str, qwen: int, llama: int) -> None:
 @given(st.lists(enriched_texts(molecules(shipped=60), TRIMMED4), min_size=1, max_size=4), st.sampled_from(NAMES))
 def test_a_summary_counts_every_block_once(texts, name: str) -> None:
     tokenizer = load_tokenizer(name)
-    drifts = block_drifts([one.text for one in texts], tokenizer, DEFAULT_PLACEHOLDER)
+    drifts = block_drifts([text.text for text in texts], tokenizer, DEFAULT_PLACEHOLDER)
     summary = summarise(drifts, name, DEFAULT_PLACEHOLDER)
     every = [int(value) for drift in drifts for value in drift.drift]
     assert summary.blocks == len(every) == summary.exact + summary.junk_prone + summary.cut
@@ -90,7 +91,7 @@ def test_a_summary_counts_every_block_once(texts, name: str) -> None:
     assert summary.mean_drift == pytest.approx(np.mean(every))
     assert summary.mean_distance == pytest.approx(np.mean(np.abs(every)))
     assert summary.share(summary.cut) == summary.cut / len(every)
-    assert summary == drift_summary([one.text for one in texts], tokenizer, DEFAULT_PLACEHOLDER)
+    assert summary == drift_summary([text.text for text in texts], tokenizer, DEFAULT_PLACEHOLDER)
 
 
 def test_a_summary_of_nothing() -> None:

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import PlaceholderError
+from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.records import TRIMMED4
 from engine.text.drift import block_drifts
 from engine.text.placeholder import MOST_WEIGHT, fit_placeholder, free_count, placeholder_cost
-from engine.text.template import DEFAULT_PLACEHOLDER, check_placeholder
+from engine.text.template import check_placeholder
 from engine.text.tokenizers import load_tokenizer
 from tests.strategies import enriched_texts, molecules
 
@@ -23,7 +24,9 @@ NAMES = ("qwen3", "llama3")
 
 def cost_by_block(texts: list[str], name: str, placeholder: str, junk_weight: float, cut_weight: float) -> float:
     """The stated cost, block by block, against the templates that the placeholder really makes."""
-    drifts = [int(d) for one in block_drifts(texts, load_tokenizer(name), placeholder) for d in one.drift]
+    drifts = [
+        int(d) for block_drift in block_drifts(texts, load_tokenizer(name), placeholder) for d in block_drift.drift
+    ]
     return sum(junk_weight * max(d, 0) + cut_weight * max(-d, 0) for d in drifts) / len(drifts)
 
 
@@ -40,7 +43,7 @@ def candidates() -> list[str]:
     st.sampled_from(NAMES),
 )
 def test_no_other_placeholder_costs_less(texts, weights: tuple[float, float], name: str) -> None:
-    written = [one.text for one in texts]
+    written = [text.text for text in texts]
     fitted = fit_placeholder(written, load_tokenizer(name), junk_weight=weights[0], cut_weight=weights[1])
     assert fitted.cost == pytest.approx(cost_by_block(written, name, fitted.placeholder, *weights))
     assert fitted.cost == min(fitted.costs.values())

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from engine.chem.molecule_sets import load_molecule_set
 from engine.errors import AssetError
 from engine.text import tokenizer_build
-from engine.text.rank_tokenizer import RankTokenizer
-from engine.text.tokenizers import TextTokenizer, load_tokenizer
+from engine.text.tokenizers import RankTokenizer, TextTokenizer, load_tokenizer
 from tests.support import sized
 
 NAMES = tokenizer_build.NAMES

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from engine.chem.enriched import skeleton_of
 from engine.chem.smiles import parse_smiles
 from engine.errors import EnrichedError, PlaceholderError, TextError
+from engine.lp_records import DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER
 from engine.records import Molecule
 from engine.text.drift import needed_by_content
 from engine.text.template import (
-    DEFAULT_PLACEHOLDER,
     GUESSED_PLACEHOLDER,
-    SHORT_PLACEHOLDER,
     Template,
     block_spans,
     build_template,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from engine.chem.molecule_sets import load_molecule_set
 from engine.training import packing
-from engine.training.conformer_texts import Recipe
+from engine.training.conformer_texts import TextRecipe
 from engine.training.corpus import Settings, build_corpus
-from engine.training.corpus_plan import Wanted
+from engine.training.corpus_plan import MoleculePlan
 from engine.training.moses import read_csv
 
 
@@ -29,7 +29,7 @@ def write_source(path: Path) -> list[str]:
 def write_packed(folder: Path, molecules: int = 40) -> Path:
     """A small packed corpus, made by the same code as the large one."""
     write_source(folder / "source.csv.gz")
-    settings = Settings(Wanted(molecules, 4, 12), Recipe(conformers=2, random_orders=2))
+    settings = Settings(MoleculePlan(molecules, 4, 12), TextRecipe(conformers=2, random_orders=2))
     build_corpus(folder / "corpus", settings, read_csv(folder / "source.csv.gz"))
     assert packing.main(["--corpus", str(folder / "corpus"), "--out", str(folder / "packed")]) == 0
     return folder / "packed"

@@ -10,19 +10,19 @@ from typing import Any
 
 import torch
 
-from engine.models.shapes import Shape
+from engine.models.shapes import ModelShape
 from engine.records import TRIMMED4
 from engine.text.reference import reference_texts
 from engine.text.tokenizers import TextTokenizer
-from engine.training.facts import TrainingFacts
 from engine.training.recipes import GROWING
+from engine.training.training_card import TrainingFacts
 
 SMILES = ["CCO", "COc1ccc(CN2CCNCC2)cc1", "CC[C@@H](N)CO", "CC(=O)Nc1ccccc1", "O=C([O-])c1ccncc1Cl", "CCC/C=C/CN"]
 FACTS = TrainingFacts(
     alias="demo-qwen",
     step="final",
     tokenizer="qwen3",
-    shape=Shape("qwen3"),
+    shape=ModelShape("qwen3"),
     tokens=2_000_000,
     texts=9_876,
     steps=250,

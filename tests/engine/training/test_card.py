@@ -15,11 +15,10 @@ from engine.errors import FileFormatError
 from engine.text.tokenizers import load_tokenizer
 from engine.training import quality
 from engine.training.card import write_card
-from engine.training.curve import read_curve
-from engine.training.facts import TrainingFacts, optimiser_of
 from engine.training.geometry import bond_lengths
 from engine.training.quality import Quality, measure
 from engine.training.recipes import recipe_of
+from engine.training.training_card import TrainingFacts, optimiser_of, read_curve
 from tests.engine.training.quality_source import FACTS, SMILES, ReferenceWriter, write_log
 
 NAME = "demo-qwen-final"

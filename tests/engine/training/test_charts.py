@@ -15,9 +15,9 @@ from engine.training.charts import (
     HEIGHT,
     ORANGE,
     WIDTH,
-    Axis,
     Bars,
-    Line,
+    ChartAxis,
+    ChartLine,
     histogram_chart,
     line_chart,
     linear_axis,
@@ -72,7 +72,7 @@ def test_log_ticks_are_decades_or_finer_where_there_are_few() -> None:
 
 
 def test_shares_run_along_the_axis_and_stop_at_its_ends() -> None:
-    linear, log = Axis("x", 0, 10, ()), Axis("y", 0.01, 100, (), is_log=True)
+    linear, log = ChartAxis("x", 0, 10, ()), ChartAxis("y", 0.01, 100, (), is_log=True)
     assert [linear.share(value) for value in (-1, 0, 2.5, 10, 99)] == [0, 0, 0.25, 1, 1]
     assert [log.share(value) for value in (0.001, 0.01, 1, 100)] == pytest.approx([0, 0, 0.5, 1])
     assert [log.shows(value) for value in (0.0, -1.0, math.nan, math.inf, 0.5)] == [False, False, False, False, True]
@@ -80,8 +80,8 @@ def test_shares_run_along_the_axis_and_stop_at_its_ends() -> None:
 
 
 def test_lines_run_where_their_axes_have_them() -> None:
-    left = Line("structure", [(0, 10), (10, 0.01)], BLUE)
-    right = Line("right", [(0, 0), (10, 100)], GREEN, "right", marks=True)
+    left = ChartLine("structure", [(0, 10), (10, 0.01)], BLUE)
+    right = ChartLine("right", [(0, 0), (10, 100)], GREEN, "right", marks=True)
     image = line_chart("Training", X, LOSSES, [left, right], right=PERCENT)
     assert image.size == (WIDTH, HEIGHT)
     falling, rising = (sorted(in_plot(places(image, colour))) for colour in (BLUE, GREEN))
@@ -94,13 +94,13 @@ def test_lines_run_where_their_axes_have_them() -> None:
 
 def test_what_an_axis_has_no_place_for_is_left_out() -> None:
     odd = [(0, math.nan), (1, 0.0), (2, -3.0), (math.inf, 1.0), (4, math.inf)]
-    image = line_chart("Odd", X, LOSSES, [Line("none", odd, BLUE), Line("lone", [(5, 1.0)], ORANGE)])
+    image = line_chart("Odd", X, LOSSES, [ChartLine("none", odd, BLUE), ChartLine("lone", [(5, 1.0)], ORANGE)])
     assert in_plot(places(image, BLUE)) == []
     assert in_plot(places(image, ORANGE)), "a lone point is a dot"
 
 
 def test_no_data_is_an_empty_chart() -> None:
-    empty = line_chart("Nothing", linear_axis("x", 0, 0), log_axis("y", []), [Line("a", [], BLUE)])
+    empty = line_chart("Nothing", linear_axis("x", 0, 0), log_axis("y", []), [ChartLine("a", [], BLUE)])
     assert in_plot(places(empty, BLUE)) == []
     bars = histogram_chart("Nothing", "x", "bonds", [0, 1, 2], [Bars("a", [0, 0], GREEN)], note="nothing here")
     assert in_plot(places(bars, GREEN)) == []
@@ -108,11 +108,14 @@ def test_no_data_is_an_empty_chart() -> None:
 
 def test_a_line_without_its_axis_is_refused() -> None:
     with pytest.raises(ValueError, match="right belongs to a right axis, and there is none"):
-        line_chart("Training", X, LOSSES, [Line("right", [(1, 1)], GREEN, "right")])
+        line_chart("Training", X, LOSSES, [ChartLine("right", [(1, 1)], GREEN, "right")])
 
 
 def test_bars_stand_on_their_edges_with_the_outline_on_top() -> None:
-    filled, outline = Bars("reference", [0, 4, 0, 0], GREEN), Bars("generated", [0, 0, 0, 2], ORANGE, filled=False)
+    filled, outline = (
+        Bars("reference", [0, 4, 0, 0], GREEN),
+        Bars("generated", [0, 0, 0, 2], ORANGE, filled=False),
+    )
     image = histogram_chart("Bonds", "bond length", "bonds", [0, 1, 2, 3, 4], [outline, filled], note="3 outside")
     green = [(x, y) for x, y in in_plot(places(image, GREEN)) if y < 460]
     quarter = (WIDTH - 92 - 30) / 4
@@ -130,6 +133,6 @@ def test_counts_that_do_not_fit_the_edges_are_refused() -> None:
 
 
 def test_the_same_data_gives_the_same_picture() -> None:
-    lines = [Line("loss", [(0, 10), (3, 1), (10, 0.01)], BLUE)]
+    lines = [ChartLine("loss", [(0, 10), (3, 1), (10, 0.01)], BLUE)]
     first, again = (line_chart("Training", X, LOSSES, lines).tobytes() for _ in range(2))
     assert first == again

@@ -13,8 +13,8 @@ from engine.records import TRIMMED4
 from engine.training import conformer_texts
 from engine.training.conformer_texts import (
     ConformerTexts,
-    Recipe,
     RefusedError,
+    TextRecipe,
     answer_of,
     as_arrays,
     from_arrays,
@@ -30,7 +30,7 @@ SMILES = [entry.smiles for entry in load_molecule_set(sized(12, 150), tag="fragm
 
 
 def made_of(smiles: str, **options: object) -> list[ConformerTexts]:
-    return texts_of(smiles, Recipe(held_out=is_held_out(smiles), **options))  # type: ignore[arg-type]
+    return texts_of(smiles, TextRecipe(held_out=is_held_out(smiles), **options))  # type: ignore[arg-type]
 
 
 @pytest.mark.soak
@@ -75,7 +75,7 @@ def test_each_conformer_states_its_own_stereo() -> None:
 
 def test_the_other_side_of_the_split_is_refused() -> None:
     with pytest.raises(RefusedError, match="other side"):
-        texts_of(FLAT, Recipe(held_out=not is_held_out(FLAT)))
+        texts_of(FLAT, TextRecipe(held_out=not is_held_out(FLAT)))
 
 
 def test_refusals_are_counted_and_arrays_give_all_back() -> None:

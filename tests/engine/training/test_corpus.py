@@ -20,18 +20,18 @@ import pytest
 from engine.chem.enriched import decode
 from engine.errors import AssetError, DriftscopeError, FileFormatError
 from engine.training import corpus, corpus_plan, moses
-from engine.training.conformer_texts import Recipe, answer_of, make_conformers
+from engine.training.conformer_texts import TextRecipe, answer_of, make_conformers
 from engine.training.corpus import Settings, build_corpus, main, read_corpus
-from engine.training.corpus_plan import Wanted, plan_molecules
+from engine.training.corpus_plan import MoleculePlan, plan_molecules
 from engine.training.held_out import is_held_out
-from engine.training.jobs import Job, run_jobs
+from engine.training.jobs import FileJob, run_jobs
 from engine.training.moses import read_csv
 from engine.training.shards import Arrays, Meta, write_arrays
 from tests.engine.training.corpus_source import write_source
 from tests.support import ROOT, sized
 
 OPTIONS = "--molecules 24 --shard-molecules 5 --random-orders 1 --least-atoms 4 --most-atoms 14".split()
-SETTINGS = Settings(Wanted(24, 4, 14), Recipe(random_orders=1), 5, "source.csv.gz")
+SETTINGS = Settings(MoleculePlan(24, 4, 14), TextRecipe(random_orders=1), 5, "source.csv.gz")
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_molecules_are_of_the_sizes_asked_for_each_once_and_never_held_out(built
 
 
 def test_the_held_out_side_has_nothing_else(source: Path, tmp_path: Path) -> None:
-    settings = Settings(Wanted(6, 4, 30, held_out=True, fragment_share=0.5), Recipe(held_out=True))
+    settings = Settings(MoleculePlan(6, 4, 30, held_out=True, fragment_share=0.5), TextRecipe(held_out=True))
     build_corpus(tmp_path, settings, read_csv(source))
     found = [smiles for one in read_corpus(tmp_path) for smiles, _ in one.texts]
     assert len(found) == 6
@@ -96,7 +96,7 @@ def test_workers_do_not_change_a_plan_of_many_jobs(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(corpus_plan, "SOURCES_A_JOB", 8)
-    wanted = Wanted(30, 4, 14, fragment_share=0.5)
+    wanted = MoleculePlan(30, 4, 14, fragment_share=0.5)
     alone = plan_molecules(read_csv(source), wanted, tmp_path / "alone", {}, 1)
     assert plan_molecules(reversed(list(read_csv(source))), wanted, tmp_path / "two", {}, 2) == alone
     assert Counter(kind for kind, _ in alone) == {"piece": 15, "whole": 15}
@@ -106,7 +106,7 @@ def test_workers_do_not_change_a_plan_of_many_jobs(
 
 
 def test_a_source_that_ends_early_gives_what_it_has(source: Path, tmp_path: Path) -> None:
-    plan = plan_molecules(read_csv(source), Wanted(10_000, 4, 8, fragment_share=0.0), tmp_path, {}, 1)
+    plan = plan_molecules(read_csv(source), MoleculePlan(10_000, 4, 8, fragment_share=0.0), tmp_path, {}, 1)
     assert {kind for kind, _ in plan} == {"whole"}
     assert 5 < len(plan) < 200
 
@@ -254,7 +254,7 @@ def full_at_two(payload: int) -> tuple[Meta, Arrays]:
 
 
 def test_a_worker_that_ends_is_an_error_and_what_is_finished_stays(tmp_path: Path) -> None:
-    jobs = [Job(tmp_path / f"{index}.arrays", end_at_two, index, {}) for index in range(4)]
+    jobs = [FileJob(tmp_path / f"{index}.arrays", end_at_two, index, {}) for index in range(4)]
     assert not next(run_jobs(jobs[:1], 1)).was_there
     with pytest.raises(DriftscopeError, match=r"a worker process ended.*Run the same command again"):
         list(run_jobs(jobs, 2))
@@ -264,17 +264,17 @@ def test_a_worker_that_ends_is_an_error_and_what_is_finished_stays(tmp_path: Pat
 
 
 def test_an_error_of_a_worker_arrives_as_it_was(tmp_path: Path) -> None:
-    jobs = [Job(tmp_path / f"{index}.arrays", full_at_two, index, {}) for index in range(4)]
+    jobs = [FileJob(tmp_path / f"{index}.arrays", full_at_two, index, {}) for index in range(4)]
     with pytest.raises(AssetError, match=r"^shard-2 cannot be written: No space left on device\. Free some space"):
         list(run_jobs(jobs, 2))
 
 
 def test_a_file_of_another_payload_or_version_is_not_kept(tmp_path: Path) -> None:
     path = tmp_path / "0.arrays"
-    assert not next(run_jobs([Job(path, full_at_two, 0, {"rdkit": "1"})], 1)).was_there
-    assert next(run_jobs([Job(path, full_at_two, 0, {"rdkit": "1"})], 1)).was_there
-    assert not next(run_jobs([Job(path, full_at_two, 0, {"rdkit": "2"})], 1)).was_there
-    assert not next(run_jobs([Job(path, full_at_two, 1, {"rdkit": "2"})], 1)).was_there
+    assert not next(run_jobs([FileJob(path, full_at_two, 0, {"rdkit": "1"})], 1)).was_there
+    assert next(run_jobs([FileJob(path, full_at_two, 0, {"rdkit": "1"})], 1)).was_there
+    assert not next(run_jobs([FileJob(path, full_at_two, 0, {"rdkit": "2"})], 1)).was_there
+    assert not next(run_jobs([FileJob(path, full_at_two, 1, {"rdkit": "2"})], 1)).was_there
 
 
 def test_a_killed_writer_leaves_nothing_in_a_finished_corpus(source: Path, built: Path, tmp_path: Path) -> None:

@@ -152,11 +152,12 @@ def test_pip_takes_the_pinned_wheel_without_dependencies(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (gzip.compress(b"ID,SPLIT\n1,test\n"), "has no column SMILES"),
+        (gzip.compress(b"ID,SPLIT\n1,test\n", mtime=0), "has no column SMILES"),
         (CONTENT[:-10], "cannot be read"),
         (b"plain text", "cannot be read"),
-        (gzip.compress(b"SMILES\n\xff\n"), "cannot be read"),
+        (gzip.compress(b"SMILES\n\xff\n", mtime=0), "cannot be read"),
     ],
+    ids=["no column", "cut short", "not packed", "not UTF-8"],
 )
 def test_a_file_that_is_no_moses_file_is_named(content: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / "test.csv.gz"

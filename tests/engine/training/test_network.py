@@ -11,7 +11,7 @@ from torch.nn import functional
 from transformers import AutoModelForCausalLM
 
 from engine.errors import FileFormatError
-from engine.models.shapes import Shape
+from engine.models.shapes import ModelShape
 from engine.models.shipped import expand
 from engine.training import checkpoint
 from engine.training.batches import Batches, LiveIds, TrainBatch
@@ -21,7 +21,7 @@ from engine.training.packed import PackedCorpus
 from engine.training.recipes import RECIPES, Stage
 from engine.training.ship import shipped_from
 
-SMALL = Shape("qwen3", 32, 1, 2, 1, 48)
+SMALL = ModelShape("qwen3", 32, 1, 2, 1, 48)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def batch(corpus: PackedCorpus) -> TrainBatch:
     return next(Batches(corpus, LiveIds(corpus), 1000, seed=0).draw(Stage(1.0, 9, (2,))))
 
 
-def network(corpus: PackedCorpus, shape: Shape = SMALL, seed: int = 0) -> Network:
+def network(corpus: PackedCorpus, shape: ModelShape = SMALL, seed: int = 0) -> Network:
     live = LiveIds(corpus)
     return Network(shape, len(live), live.end, live.tail_count, seed)
 

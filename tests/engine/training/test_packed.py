@@ -21,9 +21,9 @@ from engine.records import NumberFormat
 from engine.text.number_ids import number_ids
 from engine.text.tokenizers import load_tokenizer
 from engine.training import packing
-from engine.training.conformer_texts import ConformerTexts, Recipe
+from engine.training.conformer_texts import ConformerTexts, TextRecipe
 from engine.training.corpus import Settings, build_corpus, read_corpus
-from engine.training.corpus_plan import Wanted
+from engine.training.corpus_plan import MoleculePlan
 from engine.training.moses import read_csv
 from engine.training.number_tokens import KINDS
 from engine.training.packed import PackedCorpus, PackedPart, packed_xyz, unpacked_xyz
@@ -63,7 +63,7 @@ def drawn() -> list[ConformerTexts]:
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("corpus")
     write_source(folder / "source.csv.gz")
-    settings = Settings(Wanted(sized(20, 200), 4, 16), Recipe(conformers=2, random_orders=2))
+    settings = Settings(MoleculePlan(sized(20, 200), 4, 16), TextRecipe(conformers=2, random_orders=2))
     build_corpus(folder / "built", settings, read_csv(folder / "source.csv.gz"))
     return folder / "built"
 

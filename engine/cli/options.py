@@ -1,0 +1,232 @@
+"""Options that several commands share, and what they stand for: a model, a plan of generation, molecules, a store."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from engine.cli.output import note, path_of, read_text
+from engine.errors import ConstraintError, DriftscopeError, RegistryError, shown
+from engine.lp_records import LPS
+from engine.records import NumberFormat
+
+if TYPE_CHECKING:
+    from engine.decode.plan import Plan
+    from engine.models.registry import ModelEntry
+    from engine.records import Molecule
+    from engine.store.store import Store
+
+Commands = argparse._SubParsersAction  # of argparse.ArgumentParser
+Work = Callable[[argparse.Namespace], int | None]
+
+MOST_GENERATIONS = 1_000
+MOST_BATCH = 4_096
+MOST_MOLECULES = 10_000_000
+MOST_THREADS = 4_096
+FILTERS = ("temperature", "top_k", "top_p", "min_p")
+
+
+def add_command(
+    commands: Commands[argparse.ArgumentParser],
+    name: str,
+    work: Work,
+    what: str,
+    description: str = "",
+    *,
+    store: bool = False,
+) -> argparse.ArgumentParser:
+    """A command with ``--json``, and with ``--store`` where it reads or writes a store."""
+    parser = commands.add_parser(name, help=what, description=description or what)
+    parser.add_argument("--json", action="store_true", help="write one JSON document to standard output")
+    if store:
+        add_store_option(parser)
+    parser.set_defaults(run=work)
+    return parser
+
+
+def whole(most: int, least: int = 1) -> Callable[[str], int]:
+    """The type of an option that takes a whole number in this range."""
+
+    def parse(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or len(text) > 15 or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{shown(text)} is not a whole number from {least} to {most:,}")
+        return int(text)
+
+    return parse
+
+
+def _decimals(text: str) -> tuple[int, int]:
+    least, _, most = text.partition("-")
+    if not (least.isascii() and least.isdigit() and (not most or (most.isascii() and most.isdigit()))):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a range such as 1-4, or a number such as 4")
+    return int(least), int(most or least)
+
+
+# --- the options ------------------------------------------------------------------------------------------------------
+
+
+def add_store_option(parser: Any) -> None:
+    parser.add_argument(
+        "--store", metavar="PLACE", help="a folder or s3://bucket/prefix (default: DRIFTSCOPE_STORE, else data/store)"
+    )
+
+
+def add_rmsd_option(group: Any) -> None:
+    group.add_argument(
+        "--rmsd", type=whole(1_000), nargs="?", const=10, metavar="K", help="RMSD to the nearest of K references (10)"
+    )
+
+
+def add_molecule_option(group: Any, name: str, what: str) -> None:
+    group.add_argument(name, type=whole(MOST_MOLECULES), metavar="N", help=what)
+
+
+def add_decimals_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--least-decimals", type=int, choices=(1, 2, 3, 4), default=4, help="1 drops trailing zeros")
+
+
+def add_threads_option(group: Any) -> None:
+    group.add_argument("--threads", type=whole(MOST_THREADS), metavar="N", help="default: all idle cores")
+
+
+def add_model_options(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    group = parser.add_argument_group("model")
+    action, more = ("append", "; may be repeated") if several else ("store", "")
+    what = f"ALIAS or ALIAS:STEP (see `models`){more}"
+    group.add_argument("--model", "--model-alias", metavar="A", action=action, help=what)
+    group.add_argument("--step", "--model-step", metavar="S", help="the checkpoint (default: the last one)")
+    group.add_argument("--model-path", metavar="DIR", help="folder of a checkpoint that is not registered")
+    group.add_argument("--tokenizer-name", metavar="T", help="for --model-path: qwen3, llama3 or a path")
+    group.add_argument("--device", default="auto", help="auto (a GPU if there is one), cpu, cuda, mps")
+    add_threads_option(group)
+    group.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), help="default: as registered")
+    group.add_argument("--attention", default="sdpa", choices=("sdpa", "eager"), help="for the backend hf")
+
+
+def add_plan_options(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    group = parser.add_argument_group("generation")
+    names, lps = ("--lp", "--processor-type"), f"{', '.join(LPS)}; default: exact"
+    if several:
+        group.add_argument(*names, action="append", metavar="NAME", help=f"{lps}; may be repeated")
+        group.add_argument("--no-logit-processor", dest="lp", action="append_const", const="none", help="--lp none")
+    else:
+        lp = group.add_mutually_exclusive_group()
+        lp.add_argument(*names, default="exact", metavar="NAME", help=f"{lps}; NAME+cleanup cleans up after")
+        lp.add_argument("--no-logit-processor", dest="lp", action="store_const", const="none", help="--lp none")
+    group.add_argument("--placeholder", default="", help="for a position LP (default: the LP's own)")
+    group.add_argument("--decimals", type=_decimals, metavar="LEAST-MOST", help="decimals (default: the model's)")
+    group.add_argument("--integer-digits", type=whole(6), metavar="N", help="at most (default: the model's)")
+    group.add_argument("--last-positions", type=int, default=2, metavar="N", help="without , and - at a block's end")
+    group.add_argument("--backend", default="fast", metavar="B", help="fast (ours) or hf (plain generate)")
+    group.add_argument("--compile", action="store_true", help="compile the fast backend (takes minutes; for a GPU)")
+    group.add_argument("--sampling", "--sampling-config", default="qwen3", metavar="P", help="a preset, such as greedy")
+    for name in FILTERS:
+        kind = int if name == "top_k" else float
+        group.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar="X", help="overrides the preset")
+    group.add_argument(
+        "--n", "--num-generations", type=whole(MOST_GENERATIONS), default=1, metavar="N", help="samples per molecule"
+    )
+    group.add_argument("--seed", type=int, default=0)
+    group.add_argument("--batch-size", type=whole(MOST_BATCH), default=32)
+    group.add_argument("--max-new-tokens", type=int, metavar="N", help="default: by the molecule's size")
+    group.add_argument("--time-limit", type=float, metavar="S", help="seconds for all molecules together")
+    group.add_argument("--equal-work", action="store_true", help="every sample as long as the exact LP's")
+    group.add_argument(
+        "--candidates", type=whole(1_000), default=10, metavar="N", help="likely tokens kept per step (10)"
+    )
+    group.add_argument("--diagnostics", action="store_true", help="token probabilities at each step; slower")
+
+
+# --- what they stand for ----------------------------------------------------------------------------------------------
+
+
+def open_store(args: argparse.Namespace) -> Store:
+    from engine.store.store import Store
+
+    return Store.open(getattr(args, "store", None))
+
+
+def set_threads(threads: int | None) -> None:
+    import torch
+
+    from engine.models.devices import idle_cores
+
+    torch.set_num_threads(threads or min(torch.get_num_threads(), idle_cores()))
+
+
+def entry_of(args: argparse.Namespace, model: str | None = None) -> ModelEntry:
+    """The model of the command line; ``model`` picks one of several."""
+    from engine.models.registry import entry_of_folder, load_registry
+
+    if (args.model is None) == (args.model_path is None):
+        raise RegistryError("give either --model or --model-path", "`models` lists the registered ones")
+    if args.model_path is not None:
+        if args.step:
+            raise RegistryError("--step belongs to --model", "Leave it out, or name the checkpoint's own folder")
+        return entry_of_folder(path_of(args.model_path), args.tokenizer_name)
+    if args.tokenizer_name is not None:
+        raise RegistryError("--tokenizer-name belongs to --model-path", "A registered model names its tokenizer")
+    return load_registry().find(model or args.model, args.step)
+
+
+def plan_of(args: argparse.Namespace, numbers: NumberFormat, lp: str | None = None) -> Plan:
+    """The plan of the command line for a model that writes such ``numbers``; ``lp`` picks one of several."""
+    from engine.decode.plan import Plan
+    from engine.decode.presets import preset
+
+    least, most = args.decimals or (numbers.least_decimals, numbers.most_decimals)
+    try:
+        form = NumberFormat(least, most, args.integer_digits or numbers.most_integer_digits)
+    except ValueError as error:
+        raise ConstraintError(f"there is no such number format: {error}", "Give for example --decimals 1-4") from error
+    filters = {name: getattr(args, name) for name in FILTERS if getattr(args, name) is not None}
+    return Plan(
+        lp=lp or args.lp,
+        placeholder=args.placeholder,
+        form=form,
+        last_positions=args.last_positions,
+        backend=args.backend,
+        compile=args.compile,
+        sampling=replace(preset(args.sampling), **filters),
+        generations=args.n,
+        seed=args.seed,
+        batch_size=args.batch_size,
+        limit=args.max_new_tokens,
+        time_limit_s=args.time_limit,
+        diagnostics=args.diagnostics,
+        candidates=args.candidates,
+        equal_work=args.equal_work,
+    )
+
+
+def smiles_of(words: Sequence[str], file: str | None = None) -> list[str]:
+    """SMILES that were typed, piped in (``-``), or stand in a file; the first word of a line, as in .smi files."""
+    texts = ([read_text("-")] if list(words) == ["-"] else []) + ([read_text(file)] if file else [])
+    smiles = [] if list(words) == ["-"] else list(words)
+    smiles += [columns[0] for text in texts for line in text.splitlines() if (columns := line.split())]
+    if not smiles:
+        raise DriftscopeError("no molecule is given", "Give one SMILES or more, - for standard input, or --file")
+    return smiles
+
+
+def read_molecules(smiles: Sequence[str]) -> tuple[list[Molecule], list[dict[str, str]]]:
+    """The molecules that can be read, and the others with what is wrong; an error where none is left."""
+    from engine.chem.enriched import skeleton_of
+    from engine.chem.smiles import parse_smiles
+
+    molecules, skipped, last = [], [], None
+    for text in smiles:
+        try:
+            molecule = parse_smiles(text)
+            skeleton_of(molecule)  # some molecules have no enriched form
+            molecules.append(molecule)
+        except DriftscopeError as error:
+            last = error
+            skipped.append({"smiles": text, "error": str(error)})
+    if last is not None and not molecules:
+        raise last if len(smiles) == 1 else DriftscopeError(f"none of {len(smiles)} molecules can be read", str(last))
+    for molecule_error in skipped:
+        note(f"left out: {molecule_error['error']}")
+    return molecules, skipped

@@ -1,0 +1,107 @@
+"""What commands do with entries of a store, be they runs, traces or logit logs: list, read from files, remove."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.cli.output import Row, cell, confirm, emit_json, figure, note, share, show
+from engine.cli.progress_option import reporting
+from engine.errors import DriftscopeError, FileFormatError, RunError, shown
+
+if TYPE_CHECKING:
+    from engine.cli.progress_option import Say
+    from engine.store.entries import Entry, StoreListing
+    from engine.store.schema import Kind
+    from engine.store.store import Store
+
+
+def _model(row: Row) -> str:
+    return ":".join(filter(None, [cell(row["model_alias"] or row["model_family"]), cell(row["model_step"])]))
+
+
+def _tokens_per_s(row: Row) -> str:
+    return f"{row['tokens'] / row['decode_s']:,.0f}" if row["tokens"] and row["decode_s"] else ""
+
+
+RUN_COLUMNS = (
+    ("run", "run_id"),
+    ("origin", "origin"),
+    ("model", _model),
+    ("LP", "lp"),
+    ("samples", "samples"),
+    ("passed", share("passes", "samples")),
+    ("clean", share("clean", "samples")),
+    ("blocks", "blocks"),
+    ("letters", "junk_letters"),
+    ("not num.", "junk_nonnumeric"),
+    ("cut", "cut_blocks"),
+    ("Å", figure("rmsd_ang", ".2f")),
+    ("s", figure("wall_s", ",.1f")),
+    ("tokens/s", _tokens_per_s),
+    ("MB", figure("peak_memory_mb", ",.0f")),
+)
+
+
+def entry_row(entry: Entry, kind: Kind | None = None) -> dict[str, Any]:
+    """All columns of an entry, in JSON's types; without ``kind``, of a run."""
+    from engine.store.schema import RUN
+
+    values: dict[str, Any] = {name: entry.row.get(name) for name in (kind or RUN).main.names}
+    return {name: value.isoformat() if hasattr(value, "isoformat") else value for name, value in values.items()}
+
+
+def show_runs(entries: Iterable[Entry], *, is_json: bool) -> None:
+    show([entry_row(entry) for entry in entries], RUN_COLUMNS, is_json=is_json)
+
+
+def without_damaged(found: StoreListing) -> StoreListing:
+    """Names what is damaged, on standard error."""
+    for damage in found.damages:
+        note(f"left out: {damage.where}: {damage.what}")
+    return found
+
+
+def read_files(
+    args: argparse.Namespace, paths: Sequence[Path], read: Callable[[Path, Say], Sequence[Entry]]
+) -> list[Entry]:
+    """The entries that files became. A file that cannot be read is named; it is an error only where no file can."""
+    entries: list[Entry] = []
+    last = None
+    with reporting(args) as report:
+        for number, path in enumerate(paths):
+            say = partial(report, part=number, parts=len(paths), file=path.name)
+            try:
+                entries += read(path, say)
+            except DriftscopeError as error:
+                say(now=True, state="failed", error=str(error))
+                if len(paths) == 1:
+                    raise
+                last = error
+                note(f"left out: {path}: {error}")
+    if last is not None and not entries:
+        raise FileFormatError(f"none of {len(paths)} files can be read", str(last))
+    return entries
+
+
+def remove_entries(
+    args: argparse.Namespace,
+    store: Store,
+    kind: Kind,
+    names: Sequence[str],
+    remove: Callable[[str], object],
+    unfinished: Sequence[str] = (),
+) -> int:
+    """Removes entries by their names or parts of names, damaged ones too; asks first, unless --yes."""
+    known = {name.partition("=")[2] for name in store.home.folders(kind.folder)} | set(unfinished)
+    ids = list(dict.fromkeys(name if name in known else store.own(name, kind).id for name in names))
+    if not confirm(f"Remove {', '.join(ids)} from {shown(store.home.where, 200)}?", args):
+        raise RunError("nothing was removed", "Answer y, or give --yes")
+    for id_ in ids:
+        remove(id_)
+    if args.json:
+        emit_json([{kind.key: id_} for id_ in ids])
+    return 0

@@ -1,0 +1,154 @@
+"""Figures as texts: three significant digits, one way each for shares, times, ratios, counts, lists and intervals.
+
+A figure that is not known reads ``–``. Texts are plain; pages escape what needs it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from engine.figures.statistics import Interval  # NumPy is slow to import, and the command line's messages need none
+
+UNKNOWN = "–"
+_UNIT_CHARACTERS = " %×Åµabcdefghijklmnopqrstuvwxyz"
+
+
+def number(value: int | float | None) -> str:
+    """Three digits, and all before the point: ``9.996`` is ``10.0``. An ``int`` is a count and keeps all digits."""
+    if isinstance(value, int):
+        return f"{value:,}".replace("-", "−")
+    if value is None or math.isnan(value):
+        return UNKNOWN
+    size = abs(value)
+    if math.isinf(size):
+        digits = "∞"
+    elif size >= 99.95 or size == 0:
+        digits = f"{size:,.0f}"
+    elif size >= 0.0009995:
+        digits = f"{size:.1f}" if size >= 9.995 else f"{size:.2f}" if size >= 0.9995 else f"{size:.3f}"
+    else:
+        digits = f"{size:.1e}"
+    return f"−{digits}" if value < 0 else digits
+
+
+def signed(value: float) -> str:
+    """A difference: ``+1.20``"""
+    return f"+{number(value)}" if value > 0 else number(value)
+
+
+def whole(value: float | None) -> str:
+    """A count that may not be known, or a mean of counts without its decimals."""
+    return UNKNOWN if value is None or math.isnan(value) else number(round(value))
+
+
+def large(value: float | None) -> str:
+    """A count that may run to thousands of millions: ``1.25 G``"""
+    scale, letter = next((unit for unit in ((1e9, "G"), (1e6, "M")) if value and abs(value) >= unit[0]), (1.0, ""))
+    return whole(value) if value is None or not letter else f"{number(value / scale)} {letter}"
+
+
+def percent(share: float | None) -> str:
+    """``97.1 %`` of 0.971. Only all is ``100 %`` and only nothing ``0 %``."""
+    return UNKNOWN if share is None or math.isnan(share) else f"{hundredths(share)} %"
+
+
+def hundredths(share: float) -> str:
+    """A share in per cent, without the sign."""
+    size = round(abs(100 * share), 9)  # Wilson's formula ends a rounding below all
+    if 0 < size < 0.05:
+        digits = "<0.1"
+    elif 99.95 <= size < 100:
+        digits = ">99.9"
+    else:
+        digits = f"{size:,.0f}" if size in (0, 100) else f"{size:,.1f}"
+    return f"−{digits}" if share < 0 else digits
+
+
+def points(difference: float) -> str:
+    """A difference of shares: ``+0.4 points``"""
+    tenths = round(1_000 * difference)
+    return f"{'+' if tenths > 0 else '−' if tenths < 0 else ''}{abs(tenths) / 10:,.1f} points"
+
+
+def times(ratio: float | None) -> str:
+    """``2.62×``"""
+    return UNKNOWN if ratio is None else f"{number(ratio)}×"
+
+
+def seconds(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{number(value)} s"
+
+
+def angstrom(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{number(value)} Å"
+
+
+def microseconds(value: float | None) -> str:
+    """In the unit that reads best: ``1.20 ms``"""
+    if value is None:
+        return UNKNOWN
+    units = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"))
+    scale, unit = next((one for one in units if abs(value) >= one[0]), units[-1])
+    return f"{number(value / scale)} {unit}"
+
+
+def signed_microseconds(value: float) -> str:
+    return f"+{microseconds(value)}" if value > 0 else microseconds(value)
+
+
+def duration(value: float) -> str:
+    """A wait, in whole units: ``34 s``, ``2 min 05 s``, ``3 h 20 min``; below ten seconds with three digits."""
+    if math.isinf(value):
+        return "never"
+    total = round(value)
+    if total < 90:
+        return f"{total} s" if value >= 9.995 or abs(value - total) < 0.005 else seconds(value)
+    if total < 5_400:
+        return f"{total // 60} min {total % 60:02} s"
+    return f"{total // 3_600:,} h {total % 3_600 // 60:02} min"
+
+
+def file_size(size: float) -> str:
+    """``5.20 MB`` of 5,200,000 bytes."""
+    scale, unit = next((one for one in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")) if size >= one[0]), (1.0, "bytes"))
+    return f"{number(size / scale) if scale > 1 else whole(size)} {unit}"
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """``1 run``, ``2 runs``"""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def listed(parts: Sequence[str], word: str = "and") -> str:
+    """``a, b and c``"""
+    return f" {word} ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def shortened(text: str, most: int) -> str:
+    """At most so many characters, the last of them ``…`` where some are left out."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def span(low: float, high: float, form: Callable[[float], str] = number) -> str:
+    """An interval's ends: ``0.170–0.190 s``, and ``−0.100 to 0.200 s`` where a sign would be read as the dash."""
+    last = form(high)
+    first = form(low).removesuffix(_unit(last))
+    return f"{first} to {last}" if {first[0], last[0]} & set("+−") else f"{first}–{last}"
+
+
+def with_interval(figure: Interval | None, form: Callable[[float], str] = number) -> str:
+    """``0.180 s (0.170–0.190)``; the value alone where its interval is not known."""
+    if figure is None:
+        return UNKNOWN
+    value = form(figure.value)
+    if figure.ends is None or math.isinf(figure.value):
+        return value
+    return f"{value} ({span(*figure.ends, form).removesuffix(_unit(value))})"
+
+
+def _unit(text: str) -> str:
+    """``" s"`` of ``0.180 s``"""
+    return text[len(text.rstrip(_UNIT_CHARACTERS)) :]

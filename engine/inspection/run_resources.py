@@ -1,0 +1,52 @@
+"""What a run was made with, as far as it is available here: its tokenizer, its number format, its placeholder.
+
+A stored run names these. What is missing on this machine is reported in words; the rest is still shown.
+"""
+
+from __future__ import annotations
+
+from engine.errors import DriftscopeError
+from engine.inspection.runs import RunFacts
+from engine.lp_records import DEFAULT_PLACEHOLDER
+from engine.models.registry import OWN_TOKENIZER, ModelEntry, load_registry
+from engine.records import NumberFormat
+from engine.text.blocks import READ_FORMAT
+from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer
+
+
+def run_tokenizer(run: RunFacts) -> tuple[TextTokenizer | None, str]:
+    """The run's tokenizer, or None and why."""
+    if not run.tokenizer:
+        return None, "The run does not name its tokenizer."
+    try:
+        return load_tokenizer(_tokenizer_name(run)), ""
+    except DriftscopeError as error:
+        return None, f"Its tokenizer is not available here: {error.what}."
+
+
+def number_format(run: RunFacts) -> NumberFormat:
+    """As the model's registry entry says; else any number of up to four decimals."""
+    entry = model_entry(run)
+    return READ_FORMAT if entry is None else entry.numbers
+
+
+def placeholder_of(run: RunFacts) -> str:
+    """What drift is counted against: the run's own, or the default where its LP has none."""
+    return run.placeholder or DEFAULT_PLACEHOLDER
+
+
+def model_entry(run: RunFacts) -> ModelEntry | None:
+    """The registry's entry of this very model and step; None where it has none, or does not read."""
+    alias, _, step = run.model.partition(":")
+    try:
+        return load_registry().find(alias, step) if step else None
+    except DriftscopeError:
+        return None
+
+
+def _tokenizer_name(run: RunFacts) -> str:
+    """A run tells a folder's name only; where the folder lies, the registry knows."""
+    entry = None if run.tokenizer in BUILT_IN else model_entry(run)
+    if entry is None:
+        return run.tokenizer
+    return str(entry.folder) if entry.tokenizer == OWN_TOKENIZER and entry.folder else entry.tokenizer

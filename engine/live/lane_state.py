@@ -1,0 +1,199 @@
+"""The state of a lane while it is written: texts so far, alignments, counts, time left.
+
+A page feeds it the lane's events in their order. An unfinished text is aligned as far as it goes; its last block, which
+is still open, gets no verdict. What this module does not know: how any of it is shown.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from engine.chem.enriched import skeleton_of
+from engine.decode.samples import Reader, Sample
+from engine.inspection.realign import with_kinds
+from engine.live.lane import Lane, LaneCounts, LaneEvent, LaneFinished, LaneOpened, LaneSamples, LaneTokens, SampleEnded
+from engine.lp_records import DEFAULT_PLACEHOLDER, split_cleanup
+from engine.records import Block, Molecule
+from engine.text.align import Alignment
+from engine.text.blocks import CUT_KINDS, JUNK_KINDS
+from engine.text.template import build_template
+from engine.text.tokenizers import load_tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Blocks so far. ``drift`` adds up what is known: positive positions left over, negative ones missing."""
+
+    blocks: int = 0
+    junk: int = 0
+    cut: int = 0
+    drift: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(self.blocks + other.blocks, self.junk + other.junk, self.cut + other.cut, self.drift + other.drift)
+
+
+@dataclass(slots=True)
+class LaneText:
+    """One sample as far as it is written."""
+
+    ids: list[int] = field(default_factory=list)
+    forced: list[bool] = field(default_factory=list)
+    answer: Sample | None = None  # once it has ended
+
+
+class LaneWatch:
+    """The state of one lane, from its events."""
+
+    def __init__(self, lane: Lane, molecules: Sequence[Molecule]) -> None:
+        self.lane, self.molecules = lane, list(molecules)
+        self.opened: LaneOpened | None = None
+        self.counted = LaneCounts(0, 0, 0, 0.0)
+        self.finished: LaneFinished | None = None
+        self.texts: dict[int, LaneText] = {}
+        self._aligned: dict[int, tuple[int, bool, Alignment]] = {}  # by sample: of how many tokens, whether ended
+
+    def take(self, events: Iterable[LaneEvent]) -> None:
+        for event in events:
+            match event:
+                case LaneOpened():
+                    self.opened = event
+                case LaneCounts():
+                    self.counted = event
+                case LaneFinished():
+                    self.finished = event
+                case LaneTokens(sample, ids, forced):
+                    text = self.texts.setdefault(sample, LaneText())
+                    text.ids += ids
+                    text.forced += forced
+                case SampleEnded(sample):
+                    self.texts.setdefault(sample.sample_id, LaneText()).answer = sample
+                case LaneSamples(samples):
+                    for sample in samples:
+                        self.texts[sample.sample_id].answer = sample
+                    self._aligned.clear()
+
+    # Texts.
+
+    @property
+    def samples(self) -> int:
+        return len(self.lane.smiles) * self.lane.plan.plan.generations
+
+    @property
+    def answered(self) -> list[Sample]:
+        """In the order of the samples."""
+        texts = (self.texts[number] for number in sorted(self.texts))
+        return [text.answer for text in texts if text.answer is not None]
+
+    def molecule_of(self, sample: int) -> Molecule:
+        return self.molecules[sample // self.lane.plan.plan.generations]
+
+    def alignment(self, sample: int) -> Alignment | None:
+        """The sample so far, aligned with its template; None before its first token."""
+        text = self.texts.get(sample)
+        if text is None or not text.ids or self.opened is None:
+            return None
+        has_ended = text.answer is not None
+        known = self._aligned.get(sample)
+        if known is None or known[:2] != (len(text.ids), has_ended):
+            aligned = self._reader.aligned(self.molecule_of(sample), *self._without_end(text), {})
+            if text.answer is None:
+                aligned = _without_verdict_on_open_block(aligned)
+            else:
+                aligned = with_kinds(aligned, [block.kinds for block in text.answer.blocks])
+            known = self._aligned[sample] = (len(text.ids), has_ended, aligned)
+        return known[2]
+
+    @functools.cached_property
+    def _reader(self) -> Reader:
+        assert self.opened is not None
+        lp, cleanup = split_cleanup(self.opened.lp)
+        tokenizer = load_tokenizer(self.opened.tokenizer)
+        return Reader(tokenizer, lp, self.opened.placeholder, self.opened.form, cleanup)
+
+    def _without_end(self, text: LaneText) -> tuple[list[int], list[bool]]:
+        has_end = text.ids[-1] == self._reader.tokenizer.end_id
+        stop = len(text.ids) - has_end
+        return text.ids[:stop], text.forced[:stop]
+
+    # Counts.
+
+    def tally(self, shown: int) -> Tally:
+        """Over all ended samples, and the shown one as far as it goes."""
+        tally = sum((_tally_of(sample.blocks) for sample in self.answered), Tally())
+        text = self.texts.get(shown)
+        if text is not None and text.answer is None and (aligned := self.alignment(shown)) is not None:
+            tally += _tally_of(aligned.blocks)
+        return tally
+
+    def atom_being_written(self, sample: int) -> int | None:
+        """The atom whose block the last token belongs to; None when the sample has ended."""
+        text, aligned = self.texts.get(sample), self.alignment(sample)
+        if text is None or text.answer is not None or aligned is None:
+            return None
+        written = (row for row in reversed(aligned.rows) if row.pos is not None)
+        return next((row.block for row in written if row.block >= 0), None)
+
+    @property
+    def tokens_a_second(self) -> float:
+        return self.counted.tokens / self.counted.seconds if self.counted.seconds > 0 else 0.0
+
+    @property
+    def share_written(self) -> float:
+        """The share of the expected tokens, by the templates' lengths; 1 at the end."""
+        if self.finished is not None or len(self.answered) == self.samples:
+            return 1.0
+        if self.opened is None:  # the tokenizer is not known yet
+            return 0.0
+        generations = self.lane.plan.plan.generations
+        done = 0
+        for sample, text in self.texts.items():
+            expected = self._template_tokens[sample // generations]
+            done += expected if text.answer is not None else min(expected, len(text.ids))
+        return min(0.99, done / max(1, generations * sum(self._template_tokens)))
+
+    @property
+    def seconds_left(self) -> float | None:
+        """At the current pace; None before there is one."""
+        if self.opened is None or not self.counted.seconds:
+            return None
+        share = self.share_written
+        if not 0.02 < share < 1:
+            return None
+        return self.counted.seconds * (1 - share) / share
+
+    @functools.cached_property
+    def _template_tokens(self) -> list[int]:
+        """By molecule: the tokens of its template, about as many as a sample has."""
+        assert self.opened is not None
+        tokenizer, placeholder = self._reader.tokenizer, self.opened.placeholder or DEFAULT_PLACEHOLDER
+        templates = (build_template(skeleton_of(mol), tokenizer, placeholder, tags=True) for mol in self.molecules)
+        return [template.tokens + 1 for template in templates]
+
+
+def _tally_of(blocks: Iterable[Block]) -> Tally:
+    found = Tally()
+    for block in blocks:
+        kinds = set(block.kinds)
+        is_cut, is_junk = bool(kinds & CUT_KINDS), bool(kinds & JUNK_KINDS)
+        found += Tally(1, int(is_junk), int(is_cut), block.drift or 0)
+    return found
+
+
+def _without_verdict_on_open_block(aligned: Alignment) -> Alignment:
+    """The last block may still be open: what is missing may follow."""
+    last = max((row.text_block for row in aligned.rows if row.pos is not None), default=-1)
+    if last < 0 or not aligned.rows:
+        return aligned
+    rows = tuple(replace(row, mark="") if row.mark == "cut" and row.text_block == last else row for row in aligned.rows)
+    return replace(aligned, rows=rows, blocks=aligned.blocks[:last], readings=aligned.readings[:last])
+
+
+def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:
+    """The first position where two texts differ, which may be the end of one of them; None where they are equal."""
+    for place, (left, right) in enumerate(zip(one, other, strict=False)):
+        if left != right:
+            return place
+    return None if len(one) == len(other) else min(len(one), len(other))

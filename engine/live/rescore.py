@@ -1,0 +1,126 @@
+"""A model scores a stored sample: token probabilities per step, and the cost of cut blocks.
+
+Both score the stored ids, teacher-forced, and sample nothing, so any model with the run's tokenizer can do it. A page
+submits the work to the service. What this module does not know: the store. A stored run never changes, so the caller
+keeps the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from engine.chem.smiles import parse_smiles
+from engine.decode.plan import Plan
+from engine.errors import ModelError
+from engine.records import NumberFormat
+from engine.runner.plan import ModelChoice
+from engine.service.jobs import Control, Work
+from engine.store.sample_rows import step_rows
+
+if TYPE_CHECKING:
+    from engine.decode.continuation import Continuation
+    from engine.decode.generation import Generation
+    from engine.decode.scoring import Stored
+
+CANDIDATES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A stored sample, the LP that it was written under, and the model that scores it."""
+
+    model: ModelChoice
+    tokenizer: str  # the run's
+    smiles: str
+    lp: str
+    placeholder: str
+    form: NumberFormat
+    token_ids: tuple[int, ...]
+    forced: tuple[bool, ...] | None
+    sample_id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredSteps:
+    """Rows of the table ``steps``, one per token."""
+
+    rows: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CutCosts:
+    """By block: how the model would have continued it, an estimate; None where it cannot be continued."""
+
+    by_block: dict[int, Continuation | None]
+
+
+def score_work(question: Question) -> Work[ScoredSteps]:
+    """For ``Service.submit``; one event."""
+    return lambda control: _scored(question, control)
+
+
+def costs_work(question: Question, blocks: Collection[int]) -> Work[CutCosts]:
+    """For ``Service.submit``; one event. ``blocks`` are those that were cut."""
+    return lambda control: _costs(question, blocks, control)
+
+
+def _scored(question: Question, control: Control) -> Iterator[ScoredSteps]:
+    from engine.decode.body import Body
+    from engine.decode.scoring import score
+
+    generation = _generation(question, control)
+    loaded = generation.loaded
+    control.progress(0, note="scoring the sample")
+    (diagnoses,) = score(
+        Body(loaded.model, loaded.positions),
+        generation.constraint,
+        [_stored(question, generation)],
+        loaded.tokenizer.vocab_size,
+        candidates=CANDIDATES,
+    )
+    forced = question.forced or (False,) * len(question.token_ids)
+    aligned = generation.reader.aligned(generation.molecules[0], question.token_ids, forced, {})
+    yield ScoredSteps(tuple(step_rows(question.sample_id, aligned.rows, diagnoses)))
+
+
+def _costs(question: Question, blocks: Collection[int], control: Control) -> Iterator[CutCosts]:
+    from engine.decode.continuation import continue_blocks, cuts_of
+    from engine.decode.fast import FastBackend
+    from engine.decode.generation import make_backend
+    from engine.lp.exact import ExactConstraint
+
+    generation = _generation(question, control)
+    loaded = generation.loaded
+    control.progress(0, note="continuing the cut blocks")
+    cuts = cuts_of(generation.constraint, generation.molecules[0], _stored(question, generation), blocks)
+    exact = ExactConstraint(loaded.tokenizer, question.form, loaded.vocab_rows)
+    backend = make_backend(loaded, exact, "fast")
+    assert isinstance(backend, FastBackend)  # for the type checker
+    found = continue_blocks(backend, exact, loaded.tokenizer, cuts)
+    yield CutCosts({cut.block: continuation for cut, continuation in zip(cuts, found, strict=True)})
+
+
+def _generation(question: Question, control: Control) -> Generation:
+    """The LP's constraint, the prompt and the program as they were; nothing is generated."""
+    from engine.decode.generation import Generation
+
+    choice = question.model
+    control.progress(0, note=f"loading {choice.alias or choice.folder}")
+    loaded = control.models.get(choice.entry(), choice.device, choice.dtype)
+    if question.tokenizer and loaded.tokenizer.name != question.tokenizer:
+        raise ModelError(
+            f"the sample was written with the tokenizer {question.tokenizer}, but {loaded.entry.name} has "
+            f"{loaded.tokenizer.name}",
+            "Choose a model with the same tokenizer",
+        )
+    plan = Plan(lp=question.lp, placeholder=question.placeholder, form=question.form)
+    return Generation(loaded, [parse_smiles(question.smiles)], plan)
+
+
+def _stored(question: Question, generation: Generation) -> Stored:
+    from engine.decode.scoring import Stored
+
+    request = generation.requests[0]
+    return Stored(request.prompt, question.token_ids, request.program, question.forced)

@@ -1,0 +1,96 @@
+"""The damage of a log, and the flags of a single value, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from engine.figures.words import counted, percent, shortened
+from engine.logits.causes import CERTAINTY_LABELS, ON_PURPOSE, Certainty, LogFinding, positions_in_words
+from engine.logits.flags import Flag
+from engine.logits.health import Health
+
+MOST_NAME = 60
+CERTAINTY_SENTENCES: dict[Certainty, str] = {
+    "sure": "Nothing else makes such values.",
+    "likely": "This is the most likely cause.",
+    "possible": "Other causes fit as well.",
+}
+
+
+def health_sentences(health: Health) -> list[str]:
+    """The answer first, then its evidence."""
+    places = [_places(health)] if health.flags else []
+    return [_answer(health), *map(_finding, health.findings), *places, _by_report(health)]
+
+
+def log_name(*names: str | None, most: int = MOST_NAME) -> str:
+    """``llama.cpp (demo, f16)`` of an engine, a model and a precision; what is not known is left out."""
+    engine, *more = [shortened(name, most) for name in names if name]
+    return f"{engine} ({', '.join(more)})" if more else engine
+
+
+def reason(flag: Flag, value: float, middle: float | None, spread: float | None) -> str:
+    """Why this value has this flag; ``middle`` and ``spread`` are its entry's."""
+    if flag == "non_finite":
+        return "it is NaN" if value != value else "it is infinite"
+    if flag == "outlier":
+        if middle is None:
+            return f"{value:g} is no plausible value, and its entry has none to compare with"
+        distance = abs(value - middle)
+        times = distance / spread if spread else 0
+        spreads = f", {times:,.0f} times their spread" if 0 < times < 1e9 else ""
+        return f"{value:g} is {distance:g} from the median of its entry's values ({middle:.3g}){spreads}"
+    return {
+        "zero": "it is exactly 0, which computed values are not",
+        "repeated": "bit for bit the value of an earlier token of the same text at this position",
+        "denormal": f"{value:g} is smaller than any normal single-precision number",
+        "pointer": "together with its neighbour it has the bits of a memory address",
+        "constant": "all values of its entry are the same",
+    }[flag]
+
+
+def reasons(flags: Iterable[Flag], value: float, middle: float | None, spread: float | None) -> str:
+    text = "; ".join(reason(flag, value, middle, spread) for flag in flags)
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _answer(health: Health) -> str:
+    name = log_name(health.engine, health.model, health.precision)
+    what = f"{counted(health.entries, 'entry', 'entries')} ({counted(health.values, 'value')}) of {name}"
+    if not health.flagged_values:
+        return f"No damage in the {what}."
+    if not health.damaged_values:
+        flagged = counted(health.flagged_values, "flagged value is", "flagged values are")
+        return f"No damage in the {what}; {flagged} masks or padding."
+    size = ""
+    if health.least is not None and health.largest is not None:
+        size = f", magnitude {' to '.join(dict.fromkeys(f'{end:.3g}' for end in (health.least, health.largest)))}"
+    share = percent(health.damaged_values / health.values)
+    damaged = counted(health.damaged_values, "value")
+    return f"{percent(health.damaged_share)} of the {what} are damaged: {damaged} ({share}){size}."
+
+
+def _finding(finding: LogFinding) -> str:
+    place = f" at {finding.where}" if finding.where else ""
+    title = f"{finding.title[:1].upper()}{finding.title[1:]} ({CERTAINTY_LABELS[finding.certainty]})"
+    sentence = "" if finding.cause in ON_PURPOSE else f" {CERTAINTY_SENTENCES[finding.certainty]}"
+    evidence = "; ".join(finding.evidence) or "none"
+    return f"{title}: {counted(finding.values, 'value')}{place}. Evidence: {evidence}.{sentence}"
+
+
+def _places(health: Health) -> str:
+    damaged = sorted((share for share in health.positions if share.damaged), key=lambda share: -share.damaged)
+    if not damaged:
+        return "No position is damaged."
+    first = damaged[0]
+    values = f"{first.damaged:,} of {first.seen:,} values"
+    if len({(share.damaged, share.seen) for share in damaged}) == 1 < len(damaged):
+        return f"Equally at {positions_in_words(share.position for share in damaged)}: {values} each."
+    rest = f", then {positions_in_words(share.position for share in damaged[1:4])}" if len(damaged) > 1 else ""
+    positions = counted(len(damaged), "damaged position", "damaged positions")
+    return f"Most damage is at position {first.position:,} ({values}){rest}; {positions} in all."
+
+
+def _by_report(health: Health) -> str:
+    garbage, damaged = percent(health.garbage_share), percent(health.damaged_share)
+    return f"By the report's rule (a huge number) {garbage} of the entries are garbage, by ours {damaged}."

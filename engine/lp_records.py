@@ -1,0 +1,126 @@
+"""One record per LP: what every floor knows of an LP without compiling it.
+
+A new LP is one file in ``engine/lp/`` with a function ``build`` (see ``engine.lp.constraint``) and one record here. The
+command line, the pages, the number of FREE positions and the kinds of blocks follow from the record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.errors import ConstraintError, nearest, shown
+
+DEFAULT_PLACEHOLDER = "0.0000,0.0000,0.0000"
+SHORT_PLACEHOLDER = "0.000,0.000,0.000"
+
+
+@dataclass(frozen=True, slots=True)
+class LpRecord:
+    """``closed_by``: whether the model itself chose to close a block, or the LP forced the closing token."""
+
+    name: str
+    help: str  # one line
+    module: str  # has build(name, tokenizer, vocab_rows, parameters)
+    closed_by: Literal["model", "lp", "unknown"]
+    placeholder: str = ""  # the default one; "" where the LP has none
+    needs_coordinates: bool = False  # its placeholder is fitted to reference conformers of the molecules
+    offers_cleanup: bool = False  # whether the pages offer it with a cleanup
+
+
+_RECORDS = (
+    LpRecord("none", "no constraint", "engine.lp.unconstrained", "model"),
+    LpRecord(
+        "position-blocklist",
+        "by position; < and > are blocked where numbers belong",
+        "engine.lp.position",
+        "lp",
+        DEFAULT_PLACEHOLDER,
+        offers_cleanup=True,
+    ),
+    LpRecord(
+        "position-blocklist-short",
+        "the same, no mark in a block's last two positions",
+        "engine.lp.position",
+        "lp",
+        SHORT_PLACEHOLDER,
+        offers_cleanup=True,
+    ),
+    LpRecord(
+        "position-allowlist",
+        "by position; only digits and marks where numbers belong",
+        "engine.lp.position",
+        "lp",
+        SHORT_PLACEHOLDER,
+    ),
+    LpRecord(
+        "adaptive-placeholder",
+        "by position, with a placeholder fitted to coordinates",
+        "engine.lp.position",
+        "lp",
+        DEFAULT_PLACEHOLDER,
+        needs_coordinates=True,
+    ),
+    LpRecord(
+        "truncating",
+        "by position; the model may end a block early",
+        "engine.lp.truncating",
+        "model",
+        DEFAULT_PLACEHOLDER,
+    ),
+    LpRecord("exact", "an automaton of the numbers themselves: no drift, no junk, no cut", "engine.lp.exact", "model"),
+)
+LPS = {record.name: record for record in _RECORDS}
+
+UNKNOWN_LP = LpRecord("unknown", "the LP is unknown: a clean block may have been cut", "", "unknown")
+"""For stored texts whose LP is not named or is not one of ours. It cannot be run."""
+
+ALIASES = {
+    "generic": "position-blocklist",
+    "v3.8": "position-blocklist",
+    "v3.9": "position-blocklist-short",
+    "v4.3": "position-allowlist",
+}
+"""The reports' processor types."""
+
+CLEANUP = "cleanup"
+"""The reports' third solution, a step after any LP: ``position-blocklist+cleanup``; alone it follows no LP."""
+
+
+def lp_choices() -> list[str]:
+    """The names that a page offers: every LP, some with a cleanup, and the cleanup alone."""
+    cleaned = [f"{record.name}+{CLEANUP}" for record in LPS.values() if record.offers_cleanup]
+    return [*LPS, *cleaned, CLEANUP]
+
+
+def split_cleanup(name: str) -> tuple[str, bool]:
+    """The LP of a name, and whether a cleanup follows."""
+    if name == CLEANUP:
+        return "none", True
+    lp = name.removesuffix(f"+{CLEANUP}")
+    return lp, lp != name
+
+
+def lp_record(name: str) -> LpRecord:
+    """The LP of this name, or of a report's name for it."""
+    record = LPS.get(ALIASES.get(name, name))
+    if record is None:
+        raise ConstraintError(f"there is no LP {shown(name)}", nearest(name, [*LPS, *ALIASES, CLEANUP]))
+    return record
+
+
+def lp_of_text(name: str) -> LpRecord:
+    """As ``lp_record``; a text may also have been written under ``unknown``."""
+    return UNKNOWN_LP if name == UNKNOWN_LP.name else lp_record(name)
+
+
+def stored_lp(name: str | None) -> LpRecord:
+    """The LP that a stored run names, without its cleanup; ``UNKNOWN_LP`` where it names none, or none of ours."""
+    lp = split_cleanup(name or "")[0]
+    return LPS.get(ALIASES.get(lp, lp), UNKNOWN_LP)
+
+
+def full_name(name: str) -> str:
+    """The LP's own name for any that it goes by, with its cleanup."""
+    lp, cleanup = split_cleanup(name)
+    return lp_record(lp).name + (f"+{CLEANUP}" if cleanup else "")

@@ -1,0 +1,97 @@
+"""A trace as the store has it: its row and its operations, with sums of them.
+
+Work is what devices did, or where a trace has no device, what operators did without those inside them. What a trace
+does not know is None, never 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.errors import StoreError
+from engine.store.columns import Table
+from engine.store.entries import Entry
+from engine.store.trace_schema import TRACE_OPS
+
+Rows = Sequence[Mapping[str, Any]]
+COMPUTE = ("attention", "gemm")
+"""What the reports call real compute; all other work is overhead to them."""
+
+
+def stored_table(entry: Entry, table: Table) -> pa.Table | None:
+    """One of the trace's tables; None where it has no such table."""
+    if table.name not in entry.parts:
+        return None
+    try:
+        content = entry.files.read(f"{entry.folder}/{entry.parts[table.name].file}")
+        return pq.read_table(pa.BufferReader(content)).select(table.names)
+    except (OSError, KeyError, pa.ArrowException) as error:
+        raise StoreError(f"{table.name} of {entry.id} does not read", "Add the trace again") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Calls of something, and their time."""
+
+    calls: int
+    total_us: float
+
+    @classmethod
+    def of(cls, rows: Rows) -> Totals:
+        """Of rows of ``trace_ops``: the time of operators is without those inside them."""
+        times = [row["total_us"] if row.get("self_us") is None else row["self_us"] for row in rows]
+        return cls(sum(row["calls"] for row in rows), sum(times))
+
+    @property
+    def mean_us(self) -> float | None:
+        return self.total_us / self.calls if self.calls else None
+
+
+def work_side(rows: Rows) -> str:
+    """``device``, or ``host`` where no operation is of a device."""
+    return "device" if any(row["side"] == "device" for row in rows) else "host"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTrace:
+    """A trace's entry, and its rows of ``trace_ops``."""
+
+    entry: Entry
+    rows: Rows
+
+    @classmethod
+    def of(cls, entry: Entry) -> StoredTrace:
+        operations = stored_table(entry, TRACE_OPS)
+        if operations is None:
+            raise StoreError(f"{entry.id} has no table of operations", "Look at it with `verify`, or add it again")
+        return cls(entry, operations.to_pylist())
+
+    @property
+    def work_side(self) -> str:
+        return work_side(self.rows)
+
+    @property
+    def work(self) -> list[Mapping[str, Any]]:
+        return self.on(self.work_side)
+
+    @property
+    def is_whole(self) -> bool:
+        """False for a reported trace: the report names some operations only."""
+        return self.entry.row.get("origin") != "reported"
+
+    def on(self, side: str) -> list[Mapping[str, Any]]:
+        return [row for row in self.rows if row["side"] == side]
+
+    def known(self, name: str) -> float | None:
+        """A figure of the trace's own row."""
+        value = self.entry.row.get(name)
+        return None if value is None else float(value)
+
+    def totals(self, *families: str, side: str | None = None) -> Totals:
+        """Of some families of the work, or of another side."""
+        return Totals.of([row for row in self.on(side or self.work_side) if row["family"] in families])

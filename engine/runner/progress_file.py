@@ -1,0 +1,112 @@
+"""The progress of a command, read from the file that it appends to, part by part: a run, or a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+PartState = Literal["running", "done", "there", "failed"]
+"""``there``: the file was imported before."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartProgress:
+    """The last report of a part. Counts are those of the part so far."""
+
+    part: int
+    parts: int
+    state: PartState = "running"
+    run_id: str = ""
+    file: str = ""
+    made: str = ""  # ids of the logs or traces that it added, separated by spaces
+    model_alias: str = ""
+    model_step: str = ""
+    lp: str = ""
+    error: str = ""
+    samples: int = 0
+    done: int = 0
+    passed: int = 0
+    bad_blocks: int = 0
+    blocks: int = 0
+    tokens: int = 0
+    written: int = 0
+    seconds: float = 0.0
+    work: float = 0.0
+    began: float = 0.0  # the share that was done before, of a resumed run
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state != "running"
+
+    @property
+    def is_in_store(self) -> bool:
+        return self.state in ("done", "there")
+
+    @property
+    def made_ids(self) -> tuple[str, ...]:
+        return tuple(self.made.split())
+
+    @property
+    def name(self) -> str:
+        model = ":".join(filter(None, (self.model_alias, self.model_step)))
+        return self.file or " · ".join(filter(None, (model, self.lp))) or self.run_id
+
+    @property
+    def samples_a_second(self) -> float:
+        return self.written / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """By the share of the expected tokens; None before there is any."""
+        done = self.work - self.began
+        return self.seconds * (1 - self.work) / done if done > 0 and self.seconds > 0 else None
+
+
+_KINDS: Mapping[str, type | tuple[type, ...]] = {
+    name: str if kind == "str" else (int, float) if kind == "float" else int
+    for name, kind in PartProgress.__annotations__.items()
+    if name not in ("part", "parts", "state")
+}
+
+
+class ProgressFile:
+    """Reads new lines at each call; not for two threads at once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._read = path, 0
+        self._parts: dict[int, PartProgress] = {}
+
+    def parts(self) -> tuple[PartProgress, ...]:
+        """In their order; parts without a report are missing."""
+        for line in self._new_lines():
+            try:
+                report = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(report, dict) and all(type(report.get(name)) is int for name in ("part", "parts")):
+                self._parts[report["part"]] = self._updated(report)
+        return tuple(self._parts[number] for number in sorted(self._parts))
+
+    def _new_lines(self) -> list[bytes]:
+        """Whole lines only: a line that is being written is read the next time."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._read)
+                whole, end, _ = file.read().rpartition(b"\n")
+        except OSError:
+            return []
+        self._read += len(whole) + len(end)
+        return whole.splitlines()
+
+    def _updated(self, report: Mapping[str, Any]) -> PartProgress:
+        known = {name: report[name] for name, kind in _KINDS.items() if isinstance(report.get(name), kind)}
+        part = self._parts.get(report["part"])
+        if part is None:
+            part = PartProgress(report["part"], report["parts"], began=known.get("work", 0.0))
+        if "work" not in known and known.get("samples"):
+            known["work"] = known.get("done", 0) / known["samples"]
+        state = report.get("state", "running")
+        return replace(part, **known, state=state if state in get_args(PartState) else "running")

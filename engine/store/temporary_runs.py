@@ -1,0 +1,81 @@
+"""Runs that are not saved: a place of this process, shown beside the store, and removed when the process ends.
+
+The live page writes here in the form of the store, so that all that reads runs reads these too. ``keep`` copies one
+into the user's store. What this module does not know: who wrote a run, or for which visitor.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import shutil
+import tempfile
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.errors import DriftscopeError, StoreError
+from engine.store.entries import Entry
+from engine.store.files import Files, LocalFiles
+from engine.store.schema import RUN, Kind
+from engine.store.staging import Staging
+from engine.store.store import Store
+
+MOST_KEPT = 200
+"""Runs of the place; the oldest go first."""
+SHEET_KEYS = ("schema", "kind", "row", "tables")
+_CREATING = threading.Lock()
+
+
+def temporary_files() -> LocalFiles:
+    """The place, created at its first use."""
+    with _CREATING:
+        return _temporary_files()
+
+
+@functools.cache
+def _temporary_files() -> LocalFiles:
+    folder = Path(tempfile.mkdtemp(prefix="driftscope-temporary-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return LocalFiles(folder)
+
+
+def with_temporary(store: Store) -> Store:
+    """The store, with the temporary runs beside it."""
+    return Store(store.home, (*store.beside, temporary_files()))
+
+
+def is_temporary(entry: Entry) -> bool:
+    return entry.files is temporary_files()
+
+
+def trim(files: Files, most: int = MOST_KEPT, kind: Kind = RUN) -> None:
+    """Keep the newest runs only. Their names begin with the time."""
+    names = sorted(files.folders(kind.folder))
+    for name in names[: max(0, len(names) - most)]:
+        with contextlib.suppress(DriftscopeError):  # another process removed it
+            files.remove(f"{kind.folder}/{name}")
+
+
+def keep(entry: Entry, home: Files, label: str = "", kind: Kind = RUN) -> Entry:
+    """A copy of the entry in the user's store, under the same name."""
+    row, more = entry.sheet["row"], {key: value for key, value in entry.sheet.items() if key not in SHEET_KEYS}
+    staging = Staging.create(home, kind, entry.id, row, **more)
+    try:
+        tables = {name: _rows(entry, part.file) for name, part in entry.parts.items()}
+        staging.add(tables)
+        return staging.publish({"label": label} if label else {})
+    except BaseException:
+        with contextlib.suppress(DriftscopeError):
+            staging.abandon()
+        raise
+
+
+def _rows(entry: Entry, file: str) -> pa.Table:
+    try:
+        return pq.read_table(pa.BufferReader(entry.files.read(f"{entry.folder}/{file}")))
+    except OSError as error:
+        raise StoreError(f"{entry.id} is gone", "Generate it again") from error

@@ -1,0 +1,232 @@
+"""The Compare page's advice: which LP to use for the control's model, from its measured runs or from a probe.
+
+The same as `advise` in a terminal: the advice, the reports' rule, what each LP gave and cost, the reasons, and what is
+not known. It is about a model, not about the compared runs: these only give letters and colours.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Sequence
+from typing import get_args
+
+import streamlit as st
+
+from engine.evidence.advice.commands import PROBED
+from engine.evidence.advice.document import document
+from engine.evidence.advice.figures import Want
+from engine.evidence.advice.settings import CANDIDATES, Setting, SettingFilter, model_name, models_of, settings_of
+from engine.evidence.advisor import Advice, AdviceRequest, advise
+from engine.figures.words import counted
+from engine.lp_records import LPS
+from engine.runner.background import task_queue, threads_beside
+from engine.store.entries import Entry
+from engine.store.store import Store
+from pages._compare.advice_figures import show_cost, show_table
+from pages._compare.state import RunSelection
+from pages._shared.errors import escape_markdown, shown_errors
+from pages._shared.managing import tasks
+
+WANTS: dict[str, Want] = {want.capitalize(): want for want in get_args(Want)}
+ANY_SETTING = "The one with most LPs"
+MOLECULES, MOST_MOLECULES = 10_000, 1_000_000_000
+MOST_NAMED = 8
+PYTHON = ("python", "-m", "engine")
+LEAST_PROBED, MOST_PROBED = 4, 2_000
+_SIZE = re.compile(r"(--(?:probe|sample-size) )\d+")
+_EMPTY = """
+Advice needs runs that were measured here, with samples and times; this store has none. Two ways to get some:
+
+- Start runs of one model under several LPs under **Manage**.
+- From a terminal: `.venv/bin/python -m engine advise --model demo-qwen --probe 64`
+"""
+_HELP = "Clean: passed, and every number is whole. Passed is the reports' rule, under which junk and cut numbers pass."
+
+
+def show(store: Store, chosen: RunSelection | None) -> None:
+    """Draw this section; ``chosen`` is None where no run is compared."""
+    models = models_of(store.found().entries)
+    if not models:
+        st.info(_EMPTY, icon=":material/inbox:", title="Nothing to advise from yet")
+        return
+    _panel(store, chosen, models)
+    tasks.show(store)
+
+
+@st.fragment
+def _panel(store: Store, chosen: RunSelection | None, models: dict[str, list[Entry]]) -> None:
+    with shown_errors():
+        model, request, molecules = _inputs(models, chosen)
+        keys = tuple(entry.key for entry in models[model])
+        advice = _advice(store, keys, model, request)
+        left, right = st.columns([3, 2], gap="small")
+        with left:
+            _words(advice)
+        with right:
+            _reports(advice)
+        for caution in advice.cautions:
+            st.warning(escape_markdown(caution), icon=":material/warning:")
+        show_cost(advice, chosen)
+        show_table(advice, molecules, chosen)
+        _why(advice)
+        _unknown(advice)
+        st.download_button(
+            "Advice as JSON",
+            lambda: json.dumps(document(advice, molecules), indent=1),
+            "advice.json",
+            "application/json",
+            icon=":material/download:",
+            on_click="ignore",
+            type="tertiary",
+            key="advice-json",
+            help="The same document as `advise --json`",
+        )
+        _probe(store, advice)
+
+
+# --- the request ------------------------------------------------------------------------------------------------------
+
+
+def _inputs(models: dict[str, list[Entry]], chosen: RunSelection | None) -> tuple[str, AdviceRequest, int]:
+    first = "" if chosen is None else model_name(chosen.control.row)
+    first = first if first in models else next(iter(models))
+    names = [first, *(name for name in models if name != first)]
+    with st.container(horizontal=True, vertical_alignment="bottom", key="advice-inputs"):
+        model = st.selectbox(
+            "Model", names, key="advice_model", bind="query-params", width=210,
+            help="Models with measured runs; the control's first",
+        )  # fmt: skip
+        model = model if model in models else first
+        setting = _setting_input(list(settings_of(models[model])))
+        want = st.segmented_control(
+            "Usable means", list(WANTS), default="Clean", required=True, key="advice_want", bind="query-params",
+            help=_HELP,
+        )  # fmt: skip
+        count = st.number_input(
+            "Molecules to write", 1, MOST_MOLECULES, MOLECULES, key="advice_molecules", bind="query-params", width=150,
+            help="The table shows the time for this many under each LP",
+        )  # fmt: skip
+    lps = st.multiselect(
+        "LPs to choose from", list(LPS), list(CANDIDATES), key="advice_lps", bind="query-params",
+        placeholder="The usual five",
+    )  # fmt: skip
+    request = AdviceRequest(lps=tuple(lps or CANDIDATES), want=WANTS.get(want or "", "clean"), filter=setting)
+    return model, request, int(count or MOLECULES)
+
+
+def _setting_input(settings: Sequence[Setting]) -> SettingFilter:
+    """A choice, where there are runs of several settings; they are never mixed."""
+    filters = {ANY_SETTING: SettingFilter()}
+    for setting in settings:
+        parts = (setting.sampling, f"{setting.batch_size or '–'} rows", setting.backend, setting.device)
+        words = " · ".join(part or "–" for part in parts)
+        filters[words] = SettingFilter(setting.sampling, setting.batch_size, setting.backend, setting.device)
+    chosen = st.selectbox(
+        "Setting",
+        list(filters),
+        key="advice_setting",
+        bind="query-params",
+        width=280,
+        help="Sampling, batch, backend and device. Runs of different settings are never mixed.",
+    )
+    return filters.get(chosen or "", SettingFilter())
+
+
+@st.cache_resource(max_entries=48, show_spinner="Comparing LPs …")
+def _advice(_store: Store, keys: tuple[tuple[str, ...], ...], model: str, request: AdviceRequest) -> Advice:
+    """``keys`` of the model's runs: the advice is valid as long as these do not change."""
+    return advise(_store, model, request)
+
+
+# --- the advice -------------------------------------------------------------------------------------------------------
+
+
+def _words(advice: Advice) -> None:
+    first, _, rest = advice.sentence.partition(". ")
+    icon = ":material/recommend:" if advice.decision.lp else ":material/help:"
+    setting = f"{advice.setting.words}; {counted(advice.measured.molecules, 'molecule')} shared by all of these runs"
+    with st.container(border=True, height="stretch", key="advice-sentence"):
+        st.markdown(f"#### {icon} {escape_markdown(first.removesuffix('.'))}")
+        if rest:
+            st.markdown(escape_markdown(rest))
+        st.caption(escape_markdown(f"Measured for {advice.model} with {setting}."))
+
+
+def _reports(advice: Advice) -> None:
+    agrees = advice.reports.agrees
+    badge = {True: ":green-badge[:material/check: agrees]", False: ":orange-badge[:material/close: does not agree]"}
+    with st.container(border=True, height="stretch", key="advice-reports"):
+        st.markdown(
+            f"**The reports' rule** {'' if agrees is None else badge[agrees]}",
+            help="Use an LP when the model breaks structure without it, and leave it out when it does not. Shown "
+            "for comparison: the advice itself uses measured costs only.",
+        )
+        st.markdown(escape_markdown(advice.reports.sentence))
+
+
+def _unknown(advice: Advice) -> None:
+    with st.container(border=True, key="advice-unknown"):
+        st.markdown("**Not known**")
+        st.markdown("\n".join(f"- {escape_markdown(gap)}" for gap in advice.unknown))
+
+
+def _why(advice: Advice) -> None:
+    lps = zip(advice.measured.names, advice.reasons, strict=True)
+    with st.expander("Why: the rule, and how each LP scores", icon=":material/rule:"):
+        st.markdown(escape_markdown(advice.rule))
+        st.markdown("\n".join(f"- **{escape_markdown(lp)}** {escape_markdown(reason)}" for lp, reason in lps))
+        left = [
+            f"{counted(other.runs, 'run')} of another setting: {other.differs}" for other in advice.others[:MOST_NAMED]
+        ]
+        left += [f"{len(advice.others) - MOST_NAMED} more settings"] if len(advice.others) > MOST_NAMED else []
+        if left or advice.left_out:
+            st.markdown("Left out:")
+            st.markdown("\n".join(f"- {escape_markdown(runs)}" for runs in (*left, *advice.left_out)))
+
+
+# --- the probe --------------------------------------------------------------------------------------------------------
+
+
+def _probe(store: Store, advice: Advice) -> None:
+    """The commands that measure what is missing, and a button that starts the probe, the last of them."""
+    with st.container(border=True, key="advice-probe"):
+        st.markdown("**Measure now**")
+        missing = ", ".join(advice.missing)
+        st.markdown(
+            f"Not measured under this setting: {escape_markdown(missing)}."
+            if missing
+            else "A probe writes the same held-out molecules under each LP, one LP after the other, into the store."
+        )
+        size = st.number_input(
+            "Molecules of a probe", LEAST_PROBED, MOST_PROBED, PROBED, key="advice_probe", bind="query-params",
+            width=180,
+            help="From the held-out molecules that ship. With fewer than 35, a 90 % rate cannot be confirmed.",
+        )  # fmt: skip
+        probe = of_size(advice.probe, int(size or PROBED))
+        for command in (*advice.commands[:-1], probe):
+            st.code(f".venv/bin/{command}", language="bash", wrap_lines=True)
+        words = words_of(probe)
+        about = shlex.join(words)
+        if words and st.button(
+            "Probe now",
+            icon=":material/play_arrow:",
+            key="advice-start",
+            disabled=task_queue().is_at(about),
+            help=f"Starts the last command above. Its runs go to {escape_markdown(store.home.where)}.",
+        ):
+            command_words = [words[0], f"--threads={threads_beside()}", *words[1:]]
+            if tasks.submit(f"Probe of {advice.model}", command_words, about=about):
+                st.rerun()
+
+
+def of_size(command: str, molecules: int) -> str:
+    """The same probe of this many molecules."""
+    return _SIZE.sub(rf"\g<1>{molecules}", command)
+
+
+def words_of(command: str) -> list[str]:
+    """The arguments after `python -m engine`; none where the command cannot be started without the user's own path."""
+    words = shlex.split(command)
+    return words[len(PYTHON) :] if tuple(words[: len(PYTHON)]) == PYTHON and "--model-path" not in words else []

@@ -1,0 +1,227 @@
+"""The advice's figures: a chart of what a usable conformer costs under each LP, and a table of all that was measured.
+
+In the chart the advised LP, those that fit and those that do not differ by marker as well as by colour. An LP that
+never gave a usable answer is drawn at the right edge.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from engine.evidence.advice import words
+from engine.evidence.advice.figures import LpFigures
+from engine.evidence.advice.rule import Standing
+from engine.evidence.advisor import Advice
+from engine.figures.words import angstrom, duration, listed, number, percent, times, with_interval
+from pages._compare.state import RunSelection
+from pages._shared.charts.card import card
+from pages._shared.charts.chart import Axis, Chart, Marks, Note, chart
+from pages._shared.theme import Palette, palette
+
+FEW_DECADES = 2
+ADVISED, TIES, FITS, UNFIT = "advised", "ties", "fits", "does not fit"
+SYMBOLS = {ADVISED: "diamond", TIES: "diamond-open", FITS: "circle", UNFIT: "x"}
+HELP = """
+All seconds of a run over its usable answers; rejected answers count in the time. 95 % intervals by bootstrap over
+molecules.
+"""
+Row = Mapping[str, Any]
+
+
+def show_cost(advice: Advice, chosen: RunSelection | None) -> None:
+    """Draw the chart, its question and its answer."""
+    want, rows = advice.request.want, rows_of(advice, chosen)
+    with card("advice-cost", f"What does a {want} conformer cost?", HELP) as panel:
+        panel.tell(answer(advice))
+        if any(math.isfinite(row["cost"].value) for row in rows):
+            panel.draw(cost_chart(rows, want, palette(), chosen))
+
+
+def rows_of(advice: Advice, chosen: RunSelection | None) -> list[Row]:
+    """A row per LP, in the order of the table; ``standing`` is a key of SYMBOLS."""
+    return [
+        {
+            "lp": figures.lp,
+            "label": label_of(figures, chosen),
+            "standing": standing_word(advice, standing),
+            "cost": figures.cost(advice.request.want),
+            "rate": words.rate_words(figures, advice.request.want),
+            "run_id": figures.run_id,
+        }
+        for figures, standing in zip(advice.measured.lps, advice.decision.standings, strict=True)
+    ]
+
+
+def standing_word(advice: Advice, standing: Standing) -> str:
+    """The result of an LP, a key of SYMBOLS."""
+    if standing.lp == advice.decision.lp:
+        return ADVISED
+    if standing.lp in advice.decision.ties:
+        return TIES
+    return FITS if standing.counts else UNFIT
+
+
+def label_of(figures: LpFigures, chosen: RunSelection | None) -> str:
+    """The LP, with the letter of its run where that is compared on this page."""
+    is_chosen = chosen is not None and figures.run_id in chosen.ids
+    return f"{chosen.letter(figures.run_id)} · {figures.lp}" if chosen is not None and is_chosen else figures.lp
+
+
+def answer(advice: Advice) -> str:
+    """The chart's question answered from the figures."""
+    want = advice.request.want
+    known = [figures for figures in advice.measured.lps if math.isfinite(figures.cost(want).value)]
+    never = [words.name_of(figures.lp) for figures in advice.measured.lps if figures not in known]
+    tail = f" No {want} answer under {listed(never)}." if never else ""
+    if not known:
+        return f"No LP gave a {want} answer."
+    order = sorted(known, key=lambda figures: figures.cost(want).value)
+    first, last = order[0], order[-1]
+    costs = f"Lowest cost: {words.name_of(first.lp)}, {words.cost_words(first.cost(want))}"
+    if len(order) > 1:
+        costs += f". Highest: {words.name_of(last.lp)}, {words.cost_words(last.cost(want))}"
+    return f"{costs}.{tail}"
+
+
+def cost_chart(rows: Sequence[Row], want: str, colours: Palette, chosen: RunSelection | None = None) -> Chart:
+    """A lane per LP. Infinite costs are drawn at an edge beyond all finite ones."""
+    ends = [
+        part
+        for row in rows
+        for part in (row["cost"].value, row["cost"].low, row["cost"].high)
+        if part is not None and math.isfinite(part) and part > 0
+    ]
+    edge = 3 * max(ends, default=1.0)
+    is_open = any(math.isinf(part) for row in rows for part in (row["cost"].value, row["cost"].high or 0))
+    high = math.log10(1.15 * edge if is_open else 1.6 * max(ends))  # at the edge no more than a marker needs
+    low = math.log10(min(ends) / 1.6)
+    points = [_point(row, edge, colours, chosen) for row in rows]
+    layers = []
+    for standing, symbol in SYMBOLS.items():
+        standing_points = [point for point in points if point["standing"] == standing]
+        if standing_points:
+            # Points have their runs' colours; the legend is about shapes.
+            shape = [{"x": None, "y": None}]
+            layers += [
+                Marks(
+                    kind="points", rows=standing_points, y="label", size=13, symbol=symbol, interval="x", hover=_hover
+                ),
+                Marks(kind="points", rows=shape, name=standing, size=12, symbol=symbol, colour=colours.muted),
+            ]
+    costs = "; ".join(f"{row['label']} ({row['standing']}): {words.cost_words(row['cost'])}" for row in rows)
+    at_edge = {"xanchor": "right", "xshift": -10, "font": {"color": colours.muted}}
+    labels = [row["label"] for row in reversed(rows)]
+    return chart(
+        *layers,
+        x=Axis(
+            title=f"seconds per {want} conformer",
+            is_log=True,
+            range=[low, high],
+            ticks={tick: number(tick) for tick in _ticks(low, high)},
+        ),
+        y=Axis(range=[-0.6, len(rows) - 0.4], more={"categoryorder": "array", "categoryarray": labels}),
+        notes=[
+            Note(math.log10(edge), row["label"], "never →", at_edge) for row in rows if math.isinf(row["cost"].value)
+        ],
+        height=max(150, 70 + 46 * len(rows)),
+        top=30,
+        alt=f"Seconds per {want} conformer by LP. {costs}.",
+    )
+
+
+def _point(row: Row, edge: float, colours: Palette, chosen: RunSelection | None) -> dict[str, Any]:
+    """In the run's colour on this page, where it is compared."""
+    cost = row["cost"]
+    colour = colours.accent if row["standing"] in (ADVISED, TIES) else colours.muted
+    if chosen is not None and row["run_id"] in chosen.ids:
+        colour = chosen.colour(row["run_id"], colours)
+    high = None if cost.high is None else min(cost.high, edge)
+    return {**row, "x": min(cost.value, edge), "low": cost.low, "high": high, "colour": colour}
+
+
+def _hover(row: Row) -> tuple[str, ...]:
+    return row["label"], words.cost_words(row["cost"]), row["rate"]
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Whole decades; of few decades 2 and 5 as well."""
+    steps = (1, 2, 5) if high - low < FEW_DECADES else (1,)
+    ticks = [step * 10.0**power for power in range(math.floor(low), math.ceil(high) + 1) for step in steps]
+    return [tick for tick in ticks if low <= math.log10(tick) <= high]
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+
+def show_table(advice: Advice, molecules: int, chosen: RunSelection | None) -> None:
+    """A row per LP, in the order of the request."""
+    rows = [
+        _table_row(advice, figures, standing, molecules, chosen)
+        for figures, standing in zip(advice.measured.lps, advice.decision.standings, strict=True)
+    ]
+    if not rows:
+        return
+    st.dataframe(
+        rows,
+        hide_index=True,
+        column_config=_columns(advice.request.want, molecules),
+        placeholder="–",
+        alt="Each LP's rates, costs, junk, cut and RMSD",
+        key="advice-table",
+    )
+    st.caption(
+        "In brackets: 95 % intervals, Wilson's for rates, else by bootstrap over molecules. Seconds are wall time "
+        "without RMSD, kept steps and the check of forced closes."
+    )
+
+
+def _table_row(
+    advice: Advice, figures: LpFigures, standing: Standing, molecules: int, chosen: RunSelection | None
+) -> dict[str, Any]:
+    over = "1×" if standing.over_least is None and standing.counts else with_interval(standing.over_least, times)
+    return {
+        "lp": label_of(figures, chosen),
+        "standing": standing_word(advice, standing),
+        "clean": with_interval(figures.clean_rate, percent),
+        "passed": with_interval(figures.pass_rate, percent),
+        "sample": words.cost_words(figures.seconds_a_sample),
+        "usable": words.cost_words(figures.cost(advice.request.want)),
+        "over": over,
+        "takes": duration(advice.expected_s(figures, molecules)),
+        "gives": round(advice.expected_usable(figures, molecules)),
+        "wins": None if standing.wins is None else 100 * standing.wins,
+        "cut": with_interval(figures.cut_share, percent),
+        "letters": with_interval(figures.letters_share, percent),
+        "nonnumeric": with_interval(figures.nonnumeric_share, percent),
+        "rmsd": with_interval(figures.rmsd_ang, angstrom),
+        "repeats": 1 + figures.repeats,
+    }
+
+
+def _columns(want: str, molecules: int) -> dict[str, Any]:
+    config = st.column_config
+    return {
+        "lp": config.TextColumn("LP", pinned=True),
+        "standing": config.TextColumn("result", width=100),
+        "clean": config.TextColumn("clean", help="Answers that passed, with every block exact or unverified"),
+        "passed": config.TextColumn("passed", help="The reports' rule: junk and cut numbers may pass"),
+        "sample": config.TextColumn("per sample", help="Wall time over all answers"),
+        "usable": config.TextColumn(
+            f"per {want} conformer", help=f"Wall time over {want} answers; rejected ones count in the time"
+        ),
+        "over": config.TextColumn("vs best", help="Its cost over the lowest among the LPs that fit"),
+        "takes": config.TextColumn(f"{molecules:,} take", help="Time for this many answers at the measured speed"),
+        "gives": config.NumberColumn(f"{want} of them", format="localized"),
+        "wins": config.NumberColumn("wins", format="%.0f %%", help="Share of bootstrap draws in which it wins"),
+        "cut": config.TextColumn("blocks cut", help="Closed by force inside their numbers"),
+        "letters": config.TextColumn("with letters", help="Blocks with a letter: the reports' first count of junk"),
+        "nonnumeric": config.TextColumn(
+            "not numeric", help="Blocks with anything but digits . , -: the reports' second count of junk"
+        ),
+        "rmsd": config.TextColumn("RMSD", help="Mean over answers: heavy atoms, to the nearest reference conformer"),
+        "repeats": config.NumberColumn("runs", help="Its time is the mean over this many runs of the same work"),
+    }

@@ -1,0 +1,165 @@
+"""Where do failures go? Reasons by run, in the reports' words, as shares of each run's samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from engine.comparing.failures import Failures, RunFailures
+from engine.figures.statistics import wilson
+from engine.figures.words import counted, percent, shortened
+from engine.store.store import Store
+from pages._compare import charts_data as data
+from pages._compare.charts_data import UNREADABLE, rate, unseen
+from pages._compare.state import RunSelection
+from pages._shared.charts.card import card
+from pages._shared.charts.chart import Axis, Chart, HeatmapCells, chart, lanes
+from pages._shared.charts.text import Markup, on_axis, safe
+from pages._shared.theme import palette
+
+QUESTION = "Where do failures go?"
+HELP = """
+Samples by the reason why they failed, and their share of the run's samples. A sample with two reasons counts in both,
+so the reasons may add up to more than the failed samples; both totals are given.
+
+It cannot say why a model went wrong, only what the check found, in the reports' own words. Junk that parses is not
+a failure here.
+"""
+MOST_REASONS = 10
+MOST_WIDE_CELLS = 5  # that have room for a share below the count
+MOST_NAMED_RUNS = 3  # whose names fit side by side
+FAILED, UNNAMED, OTHERS = "failed", "no reason named", "other reasons"
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonCounts:
+    """One row of the figure: counts by run. Those that add up reasons count one sample several times."""
+
+    name: str
+    counts: tuple[int, ...]
+
+
+@st.fragment
+def show(store: Store, chosen: RunSelection) -> None:
+    """Draw the chart."""
+    with card("failures", QUESTION, HELP) as panel:
+        if not chosen.measured:
+            panel.tell("None of these runs has samples: reports state how many failed, not why.")
+            return
+        failures = data.failures_of(store, chosen.measured)
+        if not failures.runs:
+            panel.tell(UNREADABLE)
+            return
+        panel.tell(answer(chosen, failures))
+        panel.data(lambda: rows(chosen, failures))
+        if any(run.failed for run in failures.runs):
+            panel.draw(failures_chart(chosen, failures))
+        else:
+            st.success("No sample failed, so there is nothing to draw.", icon=":material/task_alt:")
+        panel.leave_out(*unseen(chosen, failures.missing), _beyond(failures))
+
+
+def answer(chosen: RunSelection, failures: Failures) -> str:
+    samples, failed = sum(run.samples for run in failures.runs), sum(run.failed for run in failures.runs)
+    if not failed:
+        most = percent(wilson(0, samples)[1])
+        return f"None of {counted(samples, 'sample')} failed. At 95 % confidence, at most {most} do."
+    issues = sum(run.issues for run in failures.runs)
+    worst = _of_run(chosen, failures, max(failures.runs, key=lambda run: run.failed / max(1, run.samples)))
+    totals = f"Together {failed:,} of {samples:,} samples failed, with {counted(issues, 'reason')} named."
+    return f"{worst} {totals}" if len(failures.runs) > 1 else worst
+
+
+def _of_run(chosen: RunSelection, failures: Failures, run: RunFailures) -> str:
+    """The run that fails most."""
+    letter = chosen.letter(run.run_id)
+    sentence = f"{letter} fails {'most: ' if len(failures.runs) > 1 else ''}{run.failed:,} of {run.samples:,} samples"
+    sentence += f" ({rate(run.failed, run.samples)})"
+    place = failures.runs.index(run)
+    first = max(failures.reasons, key=lambda reason: reason.samples[place], default=None)
+    if first is None or not first.samples[place]:
+        return f"{sentence}, without a reason."
+    named = f", {first.samples[place]:,} of them with “{shortened(first.issue, 80)}”"
+    several = f"; {counted(run.several, 'has', 'have')} more than one reason" if run.several else ""
+    return f"{sentence}{named}{several}."
+
+
+def lines(failures: Failures) -> list[ReasonCounts]:
+    """All failed samples first, then reasons by how many, then what is left over."""
+    shown, rest = failures.reasons[:MOST_REASONS], failures.reasons[MOST_REASONS:]
+    unnamed = tuple(run.unnamed for run in failures.runs)
+    others = tuple(sum(reason.samples[place] for reason in rest) for place in range(len(failures.runs)))
+    return [
+        ReasonCounts(FAILED, tuple(run.failed for run in failures.runs)),
+        *(ReasonCounts(reason.issue, reason.samples) for reason in shown),
+        *([ReasonCounts(OTHERS, others)] if rest else []),
+        *([ReasonCounts(UNNAMED, unnamed)] if any(unnamed) else []),
+    ]
+
+
+def failures_chart(chosen: RunSelection, failures: Failures) -> Chart:
+    """Cells with count and share; the darker, the larger the share."""
+    colours, shown, runs = palette(), lines(failures), failures.runs
+    names = [chosen.name(run.run_id) for run in runs]
+    labels = [chosen.letter(run.run_id) for run in runs] if len(runs) > MOST_NAMED_RUNS else list(map(on_axis, names))
+    shares = [[count / max(1, run.samples) for count, run in zip(line.counts, runs, strict=True)] for line in shown]
+    cells = [[(line, *cell) for cell in zip(names, line.counts, shares[row], strict=True)]
+             for row, line in enumerate(shown)]  # fmt: skip
+    is_narrow = len(runs) > MOST_WIDE_CELLS
+    descriptions = [
+        f"{name}: {run.failed:,} of {counted(run.samples, 'sample')} failed, {counted(run.issues, 'reason')}"
+        for name, run in zip(names, runs, strict=True)
+    ]
+    return chart(
+        HeatmapCells(
+            x=list(range(len(names))),
+            y=list(range(len(shown))),
+            values=shares,
+            high=max(max(row) for row in shares),
+            scale=[[0, colours.surface], [1, colours.accent]],
+            text=[
+                [f"{count:,}<br>{percent(share)}" if count and not is_narrow else f"{count:,}"
+                 for _, _, count, share in row]
+                for row in cells
+            ],
+            hover=[
+                [f"{safe(name)}<br>{safe(line.name)}<br>{count:,} samples, {share:.1%}"
+                 for line, name, count, share in row]
+                for row in cells
+            ],
+            gap=3,
+        ),
+        x=Axis(ticks=dict(enumerate(labels)), has_grid=False, more={"side": "top", "zeroline": False}),
+        y=lanes(
+            [Markup(f"<b>{FAILED}</b>"), *(safe(line.name, 34) for line in shown[1:])],
+            range=None, more={"autorange": "reversed", "zeroline": False},
+        ),
+        height=70 + 44 * len(shown),
+        top=40,
+        alt=f"Failed samples by reason and run. {'. '.join(descriptions)}.",
+    )  # fmt: skip
+
+
+def rows(chosen: RunSelection, failures: Failures) -> list[dict[str, object]]:
+    """A row per reason and run, all reasons; the total of each run first."""
+    every = [ReasonCounts(FAILED, tuple(run.failed for run in failures.runs))]
+    every += [ReasonCounts(reason.issue, reason.samples) for reason in failures.reasons]
+    every += [ReasonCounts(UNNAMED, tuple(run.unnamed for run in failures.runs))]
+    return [
+        {
+            "run": chosen.name(run.run_id),
+            "reason": line.name,
+            "samples with it": count,
+            "samples": run.samples,
+            "share": count / max(1, run.samples),
+        }
+        for line in every
+        for run, count in zip(failures.runs, line.counts, strict=True)
+        if count or line.name == FAILED
+    ]
+
+
+def _beyond(failures: Failures) -> str:
+    more = len(failures.reasons) - MOST_REASONS
+    return f"Named: the {MOST_REASONS} most frequent of {len(failures.reasons):,} reasons." if more > 0 else ""

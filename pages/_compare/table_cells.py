@@ -1,0 +1,242 @@
+"""The comparison as rows and cells: which figures, in what order, and what each ratio is worth.
+
+No sentences and no markup here. A cell keeps the basis of its mark, so that the table, its files and the summary agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.comparing.coverage import NAMES, Coverage, compare_coverage
+from engine.comparing.figures import RATIOS, ComparedRun, Comparison, Ratio, RunFigures
+from engine.comparing.measures import MEASURES, Measure
+from engine.comparing.paired import Compared
+from engine.figures.statistics import Interval
+
+Mark = Literal["", "better", "worse", "differs", "noise", "same", "doubtful", "unknown"]
+Form = Literal["number", "share", "count"]
+CLEAR = ("better", "worse", "differs")
+COMPUTED = "computed"  # on this page, on demand
+
+
+@dataclass(frozen=True, slots=True)
+class FigureLine:
+    """One figure. Only ``is_main`` ones are shown at first."""
+
+    group: str
+    figure: str  # of RunFigures
+    words: str
+    unit: str
+    form: Form
+    help: str
+    is_main: bool = True
+
+    @property
+    def measure(self) -> Measure | None:
+        """The measure that the noise of its ratio is estimated with."""
+        return MEASURES.get(RATIOS.get(self.figure, ""))
+
+    @property
+    def heading(self) -> str:
+        return f"{self.words} ({self.unit})" if self.unit else self.words
+
+
+LINES: tuple[FigureLine, ...] = (
+    FigureLine("Time", "wall_s", "wall time", "s", "number", "From building templates to checking the last answer"),
+    FigureLine(
+        "Time",
+        "wall_s_a_sample",
+        "wall time per sample",
+        "s",
+        "number",
+        "Its noise is estimated from the samples' own times",
+    ),
+    FigureLine("Time", "decode_s", "decoding", "s", "number", "From prompt to last token, summed over batches", False),
+    FigureLine(
+        "Time",
+        "ms_a_token",
+        "time per token",
+        "ms",
+        "number",
+        "Decoding time over tokens; wall time where that is unknown",
+    ),
+    FigureLine("Time", "tokens", "tokens", "", "count", "Of all answers, with end tokens", False),
+    FigureLine("Time", "tokens_a_sample", "tokens per sample", "", "number", "With forced tokens"),
+    FigureLine("Time", "forward_passes", "forward passes", "", "count", "Through the model, prefills included"),
+    FigureLine("Time", "forced_share", "forced tokens", "%", "share", "Tokens forced by the LP"),
+    FigureLine("Answers", "molecules", "molecules", "", "count", "Distinct molecules", False),
+    FigureLine("Answers", "samples", "samples", "", "count", "Answers"),
+    FigureLine("Answers", "pass_rate", "passed", "%", "share", "By the reports' rule: no issue named; junk may pass"),
+    FigureLine("Answers", "clean_rate", "clean", "%", "share", "Passed, and every block exact or unverified"),
+    FigureLine("Blocks", "blocks", "blocks", "", "count", "Coordinate blocks found", False),
+    FigureLine("Blocks", "junk_letters_share", "junk: letters", "% of blocks", "share", "Blocks with a letter"),
+    FigureLine(
+        "Blocks",
+        "junk_nonnumeric_share",
+        "junk: not numeric",
+        "% of blocks",
+        "share",
+        "Blocks with anything but digits . , -",
+    ),
+    FigureLine("Blocks", "cut_share", "cut", "% of blocks", "share", "Closed by force inside their numbers"),
+    FigureLine(
+        "Blocks", "unverified_share", "unverified", "% of blocks", "share", "Closed by force; not known whether cut"
+    ),
+    FigureLine("Blocks", "bad_blocks", "neither exact nor unverified", "", "count", "Blocks", False),
+    FigureLine(
+        "Blocks", "drift_mean", "drift", "tokens per block", "number", "Where known: + is junk-prone, − is cut", False
+    ),
+    FigureLine("Blocks", "drift_abs_mean", "mean absolute drift", "tokens per block", "number", "Where drift is known"),
+    FigureLine(
+        "Conformers",
+        "rmsd_ang",
+        "RMSD",
+        "Å",
+        "number",
+        "Mean over answers: heavy atoms, to the nearest reference conformer",
+    ),
+    FigureLine(
+        "Conformers", "cov_r", "COV-R", "%", "share", "References with a generated conformer within the threshold"
+    ),
+    FigureLine(
+        "Conformers", "cov_p", "COV-P", "%", "share", "Generated conformers with a reference within the threshold"
+    ),
+    FigureLine("Conformers", "mat_r", "MAT-R", "Å", "number", "Mean least RMSD of the references"),
+    FigureLine("Conformers", "mat_p", "MAT-P", "Å", "number", "Mean least RMSD of the generated conformers"),
+)
+MORE_BETTER = ("cov_r", "cov_p")
+BY_FIGURE = {line.figure: line for line in LINES}
+
+
+@dataclass(frozen=True, slots=True)
+class FigureCell:
+    """``ratio`` and what follows are a test's. ``interval`` is of the ratio over pairs, ``difference`` of the means."""
+
+    value: float | None
+    low: float | None = None  # the figure's own interval (Wilson)
+    high: float | None = None
+    origin: str = ""  # of the figure: measured, imported, reported, computed
+    ratio: float | None = None
+    mark: Mark = ""
+    compared: Compared | None = None
+    reason: str = ""
+
+    @property
+    def interval(self) -> Interval | None:
+        ratio = None if self.compared is None else self.compared.ratio
+        return None if ratio is None or ratio.low is None else ratio
+
+    @property
+    def difference(self) -> Interval | None:
+        difference = None if self.compared is None else self.compared.difference
+        return None if difference is None or difference.low is None else difference
+
+
+@dataclass(frozen=True, slots=True)
+class FigureRow:
+    line: FigureLine
+    cells: tuple[FigureCell, ...]  # the control's first
+
+    @property
+    def is_empty(self) -> bool:
+        return all(cell.value is None for cell in self.cells)
+
+
+Coverages = Mapping[str, Coverage]
+
+
+def rows_of(comparison: Comparison, coverages: Coverages) -> list[FigureRow]:
+    """All rows; ``coverages`` are those that were computed, by run."""
+    return [_row(line, comparison, coverages) for line in LINES]
+
+
+def cell_of(rows: list[FigureRow], figure: str, column: int) -> FigureCell:
+    return next(row for row in rows if row.line.figure == figure).cells[column]
+
+
+def mark_of(ratio: Ratio, measure: Measure | None, compared: Compared | None) -> Mark:
+    """What a difference is worth; empty where there is nothing to compare."""
+    if ratio.control is None or ratio.test is None:
+        return ""
+    if compared is None or compared.difference is None or compared.within_noise is None:
+        return "unknown"
+    if compared.within_noise:
+        return "same" if compared.difference.low == compared.difference.high else "noise"
+    if measure is not None and not is_believed(ratio.ratio, compared, measure):
+        return "doubtful"
+    return _direction(compared.difference.value, "neither" if measure is None else measure.better)
+
+
+def is_believed(ratio: float | None, compared: Compared, measure: Measure) -> bool:
+    """Not where it is smaller than what one run tells, nor where the runs as wholes point the other way."""
+    if ratio is None or compared.ratio is None:
+        return True
+    is_small = abs(compared.ratio.value - 1) <= measure.doubt or abs(ratio - 1) <= measure.doubt
+    return not (measure.doubt and is_small) and (ratio - 1) * (compared.ratio.value - 1) >= 0
+
+
+def _direction(difference: float, better: str) -> Mark:
+    if better == "neither":
+        return "differs"
+    return "better" if (difference < 0) == (better == "less") else "worse"
+
+
+def _row(line: FigureLine, comparison: Comparison, coverages: Coverages) -> FigureRow:
+    control = comparison.control
+    if line.figure in NAMES:
+        first = _coverage_cell(line, control, coverages)
+        tests = [_coverage_test(line, control, first, test, coverages) for test in comparison.tests]
+    else:
+        first = _plain(line, control)
+        tests = [_test(line, control, test) for test in comparison.tests]
+    return FigureRow(line, (first, *tests))
+
+
+def _plain(line: FigureLine, run: RunFigures) -> FigureCell:
+    value = getattr(run, line.figure)
+    low, high = (run.pass_rate_low, run.pass_rate_high) if line.figure == "pass_rate" else (None, None)
+    return FigureCell(value, low, high, run.origin)
+
+
+def _test(line: FigureLine, control: RunFigures, test: ComparedRun) -> FigureCell:
+    plain = _plain(line, test.figures)
+    if line.figure not in RATIOS:
+        return plain
+    ratio, measure = test.ratio(line.figure), line.measure
+    compared = None if measure is None else test.paired.measure(measure.name)
+    reason = ratio.reason
+    mark = mark_of(ratio, measure, compared)
+    if mark == "doubtful":
+        reason = "Beyond noise over molecules, but too small a time difference for one run each."
+    if line.figure == "ms_a_token" and control.ms_a_token_of != test.figures.ms_a_token_of:
+        reason = f"Both by wall time: one has no decoding time. {reason}".strip()
+    return FigureCell(plain.value, plain.low, plain.high, plain.origin, ratio.ratio, mark, compared, reason)
+
+
+def _coverage_cell(line: FigureLine, run: RunFigures, coverages: Coverages) -> FigureCell:
+    """As a report states it, else as computed."""
+    stated = getattr(run, line.figure)
+    if stated is not None:
+        return FigureCell(stated, origin="stated")
+    coverage = coverages.get(run.run_id)
+    return FigureCell(None if coverage is None else coverage.figure(line.figure), origin=COMPUTED)
+
+
+def _coverage_test(
+    line: FigureLine, control: RunFigures, first: FigureCell, test: ComparedRun, coverages: Coverages
+) -> FigureCell:
+    cell = _coverage_cell(line, test.figures, coverages)
+    if first.value is None or cell.value is None:
+        return cell
+    if first.origin != cell.origin:
+        reason = "One is stated, the other computed here with other references: no ratio."
+        return FigureCell(cell.value, origin=cell.origin, mark="unknown", reason=reason)
+    ratio = cell.value / first.value if first.value else None
+    if cell.origin != COMPUTED:
+        return FigureCell(cell.value, origin=cell.origin, ratio=ratio, mark="unknown", reason="Both are stated.")
+    compared = compare_coverage(coverages[control.run_id], coverages[test.figures.run_id])[NAMES.index(line.figure)]
+    measure = Measure(line.figure, line.help, line.unit, "more" if line.figure in MORE_BETTER else "less")
+    mark = mark_of(Ratio(line.figure, first.value, cell.value, ratio, None, None, ""), measure, compared)
+    return FigureCell(cell.value, origin=cell.origin, ratio=ratio, mark=mark, compared=compared, reason=compared.reason)

@@ -1,0 +1,301 @@
+"""The Compare page's table in words: figures, marks, what runs share, and one sentence per test.
+
+Texts are plain; pages escape them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.comparing.figures import ComparedRun, RunFigures
+from engine.comparing.paired import PairedRuns
+from engine.figures.words import UNKNOWN, counted, hundredths, number, percent, signed, span, times, whole
+from engine.store.entries import Entry
+from pages._compare.table_cells import CLEAR, FigureCell, FigureLine, FigureRow, Form, Mark, cell_of
+
+MARK_WORDS: dict[Mark, str] = {
+    "": "",
+    "better": "better",
+    "worse": "worse",
+    "differs": "differs",
+    "noise": "within noise",
+    "same": "no difference",
+    "doubtful": "too little to tell",
+    "unknown": "no interval",
+}
+MARK_SIGNS: dict[Mark, str] = {
+    "": "",
+    "better": "▲",
+    "worse": "▼",
+    "differs": "◆",
+    "noise": "≈",
+    "same": "=",
+    "doubtful": "±",
+    "unknown": "?",
+}
+SETUP = {
+    "tokenizer": "tokenizer",
+    "backend": "backend",
+    "sampling": "sampling",
+    "device": "device",
+    "dtype": "precision",
+    "batch_size": "batch size",
+    "placeholder": "placeholder",
+    "generations": "answers per molecule",
+}
+"""Columns of a run, beside model and LP, that a difference may come from."""
+
+
+def value_words(value: float | None, form: Form = "number") -> str:
+    """A figure of the table, without its unit."""
+    if form == "share":
+        return UNKNOWN if value is None else hundredths(value)
+    return whole(value) if form == "count" else number(value)
+
+
+def range_words(cell: FigureCell) -> str:
+    """A test's interval over pairs, of the ratio or, where the control has nothing of it, of the difference.
+
+    Where the ratio of whole runs lies outside the interval, the ratio over pairs is given too: whole runs have other
+    answers as well, or a time that is not only the samples' own.
+    """
+    compared, interval, difference = cell.compared, cell.interval, cell.difference
+    if compared is None or cell.mark == "" or (cell.mark == "same" and is_near(cell)):
+        return ""
+    if interval is not None and interval.low is not None and interval.high is not None:
+        ends = span(interval.low, interval.high, times)
+        is_inside = cell.ratio is None or interval.low <= cell.ratio <= interval.high
+        return ends if is_inside else f"by answers {times(interval.value)} ({ends})"
+    if difference is None or difference.low is None or difference.high is None:
+        return ""
+    low, high = (change(value, compared.measure) for value in (difference.low, difference.high))
+    return f"{low} to {high} {unit_of_change(compared.measure)}"
+
+
+def is_near(cell: FigureCell) -> bool:
+    """Whether the ratio of whole runs lies within the interval over pairs, give or take half a per cent."""
+    interval = cell.interval
+    if cell.ratio is None or interval is None or interval.low is None or interval.high is None:
+        return True
+    return 0.995 * interval.low <= cell.ratio <= 1.005 * interval.high
+
+
+def change(value: float, measure: str) -> str:
+    """A difference with its sign."""
+    return signed(100 * value if unit_of_change(measure) == "points" else value)
+
+
+def unit_of_change(measure: str) -> str:
+    if measure in ("passed", "clean", "forced_share", "cov_r", "cov_p"):
+        return "points"
+    if measure in ("rmsd_ang", "mat_r", "mat_p"):
+        return "Å"
+    return {"decode_s": "s", "ms_a_token": "ms", "tokens": "tokens", "drift_abs": "tokens"}.get(measure, "per sample")
+
+
+def pairs_words(cell: FigureCell, paired: PairedRuns | None) -> str:
+    """The basis of an interval."""
+    compared = cell.compared
+    if compared is None or not compared.answers:
+        return ""
+    what = "pairs" if paired is None or paired.is_paired else "answers of both runs, not paired,"
+    if compared.measure in ("cov_r", "cov_p", "mat_r", "mat_p"):
+        return f"over {counted(compared.molecules, 'molecule')}"
+    return f"over {compared.answers:,} {what} of {counted(compared.molecules, 'molecule')}"
+
+
+def hover(line: FigureLine, cell: FigureCell, paired: PairedRuns | None) -> str:
+    """The whole basis of a cell's mark."""
+    parts = [MARK_WORDS[cell.mark].capitalize() if cell.mark else ""]
+    if range_words(cell):
+        parts.append(f"{range_words(cell)} {pairs_words(cell, paired)}")
+    parts.append(cell.reason)
+    if line.measure is not None and cell.compared is not None and cell.mark not in ("", "same"):
+        parts.append(line.measure.caution)
+    return ". ".join(part.strip().rstrip(".") for part in parts if part)
+
+
+def sharing(name: str, control: str, paired: PairedRuns) -> str:
+    """Whether two runs answered the same questions; empty where all of both are paired."""
+    if paired.reason:
+        return paired.reason
+    if not paired.is_paired:
+        return (
+            f"{name} and {control} share no molecule, so each is resampled by itself: that detects fewer"
+            " differences, and different molecules may explain any of them."
+        )
+    sides = ((paired.control_alone, control), (paired.test_alone, name))
+    unpaired = [f"{counted(count, 'answer')} of {run}" for count, run in sides if count]
+    if not unpaired:
+        return ""
+    only = f"{len(paired.only_control):,} molecules are only in {control}, {len(paired.only_test):,} only in {name}"
+    return (
+        f"{name} and {control} share {counted(paired.shared_molecules, 'molecule')} ({paired.shared:,} pairs of"
+        f" answers); {' and '.join(unpaired)} are not paired ({only}). Figures and ratios cover whole runs, marks"
+        " only the pairs."
+    )
+
+
+def setup_differences(runs: Sequence[tuple[str, Entry]]) -> str:
+    """How the set-ups differ beyond model and LP, by letter; empty where no known column differs."""
+    parts = []
+    for column, words in SETUP.items():
+        known = [(letter, entry.row.get(column)) for letter, entry in runs if entry.row.get(column) not in (None, "")]
+        if column == "placeholder":
+            by_placeholder = {letter for letter, entry in runs if str(entry.row.get("lp")).startswith("position")}
+            known = [(letter, value) for letter, value in known if letter in by_placeholder]
+        values = dict.fromkeys(value for _, value in known)
+        if len(values) > 1:
+            groups = (f"{''.join(letter for letter, of_run in known if of_run == value)} {value}" for value in values)
+            parts.append(f"{words} ({', '.join(groups)})")
+    return "; ".join(parts)
+
+
+def own_interval(cell: FigureCell, form: Form) -> str:
+    """A figure's own interval, where it has one."""
+    return "" if cell.low is None else f"{value_words(cell.low, form)}–{value_words(cell.high, form)}"
+
+
+# --- sentences ------------------------------------------------------------------------------------------------------
+#
+# Made of the table's cells, so that a sentence and the table always agree.
+
+NO_JUNK, NO_CUT = "no junk", "nothing cut"
+
+
+def alone(run: RunFigures, rows: list[FigureRow]) -> str:
+    """A run without a test beside it."""
+    cell = cell_of(rows, "pass_rate", 0)
+    passed = ""
+    if cell.value is not None:
+        within = f"95 % interval {own_interval(cell, 'share')} %"
+        passed = f"{percent(cell.value)} of {counted(run.samples or 0, 'sample')} passed ({within})"
+    parts = [passed, _blocks(rows, 0, run)]
+    return "; ".join(part for part in parts if part) + "."
+
+
+def sentence(column: int, control: RunFigures, beside: ComparedRun, rows: list[FigureRow]) -> str:
+    """What the comparison shows about the test in this column, in one line."""
+    run = beside.figures
+    if "reported" in (run.origin, control.origin):
+        return _reported(column, control, run, rows)
+    parts = [
+        _time(cell_of(rows, "wall_s_a_sample", column)),
+        _passes(rows, column, control, run),
+        _clean(rows, column),
+        _blocks(rows, column, run),
+        _rmsd(rows, column),
+    ]
+    return "; ".join(part for part in parts if part) + "."
+
+
+def _reported(column: int, control: RunFigures, run: RunFigures, rows: list[FigureRow]) -> str:
+    cell = cell_of(rows, "wall_s_a_sample", column)
+    whose = "its figures" if run.origin == "reported" else "the control's figures"
+    if run.origin == control.origin:
+        whose = "the figures of both"
+    ratio = f"; {times(cell.ratio or 0)} the wall time per sample ({run.origin} ÷ {control.origin})"
+    return f"{whose} are stated by a report{'' if cell.ratio is None else ratio}."
+
+
+def _time(cell: FigureCell) -> str:
+    if cell.ratio is None:
+        return "" if cell.value is None else "no time to compare"
+    if cell.mark == "unknown":
+        return f"{_speed(cell.ratio)} in wall time per sample (no interval)"
+    if cell.mark not in CLEAR:
+        how = "within noise" if cell.mark in ("noise", "same") else "too close to call with one run each"
+        if cell.interval is not None and not is_near(cell):
+            over_pairs = times(cell.interval.value)
+            return f"{times(cell.ratio)} the wall time per sample, but {over_pairs} over the compared answers: {how}"
+        return f"about as fast ({times(cell.ratio)} the wall time per sample, {how})"
+    return f"{_speed(cell.ratio)} in wall time per sample{_speed_range(cell)}"
+
+
+def _speed(ratio: float) -> str:
+    return f"{times(1 / ratio)[:-1]} times as fast" if 0 < ratio < 1 else f"{times(ratio)} the time"
+
+
+def _speed_range(cell: FigureCell) -> str:
+    interval = cell.interval
+    if interval is None or not interval.low or interval.high is None or cell.ratio is None:
+        return ""
+    low, high = (1 / interval.high, 1 / interval.low) if cell.ratio < 1 else (interval.low, interval.high)
+    return f" ({span(low, high)} by the samples' own times, without set-up)"
+
+
+def _passes(rows: list[FigureRow], column: int, control: RunFigures, run: RunFigures) -> str:
+    first, test = cell_of(rows, "pass_rate", 0), cell_of(rows, "pass_rate", column)
+    if first.value is None or test.value is None:
+        return "pass rate unknown for one of the runs"
+    both = f"{percent(first.value)} of {control.samples:,} and {percent(test.value)} of {run.samples:,}"
+    if test.mark in ("noise", "same"):
+        return f"same pass rate within noise ({both})"
+    if test.mark in CLEAR:
+        return f"pass rate {test.mark}: {both}{_points(test)}"
+    return f"pass rates {both}, without an interval"
+
+
+def _points(cell: FigureCell) -> str:
+    points = cell.difference
+    if points is None or points.low is None or points.high is None or cell.compared is None:
+        return ""
+    value, low, high = (change(part, cell.compared.measure) for part in (points.value, points.low, points.high))
+    return f" ({value} points, {low} to {high})"
+
+
+def _clean(rows: list[FigureRow], column: int) -> str:
+    first, test = cell_of(rows, "clean_rate", 0), cell_of(rows, "clean_rate", column)
+    if test.mark not in CLEAR:
+        return ""
+    return f"{percent(test.value)} clean (control {percent(first.value)})"
+
+
+def _blocks(rows: list[FigureRow], column: int, run: RunFigures) -> str:
+    junk, cut = _junk(rows, column, run), _cut(rows, column, run)
+    if f"{NO_JUNK} in " in junk and f"{NO_CUT} in " in cut:
+        return junk.replace(NO_JUNK, f"{NO_JUNK} and {NO_CUT}")
+    return "; ".join(part for part in (junk, cut) if part)
+
+
+def _junk(rows: list[FigureRow], column: int, run: RunFigures) -> str:
+    figure = "junk_letters_share" if run.junk_nonnumeric_share is None else "junk_nonnumeric_share"
+    return _of_blocks(rows, figure, column, run, NO_JUNK, "junk in {}")
+
+
+def _cut(rows: list[FigureRow], column: int, run: RunFigures) -> str:
+    if run.unverified_blocks and cell_of(rows, "cut_share", column).value == 0:
+        return f"nothing known to be cut, {run.unverified_blocks:,} of {run.blocks:,} blocks unverified"
+    return _of_blocks(rows, "cut_share", column, run, NO_CUT, "{} cut")
+
+
+def _of_blocks(rows: list[FigureRow], figure: str, column: int, run: RunFigures, nothing: str, some: str) -> str:
+    first, test = cell_of(rows, figure, 0), cell_of(rows, figure, column)
+    if test.value is None:
+        return ""
+    if test.value == 0:
+        share = f"{nothing} in {run.blocks:,} blocks"
+    else:
+        share = some.format(f"{percent(test.value)} of blocks")
+    if column and first.value and (test.value == 0 or test.mark in ("better", "worse")):
+        share += f" (control {percent(first.value)})"
+    elif column and test.mark in ("noise", "unknown") and test.value:
+        share += f" (control {percent(first.value)}, {MARK_WORDS[test.mark]})"
+    elif column and test.value and first.value == 0:
+        share += " (control none)"
+    return share
+
+
+def _rmsd(rows: list[FigureRow], column: int) -> str:
+    first, test = cell_of(rows, "rmsd_ang", 0), cell_of(rows, "rmsd_ang", column)
+    if first.value is None:
+        return ""
+    if test.value is None:
+        return "no RMSD: no answer could be aligned"
+    if test.mark == "same":
+        return f"the same RMSD ({number(test.value)} Å)"
+    if test.mark == "noise":
+        return f"RMSD within noise {pairs_words(test, None)} where both are known"
+    if test.mark in CLEAR:
+        return f"RMSD {test.mark} ({range_words(test)} {pairs_words(test, None)})"
+    return ""

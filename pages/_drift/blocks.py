@@ -1,0 +1,97 @@
+"""The Drift inspector's table of one molecule's blocks; a selected row selects its atom in every view."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from engine.inspection.estimates import BlockEstimate
+from engine.inspection.sample import Inspected
+from pages._drift import state
+from pages._drift.state import spot_of
+from pages._shared.rows import picked_rows, show_rows
+from pages._shared.words import kind_words, visible_text
+
+KEY = "drift_blocks"
+MOST_ROWS_SHOWN = 12
+ROW_HEIGHT = 35
+
+
+def show(inspection: Inspected, estimates: Mapping[int, BlockEstimate], atom: int | None, estimated_by: str) -> None:
+    """Draw the table, with columns for estimates where there are some."""
+    if not inspection.blocks:
+        return
+    selected = [place for place, block in enumerate(inspection.blocks) if atom is not None and block["atom"] == atom]
+    show_rows(KEY, selected[:1])
+
+    def select_atom() -> None:
+        rows = picked_rows(KEY)
+        if rows is not None:
+            block = inspection.blocks[rows[0]] if rows and rows[0] < len(inspection.blocks) else None
+            state.put_atom(spot_of(inspection), None if block is None else block["atom"])
+
+    st.dataframe(
+        [_row(block, estimates.get(block["block"]), bool(estimates)) for block in inspection.blocks],
+        hide_index=True,
+        height=38 + ROW_HEIGHT * min(len(inspection.blocks), MOST_ROWS_SHOWN),
+        column_config=_COLUMNS,
+        key=KEY,
+        on_select=select_atom,
+        selection_mode="single-row",
+        placeholder="–",
+        alt="Blocks of the molecule: select a row to highlight its atom and tokens",
+    )
+    words = (
+        "FREE: the template's positions for the block. Drift: FREE minus the tokens that its numbers need. The"
+        " strip counts the sampled tokens, which may differ."
+    )
+    if estimates:
+        words += (
+            f" ≈ Estimates: the greedy continuation of each cut block by {estimated_by or 'the model'}, after a text"
+            " that may contain earlier cuts."
+        )
+    st.caption(words)
+
+
+def _row(block: Mapping[str, Any], estimate: BlockEstimate | None, with_estimates: bool) -> dict[str, Any]:
+    atom = block["atom"]
+    row: dict[str, Any] = {
+        "atom": None if atom is None or atom < 0 else atom,
+        "element": block["element"],
+        "text": visible_text(block["text"] or ""),
+        "free": block["template_free"],
+        "needed": block["needed"],
+        "drift": block["drift"],
+    }
+    if with_estimates:
+        needed, free = None if estimate is None else estimate.needed, block["template_free"]
+        row |= {
+            "finished": None if estimate is None else visible_text(estimate.text),
+            "needed then": needed,
+            "drift then": None if needed is None or free is None else free - needed,
+            "digits lost": None if estimate is None else estimate.digits_lost,
+            "moved": None if estimate is None else estimate.displacement_ang,
+        }
+    return row | {"kinds": kind_words(block), "junk": visible_text(block["junk_text"] or "")}
+
+
+_config = st.column_config
+_COLUMNS: dict[str, Any] = {
+    "atom": _config.NumberColumn("atom", width=52, pinned=True),
+    "element": _config.TextColumn("", width=40, pinned=True),
+    "text": _config.TextColumn("block as written", width=180),
+    "free": _config.NumberColumn("FREE", width=52, help="Positions that the template has for the block"),
+    "needed": _config.NumberColumn("needed", width=70, help="Tokens that its numbers need; empty where unknown"),
+    "drift": _config.NumberColumn("drift", width=54, help="FREE minus needed: + is junk-prone, − is cut", format="%+d"),
+    "kinds": _config.TextColumn("kind", width=150),
+    "junk": _config.TextColumn("junk", width=120),
+    "finished": _config.TextColumn("≈ would have been", width=160, help="An estimate, by a model's continuation"),
+    "needed then": _config.NumberColumn("≈ needed", width=74, help="An estimate: tokens of the finished block"),
+    "drift then": _config.NumberColumn("≈ drift", width=62, help="An estimate: FREE minus ≈ needed", format="%+d"),
+    "digits lost": _config.NumberColumn("≈ digits lost", width=88, help="An estimate"),
+    "moved": _config.NumberColumn(
+        "≈ moved (Å)", width=95, help="An estimate: how far the cut moved the atom", format="%.4f"
+    ),
+}

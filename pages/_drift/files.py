@@ -1,0 +1,63 @@
+"""The Drift inspector's downloads: the table, conformers, and one sample's steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import streamlit as st
+
+from engine.chem.structure_files import to_sdf
+from engine.inspection.conformers import PROPERTIES, conformers_of
+from engine.inspection.sample import Inspected
+from engine.store.schema import STEPS
+from engine.store.store import Store
+from pages._shared.table_files import CSV, PARQUET, csv_of, parquet_of
+
+
+def buttons(store: Store, table: pa.Table) -> None:
+    """Three downloads of the rows that pass the filters; each file is made on request."""
+    for word, name, mime, make, help_text in (
+        ("CSV", "molecules.csv", CSV, partial(csv_of, table), "These rows as text"),
+        ("Parquet", "molecules.parquet", PARQUET, partial(parquet_of, table), "These rows"),
+        (
+            "SDF",
+            "conformers.sdf",
+            "chemical/x-mdl-sdfile",
+            partial(sdf_of, store, table),
+            "Conformers of the texts that decode",
+        ),
+    ):
+        st.download_button(
+            word, make, name, mime, icon=":material/download:", help=help_text, on_click="ignore", type="tertiary"
+        )
+
+
+def sdf_of(store: Store, table: pa.Table) -> str:
+    """The conformers of a table's samples, run by run; a text that does not decode is left out."""
+    by_run: dict[str, list[int]] = {}
+    for run_id, sample_id in zip(table["run_id"].to_pylist(), table["sample_id"].to_pylist(), strict=True):
+        by_run.setdefault(run_id, []).append(sample_id)
+    return "".join(to_sdf(*conformers_of(store, run_id, samples)) for run_id, samples in by_run.items())
+
+
+def sdf_of_one(inspection: Inspected) -> str:
+    """The conformer that is shown; ``incomplete`` says which atoms are missing."""
+    sample = inspection.sample
+    properties = {name: sample[name] for name in PROPERTIES if sample.get(name) is not None}
+    if inspection.why_no_conformer:
+        properties["incomplete"] = inspection.why_no_conformer
+    if inspection.conformer is None:
+        return ""
+    return to_sdf([(f"{inspection.run.run_id} #{sample['sample_id']}", inspection.conformer)], [properties])
+
+
+def steps_of_one(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]]) -> bytes:
+    """The steps that are shown, as the store's table has them."""
+    known = {"run_id": inspection.run.run_id, "sample_id": inspection.sample["sample_id"]}
+    rows = [{**{key: row[key] for key in row if key in STEPS.names}, **known} for row in steps.values()]
+    for row in rows:
+        row["top_k"] = [{key: top[key] for key in ("token_id", "p_raw", "allowed")} for top in row["top_k"] or ()]
+    return parquet_of(STEPS.rows(rows))

@@ -1,0 +1,286 @@
+"""One molecule in the Drift inspector: its verdict, and linked views: 2D, 3D, alignment strip and blocks.
+
+The selected atom and token are in the address; every view draws them from there, and every pick writes them there. All
+views are one fragment, so a pick redraws nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import streamlit as st
+
+from engine.chem.drawing import draw_svg
+from engine.errors import DriftscopeError
+from engine.figures.words import counted
+from engine.inspection.estimates import BlockEstimate
+from engine.inspection.realign import atoms_of_columns
+from engine.inspection.sample import Inspected
+from pages._drift import blocks as drift_blocks
+from pages._drift import files, scoring, state
+from pages._drift.state import spot_of
+from pages._shared.components.alignment_strip import StepFacts, TopToken, alignment_strip
+from pages._shared.components.molecule2d import molecule2d
+from pages._shared.components.viewer3d import model_of, viewer3d
+from pages._shared.errors import escape_markdown
+from pages._shared.theme import DARK, palette
+from pages._shared.words import Fault, block_words, faults, signed, verdict, visible_text
+
+VIEW_HEIGHT = 340
+NOTE_CHARS = 10
+MOST_NOTES = 6
+STRIP, DRAWING, SHAPE = "drift_strip", "drift_drawing", "drift_shape"
+Badge = tuple[str, Literal["blue", "gray", "green", "red", "violet"]]
+Faulty = tuple[int, Fault, str]
+Blocks = Mapping[int, Mapping[str, Any]]
+
+
+def show(inspection: Inspected) -> None:
+    """Draw the heading and the linked views."""
+    sample = inspection.sample
+    st.code(visible_text(sample["smiles"]), language=None, wrap_lines=True)
+    with st.container(horizontal=True, gap="small", key="verdict"):
+        for words, colour in _badges(inspection):
+            st.badge(escape_markdown(words), color=colour)
+    st.markdown(escape_markdown(verdict(sample, inspection.blocks)))
+    _linked(inspection)
+
+
+def _badges(inspection: Inspected) -> list[Badge]:
+    sample = inspection.sample
+    by_block = [faults(block) for block in inspection.blocks]
+    junk, cut = (sum(fault in block_faults for block_faults in by_block) for fault in ("junk", "cut"))
+    forced = sample["forced_tokens"]
+    tokens = sample["tokens"]
+    return [
+        badge
+        for badge in (
+            (inspection.run.model or inspection.run.model_family, "blue"),
+            (f"LP {inspection.run.lp}" if inspection.run.lp else "", "blue"),
+            (f"sample {sample['sample_id']}", "gray"),
+            ("clean", "green") if sample["clean"] else ("passed", "gray") if sample["passed"] else ("failed", "red"),
+            (f"{counted(junk, 'block')} with junk" if junk else "", "violet"),
+            (f"{counted(cut, 'block')} cut" if cut else "", "red"),
+            (f"drift {signed(sample['drift'])}" if sample["drift"] is not None else "", "gray"),
+            (f"{tokens:,} tokens" if tokens else "", "gray"),
+            (f"{forced / tokens:.0%} forced" if tokens and forced is not None else "", "gray"),
+            (f"RMSD {sample['rmsd_ang']:.2f} Å" if sample["rmsd_ang"] is not None else "", "gray"),
+        )
+        if badge[0]
+    ]
+
+
+# --- linked views -------------------------------------------------------------------------------------------------
+
+
+@st.fragment
+def _linked(inspection: Inspected) -> None:
+    of_atom: dict[int, Mapping[str, Any]] = {}  # an atom's first block: a model may write more than one
+    for block in inspection.blocks:
+        if block["atom"] is not None and 0 <= block["atom"] < inspection.molecule.atoms:
+            of_atom.setdefault(block["atom"], block)
+    steps, steps_model = scoring.steps_of(inspection)
+    estimates, estimated_by = scoring.estimates_of(inspection)
+    atom = state.number(state.ATOM)
+    atom = atom if atom is not None and atom < inspection.molecule.atoms else None
+    if inspection.molecule.atoms:
+        left, right = st.columns(2, gap="medium")
+        with left:
+            _drawing(inspection, of_atom, atom)
+        with right:
+            _shape(inspection, of_atom, atom)
+    _selected_words(inspection, of_atom, estimates, atom)
+    _strip(inspection, steps, atom, steps_model)
+    missing = [words for words in inspection.missing if not (steps and "A model can recompute" in words)]
+    if len(missing) == 1 and inspection.can_score:
+        st.caption(escape_markdown(missing[0]))  # the strip and the button below say the same
+    elif missing:
+        words = "\n".join(f"- {escape_markdown(words)}" for words in missing)
+        st.info(words, icon=":material/visibility_off:", title="Not available")
+    scoring.show(inspection, bool(steps))
+    drift_blocks.show(inspection, estimates, atom, estimated_by)
+    _text(inspection, steps)
+
+
+def _drawing(inspection: Inspected, of_atom: Blocks, atom: int | None) -> None:
+    is_dark = palette() is DARK
+    try:
+        svg = _svg(inspection.molecule.smiles, inspection, tuple(_faulty(of_atom)), is_dark)
+    except DriftscopeError as error:
+        st.info(escape_markdown(str(error)), icon=":material/polyline:")
+        return
+    molecule2d(
+        svg,
+        key=DRAWING,
+        label=f"2D drawing of {inspection.molecule.smiles}",
+        atoms=_names(inspection, of_atom),
+        selected=atom,
+        on_pick=lambda picked: state.put_atom(spot_of(inspection), picked),
+        height=VIEW_HEIGHT,
+    )
+
+
+def _faulty(of_atom: Blocks) -> list[Faulty]:
+    """Atom, fault and note of each damaged block. A block with both counts as junk; its note has both."""
+    faulty: list[Faulty] = []
+    for atom, block in of_atom.items():
+        block_faults = faults(block)
+        if block_faults:
+            junk = visible_text(block["junk_text"] or "")
+            words = [f"! {junk}"[:NOTE_CHARS] if "junk" in block_faults else "", "cut" if "cut" in block_faults else ""]
+            faulty.append((atom, block_faults[0], " ".join(word for word in words if word)))
+    if len(faulty) > MOST_NOTES:  # they would cover one another
+        return [(atom, fault, "!" if fault == "junk" else "cut") for atom, fault, _ in faulty]
+    return faulty
+
+
+@st.cache_data(max_entries=200, show_spinner=False)
+def _svg(smiles: str, _one: Inspected, faulty: tuple[Faulty, ...], is_dark: bool) -> str:
+    colours = palette()
+    return draw_svg(
+        _one.molecule,
+        highlights={atom: colours.junk if fault == "junk" else colours.cut for atom, fault, _ in faulty},
+        notes={atom: note for atom, _, note in faulty},
+        width=520,
+        height=VIEW_HEIGHT,
+        dark=is_dark,
+    )
+
+
+def _names(inspection: Inspected, of_atom: Blocks) -> list[str]:
+    names = []
+    for atom, descriptor in enumerate(inspection.molecule.descriptors):
+        words = block_words(of_atom[atom]) if atom in of_atom else "no block"
+        names.append(f"atom {atom}, {descriptor}: {words}")
+    return names
+
+
+def _shape(inspection: Inspected, of_atom: Blocks, atom: int | None) -> None:
+    if inspection.conformer is None:
+        st.info(
+            escape_markdown(inspection.why_no_conformer), icon=":material/view_in_ar:", title="No conformer to show"
+        )
+        return
+    names = _names(inspection, of_atom)
+    places = inspection.conformer_atoms  # the molecule's atom by the conformer's
+    by_fault = {known: fault for known, fault, _ in _faulty(of_atom)}
+
+    def pick(place: int | None) -> None:
+        atom = -1 if place is None else places[place]
+        state.put_atom(spot_of(inspection), atom if atom >= 0 else None)
+
+    viewer3d(
+        [model_of(inspection.conformer, "the generated conformer")],
+        key=SHAPE,
+        label=f"3D view of {inspection.molecule.smiles}",
+        names=[names[known] if 0 <= known < len(names) else f"atom {n}" for n, known in enumerate(places)],
+        selected=places.index(atom) if atom is not None and atom in places else None,
+        marks={n: by_fault[known] for n, known in enumerate(places) if known in by_fault},
+        on_pick=pick,
+        height=VIEW_HEIGHT,
+    )
+    if inspection.why_no_conformer:
+        st.caption(escape_markdown(inspection.why_no_conformer))
+
+
+def _selected_words(
+    inspection: Inspected, of_atom: Blocks, estimates: Mapping[int, BlockEstimate], atom: int | None
+) -> None:
+    if atom is None:
+        st.caption("Click an atom or a token to highlight it in every view. Arrow keys move, Esc deselects.")
+        return
+    name = f"Atom {atom}, {inspection.molecule.descriptors[atom]}"
+    block = of_atom.get(atom)
+    if block is None:
+        st.markdown(f"**{escape_markdown(name)}** has no block in this text.")
+        return
+    words = [f"`<{_code(block['text'])}>`", escape_markdown(block_words(block))]
+    if block["needed"] is not None and block["template_free"] is not None:
+        words.append(f"needs {block['needed']} of {block['template_free']} FREE positions")
+    estimate = estimates.get(block["block"])
+    if estimate is not None:
+        words.append(f"the model would have written `<{_code(estimate.text)}>` (an estimate)")
+    st.markdown(f"**{escape_markdown(name)}** · " + " · ".join(words))
+
+
+def _code(text: str) -> str:
+    """For a code span in Markdown, which has no escapes."""
+    return visible_text(text or "").replace("`", "ʼ")
+
+
+def _strip(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]], atom: int | None, steps_model: str) -> None:
+    if inspection.alignment is None:
+        return
+    columns = inspection.alignment.rows
+    atoms = atoms_of_columns(inspection.alignment)
+    token = state.number(state.TOKEN)
+    by = {
+        "position": "by position, as the LP counts",
+        "structure": "by structure: atoms to atoms, blocks to blocks",
+    }[inspection.alignment.mode]
+    steps_words = "steps from the run" if steps else "no steps stored"
+    steps_words = f"steps recomputed with {steps_model}" if steps_model else steps_words
+    alignment_strip(
+        columns,
+        key=STRIP,
+        label="Template over generated text, position by position",
+        steps={pos: step_facts(row) for pos, row in steps.items()},
+        elements=inspection.molecule.elements,
+        caption=f"Aligned {by} · {steps_words}",
+        selected=token if token is not None and token < len(columns) else None,
+        block=atom,
+        on_pick=lambda column: state.put_atom(spot_of(inspection), None if column is None else atoms[column], column),
+    )
+
+
+def step_facts(row: Mapping[str, Any]) -> StepFacts:
+    """A row of ``steps`` with the pieces of its likeliest tokens; a figure that is not stored is NaN."""
+    return StepFacts(
+        rule=row["rule"] or "",
+        p_raw=_figure(row["p_raw"]),
+        p_lp=_figure(row["p_lp"]),
+        allowed_mass=_figure(row["allowed_mass"]),
+        rank_raw=row["rank_raw"] or 0,
+        entropy_nat=_figure(row["entropy_nat"]),
+        top_k=tuple(
+            TopToken(top["token_id"], top.get("piece", ""), _figure(top["p_raw"]), bool(top["allowed"]))
+            for top in row["top_k"] or ()
+        ),
+    )
+
+
+def _figure(value: float | None) -> float:
+    return float("nan") if value is None else value
+
+
+# --- below the views ----------------------------------------------------------------------------------------------
+
+
+def _text(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]]) -> None:
+    with st.expander("Generated text", icon=":material/notes:"):
+        if inspection.sample["text"]:
+            st.code(inspection.sample["text"], language=None, wrap_lines=True)
+        else:
+            st.markdown("No text is stored.")
+    with st.container(horizontal=True):
+        if inspection.conformer is not None:
+            st.download_button(
+                "Conformer as SDF",
+                lambda: files.sdf_of_one(inspection),
+                "conformer.sdf",
+                "chemical/x-mdl-sdfile",
+                icon=":material/download:",
+                on_click="ignore",
+                type="tertiary",
+            )
+        if steps:
+            st.download_button(
+                "Steps as Parquet",
+                lambda: files.steps_of_one(inspection, steps),
+                "steps.parquet",
+                "application/vnd.apache.parquet",
+                icon=":material/download:",
+                on_click="ignore",
+                type="tertiary",
+            )

@@ -1,0 +1,299 @@
+"""The Drift inspector's first section: filters, the table of molecules, the histogram, and the open molecule below."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import streamlit as st
+
+from engine.chem.drawing import draw_svg
+from engine.chem.smiles import parse_smiles
+from engine.errors import DriftscopeError
+from engine.inspection.molecules import Filter, Show, sample_table
+from engine.inspection.runs import RunFacts
+from engine.store.store import Store
+from pages._drift import files, state
+from pages._drift import histogram as drift_histogram
+from pages._drift import molecule as drift_molecule
+from pages._drift.state import Spot
+from pages._shared.errors import escape_markdown
+from pages._shared.inspected import inspected
+from pages._shared.rows import picked_rows, show_rows
+from pages._shared.theme import DARK, palette
+from pages._shared.words import visible_text
+
+KEY = "drift_molecules"
+ROWS_PER_PAGE = 100
+ROW_HEIGHT = 64
+DRAWING = (124, 62)  # at most, in pixels
+TABLE_HEIGHT = 430
+EVERYTHING = 10_000_000
+SHOWS: dict[str, Show] = {
+    "With junk": "junk",
+    "Cut": "cut",
+    "Failed": "failed",
+    "Unverified": "unverified",
+    "Clean": "clean",
+}
+ORDERS: dict[str, tuple[str, bool] | None] = {
+    "Worst first": None,
+    "As written": None,
+    "Most blocks with junk": ("junk_blocks", True),
+    "Most blocks cut": ("cut_blocks", True),
+    "Highest drift": ("drift", True),
+    "Lowest drift": ("drift", False),
+    "Largest RMSD": ("rmsd_ang", True),
+    "Most tokens": ("tokens", True),
+    "SMILES": ("smiles", False),
+}
+ROW_LIMITS = {"all": EVERYTHING, "10": 10, "25": 25, "100": 100}
+_SELECTOR = re.compile(r"<circle [^>]*atom-selector[^>]*/>\s*")
+
+
+def show(store: Store, runs: Sequence[RunFacts]) -> None:
+    """Draw the section."""
+    _filters()
+    table = _filtered(store, runs)
+    chosen = state.spot([run.run_id for run in runs])
+    if chosen is None and table.num_rows:
+        # The first row with stored steps, since there is most to see of it; else the first.
+        chosen = _spot_at(table, max(0, pc.index(table["has_steps"], True).as_py()))
+    inspection, error_words = None, ""
+    if chosen is not None:
+        run = next(run for run in runs if run.run_id == chosen.run_id)
+        try:
+            inspection = inspected(store, run, chosen.sample_id)
+        except DriftscopeError as error:
+            error_words = str(error)[:1].upper() + str(error)[1:]
+    left, right = st.columns([32, 17], gap="medium")
+    with left:
+        if table.num_rows:
+            _rows(table, chosen, runs)
+            st.caption(_counts(table, sum(run.samples for run in runs)))
+            with st.container(horizontal=True):
+                files.buttons(store, table)
+        else:
+            st.info("No molecule matches the filters.", icon=":material/filter_alt_off:", title="No match")
+            st.button("Clear filters", icon=":material/filter_alt_off:", key="drop_filters", on_click=_clear_filters)
+    with right:
+        drift_histogram.show(store, runs, inspection)
+    if error_words:
+        st.error(escape_markdown(error_words), icon=":material/error:")
+    if chosen is not None and inspection is not None:
+        _heading(table, chosen)
+        drift_molecule.show(inspection)
+
+
+# --- filters ------------------------------------------------------------------------------------------------------
+
+
+def _filters() -> None:
+    with st.container(horizontal=True, vertical_alignment="bottom", key="drift-filters"):  # wraps on narrow screens
+        st.segmented_control("Show only", list(SHOWS), key="show", bind="query-params", wrap=True)
+        st.space("stretch")
+        st.text_input(
+            "SMILES contains", key="contains", placeholder="any", bind="query-params", max_chars=300, width=170
+        )
+        st.selectbox("Order", list(ORDERS), key="order", bind="query-params", width=190)
+        st.selectbox("Rows", list(ROW_LIMITS), key="first", bind="query-params", width=100)
+    bar = state.bar()
+    if bar is not None or state.only_cut():
+        filter_words = "a cut block" if bar is None else drift_histogram.words(bar)
+        st.button(
+            escape_markdown(f"Only molecules with {filter_words}"),
+            icon=":material/close:",
+            icon_position="right",
+            key="bar_chip",
+            on_click=lambda: state.put_bar(None),
+            help="Clear this filter",
+        )
+
+
+def _clear_filters() -> None:
+    """As on a first visit; runs before the widgets are drawn."""
+    st.session_state.update({"show": None, "contains": "", "first": next(iter(ROW_LIMITS))})
+    state.put_bar(None)
+
+
+def _filtered(store: Store, runs: Sequence[RunFacts]) -> pa.Table:
+    """The rows that pass the filters, in the chosen order."""
+    order = st.session_state.get("order") or "Worst first"
+    chosen = Filter(
+        show=SHOWS.get(st.session_state.get("show") or "", "all"),
+        smiles=(st.session_state.get("contains") or "").strip(),
+        worst=EVERYTHING if order == "Worst first" else None,
+        bin=state.bar(),
+    )
+    table = _samples(store, tuple(run.key for run in runs), chosen)
+    if state.only_cut():
+        table = table.filter(pc.greater(table["cut_blocks"], 0))
+    by = ORDERS.get(order)
+    if by is not None:
+        # What is not known comes last, in either direction.
+        sort_keys = [(by[0], "descending" if by[1] else "ascending")]
+        table = table.take(pc.sort_indices(table, sort_keys=sort_keys))
+    return table.slice(0, ROW_LIMITS.get(st.session_state.get("first") or "", EVERYTHING))
+
+
+@st.cache_resource(max_entries=24, show_spinner="Reading samples …")
+def _samples(_store: Store, keys: tuple[tuple[str, ...], ...], chosen: Filter) -> pa.Table:
+    """Runs never change, so their checksums name the table. All visitors share it; it is never written to."""
+    return sample_table(_store, [key[0] for key in keys], chosen)
+
+
+# --- the table ----------------------------------------------------------------------------------------------------
+
+
+def _rows(table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts]) -> None:
+    """Draw one page of rows, that of the chosen sample, which is selected in it."""
+    place = _place_of(table, chosen)
+    above = st.container()
+    pages, page = -(-table.num_rows // ROWS_PER_PAGE), 1
+    if pages > 1:
+        # Another sample or other rows begin at the page that has the sample.
+        ends = [table[name][row].as_py() for name in ("run_id", "sample_id", "tokens") for row in (0, -1)]
+        begin = 1 if place is None else place // ROWS_PER_PAGE + 1
+        page = st.pagination(pages, default=begin, key=f"rows of {hash((table.num_rows, *ends))} from {place}")
+    start = (page - 1) * ROWS_PER_PAGE
+    part = table.slice(start, ROWS_PER_PAGE)
+    inside = place is not None and start <= place < start + part.num_rows
+    differing = [name for name in ("model", "lp") if len({getattr(run, name) for run in runs}) > 1]
+    show_rows(KEY, [place - start] if inside and place is not None else [])
+
+    def open_selected() -> None:
+        selected = picked_rows(KEY)
+        if selected and selected[0] < part.num_rows:
+            state.put_spot(_spot_at(part, selected[0]))
+
+    above.dataframe(
+        [_row(sample, differing) for sample in part.to_pylist()],
+        hide_index=True,
+        height=min(TABLE_HEIGHT, 40 + ROW_HEIGHT * part.num_rows),
+        row_height=ROW_HEIGHT,
+        column_config=_columns(table),
+        key=KEY,
+        on_select=open_selected,
+        selection_mode="single-row",
+        placeholder="–",
+        alt="Molecules: select a row to open it",
+    )
+
+
+def _place_of(table: pa.Table, chosen: Spot | None) -> int | None:
+    """The row of a sample, where it passes the filters."""
+    if chosen is None:
+        return None
+    is_chosen = pc.and_(pc.equal(table["run_id"], chosen.run_id), pc.equal(table["sample_id"], chosen.sample_id))
+    place = pc.index(is_chosen, True).as_py()
+    return None if place < 0 else int(place)
+
+
+def _spot_at(table: pa.Table, place: int) -> Spot:
+    return Spot(table["run_id"][place].as_py(), table["sample_id"][place].as_py())
+
+
+def _row(sample: Mapping[str, Any], differing: Sequence[str]) -> dict[str, Any]:
+    row: dict[str, Any] = {"drawing": drawing(sample["smiles"], palette() is DARK)}
+    row |= {name: sample[name] for name in differing}
+    return row | {
+        "verdict": "clean" if sample["clean"] else "passed" if sample["passed"] else "failed",
+        "junk": sample["junk_blocks"],
+        "cut": sample["cut_blocks"],
+        "drifts": [0 if drift is None else drift for drift in sample["drifts"]],
+        "drift": sample["drift"],
+        "tokens": sample["tokens"],
+        "RMSD": sample["rmsd_ang"],
+        "forced": None if sample["forced_share"] is None else 100 * sample["forced_share"],
+        "SMILES": visible_text(sample["smiles"]),
+        "sample": sample["sample_id"],
+    }
+
+
+def _columns(table: pa.Table) -> dict[str, Any]:
+    config = st.column_config
+    atoms = max(1, int(pc.max(table["blocks"]).as_py() or 0))
+    reach = max(2, int(pc.max(table["drift_max"]).as_py() or 0), -int(pc.min(table["drift_min"]).as_py() or 0))
+    return {
+        "drawing": config.ImageColumn("molecule", width=112, pinned=True),
+        "model": config.TextColumn("model", width=120),
+        "lp": config.TextColumn("LP", width=110),
+        "verdict": config.TextColumn(
+            "pass", width=56, help="passed: the reports' rule, junk may pass. clean: passed, and every block is exact"
+        ),
+        "junk": config.ProgressColumn(
+            "junk", width=64, help="Blocks with junk", format="%d", min_value=0, max_value=atoms, color="violet"
+        ),
+        "cut": config.ProgressColumn(
+            "cut", width=58, help="Blocks closed by force", format="%d", min_value=0, max_value=atoms, color="red"
+        ),
+        "drifts": config.BarChartColumn(
+            "drift by block",
+            width=100,
+            help="One bar per block: up = positions left over, down = positions missing, none = exact or unknown",
+            y_min=-reach,
+            y_max=reach,
+        ),
+        "drift": config.NumberColumn(
+            "drift",
+            width=50,
+            help="Sum over blocks with known drift; it causes junk or cuts only under a position LP",
+            format="%+d",
+        ),
+        "tokens": config.NumberColumn("tokens", width=56),
+        "RMSD": config.NumberColumn(
+            "RMSD (Å)", width=70, help="Heavy atoms, to the nearest reference conformer", format="%.2f"
+        ),
+        "forced": config.NumberColumn("forced", width=64, help="Tokens that the LP forced", format="%.0f %%"),
+        "SMILES": config.TextColumn("SMILES", width=220),
+        "sample": config.NumberColumn("sample", width=62),
+    }
+
+
+@st.cache_data(max_entries=4_000, show_spinner=False)
+def drawing(smiles: str, dark: bool) -> str | None:
+    """The molecule as a small picture; None where the SMILES cannot be read."""
+    try:
+        svg = draw_svg(parse_smiles(smiles), width=DRAWING[0], height=DRAWING[1], dark=dark)
+    except DriftscopeError:
+        return None
+    return "data:image/svg+xml;base64," + base64.b64encode(_SELECTOR.sub("", svg).encode()).decode()
+
+
+def _counts(table: pa.Table, samples: int) -> str:
+    columns = {name: table[name].to_numpy() for name in ("junk_blocks", "cut_blocks", "passed", "clean")}
+    shown = f"{table.num_rows:,} of {samples:,}" if table.num_rows < samples else f"{samples:,}"
+    return (
+        f"{shown} sample{'s' if samples != 1 else ''}: {int((columns['junk_blocks'] > 0).sum()):,} with junk, "
+        f"{int((columns['cut_blocks'] > 0).sum()):,} with a cut, {int((~columns['passed']).sum()):,} failed, "
+        f"{int(columns['clean'].sum()):,} clean."
+    )
+
+
+def _heading(table: pa.Table, chosen: Spot) -> None:
+    """The open molecule's heading, with buttons for the previous and the next row."""
+    place = _place_of(table, chosen)
+    with st.container(horizontal=True, vertical_alignment="center", key="molecule-heading"):
+        st.subheader("One molecule", anchor=False, width="stretch")
+        st.caption(
+            "hidden by the filters" if place is None else f"row {place + 1:,} of {table.num_rows:,}", width="content"
+        )
+        for word, step, icon, keys in (
+            ("Previous", -1, ":material/arrow_upward:", "Alt+Up"),
+            ("Next", 1, ":material/arrow_downward:", "Alt+Down"),
+        ):
+            target = -1 if place is None else place + step
+            has_target = 0 <= target < table.num_rows
+            st.button(
+                word,
+                icon=icon,
+                shortcut=keys,
+                key=f"go{step}",
+                disabled=not has_target,
+                on_click=state.put_spot,
+                args=(_spot_at(table, target) if has_target else chosen,),
+            )

@@ -1,0 +1,192 @@
+"""The Drift inspector scores a stored sample with a model: token probabilities, and the cost of cuts.
+
+Both read the stored ids and generate nothing; the app's worker computes them. Scores stay in the visitor's session, by
+sample, and name their model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import streamlit as st
+
+from engine.errors import DriftscopeError
+from engine.inspection.estimates import BlockEstimate
+from engine.inspection.run_resources import number_format
+from engine.inspection.sample import Inspected
+from engine.live.rescore import Question, costs_work, score_work
+from engine.models.registry import OWN_TOKENIZER, ModelEntry, load_registry
+from engine.runner.plan import ModelChoice
+from engine.service import Job, service, waiting_words
+from pages._shared.errors import escape_markdown
+from pages._shared.visitor import presence, visitor
+from pages._shared.words import faults
+
+ScoreKind = Literal["steps", "costs"]
+KINDS: tuple[ScoreKind, ...] = get_args(ScoreKind)
+Key = tuple[ScoreKind, str, int]
+TICK_S = 0.25
+_SCORES = "scores"
+
+
+@dataclass(slots=True)
+class Score:
+    """A model's scores of one sample, or its job or error. ``rows``: steps by position, or estimates by block."""
+
+    model: str = ""
+    job: Job[Any] | None = None
+    rows: Mapping[int, Any] | None = None
+    rows_model: str = ""  # of ``rows``, which stay while another model runs
+    error: str = ""
+
+
+def steps_of(inspection: Inspected) -> tuple[Mapping[int, Mapping[str, Any]], str]:
+    """The steps to show, and the model that they were computed with; "" for the run's own."""
+    score = _score(_key("steps", inspection))
+    return (inspection.steps, "") if score.rows is None else (score.rows, score.rows_model)
+
+
+def estimates_of(inspection: Inspected) -> tuple[Mapping[int, BlockEstimate], str]:
+    score = _score(_key("costs", inspection))
+    return (inspection.estimates, "") if score.rows is None else (score.rows, score.rows_model)
+
+
+def show(inspection: Inspected, has_steps: bool) -> None:
+    """Draw the form that scores this sample, or the progress of the job."""
+    for kind in KINDS:
+        key = _key(kind, inspection)
+        score = _score(key)
+        if score.job is not None:
+            _progress(key)
+            return
+        if score.error:
+            st.error(escape_markdown(score.error), icon=":material/error:")
+    if not inspection.can_score:
+        return
+    models = compatible(inspection)
+    cut = [block["block"] for block in inspection.blocks if "cut" in faults(block)]
+    if not models:
+        st.caption(f"No registered model has the tokenizer {escape_markdown(inspection.run.tokenizer)}.")
+        return
+    with st.container(horizontal=True, vertical_alignment="bottom", key="ask"):
+        name = st.selectbox(
+            "Score these tokens with a model",
+            [entry.name for entry in models],
+            key=f"ask-{inspection.run.run_id}",
+            width=300,
+            help="Any model with the same tokenizer. It scores the stored tokens and generates nothing.",
+        )
+        entry = next(entry for entry in models if entry.name == name)
+        st.button(
+            "Recompute token probabilities" if has_steps else "Compute token probabilities",
+            icon=":material/psychology:",
+            type="secondary" if has_steps else "primary",
+            key="ask-steps",
+            on_click=_start,
+            args=("steps", inspection, entry, cut),
+        )
+        if cut:
+            st.button(
+                "Estimate the cost of cuts",
+                icon=":material/content_cut:",
+                key="ask-costs",
+                help="The model continues each cut block: digits lost, and how far the atom moved",
+                on_click=_start,
+                args=("costs", inspection, entry, cut),
+            )
+
+
+def compatible(inspection: Inspected) -> list[ModelEntry]:
+    """Models with the run's tokenizer, the run's own model first."""
+    try:
+        entries = load_registry().entries
+    except DriftscopeError:
+        return []
+
+    def tokenizer_name(entry: ModelEntry) -> str:
+        has_own = entry.tokenizer == OWN_TOKENIZER and entry.folder is not None
+        return entry.folder.name if has_own and entry.folder else Path(entry.tokenizer).name
+
+    matches = [entry for entry in entries if tokenizer_name(entry) == inspection.run.tokenizer]
+    return sorted(matches, key=lambda entry: entry.name != inspection.run.model)
+
+
+def question_of(inspection: Inspected, entry: ModelEntry) -> Question:
+    """The sample as it is stored, for a model of the registry."""
+    run, sample, tokenizer = inspection.run, inspection.sample, inspection.tokenizer
+    return Question(
+        model=ModelChoice(alias=entry.alias, step=entry.step),
+        tokenizer=tokenizer.name if tokenizer is not None else run.tokenizer,
+        smiles=inspection.molecule.smiles,
+        lp=run.lp_record.name,
+        placeholder=run.placeholder,
+        form=number_format(run),
+        token_ids=tuple(sample["token_ids"]),
+        forced=None if sample["forced"] is None else tuple(sample["forced"]),
+        sample_id=sample["sample_id"],
+    )
+
+
+def _start(kind: ScoreKind, inspection: Inspected, entry: ModelEntry, cut: list[int]) -> None:
+    score = _score(_key(kind, inspection))
+    question = question_of(inspection, entry)
+    work = score_work(question) if kind == "steps" else costs_work(question, cut)
+    label = f"{entry.name} scores sample {inspection.sample['sample_id']}"
+    score.model, score.error = entry.name, ""
+    try:
+        score.job = service().submit(visitor(), work, label=label, is_there=presence())
+    except DriftscopeError as error:
+        score.error = str(error)
+
+
+@st.fragment(run_every=TICK_S)
+def _progress(key: Key) -> None:
+    score = _score(key)
+    if score.job is None:
+        return
+    seen = score.job.poll()
+    if seen.has_ended:
+        score.job = None
+        if seen.state == "done" and seen.events:
+            score.rows, score.rows_model = _rows(key[0], seen.events[0]), score.model
+        elif seen.state == "failed":
+            score.error = seen.error
+        elif seen.progress.note:
+            score.error = f"Stopped: {seen.progress.note}."
+        st.rerun()
+    if seen.state == "waiting":
+        words = waiting_words(seen.ahead)
+    else:
+        words = f"{seen.progress.note or 'running'} · {seen.elapsed_s:.0f} s"
+    with st.container(horizontal=True, vertical_alignment="center", border=True, key="asking"):
+        st.markdown(f":material/hourglass_top: {escape_markdown(f'{score.model}: {words}')}")
+        st.button("Stop", icon=":material/stop:", key="ask-stop", on_click=_stop, args=(key,))
+
+
+def _stop(key: Key) -> None:
+    score = _score(key)
+    if score.job is not None:
+        score.job.stop()
+        score.job = None
+
+
+def _rows(kind: ScoreKind, event: Any) -> Mapping[int, Any]:
+    if kind == "steps":
+        return {row["pos"]: row for row in event.rows}
+    return {
+        block: BlockEstimate(cost.text, cost.needed, cost.digits_lost, cost.displacement_ang)
+        for block, cost in event.by_block.items()
+        if cost is not None
+    }
+
+
+def _key(kind: ScoreKind, inspection: Inspected) -> Key:
+    return (kind, inspection.run.run_id, inspection.sample["sample_id"])
+
+
+def _score(key: Key) -> Score:
+    scores: dict[Key, Score] = st.session_state.setdefault(_SCORES, {})
+    return scores.setdefault(key, Score())

@@ -1,0 +1,111 @@
+"""What is chosen in the Drift inspector, as its address has it: runs, a sample, an atom, a token, a histogram's bar.
+
+Only the address holds these, so a link restores them. A value that cannot be read counts as missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import streamlit as st
+
+from engine.inspection.drifts import BYS, DriftBin
+from engine.inspection.sample import Inspected
+
+RUN, OF, SAMPLE, ATOM, TOKEN, BIN = "run", "of", "sample", "atom", "token", "bin"
+MOST_DIGITS = 9
+_APART, _CUT = "~", "cut"
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """One sample of one run."""
+
+    run_id: str
+    sample_id: int
+
+
+def spot_of(inspection: Inspected) -> Spot:
+    return Spot(inspection.run.run_id, inspection.sample["sample_id"])
+
+
+def run_names() -> list[str] | None:
+    """Runs as the address names them, each by any part of its name; None where it names none."""
+    named = st.query_params.get_all(RUN)
+    return [name for name in named if name] if named else None
+
+
+def put_runs(run_ids: list[str]) -> None:
+    """Other runs; what was chosen inside the earlier ones is cleared."""
+    _write({RUN: run_ids or "", **dict.fromkeys((OF, SAMPLE, ATOM, TOKEN, BIN))})
+
+
+def spot(run_ids: list[str]) -> Spot | None:
+    """The sample that the address names, of the run in ``of``, else of the first one."""
+    sample_id = number(SAMPLE)
+    if sample_id is None or not run_ids:
+        return None
+    named = st.query_params.get(OF) or ""
+    matches = [run_id for run_id in run_ids if named and named in run_id]
+    return Spot(matches[0] if matches else run_ids[0], sample_id)
+
+
+def put_spot(chosen: Spot) -> None:
+    """Another sample; the atom of the earlier one is cleared."""
+    put_atom(chosen, None)
+
+
+def put_atom(inside: Spot, atom: int | None, token: int | None = None) -> None:
+    """``token`` is the picked column of the alignment, if any.
+
+    The run is named even where it was opened by default, so that the address still means it when newer runs come.
+    """
+    names = run_names()
+    run = {RUN: inside.run_id} if names is None else {OF: inside.run_id} if len(names) > 1 else {}
+    _write({**run, SAMPLE: str(inside.sample_id), ATOM: atom, TOKEN: token})
+
+
+def bar() -> DriftBin | None:
+    """The bar of the histogram that filters the table."""
+    parts = (st.query_params.get(BIN) or "").split(_APART)
+    by, drift = parts[0], _whole(parts[-1])
+    if len(parts) < 3 or by not in BYS or drift is None:
+        return None
+    return DriftBin(by, _APART.join(parts[1:-1]), drift)
+
+
+def put_bar(chosen: DriftBin | None) -> None:
+    """Only the bar changes; the open sample stays."""
+    if chosen is None:
+        _write({BIN: None})
+    else:
+        st.query_params[BIN] = _APART.join((chosen.by, chosen.group, str(chosen.drift)))
+
+
+def only_cut() -> bool:
+    """Whether the bar of cut blocks filters the table: they are in no other bar, since their drift is unknown."""
+    return st.query_params.get(BIN) == _CUT
+
+
+def put_only_cut() -> None:
+    st.query_params[BIN] = _CUT
+
+
+def number(name: str) -> int | None:
+    """A count in the address, from 0."""
+    value = _whole(st.query_params.get(name) or "")
+    return value if value is not None and value >= 0 else None
+
+
+def _write(values: Mapping[str, str | int | list[str] | None]) -> None:
+    """In one update, since each change of the address is a step for the browser's Back. None removes a value."""
+    changes = {name: value for name, value in values.items() if value is not None or name in st.query_params}
+    if changes:
+        texts = {name: str(value) if isinstance(value, int) else value for name, value in changes.items()}
+        st.query_params.update({name: [] if value is None else value for name, value in texts.items()})
+
+
+def _whole(text: str) -> int | None:
+    digits = text.removeprefix("-")
+    return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= MOST_DIGITS else None

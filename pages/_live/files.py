@@ -1,0 +1,97 @@
+"""The buttons of a finished lane: inspect, save, download."""
+
+from __future__ import annotations
+
+import io
+import json
+from functools import partial
+
+import pyarrow.parquet as pq
+import streamlit as st
+
+from engine.chem.structure_files import to_sdf
+from engine.errors import DriftscopeError
+from engine.inspection.conformers import conformers_of
+from engine.store.entries import Entry
+from engine.store.reports.exporting import report_of
+from engine.store.schema import STEPS
+from engine.store.store import Store
+from engine.store.temporary_runs import is_temporary, keep, with_temporary
+from pages._live.session import Running
+from pages._shared.errors import escape_markdown
+
+PAGE = "pages/drift.py"
+
+
+def lane_files(lane: Running, entry: Entry, shown: int) -> None:
+    """Three buttons, side by side where there is room."""
+    with st.container(horizontal=True):
+        if st.button(
+            "Inspect", icon=":material/search:", key=f"inspect_{lane.number}", help="Open in the drift inspector"
+        ):
+            st.switch_page(PAGE, query_params={"run": entry.id, "sample": str(shown)})
+        if not is_temporary(entry):
+            st.button("Saved", icon=":material/check:", key=f"keep_{lane.number}", disabled=True, help=f"As {entry.id}")
+        elif st.button(
+            "Save to store", icon=":material/save:", key=f"keep_{lane.number}", help="Save this run to the store"
+        ):
+            _save(entry)
+        with st.popover("Download", icon=":material/download:"):
+            _downloads(lane, entry)
+
+
+def _save(entry: Entry) -> None:
+    try:
+        keep(entry, Store.open().home)
+    except DriftscopeError as error:
+        st.error(escape_markdown(str(error)), icon=":material/error:")
+    else:
+        st.toast(f"Saved as {escape_markdown(entry.id)}", icon=":material/save:")
+        st.rerun()
+
+
+def _downloads(lane: Running, entry: Entry) -> None:
+    name = entry.id
+    st.download_button(
+        "Conformers (SDF)",
+        partial(_sdf, entry),
+        f"{name}.sdf",
+        "chemical/x-mdl-sdfile",
+        key=f"sdf_{lane.number}",
+        on_click="ignore",
+        help="Every readable conformer.",
+    )
+    st.download_button(
+        "Report (JSON)",
+        partial(_report, entry),
+        f"{name}.json",
+        "application/json",
+        key=f"report_{lane.number}",
+        on_click="ignore",
+        help="In the reports' file format.",
+    )
+    st.download_button(
+        "Steps (Parquet)",
+        partial(_steps, entry),
+        f"{name}-steps.parquet",
+        "application/vnd.apache.parquet",
+        key=f"steps_{lane.number}",
+        on_click="ignore",
+        disabled=STEPS.name not in entry.parts,
+        help="Every token, with its probabilities before and after the LP.",
+    )
+
+
+def _sdf(entry: Entry) -> str:
+    return to_sdf(*conformers_of(with_temporary(Store.open()), entry.id))
+
+
+def _report(entry: Entry) -> str:
+    return json.dumps(report_of(entry), ensure_ascii=False, indent=2)
+
+
+def _steps(entry: Entry) -> bytes:
+    table = pq.read_table(entry.path(STEPS.name), filesystem=entry.files.filesystem, partitioning=None)
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer)
+    return buffer.getvalue()

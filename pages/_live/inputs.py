@@ -1,0 +1,210 @@
+"""The live page's inputs: molecules, the model, lanes, and sampling. All of them are in the address.
+
+What this module does not know: how lanes run, and what they show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from engine.chem.enriched import skeleton_of
+from engine.chem.molecule_sets import load_named
+from engine.chem.smiles import parse_smiles
+from engine.decode.plan import BACKENDS, BackendName, Plan
+from engine.decode.presets import Sampling
+from engine.errors import DriftscopeError, SmilesError
+from engine.live.lane import MOST_MOLECULES, Lane, scored_answers
+from engine.lp_records import lp_choices, lp_record, split_cleanup
+from engine.models.registry import Dtype, ModelEntry, load_registry
+from engine.records import Molecule
+from engine.runner.plan import ModelChoice, RunPlan
+from pages._shared.errors import escape_markdown
+from pages._shared.generation_inputs import FIRST_MODEL
+
+MOST_LANES = 4
+MOST_PROBLEMS = 3
+"""Unreadable lines that are shown one by one."""
+NO_LANE = "—"
+FIRST_LANES = ("none", "position-blocklist", "exact", NO_LANE)
+FIRST_MOLECULE = "Cn1cnc2c1c(=O)n(C)c(=O)n2C"
+REFERENCES = 10
+"""Reference conformers that a sample is compared with."""
+SOURCE = "live page"
+
+
+def molecule_inputs() -> tuple[tuple[Molecule, ...], list[str]]:
+    """The molecules, and the errors of unreadable lines, as Markdown."""
+    left, right = st.columns([2, 3])
+    left.selectbox(
+        "A named molecule",
+        list(_named()),
+        index=None,
+        key="named",
+        on_change=_take_named,
+        placeholder="Choose one",
+        help="Fills in its SMILES.",
+    )
+    text = right.text_area(
+        "SMILES",
+        FIRST_MOLECULE,  # as its default, not as state: the browser's Back restores defaults only
+        key="smiles",
+        height=68,
+        on_change=_clear_named,
+        bind="query-params",
+        help=f"One per line, up to {MOST_MOLECULES}. Leave the field to see the drawing; Ctrl+Enter generates at once.",
+    )
+    return read_lines(text or "")
+
+
+def _take_named() -> None:
+    chosen = st.session_state.get("named")
+    if chosen:
+        st.session_state["smiles"] = _named()[chosen]
+
+
+def _clear_named() -> None:
+    """Typed SMILES have no name; and the same name could not be chosen twice in a row."""
+    st.session_state["named"] = None
+
+
+@st.cache_data(show_spinner=False)
+def _named() -> dict[str, str]:
+    return {molecule.name: molecule.smiles for molecule in load_named()}
+
+
+@st.cache_data(max_entries=200, show_spinner=False)
+def _read(smiles: str) -> Molecule | str:
+    """The molecule, or Markdown that says what is wrong with the line."""
+    try:
+        molecule = parse_smiles(smiles)
+        skeleton_of(molecule)  # some molecules have no enriched form
+    except SmilesError as error:
+        return _pointed_at(smiles, error)
+    except DriftscopeError as error:
+        return escape_markdown(str(error)[:1].upper() + str(error)[1:])
+    return molecule
+
+
+def _pointed_at(smiles: str, error: SmilesError) -> str:
+    """The reason, with a mark below the position where it is known."""
+    words = escape_markdown(str(error))
+    if error.position is None or not smiles.isascii() or not smiles.isprintable() or len(smiles) > 80:
+        return words
+    return f"{words}\n\n    {smiles}\n    {' ' * error.position}^"
+
+
+def read_lines(text: str) -> tuple[tuple[Molecule, ...], list[str]]:
+    """The first word of each line, as in .smi files; blank lines are skipped."""
+    lines = [words[0] for line in text.splitlines() if (words := line.split())]
+    if len(lines) > MOST_MOLECULES:
+        return (), [f"Limit: {MOST_MOLECULES} molecules, got {len(lines):,}. Use `python -m engine run` for more."]
+    results = [_read(line) for line in lines]
+    problems = [result for result in results if isinstance(result, str)]
+    if len(problems) > MOST_PROBLEMS:
+        left = len(problems) - MOST_PROBLEMS
+        problems[MOST_PROBLEMS:] = [f"{left} more {'line' if left == 1 else 'lines'} cannot be read."]
+    return tuple(result for result in results if isinstance(result, Molecule)), problems
+
+
+# --- the model and the lanes --------------------------------------------------------------------------------------
+
+
+def model_input() -> ModelEntry | None:
+    """The chosen model."""
+    entries = {entry.name: entry for entry in load_registry().entries}
+    names = list(entries)
+    chosen = st.selectbox(
+        "Model",
+        names,
+        index=names.index(FIRST_MODEL) if FIRST_MODEL in names else 0,
+        key="model",
+        bind="query-params",
+        help="The embedded models, and those in the file named by DRIFTSCOPE_MODELS.",
+    )
+    return entries.get(chosen or "")
+
+
+def lane_inputs() -> list[tuple[str, BackendName, str]]:
+    """LP, backend and placeholder of each lane in use."""
+    lanes = [_lane_input(number, column) for number, column in enumerate(st.columns(MOST_LANES, gap="medium"), start=1)]
+    return [lane for lane in lanes if lane[0] != NO_LANE]
+
+
+def _lane_input(number: int, column: DeltaGenerator) -> tuple[str, BackendName, str]:
+    lps = lp_choices()
+    options = lps if number == 1 else [NO_LANE, *lps]
+    choice, more = column.columns([4, 1], gap="xsmall", vertical_alignment="bottom")
+    lp = choice.selectbox(
+        f"Lane {number}: LP",
+        options,
+        index=options.index(FIRST_LANES[number - 1]),
+        key=f"lp{number}",
+        bind="query-params",
+        help="The logits processor. " + ("" if number == 1 else f"{NO_LANE}: no lane."),
+    )
+    with more.popover("", icon=":material/tune:", disabled=lp == NO_LANE, width="stretch", help="Backend, placeholder"):
+        return (lp, *_lane_options(number, lp))
+
+
+def _lane_options(number: int, lp: str) -> tuple[BackendName, str]:
+    info = None if lp == NO_LANE else lp_record(split_cleanup(lp)[0])
+    if info is not None:
+        st.caption(f"{info.name}: {info.help}.")
+    backend = st.segmented_control(
+        "Backend",
+        list(BACKENDS),
+        default=BACKENDS[0],
+        required=True,
+        key=f"backend{number}",
+        bind="query-params",
+        help="fast: this project's loop. hf: plain `generate` of transformers.",
+    )
+    has_placeholder = info is not None and bool(info.placeholder)
+    placeholder = st.text_input(
+        "Placeholder",
+        key=f"placeholder{number}",
+        placeholder=info.placeholder if info is not None and has_placeholder else "none",
+        disabled=not has_placeholder,
+        bind="query-params",
+        help="The coordinates whose tokens a position LP counts. Default: the LP's own.",
+    )
+    return backend, placeholder.strip() if has_placeholder else ""
+
+
+# --- all of it ----------------------------------------------------------------------------------------------------
+
+
+def lanes_of(
+    molecules: Sequence[Molecule],
+    entry: ModelEntry,
+    lanes: Sequence[tuple[str, BackendName, str]],
+    sampling: Sampling,
+    *,
+    seed: int,
+    samples: int,
+    limit: int | None = None,
+    device: str = "auto",
+    dtype: Dtype | None = None,
+) -> tuple[Lane, ...]:
+    """One lane each; they differ in LP, backend and placeholder only."""
+    kept = scored_answers([molecule.atoms for molecule in molecules], samples)
+    model = ModelChoice(entry.alias, entry.step, device=device, dtype=dtype)
+    plan = Plan(sampling=sampling, generations=samples, seed=seed, limit=limit)
+    smiles = tuple(molecule.smiles for molecule in molecules)
+    return tuple(
+        Lane(
+            smiles,
+            RunPlan(
+                model,
+                replace(plan, lp=lp, backend=backend, placeholder=placeholder),
+                keep_steps=kept,
+                rmsd=REFERENCES,
+                source=SOURCE,
+            ),
+        )
+        for lp, backend, placeholder in lanes
+    )

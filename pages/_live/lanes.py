@@ -1,0 +1,179 @@
+"""Lanes side by side while they are written: each with its tokens, its counters and a Stop button."""
+
+from __future__ import annotations
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from engine.errors import one_line
+from engine.lp_records import split_cleanup
+from engine.service import waiting_words
+from engine.text.align import Alignment
+from engine.text.generated import mode_of
+from pages._live import session
+from pages._live.session import Running
+from pages._shared.components.token_strip import Chip, Mark, selected_index, token_stream
+from pages._shared.errors import escape_markdown
+
+TICK_S = 0.25
+STRIP_PX = 300
+_MARKS: dict[str, Mark] = {"junk": "junk", "cut": "cut"}
+_NOTES = {
+    "junk": "junk: not part of the three numbers",
+    "cut": "cut: the block was closed by force after this token",
+}
+_ATOM, _PICKS = "live_atom", "live_picks"
+DRIFT_HELP = (
+    "Drift: the template's positions for numbers minus the tokens that the numbers need. Positive: surplus positions "
+    "fill with junk. Negative: missing positions cut the number. Blocks of unknown need count as 0."
+)
+
+
+@st.fragment(run_every=TICK_S)
+def show_running(shown: int) -> None:
+    """Draws all lanes, and redraws them until the last has ended. The strips show the text of the sample ``shown``."""
+    is_running = session.poll()
+    lanes = session.lanes()
+    _progress(lanes)
+    for column, lane in zip(lane_columns(lanes), lanes, strict=False):
+        with column, st.container(border=True):
+            heading(lane)
+            counters(lane, shown)
+            strip(lane, shown)
+    if not is_running:
+        st.rerun()  # the whole page, with results
+
+
+def lane_columns(lanes: list[Running]) -> list[DeltaGenerator]:
+    """A single lane gets half of the width: a wider strip would be hard to follow."""
+    with st.container(key="lanes"):  # for the style sheet: on narrow screens lanes take two rows
+        return st.columns(max(len(lanes), 2))
+
+
+def _progress(lanes: list[Running]) -> None:
+    open_ = [lane for lane in lanes if not lane.seen.has_ended]
+    left, right = st.columns([5, 1], vertical_alignment="center")
+    share = sum(1.0 if lane.seen.has_ended else lane.watch.share_written for lane in lanes) / len(lanes)
+    left.progress(share, text=f"{len(lanes) - len(open_)} of {len(lanes)} lanes done")
+    right.button(
+        "Stop all",
+        icon=":material/stop:",
+        key="stop_all",
+        on_click=session.stop,
+        args=(open_,),
+        disabled=not open_,
+        width="stretch",
+    )
+
+
+def heading(lane: Running) -> None:
+    """The lane's name, its state and its Stop button."""
+    with st.container(horizontal=True, vertical_alignment="center"):  # columns would cut the button's label off
+        st.markdown(f"**{escape_markdown(lane.title)}**", width="stretch")
+        if not lane.seen.has_ended:
+            st.button(
+                "Stop",
+                key=f"stop_{lane.number}",
+                on_click=session.stop,
+                args=([lane],),
+                disabled=lane.seen.state == "stopping",
+                help=f"Stop lane {lane.number}",
+            )
+    st.caption(state_words(lane))
+    if lane.seen.state == "failed":
+        st.error(escape_markdown(lane.seen.error[:1].upper() + lane.seen.error[1:]), icon=":material/error:")
+
+
+def state_words(lane: Running) -> str:
+    """The lane's state, as Markdown."""
+    seen = lane.seen
+    if seen.state == "waiting":
+        return waiting_words(seen.ahead).capitalize()
+    if seen.state == "stopped" and not lane.was_stopped:
+        return f"Stopped: {escape_markdown(seen.progress.note)}"
+    if seen.state == "done":
+        return f"Done in {lane.watch.counted.seconds:.2f} s"
+    if seen.state == "running":
+        note, left = one_line(seen.progress.note) or "starting", lane.watch.seconds_left
+        return escape_markdown(note.capitalize()) + (f" · {left:.0f} s left" if left is not None else " …")
+    return "Stopping …" if seen.state == "stopping" else seen.state.capitalize()
+
+
+def counters(lane: Running, shown: int) -> None:
+    """Pace, forced share and passes; junk, cut blocks and drift so far."""
+    watch, counted = lane.watch, lane.watch.counted
+    if not counted.tokens:
+        return
+    tally = watch.tally(shown)
+    is_position = watch.opened is not None and mode_of(split_cleanup(watch.opened.lp)[0]) == "position"
+    drift = f"{tally.drift:+d}".replace("-", "−")
+    st.markdown(
+        f"**{watch.tokens_a_second:,.0f}** tokens/s · **{counted.tokens:,}** tokens · "
+        f"{counted.forced_tokens / counted.tokens:.0%} forced · {counted.forward_passes:,} passes  \n"
+        f":violet[junk **{tally.junk}**] · :red[cut **{tally.cut}**] of {tally.blocks} blocks · "
+        + (f"drift {drift}" if is_position else f"hypothetical drift {drift}"),
+        help=DRIFT_HELP,
+    )
+
+
+def strip(lane: Running, shown: int) -> None:
+    """The lane's tokens; the selected one highlights its atom in the drawing."""
+    aligned = lane.watch.alignment(shown)
+    token_stream(
+        [] if aligned is None else chips_of(aligned)[0],
+        stream=f"{lane.name}-{shown}",
+        key=_key(lane),
+        label=f"Lane {lane.number}",
+        max_height=STRIP_PX,
+        legend=False,
+        details=lane.seen.has_ended,
+        copy=lane.seen.has_ended,
+        follow=not lane.seen.has_ended,
+        text="" if aligned is None else aligned.text,
+    )
+
+
+def _key(lane: Running) -> str:
+    return f"lane_{lane.number}"
+
+
+def picked_atom(shown: int) -> int | None:
+    """The atom of the last selected token, of any lane; read before the strips are drawn again."""
+    known: dict[str, int | None] = st.session_state.setdefault(_PICKS, {})
+    for lane in session.lanes():
+        aligned = lane.watch.alignment(shown)
+        if aligned is None or _key(lane) not in st.session_state:
+            continue
+        chips, atoms = chips_of(aligned)
+        picked = selected_index(st.session_state[_key(lane)], chips)
+        if known.get(_key(lane)) != picked:
+            known[_key(lane)] = picked
+            st.session_state[_ATOM] = None if picked is None else atoms[picked]
+    atom: int | None = st.session_state.get(_ATOM)
+    return atom
+
+
+def forget_picks() -> None:
+    """Clears the selection, before new texts are written."""
+    for name in (_ATOM, _PICKS):
+        st.session_state.pop(name, None)
+
+
+def chips_of(aligned: Alignment) -> tuple[list[Chip], list[int | None]]:
+    """The written tokens, and the atom that each belongs to."""
+    rows = [row for row in aligned.rows if row.pos is not None]
+    chips = [
+        Chip(
+            piece=row.piece,
+            id=row.token_id,
+            role=row.text_role or "",
+            forced=row.forced,
+            mark=_MARKS.get(row.mark, ""),
+            block=row.text_block if row.text_block >= 0 else None,
+            start=row.start,
+            end=row.end,
+            note=_NOTES.get(row.mark, ""),
+        )
+        for row in rows
+    ]
+    return chips, [row.block if row.block >= 0 else None for row in rows]

@@ -1,0 +1,220 @@
+"""Results of the lanes: the shown sample in each, their figures side by side, where they diverge, and downloads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+from rdkit import Chem
+
+from engine.chem.conformers import reference_conformers
+from engine.chem.rmsd import nearest, superpose
+from engine.chem.smiles import parse_smiles
+from engine.errors import DriftscopeError
+from engine.inspection.runs import run_facts
+from engine.inspection.sample import Inspected
+from engine.live.lane import REFERENCE_S
+from engine.live.summary import figures_of, first_divergence, with_ratios
+from engine.store.entries import Entry
+from pages._live import session
+from pages._live.files import lane_files
+from pages._live.inputs import REFERENCES
+from pages._live.lanes import counters, heading, lane_columns, strip
+from pages._live.session import Running
+from pages._shared.components.token_strip import visible
+from pages._shared.components.view3d import show_conformer, show_overlay
+from pages._shared.errors import escape_markdown
+from pages._shared.inspected import inspected, open_store
+from pages._shared.words import Fault, faults, verdict
+
+HEIGHT_PX, HALF_PX = 300, 190  # lanes are narrow: a reference "beside" is drawn below
+PLACES = ("on top", "beside", "hidden")
+COLUMNS: dict[str, Any] = {
+    "lane": st.column_config.TextColumn("Lane", pinned=True),
+    "seconds": st.column_config.NumberColumn("Time", format="%.2f s", help="Decoding time, from prompt to last token"),
+    "time_ratio": st.column_config.NumberColumn("Time, ratio", format="%.2f×", help="Divided by the first lane's"),
+    "tokens": st.column_config.NumberColumn("Tokens"),
+    "tokens_a_second": st.column_config.NumberColumn("Tokens/s", format="%.0f"),
+    "speed_ratio": st.column_config.NumberColumn("Tokens/s, ratio", format="%.2f×", help="Divided by the first lane's"),
+    "forced_share": st.column_config.NumberColumn("Forced", format="percent", help="Tokens without a choice"),
+    "forward_passes": st.column_config.NumberColumn("Passes", help="Forward passes; forced tokens may need none"),
+    "passes": st.column_config.NumberColumn("Passed", help="By the reports' rule: no issue found; junk may pass"),
+    "clean": st.column_config.NumberColumn("Clean", help="Passed, and every block exact or unverified"),
+    "bad_blocks": st.column_config.NumberColumn("Damaged blocks", help="Neither exact nor unverified"),
+    "cut_blocks": st.column_config.NumberColumn("Cut blocks"),
+    "rmsd_ang": st.column_config.NumberColumn(
+        "RMSD",
+        format="%.2f Å",
+        help="To the nearest reference conformer; mean over the samples that decode, which differ between lanes",
+    ),
+    "rmsd_samples": st.column_config.NumberColumn("RMSD samples", help="Samples that decode and were compared"),
+}
+
+
+def show_results(shown: int) -> None:
+    """Draws the results, when the last lane has ended."""
+    lanes = session.lanes()
+    run_ids = {lane.run_id for lane in lanes}
+    entries = {entry.id: entry for entry in open_store().found().entries if entry.id in run_ids}
+    if entries:
+        choose_reference()
+    for column, lane in zip(lane_columns(lanes), lanes, strict=False):
+        with column, st.container(border=True):
+            heading(lane)
+            _outcome(lane, entries.get(lane.run_id or ""), shown)
+    if any(lane.run_id for lane in lanes):
+        _divergences(lanes, shown)
+        _table(lanes, entries)
+
+
+# --- one lane -----------------------------------------------------------------------------------------------------
+
+
+def _outcome(lane: Running, entry: Entry | None, shown: int) -> None:
+    """The shown sample: the check, the conformer, the text."""
+    if lane.run_id is not None and entry is None:
+        st.caption("This run was removed. Generate it again.")
+    if entry is not None:
+        store = open_store()
+        seen = inspected(store, run_facts(store, entry.id), shown)
+        _badge(seen)
+        st.markdown(escape_markdown(verdict(seen.sample, seen.blocks)))
+        _conformer(lane, seen)
+    counters(lane, shown)
+    strip(lane, shown)
+    if entry is not None:
+        lane_files(lane, entry, shown)
+    for note in lane.watch.finished.notes if lane.watch.finished else ():
+        st.caption(escape_markdown(note))
+
+
+def _badge(seen: Inspected) -> None:
+    if seen.sample["clean"]:
+        st.badge("clean", color="green", icon=":material/check:")
+    elif seen.sample["passed"]:
+        st.badge("passed, damaged", color="orange", icon=":material/warning:")
+    else:
+        st.badge("failed", color="red", icon=":material/close:")
+
+
+def choose_reference() -> None:
+    """Where the reference conformer is drawn, in all lanes."""
+    st.segmented_control(
+        "Reference conformer",
+        list(PLACES),
+        default=PLACES[0],
+        required=True,
+        key="reference",
+        bind="query-params",
+        help="Grey, from ETKDGv3: the nearest of several, superposed on the generated conformer.",
+    )
+
+
+def _conformer(lane: Running, seen: Inspected) -> None:
+    """In three dimensions with the nearest reference; damaged blocks are marked."""
+    if seen.conformer is None:
+        st.info(escape_markdown(seen.why_no_conformer), icon=":material/view_in_ar:")
+        return
+    reference, words = _nearest(seen)
+    place = st.session_state.get("reference") or PLACES[0]
+    is_beside = reference is not None and place == "beside"
+    show_overlay(
+        seen.conformer,
+        reference if place == "on top" else None,
+        junk=_marked(seen, "junk"),
+        cut=_marked(seen, "cut"),
+        height=HALF_PX if is_beside else HEIGHT_PX,
+        alt=f"Conformer of lane {lane.number} in three dimensions",
+    )
+    if reference is not None and is_beside:
+        show_conformer(reference, height=HALF_PX, alt="The nearest reference conformer")
+    if seen.why_no_conformer:
+        st.caption(escape_markdown(seen.why_no_conformer))
+    st.caption(words)
+
+
+def _marked(seen: Inspected, fault: Fault) -> list[int]:
+    """Atoms of the conformer whose block has this fault."""
+    atoms = {row["atom"] for row in seen.blocks if fault in faults(row)}
+    return [place for place, atom in enumerate(seen.conformer_atoms) if atom in atoms]
+
+
+def _nearest(seen: Inspected) -> tuple[Chem.Mol | None, str]:
+    """The nearest reference conformer, superposed, and its distance in words."""
+    assert seen.conformer is not None
+    references = _references(seen.molecule.smiles)
+    if isinstance(references, str):
+        return None, references
+    try:
+        conformer, distance_ang = nearest(seen.conformer, references)
+        moved, _ = superpose(references, seen.conformer, probe_conf=conformer)
+    except DriftscopeError:
+        return None, "No reference: only part of the molecule can be read."
+    which = "of the readable part " if seen.why_no_conformer else ""
+    count = references.GetNumConformers()
+    return (
+        moved,
+        f"RMSD {which}**{distance_ang:.2f} Å** to the nearest of {count} reference conformers (ETKDGv3, seed 0).",
+    )
+
+
+@st.cache_resource(max_entries=64, show_spinner="Embedding reference conformers …")
+def _references(smiles: str) -> Chem.Mol | str:
+    try:
+        return reference_conformers(parse_smiles(smiles), REFERENCES, max_seconds=REFERENCE_S)
+    except DriftscopeError as error:
+        return escape_markdown(str(error))
+
+
+# --- all lanes ----------------------------------------------------------------------------------------------------
+
+
+def _table(lanes: list[Running], entries: Mapping[str, Entry]) -> None:
+    st.subheader("Lanes side by side", anchor=False)
+    rows = []
+    for lane, row in zip(lanes, with_ratios([_figures(lane, entries) for lane in lanes]), strict=True):
+        rows.append({"lane": lane.title} | {name: row[name] for name in COLUMNS if name != "lane"})
+    st.dataframe(
+        rows,
+        hide_index=True,
+        column_config=COLUMNS,
+        placeholder="–",
+        alt="Figures of the lanes, and ratios to the first",
+    )
+    plan, opened = lanes[0].watch.lane.plan, lanes[0].watch.opened
+    device = f" on {opened.device}" if opened is not None else ""
+    st.caption(
+        f"Measured here{escape_markdown(device)}, one lane after the other, with "
+        f"{escape_markdown(f'{plan.model.alias}:{plan.model.step}')}, seed {plan.plan.seed}. "
+        "The page slows small models down a little; `python -m bench.decode` measures without it."
+    )
+
+
+def _figures(lane: Running, entries: Mapping[str, Entry]) -> dict[str, Any]:
+    entry = entries.get(lane.run_id or "")
+    row = None if entry is None else entry.row
+    return figures_of(lane.watch, row) | {"rmsd_samples": None if row is None else row.get("rmsd_samples")}
+
+
+def _divergences(lanes: list[Running], shown: int) -> None:
+    """The first position where each lane's text differs from the first lane's."""
+    first = lanes[0]
+    for lane in lanes[1:]:
+        if lane.run_id is None or first.run_id is None:
+            continue
+        difference = first_divergence(first.watch, lane.watch, shown)
+        title = f"- **{escape_markdown(lane.title)}**"
+        if difference is None:
+            st.markdown(f"{title}: same tokens as lane {first.number}.")
+            continue
+        atom, descriptors = difference.atom, lane.watch.molecule_of(shown).descriptors
+        where = "" if atom is None else f", in the block of atom {atom} {descriptors[atom]}"
+        st.markdown(
+            f"{title} first differs from lane {first.number} at token {difference.pos}{escape_markdown(where)}: "
+            f"{_quoted(difference.piece)} instead of {_quoted(difference.first_piece)}."
+        )
+
+
+def _quoted(piece: str) -> str:
+    return f"“{escape_markdown(visible(piece))}”" if piece else "the end"

@@ -1,0 +1,101 @@
+"""The lanes of this browser tab: submitted to the worker, polled, stopped, and kept in the session."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import streamlit as st
+
+from engine.live.lane import Lane, LaneEvent, lane_work
+from engine.live.lane import warm as warm_work
+from engine.live.lane_state import LaneWatch
+from engine.models.registry import ModelEntry
+from engine.records import Molecule
+from engine.runner.plan import ModelChoice
+from engine.service import Job, JobSnapshot, service
+from engine.store.temporary_runs import temporary_files
+from pages._shared.visitor import presence, visitor
+
+_LANES = "live_lanes"
+
+
+@dataclass(slots=True)
+class Running:
+    """One lane: its job, and its state so far."""
+
+    number: int  # from 1, as the page counts
+    job: Job[LaneEvent]
+    watch: LaneWatch
+    seen: JobSnapshot[LaneEvent]
+    was_stopped: bool = False  # by the user
+    name: str = field(default_factory=lambda: secrets.token_hex(4))  # of its text in a strip
+
+    @property
+    def lp(self) -> str:
+        return self.watch.lane.plan.plan.lp
+
+    @property
+    def backend(self) -> str:
+        return self.watch.lane.plan.plan.backend
+
+    @property
+    def title(self) -> str:
+        return f"{self.number} · {self.lp}" + ("" if self.backend == "fast" else f" · {self.backend}")
+
+    @property
+    def run_id(self) -> str | None:
+        return None if self.watch.finished is None else self.watch.finished.run_id
+
+    def poll(self) -> None:
+        if not self.seen.has_ended:
+            self.seen = self.job.poll(self.seen.next_index)
+            self.watch.take(self.seen.events)
+
+
+def warm(entry: ModelEntry, device: str) -> None:
+    """Has the worker import what it needs and load the first model, before the first click."""
+    if not lanes():
+        service().wake("first lane", warm_work(ModelChoice(entry.alias, entry.step, device=device)))
+
+
+def start(lanes: Sequence[Lane], molecules: Sequence[Molecule]) -> None:
+    """Queues the lanes, in place of earlier ones. If one is refused, an error is raised and none runs."""
+    running: list[Running] = []
+    try:
+        for number, lane in enumerate(lanes, start=1):
+            job = service().submit(
+                visitor(),
+                lane_work(lane, temporary_files()),
+                label=f"{lane.plan.model.alias} {lane.plan.plan.lp}",
+                replace=not running,
+                is_there=presence(),
+            )
+            watch = LaneWatch(lane, molecules)
+            running.append(Running(number, job, watch, job.poll()))
+            watch.take(running[-1].seen.events)
+    except BaseException:
+        for queued in running:
+            queued.job.stop()
+        raise
+    st.session_state[_LANES] = running
+
+
+def lanes() -> list[Running]:
+    """The lanes of the last start, in order."""
+    lanes: list[Running] = st.session_state.get(_LANES, [])
+    return lanes
+
+
+def poll() -> bool:
+    """Takes in new events; whether any lane still runs or waits."""
+    for lane in lanes():
+        lane.poll()
+    return any(not lane.seen.has_ended for lane in lanes())
+
+
+def stop(running: Sequence[Running]) -> None:
+    for lane in running:
+        lane.was_stopped = True
+        lane.job.stop()

@@ -1,0 +1,106 @@
+"""The Logit health page's answer for the chosen logs: what is damaged, where, and which values."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from engine.errors import DriftscopeError, one_line
+from engine.figures.words import counted, percent
+from engine.logits.causes import CERTAINTY_LABELS, ON_PURPOSE, LogFinding
+from engine.logits.health import Health, health
+from engine.logits.health_words import CERTAINTY_SENTENCES, health_sentences
+from engine.store.entries import Entry
+from engine.store.store import Store
+from pages._logits import health_distribution, health_map, health_values
+from pages._logits.logs import LogSelection
+from pages._shared.errors import escape_markdown
+
+
+def show(store: Store, chosen: LogSelection | None) -> None:
+    """Draw this section; ``chosen`` is None where no log is chosen."""
+    if chosen is None:
+        st.info("Tick a log above to see what is damaged in it, and where.", icon=":material/arrow_upward:")
+        return
+    with st.container(key="logit-findings"):
+        found = _findings(store, chosen)
+    log = _of_which(chosen, found)
+    if log is None:
+        return
+    with st.container(key="logit-details"):
+        health_map.show(store, log)
+        left, right = st.columns(2, gap="small")
+        with left:
+            health_distribution.show(store, log)
+        with right:
+            health_values.show_positions(found[log.id])
+        health_values.show_values(store, log, found[log.id])
+
+
+def _findings(store: Store, chosen: LogSelection) -> dict[str, Health]:
+    """Of the logs that can be read, side by side."""
+    found: dict[str, Health] = {}
+    for place, log in zip(st.columns(len(chosen.entries), gap="small"), chosen.entries, strict=True):
+        with place, st.container(border=True, height="stretch", key=f"health-{chosen.letter(log.id)}"):
+            st.subheader(escape_markdown(one_line(chosen.name(log.id))), anchor=False)
+            try:
+                with st.spinner("Counting …"):
+                    found[log.id] = health(store, log)
+            except DriftscopeError as error:
+                words = str(error)
+                st.error(escape_markdown(words[:1].upper() + words[1:]), icon=":material/error:")
+            else:
+                show_findings(log, found[log.id])
+    return found
+
+
+def _of_which(chosen: LogSelection, found: dict[str, Health]) -> Entry | None:
+    """The log whose details are shown."""
+    logs = [log for log in chosen.entries if log.id in found]
+    if len(logs) < 2:
+        return logs[0] if logs else None
+    letters = {chosen.letter(log.id): log for log in logs}
+    letter = st.segmented_control(
+        "Details of",
+        list(letters),
+        default="A",
+        required=True,
+        key="of",
+        bind="query-params",
+    )
+    return letters.get(letter or "A", logs[0])
+
+
+def show_findings(log: Entry, health: Health) -> None:
+    answer, *details, by_report = health_sentences(health)
+    st.markdown(escape_markdown(answer))
+    _figures(health)
+    for finding in health.findings:
+        _finding(finding)
+    places = details[-1] if health.flags else ""
+    notes = [text for text in (places, by_report, str(log.row.get("notes") or "")) if text]
+    st.caption(escape_markdown(" ".join(notes)))
+
+
+def _figures(health: Health) -> None:
+    damaged = sum(share.damaged > 0 for share in health.positions)
+    metrics = {
+        "Entries": (percent(health.damaged_share), f"{health.damaged_entries:,} of {health.entries:,}"),
+        "Values": (percent(health.damaged_values / health.values), f"{health.damaged_values:,} of {health.values:,}"),
+        "Positions": (f"{damaged:,}", f"with damage, of {len(health.positions):,}"),
+        "By the report's rule": (percent(health.garbage_share), "entries with a huge number"),
+    }
+    with st.container(horizontal=True, gap="medium"):
+        for label, (value, note) in metrics.items():
+            st.metric(label, value, note, delta_color="off", delta_arrow="off", width="content")
+
+
+def _finding(finding: LogFinding) -> None:
+    title = escape_markdown(finding.title[:1].upper() + finding.title[1:])
+    certainty = CERTAINTY_LABELS[finding.certainty]
+    badge = f":red-badge[:material/error: damaged ({certainty})]"
+    sentence = f" {CERTAINTY_SENTENCES[finding.certainty]}"
+    if finding.cause in ON_PURPOSE:
+        badge, sentence = f":gray-badge[:material/check: on purpose ({certainty})]", ""
+    where = f" at {finding.where}" if finding.where else ""
+    lines = [f"**{title}** {badge}  ", escape_markdown(f"{counted(finding.values, 'value')}{where}.{sentence}"), ""]
+    st.markdown("\n".join([*lines, *(f"- {escape_markdown(text)}" for text in finding.evidence)]))

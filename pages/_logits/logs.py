@@ -1,0 +1,133 @@
+"""The Logit health page's choice of logs: what the table shows of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from engine.figures.words import shortened
+from engine.logits.causes import CERTAINTY_LABELS, ON_PURPOSE, TITLES
+from engine.logits.health import has_values
+from engine.store.entries import Entry
+from engine.store.schema import LOGIT_LOG
+from engine.store.store import Store
+from pages._shared.entry_picker import EntryPicker, origin_column, per_cent, rate_column, time_column
+from pages._shared.selection import Selection, SelectionQuery
+
+FILTERS_FROM = 8
+_EMPTY = """
+Three ways to a first log:
+
+- Import one, or record one of an embedded model, below under *Logs*.
+- Import files from a terminal: `.venv/bin/python -m engine logits add 'logs/*.jsonl.gz'`
+- Record one during a run:
+  `.venv/bin/python -m engine run --model demo-qwen --lp none --sample-size 8 --log-logits 10 --add-log`
+
+What the report states of six models is below under *Models* all the same.
+"""
+
+
+def chosen_logs(store: Store, *, is_open: bool = True) -> LogSelection | None:
+    """Draw the table of logs, folded away unless ``is_open``, and give those that are shown."""
+    picker = EntryPicker(QUERY, _row, _columns(), _EMPTY, origins=("measured", "imported"), filters_from=FILTERS_FROM)
+    return picker.show(store.found(LOGIT_LOG), is_open=is_open)
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    row, entries = entry.row, entry.row["entries"]
+    flagged, garbage = row.get("flagged_entries"), row.get("garbage_entries")
+    return {
+        "engine": row["engine"],
+        "model": row.get("model"),
+        "precision": row.get("precision"),
+        "entries": entries,
+        "values": row["values_logged"],
+        "flagged": None if flagged is None or not entries else per_cent(flagged / entries),
+        "report": None if garbage is None or not entries else per_cent(garbage / entries),
+        "cause": _cause(entry),
+        "file": row.get("file"),
+        "origin": row["origin"],
+        "made": row.get("created_at"),
+        "label": row.get("label"),
+        "notes": row.get("notes"),
+    }
+
+
+def _cause(entry: Entry) -> str:
+    """In words; of a log whose files are gone, that."""
+    if not has_values(entry):
+        return "its values are missing or damaged"
+    cause, certainty = entry.row.get("cause"), entry.row.get("certainty")
+    if cause is None:
+        return "no damage" if entry.row.get("flagged_values") == 0 else ""
+    certainty = CERTAINTY_LABELS.get(str(certainty), certainty)
+    return TITLES.get(cause, cause) + (f" ({certainty})" if certainty else "")
+
+
+def _columns() -> dict[str, Any]:
+    config = st.column_config
+    return {
+        "engine": config.TextColumn("engine", width=110),
+        "model": config.TextColumn("model", width=120),
+        "precision": config.TextColumn("precision", width=76),
+        "entries": config.NumberColumn("entries", width=72, format="localized", help="Lines with values"),
+        "values": config.NumberColumn("values", width=80, format="localized"),
+        "flagged": rate_column("flagged", "Entries with a value that our rules flag, on purpose or not"),
+        "report": rate_column("by report", "Entries with a huge number: garbage by the report's own rule"),
+        "cause": config.TextColumn("likely cause", width=220),
+        "file": config.TextColumn("file", width=150),
+        "origin": origin_column(),
+        "made": time_column("imported"),
+        "label": config.TextColumn("label", width=120),
+        "notes": config.TextColumn("notes", width=200),
+    }
+
+
+MOST_CHARS = 40
+"""Of a part of a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogSelection(Selection):
+    """A log, and another beside it or none. The first is parity's control."""
+
+    def short_name(self, entry: Entry) -> str:
+        """Engine, model and precision, and what else tells two of the same apart."""
+        name = log_name(entry)
+        if sum(log_name(other) == name for other in self.entries) == 1:
+            return name
+        return f"{name} · {shortened(str(entry.row.get('label') or entry.row.get('file') or entry.id), MOST_CHARS)}"
+
+
+def log_name(entry: Entry) -> str:
+    """Engine, model and precision. Anybody's text."""
+    row = entry.row
+    parts = (row["engine"], row.get("model"), row.get("precision"))
+    return " · ".join(shortened(str(part), MOST_CHARS) for part in parts if part)
+
+
+def default_choice(entries: Sequence[Entry]) -> LogSelection | None:
+    """The newest log, and beside it one of another engine with the same model.
+
+    Of these one that is not damaged, then of the same precision, then of a run here, then the newest.
+    """
+    newest = [entry for entry in reversed(entries) if has_values(entry)]
+    if not newest:
+        return None
+    log, *rest = newest
+    model, engine = log.row.get("model"), log.row["engine"]
+    others = [entry for entry in rest if model and entry.row.get("model") == model and entry.row["engine"] != engine]
+
+    def worth(entry: Entry) -> tuple[bool, bool, bool]:
+        row = entry.row
+        is_sound = row.get("cause") is None or row["cause"] in ON_PURPOSE
+        return is_sound, row.get("precision") == log.row.get("precision"), row["origin"] == "measured"
+
+    best = max(others, key=worth, default=None)  # of equals the first: the newest
+    return LogSelection(log, () if best is None else (best,))
+
+
+QUERY = SelectionQuery(LOGIT_LOG, "log", "log", "beside", 1, LogSelection, default_choice)

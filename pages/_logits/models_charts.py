@@ -1,0 +1,225 @@
+"""Garbage against vocabulary size, precision and architecture, and the sizes of garbage; reported ones marked apart."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from engine.errors import one_line
+from engine.figures.words import listed, shortened
+from engine.logits.ranking import GarbageRate
+from engine.logits.trend_words import WORDS, trend_sentences
+from engine.logits.trends import By, place_of, trend
+from pages._logits.models_table import Ranked
+from pages._shared.charts.card import card
+from pages._shared.charts.chart import Axis, Chart, Marks, Row, chart, lanes
+from pages._shared.theme import Palette, palette
+
+Share = Callable[[GarbageRate], float | None]
+
+QUESTIONS: dict[By, str] = {
+    "vocab_size": "Does garbage go with vocabulary size?",
+    "precision": "With precision?",
+    "family": "With architecture?",
+}
+HELP = """
+Open diamonds are what the report states, filled circles logs of this store. The p-value is from a
+permutation test: the garbage shares are assigned to the models in every order. Several logs of one model are one
+point, but for precision.
+"""
+SIZES_HELP = """
+From the least to the largest garbage value of a model, in size, on a logarithmic axis: as the report states it, and
+what our rules call damaged in logs of this store. Zeros have no place on it.
+"""
+HEIGHT = 300
+LEAST_USUAL = 20_000
+_SIZES = {30_000: "30k", 50_000: "50k", 100_000: "100k", 150_000: "150k", 250_000: "250k"}
+_DECADES = {10**power: f"{10**power:,}" for power in range(7)}
+"""Where a log says that its rows are short."""
+REPORTED_AT, LOGS_AT, STEP = -0.14, 0.1, 0.05
+MOST_LABEL = 22
+MOST_BARS = 14
+LEAST_DRAWN = 1e-46
+
+
+def show_trend(ranked: Ranked, by: By, share: Share, rule: str) -> None:
+    """One chart; ``rule`` says by which rule the logs' shares are."""
+    reported, logs = ranked.ranking.reported, ranked.ranking.logs
+    with card(f"logits-{by}", QUESTIONS[by], HELP) as frame:
+        said = trend_sentences(trend(reported, by, lambda one: one.by_report), "The report's models")
+        frame.tell(said[0])
+        frame.data(lambda: [_row(one, by, share) for one in (*reported, *logs)])
+        known = [log for log in logs if place_of(log, by) is not None]
+        frame.draw(_trend_chart([*reported], known, by, share, " ".join(said)))
+        own = trend_sentences(trend(logs, by, share), f"The logs here, by {rule}") if logs else []
+        frame.leave_out(*said[1:], *own[:1])
+
+
+def _trend_chart(reported: Sequence[GarbageRate], logs: Sequence[GarbageRate], by: By, share: Share, alt: str) -> Chart:
+    colours, both = palette(), [*reported, *logs]
+    places = {name: float(place) for place, name in enumerate(dict.fromkeys(place_of(rate, by) for rate in both))}
+    if by == "vocab_size":
+        sizes = _SIZES if all((rate.vocab_size or 0) > LEAST_USUAL for rate in both) else _DECADES
+        ticks: dict[float, str] = {float(size): text for size, text in sizes.items()}
+        x = Axis(title="rows of the vocabulary", is_log=True, ticks=ticks, more={"tickangle": 0})
+    else:
+        ticks = {place: shortened(one_line(str(name)), 14) for name, place in places.items()}
+        x = Axis(ticks=ticks, range=[-1.0, len(places) - 0.3], more={"zeroline": False})
+    points, seen = [], Counter[tuple[bool, Any]]()
+    for rate in both:
+        at, is_reported = place_of(rate, by), rate in reported
+        side = REPORTED_AT if is_reported else LOGS_AT + STEP * (seen[is_reported, at] % 7)
+        seen[is_reported, at] += 1
+        # Labels stay inside: large vocabularies stand at the right edge.
+        is_left = by != "vocab_size" or (rate.vocab_size or 0) > 100_000
+        points.append(
+            {
+                "group": "reported" if is_reported else "logs here",
+                "x": at if by == "vocab_size" else places[at] + side,
+                "share": rate.by_report if is_reported else share(rate),
+                "text": shortened(one_line(rate.model or ""), MOST_LABEL) if is_reported else "",
+                "text_at": "middle left" if is_left else "middle right",
+                "rate": rate,
+            }
+        )
+
+    def hover(row: Row) -> tuple[str, str]:
+        return _named(row["rate"]), f"{row['share'] or 0:.1%} of its entries, {_about(row['rate'])}"
+
+    layers = [
+        Marks(
+            kind="points",
+            rows=[point for point in points if point["group"] == name],
+            y="share",
+            name=name,
+            hover=hover,
+            more={"textfont": {"size": 11}, "cliponaxis": False},
+            **look,
+        )
+        for name, look in _looks(colours).items()
+    ]
+    y = Axis(title="entries with garbage", is_share=True, range=[-0.06, 1.08], more={"nticks": 5})
+    return chart(*layers, x=x, y=y, height=HEIGHT, top=34, more={"dragmode": False}, alt=alt)
+
+
+def _looks(colours: Palette) -> dict[str, dict[str, Any]]:
+    """Open diamonds are what the report states, filled circles logs of this store."""
+    ink = colours.text
+    return {
+        "reported": {"symbol": "diamond-open", "size": 11, "colour": ink, "outline": ink, "outline_width": 2},
+        "logs here": {"symbol": "circle", "size": 9, "colour": colours.copy, "opacity": 0.75},
+    }
+
+
+def _named(rate: GarbageRate) -> str:
+    parts = [rate.engine, rate.model or "", rate.precision or ""]
+    return " · ".join(shortened(one_line(part), 40) for part in parts if part)
+
+
+def _about(rate: GarbageRate) -> str:
+    return "reported" if rate.origin == "reported" else f"{rate.entries or 0:,} entries, {rate.origin}"
+
+
+def _row(rate: GarbageRate, by: By, share: Share) -> dict[str, Any]:
+    is_reported = rate.origin == "reported"
+    return {
+        "origin": rate.origin,
+        "engine": rate.engine,
+        "model": rate.model,
+        WORDS[by]: place_of(rate, by),
+        "share of entries": rate.by_report if is_reported else share(rate),
+    }
+
+
+# --- sizes of garbage -------------------------------------------------------------------------------------------------
+
+
+def show_sizes(ranked: Ranked) -> None:
+    with card("logits-sizes", "How large is it, and where?", SIZES_HELP) as frame:
+        bars = _bars(ranked)
+        frame.tell(_sizes_sentence(ranked))
+        frame.data(lambda: [{**bar, "positions": " ".join(map(str, bar["positions"]))} for bar in bars])
+        frame.draw(_sizes_chart(bars[:MOST_BARS], _sizes_sentence(ranked)))
+        more = len(bars) - MOST_BARS
+        frame.leave_out(f"Not drawn: {more} more; *Data* has them." if more > 0 else "")
+
+
+def _bars(ranked: Ranked) -> list[dict[str, Any]]:
+    found = [
+        _bar("reported", f"{model.model} {model.precision}", model.least, model.largest, model.positions)
+        for model in ranked.ranking.models
+    ]
+    for rate in ranked.ranking.logs:
+        health = ranked.healths[rate.id]
+        places = [
+            one.position for one in sorted(health.positions, key=lambda position: -position.damaged) if one.damaged
+        ]
+        name = " ".join(part for part in (rate.engine, rate.model, rate.precision) if part)
+        found.append(_bar(rate.origin, name, health.least, health.largest, places))
+    return [one for one in found if one["largest"]]
+
+
+def _bar(
+    origin: str, name: str, least: float | None, largest: float | None, positions: Sequence[int]
+) -> dict[str, Any]:
+    return {"origin": origin, "model": one_line(name), "least": least, "largest": largest, "positions": positions}
+
+
+def _sizes_chart(bars: Sequence[dict[str, Any]], alt: str) -> Chart:
+    """A line a model, from its least to its largest garbage value; lines of one origin are one trace with gaps."""
+    colours, ends = palette(), []
+    for lane, bar in enumerate(bars):
+        group = "reported" if bar["origin"] == "reported" else "logs here"
+        ends += [
+            {"group": group, "x": size, "lane": None if size is None else lane}
+            for size in (max(bar["least"] or 0, LEAST_DRAWN), bar["largest"], None)
+        ]
+    looks = {"reported": ("diamond-open", colours.text, "dot"), "logs here": ("circle", colours.copy, "solid")}
+    layers = [
+        Marks(
+            kind="lines",
+            rows=[end for end in ends if end["group"] == name],
+            y="lane",
+            name=name,
+            symbol=symbol,
+            colour=colour,
+            dash=dash,
+            thickness=3,
+            hover=lambda row: "" if row["x"] is None else f"{row['x']:.3g}",
+        )
+        for name, (symbol, colour, dash) in looks.items()
+    ]
+    labels = [f"{shortened(bar['model'], 26)} @ {_at_positions(bar['positions'])}" for bar in bars]
+    return chart(
+        *layers,
+        x=Axis(title="size of the value", is_log=True, more={"exponentformat": "power", "nticks": 7, "tickangle": 0}),
+        y=lanes(labels, range=None, more={"zeroline": False, "autorange": "reversed"}),
+        height=max(HEIGHT, 90 + 26 * len(bars)),
+        top=34,
+        more={"dragmode": False},
+        alt=alt,
+    )
+
+
+def _at_positions(positions: Sequence[int]) -> str:
+    return ", ".join(map(str, positions[:3])) + (" …" if len(positions) > 3 else "")
+
+
+def _sizes_sentence(ranked: Ranked) -> str:
+    models = [model for model in ranked.ranking.models if model.least is not None and model.largest is not None]
+    low = min((model.least for model in models if model.least is not None), default=0.0)
+    high = max((model.largest for model in models if model.largest is not None), default=0.0)
+    first = sum(0 in model.positions for model in models)
+    both = [f"{model.model} {model.precision}" for model in models if 2 in model.positions]
+    said = (
+        f"The report has {low:.3g} to {high:.3g}: at position 0 in {first} of its {len(models)} rows with garbage, and "
+        f"at position 2 as well in {listed(both)}."
+    )
+    own = [health for health in ranked.healths.values() if health.largest is not None]
+    if not own:
+        return said
+    at_first = sum(any(place.position == 0 and place.damaged for place in one.positions) for one in own)
+    sizes = f"{min(one.least or 0 for one in own):.3g} to {max(one.largest or 0 for one in own):.3g}"
+    logs = "1 log here is" if len(own) == 1 else f"{len(own)} logs here are"
+    return f"{said} {logs} damaged with finite values, {sizes} in size, {at_first} of them at position 0."

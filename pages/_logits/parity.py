@@ -1,0 +1,225 @@
+"""Two logs of one prompt: how far they agree, under which filter, where they diverge, and what only one of them has."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import streamlit as st
+
+from engine.errors import DriftscopeError, one_line
+from engine.figures.words import UNKNOWN
+from engine.logits.health import has_values
+from engine.logits.parity import Parity, compare_logs
+from engine.logits.parity_detail import CheckpointCoverage, coverage
+from engine.logits.parity_words import cautions, parity_sentences
+from engine.logits.rules import LOGITS
+from engine.store.store import Store
+from pages._logits import parity_charts as charts
+from pages._logits import parity_words as words
+from pages._logits.logs import QUERY, LogSelection
+from pages._shared.charts.card import table_of
+from pages._shared.errors import escape_markdown
+from pages._shared.links import logits_address
+from pages._shared.table_files import CSV, csv_of
+
+JSON = "application/json"
+ROW_HEIGHT, MOST_ROWS = 35, 12
+ALONE = """
+Parity takes two logs of the same prompt: tick a second one in the table above. From a terminal:
+`.venv/bin/python -m engine logits parity CONTROL TEST`
+"""
+FILTERS_HELP = """
+A filter leaves positions out, as the report advises: it saw garbage at positions 0 and 2. The *supported* one is the
+mildest that leaves no flagged value. *relative* is the root mean square of the differences over that of A's values;
+*cosine*, *rank* (Spearman's) and *top-1* (the largest value stands at the same position) are means over entries.
+"""
+
+
+def show(store: Store, chosen: LogSelection | None) -> None:
+    """Draw this section; ``chosen`` is None where no log is chosen."""
+    if chosen is None:
+        st.info(
+            "Tick two logs of the same prompt above to see how far they agree.",
+            icon=":material/checklist:",
+        )
+        return
+    if chosen.test is None:
+        st.info(ALONE, icon=":material/compare_arrows:")
+        return
+    if missing := [entry.id for entry in chosen.entries if not has_values(entry)]:
+        named = escape_markdown(", ".join(missing))
+        st.error(f"The values of {named} are missing. Run `engine verify` for details.", icon=":material/error:")
+        return
+    for caution in cautions(chosen.control, chosen.test):
+        st.warning(escape_markdown(caution), icon=":material/warning:")
+    try:
+        with st.spinner("Comparing the logs …"):
+            parity = compare_logs(store, chosen.control, chosen.test)
+    except DriftscopeError as error:
+        st.error(escape_markdown(str(error)), icon=":material/error:")
+        with suppress(DriftscopeError):  # damage is shown once
+            _coverage(None, coverage(store, chosen.control, chosen.test))
+        return
+    checkpoints = coverage(store, chosen.control, chosen.test)
+    _answer(chosen, parity)
+    _filters(chosen, parity)
+    checkpoint = _checkpoint(parity, checkpoints)
+    charts.show(store, chosen, parity, checkpoint)
+    _coverage(parity, checkpoints)
+
+
+# --- the answer and the files -------------------------------------------------------------------------------------
+
+
+def _answer(chosen: LogSelection, parity: Parity) -> None:
+    first, *others = parity_sentences(parity)
+    with st.container(key="parity-answer"):
+        st.markdown(f"**{escape_markdown(first)}**")
+        st.markdown("\n".join(f"- {escape_markdown(other)}" for other in others))
+    command = shlex.join(["python", "-m", "engine", "logits", "parity", parity.control, parity.test])
+    with st.container(horizontal=True, vertical_alignment="center", key="parity-files"):
+        _downloads(parity)
+        st.button(
+            "Swap",
+            icon=":material/swap_horiz:",
+            key="swap_parity",
+            type="tertiary",
+            help="B becomes the control; differences are always B minus A",
+            on_click=QUERY.put,
+            args=(chosen.ids[::-1],),
+        )
+        st.link_button(
+            "Link",
+            logits_address(parity.control, parity.test, view="Parity"),
+            icon=":material/link:",
+            type="tertiary",
+            key="parity-link",
+            help="These two logs, for other users of this store",
+        )
+        with st.popover("From a terminal", icon=":material/terminal:", type="tertiary"):
+            st.code(command, language="bash", wrap_lines=True)
+
+
+def _downloads(parity: Parity) -> None:
+    name = "parity"
+    st.download_button(
+        "JSON",
+        lambda: json.dumps(parity.sheet(), indent=1).encode(),
+        f"{name}.json",
+        JSON,
+        icon=":material/download:",
+        type="tertiary",
+        on_click="ignore",
+        key="parity_json",
+        help="All figures: filters, entries, divergence",
+    )
+    st.download_button(
+        "CSV",
+        lambda: csv_of(table_of(words.filter_rows(parity))),
+        f"{name}.csv",
+        CSV,
+        icon=":material/download:",
+        type="tertiary",
+        on_click="ignore",
+        key="parity_csv",
+        help="The table of filters",
+    )
+
+
+# --- tables -------------------------------------------------------------------------------------------------------
+
+
+def _filters(chosen: LogSelection, parity: Parity) -> None:
+    st.subheader("Which positions can be trusted?", anchor=False, help=FILTERS_HELP)
+    config = st.column_config
+    share = config.NumberColumn("top-1", format="percent", width=70, help="Entries with the same largest value")
+    _table(
+        [{name: _shown(name, value) for name, value in row.items()} for row in words.filter_rows(parity)],
+        {
+            "positions": config.TextColumn("positions", width=106, pinned=True),
+            "flagged": config.TextColumn(
+                "flagged", width=72, help="With the pairs that have a flagged value, or without"
+            ),
+            "supported": config.TextColumn(
+                "supported", width=76, help="The mildest filter that leaves no flagged value"
+            ),
+            "entries": config.NumberColumn("entries", format="localized", width=66),
+            "pairs": config.NumberColumn("pairs", format="localized", width=74),
+            **{
+                name: config.TextColumn(name, width=78, help=what)
+                for name, what in (
+                    ("largest", "Largest absolute difference of a pair"),
+                    ("mean", "Mean absolute difference"),
+                    ("relative", "Root mean square of the differences, over that of A's values"),
+                )
+            },
+            **{name: config.NumberColumn(name, format="%.5f", width=74) for name in ("cosine", "rank")},
+            "top-1": share,
+            "not finite": config.NumberColumn("not finite", width=84, help="Pairs with NaN or an infinity: left out"),
+        },
+        "How far the two logs agree, by position filter, with and without flagged values",
+    )
+
+
+def _shown(name: str, value: Any) -> Any:
+    """Differences range from 1e-7 to 1e34, which no column format shows well."""
+    return f"{value:.3g}" if name in ("largest", "mean", "relative") and value is not None else value
+
+
+def _coverage(parity: Parity | None, checkpoints: Sequence[CheckpointCoverage]) -> None:
+    st.subheader(
+        "What does each log have?",
+        anchor=False,
+        help="Entries are matched by checkpoint, text and token. Look at the first checkpoint that diverges.",
+    )
+    config = st.column_config
+    _table(
+        words.coverage_rows(parity, checkpoints),
+        {
+            "checkpoint": config.TextColumn("checkpoint", width=150, pinned=True),
+            "in A": config.TextColumn("in A", width=230),
+            "in B": config.TextColumn("in B", width=230),
+            "in both": config.NumberColumn("in both", format="localized", width=84),
+            "relative, median": config.NumberColumn("relative, median", format="%.3g", width=110),
+            "relative, largest": config.NumberColumn("relative, largest", format="%.3g", width=110),
+            "diverges at": config.TextColumn(
+                "diverges at", width=170, help="First one that precision does not explain"
+            ),
+        },
+        "Checkpoints of both logs, with what each log has of them",
+    )
+
+
+def _table(rows: list[dict[str, Any]], config: dict[str, Any], alt: str) -> None:
+    st.dataframe(
+        table_of(rows),
+        hide_index=True,
+        height=2 + ROW_HEIGHT * (1 + max(1, min(len(rows), MOST_ROWS))),
+        column_config=config,
+        placeholder=UNKNOWN,
+        alt=alt,
+    )
+
+
+def _checkpoint(parity: Parity, checkpoints: Sequence[CheckpointCoverage]) -> str:
+    """The first that diverges, else the logits."""
+    names = [checkpoint.checkpoint for checkpoint in checkpoints if checkpoint.both]
+    if len(names) == 1:
+        return names[0]
+    usual = LOGITS if LOGITS in names else names[0]
+    first = parity.diverging.checkpoint if parity.diverging is not None else usual
+    chosen = st.selectbox(
+        "Checkpoint",
+        names,
+        index=names.index(first),
+        key="parity_at",
+        bind="query-params",
+        format_func=one_line,
+        width=320,
+        help="For the charts below. Starts at the first checkpoint that diverges.",
+    )
+    return chosen or first

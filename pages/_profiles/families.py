@@ -1,0 +1,242 @@
+"""The Profiles page's first section: where the time goes by families, and what makes up a difference."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+
+import streamlit as st
+
+from engine.figures.words import number, percent, signed, times
+from engine.profile.compare import FamilyRow, TraceComparison, document, family_row
+from engine.profile.stored_trace import Totals
+from engine.profile.words import alone, incomparable, is_alone, is_known, other_words, where_from
+from engine.store.store import Store
+from pages._profiles import families_charts as charts
+from pages._profiles.traces import TraceSelection, ask_for_a_trace, comparison_of
+from pages._shared.errors import escape_markdown
+from pages._shared.html_table import ColumnGroup, TableCell, TableRow, grouped_table
+from pages._shared.table_files import CSV, csv_text
+
+SIDES = {"device": "device operations", "host": "operators on the CPU, without operators inside them"}
+RULE = """[[rule]]
+side = "{side}"
+family = "mine"
+pattern = "part_of_a_name"   # a regular expression; the first rule that matches decides"""
+
+
+def show(store: Store, chosen: TraceSelection | None) -> None:
+    """Draw this section; ``chosen`` is None where no trace is chosen."""
+    if chosen is None:
+        ask_for_a_trace(store, "the families that its time goes to")
+        return
+    comparison = comparison_of(chosen)
+    text = alone(comparison.control, comparison.families) if is_alone(comparison) else where_from(comparison)
+    with st.container(border=True, key="families-say"):
+        st.markdown(escape_markdown(text))
+    with st.container(key="profile-cards"):
+        _cards(chosen, comparison)
+    if comparison.families:
+        st.html(_table(chosen, comparison))
+        st.caption(_legend(comparison))
+    _other(comparison)
+    _downloads(comparison)
+
+
+def _cards(chosen: TraceSelection, comparison: TraceComparison) -> None:
+    if is_alone(comparison) or incomparable(comparison):
+        charts.compute(chosen, comparison)
+        return
+    left, right = st.columns([3, 2], gap="small")
+    with left:
+        charts.way(chosen, comparison)
+    with right:
+        charts.compute(chosen, comparison)
+
+
+def _table(chosen: TraceSelection, comparison: TraceComparison) -> str:
+    names = " and ".join(chosen.name(entry.id) for entry in chosen.entries)
+    groups, lines = family_columns(comparison), family_rows(comparison, comparison.families)
+    return grouped_table("family", groups, lines, f"Families of work of {names}")
+
+
+def _legend(comparison: TraceComparison) -> str:
+    sides = dict.fromkeys(trace.work_side for trace in (comparison.control, comparison.test))
+    text = f"Work: {' in A, '.join(SIDES[side] for side in sides)}{' in B' if len(sides) > 1 else ''}."
+    if not is_alone(comparison):
+        text += " × is test over control."
+        text += "" if incomparable(comparison) else " *By calls*: cost of more calls. *By each*: cost of slower calls."
+    if not all(trace.is_whole for trace in (comparison.control, comparison.test)):
+        text += " A report names some operations only; shares are of those."
+    return text
+
+
+def _other(comparison: TraceComparison) -> None:
+    """What no rule matches, and how to add one."""
+    parts = [("A" if not is_alone(comparison) else "", other_words(comparison.control, comparison.families))]
+    if not is_alone(comparison):
+        parts.append(("B", other_words(comparison.test, comparison.families, of_test=True)))
+    notes = [f"{letter}: {words}" if letter else words for letter, words in parts if words]
+    if not notes:
+        return
+    with st.expander("What is in `other`?", icon=":material/help:"):
+        st.markdown("No rule of a family matches " + "; ".join(escape_markdown(note) for note in notes) + ".")
+        st.markdown(
+            "Families are rules over names, in `data/trace_families.toml`. To add your own, write them into a file, "
+            "set `DRIFTSCOPE_TRACE_FAMILIES` to its path, and add the trace again. Your rules come first."
+        )
+        st.code(RULE.format(side=comparison.control.work_side), language="toml")
+
+
+def _downloads(comparison: TraceComparison) -> None:
+    name = "trace" if is_alone(comparison) else "traces"
+    with st.container(horizontal=True):
+        for word, file, mime, make, what in (
+            ("CSV", f"{name}-families.csv", CSV, lambda: csv_of(comparison), "One row per family, with every figure"),
+            (
+                "JSON",
+                f"{name}.json",
+                "application/json",
+                lambda: json.dumps(document(comparison), ensure_ascii=False, indent=1),
+                "Families, figures and kernels, as `trace compare --json` has them",
+            ),
+        ):
+            if word == "JSON" and is_alone(comparison):
+                continue
+            st.download_button(
+                word,
+                make,
+                file,
+                mime,
+                icon=":material/download:",
+                help=what,
+                on_click="ignore",
+                type="tertiary",
+                key=f"families_{word.lower()}",
+            )
+
+
+PAIR = ("A", "B", "×")
+Figure = Callable[[Totals, float | None], float | None]
+SIDE_NAMES = {"device": "device", "host": "CPU"}
+MEANINGS = {
+    "attention": "Real compute, as the reports call it",
+    "gemm": "Products of matrices: real compute, as the reports call it",
+    "other": "Matched by no rule of a family",
+}
+
+
+def family_columns(comparison: TraceComparison, *, of_work: bool = True) -> list[ColumnGroup]:
+    """Columns of the table; those of which nothing is known are left out."""
+    names = () if is_alone(comparison) else PAIR
+    text = [
+        ColumnGroup("time, ms", names, "All calls of the family; of operators, their own time"),
+        ColumnGroup("calls", names),
+        ColumnGroup("each, µs", names, "Time per call"),
+    ]
+    for words, each in (("per token, µs", "tokens"), ("per sample, µs", "samples")):
+        if any(trace.known(each) for trace in (comparison.control, comparison.test)):
+            text.append(ColumnGroup(words, names, f"Time over the {each} that the trace covers"))
+    if of_work and not is_alone(comparison) and not incomparable(comparison):
+        made_of = ("sum", "by calls", "by each")
+        text.append(ColumnGroup("difference, ms", made_of, "More calls and slower calls; the two add up to it"))
+    if of_work:
+        text.append(ColumnGroup("share", names[:2], "Of all work of the trace"))
+    return text
+
+
+def family_rows(comparison: TraceComparison, rows: Sequence[FamilyRow], *, of_work: bool = True) -> list[TableRow]:
+    """A line a family, by its time, and one for all of them."""
+    some = [group.heading for group in family_columns(comparison, of_work=of_work)]
+    whole = _whole(rows)
+    by_time = sorted(rows, key=lambda row: -max(row.control.total_us, row.test.total_us))
+    table_rows = [
+        TableRow(_name(comparison, row), _cells(comparison, row, whole, some), MEANINGS.get(row.family, ""))
+        for row in by_time
+    ]
+    return (
+        [*table_rows, TableRow("all", _cells(comparison, whole, whole, some, rows), is_sum=True)]
+        if len(rows) > 1
+        else table_rows
+    )
+
+
+def _name(comparison: TraceComparison, row: FamilyRow) -> str:
+    """With its side, where the two are of two sides."""
+    is_mixed = row.side in SIDE_NAMES and comparison.control.work_side != comparison.test.work_side
+    return f"{row.family}, {SIDE_NAMES[row.side]}" if is_mixed else row.family
+
+
+def _whole(rows: Sequence[FamilyRow]) -> FamilyRow:
+    sums = (
+        Totals(sum(one.calls for one in side), sum(one.total_us for one in side))
+        for side in ([row.control for row in rows], [row.test for row in rows])
+    )
+    return FamilyRow("", "all", *sums)
+
+
+def _cells(
+    comparison: TraceComparison, row: FamilyRow, whole: FamilyRow, headings: Sequence[str], of: Sequence[FamilyRow] = ()
+) -> tuple[TableCell, ...]:
+    cells: list[TableCell] = []
+    for heading in headings:
+        if heading == "difference, ms":
+            cells += _difference(row, of or [row])
+        elif heading == "share":
+            cells += _shares(comparison, row, whole)
+        else:
+            cells += _pair(comparison, heading, row)
+    return tuple(cells)
+
+
+def _pair(comparison: TraceComparison, heading: str, row: FamilyRow) -> list[TableCell]:
+    figure = FIGURES[heading]
+    each = {"per token, µs": "tokens", "per sample, µs": "samples"}.get(heading, "")
+    one, other = (
+        figure(totals, trace.known(each) if each else None) if row.side == "" or is_known(trace, row, totals) else None
+        for totals, trace in ((row.control, comparison.control), (row.test, comparison.test))
+    )
+    if is_alone(comparison):
+        return [TableCell(number(one))]
+    ratio = None if other is None or not one or (row.side == "" and incomparable(comparison)) else other / one
+    return [TableCell(number(one)), TableCell(number(other)), TableCell(times(ratio), "ratio")]
+
+
+FIGURES: dict[str, Figure] = {
+    "time, ms": lambda totals, _: totals.total_us / 1000,
+    "calls": lambda totals, _: totals.calls,
+    "each, µs": lambda totals, _: totals.mean_us,
+    "per token, µs": lambda totals, count: totals.total_us / count if count else None,
+    "per sample, µs": lambda totals, count: totals.total_us / count if count else None,
+}
+
+
+def _difference(row: FamilyRow, of: Sequence[FamilyRow]) -> list[TableCell]:
+    """Of several families: the sum of theirs, so that the columns add up."""
+    parts = row.difference_us, sum(one.by_calls_us for one in of), sum(one.by_mean_us for one in of)
+    return [TableCell(signed(part / 1000)) for part in parts]
+
+
+def _shares(comparison: TraceComparison, row: FamilyRow, whole: FamilyRow) -> list[TableCell]:
+    pairs = [(comparison.control, row.control, whole.control), (comparison.test, row.test, whole.test)]
+    parts = [
+        one.total_us / all_.total_us if all_.total_us > 0 and (not row.side or is_known(trace, row, one)) else None
+        for trace, one, all_ in pairs
+    ]
+    some = parts[:1] if is_alone(comparison) else parts
+    return [TableCell(percent(part), "share", part or 0.0) for part in some]
+
+
+def csv_of(comparison: TraceComparison) -> str:
+    """All families of the work and of calls into the runtime, with every figure."""
+    rows = [family_row(row, comparison) for row in (*comparison.families, *comparison.calls)]
+    names = list(rows[0]) if rows else ["side", "family"]
+    if is_alone(comparison):
+        columns = [name for name in names if not name.endswith(("_test", "_ratio")) and name not in _OF_TWO]
+        return csv_text(
+            [name.removesuffix("_control") for name in columns], [[row[name] for name in columns] for row in rows]
+        )
+    return csv_text(names, [[row[name] for name in names] for row in rows])
+
+
+_OF_TWO = ("difference_us", "by_calls_us", "by_mean_us")

@@ -1,0 +1,261 @@
+"""The Profiles page's third section: single operations, those that came, went, grew and shrank, and what each costs.
+
+Names of kernels run to thousands of characters: the table has short ones, a row that is picked shows its own in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import streamlit as st
+
+from engine.errors import one_line
+from engine.figures.words import microseconds, number, percent, shortened, signed_microseconds
+from engine.profile.compare import Change, KernelRow, TraceComparison
+from engine.profile.words import incomparable, is_alone, kernels_words
+from engine.store.store import Store
+from pages._profiles import kernels_table as tables
+from pages._profiles.kernels_table import short, size
+from pages._profiles.traces import TraceSelection, ask_for_a_trace, comparison_of
+from pages._shared.charts.card import card
+from pages._shared.charts.chart import Axis, Chart, Marks, Row, chart, lanes
+from pages._shared.errors import escape_markdown
+from pages._shared.html_table import grouped_table
+from pages._shared.rows import picked_rows, show_rows
+from pages._shared.table_files import CSV
+from pages._shared.theme import palette
+from pages._shared.words import visible_text
+
+KEY, PICKED = "kernel_rows", "operation"
+MOST_ROWS, ROW_HEIGHT, TABLE_HEIGHT = 1000, 35, 458
+CHANGES: dict[str, Change] = {
+    "only in B": "added",
+    "only in A": "gone",
+    "more calls": "grown",
+    "fewer calls": "shrunk",
+    "as many calls": "same",
+}
+BY_TIME, BY_CALLS = "time", "calls"
+FILTER_WIDTH = 240
+
+
+def show(store: Store, chosen: TraceSelection | None) -> None:
+    """Draw this section; ``chosen`` is None where no trace is chosen."""
+    if chosen is None:
+        ask_for_a_trace(store, "its kernels")
+        return
+    comparison = comparison_of(chosen)
+    if not comparison.kernels:
+        st.info("No work with a name is in these traces.", icon=":material/inbox:")
+        return
+    if reason := incomparable(comparison):
+        st.info(escape_markdown(reason), icon=":material/balance:", title="These two do not compare")
+        return
+    _section(chosen, comparison)
+
+
+@st.fragment
+def _section(chosen: TraceSelection, comparison: TraceComparison) -> None:
+    if not is_alone(comparison):
+        with st.container(border=True, key="kernels-say"):
+            st.markdown(escape_markdown(kernels_words(comparison)))
+    by_calls = _filters(comparison)
+    rows = tables.sorted_rows([row for row in comparison.kernels if _is_wanted(row)], comparison, by_calls=by_calls)
+    if not rows:
+        st.info("No operation matches. Remove a filter.", icon=":material/filter_alt_off:")
+        return
+    with st.container(key="profile-cards"):
+        show_chart(chosen, comparison, rows, by_calls=by_calls)
+    _table(comparison, rows[:MOST_ROWS])
+    if len(rows) > MOST_ROWS:
+        st.caption(f"{MOST_ROWS:,} of {len(rows):,} operations are listed; the CSV has all.")
+    _one(comparison, rows[:MOST_ROWS])
+    _downloads(comparison)
+
+
+def _filters(comparison: TraceComparison) -> bool:
+    """Whether calls decide the order, and not time."""
+    with st.container(horizontal=True, vertical_alignment="bottom", key="kernel-filters"):
+        if not is_alone(comparison):
+            st.pills(
+                "Change of calls",
+                list(CHANGES),
+                selection_mode="multi",
+                key="change",
+                bind="query-params",
+                width="content",
+            )
+        st.multiselect(
+            "Family",
+            sorted({row.family for row in comparison.kernels}),
+            key="family",
+            placeholder="any",
+            bind="query-params",
+            width=FILTER_WIDTH,
+        )
+        st.text_input(
+            "Contains",
+            key="kernel",
+            placeholder="any",
+            bind="query-params",
+            max_chars=200,
+            help="Words in the operation's full name",
+            width=FILTER_WIDTH,
+        )
+        by = st.segmented_control(
+            "Largest by", [BY_TIME, BY_CALLS], default=BY_TIME, required=True, key="by", bind="query-params"
+        )
+    return by == BY_CALLS
+
+
+def _is_wanted(row: KernelRow) -> bool:
+    asked = st.session_state
+    if (changes := asked.get("change")) and row.change not in [CHANGES[change] for change in changes]:
+        return False
+    if (families := asked.get("family")) and row.family not in families:
+        return False
+    name = row.name.casefold()
+    return all(word in name for word in (asked.get("kernel") or "").casefold().split())
+
+
+def _table(comparison: TraceComparison, rows: Sequence[KernelRow]) -> None:
+    picked = st.query_params.get(PICKED)
+    show_rows(KEY, [place for place, row in enumerate(rows) if tables.key_of(row) == picked][:1])
+    st.dataframe(
+        tables.shown(comparison, rows),
+        hide_index=True,
+        height=min(TABLE_HEIGHT, ROW_HEIGHT * (len(rows) + 1) + 2),
+        column_config=tables.columns(comparison),
+        key=KEY,
+        on_select=lambda: _pick(rows),
+        selection_mode="single-row",
+        placeholder="–",
+        alt="Operations: tick one to see its full name",
+    )
+
+
+def _pick(rows: Sequence[KernelRow]) -> None:
+    places = picked_rows(KEY)
+    if places is None:
+        return
+    if places and places[0] < len(rows):
+        st.query_params[PICKED] = tables.key_of(rows[places[0]])
+    else:
+        st.query_params.pop(PICKED, None)
+
+
+def _one(comparison: TraceComparison, rows: Sequence[KernelRow]) -> None:
+    """The whole name of the one that is picked, and what is known of it stream by stream."""
+    picked = st.query_params.get(PICKED)
+    row = next((one for one in rows if tables.key_of(one) == picked), None)
+    if row is None:
+        st.caption("Tick a row for its full name, its streams, and its shortest and longest call.")
+        return
+    with st.container(border=True, key="one-kernel"):
+        st.code(visible_text(row.name), language=None, wrap_lines=True)
+        groups, lines = tables.by_stream(comparison, row)
+        st.html(grouped_table("trace, stream", groups, lines, "The operation by traces and streams", "told"))
+
+
+def _downloads(comparison: TraceComparison) -> None:
+    st.download_button(
+        "CSV",
+        lambda: tables.csv_of(comparison),
+        "operations.csv",
+        CSV,
+        icon=":material/download:",
+        help="All operations with full names; filters do not apply",
+        on_click="ignore",
+        type="tertiary",
+        key="kernels_csv",
+    )
+
+
+HELP = """
+Of the operations that the filters leave, the largest by time or by calls. Bars to the right are what the test has more
+of, to the left what it has less of; hatched ones are operations that only one of the two has.
+"""
+HELP_ALONE = "Of the operations that the filters leave, the largest by time or by calls."
+MOST = 12
+MOST_NAME = 34
+
+
+def show_chart(
+    chosen: TraceSelection, comparison: TraceComparison, rows: Sequence[KernelRow], *, by_calls: bool
+) -> None:
+    """Draw the chart."""
+    some = [row for row in rows if size(row, comparison, by_calls=by_calls)][:MOST]
+    what = "calls" if by_calls else "time"
+    question = f"Which take most {what}?" if is_alone(comparison) else f"Which differ most in {what}?"
+    with card("kernels", question, HELP_ALONE if is_alone(comparison) else HELP) as frame:
+        frame.tell(chart_sentence(comparison, rows, some, by_calls=by_calls))
+        if some:
+            frame.draw(kernels_chart(comparison, some, by_calls=by_calls))
+
+
+def chart_sentence(
+    comparison: TraceComparison, rows: Sequence[KernelRow], some: Sequence[KernelRow], *, by_calls: bool
+) -> str:
+    """How much of all these few are."""
+    if not some:
+        return "None of these operations differs."
+    whole, part = (sum(abs(size(row, comparison, by_calls=by_calls)) for row in group) for group in (rows, some))
+    what = "calls" if by_calls else "time"
+    if is_alone(comparison):
+        of, verb = f"their {what}", "takes"
+    else:
+        of, verb = f"all changes of {what}, up and down", "differs"
+    first = f"{short(some[0])} {verb} most, {_value(comparison, some[0], by_calls=by_calls)}."
+    if len(some) == len(rows):
+        return first
+    return f"{first} {_of(rows, some)} {'are' if len(some) > 1 else 'is'} {percent(part / whole)} of {of}."
+
+
+def _of(rows: Sequence[KernelRow], some: Sequence[KernelRow]) -> str:
+    return f"The {len(some)} drawn of {len(rows):,}" if len(some) > 1 else f"It alone of {len(rows):,}"
+
+
+def _value(comparison: TraceComparison, row: KernelRow, *, by_calls: bool) -> str:
+    value = size(row, comparison, by_calls=by_calls)
+    if is_alone(comparison):
+        return f"{value:,.0f} calls" if by_calls else microseconds(value)
+    return f"{'+' if value > 0 else ''}{number(value)} calls" if by_calls else signed_microseconds(value)
+
+
+def kernels_chart(comparison: TraceComparison, rows: Sequence[KernelRow], *, by_calls: bool) -> Chart:
+    colours = palette()
+    values = [size(row, comparison, by_calls=by_calls) for row in rows]
+    is_ms = max(abs(value) for value in values) >= 1000
+    scale, unit = (1.0, "calls") if by_calls else (1000.0, "ms") if is_ms else (1.0, "µs")
+    bars: list[dict[str, Any]] = [
+        {
+            "lane": lane,
+            "value": value / scale,
+            "text": _value(comparison, row, by_calls=by_calls),
+            "colour": colours.muted if is_alone(comparison) else colours.text if value > 0 else colours.accent,
+            "pattern": "/" if row.change in ("added", "gone") else "",
+            "row": row,
+        }
+        for lane, (row, value) in enumerate(zip(rows, values, strict=True))
+    ]
+
+    def hover(bar: Row) -> tuple[str, ...]:
+        row: KernelRow = bar["row"]
+        calls = f"calls: A {row.control.calls:,}, B {row.test.calls:,}"
+        return row.name, f"{row.family}, {bar['text']}", calls
+
+    low, high = min(0.0, *values) / scale, max(0.0, *values) / scale
+    room = 0.28 * (high - low)
+    return chart(
+        Marks(kind="bars", rows=bars, x="value", y="lane", is_across=True, hover=hover),
+        x=Axis(
+            title=f"{unit}{'' if is_alone(comparison) else ', B − A'}",
+            range=[low - (room if low < 0 else 0), high + (room if high > 0 else 0)],
+            more={"zeroline": True},
+        ),
+        y=lanes([shortened(one_line(short(row)), MOST_NAME) for row in rows]),
+        height=90 + 26 * len(rows),
+        more={"margin": {"r": 48}},
+        alt=", ".join(f"{short(bar['row'])[:60]} {bar['text']}" for bar in bars) + ".",
+    )

@@ -1,0 +1,208 @@
+"""The Profiles page's second section: what launching and waiting cost, and what a step is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from engine.figures.words import number, times
+from engine.profile.compare import TraceComparison, TraceFigure
+from engine.profile.words import incomparable, is_alone, launches_words
+from engine.store.store import Store
+from pages._profiles import families as tables
+from pages._profiles import launches_phases as phases
+from pages._profiles.families import PAIR
+from pages._profiles.traces import TraceSelection, ask_for_a_trace, comparison_of
+from pages._shared.errors import escape_markdown
+from pages._shared.html_table import ColumnGroup, TableCell, TableRow, grouped_table
+from pages._shared.table_files import CSV, csv_text
+
+NO_CALLS = "Launches, waits and delays are not known: no calls into a device's runtime in {which}."
+
+
+def show(store: Store, chosen: TraceSelection | None) -> None:
+    """Draw this section; ``chosen`` is None where no trace is chosen."""
+    if chosen is None:
+        ask_for_a_trace(store, "its launches and its steps")
+        return
+    comparison = comparison_of(chosen)
+    with st.container(border=True, key="launches-say"):
+        st.markdown(escape_markdown(launches_words(comparison)))
+    if without := _without_calls(comparison):
+        st.caption(f":material/info: {NO_CALLS.format(which=without)}")
+    with st.container(key="profile-cards"):
+        phases.show(store, chosen)
+    names = " and ".join(chosen.name(entry.id) for entry in chosen.entries)
+    st.subheader("Figures", anchor=False)
+    st.html(grouped_table("figure", figure_columns(comparison), figure_rows(comparison), f"Figures of {names}", "told"))
+    st.caption("– means unknown; 0 means none." + ("" if is_alone(comparison) else " × is test over control."))
+    _calls(comparison, names)
+    _downloads(comparison)
+
+
+def _without_calls(comparison: TraceComparison) -> str:
+    launches = comparison.figure("launch_calls")
+    is_missing = launches.control is None, launches.test is None
+    if is_alone(comparison):
+        return "this trace" if is_missing[0] else ""
+    return {(True, True): "these traces", (True, False): "A", (False, True): "B"}.get(is_missing, "")
+
+
+def _calls(comparison: TraceComparison, names: str) -> None:
+    """Calls into the runtime; where there are none, operators per token by family."""
+    if comparison.calls:
+        st.subheader("Calls into the runtime", anchor=False)
+        groups = tables.family_columns(comparison, of_work=False)
+        lines = tables.family_rows(comparison, comparison.calls, of_work=False)
+        st.html(grouped_table("calls", groups, lines, f"Calls into the runtime of {names}"))
+        return
+    lines = per_token(comparison)
+    if lines:
+        st.subheader("Operators per token", anchor=False)
+        st.html(grouped_table("family", figure_columns(comparison), lines, f"Operators per token of {names}"))
+
+
+def _downloads(comparison: TraceComparison) -> None:
+    st.download_button(
+        "CSV",
+        lambda: csv_of(comparison),
+        "csv",
+        CSV,
+        icon=":material/download:",
+        help="Every figure, as the engine names it",
+        on_click="ignore",
+        type="tertiary",
+        key="launches_csv",
+    )
+
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    "The whole": (
+        "span_us",
+        "work_us",
+        "work_calls",
+        "tokens",
+        "samples",
+        "forward_passes",
+        "work_us_a_token",
+        "work_us_a_sample",
+        "work_us_a_pass",
+    ),
+    "Launches": ("launch_calls", "launch_us", "launch_mean_us", "launch_a_token", "launch_a_pass", "delay_us"),
+    "Waits for the device": ("sync_calls", "sync_us", "sync_mean_us", "sync_a_token", "sync_a_pass"),
+    "Copies between memories": ("memcpy_calls", "memcpy_us", "memcpy_mean_us", "memcpy_a_token", "memcpy_a_pass"),
+    "Copies as kernels or operators": ("copy_calls", "copy_us", "copy_mean_us", "copy_a_token", "copy_a_pass"),
+    "Concatenations": ("concat_calls", "concat_us", "concat_mean_us", "concat_a_token", "concat_a_pass"),
+    "Attention": ("attention_calls", "attention_us", "attention_mean_us", "attention_a_token", "attention_a_pass"),
+    "Idle time and overlap": ("idle_share", "gaps", "gap_us", "overlap_share", "copy_overlap_us"),
+}
+MEANINGS = {
+    "span_us": "Pauses included, the profiler's own spans left out",
+    "work_us": "Operations that run at the same time count each",
+    "launch_calls": "Each kernel is launched by the host: a call of some microseconds, even for a short kernel",
+    "launch_us": "Time that the host spends in these calls. Kernels shorter than their launch leave the device idle",
+    "launch_a_token": "More launches for the same work mean smaller kernels",
+    "launch_a_pass": "Set by the model and the backend; a graph of kernels counts as one",
+    "delay_us": "Long when launches run ahead of the device (good); short when the device waits for the host",
+    "sync_calls": "The host stops until the device is done, such as to read a sampled token",
+    "sync_us": "Time that the host waits. No loss while the device is busy",
+    "memcpy_calls": "Between host and device, or within the device, by the device's copy engine",
+    "copy_calls": "direct_copy and the like, for a contiguous cache or another precision",
+    "concat_calls": "A cache of keys and values that grows by concatenation copies itself at each step, in each layer",
+    "attention_calls": "One per layer and forward pass: divided by the layers it gives passes, not tokens",
+    "idle_share": "Device without work: mostly it waits for the host",
+    "gaps": "Number of idle gaps",
+    "overlap_share": "Kernels of several streams at once",
+    "copy_overlap_us": "Copies hidden behind compute",
+}
+OF_OPERATORS = {"attention_calls": "Operators inside others count too: more than one per layer and forward pass"}
+"""What it is without a device."""
+UNITS = {"µs": "µs", "%": "%", "x": "×"}
+SECOND_US = 1e5
+"""Longer times are shown in ms."""
+
+
+def known(comparison: TraceComparison, names: Sequence[str]) -> list[TraceFigure]:
+    figures = (comparison.figure(name) for name in names)
+    return [figure for figure in figures if figure.control is not None or figure.test is not None]
+
+
+def figure_rows(comparison: TraceComparison, *, without: Sequence[str] = ()) -> list[TableRow]:
+    """A line a figure; of groups that are named in ``without`` none."""
+    return [
+        _line(comparison, group, one)
+        for group, names in GROUPS.items()
+        if group not in without
+        for one in _worth(known(comparison, names))
+    ]
+
+
+def _worth(figures: list[TraceFigure]) -> list[TraceFigure]:
+    """Where neither has any of something, its number of calls says so alone."""
+    counted = [figure for figure in figures if figure.name.endswith("_calls") and figure.name != "work_calls"]
+    return counted if counted and not (counted[0].control or counted[0].test) else figures
+
+
+def _line(comparison: TraceComparison, group: str, figure: TraceFigure) -> TableRow:
+    scale, unit = _scale(figure)
+    cells = [TableCell(number(_scaled(figure, one, scale))) for one in (figure.control, figure.test)]
+    told = cells[:1] if is_alone(comparison) else [*cells, TableCell(times(_ratio(comparison, figure)), "ratio")]
+    what = figure.what.replace("copy kernels", "copies")  # on a CPU they are operators
+    what = what[:1].upper() + what[1:]
+    return TableRow(what, tuple(told), unit=unit, note=_meaning(comparison, figure), group=group)
+
+
+def _meaning(comparison: TraceComparison, figure: TraceFigure) -> str:
+    has_device = "device" in (comparison.control.work_side, comparison.test.work_side)
+    return (MEANINGS if has_device else {**MEANINGS, **OF_OPERATORS}).get(figure.name, "")
+
+
+def _ratio(comparison: TraceComparison, figure: TraceFigure) -> float | None:
+    """None of sums of unlike work."""
+    return None if figure.name.startswith("work_") and incomparable(comparison) else figure.ratio
+
+
+def _scaled(figure: TraceFigure, value: float | None, scale: float) -> float | None:
+    """A count stays whole."""
+    is_count = figure.unit == "" and "_a_" not in figure.name
+    return None if value is None else round(value) if is_count else value / scale
+
+
+def _scale(figure: TraceFigure) -> tuple[float, str]:
+    if figure.unit == "µs" and max(figure.control or 0.0, figure.test or 0.0) >= SECOND_US:
+        return 1000.0, "ms"
+    return 1.0, UNITS.get(figure.unit, figure.unit)
+
+
+def figure_columns(comparison: TraceComparison) -> list[ColumnGroup]:
+    return [ColumnGroup("value")] if is_alone(comparison) else [ColumnGroup(name) for name in PAIR]
+
+
+def csv_of(comparison: TraceComparison) -> str:
+    """Every figure, in its own unit."""
+    rows = [
+        (figure.name, figure.what, figure.unit, figure.control, figure.test, figure.ratio)
+        for figure in comparison.figures
+    ]
+    if is_alone(comparison):
+        return csv_text(("name", "what", "unit", "value"), [row[:4] for row in rows])
+    return csv_text(("name", "what", "unit", "control", "test", "ratio"), rows)
+
+
+def per_token(comparison: TraceComparison) -> list[TableRow]:
+    """Calls of each family per token; none where a trace has no token count."""
+    one, other = (trace.known("tokens") for trace in (comparison.control, comparison.test))
+    if not one or not other:
+        return []
+    rows = sorted(comparison.families, key=lambda row: -max(row.control.calls / one, row.test.calls / other))
+    told = []
+    for row in rows:
+        first, second = row.control.calls / one, row.test.calls / other
+        cells = [
+            TableCell(number(first)),
+            TableCell(number(second)),
+            TableCell(times(second / first if first else None), "ratio"),
+        ]
+        told.append(TableRow(row.family, tuple(cells[:1] if is_alone(comparison) else cells)))
+    return told

@@ -1,0 +1,261 @@
+"""The Profiles page's work on traces: import files, record a generation, look after one trace.
+
+What takes long is a command in a process of its own, carried out for everybody who uses this server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import streamlit as st
+
+from engine.comparing.figures import RunFigures
+from engine.figures.words import counted
+from engine.lp_records import LPS
+from engine.profile.ingest import remove_trace
+from engine.profile.trace_file import trace_file_bytes, trace_file_name, trace_file_size
+from engine.runner.background import Task, TaskSnapshot
+from engine.store.entries import Entry
+from engine.store.store import Store
+from engine.store.trace_schema import TRACE
+from pages._profiles.traces import TraceSelection, model_and_lp, query_of
+from pages._shared.errors import escape_markdown
+from pages._shared.links import compare_address, inspector_address, profiles_address
+from pages._shared.managing import tasks
+from pages._shared.managing.entry_form import EntryForm, option_text
+from pages._shared.managing.generation_form import GenerationForm, RunRequest
+from pages._shared.managing.import_form import FileInput, option_input, show_import
+from pages._shared.managing.tasks import TaskKind, made_by
+from pages._shared.managing.views import show_one
+from pages._shared.words import run_title, visible_text
+
+MOST_COUNT, FIRST_STEPS, MOST_STEPS = 10**12, 64, 10_000
+FILES = FileInput("traces", "Trace files", ("json", "gz", "tsv", "csv", "txt"), "/data/traces/*.pt.trace.json.gz")
+RUN_KEY, RUN_PARAMETER = "run_of_traces", "trace_run"
+ABOUT_FILES = (
+    "Chrome traces of torch’s profiler, plain or `.gz`, of any size: they are read as a stream. Also tables of "
+    "*name, count, total_ms, avg_ms* made from a trace, separated by tabs or commas."
+)
+
+
+def show(store: Store, chosen: TraceSelection | None) -> None:
+    """Draw this section; ``chosen`` is None where no trace is chosen."""
+    tasks.show(store, TRACES)
+    options = partial(_import_options, store)
+    views: dict[str, Callable[[], None]] = {
+        "Import": partial(show_import, FILES, ABOUT_FILES, ("trace", "add"), options, key="read_traces"),
+        "Record": RECORD.show,
+        "One trace": partial(ONE_TRACE.show, store, chosen),
+    }
+    show_one(views, store, "Traces")
+
+
+# --- importing --------------------------------------------------------------------------------------------------------
+
+
+def _import_options(store: Store) -> list[str]:
+    left, right = st.columns(2)
+    with left:
+        label = option_input("Label", "trace_label", "--label")
+    with right:
+        run = _run(store)
+    words = [f"--run={run}"] if run else []
+    words += label
+    flags = []
+    with st.container(horizontal=True, key="trace-options"):
+        for name, text, help_ in (
+            ("keep", "Keep the file", "With the store’s entries, so that it can be downloaded for Perfetto"),
+            ("events", "Keep every event", "For single events in the timeline and in SQL; about 10 bytes per event"),
+            ("partial", "Accept truncated files", "What can be read is imported, and the trace says so"),
+        ):
+            if st.checkbox(text, key=f"trace_{name}", bind="query-params", help=help_):
+                flags.append(f"--{name}")
+    with st.expander("What it covers", icon=":material/straighten:"):
+        st.caption("For figures per token, per sample and per pass. A trace that belongs to a run takes the run’s.")
+        spots = zip(st.columns(3), ("tokens", "samples", "passes"), strict=True)
+        for spot, name in spots:
+            text = "Forward passes" if name == "passes" else name.capitalize()
+            count = spot.number_input(
+                text, 1, MOST_COUNT, None, key=f"trace_{name}", bind="query-params", placeholder="not known"
+            )
+            words += [] if count is None else [f"--{name}", str(int(count))]
+    return words + flags
+
+
+def _run(store: Store) -> str | None:
+    """By its id in the address: the widget's own binding would write its name there."""
+    by_id = {entry.id: entry for entry in reversed(store.found().entries)}
+    name = st.query_params.get(RUN_PARAMETER, "")
+    st.session_state[RUN_KEY] = name if name in by_id else None
+    return st.selectbox(
+        "Belongs to run",
+        list(by_id),
+        index=None,
+        key=RUN_KEY,
+        on_change=lambda: st.query_params.update({RUN_PARAMETER: st.session_state[RUN_KEY] or ""}),
+        format_func=lambda id_: option_text(by_id, id_, lambda entry: run_title(RunFigures(entry))),
+        placeholder="none",
+    )
+
+
+# --- recording --------------------------------------------------------------------------------------------------------
+
+
+def _window() -> tuple[tuple[str, ...], str]:
+    left, right = st.columns(2)
+    steps = left.number_input(
+        "Forward passes", 1, MOST_STEPS, FIRST_STEPS, key="profile_steps", bind="query-params",
+        help="At most so many are in the trace: about 1,200 events per pass on a CPU",
+    )  # fmt: skip
+    skip = right.number_input(
+        "Skip first passes", 0, MOST_STEPS, 0, key="profile_skip", bind="query-params",
+        help="Passes before the recording begins. With 0 it includes templates and prefill.",
+    )  # fmt: skip
+    return tuple(profile_words(int(steps or FIRST_STEPS), int(skip or 0))), ""
+
+
+def profile_words(steps: int, skip: int) -> list[str]:
+    """For the command line. Defaults are left out."""
+    words = [PROFILE] if steps == FIRST_STEPS else [PROFILE, "--profile-steps", str(steps)]
+    return words + (["--profile-skip", str(skip)] if skip else [])
+
+
+def _title(request: RunRequest) -> str:
+    return f"Profile “{request.label}”" if request.label else f"Profile of {request.models[0]}"
+
+
+RECORD = GenerationForm(
+    key="start_capture",
+    button="Record",
+    lps=list(LPS),
+    first_lps=("none", "exact"),
+    lp_help="A run and a trace under each. `none` is the control.",
+    title=_title,
+    effect=lambda request: f"**{counted(request.runs, 'run')}**, each with its trace, of {request.over_molecules()}",
+    model_key="profile_model",
+    lp_key="profile_lp",
+    first_molecules=8,
+    most_runs=8,
+    lead="The model writes these molecules once under each LP, with torch’s profiler around a window of forward "
+    "passes. Each run is stored with its trace and with what the engine counted.",
+    options=_window,
+)
+
+
+# --- one trace --------------------------------------------------------------------------------------------------------
+
+
+def _loss(entry: Entry) -> str:
+    return f"{' and its file' if trace_file_name(entry) else ''} permanently. The run that it belongs to stays."
+
+
+def _trace_file(entry: Entry) -> None:
+    size, name = trace_file_size(entry), trace_file_name(entry) or ""
+    st.download_button(
+        "Export",
+        partial(trace_file_bytes, entry),
+        name.rpartition("/")[2] or f"{entry.id}.json",
+        "application/gzip" if name.endswith(".gz") else "application/json",
+        key=f"trace-file-{entry.id}",
+        icon=":material/download:",
+        on_click="ignore",
+        disabled=size is None,
+        help="The file is not in the store: import it again with “Keep the file”."
+        if size is None
+        else f"The trace file, {size / 1e6:,.1f} MB. For Perfetto: open ui.perfetto.dev or `chrome://tracing` in your "
+        "browser, then *Open trace file*. It is read in the browser; this app sends nothing.",
+    )
+
+
+def _run_links(store: Store, entry: Entry) -> None:
+    """To the run that it belongs to, as far as the store has it."""
+    run_id = str(entry.row.get("run_id") or "")
+    if run_id and run_id not in {run.id for run in store.found().entries}:
+        st.caption(f"It belongs to the run {escape_markdown(run_id)}, which this store does not have.")
+    elif run_id:
+        with st.container(horizontal=True):
+            for text, address, icon, help_ in (
+                ("Open its run", compare_address(run_id), "compare_arrows", "In Compare runs"),
+                ("Open its samples", inspector_address(run_id), "biotech", "In the Drift inspector"),
+            ):
+                st.link_button(text, address, icon=f":material/{icon}:", type="tertiary", help=help_)
+
+
+ONE_TRACE = EntryForm(
+    kind=TRACE,
+    noun="trace",
+    parameter="trace",
+    name=lambda entry: str(entry.row.get("label") or entry.row.get("source") or ""),
+    loss=_loss,
+    remove=remove_trace,
+    leave_out=query_of({}).leave_out,
+    buttons=_trace_file,
+    links=_run_links,
+)
+
+
+PROFILE = "--profile"
+MOST_TOLD, MOST_WARNINGS, MOST_NAME = 12, 5, 80
+
+
+def is_of_traces(task: Task) -> bool:
+    return task.words[:1] == ("trace",) or (task.words[:1] == ("run",) and PROFILE in task.words)
+
+
+def brought(store: Store, seen: TaskSnapshot) -> list[Entry]:
+    """Its traces that are in the store still: those that it read, else those of the runs that it wrote."""
+    made, runs = set(made_by(seen)), set(seen.run_ids)
+    found = store.found(TRACE).entries
+    return [one for one in found if one.id in made or (not made and one.row.get("run_id") in runs)]
+
+
+def _count(seen: TaskSnapshot) -> int:
+    return len(made_by(seen)) or len(seen.run_ids)
+
+
+def _link(store: Store, task: Task, seen: TaskSnapshot) -> None:
+    traces = brought(store, seen)
+    if not traces:
+        return
+    control, test = pair_of(store, traces)
+    st.link_button(
+        "Compare them" if test else "Open",
+        profiles_address(control, test),
+        key=f"compare-{task.number}",
+        icon=":material/compare_arrows:",
+        type="primary",
+        help=_which(len(traces)) if test else None,
+    )
+
+
+def _which(count: int) -> str:
+    return "The one without an LP is the control" if count == 2 else "The one without an LP, and the last of the others"
+
+
+def pair_of(store: Store, traces: Sequence[Entry]) -> tuple[str, str | None]:
+    """The control, a trace without an LP where there is one; and the last of the others."""
+    runs = {entry.id: entry.row for entry in store.found().entries}
+    control = next((trace for trace in traces if model_and_lp(trace, runs)[1] == "none"), traces[0])
+    others = [trace.id for trace in traces if trace.id != control.id]
+    return control.id, others[-1] if others else None
+
+
+def _told(store: Store, seen: TaskSnapshot) -> Iterator[str]:
+    """What was imported, and its warnings."""
+    traces = brought(store, seen)
+    for entry in traces[:MOST_TOLD]:
+        row = entry.row
+        name = escape_markdown(visible_text(str(row.get("label") or row.get("source") or entry.id))[:MOST_NAME])
+        said = [f"{row.get('events') or 0:,} events"]
+        said += [f"{row['tokens']:,} tokens"] if row.get("tokens") is not None else []
+        yield f":material/check: **{name}**: {', '.join(said)}, as {escape_markdown(entry.id)}"
+        for line in str(row.get("warnings") or "").splitlines()[:MOST_WARNINGS]:
+            yield f":material/warning: {name}: {escape_markdown(visible_text(line))}"
+    if len(traces) > MOST_TOLD:
+        yield f"and {len(traces) - MOST_TOLD} more"
+    if seen.state == "done" and seen.run_ids and not traces:
+        yield ":material/info: No trace: the runs ended before their window began, or their traces were removed."
+
+
+TRACES = TaskKind("trace", "traces", "events", is_of_traces, _count, _link, told=_told)

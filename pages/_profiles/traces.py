@@ -1,0 +1,189 @@
+"""The Profiles page's choice of traces: what the table shows of each, and what to know before any figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from engine.errors import DriftscopeError, one_line
+from engine.figures.words import shortened
+from engine.inspection.memo import Memo
+from engine.profile.cautions import cautions
+from engine.profile.compare import TraceComparison, compare
+from engine.profile.stored_trace import StoredTrace
+from engine.store.entries import Entry
+from engine.store.store import Store
+from engine.store.trace_schema import TRACE
+from pages._shared.entry_picker import EntryPicker, origin_column, time_column
+from pages._shared.errors import escape_markdown
+from pages._shared.links import compare_address
+from pages._shared.selection import Selection, SelectionQuery
+
+FILTERS_FROM = 9
+MOST_CAUTION = 400
+_RUN_NAME = r"control=([^&]+)"
+_EMPTY = """
+Three ways to a first trace:
+
+- Profile two runs: `.venv/bin/python -m engine run --model demo-qwen --lp none --lp exact --sample-size 8 --profile`
+- Import a file of torch's profiler: `.venv/bin/python -m engine trace add trace.json.gz`
+- Import one, or record one, in the *Traces* tab below.
+"""
+
+
+def chosen_traces(store: Store, *, is_open: bool = True) -> TraceSelection | None:
+    """Draw the table of traces, folded away unless ``is_open``, and give those that are shown."""
+    runs = {entry.id: entry.row for entry in store.found().entries}
+    picker = EntryPicker(query_of(runs), partial(_row, runs=runs), _columns(), _EMPTY, filters_from=FILTERS_FROM)
+    chosen = picker.show(store.found(TRACE), is_open=is_open)
+    if chosen is not None:
+        _cautions(chosen)
+    return chosen
+
+
+def ask_for_a_trace(store: Store, what: str) -> None:
+    """In a section, where no trace is chosen; ``what`` would be there, in the plural."""
+    if store.found(TRACE).entries:
+        st.info(f"Tick one trace above, or two to compare, to see {what}.", icon=":material/arrow_upward:")
+    else:
+        st.caption(f"The store holds no trace yet: {what} will be here.")
+
+
+def _row(entry: Entry, runs: Runs) -> dict[str, Any]:
+    row = entry.row
+    model, lp = model_and_lp(entry, runs)
+    run_id, busy, idle = str(row.get("run_id") or ""), row.get("busy_us"), row.get("idle_us")
+    is_on_cpu = row.get("form") == "events" and row.get("device_us") is None
+    return {
+        "label": row.get("label") or row.get("source"),
+        "origin": row.get("origin"),
+        "lp": lp,
+        "device": row.get("device") or ("CPU" if is_on_cpu else None),
+        "span": _ms(row.get("span_us")),
+        "work": _ms(row.get("device_us")),
+        "idle": None if busy is None or idle is None or busy + idle <= 0 else 100 * idle / (busy + idle),
+        "tokens": row.get("tokens"),
+        "passes": row.get("forward_passes"),
+        "events": row.get("events"),
+        "form": row.get("form"),
+        "model": model,
+        "made": row.get("created_at"),
+        "run": compare_address(run_id) if run_id in runs else None,
+    }
+
+
+def _ms(time_us: float | None) -> float | None:
+    return None if time_us is None else time_us / 1000
+
+
+def _columns() -> dict[str, Any]:
+    config = st.column_config
+    return {
+        "label": config.TextColumn("label", width=230, help="Its own name, else the file or the text it comes from"),
+        "origin": origin_column(),
+        "form": config.TextColumn("form", width=62, help="events: a whole trace. table: sums of one, without times"),
+        "model": config.TextColumn("model", width=110, help="Of its run"),
+        "lp": config.TextColumn("LP", width=120, help="Of its run"),
+        "device": config.TextColumn("device", width=110),
+        "events": config.NumberColumn("events", width=80, format="localized", help="With a duration"),
+        "span": config.NumberColumn("span ms", width=80, format="%.1f", help="First event to last"),
+        "work": config.NumberColumn("device ms", width=80, format="%.1f", help="Work of devices, added up"),
+        "idle": config.NumberColumn(
+            "idle", width=62, format="%.1f %%", help="Share of the time between a device's first and last work"
+        ),
+        "tokens": config.NumberColumn("tokens", width=70, format="localized", help="That it covers"),
+        "passes": config.NumberColumn("passes", width=66, format="localized", help="Forward passes that it covers"),
+        "made": time_column(),
+        "run": config.LinkColumn("run", width=200, display_text=_RUN_NAME, help="Opens it in Compare runs"),
+    }
+
+
+def _cautions(chosen: TraceSelection) -> None:
+    """What a reader has to know before any figure, once for all sections; a section says itself what does not read."""
+    try:
+        sentences = cautions(*map(trace_of, chosen.entries))
+    except DriftscopeError:
+        return
+    if sentences:
+        words = " ".join(escape_markdown(shortened(one_line(sentence), MOST_CAUTION)) for sentence in sentences)
+        st.caption(f":material/info: {words}")
+
+
+Runs = Mapping[str, Mapping[str, Any]]
+"""Rows of runs by their ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSelection(Selection):
+    """A trace alone, or a test beside its control. ``runs`` are those of the store that traces may belong to."""
+
+    runs: Runs = field(default_factory=dict, repr=False, compare=False)
+
+    def short_name(self, entry: Entry) -> str:
+        """Its label, else its run's model and LP, else its source; and its origin unless it was captured here."""
+        row, run = entry.row, " · ".join(filter(None, model_and_lp(entry, self.runs)))
+        name = str(row.get("label") or "") or run or str(row.get("source") or "") or entry.id
+        origin = str(row.get("origin"))
+        return name if origin == "measured" else f"{name} · {origin}"
+
+
+def model_and_lp(entry: Entry, runs: Runs) -> tuple[str, str]:
+    """Of the run that a trace belongs to; empty where the store does not have it."""
+    run = runs.get(str(entry.row.get("run_id")), {})
+    model = ":".join(str(part) for part in (run.get("model_alias"), run.get("model_step")) if part)
+    return model, str(run.get("lp") or "")
+
+
+def query_of(runs: Runs) -> SelectionQuery[TraceSelection]:
+    return SelectionQuery(
+        TRACE, "trace", "control", "test", 1, partial(TraceSelection, runs=runs), partial(default_choice, runs=runs)
+    )
+
+
+def default_choice(entries: Sequence[Entry], runs: Runs) -> TraceSelection | None:
+    """The newest captured trace of a run without an LP, and beside it the newest of the same model under one.
+
+    Where there is none such: the newest trace alone, one that was captured or read before one that a text reports.
+    """
+    newest = list(reversed(entries))
+    for control in newest:
+        model, lp = model_and_lp(control, runs)
+        if lp == "none" and _is_captured(control) and (test := _under_an_lp(control, model, newest, runs)):
+            return TraceSelection(control, (test,), runs)
+    by_origin = [entry for entry in newest if entry.row.get("origin") != "reported"] or newest
+    return TraceSelection(by_origin[0], (), runs) if by_origin else None
+
+
+def _under_an_lp(control: Entry, model: str, newest: Sequence[Entry], runs: Runs) -> Entry | None:
+    for entry in newest:
+        its_model, lp = model_and_lp(entry, runs)
+        has_device = (entry.row.get("device_us") is None) == (control.row.get("device_us") is None)
+        if _is_captured(entry) and its_model == model and lp not in ("", "none") and has_device:
+            return entry
+    return None
+
+
+def _is_captured(entry: Entry) -> bool:
+    return entry.row.get("origin") == "measured" and entry.row.get("form") != "table"
+
+
+_traces: Memo[StoredTrace] = Memo(6)
+_comparisons: Memo[TraceComparison] = Memo(4)
+
+
+def trace_of(entry: Entry) -> StoredTrace:
+    return _traces.of(_key(entry), lambda: StoredTrace.of(entry))
+
+
+def comparison_of(chosen: TraceSelection) -> TraceComparison:
+    """Of a trace alone: beside itself."""
+    control, test = chosen.entries[0], chosen.entries[-1]
+    return _comparisons.of((_key(control), _key(test)), lambda: compare(trace_of(control), trace_of(test)))
+
+
+def _key(entry: Entry) -> tuple[str, ...]:
+    return (entry.files.where, *entry.key)

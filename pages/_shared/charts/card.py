@@ -1,0 +1,121 @@
+"""What a chart has around it: a question, its answer in a sentence, help, what is left out, and its rows as a table.
+
+A chart that fails says so in its own place, and the others are drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from engine.errors import DriftscopeError, one_line
+from pages._shared.charts.chart import Chart, Row
+from pages._shared.errors import error_markdown, escape_markdown
+from pages._shared.table_files import CSV, csv_of
+
+QUIET = {"displayModeBar": False}
+MOST_ROWS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One chart's places, in reading order: the question, the answer, widgets and the figure, what is left out."""
+
+    key: str
+    head: DeltaGenerator
+    place_of_answer: DeltaGenerator
+
+    def tell(self, answer: str) -> None:
+        """The answer to the question, as plain text."""
+        self.place_of_answer.markdown(escape_markdown(answer))
+
+    def draw(self, chart: Chart, **more: Any) -> None:
+        draw(chart, **{"key": f"figure-{self.key}", **more})
+
+    def leave_out(self, *notes: str) -> None:
+        """What the figure does not show, one sentence each; empty ones are dropped."""
+        if any(notes):
+            st.caption(escape_markdown(" ".join(note for note in notes if note)))
+
+    def data(self, rows: Callable[[], Sequence[Row]], config: Mapping[str, Any] | None = None) -> None:
+        """The rows behind the chart, as a table and as CSV; made when a user opens it."""
+        popover = self.head.popover(
+            "Data",
+            icon=":material/table:",
+            type="tertiary",
+            key=f"data-{self.key}",
+            on_change="rerun",
+            help="The figures behind this chart",
+        )
+        if not popover.open:
+            return
+        table = table_of(rows())
+        with popover:
+            st.dataframe(
+                table,
+                hide_index=True,
+                height=38 + 35 * max(1, min(table.num_rows, MOST_ROWS)),
+                width=640,
+                column_config=dict(config or {}),
+                placeholder="–",
+                alt="The figures behind the chart",
+            )
+            st.download_button(
+                "CSV",
+                lambda: csv_of(table),
+                f"{self.key}.csv",
+                CSV,
+                icon=":material/download:",
+                on_click="ignore",
+                type="tertiary",
+                key=f"csv-{self.key}",
+            )
+
+
+@contextmanager
+def card(key: str, question: str, help_: str) -> Iterator[Card]:
+    """Draw the frame of one chart, and fill it inside of the ``with``."""
+    with st.container(border=True, height="stretch", key=f"chart-{key}"):
+        head = st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute")
+        head.subheader(question, anchor=False, help=help_, width="content")
+        answer = st.container()
+        try:
+            yield Card(key, head, answer)
+        except DriftscopeError as error:
+            st.error(error_markdown(error), icon=":material/error:")
+
+
+def draw(chart: Chart, **more: Any) -> None:
+    """The chart in the app's colours."""
+    st.plotly_chart(chart.figure(), theme=None, alt=one_line(chart.alt), **{"config": QUIET, **more})
+
+
+def choice(label: str, options: Sequence[str], key: str, words: Mapping[str, str] | None = None) -> str:
+    """What of a chart is shown, as a row of buttons; the first at first. It lives in the address."""
+    picked = st.segmented_control(
+        label,
+        list(options),
+        default=options[0],
+        required=True,
+        format_func=words.__getitem__ if words else str,
+        key=key,
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+    return picked or options[0]
+
+
+def table_of(rows: Sequence[Row]) -> pa.Table:
+    """Every column that some row has. Texts are without what cannot be seen, or written to a file."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pa.table({name: pa.array([_shown(row.get(name)) for row in rows]) for name in names})
+
+
+def _shown(value: Any) -> Any:
+    return one_line(value) if isinstance(value, str) else value

@@ -1,0 +1,398 @@
+"""One chart: rows and a declaration of how they are drawn, from which plotly's figure is made.
+
+A row is a dict. Its columns ``colour``, ``pattern``, ``symbol``, ``size``, ``opacity``, ``base``, ``width`` and
+``text`` go before what its layer says of all rows; ``low`` and ``high`` are the ends of an interval. Texts may be
+anybody's: they are escaped here and go into the figure as data, never into a template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from pages._shared.charts.text import safe
+from pages._shared.theme import Palette, palette, plotly_template
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+Row = Mapping[str, Any]
+Hover = Callable[[Row], str | Sequence[str]]
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross", "star", "pentagon")
+PATTERNS = ("", "/", "x", ".", "\\", "-", "|", "+")
+"""Of groups by their place: colour never stands alone."""
+FAST = 1_000
+"""From so many points on the graphics card draws them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """``range`` of a logarithmic axis is in powers of ten; ``more`` is plotly's own words."""
+
+    title: str = ""
+    is_log: bool = False
+    is_share: bool = False
+    from_zero: bool = False
+    range: Sequence[float] | None = None
+    ticks: Mapping[float, str] | None = None
+    has_grid: bool = True
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marks:
+    """One layer: rows drawn by one kind of mark, in a trace for each value of the column ``group``.
+
+    A layer with a group or a name stands in the legend. ``interval`` is the axis along which ``low`` and ``high`` lie.
+    """
+
+    kind: Literal["bars", "points", "lines", "areas"]
+    rows: Sequence[Row]
+    x: str = "x"
+    y: str = "y"
+    group: str = ""
+    name: str = ""
+    hover: Hover | None = None
+    colour: str = ""
+    pattern: str = ""
+    is_hatched: bool = True  # a pattern on the ground; else on the fill
+    symbol: str = "circle"
+    size: float = 9
+    opacity: float = 1
+    outline: str = ""
+    outline_width: float = 1
+    dash: str = "solid"
+    thickness: float = 2
+    is_across: bool = False  # bars from left to right
+    interval: Literal["", "x", "y"] = ""
+    text_at: str = ""
+    has_points: bool = True  # a line's own
+    is_selectable: bool = False  # what a click leaves out fades only then
+    stack: str = ""
+    in_legend: bool = True
+    clicked: str = ""  # the column that a click hands on, as its custom data
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeatmapCells:
+    """A grid of values, from the top: a row of ``values`` for each y."""
+
+    x: Sequence[Any] | None  # None where places are numbered
+    y: Sequence[Any] | None
+    values: Any
+    scale: Sequence[Any]
+    low: float = 0
+    high: float
+    text: Any = None
+    text_size: int = 12
+    hover: Sequence[Sequence[str]] | None = None
+    gap: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RefLine:
+    """A reference line; an end that is None lies at the edge of the panel."""
+
+    x0: float | None
+    y0: float | None
+    x1: float | None
+    y1: float | None
+    dash: str = "dash"
+    width: float = 1.5
+    colour: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Words at a place of a panel; ``more`` is plotly's own words, and a ``domain`` is the panel's."""
+
+    x: float
+    y: Any
+    text: str
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    layers: Sequence[Marks | HeatmapCells]
+    x: Axis = Axis()
+    y: Axis = Axis()
+    title: str = ""
+    lines: Sequence[RefLine] = ()
+    notes: Sequence[Note] = ()
+    height: float = 1  # beside the other panels'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """Panels and what stands around them; ``alt`` is what a screen reader gets in their place."""
+
+    panels: Sequence[Panel]
+    alt: str
+    height: int
+    top: int = 8  # pixels above the panels
+    columns: int = 1
+    shared_x: bool | Literal["all"] = False
+    shared_y: bool | Literal["all"] = False
+    spacing: tuple[float, float] = (0.06, 0.1)
+    bars: Literal["overlay", "stack", "group"] = "overlay"
+    has_legend: bool = True
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def figure(self, colours: Palette | None = None) -> go.Figure:
+        """In the colours of the theme that the reader sees."""
+        from plotly.subplots import make_subplots  # half a second, and only pages with charts pay it
+
+        colours = colours or palette()
+        rows = -(-len(self.panels) // self.columns)
+        drawn = make_subplots(
+            rows=rows,
+            cols=self.columns,
+            shared_xaxes=self.shared_x,
+            shared_yaxes=self.shared_y,
+            row_heights=[panel.height for panel in self.panels[:: self.columns]],
+            horizontal_spacing=self.spacing[0],
+            vertical_spacing=self.spacing[1] if rows > 1 else 0,
+            subplot_titles=[safe(panel.title) for panel in self.panels] if any(p.title for p in self.panels) else None,
+        )
+        drawn.update_annotations(font={"size": 12})
+        for place, panel in enumerate(self.panels):
+            _draw(drawn, panel, colours, place // self.columns + 1, place % self.columns + 1)
+        named = any(trace.showlegend for trace in drawn.data)
+        drawn.update_layout(
+            template=plotly_template(colours),
+            height=self.height,
+            barmode=self.bars,
+            margin={"t": self.top},
+            showlegend=self.has_legend and named,
+            legend={"traceorder": "normal", "font": {"size": 12}},
+        )
+        drawn.update_layout(self.more)
+        return drawn
+
+
+def chart(
+    *layers: Marks | HeatmapCells,
+    x: Axis = Axis(),
+    y: Axis = Axis(),
+    lines: Sequence[RefLine] = (),
+    notes: Sequence[Note] = (),
+    **around: Any,
+) -> Chart:
+    """A chart of one panel."""
+    return Chart(panels=[Panel(layers=layers, x=x, y=y, lines=lines, notes=notes)], **around)
+
+
+# --- axes -----------------------------------------------------------------------------------------------------------
+
+
+def lanes(names: Sequence[str], **more: Any) -> Axis:
+    """A row for each name, the first at the top."""
+    ticks = dict(enumerate(names))
+    axis = Axis(ticks=ticks, range=[len(names) - 0.4, -0.6], has_grid=False, more={"zeroline": False})  # type: ignore[arg-type]
+    return replace(axis, **more)
+
+
+def around(low: float, high: float, share: float = 0.06) -> list[float]:
+    """A range with room on both sides."""
+    room = share * ((high - low) or 1.0)
+    return [low - room, high + room]
+
+
+def _axis(axis: Axis) -> dict[str, Any]:
+    settings: dict[str, Any] = {"title": safe(axis.title) or None, "title_font_size": 13, "tickfont_size": 12}
+    if axis.is_log:
+        settings["type"] = "log"
+    if axis.is_share:
+        settings["tickformat"] = ".0%"
+    if axis.from_zero:
+        settings["rangemode"] = "tozero"
+    if axis.range is not None:
+        settings["range"] = list(axis.range)
+    if axis.ticks is not None:
+        settings |= {"tickvals": list(axis.ticks), "ticktext": [safe(text) for text in axis.ticks.values()]}
+    if not axis.has_grid:
+        settings["showgrid"] = False
+    return settings | dict(axis.more)
+
+
+# --- traces ---------------------------------------------------------------------------------------------------------
+
+
+def _draw(drawn: go.Figure, panel: Panel, colours: Palette, row: int, column: int) -> None:
+    place = {"row": row, "col": column}
+    for layer in panel.layers:
+        for trace in [_cells(layer)] if isinstance(layer, HeatmapCells) else _traces(layer, colours):
+            drawn.add_trace(trace, **place)
+    drawn.update_xaxes(**_axis(panel.x), **place)
+    drawn.update_yaxes(ticklabelstandoff=6, **_axis(panel.y), **place)
+    trace = next(drawn.select_traces(**place), None)
+    number = trace.xaxis.removeprefix("x") if trace else ""
+    for line in panel.lines:
+        ends = {"x0": line.x0, "x1": line.x1, "y0": line.y0, "y1": line.y1}
+        edges = {name: int(name[1]) for name, value in ends.items() if value is None}
+        drawn.add_shape(
+            type="line",
+            **ends | edges,
+            xref=f"x{number} domain" if line.x0 is None else f"x{number}",
+            yref=f"y{number} domain" if line.y0 is None else f"y{number}",
+            line={"color": line.colour or colours.muted, "width": line.width, "dash": line.dash},
+            layer="below" if line.dash == "dash" else "above",
+        )
+    for note in panel.notes:
+        words: dict[str, Any] = {"x": note.x, "y": note.y, "text": safe(note.text), "showarrow": False}
+        words |= {"xref": f"x{number}", "yref": f"y{number}", "font": {"size": 12}} | dict(note.more)
+        for name in ("x", "y"):
+            if words[f"{name}ref"] == "domain":
+                words[f"{name}ref"] = f"{name}{number} domain"
+        drawn.add_annotation(words)
+
+
+def _traces(layer: Marks, colours: Palette) -> Iterator[go.Bar | go.Scatter]:
+    groups: dict[Any, list[Row]] = {}
+    for row in layer.rows:
+        groups.setdefault(row[layer.group] if layer.group else layer.name, []).append(row)
+    for name, rows in groups.items():
+        make = _bars if layer.kind == "bars" else _areas if layer.kind == "areas" else _points
+        trace = make(layer, rows, colours)
+        if name != "":
+            trace.update(name=safe(str(name)), legendgroup=safe(str(name)))
+        trace.update(showlegend=layer.in_legend and name != "")
+        trace.update(**_hovers(layer, rows), **layer.more)
+        if layer.clicked:
+            trace.update(customdata=[row[layer.clicked] for row in rows])
+        yield trace
+
+
+def _hovers(layer: Marks, rows: Sequence[Row]) -> dict[str, Any]:
+    if layer.hover is None:
+        return {"hoverinfo": "skip"}
+    lines = [layer.hover(row) for row in rows]
+    texts = ["<br>".join(map(safe, [said] if isinstance(said, str) else said)) for said in lines]
+    return {"hovertext": texts, "hovertemplate": "%{hovertext}<extra></extra>"}
+
+
+def _channel(layer: Marks, rows: Sequence[Row], name: str) -> Any:
+    """The rows' own, else the layer's; one value where all rows agree."""
+    values = [row.get(name, getattr(layer, name)) for row in rows]
+    return values[0] if all(value == values[0] for value in values) else values
+
+
+def _labels(layer: Marks, rows: Sequence[Row], place: str) -> dict[str, Any]:
+    """Words beside the marks, where rows have some."""
+    if not any(row.get("text") for row in rows):
+        return {}
+    texts, places = [safe(row.get("text") or "") for row in rows], [row.get("text_at", place) for row in rows]
+    return {"text": texts, "textposition": places if len(set(places)) > 1 else places[0], "cliponaxis": False}
+
+
+def _bars(layer: Marks, rows: Sequence[Row], colours: Palette) -> go.Bar:
+    import plotly.graph_objects as go
+
+    colour, shape = _channel(layer, rows, "colour"), _channel(layer, rows, "pattern")
+    if layer.is_hatched:
+        pattern = {"shape": shape, "fillmode": "replace", "fgcolor": colour, "size": 6}
+    else:
+        pattern = {"shape": shape, "fillmode": "overlay", "fgcolor": colours.background, "size": 6, "solidity": 0.22}
+    outline = {"color": layer.outline or colour, "width": layer.outline_width}
+    placed = {name: [row[name] for row in rows] for name in ("base", "width") if rows[0].get(name) is not None}
+    return go.Bar(
+        x=[row[layer.x] for row in rows],
+        y=[row[layer.y] for row in rows],
+        orientation="h" if layer.is_across else "v",
+        marker={
+            "color": colour, "line": outline, "pattern": pattern, "opacity": _channel(layer, rows, "opacity"),
+        },
+        unselected=None if layer.is_selectable else {"marker": {"opacity": 1}},
+        **_labels(layer, rows, layer.text_at or "outside"),
+        **placed,
+    )  # fmt: skip
+
+
+def _points(layer: Marks, rows: Sequence[Row], colours: Palette) -> go.Scatter:
+    import plotly.graph_objects as go
+
+    colour, opacity = _channel(layer, rows, "colour"), _channel(layer, rows, "opacity")
+    labels = _labels(layer, rows, layer.text_at or "top center")
+    modes = ["lines"] if layer.kind == "lines" else []
+    modes += ["markers"] if layer.kind == "points" or layer.has_points else []
+    settings: dict[str, Any] = {
+        "x": [row[layer.x] for row in rows],
+        "y": [row[layer.y] for row in rows],
+        "mode": "+".join([*modes, *(["text"] if labels else [])]),
+        "marker": {
+            "color": colour or None,
+            "size": _channel(layer, rows, "size"),
+            "symbol": _channel(layer, rows, "symbol"),
+            "opacity": opacity,
+            "line": {"color": layer.outline, "width": layer.outline_width} if layer.outline else {},
+        },
+        **labels,
+    }
+    if layer.kind == "lines":
+        settings["line"] = {"color": colour, "width": layer.thickness, "dash": layer.dash}
+    if layer.interval:
+        settings[f"error_{layer.interval}"] = _interval(layer, rows, colours)
+    if layer.is_selectable:
+        settings |= {"selected": {"marker": {"opacity": 1}}, "unselected": {"marker": {"opacity": opacity}}}
+    return (go.Scattergl if len(rows) >= FAST or layer.is_selectable else go.Scatter)(settings)
+
+
+def _interval(layer: Marks, rows: Sequence[Row], colours: Palette) -> dict[str, Any]:
+    """Whiskers from ``low`` to ``high``; none where an end is not known."""
+    values = [row[getattr(layer, layer.interval)] for row in rows]
+    lows = [value if row.get("low") is None else row["low"] for value, row in zip(values, rows, strict=True)]
+    highs = [value if row.get("high") is None else row["high"] for value, row in zip(values, rows, strict=True)]
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [max(0.0, high - value) for high, value in zip(highs, values, strict=True)],
+        "arrayminus": [max(0.0, value - low) for low, value in zip(lows, values, strict=True)],
+        "color": layer.outline or colours.muted,
+        "thickness": 1.4,
+    }
+
+
+def _areas(layer: Marks, rows: Sequence[Row], colours: Palette) -> go.Scatter:
+    """Steps over their ground, on top of each other."""
+    import plotly.graph_objects as go
+
+    colour = rows[0]["colour"]
+    pattern = {
+        "shape": rows[0]["pattern"], "fillmode": "overlay", "fgcolor": colours.background, "fgopacity": 0.45,
+        "size": 6, "solidity": 0.25,
+    }  # fmt: skip
+    return go.Scatter(
+        x=[row[layer.x] for row in rows],
+        y=[row[layer.y] for row in rows],
+        mode="lines",
+        line={"shape": "hv", "width": 0, "color": colour},
+        stackgroup=layer.stack,
+        fillcolor=colour,
+        fillpattern=pattern,
+    )
+
+
+def _cells(cells: HeatmapCells) -> go.Heatmap:
+    import plotly.graph_objects as go
+
+    said = cells.hover is not None
+    return go.Heatmap(
+        x=cells.x,
+        y=cells.y and [safe(name) if isinstance(name, str) else name for name in cells.y],
+        z=cells.values,
+        zmin=cells.low,
+        zmax=cells.high,
+        colorscale=cells.scale,
+        showscale=False,
+        xgap=cells.gap,
+        ygap=cells.gap,
+        text=cells.text,
+        texttemplate=None if cells.text is None else "%{text}",
+        textfont={"size": cells.text_size},
+        hovertext=cells.hover,
+        hovertemplate="%{hovertext}<extra></extra>" if said else None,
+        hoverinfo=None if said else "skip",
+    )

@@ -1,0 +1,217 @@
+"""The choice of entries on a page: all of the store in one table with filters, those that the page shows ticked.
+
+Which are ticked is in the address. A filter hides rows and changes nothing about what is shown.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic
+
+import streamlit as st
+
+from engine.errors import one_line
+from engine.figures.words import shortened
+from engine.store.entries import Entry, StoreListing
+from pages._shared.damages import show_damages
+from pages._shared.errors import escape_markdown
+from pages._shared.rows import picked_rows, show_rows
+from pages._shared.selection import Chosen, Selection, SelectionQuery
+from pages._shared.theme import palette
+
+TABLE_HEIGHT, ROW_HEIGHT = 262, 35
+FILTER_WIDTH, CONTROL_WIDTH, LEGEND_WIDTH = 150, 280, 400
+MOST_TEXT, MOST_NAME = 400, 120
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPicker(Generic[Chosen]):
+    """What a page's picker shows. ``row`` gives an entry's cells under the names of ``columns``."""
+
+    query: SelectionQuery[Chosen]
+    row: Callable[[Entry], Row]
+    columns: Mapping[str, Any]
+    empty: str  # ways to a first entry, as Markdown
+    origins: tuple[str, ...] = ("measured", "imported", "reported")
+    choices: Mapping[str, str] | None = None  # columns to filter by value, and the widgets' labels
+    filters_from: int = 0  # entries: so few more are seen at once without filters
+
+    @property
+    def key(self) -> str:
+        return f"{self.query.noun}_picker"
+
+    @property
+    def filters(self) -> tuple[str, ...]:
+        """Names of the filters' widgets and of their parameters in the address."""
+        return ("origin", *(self.choices or ()), "contains", "only")
+
+    def show(self, found: StoreListing, *, is_open: bool = True) -> Chosen | None:
+        """Draw the picker, folded away unless ``is_open``, and give what is ticked."""
+        noun = self.query.noun
+        if not found.entries:
+            st.info(self.empty, icon=":material/inbox:", title=f"There is no {noun} in this store yet")
+            show_damages(found)
+            return None
+        chosen, complaints = self.query.read(found)
+        for complaint in complaints:
+            st.error(escape_markdown(complaint), icon=":material/error:")
+        with st.expander(self._heading(chosen), expanded=is_open, icon=":material/checklist:"):
+            rows = {entry.id: self._row(entry, chosen) for entry in reversed(found.entries)}
+            if len(rows) >= self.filters_from or any(st.query_params.get(name) for name in self.filters):
+                self._filters(rows, chosen)
+                texts = {entry.id: _text(entry, rows[entry.id]) for entry in found.entries}
+                rows = {id_: row for id_, row in rows.items() if self._is_match(row, texts[id_])}
+            self._table(rows, chosen)
+            self._roles(chosen)
+            show_damages(found)
+        return chosen
+
+    def _heading(self, chosen: Chosen | None) -> str:
+        title = f"{self.query.noun.capitalize()}s"
+        if chosen is None:
+            return title
+        names = [escape_markdown(_name(chosen, id_)) for id_ in chosen.ids[:2]]
+        return f"{title}: " + " vs ".join(names if len(chosen.ids) < 3 else [names[0], f"{len(chosen.tests)} tests"])
+
+    def _row(self, entry: Entry, chosen: Chosen | None) -> Row:
+        letter = chosen.letter(entry.id) if chosen is not None and entry.id in chosen.ids else None
+        cells = {name: _cell(value) for name, value in self.row(entry).items()}
+        return {"as": letter, **cells, self.query.noun: entry.id}
+
+    # --- filters ------------------------------------------------------------------------------------------------------
+
+    def _filters(self, rows: Mapping[str, Row], chosen: Chosen | None) -> None:
+        noun = self.query.noun
+        with st.container(horizontal=True, vertical_alignment="bottom", key=f"{noun}-filters"):
+            st.pills("Origin", self.origins, selection_mode="multi", key="origin", bind="query-params", width="content")
+            for name, label in (self.choices or {}).items():
+                values = sorted({row[name] for row in rows.values() if row[name]})
+                st.multiselect(label, values, key=name, placeholder="any", bind="query-params", width=FILTER_WIDTH)
+            st.text_input(
+                "Contains", key="contains", placeholder="any", bind="query-params", max_chars=200, width=FILTER_WIDTH,
+                help=f"In any text of a {noun}: its row in the table, its label, notes and source",
+            )  # fmt: skip
+            st.toggle("Ticked", key="only", bind="query-params", disabled=chosen is None, width="content")
+
+    def _is_match(self, row: Row, text: str) -> bool:
+        state = st.session_state
+        by_value = all(row[name] in state[name] for name in ("origin", *(self.choices or ())) if state.get(name))
+        is_ticked = row["as"] is not None or not state.get("only")
+        return by_value and is_ticked and all(word in text for word in (state.get("contains") or "").casefold().split())
+
+    # --- the table ----------------------------------------------------------------------------------------------------
+
+    def _table(self, rows: Mapping[str, Row], chosen: Chosen | None) -> None:
+        noun, config = self.query.noun, st.column_config
+        if not rows:
+            st.info(f"No {noun} matches. Remove a filter.", icon=":material/filter_alt_off:")
+            return
+        shown, ids = list(rows), chosen.ids if chosen is not None else ()
+        show_rows(self.key, [place for place, id_ in enumerate(shown) if id_ in ids])
+        st.dataframe(
+            list(rows.values()),
+            hide_index=True,
+            height=min(TABLE_HEIGHT, ROW_HEIGHT * (len(rows) + 1) + 2),
+            column_config={
+                "as": config.TextColumn("as", width=36, pinned=True, help="A is the control"),
+                **self.columns,
+                noun: config.TextColumn(noun, width=320),
+            },
+            key=self.key,
+            on_select=lambda: self._take(shown, ids),
+            selection_mode="multi-row",
+            placeholder="–",
+            alt=f"{noun.capitalize()}s of the store: tick those to show",
+        )
+
+    def _take(self, shown: Sequence[str], ids: Sequence[str]) -> None:
+        """A ticked entry keeps its place, also where a filter hides its row."""
+        rows = picked_rows(self.key)
+        if rows is None:
+            return
+        ticked = [shown[row] for row in rows if row < len(shown)]
+        kept = [id_ for id_ in ids if id_ in ticked or id_ not in shown]
+        ticked = [*kept, *(id_ for id_ in ticked if id_ not in kept)]
+        if len(ticked) > (most := self.query.most_tests + 1):
+            st.toast(f"At most {most} {self.query.noun}s: the last one replaces another.", icon=":material/info:")
+            ticked = [*ticked[: most - 1], ticked[-1]]
+        self.query.put(ticked)
+
+    # --- what is ticked -----------------------------------------------------------------------------------------------
+
+    def _roles(self, chosen: Chosen | None) -> None:
+        """The control, the tests in their colours, and how to change them."""
+        noun = self.query.noun
+        if chosen is None:
+            st.info(f"Tick {noun}s in the table. The first one is the control.", icon=":material/checklist:")
+            return
+        key = f"control_{noun}"
+        st.session_state[key] = chosen.control.id
+        with st.container(
+            horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute", key=f"{noun}-roles"
+        ):
+            st.selectbox(
+                "Control",
+                list(chosen.ids),
+                key=key,
+                format_func=lambda id_: _name(chosen, id_) if id_ in chosen.ids else str(id_),
+                on_change=lambda: self.query.put([st.session_state[key], *chosen.ids]),
+                help="Ratios are the test’s over the control’s",
+                width=CONTROL_WIDTH,
+            )
+            st.html(legend(chosen), width=LEGEND_WIDTH)
+            st.button(
+                "Clear selection", icon=":material/close:", key="nothing", type="tertiary",
+                on_click=self.query.put, args=((),),
+            )  # fmt: skip
+
+
+def legend(chosen: Selection) -> str:
+    """HTML: the tests' letters in their colours, with their names."""
+    if not chosen.tests:
+        return "<p class='chosen-entries'>No test yet: tick another row above to compare.</p>"
+    colours = palette()
+    items = [
+        f'<li><i style="background:{chosen.colour(id_, colours)}" aria-hidden="true"></i>'
+        f"{html.escape(_name(chosen, id_))}</li>"
+        for id_ in chosen.ids[1:]
+    ]
+    return f"<ul class='chosen-entries' aria-label='Tests'>{''.join(items)}</ul>"
+
+
+def rate_column(label: str, help_: str, color: str | None = None) -> Any:
+    """A share in per cent as a bar."""
+    return st.column_config.ProgressColumn(
+        label, width=92, help=help_, format="%.1f %%", min_value=0, max_value=100, color=color
+    )
+
+
+def per_cent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
+
+
+def origin_column() -> Any:
+    return st.column_config.TextColumn(
+        "origin", width=76, help="measured: by this program. imported: from a file. reported: stated by a text"
+    )
+
+
+def time_column(label: str = "made") -> Any:
+    return st.column_config.DatetimeColumn(label, width=120, format="D MMM YYYY HH:mm")
+
+
+def _cell(value: Any) -> Any:
+    return (shortened(one_line(value), MOST_TEXT) or None) if isinstance(value, str) else value
+
+
+def _name(chosen: Selection, id_: str) -> str:
+    return shortened(one_line(chosen.name(id_)), MOST_NAME)
+
+
+def _text(entry: Entry, row: Row) -> str:
+    """What *Contains* looks in."""
+    known = (*row.values(), *(entry.row.get(name) for name in ("label", "notes", "source", "file", "run_id")))
+    return " ".join(value for value in known if isinstance(value, str)).casefold()

@@ -1,0 +1,147 @@
+"""One entry of the store, whatever its kind: which one, its label and notes, downloads, deletion, and all its facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from engine.errors import DriftscopeError
+from engine.store.columns import Kind
+from engine.store.entries import Entry
+from engine.store.store import Store
+from pages._shared.errors import escape_markdown
+from pages._shared.selection import Selection
+from pages._shared.words import visible_text
+
+MOST_LABEL, MOST_NOTES, MOST_NAME = 200, 10_000, 90
+
+
+@dataclass(frozen=True, slots=True)
+class EntryForm:
+    """What the form of one kind of entry says and offers."""
+
+    kind: Kind
+    noun: str
+    parameter: str  # of the address, which names the entry
+    name: Callable[[Entry], str]
+    loss: Callable[[Entry], str]  # what a deletion removes besides, and what stays, as Markdown
+    remove: Callable[[Store, str], object]
+    leave_out: Callable[[str], None]  # takes a deleted entry out of what the page shows
+    buttons: Callable[[Entry], None]  # downloads and links beside *Delete*
+    links: Callable[[Store, Entry], None] = lambda store, entry: None  # below them
+    caution: Callable[[Entry], str] = lambda entry: ""
+    read_only: str = "it cannot be changed"
+    hidden: Collection[str] = ()  # columns
+
+    def show(self, store: Store, chosen: Selection | None) -> None:
+        """Draw the entry that the address names, else the control."""
+        entries = store.found(self.kind).entries
+        if not entries:
+            st.info(f"The store holds no {self.noun} yet.", icon=":material/inbox:")
+            return
+        entry = self._choice(entries, chosen.control.id if chosen is not None else None)
+        reason = why_read_only(store, entry, self.noun, self.read_only)
+        if reason:
+            st.info(reason, icon=":material/lock:")
+        if caution := self.caution(entry):
+            st.warning(escape_markdown(visible_text(caution)), icon=":material/warning:")
+        left, right = st.columns([2, 3], gap="large")
+        with left:
+            self._label_and_notes(store, entry, is_fixed=bool(reason))
+            with st.container(horizontal=True):
+                self.buttons(entry)
+                self._deletion(store, entry, is_fixed=bool(reason))
+            self.links(store, entry)
+        with right:
+            self._facts(entry)
+
+    def _choice(self, entries: Sequence[Entry], usual: str | None) -> Entry:
+        """By its id in the address: the widget's own binding would write what is shown."""
+        by_id, key = {entry.id: entry for entry in reversed(entries)}, f"managed_{self.noun}"
+        names = (st.query_params.get(self.parameter, ""), usual)
+        st.session_state[key] = next((name for name in names if name in by_id), next(iter(by_id)))
+        id_ = st.selectbox(
+            self.noun.capitalize(),
+            list(by_id),
+            key=key,
+            format_func=lambda id_: option_text(by_id, id_, self.name),
+            on_change=lambda: st.query_params.update({self.parameter: st.session_state[key]}),
+            help="Newest first. The control of the page, until you choose another one.",
+        )
+        return by_id[id_]
+
+    def _label_and_notes(self, store: Store, entry: Entry, *, is_fixed: bool) -> None:
+        with st.form(f"label-and-notes-{entry.id}", border=False):
+            label = st.text_input(
+                "Label", (entry.row.get("label") or "")[:MOST_LABEL], max_chars=MOST_LABEL, disabled=is_fixed,
+                help=f"A name for people. The {self.noun}’s id stays: links and queries use it.",
+            )  # fmt: skip
+            notes = st.text_area(
+                "Notes", (entry.row.get("notes") or "")[:MOST_NOTES], max_chars=MOST_NOTES, disabled=is_fixed,
+                height=140,
+            )  # fmt: skip
+            if st.form_submit_button("Save label and notes", icon=":material/save:", disabled=is_fixed):
+                try:
+                    store.annotate(entry.id, self.kind, label=" ".join(label.split()), notes=notes.strip())
+                except DriftscopeError as error:
+                    st.error(escape_markdown(str(error)), icon=":material/error:")
+                else:
+                    st.toast("Saved", icon=":material/save:")
+                    st.rerun()
+
+    def _deletion(self, store: Store, entry: Entry, *, is_fixed: bool) -> None:
+        with st.popover("Delete", icon=":material/delete:", disabled=is_fixed, key=f"removal-{entry.id}"):
+            st.markdown(f"This deletes {escape_markdown(entry.id)}{self.loss(entry)}")
+            st.button(
+                "Delete permanently", key=f"remove-{entry.id}", type="primary", icon=":material/delete_forever:",
+                on_click=partial(self._delete, store, entry.id),
+            )  # fmt: skip
+
+    def _delete(self, store: Store, id_: str) -> None:
+        try:
+            self.remove(store, id_)
+        except DriftscopeError as error:
+            st.toast(escape_markdown(str(error)), icon=":material/error:")
+            return
+        self.leave_out(id_)
+        if self.parameter in st.query_params:
+            del st.query_params[self.parameter]
+        st.toast(f"Deleted {escape_markdown(id_)}", icon=":material/delete:")
+
+    def _facts(self, entry: Entry) -> None:
+        """Every column that has a value, with what it means."""
+        columns = [column for column in self.kind.main if column.name not in self.hidden]
+        known = [column for column in columns if entry.row.get(column.name) is not None]
+        texts = {
+            "column": [column.name for column in known],
+            "value": [_value(entry.row[column.name]) for column in known],
+            "meaning": [column.what for column in known],
+        }
+        config = {name: st.column_config.TextColumn(width=width) for name, width in (("column", 140), ("value", 220))}
+        st.dataframe(
+            texts, hide_index=True, height=460, column_config=config, alt=f"All that is known of the {self.noun}"
+        )
+
+
+def why_read_only(store: Store, entry: Entry, noun: str, what: str = "it cannot be changed") -> str:
+    """As Markdown; empty where the entry may be changed. ``what`` can be done with it then."""
+    if entry.files is store.home:
+        return ""
+    return f"This {noun} ships with the project and lies in {escape_markdown(entry.files.where)}, read-only: {what}."
+
+
+def option_text(by_id: dict[str, Entry], id_: str, name: Callable[[Entry], str]) -> str:
+    """An entry in a select box; the widget may still ask for one that is deleted."""
+    return f"{id_} · {visible_text(name(by_id[id_]))[:MOST_NAME]}" if id_ in by_id else str(id_)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.4g}" if abs(value) < 1_000 or abs(value) >= 1e12 else f"{value:,.1f}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return visible_text(str(value))[:MOST_NOTES]

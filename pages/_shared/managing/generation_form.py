@@ -1,0 +1,165 @@
+"""Runs that are started from a page: models, LPs, molecules and sampling in one form, and the command that it becomes.
+
+It generates nothing: the input is checked here, and the command line carries it out. Anybody may copy the command.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from engine.decode.plan import Plan
+from engine.decode.presets import PRESETS, Sampling
+from engine.errors import DriftscopeError
+from engine.figures.words import counted
+from engine.models.registry import load_registry
+from engine.runner.background import threads_beside
+from engine.runner.plan import sampling_name
+from pages._shared.errors import escape_markdown
+from pages._shared.generation_inputs import FILTERS, FIRST_MODEL, quick_inputs, sampling_input
+from pages._shared.managing import molecules, tasks
+
+MOST_LABEL = 200
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What one command is to do: a run for each model under each LP."""
+
+    models: tuple[str, ...]
+    lps: tuple[str, ...]
+    plan: Plan
+    device: str
+    label: str
+    molecules: molecules.MoleculeChoice
+    options: tuple[str, ...] = ()  # a page's own words of the command
+
+    @property
+    def runs(self) -> int:
+        return len(self.models) * len(self.lps)
+
+    def words(self) -> list[str]:
+        """For the command line. Defaults are left out."""
+        plan, default = self.plan, Plan()
+        words = ["run", *self.options]
+        words += [word for name in self.models for word in ("--model", name)]
+        words += [word for name in self.lps for word in ("--lp", name)]
+        words += [*self.molecules.words, *sampling_words(plan.sampling)]
+        for option, value, usual in (
+            ("--n", plan.generations, default.generations),
+            ("--seed", plan.seed, default.seed),
+            ("--batch-size", plan.batch_size, default.batch_size),
+            ("--backend", plan.backend, default.backend),
+            ("--max-new-tokens", plan.limit, default.limit),
+            ("--device", self.device, "auto"),
+        ):
+            words += [] if value == usual else [option, str(value)]
+        words += [f"--label={self.label}"] if self.label else []
+        return [*words, *self.molecules.positional]
+
+    def over_molecules(self) -> str:
+        count = self.molecules.count
+        return "all molecules of the file" if count is None else counted(count, "molecule")
+
+
+def sampling_words(sampling: Sampling) -> list[str]:
+    """A preset's name, or the first one with what is otherwise."""
+    name = sampling_name(sampling)
+    if name in PRESETS:
+        return ["--sampling", name]
+    usual = PRESETS["qwen3"]
+    changed = [name for name in FILTERS if getattr(sampling, name) != getattr(usual, name)]
+    return ["--sampling", "qwen3", *(f"--{name.replace('_', '-')}={getattr(sampling, name):g}" for name in changed)]
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationForm:
+    """What the form of one page offers. Keys are those of the widgets, and of the address."""
+
+    key: str  # of the button
+    button: str
+    lps: Sequence[str]
+    first_lps: tuple[str, ...]
+    lp_help: str
+    title: Callable[[RunRequest], str]  # of the task
+    effect: Callable[[RunRequest], str]  # what a click starts, as Markdown
+    model_key: str
+    lp_key: str
+    first_molecules: int = molecules.FIRST
+    most_runs: int = 1
+    several_models: bool = False
+    lead: str = ""
+    hint: str = ""
+    options: Callable[[], tuple[tuple[str, ...], str]] = lambda: ((), "")  # own words of the command, or a problem
+    plan_options: Callable[[], tuple[dict[str, Any], tuple[str, ...]]] = lambda: ({}, ())  # folded away
+
+    def show(self) -> None:
+        """Draw the form, what it would start, the command, and the button."""
+        if self.lead:
+            st.markdown(self.lead)
+        left, right = st.columns([3, 2], gap="large")
+        with left:
+            models, lps = self._models(), self._lps()
+            words, problem = self.options()
+            chosen = molecules.molecule_inputs(self.first_molecules)
+        with right:
+            seed, samples = quick_inputs()
+            with st.expander("Sampling, batch and device", icon=":material/tune:"):
+                sampling, limit, device = sampling_input()
+                plan_options, more_words = self.plan_options()
+            label = st.text_input(
+                "Label", key="run_label", bind="query-params", max_chars=MOST_LABEL, placeholder="a name of your own"
+            )
+        if problem := chosen.problem or problem or self._problem(models, lps):
+            st.info(problem, icon=":material/edit:")
+            return
+        try:
+            plan = Plan(sampling=sampling, generations=samples, seed=seed, limit=limit, **plan_options)
+        except DriftscopeError as error:
+            st.error(escape_markdown(str(error)), icon=":material/error:")
+            return
+        label = " ".join((label or "").split())
+        self._offer(RunRequest(tuple(models), tuple(lps), plan, device, label, chosen, (*words, *more_words)))
+
+    def _models(self) -> list[str]:
+        names = [entry.name for entry in load_registry().entries]
+        first = FIRST_MODEL if FIRST_MODEL in names else next(iter(names), None)
+        help_ = "Alias and step: the embedded models, and those of the file that DRIFTSCOPE_MODELS names."
+        if self.several_models:
+            usual = [first] if first else []
+            return st.multiselect("Models", names, usual, key=self.model_key, bind="query-params", help=help_)
+        index = names.index(first) if first else 0
+        model = st.selectbox("Model", names, index, key=self.model_key, bind="query-params", help=help_)
+        return [model] if model else []
+
+    def _lps(self) -> list[str]:
+        lps, first = list(self.lps), list(self.first_lps)
+        if self.most_runs > 1:
+            return st.multiselect("LPs", lps, first, key=self.lp_key, bind="query-params", help=self.lp_help)
+        lp = st.selectbox(
+            "LP", lps, lps.index(first[0]), key=self.lp_key, bind="query-params", help=self.lp_help
+        )  # fmt: skip
+        return [lp or first[0]]
+
+    def _problem(self, models: Sequence[str], lps: Sequence[str]) -> str:
+        if not models or not lps:
+            return f"Choose at least one {'model' if not models else 'LP'}."
+        runs = len(models) * len(lps)
+        return f"Limit: {self.most_runs} runs at once. These are {runs}." if runs > self.most_runs else ""
+
+    def _offer(self, request: RunRequest) -> None:
+        words, inputs = request.words(), request.molecules.inputs
+        with st.container(horizontal=True, vertical_alignment="center", key="start"):
+            is_pressed = st.button(self.button, type="primary", icon=":material/play_arrow:", key=self.key)
+            st.markdown(self.effect(request), width="stretch")
+        st.caption(f"The same from a terminal{self.hint}:")
+        files = ["--smiles-file", *(name for name, _ in inputs)] if inputs else []
+        st.code(shlex.join(["python", "-m", "engine", *words, *files]), language="bash", wrap_lines=True)
+        if is_pressed:
+            command = [words[0], f"--threads={threads_beside()}", *words[1:], *files[:1]]
+            if tasks.submit(self.title(request), command, inputs):
+                st.rerun()

@@ -1,0 +1,137 @@
+"""Importing files into the store: uploaded, or read where they lie on the machine that the app runs on."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import streamlit as st
+
+from engine.errors import DriftscopeError
+from engine.runner.background import Input
+from engine.store.reports.importing import expand
+from pages._shared.errors import escape_markdown
+from pages._shared.managing import tasks
+
+UPLOAD, HERE = "Upload", "On this machine"
+MOST_PATHS, MOST_NAMED, MOST_FILES, MOST_TEXT = 4_000, 5, 200, 200
+_MORE = "Larger files can be read where they lie on the app’s machine. An upload is deleted after the import."
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedFiles:
+    """Uploaded files, or paths on this machine; one of the two is empty."""
+
+    inputs: Sequence[Input] = ()
+    paths: Sequence[str] = ()
+
+    def __len__(self) -> int:
+        return len(self.inputs) or len(self.paths)
+
+    @property
+    def names(self) -> list[str]:
+        """For a command that is shown."""
+        return [*self.paths, *(name for name, _ in self.inputs)][:MOST_NAMED]
+
+    @property
+    def title(self) -> str:
+        return self.names[0] if len(self) == 1 else f"{len(self)} files"
+
+
+@dataclass(frozen=True, slots=True)
+class FileInput:
+    """``key`` begins the names of the widgets; ``example`` is shown in the empty field for paths."""
+
+    key: str
+    label: str
+    types: Sequence[str]
+    example: str
+    about: str = ""  # the files, after how large they may be
+    most: int = MOST_FILES
+
+    def show(self) -> ImportedFiles:
+        """Draw the fields."""
+        source = st.segmented_control(
+            "Source", [UPLOAD, HERE], default=UPLOAD, required=True, key=f"{self.key}_from", bind="query-params"
+        )
+        return ImportedFiles(paths=self._paths()) if source == HERE else ImportedFiles(self._uploads())
+
+    def clear(self) -> None:
+        """After the import: a new widget, without the files."""
+        st.session_state[self._count] = st.session_state.get(self._count, 0) + 1
+
+    @property
+    def _count(self) -> str:
+        return f"{self.key} so far"
+
+    def _uploads(self) -> list[Input]:
+        number = st.session_state.setdefault(self._count, 0)
+        most = st.get_option("server.maxUploadSize")
+        given = st.file_uploader(
+            self.label, list(self.types), accept_multiple_files=True, key=f"{self.key}_{number}",
+            help=f"At most {most:,} MB each, as `server.maxUploadSize` in `.streamlit/config.toml` says. {_MORE} "
+            f"{self.about}",
+        )  # fmt: skip
+        return [(one.name, one.getvalue()) for one in given or ()]
+
+    def _paths(self) -> list[str]:
+        text = st.text_area(
+            "Files or patterns, one per line",
+            key=f"{self.key}_paths",
+            height=90,
+            bind="query-params",
+            max_chars=MOST_PATHS,
+            placeholder=self.example,
+            help="On the machine that the app runs on, which may not be yours. "
+            "\\* and ? match parts of a name, \\*\\* matches folders.",
+        )
+        patterns = [line.strip() for line in (text or "").splitlines() if line.strip()]
+        return [str(path.absolute()) for path in _expanded(patterns, self.most)]
+
+
+def _expanded(patterns: Sequence[str], most: int) -> list[Path]:
+    """The matching files, named below the field; none where something is wrong."""
+    if not patterns:
+        return []
+    try:
+        paths = expand(patterns)
+    except DriftscopeError as error:
+        st.error(escape_markdown(str(error)), icon=":material/error:")
+        return []
+    if len(paths) > most:
+        st.error(f"Limit: {most:,} files per import. These are {len(paths):,}.", icon=":material/error:")
+        return []
+    named = [escape_markdown(path.name) for path in paths[:MOST_NAMED]]
+    more = f" and {len(paths) - MOST_NAMED:,} more" if len(paths) > MOST_NAMED else ""
+    st.caption(f"{len(paths):,} {'file' if len(paths) == 1 else 'files'}: {', '.join(named)}{more}")
+    return paths
+
+
+def show_import(
+    files: FileInput, lead: str, command: Sequence[str], options: Callable[[], list[str]], *, key: str
+) -> None:
+    """Draw the form. ``options`` draws the fields below the files and gives the command's words for them."""
+    st.markdown(lead)
+    given = files.show()
+    words = [*command, *options(), "--"]
+    if st.button("Import", type="primary", icon=":material/upload_file:", key=key, disabled=not given) and tasks.submit(
+        f"Import of {given.title}", [*words, *given.paths], given.inputs
+    ):
+        files.clear()
+        st.rerun()
+    st.caption("The same from a terminal:")
+    names = given.names or [files.example]
+    st.code(shlex.join(["python", "-m", "engine", *words, *names]), language="bash", wrap_lines=True)
+
+
+def option_input(
+    label: str, key: str, option: str, placeholder: str = "a name of your own", help_: str = ""
+) -> list[str]:
+    """A text field, and the command's words for it: none where it is empty."""
+    text = st.text_input(
+        label, key=key, bind="query-params", max_chars=MOST_TEXT, placeholder=placeholder, help=help_ or None
+    )
+    value = " ".join((text or "").split())
+    return [f"{option}={value}"] if value else []

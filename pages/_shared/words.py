@@ -1,0 +1,104 @@
+"""What pages say of samples and their blocks, and text without anything invisible."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from engine.comparing.figures import RunFigures
+from engine.errors import visible
+from engine.text.blocks import CUT_KINDS, JUNK_KINDS
+
+Row = Mapping[str, Any]
+Fault = Literal["junk", "cut"]
+KIND_WORDS = {
+    "exact": "exact",
+    "letters": "letters",
+    "punctuation": "punctuation",
+    "extra_digit": "extra digit",
+    "fourth_number": "fourth number",
+    "missing_comma": "missing comma",
+    "trailing_mark": "trailing mark",
+    "missing_z": "no z",
+    "cut": "cut",
+    "unverified": "unverified",
+}
+TOKENIZER_NAMES = {"qwen3": "Qwen3", "llama3": "LLaMA-3.2 chem"}
+MOST_JUNK_SHOWN = 24
+
+
+def visible_text(text: str) -> str:
+    """Nothing invisible, so that a mark for another direction of writing turns nothing around."""
+    return "".join(char if char == "\n" else visible(char) for char in text)
+
+
+def run_name(run: RunFigures) -> str:
+    """A run in a few words: model, LP, and its origin unless it was measured. A label only where nothing names it."""
+    parts = (run.model or run.label or run.run_id, run.lp, "" if run.origin == "measured" else run.origin)
+    return " · ".join(part for part in parts if part)
+
+
+def run_title(run: RunFigures) -> str:
+    """A run's name with its label."""
+    return " · ".join(part for part in (run_name(run), run.label) if part)
+
+
+def signed(drift: int) -> str:
+    """A drift as a number: what comes of it depends on the LP."""
+    return "0" if drift == 0 else f"+{drift}" if drift > 0 else f"−{-drift}"
+
+
+def faults(block: Row) -> tuple[Fault, ...]:
+    kinds = set(block["kinds"] or ())
+    found: list[Fault] = []
+    if kinds & JUNK_KINDS:
+        found.append("junk")
+    if kinds & CUT_KINDS:
+        found.append("cut")
+    return tuple(found)
+
+
+def kind_words(block: Row) -> str:
+    return ", ".join(KIND_WORDS.get(kind, kind) for kind in block["kinds"] or ()) or "unknown"
+
+
+def block_words(block: Row) -> str:
+    """One line on a block, for a name that is spoken or a line under a drawing."""
+    said = [kind_words(block)]
+    if block["drift"]:
+        said.append(f"drift {signed(block['drift'])}")
+    if block["junk_text"]:
+        said.append(f"junk “{visible_text(block['junk_text'])[:MOST_JUNK_SHOWN]}”")
+    return ", ".join(said)
+
+
+def verdict(sample: Row, blocks: Sequence[Row]) -> str:
+    """Passed or not, clean or not, and why."""
+    of_blocks = _bad_words(blocks)
+    if sample["clean"]:
+        before = f" As it was written, before the clean-up, {of_blocks}." if of_blocks else ""
+        return f"Passed and clean: every atom has its block, and every block its three numbers.{before}"
+    if sample["passed"]:
+        return f"Passes the reports' rule, but is not clean: {of_blocks or 'not every atom has a block of its own'}."
+    reasons = "; ".join(sample["issues"] or ()) or "no reason was kept"
+    return f"Failed: {reasons}." + (f" Besides, {of_blocks}." if of_blocks else "")
+
+
+def _bad_words(blocks: Sequence[Row]) -> str:
+    found = [faults(block) for block in blocks]
+    junk, cut = sum("junk" in one for one in found), sum("cut" in one for one in found)
+    short = sum("missing_z" in (block["kinds"] or ()) and not one for block, one in zip(blocks, found, strict=True))
+    parts = [
+        f"{_of(junk, len(blocks))} {_have(junk)} junk" if junk else "",
+        f"{_of(cut, len(blocks))} {'was' if cut == 1 else 'were'} cut" if cut else "",
+        f"{_of(short, len(blocks))} {_have(short)} fewer than three numbers" if short else "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _of(count: int, total: int) -> str:
+    return f"{count} of {total} blocks"
+
+
+def _have(count: int) -> str:
+    return "has" if count == 1 else "have"

@@ -1,0 +1,62 @@
+"""Inputs that the Tokenizer lab's sections share: tokenizers and placeholder."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from engine.lp_records import DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER
+from engine.records import NumberFormat
+from engine.text.reference import reference_texts
+from engine.text.template import GUESSED_PLACEHOLDER
+from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer
+from pages._shared.words import TOKENIZER_NAMES
+
+PLACEHOLDERS = [DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER, GUESSED_PLACEHOLDER, "-0.0000,0.0000,0.0000"]
+
+
+def tokenizers() -> list[TextTokenizer]:
+    """The two of the field, and a third where its folder is given."""
+    folder = st.session_state.get("tokenizer_folder", "").strip()
+    # A built-in name typed as a third tokenizer is still the same tokenizer.
+    return [load_tokenizer(name) for name in dict.fromkeys((*BUILT_IN, folder)) if name]
+
+
+def label_of(tokenizer: TextTokenizer) -> str:
+    return TOKENIZER_NAMES.get(tokenizer.name, tokenizer.name)
+
+
+def placeholder_input() -> str:
+    """A choice of placeholders that accepts others too."""
+    chosen = st.selectbox(
+        "Placeholder",
+        PLACEHOLDERS,
+        key="placeholder",
+        accept_new_options=True,
+        bind="query-params",
+        help="What a position LP puts into every block of its template. To add another, type it and press Enter.",
+    )
+    return chosen or DEFAULT_PLACEHOLDER
+
+
+def folder_input() -> None:
+    """The folder of a third tokenizer."""
+    st.text_input(
+        "Another tokenizer",
+        key="tokenizer_folder",
+        placeholder="folder with a tokenizer.json",
+        bind="query-params",
+        help="Path of a Hugging Face tokenizer folder on the app's machine.",
+    )
+
+
+def drift_words(drift: int | None) -> str:
+    """A drift as the app writes it everywhere."""
+    if drift is None:
+        return "unknown"
+    return "exact" if drift == 0 else f"+{drift} junk-prone" if drift > 0 else f"−{-drift} cut"
+
+
+@st.cache_data(max_entries=5_000, show_spinner=False)
+def reference_text(smiles: str, least_decimals: int = 4) -> str:
+    """Enriched text of a molecule's first reference conformer."""
+    return reference_texts(smiles, NumberFormat(least_decimals=least_decimals))[0]

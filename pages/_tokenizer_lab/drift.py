@@ -1,0 +1,198 @@
+"""The Tokenizer lab's second section: drift of a molecule set's reference conformers, by tokenizer and placeholder."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import streamlit as st
+from rdkit import Chem
+
+from engine.chem.enriched import encode
+from engine.chem.molecule_files import read_molecule_file
+from engine.chem.molecule_sets import TAGS, load_molecule_set
+from engine.chem.structure_files import read_molecules
+from engine.errors import DriftscopeError
+from engine.lp_records import DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER
+from engine.records import FIXED4, TRIMMED4, NumberFormat
+from engine.text.drift import DriftSummary, drift_summary
+from engine.text.placeholder import FittedPlaceholder, fit_placeholder
+from engine.text.template import GUESSED_PLACEHOLDER
+from engine.text.tokenizers import load_tokenizer
+from pages._shared.charts.card import draw
+from pages._shared.errors import escape_markdown
+from pages._tokenizer_lab import drift_view as view
+from pages._tokenizer_lab.choices import PLACEHOLDERS, folder_input, reference_text, tokenizers
+from pages._tokenizer_lab.drift_view import DriftRow
+
+SHIPPED, PASTED, FILE = "Shipped set", "Pasted SMILES", "A file"
+FORMS = {"Four decimals": FIXED4, "Trailing zeros dropped": TRIMMED4}
+MOST_MOLECULES = 400
+EXAMPLE = "CC(=O)Oc1ccccc1C(=O)O\nCn1c(=O)c2c(ncn2C)n(C)c1=O"
+_ENDINGS = (".sdf", ".mol", ".smi", ".csv", ".tsv", ".txt", ".gz")
+
+
+def show() -> None:
+    """Draw the section."""
+    molecules = _molecules()
+    form = FORMS[
+        st.segmented_control(
+            "Number format",
+            list(FORMS),
+            default="Four decimals",
+            required=True,
+            key="decimals",
+            bind="query-params",
+            help="Some models drop trailing zeros: 0.5 instead of 0.5000. Only then is drift positive.",
+        )
+        or "Four decimals"
+    ]
+    placeholders = _placeholders()
+    texts = _texts(molecules, form)
+    if not texts:
+        st.info("No molecules.", icon=":material/info:")
+        return
+    rows = _rows(texts, placeholders)
+    source = "reference conformers (ETKDGv3, seed 0, principal axes)"
+    if molecules and not isinstance(molecules[0], str):
+        source = "the file's own coordinates"
+    st.caption(f"Green: exact. Violet, striped: junk-prone. Red, crossed: cut. Measured here, on {source}.")
+    summary = view.sentence(rows)
+    draw(view.drift_chart(rows, summary), config={"displaylogo": False})
+    st.markdown(escape_markdown(f"{summary} {view.reports_sentence(rows)}"))
+    view.table(rows)
+    st.download_button("Download as CSV", view.csv_of(rows), "drift.csv", "text/csv", icon=":material/download:")
+
+
+# --- input --------------------------------------------------------------------------------------------------------
+
+
+def _molecules() -> list[str] | list[Chem.Mol]:
+    """SMILES to embed, or molecules with coordinates."""
+    source_column, rest = st.columns([2, 3], gap="large")
+    with source_column:
+        source = st.segmented_control(
+            "Molecules", [SHIPPED, PASTED, FILE], default=SHIPPED, required=True, key="set", bind="query-params"
+        )
+    with rest:
+        return {PASTED: _pasted, FILE: _uploaded}.get(source or SHIPPED, _shipped)()
+
+
+def _shipped() -> list[str]:
+    count_column, tag_column = st.columns(2)
+    count = count_column.slider(
+        "Number of molecules", 10, MOST_MOLECULES, 40, step=10, key="count", bind="query-params"
+    )
+    tag = tag_column.selectbox(
+        "Category",
+        list(TAGS),
+        index=None,
+        key="tag",
+        format_func=lambda name: f"{name}: {TAGS[name]}",
+        placeholder="any",
+        bind="query-params",
+    )
+    return [entry.smiles for entry in load_molecule_set(limit=count, tag=tag)]
+
+
+def _pasted() -> list[str]:
+    text = st.text_area("SMILES, one per line", EXAMPLE, key="smiles_set", bind="query-params")
+    smiles = [line.split()[0] for line in text.splitlines() if line.strip()]
+    if len(smiles) > MOST_MOLECULES:
+        st.warning(f"Limit: {MOST_MOLECULES} molecules; the first of {len(smiles):,} are used.", icon=":material/info:")
+    return smiles[:MOST_MOLECULES]
+
+
+def _uploaded() -> list[str] | list[Chem.Mol]:
+    file = st.file_uploader(
+        "SDF with coordinates, or SMILES",
+        type=["sdf", "mol", "smi", "csv", "tsv", "txt", "gz"],
+        help=f"Coordinates in an SDF are used as they are. At most {MOST_MOLECULES} molecules are used.",
+    )
+    if file is None:
+        return []
+    with tempfile.TemporaryDirectory() as folder:
+        # The name is the visitor's: only endings that the reader knows are taken from it.
+        endings = "".join(suffix for suffix in Path(file.name).suffixes[-2:] if suffix.lower() in _ENDINGS)
+        path = Path(folder) / f"upload{endings.lower()}"
+        path.write_bytes(file.getvalue())
+        if {".sdf", ".mol"} & {suffix.lower() for suffix in path.suffixes}:
+            return read_molecules(path)[:MOST_MOLECULES]
+        molecules, skipped = read_molecule_file(path, limit=MOST_MOLECULES)
+    if skipped:
+        first = escape_markdown(f"line {skipped[0].line:,}: {skipped[0].error}")
+        st.warning(f"{len(skipped):,} rows were left out. The first is {first}.", icon=":material/warning:")
+    return [molecule.smiles for molecule in molecules]
+
+
+def _placeholders() -> list[str]:
+    chosen = st.multiselect(
+        "Placeholders",
+        PLACEHOLDERS,
+        default=[DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER, GUESSED_PLACEHOLDER],
+        key="placeholders",
+        accept_new_options=True,
+        max_selections=6,
+        bind="query-params",
+        help="Any text without brackets. The fitted placeholder of each tokenizer is always shown too.",
+    )
+    with st.expander("How the fitted placeholder is chosen, and another tokenizer"):
+        st.markdown(
+            "The cost of a placeholder is, per block on average, *junk weight* times the tokens left over plus "
+            "*cut weight* times the tokens missing. The cheapest placeholder of each tokenizer is fitted to the "
+            "molecules above."
+        )
+        columns = st.columns(2)
+        columns[0].slider("Junk weight", 0.0, 5.0, 1.0, 0.5, key="junk_weight", bind="query-params")
+        columns[1].slider("Cut weight", 0.5, 5.0, 1.0, 0.5, key="cut_weight", bind="query-params")
+        folder_input()
+    return chosen
+
+
+# --- measuring ----------------------------------------------------------------------------------------------------
+
+
+def _texts(molecules: list[str] | list[Chem.Mol], form: NumberFormat) -> list[str]:
+    """Texts molecule by molecule; embedded ones are cached, so that an interrupted run resumes."""
+    texts, errors = [], []
+    words = (
+        "Reading coordinates" if molecules and not isinstance(molecules[0], str) else "Embedding reference conformers"
+    )
+    bar = st.progress(0.0, text=f"{words} …")
+    for done, molecule in enumerate(molecules, start=1):
+        try:
+            if isinstance(molecule, str):
+                texts.append(reference_text(molecule, form.least_decimals))
+            else:
+                texts.append(encode(molecule, form).text)
+        except DriftscopeError as error:
+            errors.append(str(error))
+        bar.progress(done / len(molecules), text=f"{words}: {done} of {len(molecules)}")
+    bar.empty()
+    if errors:
+        with st.expander(f"{len(errors)} of {len(molecules)} molecules were left out", icon=":material/warning:"):
+            st.markdown("\n".join(f"- {escape_markdown(reason)}" for reason in errors))
+    return texts
+
+
+def _rows(texts: list[str], placeholders: list[str]) -> list[DriftRow]:
+    junk_weight, cut_weight = st.session_state["junk_weight"], st.session_state["cut_weight"]
+    rows = []
+    for tokenizer in tokenizers():
+        fitted = _fitted(tuple(texts), tokenizer.name, junk_weight, cut_weight)
+        rows += [
+            DriftRow(tokenizer, _summary(tuple(texts), tokenizer.name, placeholder), None)
+            for placeholder in placeholders
+        ]
+        rows.append(DriftRow(tokenizer, _summary(tuple(texts), tokenizer.name, fitted.placeholder), fitted))
+    return rows
+
+
+@st.cache_data(max_entries=200, show_spinner="Counting tokens …")
+def _summary(texts: tuple[str, ...], tokenizer: str, placeholder: str) -> DriftSummary:
+    return drift_summary(texts, load_tokenizer(tokenizer), placeholder)
+
+
+@st.cache_data(max_entries=50, show_spinner="Fitting a placeholder …")
+def _fitted(texts: tuple[str, ...], tokenizer: str, junk_weight: float, cut_weight: float) -> FittedPlaceholder:
+    return fit_placeholder(texts, load_tokenizer(tokenizer), junk_weight=junk_weight, cut_weight=cut_weight)

@@ -1,0 +1,154 @@
+"""How the Tokenizer lab shows drift of a molecule set: panels, a table, a sentence, a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import streamlit as st
+
+from engine.lp_records import DEFAULT_PLACEHOLDER
+from engine.text.drift import DriftSummary
+from engine.text.placeholder import FittedPlaceholder, free_count
+from engine.text.template import GUESSED_PLACEHOLDER
+from engine.text.tokenizers import TextTokenizer
+from pages._shared.charts.chart import Axis, Chart, Marks, Panel
+from pages._shared.charts.text import Markup, safe
+from pages._shared.table_files import csv_text
+from pages._shared.theme import drift_colour, palette
+from pages._tokenizer_lab.choices import label_of
+
+
+@dataclass(frozen=True, slots=True)
+class DriftRow:
+    """One panel of the figure and one line of the table: a tokenizer with a placeholder."""
+
+    tokenizer: TextTokenizer
+    summary: DriftSummary
+    fitted: FittedPlaceholder | None  # where the placeholder was fitted to these coordinates
+
+
+def drift_chart(rows: list[DriftRow], alt: str) -> Chart:
+    """Share of blocks by drift: rows of panels by tokenizer, columns by placeholder, colour and pattern by sign."""
+    tokenizers = list(dict.fromkeys(row.tokenizer for row in rows))
+    columns = len(rows) // len(tokenizers)
+    drifts = [drift for row in rows for drift in row.summary.histogram]
+    least, most = min(*drifts, -1), max(*drifts, 1)
+    x = Axis(range=[least - 0.7, most + 0.7], more={"dtick": 1 if most - least < 9 else 2})
+    # Plotly sums the bars of linked panels when it chooses a range.
+    highest = max(row.summary.share(count) for row in rows for count in row.summary.histogram.values())
+    y = Axis(is_share=True, range=[0, 1.08 * highest])
+    return Chart(
+        panels=[
+            Panel(
+                layers=[_bars(row)],
+                x=replace(x, title="drift in tokens") if place >= len(rows) - columns else x,
+                y=y
+                if place % columns
+                else replace(y, title=Markup(f"{safe(label_of(row.tokenizer))}<br>share of blocks")),
+                title=("fitted: " if row.fitted else "") + row.summary.placeholder,
+            )
+            for place, row in enumerate(rows)
+        ],
+        columns=columns,
+        shared_x="all",
+        shared_y="all",
+        spacing=(0.02, 0.16),
+        height=120 + 190 * len(tokenizers),
+        top=40,
+        alt=alt,
+    )
+
+
+def _bars(row: DriftRow) -> Marks:
+    colours = palette()
+    bars = [
+        {
+            "drift": drift,
+            "share": row.summary.share(count),
+            "colour": drift_colour(drift, colours),
+            "pattern": "" if drift == 0 else "/" if drift > 0 else "x",
+        }
+        for drift, count in row.summary.histogram.items()
+    ]
+    return Marks(
+        kind="bars",
+        rows=bars,
+        x="drift",
+        y="share",
+        is_hatched=False,
+        hover=lambda bar: (row.summary.placeholder, f"drift {bar['drift']:+d}: {bar['share']:.1%} of blocks"),
+    )
+
+
+def table(rows: list[DriftRow]) -> None:
+    """Draw the shares as a table."""
+    lines = [_table_row(row) for row in rows]
+    st.dataframe(lines, hide_index=True, height="content", column_config=_COLUMNS, alt="Shares by placeholder")
+
+
+def _table_row(row: DriftRow) -> dict[str, object]:
+    summary = row.summary
+    return {
+        "tokenizer": label_of(row.tokenizer),
+        "placeholder": summary.placeholder,
+        "chosen": "fitted" if row.fitted else "",
+        "blocks": summary.blocks,
+        "exact": 100 * summary.share(summary.exact),
+        "junk-prone": 100 * summary.share(summary.junk_prone),
+        "cut": 100 * summary.share(summary.cut),
+        "mean drift": round(summary.mean_drift, 2),
+    }
+
+
+def _share_column(label: str, help_text: str) -> Any:
+    return st.column_config.ProgressColumn(label, help=help_text, format="%.1f %%", min_value=0.0, max_value=100.0)
+
+
+_COLUMNS = {
+    "exact": _share_column("exact", "Drift zero: the block fits"),
+    "junk-prone": _share_column("junk-prone", "Positive drift: positions left over"),
+    "cut": _share_column("cut", "Negative drift: the number loses its last digits"),
+    "mean drift": st.column_config.NumberColumn("mean drift", help="In tokens per block", format="%+.2f"),
+}
+
+
+def sentence(rows: list[DriftRow]) -> str:
+    """The figures in words; also the chart's text alternative."""
+    parts = [
+        f"{label_of(row.tokenizer)} with {row.summary.placeholder}{' (fitted)' if row.fitted else ''}: "
+        f"{row.summary.share(row.summary.cut):.0%} cut, {row.summary.share(row.summary.junk_prone):.0%} junk-prone"
+        for row in rows
+        if row.fitted or row.summary.placeholder == DEFAULT_PLACEHOLDER
+    ]
+    return ". ".join(parts) + "."
+
+
+def reports_sentence(rows: list[DriftRow]) -> str:
+    """What reports 000 and 001 expected of these figures; empty where they cannot be compared."""
+    of_qwen = {row.summary.placeholder: row for row in rows if row.tokenizer.name == "qwen3"}
+    default, guess = of_qwen.get(DEFAULT_PLACEHOLDER), of_qwen.get(GUESSED_PLACEHOLDER)
+    if default is None:
+        return ""
+    free = free_count(DEFAULT_PLACEHOLDER, default.tokenizer)
+    least, most = free - max(default.summary.histogram), free - min(default.summary.histogram)
+    words = f"With Qwen3 a block's numbers need {least} to {most} tokens here; report 001 expected 18 to 25."
+    if guess is not None:
+        words += (
+            f" Report 000 expected {GUESSED_PLACEHOLDER} to reduce drift by about 30 %; here a block misses the "
+            f"template by {guess.summary.mean_distance:.2f} tokens on average with it, and by "
+            f"{default.summary.mean_distance:.2f} with {DEFAULT_PLACEHOLDER}."
+        )
+    return words
+
+
+def csv_of(rows: list[DriftRow]) -> str:
+    """Every bar as a line of CSV."""
+    return csv_text(
+        ("tokenizer", "placeholder", "fitted", "drift", "blocks"),
+        [
+            (row.tokenizer.name, row.summary.placeholder, int(row.fitted is not None), drift, count)
+            for row in rows
+            for drift, count in row.summary.histogram.items()
+        ],
+    )

@@ -1,0 +1,92 @@
+"""The Tokenizer lab's third section: the reports' figures on tokens, each beside what the tokenizer gives now."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from engine.evidence.tokenisation import QUANTITIES, TokenFinding, findings, load_claims
+from engine.text.tokenizers import BUILT_IN, load_tokenizer
+from pages._shared.table_files import csv_text
+from pages._shared.words import TOKENIZER_NAMES
+
+SECTIONS = {
+    "002 · Vocabulary (2.1)": ("002", {"2.1"}),
+    "002 · Coordinates (2.2)": ("002", {"2.2"}),
+    "002 · Skeleton (2.3)": ("002", {"2.3"}),
+    "000 · Evidence of junk tokens": ("000", None),
+    "001 · LLaMA against Qwen": ("001", None),
+}
+SHOWN_PIECES = 40
+UNTRIED = "<-1.2345,0.6789,2.1234>"
+
+
+def show() -> None:
+    """Draw the section."""
+    all_findings = _findings()
+    wrong = sum(finding.verdict == "contradicted" for finding in all_findings)
+    right = len(all_findings) - wrong
+    st.markdown(
+        f"Of **{len(all_findings)}** figures on tokens in reports 000, 001 and 002, **{right}** reproduce "
+        f"with the real tokenizers and **{wrong}** do not. *Measured* is computed when the page loads; *reported* is "
+        "what the report states."
+    )
+    only_wrong = st.toggle("Contradicted only", key="contradicted", bind="query-params")
+    for title, (report, sections) in SECTIONS.items():
+        rows = [
+            _row(finding)
+            for finding in all_findings
+            if finding.claim.report == report
+            and (sections is None or finding.claim.section in sections)
+            and (finding.verdict == "contradicted" or not only_wrong)
+        ]
+        if rows:
+            st.subheader(title, anchor=False)
+            hidden = {"place"} if sections else set()
+            if all(row["verdict"].startswith("✓") for row in rows):
+                hidden.add("why")
+            order = [name for name in rows[0] if name not in hidden]
+            st.dataframe(rows, hide_index=True, height="content", column_order=order, column_config=_COLUMNS, alt=title)
+            if (report, sections) == SECTIONS["002 · Coordinates (2.2)"]:
+                st.caption(_untried())
+    csv_rows = [{"report": finding.claim.report, **_row(finding)} for finding in all_findings]
+    data = csv_text(list(csv_rows[0]), [list(row.values()) for row in csv_rows])
+    st.download_button("Download all as CSV", data, "token_figures.csv", "text/csv", icon=":material/download:")
+
+
+def _untried() -> str:
+    """The most frequent kind of block, which report 002 did not try: its drift has the other sign."""
+    drift = QUANTITIES["drift"].measure
+    drifts = " and ".join(
+        f"{drift(UNTRIED, load_tokenizer(name)):+d} under {TOKENIZER_NAMES[name]}" for name in BUILT_IN
+    )
+    return f"All drifts in this table are positive. A block that report 002 did not try, `{UNTRIED}`: {drifts}, so cut."
+
+
+@st.cache_data(show_spinner="Measuring …")
+def _findings() -> list[TokenFinding]:
+    return findings(load_claims())
+
+
+_COLUMNS = {
+    "reported": st.column_config.TextColumn("reported", help="What the report states"),
+    "measured": st.column_config.TextColumn("measured", help="What the tokenizer gives here, now"),
+    "cut into": st.column_config.TextColumn("cut into", width="large"),
+    "why": st.column_config.TextColumn("why", width="large"),
+}
+
+
+def _row(finding: TokenFinding) -> dict[str, str]:
+    claim = finding.claim
+    is_right = finding.verdict == "reproduced"
+    pieces = [token.piece for token in load_tokenizer(claim.tokenizer).tokens(claim.text)]
+    return {
+        "place": claim.section,
+        "text": claim.text or "whole vocabulary",
+        "tokenizer": TOKENIZER_NAMES[claim.tokenizer],
+        "quantity": QUANTITIES[claim.quantity].label,
+        "reported": claim.reported,
+        "measured": f"{finding.measured:,}",
+        "verdict": "✓ reproduced" if is_right else "✗ contradicted",
+        "why": "" if is_right else claim.note,
+        "cut into": " ".join(pieces[:SHOWN_PIECES]) + (" …" if len(pieces) > SHOWN_PIECES else ""),
+    }

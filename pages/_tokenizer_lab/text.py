@@ -1,0 +1,228 @@
+"""The Tokenizer lab's first section: one pasted text as chips under each tokenizer, its blocks and their drift."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from engine.chem.drawing import draw_svg
+from engine.chem.enriched import decode, skeleton_of
+from engine.chem.smiles import parse_smiles
+from engine.errors import DriftscopeError, EmbedError, SmilesError, TextError
+from engine.figures.words import counted
+from engine.records import Molecule
+from engine.text.annotate import (
+    MOST_CHARACTERS,
+    AnnotatedText,
+    BlockNeed,
+    annotate,
+    annotate_template,
+    beyond_template,
+    block_needs,
+    kind_of_input,
+)
+from engine.text.blocks import count_junk
+from engine.text.template import Template, build_template
+from engine.text.tokenizers import TextTokenizer
+from pages._shared.components.token_strip import Chip, token_strip
+from pages._shared.components.view3d import show_conformer
+from pages._shared.errors import escape_markdown
+from pages._shared.theme import DARK, palette
+from pages._tokenizer_lab.choices import (
+    drift_words,
+    folder_input,
+    label_of,
+    placeholder_input,
+    reference_text,
+    tokenizers,
+)
+
+EXAMPLES = {
+    "Junk and cut": "[C]<6.9467,-1.369,0.8415amen>=[O]<-1.2034,-0.5100,0.8012>",
+    "Junk of a report": "[C]<6.9467,-1.369,0.8415amen>[C]<3.601,0.363,0.3325 （C>[C]<3.175,-0.187,0.4142}2>",
+    "Placeholder block": "<0.0000,0.0000,0.0000>",
+    "Aspirin": "CC(=O)Oc1ccccc1C(=O)O",
+    "Glycine zwitterion": "C(C(=O)[O-])[NH3+]",
+}
+JUNK_NOTE = "junk: not part of the three numbers"
+BEYOND_NOTE = "beyond the placeholder's positions: a position LP would cut it off"
+KIND_WORDS = {
+    "smiles": "Read as a SMILES: its template, and a reference conformer's drift against it",
+    "enriched": "Read as enriched text",
+    "coordinate": "Read as a coordinate",
+    "text": "Read as plain text",
+}
+
+
+def show() -> None:
+    """Draw the section."""
+    text = _inputs()
+    chosen, placeholder = tokenizers(), st.session_state.get("placeholder") or ""
+    if not text.strip():
+        st.info("Paste a coordinate, an enriched text or a SMILES, or choose an example.", icon=":material/edit:")
+        return
+    if len(text) > MOST_CHARACTERS:
+        raise TextError(f"the text has {len(text):,} characters, the limit here is {MOST_CHARACTERS:,}", "Shorten it")
+    kind = kind_of_input(text)
+    molecule = _molecule(text) if kind == "smiles" else None
+    st.caption(KIND_WORDS[kind if kind != "smiles" or molecule else "text"])
+    if molecule is not None:
+        _show_molecule(molecule, chosen, placeholder)
+    else:
+        _show_text(text, chosen, placeholder)
+
+
+# --- input --------------------------------------------------------------------------------------------------------
+
+
+def _inputs() -> str:
+    if "text" not in st.session_state and "text" not in st.query_params:
+        st.session_state["text"] = EXAMPLES["Junk and cut"]
+    st.pills("Examples", list(EXAMPLES), key="example", on_change=_take_example, label_visibility="collapsed")
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        text = st.text_area(
+            "Coordinate, enriched text or SMILES",
+            key="text",
+            height=132,
+            bind="query-params",
+            help="Tokens appear when you leave the field or press Ctrl+Enter.",
+        )
+    with right:
+        placeholder_input()
+        folder_input()
+    return text or ""
+
+
+def _take_example() -> None:
+    chosen = st.session_state.get("example")
+    if chosen:
+        st.session_state["text"] = EXAMPLES[chosen]
+        st.session_state["example"] = None
+
+
+def _molecule(text: str) -> Molecule | None:
+    """The molecule of a SMILES; None, with a warning on the page, where the text is no SMILES."""
+    try:
+        return parse_smiles(text)
+    except SmilesError as error:
+        where = "" if error.position is None else f" at position {error.position}"
+        st.warning(f"Not a valid SMILES{where}: {escape_markdown(error.reason)}.", icon=":material/info:")
+    except DriftscopeError as error:
+        st.warning(escape_markdown(str(error)), icon=":material/info:")
+    return None
+
+
+# --- a molecule ---------------------------------------------------------------------------------------------------
+
+
+def _show_molecule(molecule: Molecule, chosen: list[TextTokenizer], placeholder: str) -> None:
+    picture, numbers = st.columns([2, 3], gap="large")
+    with picture:
+        alt = f"2D drawing of {molecule.smiles}"
+        st.image(draw_svg(molecule, dark=palette() is DARK), alt=alt)
+        st.code(molecule.smiles, language=None, wrap_lines=True)
+    templates = [build_template(skeleton_of(molecule), tokenizer, placeholder) for tokenizer in chosen]
+    with numbers:
+        for tokenizer, template in zip(chosen, templates, strict=True):
+            _template_metrics(tokenizer, template)
+    for tokenizer, template in zip(chosen, templates, strict=True):
+        chips = _chips(annotate_template(template, tokenizer), set())
+        token_strip(chips, key=f"strip_{tokenizer.name}", label=f"Template under {label_of(tokenizer)}")
+    try:
+        with st.spinner("Embedding a reference conformer …"):
+            text = reference_text(molecule.smiles)
+    except EmbedError as error:
+        st.warning(escape_markdown(str(error)), icon=":material/info:")
+        return
+    st.subheader("A reference conformer against this template", anchor=False)
+    st.caption("ETKDGv3 with seed 0, in its principal-axis frame, four decimals. Measured here.")
+    conformer, written = st.columns([2, 3], gap="large")
+    with conformer:
+        show_conformer(decode(text).mol)
+    with written:
+        st.code(text, language=None, wrap_lines=True, height=308)
+    annotated = annotate(text, chosen[0])
+    needs = {label_of(tokenizer): block_needs(annotated, tokenizer, placeholder) for tokenizer in chosen}
+    _blocks_table(annotated, needs)
+
+
+def _template_metrics(tokenizer: TextTokenizer, template: Template) -> None:
+    st.markdown(f"**{escape_markdown(label_of(tokenizer))}**")
+    columns = st.columns(4)
+    columns[0].metric("Template tokens", template.tokens)
+    columns[1].metric("FREE", template.free, help="Positions that the model fills")
+    columns[2].metric("COPY", template.copy, help="Positions that the LP forces")
+    columns[3].metric("Forced share", f"{template.copy / template.tokens:.0%}")
+
+
+# --- any other text -----------------------------------------------------------------------------------------------
+
+
+def _show_text(text: str, chosen: list[TextTokenizer], placeholder: str) -> None:
+    needs_by_tokenizer = {}
+    for tokenizer in chosen:
+        annotated = annotate(text, tokenizer)
+        needs = block_needs(annotated, tokenizer, placeholder)
+        needs_by_tokenizer[label_of(tokenizer)] = needs
+        beyond = beyond_template(annotated, needs)
+        caption = "no coordinate block"
+        if annotated.blocks:
+            drifts = ", ".join(drift_words(need.drift) for need in needs[:6]) + (" …" if len(needs) > 6 else "")
+            caption = f"{annotated.free:,} FREE in {counted(len(needs), 'block')} · drift {drifts}"
+        token_strip(
+            _chips(annotated, beyond),
+            key=f"strip_{tokenizer.name}",
+            label=label_of(tokenizer),
+            caption=caption,
+            text=text,
+        )
+    if annotated.blocks:
+        _junk_metrics(annotated)
+        _blocks_table(annotated, needs_by_tokenizer)
+
+
+def _chips(annotated: AnnotatedText, beyond: set[int]) -> list[Chip]:
+    return [
+        Chip(
+            piece=item.token.piece,
+            id=item.token.id,
+            role=item.role,
+            mark="junk" if item.is_junk else "cut" if index in beyond else "",
+            block=item.block,
+            start=item.token.start,
+            end=item.token.end,
+            note=JUNK_NOTE if item.is_junk else BEYOND_NOTE if index in beyond else "",
+        )
+        for index, item in enumerate(annotated.tokens)
+    ]
+
+
+def _junk_metrics(annotated: AnnotatedText) -> None:
+    count = count_junk(annotated.readings)
+    columns = st.columns(4)
+    columns[0].metric("Blocks", count.blocks)
+    columns[1].metric("No clean triple", count.bad_blocks, help="Every block that is not just three numbers")
+    columns[2].metric("With a letter", count.letters, help="The reports' first count of junk")
+    columns[3].metric("Anything non-numeric", count.nonnumeric, help="The reports' second count: all but digits . , -")
+
+
+def _blocks_table(annotated: AnnotatedText, needs: dict[str, list[BlockNeed]]) -> None:
+    rows = []
+    for index, (block, reading) in enumerate(zip(annotated.blocks, annotated.readings, strict=True)):
+        row: dict[str, object] = {
+            "block": index,
+            "atom": block.descriptor,
+            "text": block.content,
+            "kinds": ", ".join(reading.kinds),
+            "junk": reading.junk_text,
+        }
+        for name, block_needs_of in needs.items():
+            need = block_needs_of[index]
+            tokens = "?" if need.needed is None else need.needed
+            row[f"{name}: drift"] = f"{drift_words(need.drift)} · {tokens} of {need.template_free}"
+        rows.append(row)
+    st.dataframe(rows, hide_index=True, height="auto" if len(rows) < 12 else 420, alt="Blocks with kinds and drift")
+    st.caption(
+        "Drift is the placeholder's FREE positions minus the tokens that the three numbers need: *+1 junk-prone · 19 "
+        "of 20* leaves one position over. Negative drift is cut: the number loses its last digits."
+    )

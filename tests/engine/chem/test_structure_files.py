@@ -1,0 +1,283 @@
+"""SDF and XYZ files: what goes out comes back, names cannot break a file, damage is named."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rdkit import Chem
+
+from engine.chem.conformers import reference_conformers
+from engine.chem.rdkit_log import captured_log
+from engine.chem.smiles import parse_smiles, same_graph
+from engine.chem.structure_files import read_molecules, to_sdf, to_xyz
+from engine.errors import ConformerError, FileFormatError
+
+SMILES = [
+    "CCO", "C[C@H](N)C(=O)O", "F/C=C/F", "CC(=O)[O-].[NH4+]", "[13CH3]C", "[2H]OC", "[H]/N=C/C", "N->[Cu+2]",
+    "c1cc[nH]c1", "O=[N+]([O-])c1ccccc1", "[Na+].[Cl-]", "C%10CCCCCC%10", "[H][H]", "ClCBr",
+]  # fmt: skip
+MOLS = {smiles: reference_conformers(parse_smiles(smiles), 2) for smiles in ("CCO", "C[C@H](N)C(=O)O")}
+ETHANOL = MOLS["CCO"]
+SETTINGS = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def written(folder: Path, text: str | bytes, name: str = "mols.sdf") -> Path:
+    path = folder / name
+    data = text.encode() if isinstance(text, str) else text
+    path.write_bytes(gzip.compress(data) if name.lower().endswith(".gz") else data)
+    return path
+
+
+@pytest.mark.parametrize("smiles", SMILES)
+def test_sdf_round_trip(tmp_path: Path, smiles: str) -> None:
+    mol = reference_conformers(parse_smiles(smiles), 2)
+    back = read_molecules(written(tmp_path, to_sdf([("a name", mol)])))
+    assert len(back) == 2  # a record a conformer
+    for conformer, one in zip(mol.GetConformers(), back, strict=True):
+        assert one.GetProp("_Name") == "a name"
+        assert same_graph(one, mol)
+        np.testing.assert_allclose(one.GetConformer().GetPositions(), conformer.GetPositions(), atol=6e-5)
+        assert [atom.GetSymbol() for atom in one.GetAtoms()] == [atom.GetSymbol() for atom in mol.GetAtoms()]
+
+
+def test_hydrogens_stay_as_they_are_in_the_file(tmp_path: Path) -> None:
+    full = Chem.AddHs(ETHANOL, addCoords=True)
+    assert read_molecules(written(tmp_path, to_sdf([full])))[0].GetNumAtoms() == 9
+    assert read_molecules(written(tmp_path, to_sdf([ETHANOL])))[0].GetNumAtoms() == 3
+
+
+@pytest.mark.parametrize("name", ["a.sdf", "a.SDF", "a.mol", "a.sdf.gz", "a.mol.gz", "A.SDF.GZ"])
+def test_kinds_of_molecule_files(tmp_path: Path, name: str) -> None:
+    path = written(tmp_path, Chem.MolToMolBlock(ETHANOL), name)
+    (mol,) = read_molecules(str(path))
+    assert same_graph(mol, ETHANOL)
+
+
+def test_line_endings_and_marks_of_other_systems(tmp_path: Path) -> None:
+    text = to_sdf([("é", mol) for mol in MOLS.values()], [{"a": "1"}, {"a": "2"}])
+    plain = [mol.GetPropsAsDict() for mol in read_molecules(written(tmp_path, text))]
+    for variant in (text.replace("\n", "\r\n"), text.replace("\n", "\r"), "\ufeff" + text, text + "\n\n  \n"):
+        mols = read_molecules(written(tmp_path, variant))
+        assert [mol.GetPropsAsDict() for mol in mols] == plain
+        assert mols[0].GetProp("_Name") == "é"
+    assert read_molecules(written(tmp_path, text.encode("latin-1")))[0].GetProp("_Name") == "é"
+
+
+def test_properties_go_with_each_conformer(tmp_path: Path) -> None:
+    text = to_sdf([ETHANOL, ("b", MOLS["C[C@H](N)C(=O)O"])], [{"run": 3, "note": "x"}, {"rmsd_ang": 0.5}])
+    properties = [mol.GetPropsAsDict() for mol in read_molecules(written(tmp_path, text))]
+    assert properties == [{"run": 3, "note": "x"}] * 2 + [{"rmsd_ang": 0.5}] * 2
+
+
+def test_the_molecules_own_name_is_used(tmp_path: Path) -> None:
+    named = Chem.Mol(ETHANOL)
+    named.SetProp("_Name", "ethanol")
+    assert read_molecules(written(tmp_path, to_sdf([named])))[0].GetProp("_Name") == "ethanol"
+    assert named.GetProp("_Name") == "ethanol"
+
+
+NASTY = st.text(max_size=30) | st.lists(
+    st.sampled_from(
+        ["$$$$", "\n", "\r\n", "\r", "M  END", "> <x>", ">", "<", "\x00", "\u2028", "\x85", "a", " ", "\ud800", "é"]
+    ),
+    max_size=6,
+).map("".join)
+
+
+@given(name=NASTY, key=NASTY, value=NASTY, second=NASTY)
+@SETTINGS
+def test_hostile_names_and_properties_break_nothing(
+    tmp_path: Path, name: str, key: str, value: str, second: str
+) -> None:
+    text = to_sdf([(name, ETHANOL), ("next", ETHANOL)], [{key: value, key + "\n": second}, {"k": "v"}])
+    assert [line for line in text.split("\n") if line.startswith("$$$$")] == ["$$$$"] * 4
+    mols = read_molecules(written(tmp_path, text))
+    assert [mol.GetNumAtoms() for mol in mols] == [3] * 4
+    assert [len(mol.GetPropsAsDict()) for mol in mols] == [2, 2, 1, 1]
+    assert mols[2].GetProp("_Name") == "next"
+    assert mols[2].GetPropsAsDict() == {"k": "v"}
+    with captured_log():
+        theirs = [mol is not None for mol in Chem.ForwardSDMolSupplier(io.BytesIO(text.encode()), removeHs=False)]
+    assert theirs == [True] * 4
+
+
+def test_what_is_harmless_in_a_name_is_kept(tmp_path: Path) -> None:
+    text = to_sdf([("Ibuprofen (S)-2 µ $$ <b>", ETHANOL)], [{"p > q": "a < b; $$$$ inside"}])
+    mol = read_molecules(written(tmp_path, text))[0]
+    assert mol.GetProp("_Name") == "Ibuprofen (S)-2 µ $$ <b>"
+    assert mol.GetPropsAsDict() == {"p ) q": "a < b; $$$$ inside"}
+
+
+def test_properties_must_fit_the_molecules() -> None:
+    with pytest.raises(ValueError, match="1 molecules but 2 sets"):
+        to_sdf([ETHANOL], [{}, {}])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 10_000.0])
+def test_coordinates_that_no_column_holds_are_refused(value: float) -> None:
+    mol = Chem.Mol(ETHANOL)
+    mol.GetConformer(0).SetPositions(np.full((3, 3), value))
+    with pytest.raises(ConformerError):
+        to_sdf([mol])
+    with pytest.raises(ConformerError):
+        to_xyz(mol, 0)
+
+
+def test_molecules_without_conformers_are_refused() -> None:
+    for write in (lambda mol: to_sdf([mol]), to_xyz):
+        with pytest.raises(ConformerError, match="no conformer"):
+            write(parse_smiles("CC").mol)
+
+
+def test_xyz_is_what_rdkit_reads() -> None:
+    mol = MOLS["C[C@H](N)C(=O)O"]
+    text = to_xyz(mol, 1, "alanine\n$$$$\x00")
+    lines = text.splitlines()
+    assert lines[:2] == ["6", "alanine $$$$"]
+    back = Chem.MolFromXYZBlock(text)
+    assert [atom.GetSymbol() for atom in back.GetAtoms()] == [atom.GetSymbol() for atom in mol.GetAtoms()]
+    np.testing.assert_allclose(back.GetConformer().GetPositions(), mol.GetConformer(1).GetPositions(), atol=1e-6)
+
+
+def test_xyz_of_all_conformers_is_frames_one_after_another() -> None:
+    assert to_xyz(ETHANOL, None, "c") == to_xyz(ETHANOL, 0, "c") + to_xyz(ETHANOL, 1, "c")
+    assert to_xyz(ETHANOL) == to_xyz(ETHANOL, 0)
+    with pytest.raises(ConformerError, match="no conformer 9"):
+        to_xyz(ETHANOL, 9)
+
+
+BLOCK = Chem.MolToMolBlock(ETHANOL)
+GOOD = BLOCK + "$$$$\n"
+DAMAGED = {
+    "empty": ("", "no molecule in it"),
+    "blank": ("\n \n", "no molecule in it"),
+    "only an end": ("$$$$\n", "record 1 "),
+    "prose": ("This is no molecule.\nReally.\n", "record 1 .* cut short"),
+    "json": ('{"a": 1}', "record 1 .* cut short"),
+    "cut in the atoms": (GOOD + BLOCK[:150], "record 2 .* cut short"),
+    "cut in the properties": (BLOCK + ">  <a>\n1\n", "record 1 .* cut short"),
+    "atom line gone": (GOOD + GOOD.replace(GOOD.splitlines()[5] + "\n", ""), "record 2 "),
+    "no such element": (GOOD.replace(" C ", " Qq"), "record 1 .*Qq"),
+    "no atoms": ("\n\n\n  0  0  0  0  0  0  0  0  0  0999 V2000\nM  END\n$$$$\n", "record 1 .* no atoms"),
+    "letters for a number": (GOOD.replace(GOOD.splitlines()[4][:10], "    x.yzzy"), "record 1 "),
+    "impossible valence": (GOOD + GOOD.replace("  2  3  1", "  2  3  3"), "record 2 .*valence"),
+    "counts too high": (GOOD.replace("  3  2", " 99 98"), "record 1 "),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damage_is_named_with_file_and_record(tmp_path: Path, name: str) -> None:
+    text, message = DAMAGED[name]
+    with pytest.raises(FileFormatError, match=message) as caught:
+        read_molecules(written(tmp_path, text, "hurt.sdf"))
+    assert "'hurt.sdf'" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_coordinates_that_are_not_finite_are_named(tmp_path: Path) -> None:
+    block = re.sub(r"(M  V30 1 C) \S+", r"\1 nan", Chem.MolToV3KMolBlock(ETHANOL))
+    with pytest.raises(FileFormatError, match=r"record 1 .* not finite"):
+        read_molecules(written(tmp_path, block))
+
+
+def test_what_is_no_readable_file_is_named(tmp_path: Path) -> None:
+    kind = ".sdf"
+    folder = tmp_path / f"folder{kind}"
+    folder.mkdir()
+    cases = {
+        folder: "is a directory",
+        tmp_path / f"missing{kind}": "No such file",
+        written(tmp_path, "x", "data.pdf"): "not of a known kind",
+        written(tmp_path, "x", "data"): "not of a known kind",
+        written(tmp_path, "x", "data.gz"): "not of a known kind",
+        written(tmp_path, bytes(range(256)) * 20, f"garbage{kind}"): "no text",
+        written(tmp_path, "CCO\n".encode("utf-16"), f"wide{kind}"): "UTF-16",
+        written(tmp_path, "x" * 1_000_001, f"long{kind}"): "1,000,000 characters",
+    }
+    (tmp_path / f"fake{kind}.gz").write_bytes(b"CCO\n")
+    cases[tmp_path / f"fake{kind}.gz"] = "no whole gz file"
+    (tmp_path / f"torn{kind}.gz").write_bytes(gzip.compress(b"\n" * 5000)[:-12])
+    cases[tmp_path / f"torn{kind}.gz"] = "no whole gz file"
+    for path, message in cases.items():
+        with pytest.raises(FileFormatError, match=message) as caught:
+            read_molecules(path)
+        assert repr(path.name) in str(caught.value)
+
+
+def test_a_file_without_permission_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    path = written(tmp_path, GOOD)
+    monkeypatch.setattr(Path, "open", denied)  # root, as whom tests may run, can read every file
+    with pytest.raises(FileFormatError, match=r"'mols.sdf' cannot be read: Permission denied"):
+        read_molecules(path)
+
+
+def test_text_that_is_not_ascii_survives_next_to_damage(tmp_path: Path) -> None:
+    # RDKit cuts its messages in the middle of a character, and its logging then fails with a SystemError.
+    for place in range(len(BLOCK.splitlines())):
+        lines = BLOCK.splitlines()
+        lines[place] = "é" * 40
+        path = written(tmp_path, GOOD + "\n".join(lines) + "\n$$$$\n")
+        if place < 3:  # title, program and comment
+            assert len(read_molecules(path)) == 2
+        else:
+            with pytest.raises(FileFormatError, match="record 2 "):
+                read_molecules(path)
+
+
+def test_properties_in_any_writers_form(tmp_path: Path) -> None:
+    data = (
+        ">  <a>  (1) \n1.5\n\n> 25 <b c>\ntwo\nlines\n\n> DT12\nold\n\n>  <_Name>\nforged\n\n>  <é>\n\n\n>  <last>\nß\n"
+    )
+    mol = read_molecules(written(tmp_path, BLOCK.replace("\n", "title\n", 1) + data + "$$$$\n"))[0]
+    assert mol.GetPropsAsDict() == {
+        "a": 1.5,
+        "b c": "two\nlines",
+        "DT12": "old",
+        "Name": "forged",
+        "é": "",
+        "last": "ß",
+    }
+    assert mol.GetProp("_Name") == "title"
+
+
+def test_the_record_limit_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path, GOOD * 3)
+    assert len(read_molecules(path, most_records=3)) == 3
+    with pytest.raises(FileFormatError, match="more than 2 records"):
+        read_molecules(path, most_records=2)
+
+
+def test_a_record_without_end_is_not_gathered_for_ever(tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError, match=r"record 1 .* longer than 4,000,000"):
+        read_molecules(written(tmp_path, ("x" * 999 + "\n") * 4_100))
+
+
+@given(data=st.data())
+@SETTINGS
+def test_any_damage_gives_molecules_or_the_named_error(tmp_path: Path, data: st.DataObject) -> None:
+    raw = bytearray(to_sdf([("n", ETHANOL)], [{"a": "b"}]).encode())
+    for _ in range(data.draw(st.integers(1, 4))):
+        start = data.draw(st.integers(0, len(raw)))
+        end = data.draw(st.integers(start, min(len(raw), start + 40)))
+        raw[start:end] = data.draw(
+            st.binary(max_size=5) | st.sampled_from([b"\n", b"$$$$\n", b"-9", b"999", b" ", b"M  END\n"])
+        )
+    try:
+        mols = read_molecules(written(tmp_path, bytes(raw)))
+    except FileFormatError as error:
+        named = str(error)
+    else:
+        named = "'mols.sdf'"
+        assert all(np.isfinite(mol.GetConformer().GetPositions()).all() for mol in mols)
+    assert "'mols.sdf'" in named
+    assert "\n" not in named

@@ -1,0 +1,285 @@
+"""Saved views: each runs in the users' console, and has the figures of the report that it stands beside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.comparing.queries import EXAMPLES, FOLDER, StoredQuery, examples, read_query, saved_view, saved_views
+from engine.errors import FileFormatError, StoreError
+from engine.store.sql.guard import Console
+from engine.store.store import Store
+from tests.engine.inspection.made import DEMO_STORE, sample_row, write_run
+from tests.engine.store.stored_runs import store_at
+
+SIDES = ["origin", "report", "lp", "samples", "metric", "qwen", "llama", "ratio"]
+RUNS_OF = ["qwen_run", "llama_run"]
+BUDGET = ["origin", "report", "model", "lp", "samples", "component", "seconds", "percent", "wall_s", "kind", "run_id"]
+COLUMNS = {
+    "report-002-1.1": [
+        *("origin", "report", "model", "model_family", "lp", "samples", "wall_s", "pass_percent", "speedup", "effect"),
+        "run_id",
+    ],
+    "report-002-1.2": [*SIDES, "ratio_of", *RUNS_OF],
+    "report-002-1.3": [*SIDES, "ratio_of", *RUNS_OF],
+    "report-002-3.2": [
+        *("origin", "report", "model", "model_family", "lp", "blocks", "junk_letters", "junk_letters_percent"),
+        *("junk_nonnumeric", "junk_nonnumeric_percent", "cut_blocks", "cut_percent", "unverified_blocks", "run_id"),
+    ],
+    "report-002-6.1": BUDGET,
+    "report-002-6.2": BUDGET,
+    "report-003-summary": [*SIDES, *RUNS_OF],
+    "report-004-models": [
+        *("origin", "report", "number", "model", "architecture", "size", "precision", "vocab_size", "garbage_percent"),
+        "run_id",
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def console() -> Iterator[Console]:
+    with DEMO_STORE.console() as one:
+        yield one
+
+
+def rows(console: Console, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = console.query(saved_view(name).sql).table.to_pylist()
+    return found
+
+
+def reported(console: Console, name: str, report: str, samples: int) -> list[dict[str, Any]]:
+    found = rows(console, name)
+    return [row for row in found if row["report"] == report and row["samples"] == samples]
+
+
+def figures(console: Console, name: str, report: str, samples: int = 64) -> dict[str, tuple[float, float, float]]:
+    """By metric: Qwen's, LLaMA's and the ratio, of the runs with an LP."""
+    found = reported(console, name, report, samples)
+    return {row["metric"]: (row["qwen"], row["llama"], row["ratio"]) for row in found if row["lp"] != "none"}
+
+
+# --- all of them ------------------------------------------------------------------------------------------------------
+
+
+def test_every_table_has_its_view() -> None:
+    assert {view.name for view in saved_views()} == set(COLUMNS)
+    assert {(view.report, view.section) for view in saved_views()} == {
+        *(("002", section) for section in ("1.1", "1.2", "1.3", "3.2", "6.1", "6.2")),
+        ("003", "Summary Table"),
+        ("004", "Models Tested"),
+    }
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_and_origins(console: Console, name: str) -> None:
+    answer = console.query(saved_view(name).sql)
+    assert answer.table.column_names == COLUMNS[name] and not answer.is_cut
+    assert set(answer.table["origin"].to_pylist()) == {"reported"} | ({"measured"} if "004" not in name else set())
+    assert all((row["report"] is None) == (row["origin"] == "measured") for row in answer.table.to_pylist())
+
+
+@pytest.mark.parametrize("view", saved_views(), ids=lambda view: view.name)
+def test_the_reports_own_table_comes_first(console: Console, view: StoredQuery) -> None:
+    reports = [row["report"] for row in rows(console, view.name)]
+    own = reports.count(view.report)
+    assert own > 0 and set(reports[:own]) == {view.report}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_a_store_without_runs_has_no_rows(tmp_path: Path, name: str) -> None:
+    assert store_at(tmp_path).rows(saved_view(name).sql) == []
+
+
+def test_lines_are_as_long_as_elsewhere() -> None:
+    assert max(len(line) for path in FOLDER.glob("*.sql") for line in path.read_text().splitlines()) <= 120
+
+
+# --- against the reports ----------------------------------------------------------------------------------------------
+
+
+def test_table_1_1(console: Console) -> None:
+    found = reported(console, "report-002-1.1", "002", 1_000)
+    told = [(row["model_family"], row["lp"] != "none", row["wall_s"], row["pass_percent"]) for row in found]
+    assert told == [
+        ("Qwen", True, 500.82, pytest.approx(99.6)),
+        ("Qwen", False, 446.28, pytest.approx(99.4)),
+        ("LLaMA", True, 140.45, pytest.approx(99.8)),
+        ("LLaMA", False, 455.16, pytest.approx(18.9)),
+    ]
+    assert [(round(row["speedup"], 2), row["effect"]) for row in found] == [
+        *((0.89, "slower"), (1.0, "baseline"), (3.24, "faster"), (1.0, "baseline")),
+    ]
+
+
+def test_table_1_2(console: Console) -> None:
+    found = figures(console, "report-002-1.2", "002")
+    assert {
+        metric: (round(one, 3), round(other, 3), round(ratio, 2)) for metric, (one, other, ratio) in found.items()
+    } == {
+        "total time (s)": (115.46, 32.87, 3.51),
+        "throughput (characters/s)": (422.787, 1480.499, 3.5),
+        "characters, raw": (48_815, 48_664, 1.0),
+        "characters, clean": (48_815, 48_664, 1.0),
+        "pass rate (%)": (100, 100, 1.0),
+        "time a sample (s)": (1.804, 0.514, 3.51),
+    }
+
+
+def test_table_1_3(console: Console) -> None:
+    found = figures(console, "report-002-1.3", "002")
+    assert {
+        metric: (round(one, 3), round(other, 3), round(ratio, 2)) for metric, (one, other, ratio) in found.items()
+    } == {
+        "tokens": (38_195, 28_536, 1.34),
+        "time a token (ms)": (3.023, 1.152, 2.62),
+        "tokens a second": (330.807, 868.147, 2.62),  # the report has 2.63
+        "total time (s)": (115.46, 32.87, 3.51),
+    }
+    tokens, time, _, total = (one[2] for one in found.values())
+    assert tokens * time == pytest.approx(total)
+
+
+def test_table_3_2(console: Console) -> None:
+    found = [row for row in rows(console, "report-002-3.2") if row["origin"] == "reported"]
+    counts = [(row["report"], row["model_family"], row["blocks"], row["junk_letters"]) for row in found]
+    assert set(counts) == {("002", "Qwen", 1_619, 61), ("002", "LLaMA", 1_619, 12), ("000", "Qwen", 1_619, None)}
+    percents = {row["report"] + row["model_family"]: row["junk_letters_percent"] for row in found}
+    assert [round(percents[name], 1) for name in ("002Qwen", "002LLaMA")] == [3.8, 0.7]
+    (other,) = (row for row in found if row["report"] == "000")
+    assert (other["junk_nonnumeric"], round(other["junk_nonnumeric_percent"], 1)) == (180, 11.1)
+    assert other["junk_letters_percent"] is None  # not said, and not nought
+
+
+@pytest.mark.parametrize(
+    ("section", "seconds", "percents"),
+    # The report has 75 for the first: of 115 s, which its parts add up to, not of the run's 115.46 s.
+    [("6.1", [86, 15, 7, 5, 2], [74, 13, 6, 4, 2]), ("6.2", [26, 4, 1, 1, 1], [79, 12, 3, 3, 3])],
+)
+def test_tables_6(console: Console, section: str, seconds: list[float], percents: list[float]) -> None:
+    found = rows(console, f"report-002-{section}")
+    told = [row for row in found if row["report"] == "002"]
+    assert [row["component"] for row in told] == [
+        *("forward passes", "masks and states of the LP", "junk tokens", "templates", "not counted elsewhere"),
+    ]
+    assert [row["seconds"] for row in told] == seconds and [round(row["percent"]) for row in told] == percents
+    assert {row["kind"] for row in told} == {"estimate"}
+    counted = [row for row in found if row["origin"] == "measured"]
+    assert {row["kind"] for row in counted} == {"counted"} and "junk tokens" not in {
+        row["component"] for row in counted
+    }
+    for run_id in {row["run_id"] for row in counted}:
+        parts = [row for row in counted if row["run_id"] == run_id]
+        assert sum(row["seconds"] for row in parts) == pytest.approx(parts[0]["wall_s"])
+
+
+def test_the_summary_of_report_003(console: Console) -> None:
+    found = figures(console, "report-003-summary", "003")
+    assert {metric: (one, other, round(ratio, 1)) for metric, (one, other, ratio) in found.items()} == {
+        "profile duration (s)": (57.2, 17.7, 3.2),
+        "kernel launches": (2_912_920, 961_645, 3.0),
+        "attention calls": (48_440, 20_672, 2.3),
+        "generated tokens, by layers": (2_018, 861, 2.3),
+        "memory copies": (139_272, 59_440, 2.3),
+        "concatenations": (193_760, 81_000, 2.4),
+        "blocks with junk (%)": (11.1, 1.1, 10.1),  # the report has 10
+        "wall time (s)": (115.5, 32.9, 3.5),
+    }
+    measured = {row["metric"] for row in rows(console, "report-003-summary") if row["origin"] == "measured"}
+    assert measured == {"blocks with junk (%)", "tokens of the answers", "forward passes", "wall time (s)"}
+
+
+def test_the_models_of_report_004(console: Console) -> None:
+    found = [tuple(row.values())[2:-1] for row in rows(console, "report-004-models")]
+    assert found == [
+        (1, "Qwen2.5-0.5B", "Qwen2", "0.5B", "Q4_K_M", 151_936, 20),
+        (2, "Qwen2.5-0.5B", "Qwen2", "0.5B", "FP16", 151_936, 20),
+        (3, "Phi-3-Mini", "Phi-3", "4K", "Q4_K_M", 32_064, 73),
+        (4, "TinyLlama", "Llama", "1.1B", "Q4_K_M", 32_000, 0),
+        (5, "Llama-3-8B", "Llama-3", "8B", "Q4_K_M", 128_256, 6),
+        (6, "GPT-2", "GPT-2", "124M", "FP32", 50_257, 28),
+    ]
+
+
+def test_a_baseline_is_of_the_same_model_and_size(tmp_path: Path) -> None:
+    store: Store = store_at(tmp_path)
+    runs: dict[str, dict[str, Any]] = {
+        "a-none": {"lp": "none", "wall_s": 10.0},
+        "b-none": {"lp": "none", "wall_s": 8.0},
+        "c-lp": {"lp": "exact", "wall_s": 2.0},
+        "d-other": {"lp": "exact", "wall_s": 2.0, "model_alias": "other"},
+        "e-other": {"lp": "exact", "wall_s": 2.0, "batch_size": 7},
+    }
+    for run_id, about in runs.items():
+        write_run(store, run_id, [sample_row(0)], **about)
+    found = {row["run_id"]: row["speedup"] for row in store.rows(saved_view("report-002-1.1").sql)}
+    assert found == {"a-none": 0.8, "b-none": 1.0, "c-lp": 4.0, "d-other": None, "e-other": None}
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+GOOD = "-- name: one\n-- title: T\n-- beside: report 001, section 2\n-- description: a\n--   b\nSELECT 1\n"
+
+
+def test_a_view_is_read_from_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "one.sql"
+    path.write_text(GOOD)
+    assert read_query(path, has_report=True) == StoredQuery("one", "T", "a b", "SELECT 1", "001", "2")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("-- title: T\n", "", "its head has to have beside, description, name, title"),
+        ("name: one", "name: two", "its name has to be the file's"),
+        ("report 001", "a report", "`beside` is like"),
+        ("SELECT 1\n", "", "SQL has to follow"),
+        ("-- title: T", "-- a remark", "'-- a remark' is no line of a head"),
+    ],
+)
+def test_a_damaged_view_is_named(tmp_path: Path, old: str, new: str, said: str) -> None:
+    path = tmp_path / "one.sql"
+    path.write_text(GOOD.replace(old, new))
+    with pytest.raises(FileFormatError, match=r"one\.sql") as caught:
+        saved_views(tmp_path)
+    assert said in str(caught.value)
+
+
+def test_a_view_that_is_not_there_is_told_the_nearest() -> None:
+    with pytest.raises(StoreError, match=r"report-002-1\.1"):
+        saved_view("report-002-1.11")
+    with pytest.raises(FileFormatError, match="cannot be read"):
+        read_query(Path("/nowhere/none.sql"), has_report=True)
+
+
+def test_every_example_is_a_question_that_the_demo_answers(console: Console) -> None:
+    runs = [
+        row["run_id"] for row in console.query("SELECT run_id FROM runs WHERE origin = 'measured'").table.to_pylist()
+    ]
+    names = {"control": runs[0], "tests": tuple(runs[1:3]), "runs": tuple(runs[:3])}
+    for example in examples():
+        assert example.title.endswith("?") and example.description
+        assert console.query(example.sql, names).table.num_rows > 1, example.name
+
+
+def test_an_example_stands_beside_no_report() -> None:
+    assert len(examples()) == 10
+    with pytest.raises(FileFormatError, match="its head has to have beside, description, name, title"):
+        read_query(EXAMPLES / "02-junk-lexicon.sql", has_report=True)
+
+
+def test_parameters_have_defaults_and_take_plain_values(tmp_path: Path) -> None:
+    head = "-- name: v\n-- title: t\n-- beside: report 001, section 1\n-- description: d\n"
+    path = tmp_path / "v.sql"
+    path.write_text(f"{head}-- parameters: part = two words, most = 3\nSELECT $part, $most")
+    view = read_query(path, has_report=True)
+    assert view.sql == "SELECT 'two words', 3"
+    assert view.filled({"most": "7"}) == "SELECT 'two words', 7"
+    for value in ("it's", "", "0", "10001", "$part", "a\nb", "é"):
+        with pytest.raises(StoreError, match="most cannot be"):
+            view.filled({"most": value})
+    path.write_text(f"{head}-- parameters: part = x\nSELECT $other")
+    with pytest.raises(FileFormatError, match="have different names"):
+        read_query(path, has_report=True)

@@ -1,0 +1,223 @@
+"""Shares, ratios and rank correlations, against answers that are known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.figures.statistics import (
+    LEAST_SAMPLES,
+    Bootstrap,
+    Interval,
+    quotient,
+    rank_correlation,
+    ranks,
+    spearman,
+    spearman_interval,
+    wilson,
+)
+
+KNOWN = [  # exact to the digits that are given, by Wilson's formula with z = 1.959964
+    (0, 10, 0.0, 0.2775),
+    (1, 10, 0.0179, 0.4042),
+    (5, 10, 0.2366, 0.7634),
+    (10, 10, 0.7225, 1.0),
+    (81, 263, 0.2553, 0.3662),  # Newcombe 1998, table I
+    (15, 148, 0.0624, 0.1605),
+    (0, 20, 0.0, 0.1611),
+    (1, 29, 0.0061, 0.1718),
+    (64, 64, 0.9434, 1.0),
+]
+
+
+def array(*values: float) -> np.ndarray:
+    return np.array(values, dtype=float)
+
+
+def test_ranks_share_ties() -> None:
+    assert ranks(array(10, 30, 20)).tolist() == [1, 3, 2]
+    assert ranks(array(5, 1, 5, 5)).tolist() == [3, 1, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ((1, 2, 3, 4), (10, 100, 1000, 10000), 1.0),
+        ((1, 2, 3, 4), (4, 3, 2, 1), -1.0),
+        ((1, 2, 3, 4, 5), (2, 1, 4, 3, 5), 0.8),  # 1 - 6 * 4 / (5 * 24)
+        ((1, 2, 2, 4), (1, 3, 2, 4), 4.5 / math.sqrt(4.5 * 5)),  # a tie
+    ],
+)
+def test_spearman_by_hand(one: tuple[float, ...], other: tuple[float, ...], expected: float) -> None:
+    assert spearman(array(*one), array(*other)) == pytest.approx(expected)
+
+
+def test_spearman_of_what_is_all_the_same_is_no_number() -> None:
+    assert math.isnan(spearman(array(1, 1, 1), array(1, 2, 3)))
+
+
+@given(st.lists(st.integers(0, 50), min_size=3, max_size=30))
+def test_spearman_is_pearson_of_ranks(values: list[int]) -> None:
+    one, other = array(*values), array(*[(7 * value + place) % 13 for place, value in enumerate(values)])
+    found = spearman(one, other)
+    if len(set(one)) > 1 and len(set(other)) > 1:
+        assert found == pytest.approx(np.corrcoef(ranks(one), ranks(other))[0, 1])
+    else:
+        assert math.isnan(found)
+
+
+def test_a_ratio_is_sum_over_sum_and_not_a_mean_of_ratios() -> None:
+    found = Bootstrap(2).ratio(array(1, 9), array(1, 99))
+    assert found is not None and found.value == pytest.approx(0.1)
+
+
+def test_the_interval_of_a_ratio_is_that_of_the_mean_of_samples() -> None:
+    """With one token a sample it must agree with the textbook's interval of a mean."""
+    values = np.random.default_rng(1).normal(size=400)
+    found = Bootstrap(400).ratio(values, np.ones(400))
+    half = 1.96 * values.std(ddof=1) / 20
+    assert found is not None and found.low is not None and found.high is not None
+    assert found.low == pytest.approx(values.mean() - half, abs=0.1 * half)
+    assert found.high == pytest.approx(values.mean() + half, abs=0.1 * half)
+
+
+def test_tokens_of_one_sample_count_together() -> None:
+    """A hundred equal tokens a sample say no more than one: the interval must not narrow."""
+    hits = np.array([1.0, 0.0] * 10)
+    single, many = Bootstrap(20).ratio(hits, np.ones(20)), Bootstrap(20).ratio(100 * hits, np.full(20, 100.0))
+    assert single == many
+
+
+def test_a_share_without_a_miss_still_has_an_interval() -> None:
+    found = Bootstrap(4).share(array(5, 5, 5, 5), array(5, 5, 5, 5))
+    assert found is not None and (found.value, found.high) == (1.0, 1.0)
+    assert found.low == pytest.approx(wilson(20, 20)[0])
+
+
+def test_one_sample_tells_no_interval_and_none_tells_nothing() -> None:
+    assert Bootstrap(1).share(array(3), array(4)) == Interval(0.75)
+    assert Bootstrap(0).ratio(array(), array()) is None
+    assert Bootstrap(2).ratio(array(0, 0), array(0, 0)) is None
+
+
+def test_a_difference_is_second_less_first() -> None:
+    parts, wholes = np.array([[1.0, 3.0], [1.0, 3.0]]), np.array([[10.0, 10.0], [10.0, 10.0]])
+    found = Bootstrap(2).difference(parts, wholes)
+    assert found is not None
+    assert (found.value, found.low, found.high) == pytest.approx((0.2, 0.2, 0.2))
+    assert found.excludes_zero
+    assert Bootstrap(2).difference(parts, wholes * [1, 0]) is None
+
+
+def test_a_figure_that_only_few_samples_tell_is_drawn_from_those() -> None:
+    """Draws without the one sample that has it say nothing, and must not spoil the rest."""
+    found = Bootstrap(3).ratio(array(2, 0, 0), array(4, 0, 0))
+    assert found == Interval(0.5, 0.5, 0.5)
+
+
+def test_a_scale_that_runs_the_other_way_turns_the_interval() -> None:
+    found = Interval(1.0, 0.5, 2.0).mapped(lambda nat: math.exp(-nat))
+    assert found.low == pytest.approx(math.exp(-2)) and found.high == pytest.approx(math.exp(-0.5))
+    assert Interval(1.0).mapped(lambda nat: 2 * nat) == Interval(2.0)
+
+
+@pytest.mark.parametrize(
+    ("interval", "expected"),
+    [
+        (Interval(1, 0.5, 2), True),
+        (Interval(-1, -2, -0.5), True),
+        (Interval(1, -1, 2), False),
+        (Interval(1), False),
+        (Interval(1, 0, 2), False),
+    ],
+)
+def test_excluding_zero(interval: Interval, expected: bool) -> None:
+    assert interval.excludes_zero is expected
+
+
+def test_a_correlation_needs_samples_and_two_quantities() -> None:
+    few = np.arange(LEAST_SAMPLES - 1.0)
+    assert rank_correlation(few, few) is None
+    enough = np.arange(float(LEAST_SAMPLES))
+    assert rank_correlation(enough, np.ones(LEAST_SAMPLES)) is None
+    found = rank_correlation(enough, enough)
+    assert found is not None and found.plain == Interval(1.0, 1.0, 1.0) and found.adjusted is None
+    assert found.samples == LEAST_SAMPLES
+
+
+def test_what_a_third_quantity_explains_is_taken_out() -> None:
+    rng = np.random.default_rng(0)
+    size = rng.normal(size=400)
+    one, other = size + 0.5 * rng.normal(size=400), size + 0.5 * rng.normal(size=400)
+    found = rank_correlation(one, other, size)
+    assert found is not None and found.adjusted is not None
+    assert found.plain.value > 0.7 and found.plain.excludes_zero
+    assert abs(found.adjusted.value) < 0.15 and not found.adjusted.excludes_zero
+
+
+def test_a_partial_correlation_by_hand() -> None:
+    columns = np.arange(8.0), array(1, 0, 3, 2, 5, 4, 7, 6), array(0, 2, 1, 4, 3, 6, 5, 7)
+    xy, xz, yz = (spearman(columns[i], columns[j]) for i, j in ((0, 1), (0, 2), (1, 2)))
+    found = rank_correlation(columns[0], columns[1], columns[2])
+    assert found is not None and found.adjusted is not None
+    assert found.adjusted.value == pytest.approx((xy - xz * yz) / math.sqrt((1 - xz**2) * (1 - yz**2)))
+
+
+def test_what_is_drawn_is_drawn_alike() -> None:
+    values = np.random.default_rng(3).normal(size=30)
+    assert rank_correlation(values, values[::-1]) == rank_correlation(values, values[::-1])
+    assert Bootstrap(30).ratio(values, np.ones(30)) == Bootstrap(30).ratio(values, np.ones(30))
+
+
+# --- single figures ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("passes", "samples", "low", "high"), KNOWN)
+def test_intervals_that_are_known(passes: int, samples: int, low: float, high: float) -> None:
+    assert wilson(passes, samples) == pytest.approx((low, high), abs=6e-5)
+
+
+def test_without_a_sample_any_rate_is_possible() -> None:
+    assert wilson(0, 0) == (0.0, 1.0)
+
+
+@given(st.integers(1, 10**9).flatmap(lambda samples: st.tuples(st.integers(0, samples), st.just(samples))))
+def test_an_interval_solves_its_equation(counts: tuple[int, int]) -> None:
+    """Its ends are the rates from which what was seen is just z standard deviations away."""
+    passes, samples = counts
+    rate = passes / samples
+    low, high = wilson(passes, samples)
+    assert 0 <= low <= rate + 1e-12 and rate - 1e-12 <= high <= 1
+    for end in (low, high):
+        if 0 < end < 1:
+            away = abs(rate - end) / math.sqrt(end * (1 - end) / samples)
+            assert away == pytest.approx(1.959964, rel=1e-3) or end == pytest.approx(rate, abs=1e-9)
+    assert wilson(samples - passes, samples) == pytest.approx((1 - high, 1 - low), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "expected"),
+    [(1, 4, 0.25), (None, 4, None), (1, None, None), (1, 0, None), (0, 4, 0.0), (1e308, 1e-308, None)],
+)
+def test_a_quotient_of_what_is_not_known_is_none(
+    part: float | None, whole: float | None, expected: float | None
+) -> None:
+    assert quotient(part, whole) == expected
+
+
+@pytest.mark.parametrize(("value", "expected"), [(1.0, True), (1.5, True), (2.0, True), (0.9, False), (2.1, False)])
+def test_an_interval_contains_its_ends(value: float, expected: bool) -> None:
+    assert Interval(1.5, 1.0, 2.0).contains(value) is expected
+    assert Interval(1.5).contains(value) is None
+
+
+def test_rank_correlation_against_known_answers() -> None:
+    xs = array(106, 100, 86, 101, 99, 103, 97, 113, 112, 110)
+    ys = array(7, 27, 2, 50, 28, 29, 20, 12, 6, 17)
+    assert spearman(xs, ys) == pytest.approx(-29 / 165)  # the textbook's own example
+    assert spearman_interval(0.5, 103).ends == pytest.approx((0.3287, 0.6395), abs=1e-4)
+    assert spearman_interval(1.0, 9).ends == (1.0, 1.0)

@@ -1,0 +1,161 @@
+"""What is said of a lane while it is written, at every moment of answers that were really written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from engine.chem.smiles import parse_smiles
+from engine.decode.plan import Plan
+from engine.decode.samples import Reader
+from engine.live.lane import Lane, LaneCounts, LaneEvent, LaneFinished, LaneOpened, LaneSamples, LaneTokens, SampleEnded
+from engine.live.lane_state import LaneWatch, Tally, first_difference
+from engine.live.summary import figures_of, first_divergence, with_ratios
+from engine.paths import DATA
+from engine.records import TRIMMED4
+from engine.runner.plan import ModelChoice, RunPlan
+from engine.store.files import LocalFiles
+from engine.store.store import Store
+from engine.text.tokenizers import load_tokenizer
+
+MODEL = "demo-llama"
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[str, dict[str, Any]]:
+    """By LP one answer each of the demo store, of the same molecule; under position-blocklist it has junk."""
+    found = Store(LocalFiles(DATA / "demo")).rows(
+        "SELECT s.*, r.lp, r.placeholder, r.tokenizer FROM samples s JOIN runs r USING (run_id) "
+        "WHERE r.model_alias = $model AND s.sample_id = (SELECT min(b.sample_id) FROM samples b JOIN runs q "
+        "USING (run_id) WHERE q.model_alias = $model AND q.lp = 'position-blocklist' AND b.bad_blocks > 3)",
+        {"model": MODEL},
+    )
+    return {row["lp"]: row for row in found}
+
+
+def watch_of(row: dict[str, Any], copies: int = 1) -> LaneWatch:
+    molecule = parse_smiles(row["smiles"])
+    lane = Lane((molecule.smiles,) * copies, RunPlan(ModelChoice(MODEL), Plan(lp=row["lp"])))
+    watch = LaneWatch(lane, [molecule] * copies)
+    watch.take([LaneOpened(row["tokenizer"], row["lp"], row["placeholder"] or "", TRIMMED4, "cpu", copies)])
+    return watch
+
+
+def tokens(row: dict[str, Any], start: int, stop: int, sample: int = 0) -> LaneTokens:
+    return LaneTokens(sample, tuple(row["token_ids"][start:stop]), tuple(row["forced"][start:stop]))
+
+
+def answer(row: dict[str, Any], sample: int = 0) -> SampleEnded:
+    reader = Reader(load_tokenizer(row["tokenizer"]), row["lp"], row["placeholder"] or "", TRIMMED4)
+    molecule = parse_smiles(row["smiles"])
+    return SampleEnded(reader.read(molecule, row["token_ids"], row["forced"], "end", sample_id=sample), "end")
+
+
+def whole(row: dict[str, Any]) -> Sequence[LaneEvent]:
+    count = len(row["token_ids"])
+    return [tokens(row, 0, count), LaneCounts(count, sum(row["forced"]), count, 2.0), answer(row)]
+
+
+def test_before_the_first_token_there_is_nothing(rows: dict[str, dict[str, Any]]) -> None:
+    watch = LaneWatch(watch_of(rows["exact"]).lane, [])
+    assert watch.alignment(0) is None and watch.atom_being_written(0) is None
+    assert (watch.tokens_a_second, watch.seconds_left, watch.tally(0)) == (0.0, None, Tally())
+
+
+@pytest.mark.parametrize("lp", ["none", "exact"])
+def test_a_text_that_is_in_order_is_never_marked_on_the_way(rows: dict[str, dict[str, Any]], lp: str) -> None:
+    row, watch = rows[lp], watch_of(rows[lp])
+    atoms = []
+    for place in range(len(row["token_ids"])):
+        watch.take([tokens(row, place, place + 1)])
+        aligned = watch.alignment(0)
+        assert aligned is not None
+        assert {one.mark for one in aligned.rows if one.pos is not None} <= {"", "beyond"}
+        assert watch.tally(0).junk == watch.tally(0).cut == 0
+        atoms.append(watch.atom_being_written(0))
+    reached = [atom for atom in atoms if atom is not None]
+    assert reached == sorted(reached) and set(reached) == set(range(row["atoms"]))
+
+
+def test_junk_is_marked_when_it_comes_and_stays(rows: dict[str, dict[str, Any]]) -> None:
+    row, watch = rows["position-blocklist"], watch_of(rows["position-blocklist"])
+    junk: set[int] = set()
+    for place in range(len(row["token_ids"])):
+        watch.take([tokens(row, place, place + 1)])
+        aligned = watch.alignment(0)
+        assert aligned is not None
+        now = {one.pos for one in aligned.rows if one.mark == "junk" and one.pos is not None}
+        block_of = {one.pos: one.text_block for one in aligned.rows if one.pos is not None}
+        closed = {pos for pos in junk if block_of[pos] < max(block_of.values())}
+        assert closed <= now  # a block that is closed is judged for good
+        junk = now
+    assert junk
+    watch.take([answer(row)])
+    found = watch.tally(0)
+    assert found.junk >= 3 and found.blocks == row["blocks"]
+    assert watch.atom_being_written(0) is None
+
+
+def test_what_the_model_says_afterwards_is_taken_over(rows: dict[str, dict[str, Any]]) -> None:
+    row, watch = rows["position-blocklist"], watch_of(rows["position-blocklist"])
+    watch.take(whole(row))
+    sample = watch.answered[0]
+    doubtful = next(block.block for block in sample.blocks if block.kinds == ("unverified",))
+    blocks = tuple(replace(block, kinds=("cut",)) if block.block == doubtful else block for block in sample.blocks)
+    before = watch.tally(0).cut
+    watch.take([LaneSamples((replace(sample, blocks=blocks),))])
+    aligned = watch.alignment(0)
+    assert aligned is not None and watch.tally(0).cut == before + 1
+    assert [one.text_block for one in aligned.rows if one.mark == "cut"].count(doubtful) == 1
+
+
+def test_an_end_in_sight(rows: dict[str, dict[str, Any]]) -> None:
+    row, watch = rows["exact"], watch_of(rows["exact"], copies=2)
+    count = len(row["token_ids"])
+    shares = [watch.share_written]
+    for place in range(0, count, 20):
+        watch.take([tokens(row, place, place + 20), LaneCounts(place + 20, 0, place + 20, 0.1 * (place + 20))])
+        shares.append(watch.share_written)
+    assert shares == sorted(shares) and 0.3 < shares[-1] < 0.7
+    assert watch.seconds_left == pytest.approx(watch.counted.seconds, rel=0.7)
+    assert watch.tokens_a_second == pytest.approx(10)
+    watch.take([answer(row), tokens(row, 0, count, sample=1), answer(row, 1)])
+    assert watch.share_written == 1.0 and watch.seconds_left is None
+    assert [one.sample_id for one in watch.answered] == [0, 1]
+
+
+def test_where_two_lanes_part(rows: dict[str, dict[str, Any]]) -> None:
+    lanes = {lp: watch_of(rows[lp]) for lp in ("none", "position-blocklist", "exact")}
+    for lp, watch in lanes.items():
+        watch.take([*whole(rows[lp]), LaneFinished(f"run-{lp}", ())])
+    found = first_divergence(lanes["none"], lanes["position-blocklist"], 0)
+    assert found is not None
+    left, right = (rows[lp]["token_ids"] for lp in ("none", "position-blocklist"))
+    assert left[: found.pos] == right[: found.pos] and left[found.pos] != right[found.pos]
+    tokenizer = load_tokenizer("llama3")
+    assert (found.first_piece, found.piece) == (tokenizer.piece(left[found.pos]), tokenizer.piece(right[found.pos]))
+    assert found.atom is not None
+    assert first_divergence(lanes["none"], lanes["none"], 0) is None
+    assert first_divergence(lanes["none"], lanes["exact"], 7) is None
+
+
+def test_the_first_difference() -> None:
+    assert first_difference([1, 2, 3], [1, 2, 3]) is None
+    assert first_difference([1, 2, 3], [1, 5, 3]) == 1
+    assert first_difference([1, 2], [1, 2, 3]) == 2
+    assert first_difference([], []) is None
+
+
+def test_figures_and_their_ratios_to_the_first(rows: dict[str, dict[str, Any]]) -> None:
+    one, other = watch_of(rows["none"]), watch_of(rows["exact"])
+    one.take([LaneCounts(100, 0, 100, 4.0)])
+    other.take([LaneCounts(100, 40, 60, 0.5)])
+    found = with_ratios([figures_of(one, None), figures_of(other, {"samples": 1, "clean": 1, "rmsd_ang": 0.5})])
+    assert (found[0]["time_ratio"], found[0]["speed_ratio"]) == (1.0, 1.0)
+    assert (found[1]["time_ratio"], found[1]["speed_ratio"]) == (0.125, 8.0)
+    assert (found[1]["forced_share"], found[1]["clean"], found[0]["clean"]) == (0.4, 1, None)
+    empty = watch_of(rows["none"])
+    assert with_ratios([figures_of(empty, None)])[0]["time_ratio"] is None

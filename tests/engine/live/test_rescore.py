@@ -1,0 +1,79 @@
+"""Asking a model about stored answers: the same rows as a run keeps, other models, and what a cut cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.live.lane import lane_work
+from engine.live.rescore import Question, costs_work, score_work
+from engine.records import TRIMMED4
+from engine.runner.plan import ModelChoice
+from engine.service import Service
+from engine.store.files import LocalFiles
+from engine.store.store import Store
+from tests.engine.live.test_lane import lane_of
+from tests.engine.runner.small_runs import choice
+from tests.service_harness import PATIENCE_S
+from tests.small_models import small_folder
+
+
+def stored(service: Service, folder: Path, place: Path, lp: str) -> Store:
+    job = service.submit("a", lane_work(lane_of(folder, 2, plan={"lp": lp}, keep_steps=1), LocalFiles(place)))
+    assert job.wait(PATIENCE_S) and job.state == "done"
+    return Store(LocalFiles(place))
+
+
+def question(store: Store, model: ModelChoice, **more: Any) -> Question:
+    (run,) = store.rows("SELECT * FROM runs")
+    row = store.rows("SELECT * FROM samples WHERE sample_id = 0")[0]
+    said = {
+        "tokenizer": run["tokenizer"],
+        "smiles": row["smiles"],
+        "lp": run["lp"],
+        "placeholder": run["placeholder"] or "",
+        "form": TRIMMED4,
+        "token_ids": tuple(row["token_ids"]),
+        "forced": tuple(row["forced"]),
+    }
+    return Question(model, **{**said, **more})
+
+
+@pytest.mark.parametrize("lp", ["none", "position-blocklist", "exact"])
+def test_scoring_gives_the_rows_that_a_run_keeps(service: Service, folder: Path, tmp_path: Path, lp: str) -> None:
+    store = stored(service, folder, tmp_path, lp)
+    (thought,) = service.submit("a", score_work(question(store, choice(folder)))).events()
+    kept = store.rows("SELECT * EXCLUDE (run_id) FROM steps ORDER BY pos")
+    assert len(thought.rows) == len(kept) > 20
+    for mine, theirs in zip(thought.rows, kept, strict=True):
+        assert {key: value for key, value in mine.items() if not isinstance(value, float | list)} == {
+            key: value for key, value in theirs.items() if not isinstance(value, float | list)
+        }
+        assert mine["p_raw"] == pytest.approx(theirs["p_raw"], abs=1e-5)
+        assert mine["allowed_mass"] == pytest.approx(theirs["allowed_mass"], abs=1e-5)
+
+
+def test_another_model_of_the_tokenizer_thinks_otherwise(service: Service, folder: Path, tmp_path: Path) -> None:
+    store = stored(service, folder, tmp_path / "store", "exact")
+    (tmp_path / "other").mkdir()
+    other = small_folder(tmp_path / "other")
+    (own,) = service.submit("a", score_work(question(store, choice(folder)))).events()
+    (thought,) = service.submit("a", score_work(question(store, choice(other)))).events()
+    assert [row["token_id"] for row in thought.rows] == [row["token_id"] for row in own.rows]
+
+
+def test_a_model_of_another_tokenizer_is_refused_by_name(service: Service, folder: Path, tmp_path: Path) -> None:
+    store = stored(service, folder, tmp_path, "exact")
+    job = service.submit("a", score_work(question(store, choice(folder), tokenizer="llama3")))
+    assert job.wait(PATIENCE_S) and job.state == "failed"
+    assert job.poll().error.startswith("the sample was written with the tokenizer llama3, but ")
+
+
+def test_costs_come_for_the_blocks_that_were_asked_about(service: Service, folder: Path, tmp_path: Path) -> None:
+    store = stored(service, folder, tmp_path, "position-blocklist")
+    (costs,) = service.submit("a", costs_work(question(store, choice(folder)), [0, 1, 99])).events()
+    assert set(costs.by_block) == {0, 1}
+    for found in costs.by_block.values():
+        assert found is None or (found.needed > 0 and found.digits_lost >= 0)

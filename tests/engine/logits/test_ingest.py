@@ -1,0 +1,192 @@
+"""Log files into the store."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import FileFormatError
+from engine.logits.ingest import KnownLog, LogNames, add_file, findings_in
+from engine.store.entries import Entry
+from engine.store.schema import KINDS, LOGIT_LOG
+from engine.store.store import Store, damaged_parts
+from tests.engine.logits.logs import clean, objects, text, write
+
+ROWS = clean(6, 4)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.open(tmp_path / "store")
+
+
+def added(store: Store, path: Path, names: LogNames | None = None) -> list[Entry]:
+    found = add_file(store, path, names)
+    assert all(isinstance(one, Entry) for one in found)
+    return [one for one in found if isinstance(one, Entry)]
+
+
+def values(store: Store, log_id: str) -> list[dict[str, Any]]:
+    sql = "SELECT * FROM logit_values WHERE log_id = $id ORDER BY entry, position"
+    return store.rows(sql, {"id": log_id})
+
+
+def test_a_log_comes_out_as_it_went_in(store: Store, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", objects(ROWS, source="there", model="m", precision="F16", shape="[1,151936]"))
+    (entry,) = added(store, path)
+    row = entry.row
+    assert (row["engine"], row["model"], row["precision"], row["source"]) == ("llama.cpp", "m", "F16", "there")
+    assert (row["entries"], row["values_logged"], row["length"], row["dtype"]) == (6, 24, 151936, "f32")
+    assert (row["first_token"], row["last_token"], row["file"], row["origin"]) == (0, 5, "a.jsonl", "imported")
+    assert (row["flagged_values"], row.get("cause"), findings_in(entry), row["is_cut"]) == (0, None, [], False)
+    assert not damaged_parts(entry)
+    found = values(store, entry.id)
+    assert [one["value"] for one in found] == ROWS.reshape(-1).tolist()
+    assert [(one["token_idx"], one["position"]) for one in found] == [(t, p) for t in range(6) for p in range(4)]
+    assert {(one["checkpoint"], tuple(one["flags"])) for one in found} == {("logits", ())}
+    entries = store.rows("SELECT * FROM logit_entries ORDER BY entry")
+    assert [one["line"] for one in entries] == [1, 2, 3, 4, 5, 6]
+    assert [one["top"] for one in entries] == ROWS.argmax(axis=1).tolist()
+    assert [one["largest"] for one in entries] == ROWS.max(axis=1).tolist()
+
+
+def test_several_engines_models_and_precisions_are_as_many_logs(store: Store, tmp_path: Path) -> None:
+    kinds: list[dict[str, Any]] = [
+        {},
+        {"team": "ours"},
+        {"team": None, "engine": "e"},
+        {"model": "m"},
+        {"precision": "Q4"},
+    ]
+    lines = [line for kind in kinds for line in objects(ROWS, **kind)]
+    mixed = lines[::2] + lines[1::2]
+    found = added(store, write(tmp_path / "a.jsonl.gz", mixed))
+    names = {(one.row["engine"], one.row.get("model"), one.row.get("precision")) for one in found}
+    assert names == {
+        ("llama.cpp", None, None),
+        ("ours", None, None),
+        ("e", None, None),
+        ("llama.cpp", "m", None),
+        ("llama.cpp", None, "Q4"),
+    }
+    assert [one.row["entries"] for one in found] == [6] * 5
+    assert {entry.id for entry in store.found(LOGIT_LOG).entries} == {one.id for one in found}
+
+
+def test_options_override_engine_and_engine_overrides_team(store: Store, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", objects(ROWS, engine="e"))
+    assert added(store, path)[0].row["engine"] == "e"
+    (entry,) = added(store, path, LogNames("given", "model", "Q8_0", "my own"))
+    row = entry.row
+    assert (row["engine"], row["model"], row["precision"], row["label"]) == ("given", "model", "Q8_0", "my own")
+
+
+def test_keys_may_be_missing(store: Store, tmp_path: Path) -> None:
+    lines = [{"values": row} for row in ROWS.tolist()]
+    (entry,) = added(store, write(tmp_path / "a.jsonl", lines))
+    assert (entry.row["engine"], entry.row["checkpoints"], entry.row["entries"]) == ("unknown", "logits", 6)
+    assert entry.row["last_token"] == 5
+    assert "6 entries have no token_idx" in entry.row["notes"]
+
+
+def test_a_truncated_last_line_is_kept_up_to_there_and_said(store: Store, tmp_path: Path) -> None:
+    content = text(objects(ROWS))
+    (entry,) = added(store, write(tmp_path / "a.jsonl", content[:-10]))
+    assert (entry.row["entries"], entry.row["is_cut"], entry.row["left_out"]) == (5, True, 0)
+    assert "truncated" in entry.row["notes"]
+    (entry,) = added(store, write(tmp_path / "b.jsonl", content[:-1]))  # whole, without its line break
+    assert (entry.row["entries"], entry.row["is_cut"]) == (6, False)
+    path = tmp_path / "c.jsonl.gz"
+    path.write_bytes(write(tmp_path / "d.jsonl.gz", content).read_bytes()[:-8])
+    (entry,) = added(store, path, LogNames("cut"))
+    assert (entry.row["entries"], entry.row["is_cut"]) == (6, True)
+
+
+def test_lines_that_are_no_entries_are_counted_and_named(store: Store, tmp_path: Path) -> None:
+    lines = text(objects(ROWS)).splitlines(keepends=True)
+    content = b"loading model\n" + lines[0] + b'\n{"values": [1, tr\r\n' + b"".join(lines[1:])
+    (entry,) = added(store, write(tmp_path / "a.jsonl", content))
+    assert (entry.row["entries"], entry.row["left_out"], entry.row["is_cut"]) == (6, 2, False)
+    assert "2 lines could not be read (line 1: it is no JSON; line 4: it is no JSON)" in entry.row["notes"]
+
+
+def test_a_file_is_stored_once(store: Store, tmp_path: Path) -> None:
+    lines = objects(ROWS)
+    (entry,) = added(store, write(tmp_path / "a.jsonl", lines))
+    (again,) = add_file(store, write(tmp_path / "b.jsonl.gz", lines))
+    assert isinstance(again, KnownLog)
+    assert again.entry.id == entry.id
+    assert len(store.found(LOGIT_LOG).entries) == 1
+
+
+def test_sequences_begin_where_tokens_do_not_rise(store: Store, tmp_path: Path) -> None:
+    lines = objects(ROWS, source="a") + objects(ROWS + 1, source="a") + objects(ROWS + 2, source="b")
+    mixed = [line for three in zip(lines[:6], lines[12:], strict=True) for line in three] + lines[6:12]
+    added(store, write(tmp_path / "a.jsonl", mixed))
+    sql = "SELECT sequence, source, list(token_idx ORDER BY entry) AS tokens FROM logit_entries GROUP BY ALL ORDER BY 1"
+    found = store.rows(sql)
+    assert [(one["sequence"], one["source"]) for one in found] == [(0, "a"), (1, "b"), (2, "a")]
+    assert all(one["tokens"] == [0, 1, 2, 3, 4, 5] for one in found)
+
+
+def test_chosen_ids_are_positions(store: Store, tmp_path: Path) -> None:
+    (entry,) = added(store, write(tmp_path / "a.jsonl", objects(ROWS, ids=[7, 150_000, 3, 9])))
+    assert [value["position"] for value in values(store, entry.id)][:4] == [3, 7, 9, 150_000]
+
+
+def test_blocks_come_to_what_one_block_does(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = clean(300, 8)
+    rows[100, 3] = 1e30
+    rows[150:160] = rows[149]
+    path = write(tmp_path / "a.jsonl", objects(rows))
+    (whole,) = added(store, path)
+    monkeypatch.setattr("engine.logits.ingest.BATCH_VALUES", 500)
+    (parts,) = added(store, path, LogNames("parts"))
+    assert [value["flags"] for value in values(store, whole.id)] == [
+        value["flags"] for value in values(store, parts.id)
+    ]
+    same = ("entries", "flagged_values", "flagged_entries", "garbage_entries", "cause", "least", "largest", "findings")
+    assert [whole.row[key] for key in same] == [parts.row[key] for key in same]
+    assert whole.row["flagged_values"] == 81
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"[1, 2]\n", b"PAR1\x00\x01"])
+def test_a_file_without_entries_is_refused_and_leaves_nothing(store: Store, tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(FileFormatError, match="no logit entry"):
+        add_file(store, write(tmp_path / "a.jsonl", content))
+    assert not store.home.folders("staging")
+
+
+def test_a_file_of_a_thousand_engines_is_refused_and_leaves_nothing(store: Store, tmp_path: Path) -> None:
+    lines = [{"engine": f"e{number}", "values": [1, 2]} for number in range(1_000)]
+    with pytest.raises(FileFormatError, match="over 64 engines"):
+        add_file(store, write(tmp_path / "a.jsonl", lines))
+    assert not store.home.folders("staging")
+    assert not store.found(LOGIT_LOG).entries
+
+
+def test_untrusted_texts_are_texts(store: Store, tmp_path: Path) -> None:
+    said = {
+        "team": "../../etc\ud800",
+        "model": "'; DROP TABLE runs",
+        "source": "\u202e<img src=x>",
+        "checkpoint": "a\n" * 300,
+    }
+    (entry,) = added(store, write(tmp_path / "a.jsonl", objects(ROWS, **said)))
+    assert entry.id.startswith("etc")
+    assert entry.row["engine"] == "../../etc?"
+    assert len(store.rows("SELECT DISTINCT checkpoint FROM logit_entries")[0]["checkpoint"]) == 200
+
+
+def test_logs_are_a_kind_of_the_store_that_users_can_ask(store: Store, tmp_path: Path) -> None:
+    (entry,) = added(store, write(tmp_path / "a.jsonl", objects(ROWS)))
+    assert LOGIT_LOG in KINDS
+    with store.console() as console:
+        sql = "SELECT log_id, engine, count(*) AS values FROM logit_logs JOIN logit_values USING (log_id) GROUP BY ALL"
+        assert console.query(sql).table.to_pylist() == [{"log_id": entry.id, "engine": "llama.cpp", "values": 24}]
+    assert json.loads(entry.row["findings"]) == []
+    store.remove(entry.id, LOGIT_LOG)
+    assert not store.found(LOGIT_LOG).entries

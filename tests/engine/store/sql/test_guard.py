@@ -1,0 +1,397 @@
+"""A user's SQL: what it may do, what it may not, what it may take. Statements go the whole way, through the process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from engine.errors import SqlError
+from engine.store.sql.guard import Console
+from engine.store.sql.process import Limits
+from engine.store.sql.rows import as_rows
+
+TABLE = pa.table({"a": [1, 2, 3], "b": ["x", "y", "x"], "molécule": ["C", "N", "O"]})
+ENDLESS = "WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM r) SELECT count(*) FROM r"
+NESTED_WITH = "WITH a AS (" * 10 + "1"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where the process of ``console`` stands, with a file that nobody may read."""
+    folder = tmp_path_factory.mktemp("console")
+    (folder / "secret.csv").write_text("a\n4711\n")
+    before = Path.cwd()
+    os.chdir(folder)
+    yield folder
+    os.chdir(before)
+
+
+@pytest.fixture(scope="module")
+def console(folder: Path) -> Iterator[Console]:
+    with Console({"t": TABLE}, {"v": "SELECT a + 1 AS a FROM t"}, Limits(seconds=20, rows=50)) as console:
+        yield console
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[Console]:
+    with Console({}, limits=Limits(seconds=20, memory_mb=64, rows=50)) as console:
+        yield console
+
+
+def rows(console: Console, sql: str, *parameters: object) -> list[dict[str, object]]:
+    return as_rows(console.query(sql, parameters).table)
+
+
+def one(console: Console, sql: str, *parameters: object) -> object:
+    ((value,),) = [row.values() for row in rows(console, sql, *parameters)]
+    return value
+
+
+# --- what works -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT a FROM t WHERE b = 'x'", [1, 3]),
+        ("select A from T order by 1 desc", [3, 2, 1]),
+        ("FROM t SELECT a", [1, 2, 3]),
+        ("TABLE v", [2, 3, 4]),
+        ("VALUES (1), (2)", [1, 2]),
+        ("WITH x AS (SELECT a FROM t), y AS (SELECT a + 1 AS a FROM x) SELECT a FROM y", [2, 3, 4]),
+        ("WITH t AS (SELECT 7 AS a) SELECT a FROM t", [7]),
+        ("WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 3) SELECT i FROM r", [1, 2, 3]),
+        ("SELECT row_number() OVER (PARTITION BY b ORDER BY a) FROM t ORDER BY a", [1, 1, 2]),
+        ("SELECT sum(a) OVER w FROM t WINDOW w AS (ORDER BY a ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)", [1, 3, 5]),
+        ("SELECT a FROM t QUALIFY row_number() OVER (PARTITION BY b ORDER BY a DESC) = 1 ORDER BY a", [2, 3]),
+        ("SELECT a FROM t UNION ALL SELECT 9 ORDER BY 1", [1, 2, 3, 9]),
+        ("SELECT a FROM t INTERSECT SELECT 2", [2]),
+        ("SELECT a FROM t EXCEPT SELECT 2 ORDER BY 1", [1, 3]),
+        ("SELECT u.a FROM t JOIN t u USING (a) LEFT JOIN v ON v.a = u.a ORDER BY 1", [1, 2, 3]),
+        ("SELECT a FROM t POSITIONAL JOIN (SELECT 1 AS z)", [1, 2, 3]),
+        ("SELECT x FROM t, LATERAL (SELECT t.a * 2 AS x) ORDER BY 1", [2, 4, 6]),
+        ("SELECT (SELECT max(a) FROM t) + a FROM t WHERE EXISTS (SELECT 1) AND a IN (SELECT a FROM v)", [5, 6]),
+        ("SELECT unnest([3, 4])", [3, 4]),
+        ("SELECT * FROM unnest([3, 4])", [3, 4]),
+        ("FROM range(3)", [0, 1, 2]),
+        ("SELECT g FROM generate_series(1, 5, 2) s(g)", [1, 3, 5]),
+        ("SELECT list_sum(list_transform([1, 2], lambda x: x + 1))", [5]),
+        ("SELECT len([x * 2 for x in [1, 2, 3] if x > 1])", [2]),
+        ("SELECT list_aggregate([1, 2], 'sum')", [3]),
+        ("SELECT {'k': a}.k FROM t", [1, 2, 3]),
+        (
+            "SELECT x FROM (PIVOT t ON b IN ('x', 'y') USING sum(a) GROUP BY \"molécule\") ORDER BY x NULLS LAST",
+            [1, 3, None],
+        ),
+        ("SELECT y FROM t PIVOT (sum(a) FOR b IN ('x', 'y')) WHERE y IS NOT NULL", [2]),
+        ("SELECT n FROM t UNPIVOT (x FOR n IN (b)) LIMIT 1", ["b"]),
+        ("SELECT count(*) FROM t GROUP BY ALL ORDER BY ALL", [3]),
+        ("SELECT sum(a) FROM t GROUP BY ROLLUP (b) ORDER BY 1", [2, 4, 6]),
+        ("SELECT count(*) FROM (SELECT * FROM t USING SAMPLE 2 ROWS)", [2]),
+        ("SELECT count(*) FROM t TABLESAMPLE reservoir(100%) REPEATABLE (1)", [3]),
+        ("SELECT COLUMNS('^a') FROM t", [1, 2, 3]),
+        ("SELECT COLUMNS(lambda c: c = 'a') FROM t", [1, 2, 3]),
+        ("SELECT * EXCLUDE (b, molécule) FROM t", [1, 2, 3]),
+        ("SELECT a FROM t LIMIT 1 OFFSET 1", [2]),
+        ("SELECT a FROM t LIMIT (SELECT 1)", [1]),
+        ("SELECT molécule FROM t WHERE \"molécule\" = 'N'", ["N"]),
+        ("SELECT 'it''s; -- no /* comment */ ; COPY'", ["it's; -- no /* comment */ ; COPY"]),
+        ("SELECT $$a ; 'b'$$;", ["a ; 'b'"]),
+        ("/* a /* nested */ ; */ SELECT 1 -- ; DROP TABLE t\n;;  -- the end", [1]),
+        ("SELECT\u200b1", [1]),  # to DuckDB it is a space
+        ("SELECT 'a'.upper()", ["A"]),
+        ("SELECT main.abs(-1)", [1]),
+        ("SELECT CASE WHEN a > 2 THEN 'big' END FROM t WHERE a BETWEEN 3 AND 4 AND b NOT LIKE 'z%'", ["big"]),
+        ("SELECT column_name FROM (DESCRIBE t)", ["a", "b", "molécule"]),
+        ("SELECT approx_unique FROM (SUMMARIZE t) LIMIT 1", [3]),
+        ("SELECT " + "abs(" * 200 + "1" + ")" * 200, [1]),
+        ("SELECT length('" + "x" * 90_000 + "')", [90_000]),
+        ("SELECT count(*) FROM t WHERE a IN (" + ", ".join(map(str, range(9000))) + ")", [3]),
+    ],
+)
+def test_what_works(console: Console, sql: str, expected: list[object]) -> None:
+    found = console.query(sql).table
+    assert found.num_columns == 1
+    assert found.column(0).to_pylist() == expected
+
+
+def test_whole_statements_of_describe_and_summarize(console: Console) -> None:
+    assert [row["column_name"] for row in rows(console, "DESCRIBE t")] == ["a", "b", "molécule"]
+    assert [row["max"] for row in rows(console, "SUMMARIZE t")] == ["3", "y", "O"]
+
+
+def test_parameters_are_values_and_never_sql(console: Console) -> None:
+    evil = "'); COPY (SELECT 1) TO 'f'; --"
+    assert one(console, "SELECT ?", evil) == evil
+    assert rows(console, "SELECT a FROM t WHERE b = $2 AND a > $1", 1, "x") == [{"a": 3}]
+    assert one(console, "SELECT ? IS NULL", None) is True
+    assert one(console, "SELECT sum(a) FROM t WHERE a IN (SELECT unnest(?::JSON::INT[]))", "[1, 2]") == 3
+
+
+@pytest.mark.parametrize(
+    ("sql", "value"),
+    [
+        ("SELECT $control", "a"),
+        ("SELECT [run IN $tests, run IN $runs] FROM (SELECT 'b' AS run)", [True, True]),
+        ("SELECT ['$control', 'it''s $control']", ["$control", "it's $control"]),
+        ('SELECT "$control" FROM (SELECT 1 AS "$control")', 1),
+        ("SELECT 1 -- $control\n/* $tests\n */", 1),
+        ("SELECT [$$ $control $$, $x$ $$ $control $x$, E'\\'$control']", [" $control ", " $$ $control ", "'$control"]),
+        ("SELECT 'e'||$control", "ea"),
+        ("SELECT [len($none), len($tests), len($runs)]", [0, 2, 3]),
+        ("SELECT count(*) FROM unnest($none)", 0),
+        ("SELECT [x] FROM (SELECT unnest($tests) AS x) WHERE x NOT IN $none ORDER BY x LIMIT 1", ["b"]),
+        ("SELECT INTERVAL 1 DAY WHERE 'b' IN $tests", "1 day"),  # run a second time with its column as text
+    ],
+)
+def test_named_parameters_stand_for_texts_and_lists(console: Console, sql: str, value: object) -> None:
+    names = {"control": "a", "tests": ("b", "c"), "runs": ("a", "b", "c"), "none": ()}
+    ((found,),) = [row.values() for row in as_rows(console.query(sql, names).table)]
+    assert found == value
+
+
+def test_named_parameters_are_values_and_never_sql(console: Console) -> None:
+    evil = "'); COPY (SELECT 1) TO 'f'; --"
+    answer = console.query("SELECT $name AS name, $list AS list", {"name": evil, "list": (evil,)})
+    assert as_rows(answer.table) == [{"name": evil, "list": [evil]}]
+
+
+def test_a_name_without_a_value_is_told(console: Console) -> None:
+    with pytest.raises(SqlError, match=r"\$controls has no value. Did you mean \$control"):
+        console.query("SELECT $controls", {"control": "a", "tests": ()})
+    with pytest.raises(SqlError, match=r"parameter tests is a list"):
+        console.query("SELECT $tests", {"tests": ["a"]})
+    with pytest.raises(SqlError, match=r"parameter tests is a tuple"):
+        console.query("SELECT $tests", {"tests": ("a", 1)})
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ((1,), "count mismatch"),
+        (([1],), "parameter 1 is a list"),
+        ((None, object()), "parameter 2 is a object"),
+        ((type("Text", (str,), {})("x"),), "parameter 1 is a Text"),
+        ((2**200,), "too large"),
+    ],
+)
+def test_parameters_that_do_not_fit(console: Console, parameters: tuple[object, ...], said: str) -> None:
+    with pytest.raises(SqlError, match=said):
+        console.query("SELECT ?" if said == "too large" else "SELECT 1", parameters)
+
+
+# --- what is refused ------------------------------------------------------------------------------------------------
+
+ATTACKS = [
+    # one SELECT and nothing else
+    "", ";", "-- nothing", "SELECT 1; SELECT 2", "SELECT 1; COPY t TO 'f'", "COPY t TO 'f'",
+    "COPY (SELECT 1) TO 'f'",
+    "/**/COPY/**/t/**/TO/**/'f'", "EXPORT DATABASE 'f'", "IMPORT DATABASE '.'", "ATTACH 'f'", "DETACH memory",
+    "USE temp",
+    "INSTALL httpfs", "LOAD parquet", "FORCE INSTALL json", "UPDATE EXTENSIONS", "PRAGMA version",
+    "PRAGMA database_list",
+    "SET threads = 4", "SET lock_configuration = false", "RESET memory_limit", "SET VARIABLE x = 1",
+    "CALL range(3)",
+    "CREATE TABLE x AS SELECT 1", "CREATE VIEW x AS SELECT 1", "CREATE MACRO f() AS 1",
+    "CREATE OR REPLACE VIEW t AS SELECT 9",
+    "CREATE SECRET (TYPE s3)", "INSERT INTO t VALUES (1)", "UPDATE t SET a = 1", "DELETE FROM t", "TRUNCATE t",
+    "DROP VIEW t",
+    "ALTER VIEW t RENAME TO u", "MERGE INTO t USING t u ON true WHEN MATCHED THEN DELETE",
+    "COMMENT ON VIEW t IS 'x'",
+    "BEGIN", "COMMIT", "CHECKPOINT", "VACUUM", "ANALYZE", "EXPLAIN SELECT 1", "EXPLAIN ANALYZE SELECT 1",
+    "PREPARE p AS SELECT 1", "EXECUTE p", "DEALLOCATE p", "SHOW TABLES", "SHOW t", "SHOW ALL TABLES", "DESCRIBE",
+    "PIVOT t ON b USING sum(a)", "SELECT 1 INTO x",
+    # writers inside a SELECT
+    "WITH w AS (COPY (SELECT 1) TO 'f') SELECT * FROM w", "WITH w AS MATERIALIZED (COPY t TO 'f') SELECT 1",
+    "SELECT * FROM (WITH w AS (COPY t TO 'f') SELECT * FROM w)", "SELECT (WITH w AS (COPY t TO 'f') SELECT 1)",
+    "WITH w AS (INSERT INTO t VALUES (1) RETURNING *) FROM w", "WITH w AS (UPDATE t SET a = 1 RETURNING *) FROM w",
+    "WITH w AS (DELETE FROM t RETURNING *) FROM w", "WITH w AS (TRUNCATE t) FROM w",
+    "WITH w AS (SHOW TABLES) FROM w",
+    "FROM (COPY t TO 'f')", "SELECT (COPY t TO 'f')", "FROM (EXPLAIN SELECT 1)", "FROM (PIVOT t ON b USING sum(a))",
+    # files, and tables that are not ours
+    "FROM 'secret.csv'", 'SELECT * FROM "secret.csv"', "DESCRIBE 'secret.csv'", "SUMMARIZE 'secret.csv'",
+    "SELECT * FROM t JOIN 'secret.csv' ON true", "WITH w AS (FROM 'secret.csv') SELECT 1",
+    "SELECT (SELECT a FROM 'secret.csv')",
+    'WITH "secret.csv" AS (SELECT * FROM "secret.csv") FROM "secret.csv"',
+    'SELECT * FROM "secret.csv", (WITH "secret.csv" AS (SELECT 1) SELECT 1)',
+    "FROM 's3://bucket/x.parquet'", "FROM 'https://example.com/x.csv'", "FROM '/etc/passwd'", "FROM TABLE",
+    "FROM os", "FROM console",
+    "FROM duckdb_tables", "FROM sqlite_master", "FROM information_schema.tables", "FROM pg_catalog.pg_tables",
+    "FROM pragma_version",
+    "FROM main.t", "FROM temp.t", "FROM memory.main.t", "FROM t AT (VERSION => 1)", "FROM __duckdb_source_1",
+    # table functions
+    "FROM read_csv('secret.csv')", "FROM read_text('secret.csv')", "FROM read_blob('secret.csv')",
+    "FROM read_json('secret.csv')",
+    "FROM read_parquet('secret.csv')", "FROM parquet_scan('x')", "FROM parquet_metadata('x')",
+    "FROM sniff_csv('secret.csv')",
+    "FROM glob('*')", "FROM query('SELECT 1')", "FROM query_table('t')", "FROM duckdb_settings()",
+    "FROM duckdb_secrets()",
+    "FROM duckdb_functions()", "FROM duckdb_views()", "FROM pragma_table_info('t')", "FROM pragma_database_size()",
+    "FROM arrow_scan(1, 2, 3)", "FROM pandas_scan(1)", "FROM python_arrow_scan()", "FROM seq_scan(1)",
+    "FROM test_all_types()",
+    "FROM enable_logging()", "FROM json_execute_serialized_sql('{}')", "FROM histogram_values('t', a)",
+    "FROM which_secret('x', 's3')",
+    "FROM system.main.duckdb_settings()", 'FROM "Read_CSV"(\'secret.csv\')',
+    "SELECT * FROM t, read_text('secret.csv')",
+    "SELECT (SELECT content FROM read_text('secret.csv'))", "WITH w AS (FROM glob('*')) FROM w",
+    # scalar functions
+    "SELECT getenv('HOME')", "SELECT current_setting('secret_directory')", "SELECT getvariable('x')",
+    "SELECT nextval('s')",
+    "SELECT sleep_ms(100000)", "SELECT pg_sleep(100)", "SELECT write_log('x')",
+    "SELECT json_serialize_plan('FROM t')",
+    "SELECT read_text('secret.csv')", "SELECT txid_current()", "SELECT current_query()",
+    "SELECT to_aggregate_state(1)",
+    "SELECT system.main.getvariable('x')", "SELECT t.a.getvariable() FROM t",
+    "SELECT __internal_compress_string_ubigint('x')",
+    "SELECT sum(a) EXPORT_STATE FROM t", "SELECT list_transform([1], lambda x: getvariable('x'))",
+    "SELECT pg_size_pretty(1)",
+    "SELECT count(*) FILTER (WHERE getvariable('x') IS NULL) FROM t", "SELECT a FROM t ORDER BY getvariable('x')",
+    "SELECT sum(a) OVER (PARTITION BY getvariable('x')) FROM t", "SELECT a FROM t LIMIT getvariable('x')",
+    "SELECT * REPLACE (getvariable('x') AS a) FROM t", "FROM range(getvariable('x'))", "VALUES (getvariable('x'))",
+    "SELECT 1 GROUP BY getvariable('x')", "SELECT CASE WHEN true THEN getvariable('x') END",
+    "SELECT COLUMNS(lambda c: getvariable(c)) FROM t",
+    'SELECT ">="({}, 0)', "SELECT 'a'.\"IS DISTINCT FROM\"(1)",
+    # letters that only look right
+    "ＳＥＬＥＣＴ 1", "ＣＯＰＹ t TO 'f'", "CO\u200bPY t TO 'f'", "\u202eSELECT 1",
+    "SELECT * FROM t\u0000; COPY t TO 'f'",
+    "SELECT '\ud800'", "SELECT * FROM ｔ", "FROM \u202et", "SELECT getvarıable('x')", "SELECT \uff47etvariable('x')",
+    "SELECT * FROM tеst",
+    # too much of it
+    "SELECT " + "(" * 10_000 + "1" + ")" * 10_000, "SELECT * FROM (" * 5000 + "SELECT 1" + ")" * 5000,
+    "SELECT 1" + "+1" * 40_000,
+    "SELECT " + "NOT " * 20_000 + "true", "SELECT '" + "x" * 100_000 + "'",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sql", ATTACKS, ids=lambda sql: ascii(sql[:50]))
+def test_attacks_are_refused(console: Console, folder: Path, sql: str) -> None:
+    with pytest.raises(SqlError) as caught:
+        console.query(sql)
+    assert str(caught.value).isprintable() and "4711" not in str(caught.value)
+    assert [path.name for path in folder.iterdir()] == ["secret.csv"]
+    assert one(console, "SELECT count(*) FROM t WHERE a < 4") == 3
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("SELECT * FROM tt", "there is no table 'tt'. Did you mean t?"),
+        ("FROM 'secret.csv'", "there is no table 'secret.csv'. Known are t, v"),
+        ("WITH alpha AS (SELECT 1) FROM alpa", "there is no table 'alpa'. Did you mean alpha?"),
+        ("COPY t TO 'f'", "the statement is COPY, and only a SELECT may run here. Write one SELECT over the tables"),
+        ("SELECT 1; SELECT 2", "there are 2 statements. Write one SELECT"),
+        ("SELECT getvariable('x')", "the function 'getvariable' does not exist, or is none that a statement may call"),
+        (
+            "SELECT lenght('x')",
+            "the function 'lenght' does not exist, or is none that a statement may call here. Did",
+        ),
+        (
+            "FROM read_csv('x')",
+            "the table function 'read_csv' may not stand in a statement here. Those are generate_s",
+        ),
+        ("WITH w AS (COPY t TO 'f') SELECT 1", "COPY may not stand in a statement here. Write one SELECT"),
+        (
+            "PIVOT t ON b USING sum(a)",
+            "a PIVOT that finds its own columns is several statements. Name them: ON column IN",
+        ),
+        ("SELECT c FROM t", 'Referenced column "c" not found in FROM clause. Candidate bindings: '),
+        ("SELECT a\nFROM t\nWHERE", "syntax error at or near \"WHERE\", line 3 column 1, at 'WHERE'"),
+        (
+            "SELECT b::INT FROM t",
+            "Could not convert string 'x' to INT32 when casting from source column b, line 1 column 9, at '::INT'",
+        ),
+        ("SELECT 1 // (a - a) FROM t", "Division by zero in expression (1 // (a - a)). Use TRY(...) to return NULL"),
+        ("SELECT " + "NOT " * 2000 + "true", "Max expression depth limit of 1000 exceeded"),
+        ("SELECT * FROM (" * 5000 + "SELECT 1" + ")" * 5000, "the statement is nested too deep"),
+        ("SELECT '\0'", "the statement has '\\x00' at position 8. Take it out"),
+        ("x" * 100_001, "the statement has 100,001 characters (at most 100,000). Write a shorter one"),
+    ],
+)
+def test_messages_say_what_and_what_to_do(console: Console, sql: str, said: str) -> None:
+    with pytest.raises(SqlError) as caught:
+        console.query(sql)
+    assert str(caught.value).startswith(said)
+    assert "SET " not in str(caught.value)
+
+
+# --- limits ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sql", "count", "is_cut"),
+    [
+        ("FROM range(50)", 50, False),
+        ("FROM range(51)", 50, True),
+        ("SELECT * FROM range(1000000000) a, range(100000) b", 50, True),
+        ("WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM r) SELECT i FROM r", 50, True),
+        ("SELECT 1 WHERE false", 0, False),
+    ],
+)
+def test_rows_are_cut_and_the_answer_says_so(console: Console, sql: str, count: int, is_cut: bool) -> None:
+    answer = console.query(sql)
+    assert (answer.table.num_rows, answer.is_cut) == (count, is_cut)
+    assert answer.seconds > 0
+
+
+def test_bytes_are_cut_too() -> None:
+    with Console({}, limits=Limits(answer_mb=1)) as console:
+        answer = console.query("SELECT repeat('x', 100000) FROM range(20)")
+        assert answer.is_cut and 5 <= answer.table.num_rows <= 10
+        with pytest.raises(SqlError, match="a row of the answer is over 1 MB"):
+            console.query("SELECT repeat('x', 2000000)")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT repeat('x', 1000000000)",
+        "SELECT length(repeat('x', 1000000000))",
+        "SELECT repeat('x', 1000000) FROM range(1000)",
+        "SELECT range(1000000000)",
+        "SELECT unnest(range(100000000))",
+        "SELECT printf('%1000000000d', 1)",
+        "SELECT length(replace(repeat('x', 100000), 'x', repeat('y', 100000)))",
+        "SELECT string_agg(range::VARCHAR, ',') FROM range(1000000000)",
+        "SELECT list(range) FROM range(1000000000)",
+        "SELECT range FROM range(1000000000) ORDER BY range DESC",
+        "SELECT count(*) FROM range(1000000000) a, range(1000000000) b",
+        "WITH RECURSIVE r AS (SELECT 'xx' AS s, 0 AS n UNION ALL SELECT s || s, n + 1 FROM r WHERE n < 40) "
+        "SELECT max(length(s)) FROM r",
+        NESTED_WITH,
+        "SELECT " + "(" * 10_000,
+        "SELECT * FROM " + "(" * 10_000 + "t" + ")" * 10_000,
+    ],
+    ids=lambda sql: sql[:40],
+)
+def test_memory_runs_out_there_and_not_here(small: Console, sql: str) -> None:
+    # DuckDB's parser does not check each of its allocations: rarely the process falls where it should complain.
+    told = r"the statement ran out of memory \(limit 64 MB\)\. Filter or aggregate"
+    with pytest.raises(SqlError, match=rf"{told}|ended its process" if sql == NESTED_WITH else told):
+        small.query(sql)
+    assert one(small, "SELECT 1") == 1
+
+
+def test_time_runs_out() -> None:
+    with Console({}, limits=Limits(seconds=0.2)) as console:
+        with pytest.raises(SqlError, match=r"ran for over 0\.2 s and was stopped\. Ask for less"):
+            console.query(ENDLESS)
+        assert one(console, "SELECT 1") == 1
+
+
+def test_a_statement_that_heeds_no_interrupt_is_ended_with_its_process() -> None:
+    with Console({"t": TABLE}, limits=Limits(seconds=0.2, memory_mb=2000)) as console:
+        with pytest.raises(SqlError, match=r"ran for over 0\.2 s and was stopped"):
+            console.query("SELECT levenshtein(repeat('a', 1000000), repeat('b', 1000000))")
+        assert one(console, "SELECT count(*) FROM t") == 3
+
+
+@pytest.mark.parametrize(
+    "limits", [{"rows": 0}, {"seconds": float("nan")}, {"memory_mb": -1}, {"seconds": float("inf")}]
+)
+def test_limits_check_themselves(limits: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=next(iter(limits))):
+        Limits(**limits)  # type: ignore[arg-type]

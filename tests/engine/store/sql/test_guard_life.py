@@ -1,0 +1,240 @@
+"""A console from its start to its end: what it is given, threads, cancelling, processes that go, and what stays out."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import logging
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from engine.errors import SqlError
+from engine.store.sql import guard
+from engine.store.sql.guard import Console
+from engine.store.sql.process import Limits, SqlProcess
+from tests.support import ROOT
+
+TABLE = pa.table({"a": [1, 2, 3], "b": ["x", "y", "x"]})
+ENDLESS = "WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM r) SELECT count(*) FROM r"
+DEAF = "SELECT levenshtein(repeat('a', 1000000), repeat('b', 1000000))"
+ROOMY = Limits(seconds=100, memory_mb=2000)
+
+
+def one(console: Console, sql: str) -> object:
+    ((value,),) = [row.values() for row in console.query(sql).table.to_pylist()]
+    return value
+
+
+def process_of(console: Console) -> subprocess.Popen[bytes]:
+    assert console._process is not None
+    return console._process._process
+
+
+class Asking(threading.Thread):
+    """A statement in a thread of its own, and the error that it met."""
+
+    def __init__(self, console: Console, sql: str) -> None:
+        super().__init__(daemon=True)
+        self.console, self.sql = console, sql
+        self.error: SqlError | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.console.query(self.sql)
+        except SqlError as error:
+            self.error = error
+
+
+@pytest.mark.parametrize("sql", [ENDLESS, DEAF], ids=["endless", "deaf"])
+def test_cancel_stops_what_is_running(sql: str) -> None:
+    with Console({"t": TABLE}, limits=ROOMY) as console:
+        asking = Asking(console, sql)
+        while asking.is_alive():  # as a user who presses until it stops: it has no effect before it runs
+            console.cancel()
+            asking.join(0.01)
+        assert str(asking.error) == "the statement was stopped"
+        assert one(console, "SELECT sum(a) FROM t") == 6
+
+
+def test_cancel_without_a_statement_is_nothing() -> None:
+    with Console({}) as console:
+        console.cancel()
+        assert one(console, "SELECT 1") == 1
+        console.cancel()
+        assert one(console, "SELECT 2") == 2
+
+
+def test_a_cancel_that_comes_after_the_answer_spoils_no_later_statement(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = SqlProcess.ask
+    with Console({}) as console:
+
+        def ask_and_cancel(self: SqlProcess, sql: str, parameters: list[object] | dict[str, object]) -> object:
+            answer = ask(self, sql, parameters)
+            console.cancel()
+            return answer
+
+        with monkeypatch.context() as patched:
+            patched.setattr(SqlProcess, "ask", ask_and_cancel)
+            assert one(console, "SELECT 1") == 1
+        assert one(console, "SELECT 2") == 2
+
+
+def test_close_stops_what_is_running_and_is_final() -> None:
+    console = Console({}, limits=ROOMY)
+    asking = Asking(console, ENDLESS)
+    while not console._is_running:
+        asking.join(0.01)
+    console.close()
+    asking.join()
+    assert "stopped" in str(asking.error) or "closed" in str(asking.error)
+    console.close()
+    with pytest.raises(SqlError, match="the console is closed"):
+        console.query("SELECT 1")
+
+
+def test_statements_of_several_threads_wait_for_each_other() -> None:
+    with Console({"t": TABLE}) as console:
+        found: list[object] = []
+        threads = [
+            threading.Thread(target=lambda n=n: found.append(one(console, f"SELECT {n} + count(*) FROM t")))
+            for n in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(map(str, found)) == sorted(str(n + 3) for n in range(8))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV], ids=["killed", "crashed"])
+def test_a_process_that_goes_between_statements_is_replaced(number: signal.Signals) -> None:
+    with Console({"t": TABLE}, {"v": "SELECT a + 1 AS a FROM t"}) as console:
+        before = process_of(console)
+        before.send_signal(number)
+        before.wait()
+        assert one(console, "SELECT sum(a) FROM v") == 9
+        assert process_of(console).pid != before.pid
+
+
+def test_a_process_that_goes_under_a_statement_is_an_error_and_replaced() -> None:
+    with Console({}, limits=ROOMY) as console:
+        asking = Asking(console, ENDLESS)
+        while asking.is_alive():
+            if console._is_running:
+                process_of(console).send_signal(signal.SIGSEGV)
+            asking.join(0.01)
+        assert str(asking.error) == "the statement ended its process (code -11). Write it in another way"
+        assert one(console, "SELECT 1") == 1
+
+
+def test_an_answer_that_was_not_read_is_not_taken_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with Console({}) as console:
+        with monkeypatch.context() as patched:
+            patched.setattr(SqlProcess, "_receive", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                console.query("SELECT 1")
+        assert one(console, "SELECT 2") == 2
+
+
+def test_a_console_that_is_forgotten_takes_its_process_along() -> None:
+    console = Console({})
+    process = process_of(console)
+    del console
+    gc.collect()
+    assert process.returncode is not None
+
+
+def test_a_process_ends_when_its_parent_does() -> None:
+    code = """
+import os
+from engine.store.sql.guard import Console
+console = Console({})
+os._exit(0)
+"""
+    # Both have the pipe for errors, so that this waits for both.
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, stderr=subprocess.PIPE, check=True, timeout=100)
+
+
+# --- what it is given -----------------------------------------------------------------------------------------------
+
+
+def test_views_are_ours_and_may_say_more_than_users(tmp_path: Path) -> None:
+    views = {"v w": "SELECT a AS x, current_setting('threads') AS n FROM t", "v2": 'SELECT x FROM "v w"'}
+    with Console({"t": TABLE}, views, Limits(threads=2)) as console:
+        assert one(console, 'SELECT sum(x) FROM "v w" WHERE n = 2') == 6
+        assert one(console, "SELECT max(x) FROM V2") == 3
+
+
+@pytest.mark.parametrize("view", ["SELECT", "SELECT * FROM nowhere", "SELECT * FROM read_csv('pyproject.toml')"])
+def test_a_view_that_does_not_stand_is_an_error_at_once(view: str) -> None:
+    with pytest.raises(SqlError):
+        Console({"t": TABLE}, {"v": view})
+
+
+def parquet(folder: Path, files: int = 3) -> ds.Dataset:
+    for number in range(files):
+        path = folder / f"run={number}" / "part.parquet"
+        path.parent.mkdir(parents=True)
+        pq.write_table(pa.table({"a": list(range(10 * number, 10 * number + 10))}), path)
+    return ds.dataset(folder, partitioning="hive")
+
+
+def test_datasets_of_every_kind(tmp_path: Path) -> None:
+    files = parquet(tmp_path / "store")
+    given = {
+        "files": files,
+        "united": ds.dataset([files, ds.dataset(tmp_path / "store/run=0", schema=files.schema)]),
+        "memory": ds.dataset(TABLE),
+        "nothing": TABLE.schema.empty_table(),
+    }
+    with Console(given) as console:
+        assert one(console, "SELECT sum(a) FROM files WHERE run = 1") == 145
+        assert one(console, "SELECT count(*) FROM united") == 40
+        assert one(console, "SELECT max(b) FROM memory") == "y"
+        assert one(console, "SELECT count(*) FROM nothing") == 0
+
+
+def test_a_dataset_does_not_tell_where_it_lies(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with Console({"files": parquet(tmp_path / "store")}) as console:
+        for column in ("filename", "__filename", "file_name", "rowid"):
+            with pytest.raises(SqlError, match=f'"{column}" not found'):
+                console.query(f"SELECT {column} FROM files")
+        assert "store" not in str(console.query("SUMMARIZE files").table.to_pylist())
+        (tmp_path / "store/run=1/part.parquet").unlink()
+        with caplog.at_level(logging.WARNING), pytest.raises(SqlError) as caught:
+            console.query("SELECT sum(a) FROM files")
+        assert str(caught.value).startswith("the table 'files' cannot be read. Its files have changed or are damaged")
+        assert "run=1" in caplog.text  # for whoever keeps the store
+        assert one(console, "SELECT count(*) FROM files WHERE run = 2") == 10
+
+
+def test_variables_of_python_are_no_tables() -> None:
+    leaked = pa.table({"a": [4711]})
+    with Console({"t": TABLE}) as console:
+        for name in ("leaked", "pa", "console", "tables", "setup", "source"):
+            with pytest.raises(SqlError, match="there is no table"):
+                console.query(f"SELECT * FROM {name}")
+    assert leaked.num_rows == 1
+
+
+# --- what stays out -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("module", ["guard", "process", "failures", "tree", "rows"])
+def test_duckdb_is_not_imported_on_this_side(module: str) -> None:
+    tree = ast.parse((Path(guard.__file__).parent / f"{module}.py").read_text(encoding="utf-8"))
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    names |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert not names & {"duckdb", "engine.store.sql.child", "engine.store.sql.database"}

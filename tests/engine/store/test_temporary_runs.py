@@ -1,0 +1,80 @@
+"""Runs that nobody has kept: shown beside the store, kept under their name, and not for ever."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.errors import StoreError
+from engine.store import temporary_runs
+from engine.store.files import LocalFiles
+from engine.store.store import Store, damaged_parts
+from engine.store.temporary_runs import is_temporary, keep, temporary_files, trim, with_temporary
+from tests.engine.store.stored_runs import written
+from tests.support import ROOT
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalFiles:
+    files = LocalFiles(tmp_path / "temporary")
+    monkeypatch.setattr(temporary_runs, "_temporary_files", lambda: files)
+    return files
+
+
+def test_it_is_shown_beside_the_store_and_cannot_be_changed(place: LocalFiles, tmp_path: Path) -> None:
+    written(place, "live", steps=True)
+    store = with_temporary(Store(LocalFiles(tmp_path / "store")))
+    assert [entry.id for entry in store.found().entries] == ["live"]
+    assert is_temporary(store.entry("live"))
+    with pytest.raises(StoreError, match="which is read-only"):
+        store.annotate("live", label="mine")
+
+
+def test_what_is_kept_is_the_same_run_in_the_users_store(place: LocalFiles, tmp_path: Path) -> None:
+    written(place, "live", steps=True)
+    home = LocalFiles(tmp_path / "store")
+    entry = keep(with_temporary(Store(home)).entry("live"), home, "mine")
+    before, after = Store(place), Store(home)
+    assert (entry.id, entry.row["label"]) == ("live", "mine")
+    assert damaged_parts(entry) == []
+    for table in ("samples", "blocks", "steps"):
+        assert after.rows(f"SELECT * FROM {table}") == before.rows(f"SELECT * FROM {table}") != []
+    assert {**after.entry("live").row, "label": None} == {**before.entry("live").row, "label": None}
+    assert not is_temporary(with_temporary(after).entry("live"))  # the kept one is found first
+
+
+def test_keeping_twice_says_so_and_leaves_the_first(place: LocalFiles, tmp_path: Path) -> None:
+    written(place, "live")
+    home = LocalFiles(tmp_path / "store")
+    entry = Store(place).entry("live")
+    keep(entry, home)
+    with pytest.raises(StoreError, match="live is there already"):
+        keep(entry, home)
+    assert [one.id for one in Store(home).found().entries] == ["live"]
+    assert home.folders("staging") == []
+
+
+def test_a_run_that_is_gone_is_said_to_be(place: LocalFiles, tmp_path: Path) -> None:
+    written(place, "live")
+    entry = Store(place).entry("live")
+    place.remove(entry.folder)
+    with pytest.raises(StoreError, match=r"^live is gone\. Generate it again"):
+        keep(entry, LocalFiles(tmp_path / "store"))
+    assert LocalFiles(tmp_path / "store").folders("staging") == []
+
+
+def test_the_oldest_go_first(place: LocalFiles) -> None:
+    for name in ("20260101-a", "20260103-c", "20260102-b"):
+        written(place, name)
+    trim(place, 2)
+    assert {entry.id for entry in Store(place).found().entries} == {"20260103-c", "20260102-b"}
+
+
+def test_the_place_goes_with_its_process() -> None:
+    script = "from engine.store.temporary_runs import temporary_files as f; f().write('a/b', b'c'); print(f().where)"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() and not Path(done.stdout.strip()).exists()
+    assert str(temporary_files().where) != done.stdout.strip()

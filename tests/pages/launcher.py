@@ -1,0 +1,67 @@
+"""App servers by the dozen: a process that has imported what the app needs, and forks a server per order.
+
+A server of its own per store keeps tests apart; that each one imports Streamlit, plotly and torch anew would take a
+third of the browser tests' time. An order is a line of JSON on standard input, the answer the server's process id.
+The servers end with this process.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+LARGE = ("streamlit.web.bootstrap", "streamlit.web.cli", "torch", "transformers", "engine.live.lane")
+
+
+def import_all() -> None:
+    logging.disable(logging.WARNING)  # a cache that is made outside of Streamlit's runtime says so
+    pages = (path.relative_to(ROOT).with_suffix("") for path in (ROOT / "pages").glob("_*/**/*.py"))
+    for name in (*LARGE, *(".".join(page.parts) for page in pages)):
+        importlib.import_module(name.removesuffix(".__init__"))
+    logging.disable(logging.NOTSET)
+
+
+def serve(order: dict[str, Any]) -> None:
+    """The child: as ``python -m streamlit run`` would be, in the environment of the order."""
+    from streamlit.web import cli
+
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for target, source in ((0, os.open(os.devnull, os.O_RDONLY)), (1, log), (2, log)):
+        os.dup2(source, target)
+    os.environ.clear()
+    os.environ.update(order["environment"])
+    cli.main(order["arguments"], prog_name="streamlit", standalone_mode=False)
+
+
+def main() -> None:
+    orders = os.fdopen(os.dup(0), encoding="utf-8")
+    import_all()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # a server that ended leaves nothing
+    started = []
+    for line in orders:
+        process = os.fork()
+        if process == 0:
+            code = 1
+            try:
+                serve(json.loads(line))
+                code = 0
+            finally:
+                os._exit(code)
+        started.append(process)
+        print(process, flush=True)
+    for process in started:
+        try:
+            os.kill(process, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""Makes the README's pictures: ``python -m tests.pages.pictures [NAME ...]``. Each is a view of the shipped demo store.
+
+Live generates, so its times are those of the machine. Exits 2 when a page asked for anything outside of its server.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from io import BytesIO
+from urllib.parse import urlencode
+
+from PIL import Image
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.pages.browser import ROOT, Server, chromium, serve, visit
+
+PATIENCE_MS = 180_000
+NO_SIDEBAR = "[data-testid=stSidebar], [data-testid=stExpandSidebarButton], [data-testid=stHeader] { display: none }"
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A view by its address; ``top`` is a text that stands at the picture's top, ``ready`` one to wait for."""
+
+    page: str
+    query: dict[str, str]
+    height: int
+    ready: str
+    top: str = ""
+    press: str = ""
+
+
+PICTURES = {
+    "live": Picture(
+        "live",
+        {
+            "smiles": "Cn1cnc2c1c(=O)n(C)c(=O)n2C",
+            "model": "demo-llama:final",
+            "lp1": "none",
+            "lp2": "position-blocklist",
+            "lp3": "exact",
+        },
+        1400,
+        ready="Lanes side by side",
+        press="Generate",
+    ),
+    "drift": Picture(
+        "drift",
+        {"run": "demo-llama-final-position-blocklist", "sample": "13", "atom": "5"},
+        1000,
+        ready="Template over generated text",
+        top="One molecule",
+    ),
+    "compare": Picture("compare", {}, 1150, ready="All figures", top="Side by side"),
+    "profiles": Picture("profiles", {}, 1000, ready="Where does", top="Families"),
+    "logits": Picture("logits", {"view": "Health"}, 1150, ready="Data", top="Health"),
+    "tokenizer_lab": Picture("tokenizer_lab", {}, 840, ready="FREE"),
+}
+
+
+def take(name: str, browser: BrowserContext, server: Server) -> bool:
+    """Whether the page kept to its own server."""
+    picture = PICTURES[name]
+    address = f"/{picture.page}?{urlencode(picture.query)}"
+    with visit(browser, server, address, width=1280, height=picture.height) as seen:
+        page = seen.page
+        page.add_style_tag(content=NO_SIDEBAR)
+        if picture.press:
+            page.get_by_role("button", name=picture.press).first.click()
+        expect(page.get_by_text(picture.ready).first).to_be_visible(timeout=PATIENCE_MS)
+        seen.settle()
+        page.wait_for_timeout(4_000)  # for what draws itself after the page has settled: WebGL, charts
+        if picture.top:
+            _scroll_to(page, picture.top)
+        page.mouse.move(0, 0)  # no tooltip
+        shot = Image.open(BytesIO(page.screenshot()))
+        shot.convert("RGB").quantize(128, dither=Image.Dither.NONE).save(ROOT / "docs" / f"{name}.png", optimize=True)
+        return not seen.outside
+
+
+def _scroll_to(page: Page, text: str) -> None:
+    page.get_by_text(text, exact=True).first.evaluate("element => element.scrollIntoView({block: 'start'})")
+    page.wait_for_timeout(500)
+
+
+def main() -> int:
+    names = sys.argv[1:] or list(PICTURES)
+    with serve(ROOT / "app.py", fresh=True) as server, chromium() as browser:
+        return 0 if all(take(name, browser, server) for name in names) else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""Ticking entries in the picker's table: what the address names afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import streamlit as st
+
+from pages._compare.state import QUERY as RUNS
+from pages._logits.logs import QUERY as LOGS
+from pages._profiles.traces import query_of
+from pages._shared.entry_picker import EntryPicker
+from pages._shared.links import MOST_TESTS
+from pages._shared.rows import show_rows
+from pages._shared.selection import SelectionQuery
+from tests.pages.params import Params
+
+
+def ticked(
+    monkeypatch: pytest.MonkeyPatch, query: SelectionQuery[Any], shown: list[str], ids: tuple[str, ...], rows: list[int]
+) -> Params:
+    """The address after these rows of a table that shows ``shown`` were ticked, where ``ids`` were ticked before."""
+    params, session = Params(), dict[str, Any]()
+    monkeypatch.setattr(st, "query_params", params)
+    monkeypatch.setattr(st, "session_state", session)
+    picker = EntryPicker(query, lambda entry: {}, {}, "")
+    show_rows(picker.key, [shown.index(id_) for id_ in ids if id_ in shown])
+    session[picker.key] = {"selection": {"rows": rows}}
+    picker._take(shown, ids)
+    return params
+
+
+def named(params: Params, query: SelectionQuery[Any]) -> list[str]:
+    return [name for name in (params[query.control], *params.get_all(query.test)) if name]
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([0, 1, 2], ["b", "h", "a", "c"]),  # one more comes last
+        ([1], ["b", "h"]),
+        ([2], ["h", "a"]),  # the control leaves, and the next one takes its place
+        ([], ["h"]),
+    ],
+)
+def test_ticking_keeps_places_and_what_a_filter_hides(
+    monkeypatch: pytest.MonkeyPatch, rows: list[int], expected: list[str]
+) -> None:
+    params = ticked(monkeypatch, RUNS, ["c", "b", "a"], ("b", "h", "a"), rows)
+    assert named(params, RUNS) == expected
+
+
+@pytest.mark.parametrize("query", [LOGS, query_of({})], ids=["logs", "traces"])
+@pytest.mark.parametrize(
+    ("ids", "rows", "expected"),
+    [
+        ((), [2], ["b"]),
+        (("a",), [0, 3], ["a", "d"]),
+        (("a", "c"), [1, 2, 3], ["a", "b"]),  # a third one replaces the test
+        (("a", "c"), [1], ["c"]),
+        (("a", "c"), [], []),
+        (("h", "c"), [], ["h"]),  # h is hidden by a filter
+        (("h", "c"), [0, 1], ["h", "d"]),
+        ((), [0, 1, 2], ["d", "b"]),
+    ],
+)
+def test_a_pair_takes_the_last_tick_as_its_test(
+    monkeypatch: pytest.MonkeyPatch,
+    query: SelectionQuery[Any],
+    ids: tuple[str, ...],
+    rows: list[int],
+    expected: list[str],
+) -> None:
+    assert named(ticked(monkeypatch, query, ["d", "c", "b", "a"], ids, rows), query) == expected
+
+
+def test_the_most_that_can_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    params = ticked(monkeypatch, RUNS, [str(number) for number in range(100)], (), list(range(100)))
+    assert len(params["test"]) == MOST_TESTS and params["test"][-1] == "99"
+
+
+def test_its_own_selection_heard_again_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ticked(monkeypatch, LOGS, ["a", "b"], ("a", "b"), [0, 1]) == {}
+
+
+def test_an_entry_that_is_deleted_leaves_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(st, "query_params", params := Params(control="run-a", test=["b", "run-c"]))
+    RUNS.leave_out("run-b")
+    assert named(params, RUNS) == ["run-a", "run-c"]
+    RUNS.leave_out("run-a")
+    assert named(params, RUNS) == ["run-c"]
+    RUNS.leave_out("other")
+    assert named(params, RUNS) == ["run-c"]
+    monkeypatch.setattr(st, "query_params", params := Params())
+    RUNS.leave_out("run-a")
+    assert params == {}

@@ -1,0 +1,79 @@
+"""A service in a test's hands: work that yields what it is given, and a clock that stands still until it is set."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from engine.service import Control, Job, Service
+
+PATIENCE_S = 60.0  # only where something hangs
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Hand:
+    """Work in a test's hands: it yields what it is given, and says when it was begun and left."""
+
+    def __init__(self) -> None:
+        self.begun, self.left = threading.Event(), threading.Event()
+        self.control: Control | None = None
+        self._given: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def __call__(self, control: Control) -> Iterator[Any]:
+        self.control = control
+        self.begun.set()
+        try:
+            while (event := self._given.get(timeout=PATIENCE_S)) is not self:
+                yield event
+        finally:
+            self.left.set()
+
+    def give(self, *events: object) -> None:
+        for event in events:
+            self._given.put(event)
+
+    def let_go(self) -> None:
+        self._given.put(self)
+
+
+class ServiceHarness:
+    """A service, its clock, and the hands that hold its work; all of it ends with the test."""
+
+    def __init__(self, **options: Any) -> None:
+        self.clock = Clock()
+        self.service = Service(**{"clock": self.clock, "prepare": lambda: None, "heartbeat_s": 20.0, **options})
+        self._hands: list[Hand] = []
+
+    def hand(self) -> Hand:
+        self._hands.append(Hand())
+        return self._hands[-1]
+
+    def busy(self, owner: str = "busy") -> tuple[Job[Any], Hand]:
+        """A job that the worker has begun, and that runs until it is let go."""
+        hand = self.hand()
+        job = self.service.submit(owner, hand)
+        assert hand.begun.wait(PATIENCE_S)
+        return job, hand
+
+    def clean(self) -> None:
+        self.service.close(0)
+        for hand in self._hands:
+            hand.let_go()
+        self.service.close(PATIENCE_S)
+
+
+def nothing(control: Control) -> Iterable[str]:
+    return ()
+
+
+def ended(job: Job[Any]) -> str:
+    assert job.wait(PATIENCE_S)
+    return job.state
