@@ -2,8 +2,8 @@
 
 One run of all tests under coverage says which tests reach which line, and how long each takes. Then each fault is
 planted in a copy of the tree, and the tests that reach its line run until the first fails. Tests of the module's own
-file come first, then short ones. Servers and commands in a process of their own are not measured, so a fault that only
-they reach counts as missed.
+file come first, then short ones. A test that fails without the fault too has caught nothing. Servers and commands in a
+process of their own are not measured, so a fault that only they reach counts as missed.
 """
 
 from __future__ import annotations
@@ -44,30 +44,42 @@ NOT_COPIED = (
 )
 SOUND = ("tests/engine/test_errors.py", "tests/pages/test_app.py")
 """Tests that must pass in a copy without a fault, or its verdicts would mean nothing."""
-CONFIG = "[run]\nsource = engine,pages\nconcurrency = thread\ndata_file = {file}\n"
+CONFIG = "[run]\ninclude = {files}\nconcurrency = thread\ndata_file = {data}\n"
+OUTCOME = "DRIFTSCOPE_TEST_OUTCOME"  # names a file
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def pytest_sessionfinish(session: Any) -> None:
-    """As a plugin of pytest: write how long each test took. Under xdist only the controller sees all reports."""
+    """As a plugin of pytest: write which tests failed and how long each took. Under xdist only the controller knows."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if (file := os.environ.get("DRIFTSCOPE_TEST_TIMES")) and reporter and not hasattr(session.config, "workerinput"):
+    if (file := os.environ.get(OUTCOME)) and reporter and not hasattr(session.config, "workerinput"):
         seconds: dict[str, float] = {}
         for reports in reporter.stats.values():
             for report in reports:
                 if hasattr(report, "duration"):
                     seconds[report.nodeid] = seconds.get(report.nodeid, 0.0) + report.duration
-        Path(file).write_text(json.dumps(seconds))
+        failed = [report.nodeid for kind in ("failed", "error") for report in reporter.stats.get(kind, [])]
+        Path(file).write_text(json.dumps({"seconds": seconds, "failed": failed}))
 
 
-def measure(folder: Path) -> None:
-    """All tests once, under coverage: ``coverage`` and ``times.json`` in ``folder``."""
-    (folder / "coveragerc").write_text(CONFIG.format(file=folder / "coverage"))
-    options = ["-p", "tests.faults.check", "--cov", f"--cov-config={folder / 'coveragerc'}", "--cov-context=test"]
-    env = {**os.environ, **ONE_THREAD, "DRIFTSCOPE_TEST_TIMES": str(folder / "times.json")}
-    done = subprocess.run([sys.executable, "-m", "pytest", "-q", *options, "--cov-report="], cwd=ROOT, env=env)
-    if done.returncode not in (0, 1):
-        raise SystemExit(f"the run under coverage ended with {done.returncode}")
+def measure(folder: Path, faults: list[Fault]) -> None:
+    """All tests once, under coverage of the faults' files: ``coverage`` and ``outcome.json`` in ``folder``."""
+    files = ",".join(sorted({str(ROOT / fault.file) for fault in faults}))
+    (folder / "coveragerc").write_text(CONFIG.format(files=files, data=folder / "coverage"))
+    options = ["--cov", f"--cov-config={folder / 'coveragerc'}", "--cov-context=test", "--cov-report="]
+    done = run_tests([*options, "-n", "auto", "--dist=worksteal"], ROOT, folder / "outcome.json")
+    if done not in (0, 1):
+        raise SystemExit(f"the run under coverage ended with {done}")
+
+
+def run_tests(arguments: list[str], tree: Path, outcome: Path, limit_s: float | None = None) -> int:
+    """pytest's exit code; the outcome of each test is in a file."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.faults.check", "-p", "no:cacheprovider", *arguments]
+    env = {**os.environ, **ONE_THREAD, OUTCOME: str(outcome)}
+    with outcome.with_suffix(".log").open("w") as log:
+        return subprocess.run(
+            command, cwd=tree, env=env, timeout=limit_s, stdout=log, stderr=subprocess.STDOUT
+        ).returncode
 
 
 def place_of(fault: Fault) -> tuple[Path, int] | None:
@@ -98,7 +110,7 @@ class Reach:
     def __init__(self, folder: Path) -> None:
         self.data = coverage.CoverageData(str(folder / "coverage"))
         self.data.read()
-        self.seconds: dict[str, float] = json.loads((folder / "times.json").read_text())
+        self.seconds: dict[str, float] = json.loads((folder / "outcome.json").read_text())["seconds"]
 
     def tests(self, path: Path, line: int) -> list[str]:
         lines = self.data.contexts_by_lineno(str(path))
@@ -139,20 +151,32 @@ def verdict(copy: Path, fault: Fault, reach: Reach) -> dict[str, Any]:
     tests = reach.tests(*place)
     if not tests:
         return {**asdict(fault), "result": "missed", "tests": 0}
-    names = copy / "names.txt"
-    names.write_text("\n".join(tests))
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--no-header"]
-    with planted(copy, fault, place):
-        try:
-            done = subprocess.run(
-                [*command, f"@{names}"], cwd=copy, env={**os.environ, **ONE_THREAD}, timeout=HANGS_AFTER_S,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            )  # fmt: skip
-            result, by = ("missed", "") if done.returncode == 0 else ("caught", done.stdout.strip()[-400:])
-        except subprocess.TimeoutExpired:
-            result, by = "caught", "hangs"
+    count, result, by = len(tests), "missed", ""
+    while tests and result == "missed":
+        with planted(copy, fault, place):
+            failed = first_failed(copy, tests)
+        if failed is None:
+            break
+        if failed in tests and first_failed(copy, [failed]) == failed:
+            tests.remove(failed)
+        else:
+            result, by = "caught", failed
     seconds = round(time.monotonic() - began, 1)
-    return {**asdict(fault), "result": result, "tests": len(tests), "by": by, "seconds": seconds}
+    return {**asdict(fault), "result": result, "tests": count, "by": by, "seconds": seconds}
+
+
+def first_failed(copy: Path, tests: list[str]) -> str | None:
+    """The test that failed first, or a word where pytest came to none."""
+    names, outcome = copy.parent / "names.txt", copy.parent / "outcome.json"
+    names.write_text("\n".join(tests))
+    outcome.unlink(missing_ok=True)
+    try:
+        if run_tests(["-x", "-n", "0", f"@{names}"], copy, outcome, HANGS_AFTER_S) == 0:
+            return None
+    except subprocess.TimeoutExpired:
+        return "hangs"
+    failed = json.loads(outcome.read_text())["failed"] if outcome.exists() else []
+    return str(failed[0]) if failed else "no test ran"
 
 
 def copy_of_the_tree(folder: Path) -> Path:
@@ -174,10 +198,9 @@ def copy_of_the_tree(folder: Path) -> Path:
     return copy
 
 
-def check(folder: Path, workers: int) -> list[dict[str, Any]]:
+def check(folder: Path, faults: list[Fault], workers: int) -> list[dict[str, Any]]:
     """Every fault's verdict, in the list's order."""
     reach = Reach(folder)
-    faults = [Fault(**entry) for entry in json.loads(LIST.read_text(encoding="utf-8"))]
     copies: SimpleQueue[Path] = SimpleQueue()
     for number in range(workers):
         copies.put(copy_of_the_tree(folder / f"copy-{number}"))
@@ -201,14 +224,15 @@ def main() -> None:
     parser.add_argument("--measured", type=Path, help="a folder with the coverage and times of an earlier run")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
+    faults = [Fault(**entry) for entry in json.loads(LIST.read_text(encoding="utf-8"))]
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         if options.measured:
-            for name in ("coverage", "times.json"):
+            for name in ("coverage", "outcome.json"):
                 shutil.copy(options.measured / name, folder)
         else:
-            measure(folder)
-        rows = check(folder, options.workers)
+            measure(folder, faults)
+        rows = check(folder, faults, options.workers)
     if options.out:
         options.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     counts = {result: sum(row["result"] == result for row in rows) for result in ("caught", "missed", "gone")}
