@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,12 @@ from engine.training.quality import ALL, Quality
 from engine.training.shards import write_bytes, write_json
 from engine.training.training_card import (
     NO_FIGURE,
-    Curve,
     TrainingFacts,
     curve_chart,
+    last_values,
     number,
     png,
-    read_curve,
+    read_curves,
     table,
     training_lines,
 )
@@ -38,13 +38,14 @@ def write_card(folder: Path, name: str, facts: TrainingFacts, quality: Quality, 
     """Write the card's four files; the path of the one to read. The log counts up to the tokens of the facts."""
     if not _NAME.fullmatch(name):
         raise ValueError(f"a card's name is made of letters, digits, '.', '_' and '-', got {name!r}")
-    curve = read_curve(log_path, facts.tokens)
-    document = {"name": name, "facts": facts.as_json(), "quality": quality.as_json(), "training": curve.last()}
+    curves = read_curves(log_path, facts.tokens)
+    last = last_values(curves)
+    document = {"name": name, "facts": facts.as_json(), "quality": quality.as_json(), "training": last}
     card = folder / f"{name}.md"
-    write_bytes(folder / f"{name}.png", png(curve_chart(f"Training of {facts.alias}:{facts.step}", curve)))
+    write_bytes(folder / f"{name}.png", png(curve_chart(f"Training of {facts.alias}:{facts.step}", curves)))
     write_bytes(folder / f"{name}-bonds.png", png(bonds_chart(facts, quality)))
     write_json(folder / f"{name}.json", document)
-    write_bytes(card, "\n".join([*_lines(name, facts, quality, curve), ""]).encode())
+    write_bytes(card, "\n".join([*_lines(name, facts, quality, last), ""]).encode())
     return card
 
 
@@ -64,11 +65,11 @@ def bonds_chart(facts: TrainingFacts, quality: Quality) -> Image.Image:
     )
 
 
-def _lines(name: str, facts: TrainingFacts, quality: Quality, curve: Curve) -> Iterable[str]:
+def _lines(name: str, facts: TrainingFacts, quality: Quality, last: Mapping[str, float | None]) -> Iterable[str]:
     yield from _what_it_is(facts, quality)
     rows = quality.vocab_size * facts.shape.width
     parameters = f"{quality.parameters:,}; {rows:,} of them are the {quality.vocab_size:,} vocabulary rows"
-    yield from training_lines(name, facts, curve.last(), parameters)
+    yield from training_lines(name, facts, last, parameters)
     yield from _copying(quality)
     yield from _geometry(name, quality)
     yield from (

@@ -208,9 +208,9 @@ class _Plot:
     def _stroke(self, places: Sequence[Point], colour: str, width: float) -> None:
         self._draw.line(self._scaled(*places), fill=colour, width=round(width * _SCALE), joint="curve")
 
-    def _dot(self, place: Point, colour: str, radius: float = 4.5) -> None:
+    def _dot(self, place: Point, colour: str) -> None:
         x, y = place
-        self._draw.ellipse(self._scaled((x - radius, y - radius), (x + radius, y + radius)), fill=colour)
+        self._draw.ellipse(self._scaled((x - 4.5, y - 4.5), (x + 4.5, y + 4.5)), fill=colour)
 
     def _text(self, place: Point, text: str, size: int, anchor: str) -> None:
         self._draw.text(self._scaled(place)[0], text, fill=_INK, font=_font(size), anchor=anchor)

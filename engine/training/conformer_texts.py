@@ -29,11 +29,9 @@ from engine.chem.smiles import enriched_descriptors, graph_key, parse_smiles, sa
 from engine.errors import DriftscopeError
 from engine.records import TRIMMED4
 from engine.training.held_out import skeleton, skeleton_is_held_out
-from engine.training.molecule_sets import draw
+from engine.training.molecule_sets import EMBED_SECONDS, draw
 from engine.training.shards import Arrays, Meta
 
-EMBED_SECONDS = 60.0
-"""Never met; a limit that is met would make the corpus depend on the machine."""
 UNITS_PER_ANG = 10_000
 Numbers = tuple[tuple[str, str, str], ...]
 
@@ -87,7 +85,16 @@ def make_conformers(payload: dict[str, Any]) -> tuple[Meta, Arrays]:
             made += texts_of(smiles, recipe)
         except DriftscopeError as error:
             refusals[type(error).__name__] += 1
-    return _meta(made, refusals, len(payload["smiles"])), as_arrays(made)
+    sizes = Counter(len(conformer.xyz) for conformer in made)
+    meta = {
+        "molecules": len(payload["smiles"]),
+        "conformers": len(made),
+        "texts": sum(len(conformer.texts) for conformer in made),
+        "atoms": sum(len(conformer.xyz) for conformer in made),
+        "sizes": {str(size): count for size, count in sorted(sizes.items())},
+        "refusals": dict(sorted(refusals.items())),
+    }
+    return meta, as_arrays(made)
 
 
 def as_arrays(made: Sequence[ConformerTexts]) -> Arrays:
@@ -167,15 +174,3 @@ def _number(units: int) -> str:
     whole, decimals = divmod(abs(units), UNITS_PER_ANG)
     shortened = f"{decimals:04d}".rstrip("0") or "0"
     return f"{'-' if units < 0 else ''}{whole}.{shortened}"
-
-
-def _meta(made: Sequence[ConformerTexts], refusals: Counter[str], molecules: int) -> Meta:
-    sizes = Counter(len(conformer.xyz) for conformer in made)
-    return {
-        "molecules": molecules,
-        "conformers": len(made),
-        "texts": sum(len(conformer.texts) for conformer in made),
-        "atoms": sum(len(conformer.xyz) for conformer in made),
-        "sizes": {str(size): count for size, count in sorted(sizes.items())},
-        "refusals": dict(sorted(refusals.items())),
-    }

@@ -13,7 +13,6 @@ or do not read back are left out and counted in the manifest.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +30,7 @@ from engine.training.conformer_texts import ConformerTexts, TextRecipe, from_arr
 from engine.training.corpus_plan import MoleculePlan, plan_molecules
 from engine.training.jobs import FileJob, FinishedJob, key_of, run_jobs
 from engine.training.moses import FILES, REQUIREMENT, read_csv, read_moses
-from engine.training.shards import Meta, read_arrays, read_json, write_arrays, write_json
+from engine.training.shards import Meta, read_arrays, read_json, remove_stale, sha256_of, write_arrays, write_json
 from engine.training.tool import Progress, ToolParser, run_tool
 
 log = logging.getLogger(__name__)
@@ -82,7 +81,8 @@ def build_corpus(folder: Path, settings: Settings, source: Iterable[str], worker
             progress.advance(int(done.meta["molecules"]), was_there=done.was_there)
             finished.append(done)
     manifest = _manifest(settings, plan, finished)
-    _tidy(folder, {done.path.name for done in finished})
+    # Also what the plan was made of, and shards of an older format that had more.
+    remove_stale(folder, ("shard-*.arrays", "offers-*.arrays"), {done.path.name for done in finished})
     write_json(folder / MANIFEST, manifest)
     return manifest
 
@@ -165,21 +165,14 @@ def _manifest(settings: Settings, plan: Sequence[tuple[str, str]], finished: Seq
     }
 
 
-def _tidy(folder: Path, shards: set[str]) -> None:
-    """Remove what the plan was made of, what killed runs left, and shards of an older format that had more."""
-    stale = [path for path in folder.glob("shard-*.arrays") if path.name not in shards]
-    for path in [*stale, *folder.glob("offers-*.arrays"), *folder.glob(".*.part")]:
-        path.unlink(missing_ok=True)
-
-
 def _versions() -> dict[str, str]:
     return {"format": FORMAT, "rdkit": rdkit.__version__, "numpy": np.__version__}
 
 
-def parser() -> argparse.ArgumentParser:
-    made = ToolParser(prog="python -m engine.training.corpus", description="Build the training corpus.")
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = ToolParser(prog="python -m engine.training.corpus", description="Build the training corpus.")
     wanted, recipe = MoleculePlan(), TextRecipe()
-    add = made.add_argument
+    add = parser.add_argument
     add("--molecules", type=int, default=wanted.molecules, metavar="N", help="molecules to plan (%(default)s)")
     add("--least-atoms", type=int, default=wanted.least_atoms, metavar="N", help="heavy atoms (%(default)s)")
     add("--most-atoms", type=int, default=wanted.most_atoms, metavar="N", help="heavy atoms (%(default)s)")
@@ -194,7 +187,15 @@ def parser() -> argparse.ArgumentParser:
     add("--out", type=Path, metavar="FOLDER", help="where it goes (corpus/ in the cache folder)")
     add("--workers", type=int, default=1, metavar="N", help="processes; they do not change the result (%(default)s)")
     add("--shard-molecules", type=int, default=SHARD_MOLECULES, metavar="N", help="a file (%(default)s)")
-    return made
+    chosen = parser.parse_args(arguments)
+
+    def build() -> None:
+        out = chosen.out or cache_folder() / "corpus"
+        source = read_moses("train") if chosen.source is None else read_csv(chosen.source)
+        manifest = build_corpus(out, settings_of(chosen), source, chosen.workers)
+        log.info("%s: %s texts, %s refused", out, f"{manifest['texts']:,}", sum(manifest["refusals"].values()))
+
+    return run_tool(build)
 
 
 def settings_of(chosen: argparse.Namespace) -> Settings:
@@ -210,31 +211,11 @@ def settings_of(chosen: argparse.Namespace) -> Settings:
     recipe = TextRecipe(chosen.seed, chosen.conformers, chosen.random_orders, chosen.stereo_share, chosen.held_out)
     if chosen.source is None:
         return Settings(wanted, recipe, chosen.shard_molecules)
-    return Settings(wanted, recipe, chosen.shard_molecules, chosen.source.name, _sha256_of(chosen.source))
-
-
-def _sha256_of(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return Settings(wanted, recipe, chosen.shard_molecules, chosen.source.name, sha256_of(chosen.source))
     except OSError as error:
-        raise FileFormatError(f"{path} cannot be read: {error.strerror or error}", "Give another --source") from error
-
-
-def source_of(path: Path | None) -> Iterator[str]:
-    """The source's SMILES, opened only when the first one is asked for."""
-    yield from read_moses("train") if path is None else read_csv(path)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    chosen = parser().parse_args(arguments)
-
-    def build() -> None:
-        out = chosen.out or cache_folder() / "corpus"
-        manifest = build_corpus(out, settings_of(chosen), source_of(chosen.source), chosen.workers)
-        log.info("%s: %s texts, %s refused", out, f"{manifest['texts']:,}", sum(manifest["refusals"].values()))
-
-    return run_tool(build)
+        what = f"{chosen.source} cannot be read: {error.strerror or error}"
+        raise FileFormatError(what, "Give another --source") from error
 
 
 if __name__ == "__main__":

@@ -55,12 +55,12 @@ class PassRate:
 class Examination:
     """Held-out prompts of one tokenizer."""
 
-    def __init__(self, corpus: PackedCorpus, live: LiveIds, count: int, most_atoms: int = SIZES[-1]) -> None:
+    def __init__(self, corpus: PackedCorpus, live: LiveIds, count: int) -> None:
         self._live = live
         self._judge = StructureJudge(corpus.numbers)
         self.prompts: list[Prompt] = []
         for part in corpus.parts:
-            for row in np.flatnonzero(part.is_canonical & (part.atoms <= most_atoms)):
+            for row in np.flatnonzero(part.is_canonical & (part.atoms <= SIZES[-1])):
                 ids, kinds = part.tokens(np.array([row])).text(0)
                 prompt = live.local(ids[kinds == PROMPT])
                 if (prompt < 0).any():

@@ -10,7 +10,6 @@ What this module does not know: whether a molecule is easy.
 
 from __future__ import annotations
 
-import argparse
 import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -22,7 +21,7 @@ from engine.paths import cache_folder
 from engine.training.corpus import read_corpus
 from engine.training.held_out import is_held_out
 from engine.training.molecule_sets import draw
-from engine.training.shards import write_bytes
+from engine.training.shards import write_bytes, write_table
 from engine.training.tool import ToolParser, run_tool
 
 log = logging.getLogger(__name__)
@@ -64,9 +63,7 @@ def write_all(first: Iterable[HeldOutMolecule], offered: Iterable[str], path: Pa
 
 
 def write(molecules: Iterable[HeldOutMolecule], path: Path) -> None:
-    """Write the file, or leave what was there before."""
-    rows = [HELD_OUT_COLUMNS, *((molecule.smiles, str(molecule.atoms)) for molecule in molecules)]
-    write_bytes(path, "".join("\t".join(row) + "\n" for row in rows).encode())
+    write_table(path, HELD_OUT_COLUMNS, ((molecule.smiles, str(molecule.atoms)) for molecule in molecules))
 
 
 def _place(smiles: str) -> int:
@@ -86,11 +83,16 @@ def _check(smiles: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    chosen = parser().parse_args(arguments)
+    parser = ToolParser(prog="python -m engine.training.held_out_set", description="Build held_out.tsv.")
+    add = parser.add_argument
+    add("--corpus", type=Path, metavar="FOLDER", help="built with --held-out (corpus-held-out/ in the cache folder)")
+    add("--out", type=Path, default=HELD_OUT_FILE, metavar="FILE", help="the file to write (data/held_out.tsv)")
+    add("--all", type=Path, metavar="FILE", help="also write all of the corpus, these first (data/heldout.smi)")
+    chosen = parser.parse_args(arguments)
 
     def build() -> None:
         folder = chosen.corpus or cache_folder() / "corpus-held-out"
-        offered = [one.texts[0][0] for one in read_corpus(folder)]
+        offered = [conformer.texts[0][0] for conformer in read_corpus(folder)]
         molecules = choose(offered)
         write(molecules, chosen.out)
         log.info("%s: %d molecules", chosen.out, len(molecules))
@@ -98,15 +100,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             log.info("%s: %d molecules", chosen.all, write_all(molecules, offered, chosen.all))
 
     return run_tool(build)
-
-
-def parser() -> argparse.ArgumentParser:
-    made = ToolParser(prog="python -m engine.training.held_out_set", description="Build held_out.tsv.")
-    add = made.add_argument
-    add("--corpus", type=Path, metavar="FOLDER", help="built with --held-out (corpus-held-out/ in the cache folder)")
-    add("--out", type=Path, default=HELD_OUT_FILE, metavar="FILE", help="the file to write (data/held_out.tsv)")
-    add("--all", type=Path, metavar="FILE", help="also write all of the corpus, these first (data/heldout.smi)")
-    return made
 
 
 if __name__ == "__main__":

@@ -18,32 +18,16 @@ from pathlib import Path
 from engine.chem.molecule_sets import load_held_out
 from engine.errors import DriftscopeError
 from engine.models.loading import model_folder, tokenizer_of
-from engine.models.registry import ModelEntry, load_registry
-from engine.models.shipped import Shipped, unpack
+from engine.models.registry import load_registry
+from engine.models.shipped import unpack
 from engine.paths import cache_folder
 from engine.training.card import write_card
-from engine.training.quality import Quality, measure
+from engine.training.quality import measure
 from engine.training.recipes import recipe_of
 from engine.training.tool import Progress, ToolParser, run_tool
 from engine.training.training_card import facts_from
 
 log = logging.getLogger(__name__)
-
-
-def measured(entry: ModelEntry, shipped: Shipped | None, *, most: int | None, batch: int, device: str) -> Quality:
-    """The model's quality on the held-out molecules, or on the first ``most`` of them."""
-    smiles = [molecule.smiles for molecule in load_held_out()][:most]
-    folder = model_folder(entry)
-    bar = Progress("molecules", len(smiles))
-    return measure(
-        folder,
-        tokenizer_of(entry, folder),
-        smiles,
-        batch=batch,
-        report=lambda done, _: bar.advance(done - bar.done),
-        seen_ids=None if shipped is None else shipped.live_ids.tolist(),
-        device=device,
-    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,7 +56,18 @@ def main(argv: Sequence[str] | None = None) -> int:
                 "Give both, or --molecules N to measure without a card",
             )
         started = time.monotonic()
-        quality = measured(entry, shipped, most=args.molecules, batch=args.batch, device=args.device)
+        smiles = [molecule.smiles for molecule in load_held_out()][: args.molecules]
+        folder = model_folder(entry)
+        bar = Progress("molecules", len(smiles))
+        quality = measure(
+            folder,
+            tokenizer_of(entry, folder),
+            smiles,
+            batch=args.batch,
+            report=lambda done, _: bar.advance(done - bar.done),
+            seen_ids=None if shipped is None else shipped.live_ids.tolist(),
+            device=args.device,
+        )
         log.info("%s: %.0f s, %s", entry.name, time.monotonic() - started, json.dumps(quality.as_json()["sizes"]))
         if shipped is not None and entry.shipped is not None and writes_card:
             recipe = recipe_of(str(shipped.about["alias"]))

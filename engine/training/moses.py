@@ -22,7 +22,7 @@ from typing import Literal
 
 from engine.errors import AssetError, FileFormatError, shown
 from engine.paths import cache_folder
-from engine.training.shards import write_bytes
+from engine.training.shards import sha256_of, write_bytes
 
 log = logging.getLogger(__name__)
 
@@ -36,11 +36,10 @@ Download = Callable[[Path], None]
 
 @dataclass(frozen=True, slots=True)
 class MosesFile:
-    """One file of the package: its path in the archive, its SHA-256, and how many molecules it holds."""
+    """One file of the package, by its path in the archive."""
 
     member: str
     sha256: str
-    molecules: int
 
     @property
     def name(self) -> str:
@@ -51,19 +50,17 @@ FILES: dict[Split, MosesFile] = {
     "train": MosesFile(
         "moses/dataset/data/train.csv.gz",
         "786f0313aa6b9ba5514df685f885742a70ea8d86f1a4fa48115f7f80a634265c",
-        1_584_663,
     ),
     "test": MosesFile(
         "moses/dataset/data/test.csv.gz",
         "f896fbf3764f88d94670b9959e5872c600c12152a18233823e820761b7a791b2",
-        176_074,
     ),
 }
 
 
 def read_moses(split: Split) -> Iterator[str]:
     """The SMILES of a split, in the file's order, read as they are asked for. Brings the file when it is missing."""
-    return read_csv(bring_moses(split))
+    yield from read_csv(bring_moses(split))
 
 
 def bring_moses(split: Split, *, download: Download | None = None) -> Path:
@@ -71,7 +68,7 @@ def bring_moses(split: Split, *, download: Download | None = None) -> Path:
     wanted = FILES[split]
     path = moses_folder() / wanted.name
     try:
-        if _sha256_of(path) == wanted.sha256:
+        if sha256_of(path) == wanted.sha256:
             return path
         log.info("%s is damaged: bringing it again", path)
     except FileNotFoundError:
@@ -137,8 +134,3 @@ _CONNECT = "Connect to the network once: MOSES is downloaded the first time it i
 
 def _by_hand(wanted: MosesFile) -> str:
     return f"Put {wanted.member} of {REQUIREMENT} at {moses_folder() / wanted.name}"
-
-
-def _sha256_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

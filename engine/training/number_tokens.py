@@ -30,8 +30,6 @@ KINDS = (
 )
 PROMPT, STRUCTURE, END, SIGN, COMMA, INTEGER, POINT, DECIMAL_1 = range(8)
 MOST_DECIMALS = 4
-PREFIXES = 3
-"""Ways in which an integer part begins: nothing (x), ``,`` and ``,-``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

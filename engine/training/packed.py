@@ -8,13 +8,12 @@ dropped, one kept, no ``-0.0``); ``packing`` and the tests hold that.
     packed = PackedCorpus(folder, "qwen3")
     batch = packed.parts[0].tokens(rows, decimals=2)  # ids, kinds, starts
 
-What this module does not know: SMILES and molecules; ``PackedCorpus.piece`` gives a token's text for a log.
+What this module does not know: SMILES and molecules.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -163,7 +162,6 @@ class PackedCorpus:
         self.vocab_size = int(about["vocab_size"])
         self.numbers = NumberIds.from_json(about["numbers"])
         self.live_ids = np.array([id_ for id_, _ in about["live"]], dtype=np.int32)  # sorted
-        self._pieces = {int(id_): str(piece) for id_, piece in about["live"]}
 
     def __len__(self) -> int:
         return sum(int(part["texts"]) for part in self.manifest["parts"].values())
@@ -178,16 +176,6 @@ class PackedCorpus:
         if meta.get("texts") != self.manifest["parts"][name]["texts"]:
             raise FileFormatError(f"{self.folder / name} belongs to another corpus", "Pack it again")
         return PackedPart(arrays, self.slot, self.numbers, self.end)
-
-    def texts(self, decimals: int = MOST_DECIMALS) -> Iterator[tuple[NDArray[np.int32], NDArray[np.uint8]]]:
-        """Ids and kinds of every text, in order."""
-        for part in self.parts:
-            batch = part.tokens(decimals=decimals)
-            yield from (batch.text(row) for row in range(len(part)))
-
-    def piece(self, id_: int) -> str:
-        """The text of a live token; others have none here."""
-        return self._pieces.get(int(id_), "�")
 
 
 def packed_xyz(xyz: NDArray[np.int32], atoms: Index) -> NDArray[np.uint8]:

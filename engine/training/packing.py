@@ -10,7 +10,6 @@ What this module does not know: models, batches and loss weights.
 
 from __future__ import annotations
 
-import argparse
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +27,7 @@ from engine.training.conformer_texts import ConformerTexts, answer_of
 from engine.training.corpus import corpus_manifest, read_corpus
 from engine.training.number_tokens import MOST_DECIMALS
 from engine.training.packed import MANIFEST, PACKED_FORMAT, PackedPart, packed_xyz
-from engine.training.shards import Arrays, Meta, packed_bytes, write_bytes, write_json
+from engine.training.shards import Arrays, Meta, packed_bytes, remove_stale, write_bytes, write_json
 from engine.training.tool import Progress, ToolParser, run_tool
 
 log = logging.getLogger(__name__)
@@ -73,9 +72,7 @@ def pack_corpus(
             for tokenizer in tokenizers
         },
     }
-    stale = [path for path in out.glob("part-*.arrays") if path.name not in parts]
-    for path in [*stale, *out.glob(".*.part")]:
-        path.unlink(missing_ok=True)
+    remove_stale(out, ["part-*.arrays"], parts)
     write_json(out / MANIFEST, manifest)
     return manifest
 
@@ -200,19 +197,15 @@ def _segment_arrays(tokenizer: TextTokenizer, segments: list[str]) -> Arrays:
     return arrays
 
 
-def parser() -> argparse.ArgumentParser:
-    made = ToolParser(prog="python -m engine.training.packing", description="Pack a corpus for the training machine.")
-    add = made.add_argument
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = ToolParser(prog="python -m engine.training.packing", description="Pack a corpus for the training machine.")
+    add = parser.add_argument
     add("--corpus", type=Path, metavar="FOLDER", help="a finished corpus (corpus/ in the cache folder)")
     add("--out", type=Path, metavar="FOLDER", help="where it goes (packed/ in the cache folder)")
     add("--tokenizers", nargs="+", default=list(BUILT_IN), metavar="T", help="qwen3, llama3 or a folder (both)")
     add("--part-texts", type=int, default=PART_TEXTS, metavar="N", help="texts a file (%(default)s)")
     add("--check", type=int, default=CHECKED_TEXTS, metavar="N", help="texts a file compared (%(default)s)")
-    return made
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    chosen = parser().parse_args(arguments)
+    chosen = parser.parse_args(arguments)
 
     def pack() -> None:
         if chosen.part_texts < 1 or chosen.check < 1:

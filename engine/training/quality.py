@@ -44,7 +44,7 @@ TOKENS_AN_ATOM, TOKENS_AROUND = 40, 64
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """One molecule's answer. RMSDs are None unless the graph is right and the coordinates can be read."""
+    """One molecule's answer. It has no distances unless the graph is right and the coordinates can be read."""
 
     smiles: str
     atoms: int  # heavy ones
@@ -58,10 +58,8 @@ class ModelAnswer:
     blocks: int
     inexact_blocks: int
     kinds: tuple[Kind, ...]  # of all of these together
-    least_rmsd_ang: float | None = None
-    baseline_ang: float | None = None  # a random chain's
-    etkdg_ang: float | None = None  # another reference conformer's
-    unseen_tokens: int | None = None  # that no training text holds; None where these are not known
+    distances: Distances | None
+    unseen_tokens: int | None  # that no training text holds; None where these are not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +67,14 @@ class Quality:
     """All answers of one model, and the figures that follow from them."""
 
     samples: tuple[ModelAnswer, ...]  # in the order of the molecules asked for
-    bonds: BondLengths
     seed: int
     batch: int
     parameters: int
     vocab_size: int  # rows of the model
+
+    @property
+    def bonds(self) -> BondLengths:
+        return bond_lengths([sample.distances.bonds for sample in self.samples if sample.distances is not None])
 
     def by_size(self) -> dict[str, list[ModelAnswer]]:
         sizes = {
@@ -100,8 +101,8 @@ class Quality:
                 }
                 for name, samples in self.by_size().items()
             },
-            "rmsd": self._rmsd("least_rmsd_ang"),
-            "baseline": self._rmsd("baseline_ang"),
+            "rmsd": self._rmsd("model_ang"),
+            "baseline": self._rmsd("chain_ang"),
             "etkdg": self._rmsd("etkdg_ang"),
             "bonds": self.bonds.as_json(),
             "blocks": sum(sample.blocks for sample in self.samples),
@@ -113,7 +114,8 @@ class Quality:
     def _rmsd(self, name: str) -> dict[str, Any]:
         summaries = {}
         for size, samples in self.by_size().items():
-            values = [value for sample in samples if (value := getattr(sample, name)) is not None]
+            known = [getattr(sample.distances, name) for sample in samples if sample.distances is not None]
+            values = [value for value in known if value is not None]
             mean, middle = (fmean(values), median(values)) if values else (None, None)
             summaries[size] = {"molecules": len(values), "mean_ang": mean, "median_ang": middle}
         return summaries
@@ -135,21 +137,14 @@ def measure(
     model.to(pick_device(device))
     molecules = [parse_smiles(text) for text in smiles]
     seen = None if seen_ids is None else frozenset(seen_ids)
-    judged: dict[int, tuple[ModelAnswer, Distances | None]] = {}
+    judged: dict[int, ModelAnswer] = {}
     for group, answers in _answers(model, tokenizer, molecules, seed, batch):
         for index, ids in zip(group, answers, strict=True):
             judged[index] = _judged(molecules[index], ids, tokenizer, _end_ids(model), seen, seed)
         if report is not None:
             report(len(judged), len(molecules))
-    in_order = [judged[index] for index in range(len(molecules))]
-    return Quality(
-        tuple(sample for sample, _ in in_order),
-        bond_lengths([measured.bonds for _, measured in in_order if measured is not None]),
-        seed,
-        batch,
-        int(model.num_parameters()),
-        int(model.config.vocab_size),
-    )
+    in_order = tuple(judged[index] for index in range(len(molecules)))
+    return Quality(in_order, seed, batch, int(model.num_parameters()), int(model.config.vocab_size))
 
 
 def load_model(folder: Path, tokenizer: TextTokenizer) -> Any:
@@ -224,7 +219,7 @@ def _judged(
     ends: Sequence[int],
     seen: frozenset[int] | None,
     seed: int,
-) -> tuple[ModelAnswer, Distances | None]:
+) -> ModelAnswer:
     text = tokenizer.decode(ids)
     readings = [read_block(block.content, closed=block.closed) for block in find_blocks(answer_of(text))]
     check = check_sample(text, molecule, readings=readings)
@@ -234,25 +229,19 @@ def _judged(
             measured = distances(decode(answer_of(text)).mol, molecule, seed)
         except DriftscopeError as error:  # a damaged block, or a molecule that does not embed
             log.debug("%s: no RMSD: %s", molecule.smiles, error)
-    model_ang, chain_ang, etkdg_ang = (
-        (measured.model_ang, measured.chain_ang, measured.etkdg_ang) if measured else (None, None, None)
+    return ModelAnswer(
+        smiles=molecule.smiles,
+        atoms=molecule.heavy_atoms,
+        text=text,
+        tokens=len(ids),
+        ended=bool(ids) and ids[-1] in ends,
+        parsed=check.parsed,
+        same_graph=check.same_graph,
+        passed=check.passed,
+        clean=check.clean,
+        blocks=check.blocks,
+        inexact_blocks=sum(reading.kinds != ("exact",) for reading in readings),
+        kinds=tuple(kind for reading in readings for kind in reading.kinds if kind != "exact"),
+        distances=measured,
+        unseen_tokens=None if seen is None else sum(id_ not in seen for id_ in ids),
     )
-    sample = ModelAnswer(
-        molecule.smiles,
-        molecule.heavy_atoms,
-        text,
-        len(ids),
-        bool(ids) and ids[-1] in ends,
-        check.parsed,
-        check.same_graph,
-        check.passed,
-        check.clean,
-        check.blocks,
-        sum(reading.kinds != ("exact",) for reading in readings),
-        tuple(kind for reading in readings for kind in reading.kinds if kind != "exact"),
-        model_ang,
-        chain_ang,
-        etkdg_ang,
-        None if seen is None else sum(id_ not in seen for id_ in ids),
-    )
-    return sample, measured

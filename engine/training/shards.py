@@ -12,7 +12,7 @@ import json
 import lzma
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +97,11 @@ def write_bytes(path: Path, content: bytes) -> None:
         ) from error
 
 
+def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Tab-separated, below a line of the columns' names."""
+    write_bytes(path, "".join("\t".join(row) + "\n" for row in [columns, *rows]).encode())
+
+
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
     write_bytes(path, (json.dumps(document, indent=1, sort_keys=True, allow_nan=False) + "\n").encode())
 
@@ -111,6 +116,18 @@ def read_json(path: Path) -> Meta:
     if not isinstance(document, dict):
         raise _damaged(path, "it holds no object")
     return document
+
+
+def remove_stale(folder: Path, patterns: Iterable[str], kept: Collection[str]) -> None:
+    """Remove files of these patterns whose names are not kept, and what killed writers left."""
+    stale = [path for pattern in patterns for path in folder.glob(pattern) if path.name not in kept]
+    for path in [*stale, *folder.glob(f".*{PART}")]:
+        path.unlink(missing_ok=True)
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _header(body: bytes) -> tuple[Meta, list[dict[str, Any]], int]:

@@ -57,13 +57,6 @@ def shipped_from(path: Path, packed: Path) -> Shipped:
     )
 
 
-def write_shipped(path: Path, shipped: Shipped) -> str:
-    """Write the file, or leave what was there; its SHA-256, for the registry."""
-    content = pack(shipped)
-    write_bytes(path, content)
-    return hashlib.sha256(content).hexdigest()
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     parser = ToolParser(prog="python -m engine.training.ship", description="Write a checkpoint's shipped form.")
     parser.add_argument(
@@ -76,8 +69,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
 
     def action() -> None:
-        sha256 = write_shipped(args.out, shipped_from(args.checkpoint, args.data))
-        log.info("%s: %s bytes, sha256 = %s", args.out, f"{args.out.stat().st_size:,}", sha256)
+        content = pack(shipped_from(args.checkpoint, args.data))
+        write_bytes(args.out, content)
+        log.info("%s: %s bytes, sha256 = %s", args.out, f"{len(content):,}", hashlib.sha256(content).hexdigest())
 
     return run_tool(action)
 

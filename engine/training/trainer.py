@@ -22,7 +22,7 @@ from engine.errors import DriftscopeError
 from engine.models.devices import pick_device
 from engine.training import checkpoint
 from engine.training.batches import Batches, LiveIds, TrainBatch
-from engine.training.evaluate import Examination, PassRate
+from engine.training.evaluate import Examination
 from engine.training.network import Losses, Network, optimisers
 from engine.training.packed import PackedCorpus
 from engine.training.recipes import Recipe
@@ -136,7 +136,7 @@ class Training:
             self.save()
         return self.state
 
-    def examine(self) -> PassRate:
+    def examine(self) -> None:
         """Ask the held-out prompts, log the rate, keep a snapshot."""
         rate = self.examination.rate(self.network)
         self.state.pass_rate = rate.share
@@ -147,7 +147,6 @@ class Training:
         if self.options.snapshots:
             for old in sorted(path.parent.glob("*.safetensors"))[: -self.options.snapshots]:
                 old.unlink()
-        return rate
 
     def save(self) -> None:
         self.state.random = self.batches.state()

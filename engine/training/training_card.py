@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -46,12 +46,10 @@ class TrainingFacts:
     stages: tuple[Stage, ...]
     optimiser: str
     command: str
-    data: str = DATA
-    measured_by: str = ""  # the command that measured it
 
     @property
     def measure_command(self) -> str:
-        return self.measured_by or f"python -m engine.training.measure --model {self.alias}:{self.step}"
+        return f"python -m engine.training.measure --model {self.alias}:{self.step}"
 
     @property
     def gpu_command(self) -> str | None:
@@ -65,7 +63,7 @@ class TrainingFacts:
         return max((stage.most_atoms for stage in self.stages), default=0)
 
     def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "measured_by": self.measure_command, "owed": self.gpu_command}
+        return {**asdict(self), "data": DATA, "measured_by": self.measure_command, "owed": self.gpu_command}
 
 
 def facts_from(state: Mapping[str, Any], recipe: Recipe, alias: str, step: str, command: str) -> TrainingFacts:
@@ -101,58 +99,46 @@ def optimiser_of(recipe: Recipe, kinds: Sequence[str]) -> str:
 
 # --- the training log -------------------------------------------------------------------------------------------------
 
-Course = list[tuple[int, float]]
-"""Tokens seen, and the value then."""
+CURVES = ("structure_nat", "numbers_nat", "pass_rate")
+Curves = dict[str, list[tuple[int, float]]]
+"""Each of ``CURVES`` as pairs of tokens seen and the value then."""
 
 
-@dataclass(slots=True)
-class Curve:
-    """Each figure against tokens seen, in their order."""
-
-    structure_nat: Course = field(default_factory=list)
-    numbers_nat: Course = field(default_factory=list)
-    pass_rate: Course = field(default_factory=list)
-
-    def last(self) -> dict[str, float | None]:
-        """The last value of each; None where there is none."""
-        return {name: course[-1][1] if course else None for name, course in self._courses()}
-
-    def add(self, entry: dict[str, Any]) -> None:
-        tokens = int(entry["tokens"])
-        for name, course in self._courses():
-            while course and course[-1][0] > tokens:
-                course.pop()  # the training resumed from an earlier checkpoint
-            if name in entry and math.isfinite(entry[name]):
-                course.append((tokens, float(entry[name])))
-
-    def _courses(self) -> Iterator[tuple[str, Course]]:
-        for name in self.__slots__:
-            yield name, getattr(self, name)
+def last_values(curves: Curves) -> dict[str, float | None]:
+    return {name: points[-1][1] if points else None for name, points in curves.items()}
 
 
-def read_curve(path: Path, most_tokens: int | None = None) -> Curve:
-    """The course up to ``most_tokens``. A last line that was not written to its end is left out."""
+def read_curves(path: Path, most_tokens: int | None = None) -> Curves:
+    """The curves up to ``most_tokens``. A last line that was not written to its end is left out."""
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise FileFormatError(f"the training log {path} cannot be read: {error}", "Give the log.jsonl of it") from error
-    curve = Curve()
+    curves: Curves = {name: [] for name in CURVES}
     for number, line in enumerate(lines[:-1], start=1):  # what follows the last line break is empty or half a line
         try:
             entry = json.loads(line)
             if most_tokens is None or entry["tokens"] <= most_tokens:
-                curve.add(entry)
+                _add(curves, entry)
         except (ValueError, KeyError, TypeError) as error:
             raise FileFormatError(
                 f"line {number} of {path} is no line of a training log ({error})", "Remove the line"
             ) from error
-    return curve
+    return curves
 
 
-def curve_chart(title: str, curve: Curve) -> Image.Image:
+def _add(curves: Curves, entry: dict[str, Any]) -> None:
+    tokens = int(entry["tokens"])
+    for name, points in curves.items():
+        while points and points[-1][0] > tokens:
+            points.pop()  # the training resumed from an earlier checkpoint
+        if name in entry and math.isfinite(entry[name]):
+            points.append((tokens, float(entry[name])))
+
+
+def curve_chart(title: str, curves: Curves) -> Image.Image:
     """Both losses on a logarithmic axis, and the share of held-out molecules copied right on another."""
-    courses = (curve.structure_nat, curve.numbers_nat, curve.pass_rate)
-    structure, numbers, rates = ([(tokens / 1e6, value) for tokens, value in course] for course in courses)
+    structure, numbers, rates = ([(tokens / 1e6, value) for tokens, value in curves[name]] for name in CURVES)
     seen = [*structure, *numbers, *rates, (0.0, 0.0)]
     return line_chart(
         title,
@@ -172,11 +158,12 @@ def curve_chart(title: str, curve: Curve) -> Image.Image:
 
 def write_training_card(folder: Path, facts: TrainingFacts, log_path: Path) -> Path:
     """``card.md``, ``card.json`` and ``card.png`` in a training's folder; the path of the one to read."""
-    curve = read_curve(log_path, facts.tokens)
+    curves = read_curves(log_path, facts.tokens)
+    last = last_values(curves)
     title = f"Training of {facts.alias}:{facts.step}"
-    write_bytes(folder / f"{NAME}.png", png(curve_chart(title, curve)))
-    write_json(folder / f"{NAME}.json", {"name": NAME, "facts": facts.as_json(), "training": curve.last()})
-    lines = [f"# {title}", "", *training_lines(NAME, facts, curve.last()), "```", facts.command, "```", ""]
+    write_bytes(folder / f"{NAME}.png", png(curve_chart(title, curves)))
+    write_json(folder / f"{NAME}.json", {"name": NAME, "facts": facts.as_json(), "training": last})
+    lines = [f"# {title}", "", *training_lines(NAME, facts, last), "```", facts.command, "```", ""]
     write_bytes(folder / f"{NAME}.md", "\n".join(lines).encode())
     return folder / f"{NAME}.md"
 
@@ -198,7 +185,7 @@ def training_lines(
                 f"{shape.rope_theta:,.0f}",
             ),
             *([("parameters", parameters)] if parameters else []),
-            ("data", facts.data),
+            ("data", DATA),
             ("seen", f"{facts.tokens:,} tokens in {facts.texts:,} texts, {facts.steps:,} steps"),
             ("time", f"{facts.minutes:,.0f} minutes"),
             ("hardware and precision", "; ".join(facts.hardware)),

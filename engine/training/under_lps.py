@@ -58,9 +58,9 @@ class Rates:
     tokens: int
 
 
-def measure_lp(loaded: LoadedModel, molecules: Sequence[Molecule], lp: str, seed: int = 0, batch: int = 32) -> Rates:
+def measure_lp(loaded: LoadedModel, molecules: Sequence[Molecule], lp: str, batch: int = 32) -> Rates:
     """One answer a molecule under one LP."""
-    generation = Generation(loaded, molecules, Plan(lp, seed=seed, batch_size=batch))
+    generation = Generation(loaded, molecules, Plan(lp, batch_size=batch))
     samples = list(_judged(generation, generation.run()))
     blocks = [block for sample in samples for block in sample.blocks]
     return Rates(

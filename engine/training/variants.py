@@ -69,9 +69,7 @@ def salts(mol: Chem.Mol, draw: int) -> Iterator[Chem.Mol]:
 def labelled(mol: Chem.Mol, draw: int) -> Iterator[Chem.Mol]:
     """A molecule, its stereo specified, with one to three labelled atoms, or with deuterium or tritium at a carbon."""
     for base in _bases(mol, draw):
-        heavy = _heavy_label(base, draw)
-        hydrogen = _hydrogen_label(base, draw)
-        yield from turned([*heavy, *hydrogen], draw)
+        yield from turned([*_heavy_label(base, draw), *_hydrogen_label(base, draw)], draw)
 
 
 def fragments(mol: Chem.Mol, draw: int) -> Iterator[Chem.Mol]:

@@ -60,7 +60,8 @@ def test_batches_hold_whole_texts_of_the_stage(corpus: PackedCorpus, live: LiveI
 
 
 def prompt_tokens(batch: TrainBatch, live: LiveIds, corpus: PackedCorpus) -> int:
-    tag = int(live.local(np.array([next(id_ for id_ in live.ids if corpus.piece(id_) == "[/SMILES]")]))[0])
+    tags = corpus.manifest["tokenizers"][corpus.tokenizer]["tags"]
+    tag = int(live.local(np.array([tags["[/SMILES]"]]))[0])
     return int((batch.ids == tag).int().argmax(dim=1).sum()) + len(batch.ids)
 
 

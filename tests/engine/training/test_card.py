@@ -15,10 +15,9 @@ from engine.errors import FileFormatError
 from engine.text.tokenizers import load_tokenizer
 from engine.training import quality
 from engine.training.card import write_card
-from engine.training.geometry import bond_lengths
 from engine.training.quality import Quality, measure
 from engine.training.recipes import recipe_of
-from engine.training.training_card import TrainingFacts, optimiser_of, read_curve
+from engine.training.training_card import DATA, TrainingFacts, optimiser_of, read_curves
 from tests.engine.training.quality_source import FACTS, SMILES, ReferenceWriter, write_log
 
 NAME = "demo-qwen-final"
@@ -82,7 +81,7 @@ def test_every_figure_of_the_json_is_in_the_card(tmp_path: Path, measured: Quali
 
 def test_every_fact_is_in_the_card(tmp_path: Path, measured: Quality, log_path: Path) -> None:
     card, document = written(tmp_path / "models", FACTS, measured, log_path)
-    for text in (*FACTS.hardware, FACTS.optimiser, FACTS.command, FACTS.data, "`qwen3`", "# demo-qwen:final"):
+    for text in (*FACTS.hardware, FACTS.optimiser, FACTS.command, DATA, "`qwen3`", "# demo-qwen:final"):
         assert text in card
     assert "python -m engine.training.measure --model demo-qwen:final" in card
     assert document["facts"]["measured_by"] == "python -m engine.training.measure --model demo-qwen:final"
@@ -122,7 +121,7 @@ def test_pictures_are_pictures(tmp_path: Path, measured: Quality, log_path: Path
 
 
 def test_a_model_that_gets_nothing_right_has_a_card_too(tmp_path: Path, log_path: Path) -> None:
-    nothing = Quality((), bond_lengths([]), 0, 32, 1_000, 151_936)
+    nothing = Quality((), 0, 32, 1_000, 151_936)
     log_path.write_text('{"tokens": 5, "structure_nat": NaN, "numbers_nat": Infinity}\n', encoding="utf-8")
     card, document = written(tmp_path / "models", replace(FACTS, stages=()), nothing, log_path)
     assert document["training"] == {"structure_nat": None, "numbers_nat": None, "pass_rate": None}
@@ -154,28 +153,28 @@ def test_a_training_that_was_taken_up_again_has_one_course(tmp_path: Path) -> No
     entries = [{"tokens": tokens, "structure_nat": loss, "numbers_nat": 1.0} for tokens, loss in
                [(100, 3.0), (200, 2.0), (300, 1.0), (250, 1.5), (350, 0.5)]]  # fmt: skip
     entries.insert(3, {"tokens": 300, "pass_rate": 0.5})
-    curve = read_curve(write_log(tmp_path / "log.jsonl", entries))
-    assert curve.structure_nat == [(100, 3.0), (200, 2.0), (250, 1.5), (350, 0.5)]
-    assert curve.pass_rate == []
+    curves = read_curves(write_log(tmp_path / "log.jsonl", entries))
+    assert curves["structure_nat"] == [(100, 3.0), (200, 2.0), (250, 1.5), (350, 0.5)]
+    assert curves["pass_rate"] == []
 
 
 def test_a_line_that_was_never_finished_is_left_out(tmp_path: Path) -> None:
     path = write_log(tmp_path / "log.jsonl")
-    whole = read_curve(path)
+    whole = read_curves(path)
     path.write_text(path.read_text() + '{"tokens": 1', encoding="utf-8")
-    assert read_curve(path) == whole
+    assert read_curves(path) == whole
 
 
 @pytest.mark.parametrize("line", ["nonsense", "[1]", '{"structure_nat": 1}', '{"tokens": 1, "structure_nat": "a"}'])
 def test_a_line_that_is_no_entry_is_named(line: str, tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text(f'{{"tokens": 1}}\n{line}\n', encoding="utf-8")
     with pytest.raises(FileFormatError, match=r"line 2 of .*log\.jsonl is no line of a training log"):
-        read_curve(tmp_path / "log.jsonl")
+        read_curves(tmp_path / "log.jsonl")
 
 
 def test_a_log_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match=r"log\.jsonl cannot be read"):
-        read_curve(tmp_path / "log.jsonl")
+        read_curves(tmp_path / "log.jsonl")
 
 
 def test_the_optimisers_of_a_training_are_told_in_their_order() -> None:

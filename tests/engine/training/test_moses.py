@@ -24,7 +24,7 @@ WHEEL = "molsets-0.3.1-py3-none-any.whl"
 def small_moses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A cache of the test's own, and a test split of two molecules."""
     monkeypatch.setenv("DRIFTSCOPE_CACHE", str(tmp_path / "cache"))
-    wanted = MosesFile(MEMBER, hashlib.sha256(CONTENT).hexdigest(), 2)
+    wanted = MosesFile(MEMBER, hashlib.sha256(CONTENT).hexdigest())
     monkeypatch.setattr(moses, "FILES", {"test": wanted})
 
 

@@ -110,6 +110,12 @@ def test_any_molecule_and_number_gives_the_tokenizers_ids(
     assert found == expected(drawn, name, decimals)
 
 
+def ids_of(corpus: PackedCorpus, decimals: int) -> list[list[int]]:
+    """Every text, in order."""
+    batches = [part.tokens(decimals=decimals) for part in corpus.parts]
+    return [batch.text(row)[0].tolist() for batch in batches for row in range(len(batch.starts) - 1)]
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_a_packed_corpus_gives_the_tokenizers_ids(corpus: Path, packed: Path, name: str) -> None:
@@ -117,7 +123,7 @@ def test_a_packed_corpus_gives_the_tokenizers_ids(corpus: Path, packed: Path, na
     read = PackedCorpus(packed, name)
     assert len(read.parts) > 1 and len(read) == sum(len(one.texts) for one in made)
     for decimals in (1, 2, 3, 4):
-        assert [ids.tolist() for ids, _ in read.texts(decimals)] == expected(made, name, decimals)
+        assert ids_of(read, decimals) == expected(made, name, decimals)
     texts = [(one, text) for one in made for text in range(len(one.texts))]
     assert [full_text(*place) for place in texts] == [written(*place, 4) for place in texts]
     canonical = np.concatenate([part.is_canonical for part in read.parts])
@@ -178,10 +184,10 @@ def test_live_ids_hold_all_that_occurs_and_every_number(
     read = PackedCorpus(packed, name)
     tokenizer = load_tokenizer(name)
     live = set(read.live_ids.tolist())
-    assert {int(id_) for ids, _ in read.texts() for id_ in ids} <= live
+    assert {id_ for ids in ids_of(read, 4) for id_ in ids} <= live
     assert len(read.numbers.all) == numbers and set(read.numbers.all) <= live
     assert least < len(live) < most and read.live_ids.tolist() == sorted(live)
-    assert all(read.piece(id_) == tokenizer.piece(id_) for id_ in live)
+    assert all(piece == tokenizer.piece(id_) for id_, piece in read.manifest["tokenizers"][name]["live"])
     assert read.vocab_size == tokenizer.vocab_size and read.end == tokenizer.end_id
 
 
@@ -242,7 +248,7 @@ from pathlib import Path
 from engine.training.packed import PackedCorpus
 import engine.training.structure
 read = PackedCorpus(Path(sys.argv[1]), 'llama3')
-print(sum(len(ids) for ids, _ in read.texts(2)))
+print(sum(len(part.tokens(decimals=2).ids) for part in read.parts))
 allowed = {'numpy', 'engine'} | set(sys.stdlib_module_names)
 print(sorted({name.split('.')[0] for name in sys.modules if getattr(sys.modules[name], '__file__', None)} - allowed))
 """
@@ -257,7 +263,7 @@ def test_the_training_machine_needs_numpy_alone(packed: Path) -> None:
         check=True,
     )
     tokens, strangers = done.stdout.splitlines()
-    assert int(tokens) == sum(len(ids) for ids, _ in PackedCorpus(packed, "llama3").texts(2))
+    assert int(tokens) == sum(map(len, ids_of(PackedCorpus(packed, "llama3"), 2)))
     assert json.loads(strangers.replace("'", '"')) == []
 
 

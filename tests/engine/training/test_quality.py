@@ -62,10 +62,11 @@ def test_reference_texts_are_all_right(monkeypatch: pytest.MonkeyPatch, tokenize
     assert all(sample.passed and sample.clean and sample.same_graph and sample.ended for sample in found.samples)
     assert all(sample.text.startswith("[CONFORMER]") and not sample.kinds for sample in found.samples)
     for sample in found.samples:  # the set holds what was written; written digits are cut at the fourth
-        assert sample.least_rmsd_ang is not None and sample.least_rmsd_ang < 2e-4
-        assert sample.baseline_ang is not None and sample.baseline_ang > sample.least_rmsd_ang
-        assert sample.etkdg_ang is not None and sample.etkdg_ang < 2
-    assert max(sample.etkdg_ang or 0 for sample in found.samples) > 0.05, "it is not one of the references"
+        assert sample.distances is not None and sample.distances.model_ang < 2e-4
+        assert sample.distances.chain_ang > sample.distances.model_ang
+        assert sample.distances.etkdg_ang is not None and sample.distances.etkdg_ang < 2
+    others = [sample.distances.etkdg_ang or 0 for sample in found.samples if sample.distances]
+    assert max(others) > 0.05, "it is not one of the references"
     document = found.as_json()
     assert {size: one["clean"] for size, one in document["sizes"].items()} == {
         "4-8": 2,
@@ -105,11 +106,11 @@ def test_a_wrong_molecule_and_junk_are_told_apart(monkeypatch: pytest.MonkeyPatc
     found = {sample.smiles: sample for sample in measured(monkeypatch, writer, seen_ids=range(151_000, ROWS)).samples}
     other, junk, right = found["O=C([O-])c1ccncc1Cl"], found["CC[C@@H](N)CO"], found["CCO"]
     for sample in (other, found["CCC/C=C/CN"]):
-        assert (sample.parsed, sample.same_graph, sample.passed, sample.least_rmsd_ang) == (True, False, False, None)
+        assert (sample.parsed, sample.same_graph, sample.passed, sample.distances) == (True, False, False, None)
     assert (junk.same_graph, junk.passed, junk.clean, junk.kinds, junk.inexact_blocks) == (
         *(True, True, False, ("letters",), 1),
     )
-    assert (junk.least_rmsd_ang, junk.baseline_ang) == (None, None)
+    assert junk.distances is None
     assert right.clean and right.unseen_tokens is not None and right.tokens - 3 == right.unseen_tokens
 
 
@@ -211,7 +212,7 @@ def test_a_folder_that_would_not_generate_as_meant_is_refused(tmp_path: Path) ->
 
 
 def test_figures_of_no_molecule_are_null() -> None:
-    document = Quality((), bond_lengths([]), 0, 32, 1, 1).as_json()
+    document = Quality((), 0, 32, 1, 1).as_json()
     assert document["sizes"]["all"]["asked"] == 0 and document["unseen"] is None
     assert document["rmsd"]["4-8"]["mean_ang"] is None
 
