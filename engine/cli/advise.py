@@ -26,7 +26,7 @@ from engine.figures.words import angstrom, duration, percent, times, with_interv
 if TYPE_CHECKING:
     from engine.cli.progress_option import Say
     from engine.evidence.advice.probe import ProbeStep
-    from engine.evidence.advisor import Advice, AdviceRequest
+    from engine.evidence.advisor import Advice
     from engine.store.files import Files
     from engine.store.store import Store
 
@@ -63,7 +63,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     from engine.evidence.advice.settings import CANDIDATES, SettingFilter
-    from engine.evidence.advisor import AdviceRequest, advise
+    from engine.evidence.advisor import ANY, AdviceRequest, advise
     from engine.lp_records import full_name
 
     if args.probe is None and (args.no_keep or args.rmsd or args.threads or args.progress):
@@ -77,18 +77,15 @@ def run(args: argparse.Namespace) -> int:
     lps = tuple(dict.fromkeys(full_name(lp) for lp in args.lp or CANDIDATES))
     setting = SettingFilter(args.sampling, args.batch_size, args.backend, "" if args.device == "auto" else args.device)
     request = AdviceRequest(lps=lps, want=args.want, least=args.least, filter=setting, seed=args.seed)
-    _show(advise(store, args.model, request) if args.probe is None else _probed(args, store, request), args)
-    return 0
-
-
-def _probed(args: argparse.Namespace, store: Store, request: AdviceRequest) -> Advice:
-    """Advice from runs that are made for it, in the store or, with --no-keep, in a temporary one."""
+    if args.probe is None:
+        _show(advise(store, args.model, request), args)
+        return 0
     from engine.evidence.advice.probe import passing_store
-    from engine.evidence.advisor import ANY, advise
 
     with passing_store() if args.no_keep else nullcontext(store) as place:
-        run_ids = _probe_runs(args, place.home, request.lps)
-        return advise(place, args.model, replace(request, filter=ANY, runs=run_ids))
+        run_ids = _probe_runs(args, place.home, lps)
+        _show(advise(place, args.model, replace(request, filter=ANY, runs=run_ids)), args)
+    return 0
 
 
 def _probe_runs(args: argparse.Namespace, files: Files, lps: tuple[str, ...]) -> tuple[str, ...]:

@@ -21,6 +21,12 @@ DIM, BOLD, RED, YELLOW, GREEN, PLAIN = "\033[2m", "\033[1m", "\033[31m", "\033[3
 UNLIKELY = 0.01
 """Forced tokens with a lower probability are listed with the diagnostics."""
 MOST_UNLIKELY = 5
+OF_SAMPLE = "sample_id generation smiles text token_ids forced stop_reason tokens forced_tokens".split()
+OF_CHECK = (
+    "passed clean issues parsed parse_error same_graph exact_match extracted_smiles generated_smiles "
+    "has_real_coordinates"
+).split()
+"""Keys of a sample's JSON, from the sample and from its check."""
 
 
 class GenerationDisplay:
@@ -149,29 +155,9 @@ def document(generation: Generation, skipped: Sequence[dict[str, str]]) -> dict[
 
 
 def sample_document(sample: Sample) -> dict[str, Any]:
-    check = sample.check
-    row: dict[str, Any] = {
-        "sample_id": sample.sample_id,
-        "generation": sample.generation,
-        "smiles": sample.smiles,
-        "text": sample.text,
-        "token_ids": sample.token_ids,
-        "forced": sample.forced,
-        "passed": check.passed,
-        "clean": check.clean,
-        "issues": check.issues,
-        "stop_reason": sample.stop_reason,
-        "tokens": sample.tokens,
-        "forced_tokens": sample.forced_tokens,
-        "parsed": check.parsed,
-        "parse_error": check.parse_error,
-        "same_graph": check.same_graph,
-        "exact_match": check.exact_match,
-        "extracted_smiles": check.extracted_smiles,
-        "generated_smiles": check.generated_smiles,
-        "has_real_coordinates": check.has_real_coordinates,
-        "blocks": [asdict(block) for block in sample.blocks],
-    }
+    row: dict[str, Any] = {name: getattr(sample, name) for name in OF_SAMPLE}
+    row |= {name: getattr(sample.check, name) for name in OF_CHECK}
+    row["blocks"] = [asdict(block) for block in sample.blocks]
     if sample.raw_text != sample.text:
         row["raw_text"] = sample.raw_text
     if sample.diagnoses:

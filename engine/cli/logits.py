@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.cli.options import add_command, open_store
 from engine.cli.output import StatusLine, cell, emit_json, note, share, show, table, write
 from engine.cli.progress_option import add_progress_options
-from engine.cli.store_entries import entry_row, read_files, remove_entries, without_damaged
-from engine.errors import one_line, shown
+from engine.cli.store_entries import entry_row, list_entries, read_files, remove_entries
+from engine.errors import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,6 +73,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def add(args: argparse.Namespace) -> int:
     from engine.logits.ingest import KnownLog, LogNames, add_file
     from engine.store.reports.importing import expand
+    from engine.store.schema import LOGIT_LOG
 
     store = open_store(args)
     names = LogNames(args.engine, args.model, args.precision, args.label)
@@ -104,25 +104,15 @@ def add(args: argparse.Namespace) -> int:
                 note(f"{entry.id}: {entry.row.get('notes') or ''}")
         return entries
 
-    _show_logs(read_files(args, expand(args.files), read), is_json=args.json)
+    entries = read_files(args, expand(args.files), read)
+    show([entry_row(entry, LOGIT_LOG) for entry in entries], COLUMNS, is_json=args.json)
     return 0
 
 
 def list_logs(args: argparse.Namespace) -> int:
     from engine.store.schema import LOGIT_LOG
 
-    store = open_store(args)
-    found = without_damaged(store.found(LOGIT_LOG))
-    _show_logs(found.entries, is_json=args.json)
-    if not found.entries and not args.json:
-        note(f"{shown(store.home.where, 200)} has no logit log; `python -m engine logits add` reads one")
-    return 0
-
-
-def _show_logs(entries: Iterable[Entry], *, is_json: bool) -> None:
-    from engine.store.schema import LOGIT_LOG
-
-    show([entry_row(entry, LOGIT_LOG) for entry in entries], COLUMNS, is_json=is_json)
+    return list_entries(args, LOGIT_LOG, COLUMNS, "logit log; `python -m engine logits add` reads one")
 
 
 def show_log(args: argparse.Namespace) -> int:

@@ -126,9 +126,9 @@ def cell(value: object, most: int = MOST_CELL) -> str:
     return shortened(one_line(str(value)), most)
 
 
-def figure(key: str, form: str) -> Callable[[Row], str]:
-    """The cell of a number in this format, such as ``,.1f``."""
-    return lambda row: "" if row[key] is None else f"{row[key]:{form}}"
+def figure(key: str, form: str, per: float = 1) -> Callable[[Row], str]:
+    """The cell of a number in this format, such as ``,.1f``; 1500 us ``per`` 1000 -> ``1.5``."""
+    return lambda row: "" if row[key] is None else f"{row[key] / per:{form}}"
 
 
 def share(part: str, whole: str) -> Callable[[Row], str]:

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from engine.cli.options import add_command, open_store
-from engine.cli.output import cell, emit_json, note, show, write
-from engine.cli.store_entries import entry_row, remove_entries, show_runs, without_damaged
-from engine.errors import RunError, one_line, shown
+from engine.cli.output import cell, emit_json, figure, note, show, write
+from engine.cli.store_entries import RUN_COLUMNS, entry_row, list_entries, remove_entries, show_runs, without_damaged
+from engine.errors import RunError, one_line
 
 if TYPE_CHECKING:
-    from engine.cli.output import Columns, Row
+    from engine.cli.output import Columns
     from engine.store.schema import Kind
     from engine.store.store import Store
-
-
-def _percent(key: str) -> Callable[[Row], str]:
-    return lambda row: "" if row[key] is None else f"{row[key]:.1%}"
 
 
 COMPARED: Columns = (
@@ -31,9 +26,9 @@ COMPARED: Columns = (
     ("x", "tokens_ratio"),
     ("ms/token", "ms_a_token"),
     ("x", "ms_a_token_ratio"),
-    ("passed", _percent("pass_rate")),
-    ("from", _percent("pass_rate_low")),
-    ("to", _percent("pass_rate_high")),
+    ("passed", figure("pass_rate", ".1%")),
+    ("from", figure("pass_rate_low", ".1%")),
+    ("to", figure("pass_rate_high", ".1%")),
     ("letters", "junk_letters"),
     ("not num.", "junk_nonnumeric"),
     ("cut", "cut_blocks"),
@@ -60,16 +55,12 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def list_runs(args: argparse.Namespace) -> int:
-    store = open_store(args)
+    from engine.store.schema import RUN
+
     if args.unfinished:
-        rows = _unfinished(store)
-        show(rows, UNFINISHED, is_json=args.json)
+        show(_unfinished(open_store(args)), UNFINISHED, is_json=args.json)
         return 0
-    found = without_damaged(store.found())
-    show_runs(found.entries, is_json=args.json)
-    if not found.entries and not args.json:
-        note(f"{shown(store.home.where, 200)} has no run; `python -m engine run` makes one")
-    return 0
+    return list_entries(args, RUN, RUN_COLUMNS, "run; `python -m engine run` makes one")
 
 
 def show_run(args: argparse.Namespace) -> int:

@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.cli.output import Row, cell, confirm, emit_json, figure, note, share, show
+from engine.cli.options import open_store
+from engine.cli.output import Columns, Row, cell, confirm, emit_json, figure, note, share, show
 from engine.cli.progress_option import reporting
 from engine.errors import DriftscopeError, FileFormatError, RunError, shown
 
@@ -56,6 +57,16 @@ def entry_row(entry: Entry, kind: Kind | None = None) -> dict[str, Any]:
 
 def show_runs(entries: Iterable[Entry], *, is_json: bool) -> None:
     show([entry_row(entry) for entry in entries], RUN_COLUMNS, is_json=is_json)
+
+
+def list_entries(args: argparse.Namespace, kind: Kind, columns: Columns, missing: str) -> int:
+    """The store's entries of a kind; ``missing``, where it has none, names one and how to make it."""
+    store = open_store(args)
+    entries = without_damaged(store.found(kind)).entries
+    show([entry_row(entry, kind) for entry in entries], columns, is_json=args.json)
+    if not entries and not args.json:
+        note(f"{shown(store.home.where, 200)} has no {missing}")
+    return 0
 
 
 def without_damaged(found: StoreListing) -> StoreListing:

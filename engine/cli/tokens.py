@@ -28,14 +28,6 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     _add_tokenizer(parser)
     _add_placeholder(parser)
     parser.add_argument("--tags", action="store_true", help="with [CONFORMER] and [/CONFORMER] around the skeleton")
-    _add_drift(commands)
-    parser = add_command(commands, "junk", run_junk, "the coordinate blocks of a text, by kind")
-    parser.add_argument("text", nargs="?", help="generated text; - reads standard input")
-    parser.add_argument("--file", help="a file with generated text")
-    parser.add_argument("--lp", default="none", help="the LP that made the text (default none)")
-
-
-def _add_drift(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = add_command(commands, "drift", run_drift, "drift of known coordinates, both signs")
     _add_tokenizer(parser)
     _add_placeholder(parser)
@@ -49,6 +41,10 @@ def _add_drift(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--fit", action="store_true", help="also fit a placeholder to these coordinates")
     parser.add_argument("--junk-weight", type=_weight, help="cost of a surplus token (default 1)")
     parser.add_argument("--cut-weight", type=_weight, help="cost of a missing token (default 1)")
+    parser = add_command(commands, "junk", run_junk, "the coordinate blocks of a text, by kind")
+    parser.add_argument("text", nargs="?", help="generated text; - reads standard input")
+    parser.add_argument("--file", help="a file with generated text")
+    parser.add_argument("--lp", default="none", help="the LP that made the text (default none)")
 
 
 def run_tokens(args: argparse.Namespace) -> None:
@@ -130,11 +126,12 @@ def run_drift(args: argparse.Namespace) -> None:
 
 
 def run_junk(args: argparse.Namespace) -> None:
+    from engine.lp_records import lp_of_text, split_cleanup
     from engine.text.blocks import count_junk, find_blocks, read_block
 
-    lp = _known_lp(args.lp)
-    found = find_blocks(given_text(args.text, args.file))
-    readings = [read_block(block.content, lp=lp, closed=block.closed) for block in found]
+    lp = lp_of_text(split_cleanup(args.lp)[0]).name  # also ``unknown``, for a text of an unnamed LP
+    blocks = find_blocks(given_text(args.text, args.file))
+    readings = [read_block(block.content, lp=lp, closed=block.closed) for block in blocks]
     count = count_junk(readings)
     rows: list[dict[str, Any]] = [
         {"block": index, "text": reading.content, "kinds": list(reading.kinds), "junk_text": reading.junk_text}
@@ -168,13 +165,6 @@ def _weight(text: str) -> float:
     if not 0 <= weight <= MOST_WEIGHT:  # so that NaN fails too
         raise argparse.ArgumentTypeError(f"{shown(text)} is not a number from 0 to {MOST_WEIGHT:,}")
     return weight
-
-
-def _known_lp(name: str) -> str:
-    """Also ``unknown``, for a text of an unnamed LP."""
-    from engine.lp_records import lp_of_text, split_cleanup
-
-    return lp_of_text(split_cleanup(name)[0]).name
 
 
 def _template_rows(template: Template, tokenizer: TextTokenizer) -> list[dict[str, Any]]:

@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.cli.options import add_command, open_store, whole
-from engine.cli.output import StatusLine, bar, cell, emit_json, note, path_of, show, table, write
+from engine.cli.output import StatusLine, bar, cell, emit_json, figure, note, path_of, show, table, write
 from engine.cli.progress_option import add_progress_options
-from engine.cli.store_entries import entry_row, read_files, remove_entries, without_damaged
-from engine.errors import one_line, shown
+from engine.cli.store_entries import entry_row, list_entries, read_files, remove_entries
+from engine.errors import one_line
 from engine.figures.words import number, times
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from engine.cli.output import Row
     from engine.cli.progress_option import Say
-    from engine.profile.compare import FamilyRow, TraceComparison
+    from engine.profile.compare import FamilyRow
     from engine.profile.ingest import ReadProgress
     from engine.store.entries import Entry
 
 MOST_COUNT = 10**12
 MOST_KERNELS = 20
 MOST_NAME = 60
-
-
-def _ms(key: str) -> Callable[[Row], str]:
-    return lambda row: "" if row[key] is None else f"{row[key] / 1000:,.1f}"
 
 
 COLUMNS = (
@@ -40,9 +32,9 @@ COLUMNS = (
     ("label", "label"),
     ("device", "device"),
     ("events", "events"),
-    ("span ms", _ms("span_us")),
-    ("device ms", _ms("device_us")),
-    ("idle ms", _ms("idle_us")),
+    ("span ms", figure("span_us", ",.1f", per=1000)),
+    ("device ms", figure("device_us", ",.1f", per=1000)),
+    ("idle ms", figure("idle_us", ",.1f", per=1000)),
 )
 
 
@@ -72,6 +64,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def add_traces(args: argparse.Namespace) -> int:
     from engine.profile.ingest import TraceMetadata, add_trace
+    from engine.store.trace_schema import TRACE
 
     store = open_store(args)
     metadata = TraceMetadata(
@@ -104,25 +97,15 @@ def add_traces(args: argparse.Namespace) -> int:
             note(f"{path.name}: {warning}")
         return [entry]
 
-    _show_traces(read_files(args, [path_of(file) for file in args.files], read), is_json=args.json)
+    entries = read_files(args, [path_of(file) for file in args.files], read)
+    show([entry_row(entry, TRACE) for entry in entries], COLUMNS, is_json=args.json)
     return 0
 
 
 def list_traces(args: argparse.Namespace) -> int:
     from engine.store.trace_schema import TRACE
 
-    store = open_store(args)
-    found = without_damaged(store.found(TRACE))
-    _show_traces(found.entries, is_json=args.json)
-    if not found.entries and not args.json:
-        sys.stderr.write(f"{shown(store.home.where, 200)} has no trace; `python -m engine trace add` reads one\n")
-    return 0
-
-
-def _show_traces(entries: Iterable[Entry], *, is_json: bool) -> None:
-    from engine.store.trace_schema import TRACE
-
-    show([entry_row(entry, TRACE) for entry in entries], COLUMNS, is_json=is_json)
+    return list_entries(args, TRACE, COLUMNS, "trace; `python -m engine trace add` reads one")
 
 
 def remove(args: argparse.Namespace) -> int:
@@ -139,12 +122,7 @@ def compare_two(args: argparse.Namespace) -> int:
     comparison = compare_traces(open_store(args), args.control, args.test)
     if args.json:
         emit_json(document(comparison))
-    else:
-        _show_comparison(comparison)
-    return 0
-
-
-def _show_comparison(comparison: TraceComparison) -> None:
+        return 0
     for which, trace in (("control", comparison.control), ("test", comparison.test)):
         row = trace.entry.row
         names = (trace.entry.id, row.get("label"), row.get("run_id"), row.get("device"))
@@ -174,6 +152,7 @@ def _show_comparison(comparison: TraceComparison) -> None:
         if row.difference_us or row.change != "same"
     ]
     write("\n" + table(("kernel", "family", "change", "calls", "", "ms more"), kernels[:MOST_KERNELS]))
+    return 0
 
 
 def _family_cells(row: FamilyRow) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +39,9 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     parser.add_argument("--compile", action="store_true", help="compile the body: faster, needs a C++ compiler")
     parser.add_argument("--optimiser", default="muon", choices=("muon", "adamw"), help="of the body's matrices")
     parser.add_argument("--tokens-a-step", type=int, default=0, help="0: the recipe's; more on a GPU")
-    parser.add_argument("--examine-every", type=float, default=240.0, metavar="S", help="seconds between evaluations")
+    parser.add_argument(
+        "--examine-every", type=float, default=240.0, dest="examine_s", metavar="S", help="seconds between evaluations"
+    )
     parser.add_argument("--prompts", type=int, default=96, help="held-out molecules per evaluation")
     parser.add_argument("--snapshots", type=int, default=0, help="how many of the newest to keep; 0 keeps all")
 
@@ -53,19 +55,7 @@ def run(args: argparse.Namespace) -> int:
     packed = _folder(args.data, "packed", "python -m engine.training.packing")
     held_out = _folder(args.held_out, "packed-held-out", "python -m engine.training.packing")
     out = args.out or cache_folder() / "training" / recipe.alias
-    options = Options(
-        hours=args.hours,
-        texts=args.texts,
-        device=args.device,
-        precision=args.precision,
-        threads=args.threads,
-        compile=args.compile,
-        optimiser=args.optimiser,
-        examine_s=args.examine_every,
-        prompts=args.prompts,
-        tokens_a_step=args.tokens_a_step,
-        snapshots=args.snapshots,
-    )
+    options = Options(**{field.name: getattr(args, field.name) for field in fields(Options)})
     with _logs_shown(), _sigterm_as_ctrl_c():
         state = Training(recipe, packed, held_out, out, options).run()
     card = _card(state, recipe, out)
