@@ -25,7 +25,6 @@ from bench._decode_table import Row, Table, asked, figure
 from bench._machine import machine, pin
 from engine.logits.health import health
 from engine.logits.ingest import add_file
-from engine.store.entries import Entry
 from engine.store.store import Store
 
 CORES, SEED, LINES = 2, 0, 10_000
@@ -54,9 +53,10 @@ def measured(folder: Path, name: str, entries: int, width: int, *, is_damaged: b
     if not path.exists():
         write(path, entries, width, is_damaged=is_damaged)
     began = time.perf_counter()
-    (entry,) = add_file(store, path)
+    (log,) = add_file(store, path)
     read_s = time.perf_counter() - began
-    assert isinstance(entry, Entry), "the store had it already"
+    entry = log.entry
+    assert log.is_new, "the store had it already"
     began = time.perf_counter()
     found = health(store, entry)
     ask_s = time.perf_counter() - began

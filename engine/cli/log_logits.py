@@ -17,7 +17,7 @@ from engine.errors import RunError
 if TYPE_CHECKING:
     from engine.cli.progress_option import Say
     from engine.decode.generation import Generation
-    from engine.logits.recorder import LogFile, Name, RecordedLog
+    from engine.logits.recorder import LogFile, Name
 
 FILE = "logits.jsonl.gz"
 MOST_VALUES = 1_000_000
@@ -78,25 +78,24 @@ def recording(args: argparse.Namespace, say: Say | None = None) -> Iterator[LogF
         path = path_of(args.logit_log or FILE) if is_kept else Path(folder) / FILE
         with LogFile(path, LoggedColumns(first, ids)) as log:
             yield log
-        write_summary(path if is_kept else "the log", log.recorded)
+        write_summary(path if is_kept else "the log", log)
         if args.add_log:
             _add(args, path, say)
 
 
 def _add(args: argparse.Namespace, path: Path, say: Say | None) -> None:
     """Into the store of the run. The first part of the progress gets the log's id."""
-    from engine.logits.ingest import KnownLog, LogNames, add_file
+    from engine.logits.ingest import LogNames, add_file
 
     for log in add_file(open_store(args), path, LogNames(label=getattr(args, "label", None) or None)):
-        entry = log.entry if isinstance(log, KnownLog) else log
-        note(f"{entry.id} is in the store")
+        note(f"{log.entry.id} is in the store")
         if say is not None:
-            say(now=True, part=0, parts=1, state="done", made=entry.id)
+            say(now=True, part=0, parts=1, state="done", made=log.entry.id)
 
 
-def write_summary(path: Path | str, recorded: RecordedLog) -> None:
+def write_summary(path: Path | str, log: LogFile) -> None:
     """On standard error; an error where tokens were drawn from other logits than those that are logged."""
-    checked = f"{recorded.checked - recorded.differing:,} of {recorded.checked:,} tokens match a draw from it"
-    if not recorded.is_sound:
+    checked = f"{log.checked - log.differing:,} of {log.checked:,} tokens match a draw from it"
+    if not log.is_sound:
         raise RunError(f"{path} does not match what was sampled from: {checked}", "Do not use it, and report this")
-    note(f"{path}: logits of {recorded.entries:,} tokens; {checked}")
+    note(f"{path}: logits of {log.entries:,} tokens; {checked}")

@@ -20,14 +20,6 @@ if TYPE_CHECKING:
     from engine.store.entries import Entry
 
 MOST_NAME = 40
-AGREEMENT = {
-    "max_difference": "largest",
-    "mean_difference": "mean",
-    "relative": "relative",
-    "cosine": "cosine",
-    "rank": "rank",
-    "top_1": "top-1",
-}
 
 
 def _short(key: str) -> Callable[[Row], str]:
@@ -71,7 +63,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def add(args: argparse.Namespace) -> int:
-    from engine.logits.ingest import KnownLog, LogNames, add_file
+    from engine.logits.ingest import LogNames, add_file
     from engine.store.reports.importing import expand
     from engine.store.schema import LOGIT_LOG
 
@@ -88,16 +80,16 @@ def add(args: argparse.Namespace) -> int:
         say(now=True, done=0, work=0.0)
         logs = add_file(store, path, names, progress)
         line.clear()
-        entries = [log.entry if isinstance(log, KnownLog) else log for log in logs]
+        entries = [log.entry for log in logs]
         say(
             now=True,
-            state="there" if all(isinstance(log, KnownLog) for log in logs) else "done",
+            state="done" if any(log.is_new for log in logs) else "there",
             done=sum(entry.row["entries"] for entry in entries),
             work=1.0,
             made=" ".join(entry.id for entry in entries),
         )
         for log in logs:
-            if isinstance(log, KnownLog):
+            if not log.is_new:
                 note(f"{log.entry.row.get('file')} is already in the store, as {log.entry.id}")
         for entry in entries:
             if entry.row.get("left_out") or entry.row.get("is_cut"):
@@ -131,7 +123,7 @@ def show_log(args: argparse.Namespace) -> int:
 
 def parity(args: argparse.Namespace) -> int:
     from engine.logits.parity import compare_logs
-    from engine.logits.parity_words import cautions, parity_sentences
+    from engine.logits.parity_words import FIGURE_NAMES, cautions, parity_sentences
     from engine.store.schema import LOGIT_LOG
 
     store = open_store(args)
@@ -144,10 +136,10 @@ def parity(args: argparse.Namespace) -> int:
     rows = []
     for positions in comparison.filters:
         for name, agreement in (("all values", positions.with_flagged), ("without flagged", positions.without_flagged)):
-            figures = [getattr(agreement, key) for key in AGREEMENT]
+            figures = [getattr(agreement, key) for key in FIGURE_NAMES]
             figures = ["" if value is None else f"{value:.6g}" for value in figures]
             rows.append([positions.name, name, f"{agreement.values:,}", *figures])
-    write(table(("positions", "", "values", *AGREEMENT.values()), rows))
+    write(table(("positions", "", "values", *FIGURE_NAMES.values()), rows))
     write("\n".join(map(one_line, [*cautions(control, test), *parity_sentences(comparison)])))
     return 0
 

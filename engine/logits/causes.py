@@ -78,14 +78,11 @@ class LogFinding:
 def findings_of(tally: DamageTally, length: int | None = None) -> list[LogFinding]:
     """Of a whole log, damage first; ``length`` is that of a whole row, where the log says it."""
     padded = _padded_from(tally, length)
-    found = [
-        *_padding(tally, padded),
-        *_masked(tally, padded),
-        *_overflow(tally),
-        *_not_written(tally),
-        *_memory(tally, padded),
-    ]
-    return sorted(found, key=lambda item: (item.cause in ON_PURPOSE, -item.values, CERTAINTIES.index(item.certainty)))
+    on_purpose = (*_padding(tally, padded), *_masked(tally, padded))
+    findings = (*on_purpose, *_overflow(tally), *_not_written(tally), *_memory(tally, padded))
+    return sorted(
+        findings, key=lambda item: (item.cause in ON_PURPOSE, -item.values, CERTAINTIES.index(item.certainty))
+    )
 
 
 # --- on purpose -----------------------------------------------------------------------------------------------------
@@ -124,14 +121,13 @@ def _masked(tally: DamageTally, padded: int) -> Iterator[LogFinding]:
     counts = _before(_counts(tally, "mask"), padded)
     if not counts:
         return
-    common = tally.masks.most_common(3)
-    some = ", ".join(f"{value:g} {_times(count)}" for value, count in common)
+    some = ", ".join(f"{value:g} {_times(count)}" for value, count in tally.masks.most_common(3))
     often = [position for position, count in counts.items() if count >= NEARLY_ALL * tally.seen[position]]
     evidence = [f"values that code writes to exclude a token: {some}"]
     if often:
         evidence.append(f"at {positions_in_words(often)} in nearly every entry")
     certainty: Certainty = "sure" if counts.total() > 1 else "likely"
-    yield LogFinding("masked", certainty, counts.total(), _entries(tally, "mask"), *_at(counts, evidence))
+    yield _finding("masked", certainty, counts, _entries(tally, "mask"), evidence)
 
 
 # --- damage ---------------------------------------------------------------------------------------------------------
@@ -149,9 +145,8 @@ def _overflow(tally: DamageTally) -> Iterator[LogFinding]:
         evidence.append(f"NaN {_times(nan.total())}")
     if tally.rows_of_nan:
         evidence.append(f"{_entry_count(tally.rows_of_nan)} of NaN alone: an earlier computation failed")
-    is_certain = bool(tally.rows_of_nan) or bool(infinite and nan)
-    entries = _entries(tally, "nan", "overflow")
-    yield LogFinding("overflow", "likely" if is_certain else "possible", both.total(), entries, *_at(both, evidence))
+    certainty: Certainty = "likely" if tally.rows_of_nan or (infinite and nan) else "possible"
+    yield _finding("overflow", certainty, both, _entries(tally, "nan", "overflow"), evidence)
 
 
 def _not_written(tally: DamageTally) -> Iterator[LogFinding]:
@@ -165,7 +160,7 @@ def _not_written(tally: DamageTally) -> Iterator[LogFinding]:
         evidence.append(f"{_entry_count(tally.rows_constant)} of one repeated value")
     rows = tally.rows_of_zeros + tally.rows_constant
     certainty: Certainty = "sure" if rows > 1 and tally.rows_of_zeros else "likely"
-    yield LogFinding("not_written", certainty, counts.total(), rows, *_at(counts, evidence))
+    yield _finding("not_written", certainty, counts, rows, evidence)
 
 
 def _memory(tally: DamageTally, padded: int) -> Iterator[LogFinding]:
@@ -175,45 +170,44 @@ def _memory(tally: DamageTally, padded: int) -> Iterator[LogFinding]:
     garbage = sum(parts.values(), Counter())
     freed = _freed_evidence(tally, parts, stale)
     if freed:
-        both = garbage + stale
-        entries = _entries(tally, *parts, "stale")
         certainty: Certainty = "possible"
         if parts["address"].total() > A_PAIR or (tally.addresses > 1 and len(freed) > 1):
             certainty = "sure"
         elif tally.addresses or len(freed) > 1 or tally.repeated_outliers >= AGAIN:
             certainty = "likely"
-        yield LogFinding("freed", certainty, both.total(), entries, *_at(both, freed))
+        yield _finding("freed", certainty, garbage + stale, _entries(tally, *parts, "stale"), freed)
         return
     if stale:
         rows = tally.rows_repeated
-        text = f"{stale.total():,} values equal those of an earlier token bit for bit"
-        more = (f"{_entry_count(rows)} as a whole",) if rows else ()
+        evidence = [f"{stale.total():,} values equal those of an earlier token bit for bit"]
+        if rows:
+            evidence.append(f"{_entry_count(rows)} as a whole")
         certainty = "likely" if rows or stale.total() > AGAIN else "possible"
-        yield LogFinding("stale", certainty, stale.total(), _entries(tally, "stale"), *_at(stale, (text, *more)))
+        yield _finding("stale", certainty, stale, _entries(tally, "stale"), evidence)
     if garbage:
         yield _unset(tally, parts, garbage)
 
 
-def _freed_evidence(tally: DamageTally, parts: dict[str, Counter[int]], stale: Counter[int]) -> tuple[str, ...]:
+def _freed_evidence(tally: DamageTally, parts: dict[str, Counter[int]], stale: Counter[int]) -> list[str]:
     """Signs that only freed memory shows; empty where there are none."""
-    found = []
+    evidence = []
     if parts["address"]:
-        found.append(f"{parts['address'].total():,} values are halves of memory addresses")
+        evidence.append(f"{parts['address'].total():,} values are halves of memory addresses")
     if tally.addresses:
-        found.append(
+        evidence.append(
             f"{_entry_count(tally.addresses)} with garbage at position 0 or 2 followed by zero or a denormal, "
             "like the two pointers of an allocator's free list"
         )
     again = _again(tally)
     if again and tally.repeated_outliers:
-        found.append(again)
+        evidence.append(again)
     zeros = parts["zero"]
     pairs = [f"{place}-{place + 1}" for place in sorted(zeros) if place % 2 == 0 and place + 1 in zeros]
-    if pairs and (found or stale):
-        found.append(f"adjacent exact zeros at {' and '.join(pairs[:3])}")
-    if found and stale:
-        found.append(f"{stale.total():,} more values equal those of an earlier token bit for bit")
-    return tuple(found)
+    if pairs and (evidence or stale):
+        evidence.append(f"adjacent exact zeros at {' and '.join(pairs[:3])}")
+    if evidence and stale:
+        evidence.append(f"{stale.total():,} more values equal those of an earlier token bit for bit")
+    return evidence
 
 
 def _unset(tally: DamageTally, parts: dict[str, Counter[int]], garbage: Counter[int]) -> LogFinding:
@@ -235,11 +229,11 @@ def _unset(tally: DamageTally, parts: dict[str, Counter[int]], garbage: Counter[
     if is_at_places and garbage.total() > len(positions):
         evidence.append(f"always at {positions_in_words(positions)}")
     entries = _entries(tally, *parts)
-    is_random = bool(parts["huge"]) or bool(parts["denormal"])
-    if not is_random and not (is_at_places and garbage.total() >= AGAIN):
-        return LogFinding("unknown", "possible", garbage.total(), entries, *_at(garbage, evidence))
-    certainty: Certainty = "likely" if is_random and garbage.total() >= AGAIN and is_at_places else "possible"
-    return LogFinding("uninitialised", certainty, garbage.total(), entries, *_at(garbage, evidence))
+    is_random, is_repeated = bool(parts["huge"] or parts["denormal"]), is_at_places and garbage.total() >= AGAIN
+    if not is_random and not is_repeated:
+        return _finding("unknown", "possible", garbage, entries, evidence)
+    certainty: Certainty = "likely" if is_random and is_repeated else "possible"
+    return _finding("uninitialised", certainty, garbage, entries, evidence)
 
 
 def _again(tally: DamageTally) -> str:
@@ -267,11 +261,8 @@ def magnitudes_in_words(tally: DamageTally) -> str:
     low, high = tally.least_outlier, tally.most_outlier
     if low is None or high is None:
         return "of unknown magnitude"
-    return f"magnitude {_size(low)}" if low == high else f"magnitude {_size(low)} to {_size(high)}"
-
-
-def _size(value: float) -> str:
-    return f"{value:,.0f}" if value < 1e6 else f"{value:.2e}".replace("e+", "e")
+    sizes = [f"{value:,.0f}" if value < 1e6 else f"{value:.2e}".replace("e+", "e") for value in (low, high)]
+    return f"magnitude {' to '.join(dict.fromkeys(sizes))}"
 
 
 def _times(count: int) -> str:
@@ -295,6 +286,9 @@ def _before(counts: Counter[int], end: int) -> Counter[int]:
     return Counter({position: count for position, count in counts.items() if position < end})
 
 
-def _at(counts: Counter[int], evidence: Sequence[str]) -> tuple[tuple[int, ...], tuple[str, ...], int]:
-    """A finding's first positions, its evidence, and how many positions there are."""
-    return tuple(sorted(counts)[:MOST_POSITIONS]), tuple(evidence), len(counts)
+def _finding(
+    cause: Cause, certainty: Certainty, counts: Counter[int], entries: int, evidence: Sequence[str]
+) -> LogFinding:
+    """``counts`` are the values that it explains, by position."""
+    first = tuple(sorted(counts)[:MOST_POSITIONS])
+    return LogFinding(cause, certainty, counts.total(), entries, first, tuple(evidence), len(counts))

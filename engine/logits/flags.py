@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal, get_args
 
 import numpy as np
@@ -34,7 +33,3 @@ def has(flags: Flags, flag: Flag) -> NDArray[np.bool_]:
 
 def names(code: int) -> list[str]:
     return [flag for place, flag in enumerate(FLAGS) if code >> place & 1]
-
-
-LISTS: Sequence[list[str]] = [names(code) for code in range(1 << len(FLAGS))]
-"""The names of every combination."""

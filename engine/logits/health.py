@@ -1,4 +1,4 @@
-"""The damage of a stored log in figures: by entry, by value, by position, and on a map of tokens and positions.
+"""The damage of a stored log in figures: by entry, by value and by position.
 
 Shares count damage. Values masked on purpose and rows without a token are flagged too, and counted apart. The reports'
 own rule is counted as well. Only the files of this one log are opened, and answers are cached.
@@ -9,9 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from engine.errors import StoreError
 from engine.inspection.memo import Memo
@@ -19,7 +17,7 @@ from engine.logits.causes import LogFinding
 from engine.logits.entries import MOST_INDEX
 from engine.logits.flags import FLAGS, Flag
 from engine.logits.ingest import findings_in
-from engine.logits.rules import LOGITS, load_rules
+from engine.logits.rules import load_rules
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_ENTRIES, LOGIT_VALUES
 from engine.store.store import Store
@@ -27,7 +25,6 @@ from engine.store.store import Store
 MOST_CACHED = 24
 MOST_POSITIONS = 2_000
 """Of one answer: those with most flags."""
-MOST_ON_MAP = 200_000
 
 # A value is damaged where it has a flag and is neither a mask nor padding; `damage_query` has the parameters.
 DAMAGED = """
@@ -55,13 +52,6 @@ logged AS (
 )
 SELECT position, seen, coalesce(flagged, 0) AS flagged, coalesce(damaged, 0) AS damaged, garbage
 FROM logged LEFT JOIN noted USING (position) ORDER BY flagged DESC, position LIMIT {MOST_POSITIONS}
-"""
-_MAP = """
-SELECT v.token_idx, v.position, v.flags, v.value
-FROM logit_values AS v SEMI JOIN logit_entries AS e
-     ON v.entry = e.entry AND e.sequence = $sequence AND e.checkpoint = $checkpoint
-WHERE v.position BETWEEN $first AND $last AND v.token_idx BETWEEN $first_token AND $last_token
-ORDER BY v.token_idx, v.position LIMIT $most
 """
 _COUNTS = """
 SELECT (SELECT count(*) FROM logit_entries) AS logit_entries, (SELECT count(*) FROM logit_values) AS logit_values
@@ -134,46 +124,11 @@ class Health:
         }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FlagMap:
-    """One text's flags, token by position; -1 where nothing was logged, else the bits of ``flags.FLAGS``."""
-
-    tokens: NDArray[np.int64]  # [T]
-    positions: NDArray[np.int64]  # [P]
-    codes: NDArray[np.int16]  # [T, P]
-    values: NDArray[np.float64]  # [T, P]
-
-
 _cache: Memo[Health] = Memo(MOST_CACHED)
 
 
 def health(store: Store, entry: Entry) -> Health:
     return _cache.of(entry.key, lambda: _health(store, entry))
-
-
-def flag_map(
-    store: Store,
-    entry: Entry,
-    *,
-    checkpoint: str = LOGITS,
-    sequence: int = 0,
-    first: int = 0,
-    last: int = 63,
-    first_token: int = 0,
-    last_token: int = MOST_INDEX,
-    most: int = MOST_ON_MAP,
-) -> FlagMap:
-    """The flags of one text at positions from ``first`` to ``last``, of these tokens; at most so many values."""
-    parameters = {"checkpoint": checkpoint, "sequence": sequence, "first": first, "last": last, "most": most}
-    parameters |= {"first_token": first_token, "last_token": last_token}
-    rows = store.table(_MAP, parameters, of=[entry.id])
-    tokens, row = np.unique(rows["token_idx"].to_numpy(), return_inverse=True)
-    positions, column = np.unique(rows["position"].to_numpy(), return_inverse=True)
-    codes = np.full((len(tokens), len(positions)), -1, dtype=np.int16)
-    values = np.full(codes.shape, np.nan)
-    codes[row, column] = [sum(1 << FLAGS.index(flag) for flag in flags) for flags in rows["flags"].to_pylist()]
-    values[row, column] = rows["value"].to_numpy()
-    return FlagMap(tokens.astype(np.int64), positions.astype(np.int64), codes, values)
 
 
 def _health(store: Store, entry: Entry) -> Health:

@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from engine.logits.causes import CAUSES, CERTAINTIES, LogFinding, findings_of
 from engine.logits.detect import Detector
 from engine.logits.entries import LogLine, NoEntryError, clean_text, read_line
 from engine.logits.lines import Bundle, bundles, fingerprint
-from engine.logits.rules import UNKNOWN, Rules, load_rules
+from engine.logits.rules import UNKNOWN, load_rules
 from engine.logits.tables import tables_of
 from engine.logits.tally import DamageTally
 from engine.store.entries import Entry
@@ -68,79 +68,137 @@ class LogNames:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownLog:
-    """The file was read before, as this entry."""
+class AddedLog:
+    """A log of a file; not new where the file was read before."""
 
     entry: Entry
+    is_new: bool
 
 
-@dataclass(slots=True)
-class _File:
-    """What is known of a file as a whole."""
+def add_file(
+    store: Store, path: Path, names: LogNames | None = None, progress: Progress | None = None
+) -> list[AddedLog]:
+    """Read a file into the store: its logs, in the order in which they begin."""
+    file = _LogFile(store, path, names or LogNames())
+    try:
+        for bundle in bundles(path):
+            file.read(bundle)
+            if progress is not None:
+                progress(file.entries, bundle.share)
+        return file.publish()
+    except BaseException:
+        for log in file.logs.values():
+            log.abandon()
+        raise
 
-    path: Path
-    sha256: str
-    left_out: int = 0
-    reasons: list[str] = field(default_factory=list)
-    is_cut: bool = False
-    entries: int = 0
 
-    def leave_out(self, number: int, reason: str) -> None:
+class _LogFile:
+    """A file that is being read: each line is added to the log that it belongs to."""
+
+    def __init__(self, store: Store, path: Path, names: LogNames) -> None:
+        self.store, self.path, self.names, self.rules = store, path, names, load_rules()
+        self.sha256 = fingerprint(path)
+        self.logs: dict[Key, _Log] = {}
+        self.entries = self.left_out = 0
+        self.reasons: list[str] = []
+        self.is_cut = False
+        self._by_words: dict[tuple[str | None, ...], _Log] = {}
+
+    def read(self, bundle: Bundle) -> None:
+        known = self._by_words
+        for place, text in enumerate(bundle.lines):
+            if not text or text.isspace():
+                continue
+            try:
+                line = read_line(text)
+                words = (line.engine, line.team, line.model, line.precision)
+                log = known.get(words) or self._log(words, line)
+                log.add(line, bundle.first + place)
+            except NoEntryError as error:
+                if bundle.is_last and bundle.is_open and place == len(bundle.lines) - 1:  # cut within its last line
+                    self.is_cut = True
+                else:
+                    self._leave_out(bundle.first + place, str(error))
+                continue
+            self.entries += 1
+        self.is_cut |= bundle.is_cut
+
+    def publish(self) -> list[AddedLog]:
+        if not self.logs:
+            reason = f": {self.reasons[0]}" if self.reasons else ""
+            raise FileFormatError(
+                f"{shown(self.path.name)} has no logit entry{reason}", "A log has one JSON object per line"
+            )
+        return [log.publish() for log in self.logs.values()]
+
+    def _leave_out(self, number: int, reason: str) -> None:
         self.left_out += 1
         if len(self.reasons) < MOST_NAMED:
             self.reasons.append(f"line {number:,}: {reason}")
 
+    def _log(self, words: tuple[str | None, ...], line: LogLine) -> _Log:
+        key = self.names.key(line)
+        if key not in self.logs:
+            if len(self.logs) == MOST_LOGS:
+                raise FileFormatError(
+                    f"{shown(self.path.name)} has over {MOST_LOGS} engines, models and precisions",
+                    "Give --engine, --model or --precision: they replace what entries say",
+                )
+            self.logs[key] = _Log(self, key)
+        log = self._by_words[words] = self.logs[key]
+        return log
+
 
 class _Log:
-    """One log that is being written."""
+    """One log that is being written, unless the store has it."""
 
-    def __init__(self, store: Store, file: _File, key: Key, names: LogNames, rules: Rules) -> None:
-        self.key, self.names, self.rules, self.file = key, names, rules, file
-        self.id = log_id(file.sha256, key)
-        is_known = any(f"{LOGIT_LOG.key}={self.id}" in files.folders(LOGIT_LOG.folder) for files in store.places)
-        self.known = store.entry(self.id, LOGIT_LOG) if is_known else None
-        self.lines, self.detector, self.tally = BatchBuilder(), Detector(rules), DamageTally(rules)
-        self.staging = None if self.known else _staging(store, self.id)
+    def __init__(self, file: _LogFile, key: Key) -> None:
+        self.file, self.key, self.id = file, key, log_id(file.sha256, key)
+        self.lines, self.detector, self.tally = BatchBuilder(), Detector(file.rules), DamageTally(file.rules)
+        places = file.store.places
+        is_known = any(f"{LOGIT_LOG.key}={self.id}" in files.folders(LOGIT_LOG.folder) for files in places)
+        self.known = file.store.entry(self.id, LOGIT_LOG) if is_known else None
+        self.staging = None if self.known else _staging(file.store, self.id)
 
     def add(self, line: LogLine, number: int) -> None:
         if self.staging is None:
             return
         self.lines.add(line, number)
         if self.lines.values >= BATCH_VALUES:
-            self.flush()
+            self._flush(self.staging)
 
-    def flush(self) -> None:
-        if self.staging is None or not self.lines.lines:
-            return
-        batch, first = self.lines.batch(), self.tally.entries
-        flags = self.detector.judge(batch)
-        self.tally.add(batch, flags)
-        self.staging.add(tables_of(self.id, first, batch, flags, self.rules))
-
-    def publish(self) -> Entry | KnownLog:
+    def publish(self) -> AddedLog:
         if self.known is not None:
-            return KnownLog(self.known)
+            return AddedLog(self.known, is_new=False)
         assert self.staging is not None
-        self.flush()
-        return self.staging.publish({key: value for key, value in self._row().items() if value is not None})
+        if self.lines.lines:
+            self._flush(self.staging)
+        row = {key: value for key, value in self._row().items() if value is not None}
+        return AddedLog(self.staging.publish(row), is_new=True)
 
     def abandon(self) -> None:
         if self.staging is not None:
             with suppress(DriftscopeError):
                 self.staging.abandon()
 
+    def _flush(self, staging: Staging) -> None:
+        batch, first = self.lines.batch(), self.tally.entries
+        flags = self.detector.judge(batch)
+        self.tally.add(batch, flags)
+        staging.add(tables_of(self.id, first, batch, flags, self.file.rules))
+
     def _row(self) -> dict[str, Any]:
         engine, model, precision = self.key
-        lines, file = self.lines, self.file
+        lines, file, names = self.lines, self.file, self.file.names
         findings = findings_of(self.tally, lines.length)
         worst = next(iter(findings), None)
-        is_named = any((self.names.engine, self.names.model, self.names.precision))
+        is_named = any((names.engine, names.model, names.precision))
         return {
             "created_at": datetime.now(UTC).isoformat(),
             "origin": MEASURED if lines.is_measured and not is_named else "imported",
             "file": clean_text(file.path.name),
             "source": ", ".join(lines.sources) or None,
-            "label": self.names.label,
+            "label": names.label,
             "engine": engine,
             "model": model,
             "precision": precision,
@@ -149,7 +207,7 @@ class _Log:
             "checkpoints": ", ".join(lines.checkpoints),
             "left_out": file.left_out,
             "is_cut": file.is_cut,
-            "rules": self.rules.sha256,
+            "rules": file.rules.sha256,
             "notes": self._notes() or None,
             "cause": worst.cause if worst else None,
             "certainty": worst.certainty if worst else None,
@@ -167,70 +225,6 @@ class _Log:
             have = counted(without_index, "entry has", "entries have")
             notes.append(f"{have} no token_idx; such entries were counted.")
         return " ".join(notes)
-
-
-def add_file(
-    store: Store, path: Path, names: LogNames | None = None, progress: Progress | None = None
-) -> list[Entry | KnownLog]:
-    """Read a file into the store: its logs, in the order in which they begin."""
-    reader = _FileReader(store, _File(path, fingerprint(path)), names or LogNames())
-    try:
-        for bundle in bundles(path):
-            reader.read(bundle)
-            if progress is not None:
-                progress(reader.file.entries, bundle.share)
-        return reader.publish()
-    except BaseException:
-        for log in reader.logs.values():
-            log.abandon()
-        raise
-
-
-class _FileReader:
-    """A file's lines, each added to the log that it belongs to."""
-
-    def __init__(self, store: Store, file: _File, names: LogNames) -> None:
-        self.store, self.file, self.names, self.rules = store, file, names, load_rules()
-        self.logs: dict[Key, _Log] = {}
-        self._by_words: dict[tuple[str | None, ...], _Log] = {}
-
-    def read(self, bundle: Bundle) -> None:
-        known, file = self._by_words, self.file
-        for place, text in enumerate(bundle.lines):
-            if not text or text.isspace():
-                continue
-            try:
-                line = read_line(text)
-                words = (line.engine, line.team, line.model, line.precision)
-                log = known.get(words) or self._log(words, line)
-                log.add(line, bundle.first + place)
-            except NoEntryError as error:
-                if bundle.is_last and bundle.is_open and place == len(bundle.lines) - 1:  # cut within its last line
-                    file.is_cut = True
-                else:
-                    file.leave_out(bundle.first + place, str(error))
-                continue
-            file.entries += 1
-        file.is_cut |= bundle.is_cut
-
-    def publish(self) -> list[Entry | KnownLog]:
-        if not self.logs:
-            reason = f": {self.file.reasons[0]}" if self.file.reasons else ""
-            name = shown(self.file.path.name)
-            raise FileFormatError(f"{name} has no logit entry{reason}", "A log has one JSON object per line")
-        return [log.publish() for log in self.logs.values()]
-
-    def _log(self, words: tuple[str | None, ...], line: LogLine) -> _Log:
-        key = self.names.key(line)
-        if key not in self.logs:
-            if len(self.logs) == MOST_LOGS:
-                raise FileFormatError(
-                    f"{shown(self.file.path.name)} has over {MOST_LOGS} engines, models and precisions",
-                    "Give --engine, --model or --precision: they replace what entries say",
-                )
-            self.logs[key] = _Log(self.store, self.file, key, self.names, self.rules)
-        log = self._by_words[words] = self.logs[key]
-        return log
 
 
 def findings_in(entry: Entry) -> list[LogFinding]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.logits.batches import Real, Whole
@@ -57,12 +58,12 @@ met AS (
     WHERE $checkpoint::VARCHAR IS NULL OR checkpoint = $checkpoint::VARCHAR
 )
 """
-_ENTRIES = f"{MET} SELECT control_entry, checkpoint, token_idx, sequence FROM met ORDER BY control_entry"
+_ENTRIES = f"{MET} SELECT control_entry AS entry, checkpoint, token_idx, sequence FROM met ORDER BY entry"
 _BY_NAME = f"{MET} SELECT count(*) > 0 AS by_name, (SELECT max(texts) FROM told) AS texts FROM named"
 _VALUES = f"""
 {MET}
 SELECT met.control_entry AS entry, c.position, c.value AS control, t.value AS test,
-       len(c.flags) > 0 OR len(t.flags) > 0 AS is_flagged
+       coalesce(len(c.flags) > 0 OR len(t.flags) > 0, false) AS is_flagged
 FROM met
 JOIN logit_values AS c ON c.log_id = $control AND c.entry = met.control_entry
 JOIN logit_values AS t ON t.log_id = $test AND t.entry = met.test_entry AND t.position = c.position
@@ -108,8 +109,7 @@ class ValuePairs:
 
 def is_by_number(store: Store, control: Entry, test: Entry) -> bool:
     """Whether several texts are matched by their numbers alone."""
-    parameters, of = {"control": control.id, "test": test.id, "checkpoint": None}, [control.id, test.id]
-    (row,) = store.table(_BY_NAME, parameters, of=of).to_pylist()
+    (row,) = pair_table(store, _BY_NAME, control, test).to_pylist()
     return not row["by_name"] and row["texts"] > 1
 
 
@@ -119,23 +119,18 @@ def pairs_of(
     """Of one checkpoint, or of all; damaged logs are an error."""
     for entry in (control, test):
         check_values(store, entry)
-    parameters, of = {"control": control.id, "test": test.id, "checkpoint": checkpoint}, [control.id, test.id]
-    met, found = store.table(_ENTRIES, parameters, of=of), store.table(_VALUES, parameters, of=of)
+    entries = pair_table(store, _ENTRIES, control, test, checkpoint)
+    values = pair_table(store, _VALUES, control, test, checkpoint)
     return (
-        MatchedEntries(
-            met["control_entry"].to_numpy().astype(np.int64),
-            met["checkpoint"].to_numpy().astype(object),
-            met["token_idx"].to_numpy().astype(np.int64),
-            met["sequence"].to_numpy().astype(np.int64),
-        ),
-        ValuePairs(
-            found["entry"].to_numpy().astype(np.int64),
-            found["position"].to_numpy().astype(np.int64),
-            found["control"].to_numpy(),
-            found["test"].to_numpy(),
-            found["is_flagged"].to_numpy().astype(np.bool_),
-        ),
+        MatchedEntries(*(entries[field.name].to_numpy() for field in fields(MatchedEntries))),
+        ValuePairs(*(values[field.name].to_numpy() for field in fields(ValuePairs))),
     )
+
+
+def pair_table(store: Store, sql: str, control: Entry, test: Entry, checkpoint: str | None = None) -> pa.Table:
+    """Rows of two logs, of SQL with ``MET`` in it."""
+    parameters = {"control": control.id, "test": test.id, "checkpoint": checkpoint}
+    return store.table(sql, parameters, of=[control.id, test.id])
 
 
 class EntryGroups:

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from engine.inspection.memo import Memo
-from engine.logits.batches import Real, Whole
+from engine.logits.batches import Whole
 from engine.logits.health import check_values
-from engine.logits.pairs import MET, MatchedEntries, ValuePairs, pairs_of
-from engine.logits.repeats import Marks
+from engine.logits.pairs import MET, ValuePairs, pair_table, pairs_of
 from engine.store.entries import Entry
 from engine.store.store import Store
 
@@ -68,27 +67,14 @@ class PositionDifference:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SampledPairs:
-    """Some of the pairs, evenly spread over the log, in its order."""
-
-    token_idx: Whole
-    position: Whole
-    control: Real
-    test: Real
-    is_flagged: Marks
-
-    def __len__(self) -> int:
-        return len(self.position)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class ParityDetail:
-    """``sound`` and ``flagged`` are all pairs of the checkpoint, of which ``points`` are some."""
+    """``sound`` and ``flagged`` are all pairs of the checkpoint, of which ``points`` are some, evenly spread."""
 
     checkpoint: str
     positions: tuple[PositionDifference, ...]  # by position
     positions_left_out: int
-    points: SampledPairs
+    points: ValuePairs
+    token_idx: Whole  # of the points
     sound: int
     flagged: int
     not_finite: int  # of the flagged ones: these have no place among the points
@@ -114,11 +100,9 @@ def coverage(store: Store, control: Entry, test: Entry) -> tuple[CheckpointCover
 def _coverage(store: Store, control: Entry, test: Entry) -> list[CheckpointCoverage]:
     for entry in (control, test):
         check_values(store, entry)
-    of = [control.id, test.id]
-    rows = store.table(_LOGGED, of=of).to_pylist()
+    rows = store.table(_LOGGED, of=[control.id, test.id]).to_pylist()
     rows.sort(key=lambda row: (row["log_id"] != control.id, row["place"]))
-    parameters = {"control": control.id, "test": test.id, "checkpoint": None}
-    both = {row["checkpoint"]: row["entries"] for row in store.table(_BOTH, parameters, of=of).to_pylist()}
+    both = {row["checkpoint"]: row["entries"] for row in pair_table(store, _BOTH, control, test).to_pylist()}
     logged = {(row["log_id"], row["checkpoint"]): LoggedEntries(**{k: row[k] for k in _COLUMNS}) for row in rows}
     return [
         CheckpointCoverage(name, logged.get((control.id, name)), logged.get((test.id, name)), both.get(name, 0))
@@ -128,50 +112,44 @@ def _coverage(store: Store, control: Entry, test: Entry) -> list[CheckpointCover
 
 def _detail(store: Store, control: Entry, test: Entry, checkpoint: str) -> ParityDetail:
     met, pairs = pairs_of(store, control, test, checkpoint)
-    found = _positions(pairs)
-    kept = sorted(found, key=lambda row: (row.max_difference is not None, -(row.max_difference or 0)))[:MOST_POSITIONS]
-    is_finite, is_off = pairs.is_finite, pairs.is_flagged | ~pairs.is_finite
+    positions = _positions(pairs)
+    positions.sort(key=lambda row: (row.max_difference is not None, -(row.max_difference or 0)))
+    is_finite, is_flagged = pairs.is_finite, pairs.is_flagged
+    sound = np.flatnonzero(is_finite & ~is_flagged)
+    drawn = [_spread(sound, MOST_SOUND), _spread(np.flatnonzero(is_finite & is_flagged), MOST_FLAGGED)]
+    points = pairs.where(np.sort(np.concatenate(drawn)))
     return ParityDetail(
-        checkpoint,
-        tuple(sorted(kept, key=lambda one: one.position)),
-        len(found) - len(kept),
-        _points(met, pairs, is_finite, is_off),
-        int((~is_off).sum()),
-        int(is_off.sum()),
-        int((~is_finite).sum()),
+        checkpoint=checkpoint,
+        positions=tuple(sorted(positions[:MOST_POSITIONS], key=lambda row: row.position)),
+        positions_left_out=max(0, len(positions) - MOST_POSITIONS),
+        points=points,
+        token_idx=met.token_idx[np.searchsorted(met.entry, points.entry)],
+        sound=len(sound),
+        flagged=len(pairs) - len(sound),
+        not_finite=int((~is_finite).sum()),
     )
 
 
 def _positions(pairs: ValuePairs) -> list[PositionDifference]:
     positions, where = np.unique(pairs.position, return_inverse=True)
     is_sound = pairs.is_finite & ~pairs.is_flagged
-    count, size = len(positions), len(where)
+    count = len(positions)
     values = np.bincount(where[is_sound], minlength=count)
     flagged = np.bincount(where, minlength=count) - values
-    difference = np.zeros(size)
+    difference = np.zeros(len(pairs))
     np.subtract(pairs.test, pairs.control, out=difference, where=is_sound)
     most = np.zeros(count)
     np.maximum.at(most, where, np.abs(difference))
     mean = np.bincount(where, weights=np.abs(difference), minlength=count) / np.maximum(values, 1)
     shift = np.bincount(where, weights=difference, minlength=count) / np.maximum(values, 1)
-    columns = (one.tolist() for one in (positions, values, flagged, mean, most, shift))
+    columns = (column.tolist() for column in (positions, values, flagged, mean, most, shift))
     return [
         PositionDifference(position, sound, off, *(figures if sound else (None, None, None)))
         for position, sound, off, *figures in zip(*columns, strict=True)
     ]
 
 
-def _points(met: MatchedEntries, pairs: ValuePairs, is_finite: Marks, is_off: Marks) -> SampledPairs:
-    sound, off = np.flatnonzero(~is_off), np.flatnonzero(is_off & is_finite)
-    some = np.sort(np.concatenate([_spread(sound, MOST_SOUND), _spread(off, MOST_FLAGGED)]))
-    chosen = pairs.where(some)
-    token_idx = met.token_idx[np.searchsorted(met.entry, chosen.entry)]
-    return SampledPairs(token_idx, chosen.position, chosen.control, chosen.test, is_off[some])
-
-
 def _spread(places: Whole, most: int) -> Whole:
     """At most so many, evenly: the same ones each time."""
-    if len(places) <= most:
-        return places
-    found: Whole = places[np.linspace(0, len(places) - 1, most).astype(np.int64)]
-    return found
+    some: Whole = places[np.linspace(0, len(places) - 1, min(most, len(places))).astype(np.int64)]
+    return some

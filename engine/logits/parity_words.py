@@ -10,6 +10,15 @@ from engine.logits.parity import Agreement, Parity
 from engine.store.entries import Entry
 
 MOST_DIGITS = 12
+FIGURE_NAMES = {
+    "max_difference": "largest",
+    "mean_difference": "mean",
+    "relative": "relative",
+    "cosine": "cosine",
+    "rank": "rank",
+    "top_1": "top-1",
+}
+"""Of an ``Agreement``, as tables head them."""
 
 
 def parity_sentences(parity: Parity) -> list[str]:

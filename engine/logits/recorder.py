@@ -15,7 +15,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
 import numpy as np
@@ -28,6 +27,7 @@ from engine.decode.steps import Choice
 from engine.errors import RunError, shown
 from engine.logits.batches import MEASURED
 from engine.logits.entries import MOST_ID
+from engine.logits.rules import LOGITS
 from engine.models.loading import LoadedModel
 
 ENGINE = "driftscope"
@@ -62,28 +62,18 @@ class LoggedColumns:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedLog:
-    """A log's counts. ``differing`` tokens of ``checked`` were sampled differently from what was logged."""
-
-    entries: int
-    checked: int
-    differing: int
-
-    @property
-    def is_sound(self) -> bool:
-        return self.differing <= max(1, MOST_DIFFERING * max(self.checked, LEAST_CHECKED))
-
-
 class LogFile:
-    """The file that taps write to, always a new one: logs are never mixed."""
+    """The file that taps write to, always a new one: logs are never mixed.
+
+    ``differing`` tokens of ``checked`` were sampled differently from what was logged.
+    """
 
     def __init__(self, path: Path, wanted: LoggedColumns) -> None:
         self.path, self.wanted = path, wanted
         self.entries = self.checked = self.differing = 0
         try:
             if path.suffix == ".gz":
-                self._file: IO[str] = gzip.open(path, "xt", LEVEL, "utf-8")  # noqa: SIM115 - open until close()
+                self._file: IO[str] = gzip.open(path, "xt", LEVEL, "utf-8")  # noqa: SIM115 - open until the end of the with
             else:
                 self._file = path.open("x", encoding="utf-8")
         except FileExistsError as error:
@@ -94,33 +84,35 @@ class LogFile:
     def tap(self, loaded: LoadedModel, sampling: Sampling, seed: int, source: str | Name = "") -> LogitTap:
         """For one run; ``source`` is a prefix of its samples' names, or gives each sample's whole name."""
         precision = str(loaded.dtype).removeprefix("torch.")
-        said = {
-            "checkpoint": "logits",
-            "engine": ENGINE,
-            "origin": MEASURED,
-            "model": loaded.entry.name,
-            "precision": PRECISIONS.get(precision, precision),
-            "dtype": "f32",
-            "shape": f"[{loaded.vocab_rows}]",
-        }
-        return LogitTap(self, said, self.wanted.columns(loaded.tokenizer.vocab_size), sampling, seed, source)
+        names = names_of_line(ENGINE, loaded.entry.name, PRECISIONS.get(precision, precision), loaded.vocab_rows)
+        return LogitTap(self, names, self.wanted.columns(loaded.tokenizer.vocab_size), sampling, seed, source)
 
     def write(self, line: str) -> None:
         self._file.write(line)
         self.entries += 1
 
     @property
-    def recorded(self) -> RecordedLog:
-        return RecordedLog(self.entries, self.checked, self.differing)
-
-    def close(self) -> None:
-        self._file.close()
+    def is_sound(self) -> bool:
+        return self.differing <= max(1, MOST_DIFFERING * max(self.checked, LEAST_CHECKED))
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+def names_of_line(engine: str, model: str, precision: str, rows: int) -> dict[str, str]:
+    """What a line of our own logs says besides its values; ``rows`` is the length of a whole row."""
+    return {
+        "checkpoint": LOGITS,
+        "engine": engine,
+        "origin": MEASURED,
+        "model": model,
+        "precision": precision,
+        "dtype": "f32",
+        "shape": f"[{rows}]",
+    }
 
 
 class LogitTap:
@@ -129,7 +121,7 @@ class LogitTap:
     def __init__(
         self,
         log: LogFile,
-        said: dict[str, str],
+        names: dict[str, str],
         columns: Sequence[int],
         sampling: Sampling,
         seed: int,
@@ -137,7 +129,7 @@ class LogitTap:
     ) -> None:
         self._log, self._columns, self._sampling, self._seed = log, list(columns), sampling, seed
         self._name = f"{source} sample {{}}".lstrip().format if isinstance(source, str) else source
-        self._head = json.dumps(said)[:-1]
+        self._head = json.dumps(names)[:-1]
         self._ids = f', "ids": {json.dumps(self._columns)}' if log.wanted.ids else ""
 
     def __call__(self, choice: Choice) -> None:

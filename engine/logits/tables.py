@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -11,7 +13,7 @@ from engine.logits.detect import BatchFlags
 from engine.logits.flags import FLAGS, Flags
 from engine.logits.rules import Rules
 from engine.logits.tally import is_garbage
-from engine.store.schema import LOGIT_ENTRIES, LOGIT_VALUES
+from engine.store.schema import LOGIT_ENTRIES, LOGIT_VALUES, Table
 
 
 def tables_of(log_id: str, first: int, batch: EntryBatch, flagged: BatchFlags, rules: Rules) -> dict[str, pa.Table]:
@@ -46,10 +48,7 @@ def _entries(log_id: str, first: int, batch: EntryBatch, flagged: BatchFlags, ru
         "flags": flag_lists(np.bitwise_or.reduceat(flagged.flags, starts)),
         "is_garbage": is_garbage(batch, rules),
     }
-    return pa.table(
-        [_column(columns[logit_entry.name], logit_entry.type) for logit_entry in LOGIT_ENTRIES],
-        schema=LOGIT_ENTRIES.schema,
-    )
+    return _table(LOGIT_ENTRIES, columns)
 
 
 def _values(log_id: str, first: int, batch: EntryBatch, flagged: BatchFlags) -> pa.Table:
@@ -63,10 +62,7 @@ def _values(log_id: str, first: int, batch: EntryBatch, flagged: BatchFlags) -> 
         "value": batch.values,
         "flags": flag_lists(flagged.flags),
     }
-    return pa.table(
-        [_column(columns[logit_value.name], logit_value.type) for logit_value in LOGIT_VALUES],
-        schema=LOGIT_VALUES.schema,
-    )
+    return _table(LOGIT_VALUES, columns)
 
 
 def flag_lists(flags: Flags) -> pa.ListArray:
@@ -94,16 +90,14 @@ def _checkpoints(names: NDArray[np.object_], entry: Whole | None = None) -> pa.A
     """Of entries, or of values by their entries; there are few different ones."""
     if len(set(names.tolist())) == 1:
         return pa.repeat(pa.scalar(str(names[0])), len(names) if entry is None else len(entry))
-    found = pa.array(names, pa.string())
-    return found if entry is None else found.take(pa.array(entry))
+    texts = pa.array(names, pa.string())
+    return texts if entry is None else texts.take(pa.array(entry))
 
 
 def _or_null(values: Real) -> pa.Array:
     return pa.array(values, mask=np.isnan(values))
 
 
-def _column(values: object, kind: pa.DataType) -> pa.Array:
-    if isinstance(values, np.ndarray) and pa.types.is_int32(kind):
-        values = values.astype(np.int32)
-    found = values if isinstance(values, pa.Array) else pa.array(values)
-    return found if found.type == kind else found.cast(kind)
+def _table(table: Table, columns: Mapping[str, object]) -> pa.Table:
+    arrays = {name: values if isinstance(values, pa.Array) else pa.array(values) for name, values in columns.items()}
+    return pa.table([arrays[column.name].cast(column.type) for column in table], schema=table.schema)

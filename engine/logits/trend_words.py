@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+from itertools import chain
+from math import comb
+
 from engine.figures.words import counted, listed, percent, shortened
-from engine.logits.trends import LEAST_POINTS, By, Point, Trend, at_several, chance_of_first, pair_alike
+from engine.logits.trends import LEAST_POINTS, By, Trend, at_several, pair_alike
 
 WORDS: dict[By, str] = {"vocab_size": "vocabulary size", "precision": "precision", "family": "architecture"}
 TELLING = 0.05
@@ -69,31 +72,31 @@ def _of_sizes(found: Trend) -> list[str]:
 
 
 def _of_precisions(found: Trend) -> list[str]:
-    both = [
-        f"{shortened(model, MOST_CHARS)} has {_each(own)}: the only model here that was logged in several precisions."
-        for model, own in list(at_several(found).items())[:MOST_NAMED]
-    ]
-    full = next((point for point in found.points if point.share and _is_single(str(point.at))), None)
-    needless = []
+    sentences = []
+    for model, points in list(at_several(found).items())[:MOST_NAMED]:
+        shares = [f"{percent(point.share)} at {shortened(str(point.at), MOST_CHARS)}" for point in points[:MOST_NAMED]]
+        name = shortened(model, MOST_CHARS)
+        sentences.append(f"{name} has {listed(shares)}: the only model here that was logged in several precisions.")
+    full = next((point for point in found.points if point.share and point.at == "F32"), None)
     if full is not None:
-        needless = [
-            f"{shortened(full.model, MOST_CHARS)} has {percent(full.share)} at {full.at}: garbage needs no quantising."
-        ]
-    return [*both, *needless, _alone(found)]
+        name = shortened(full.model, MOST_CHARS)
+        sentences.append(f"{name} has {percent(full.share)} at {full.at}: garbage needs no quantising.")
+    return [*sentences, _alone(found)]
 
 
 def _of_families(found: Trend) -> list[str]:
-    groups = {name: own for name, own in found.groups.items() if len(own) > 1}
-    if not groups:
+    shares = {name: [point.share for point in points] for name, points in found.groups.items()}
+    several = [name for name in shares if len(shares[name]) > 1]
+    if not several:
         return [_alone(found)]
-    name, own = min(groups.items(), key=lambda group: sum(one.share for one in group[1]) / len(group[1]))
-    rest = [point.share for other, points in found.groups.items() if other != name for point in points]
+    name = min(several, key=lambda name: sum(shares[name]) / len(shares[name]))
+    least = shares.pop(name)
     first = ""
-    if rest and max(one.share for one in own) < min(rest):
-        orders = 1 / chance_of_first(len(own), len(found.points))
+    if shares and max(least) < min(chain(*shares.values())):
+        orders = comb(len(found.points), len(least))
         first = (
-            f"The {shortened(name, MOST_CHARS)} models have least ({listed([percent(one.share) for one in own])}); of "
-            f"{len(found.points)} models any {len(own)} come first by chance in 1 of {orders:.0f} orders, and which to "
+            f"The {shortened(name, MOST_CHARS)} models have least ({listed([percent(share) for share in least])}); of "
+            f"{len(found.points)} models any {len(least)} come first by chance in 1 of {orders} orders, and which to "
             "ask about was chosen after the figures were seen."
         )
     return [first, _alone(found)]
@@ -109,15 +112,6 @@ def _alone(found: Trend) -> str:
         named.append(f"{len(alone) - MOST_NAMED} more")
     stands = "one model each stands" if len(alone) > 1 else "one model stands"
     return f"Only {stands} for {listed(named)}: its tokenizer, its code or its prompt may be the reason as well."
-
-
-def _is_single(precision: str) -> bool:
-    return precision == "F32"
-
-
-def _each(own: list[Point]) -> str:
-    shares = [f"{percent(one.share)} at {shortened(str(one.at), MOST_CHARS)}" for one in own[:MOST_NAMED]]
-    return listed(shares)
 
 
 def _count(found: Trend) -> str:

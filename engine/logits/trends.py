@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from math import factorial
 from typing import Literal, get_args
 
 import numpy as np
@@ -134,8 +133,3 @@ def _between(at: Sequence[float | str], orders: Array) -> Array:
         is_in = np.array([one == name for one in at])
         found += is_in.sum() * (orders[:, is_in].mean(axis=1) - orders.mean(axis=1)) ** 2
     return found
-
-
-def chance_of_first(members: int, points: int) -> float:
-    """That these members, named beforehand, come before all others by chance."""
-    return factorial(members) * factorial(points - members) / factorial(points)

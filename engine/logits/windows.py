@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.inspection.memo import Memo
 from engine.logits.flags import FLAGS, names
-from engine.logits.health import DAMAGED, FlagMap, check_values, damage_parameters, damage_query, flag_map
+from engine.logits.health import DAMAGED, check_values, damage_parameters, damage_query
 from engine.logits.health_words import reasons
 from engine.store.entries import Entry
 from engine.store.store import Store
@@ -21,6 +21,8 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 """What a value is shown as: of several flags the most telling one, in this order; ``purpose`` is a mask or padding."""
 NOT_LOGGED = -1
 MOST_TEXTS = 2_000
+MOST_VALUES = 200_000
+"""Of one window."""
 MOST_CACHED = 16
 
 _TEXTS = f"""
@@ -38,9 +40,12 @@ SELECT (token_idx - $first) // $width AS bin, count(*) AS entries, count(*) FILT
 FROM logit_entries AS e LEFT JOIN damaged AS d ON d.entry = e.entry
 WHERE checkpoint = $checkpoint AND sequence = $sequence GROUP BY bin ORDER BY bin
 """
-_MIDDLES = """
-SELECT token_idx, middle, spread FROM logit_entries
-WHERE checkpoint = $checkpoint AND sequence = $sequence AND token_idx BETWEEN $first_token AND $last_token
+_VALUES = f"""
+SELECT v.token_idx, v.position, v.flags, v.value, e.middle, e.spread
+FROM logit_values AS v JOIN logit_entries AS e
+     ON v.entry = e.entry AND e.sequence = $sequence AND e.checkpoint = $checkpoint
+WHERE v.position BETWEEN $first AND $last AND v.token_idx BETWEEN $first_token AND $last_token
+ORDER BY v.token_idx, v.position LIMIT {MOST_VALUES}
 """
 
 
@@ -73,11 +78,14 @@ class TokenBin:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FlagWindow:
-    """``kinds`` has places in KINDS, NOT_LOGGED where nothing was logged; ``reasons`` a sentence a flagged value."""
+    """One text, token by position. ``codes`` and ``kinds`` are NOT_LOGGED where nothing was logged."""
 
-    map: FlagMap
-    kinds: NDArray[np.int8]  # [T, P]
-    reasons: NDArray[np.object_]  # [T, P]
+    tokens: NDArray[np.int64]  # [T]
+    positions: NDArray[np.int64]  # [P]
+    values: NDArray[np.float64]  # [T, P]
+    codes: NDArray[np.int16]  # [T, P] the bits of ``flags.FLAGS``
+    kinds: NDArray[np.int8]  # [T, P] places in KINDS
+    reasons: NDArray[np.object_]  # [T, P] a sentence per flagged value
 
 
 _texts: Memo[tuple[LoggedText, ...]] = Memo(MOST_CACHED)
@@ -123,18 +131,18 @@ def window(
     store: Store, entry: Entry, text: LoggedText, *, first: int, last: int, first_token: int, last_token: int
 ) -> FlagWindow:
     """Of these positions and tokens, both ends included."""
-    place: dict[str, Any] = {"checkpoint": text.checkpoint, "sequence": text.sequence}
-    place |= {"first_token": first_token, "last_token": last_token}
-    flags = flag_map(store, entry, **place, first=first, last=last)
-    rows = store.table(_MIDDLES, place, of=[entry.id]).to_pylist()
-    middles = {row["token_idx"]: (row["middle"], row["spread"]) for row in rows}
-    texts = np.full(flags.codes.shape, "", dtype=object)
-    for row, column in np.argwhere(flags.codes > 0):
-        middle, spread = middles.get(int(flags.tokens[row]), (None, None))
-        names_of = set(names(int(flags.codes[row, column])))
-        value = float(flags.values[row, column])
-        texts[row, column] = reasons([flag for flag in FLAGS if flag in names_of], value, middle, spread)
-    return FlagWindow(flags, _kinds(flags, entry), texts)
+    parameters = {"checkpoint": text.checkpoint, "sequence": text.sequence, "first": first, "last": last}
+    parameters |= {"first_token": first_token, "last_token": last_token}
+    rows = store.table(_VALUES, parameters, of=[entry.id])
+    tokens, row = np.unique(rows["token_idx"].to_numpy(), return_inverse=True)
+    positions, column = np.unique(rows["position"].to_numpy(), return_inverse=True)
+    codes = np.full((len(tokens), len(positions)), NOT_LOGGED, dtype=np.int16)
+    values, texts = np.full(codes.shape, np.nan), np.full(codes.shape, "", dtype=object)
+    flags, *figures = (rows[name].to_pylist() for name in ("flags", "value", "middle", "spread"))
+    codes[row, column] = [sum(1 << FLAGS.index(flag) for flag in own) for own in flags]
+    values[row, column] = figures[0]
+    texts[row, column] = [reasons(*of_value) for of_value in zip(flags, *figures, strict=True)]
+    return FlagWindow(tokens, positions, values, codes, _kinds(entry, values, codes, positions), texts)
 
 
 def kind_of(flags: Iterable[str], *, on_purpose: bool) -> Kind:
@@ -144,20 +152,18 @@ def kind_of(flags: Iterable[str], *, on_purpose: bool) -> Kind:
     return "purpose" if on_purpose else next((kind for kind in KINDS if kind in present), "none")
 
 
-def on_purpose(entry: Entry, values: NDArray[np.float64], positions: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which of these are masks or padding, where they have a flag: what ``DAMAGED`` leaves out."""
+def _kinds(
+    entry: Entry, values: NDArray[np.float64], codes: NDArray[np.int16], positions: NDArray[np.int64]
+) -> NDArray[np.int8]:
+    """What ``DAMAGED`` leaves out, masks and padding, is flagged on purpose."""
     parameters = damage_parameters(entry)
     masks = np.array(parameters["masks"])
     with np.errstate(invalid="ignore", over="ignore"):
         is_mask = (np.abs(values[..., None] - masks) <= 1e-6 * np.abs(masks)).any(axis=-1)
-    return np.asarray(np.isneginf(values) | is_mask | (positions >= parameters["padded"]), dtype=np.bool_)
-
-
-def _kinds(flags: FlagMap, entry: Entry) -> NDArray[np.int8]:
-    is_meant = on_purpose(entry, flags.values, np.broadcast_to(flags.positions, flags.values.shape))
+    is_meant = np.isneginf(values) | is_mask | (positions >= parameters["padded"])
     damaged, meant = (
         np.array([KINDS.index(kind_of(names(code), on_purpose=way)) for code in range(1 << len(FLAGS))], dtype=np.int8)
         for way in (False, True)
     )
-    kinds = np.where(is_meant, meant[flags.codes], damaged[flags.codes])
-    return np.where(flags.codes < 0, np.int8(NOT_LOGGED), kinds).astype(np.int8)
+    kinds = np.where(is_meant, meant[codes], damaged[codes])
+    return np.where(codes == NOT_LOGGED, np.int8(NOT_LOGGED), kinds).astype(np.int8)

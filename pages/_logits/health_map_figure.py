@@ -101,7 +101,7 @@ def overview(bins: Sequence[TokenBin], first: int, last: int, alt: str) -> Chart
 
 def cells(window: FlagWindow) -> Chart:
     """Tokens to the right, positions downwards."""
-    colours, tokens, positions = palette(), window.map.tokens, window.map.positions
+    colours, tokens, positions = palette(), window.tokens, window.positions
     fills = [colour_of(kind, colours) for kind in KINDS]
     letters = np.array(
         [f'<span style="color:{ink_on(fill)}">{LETTERS[kind]}</span>' for kind, fill in zip(KINDS, fills, strict=True)]
@@ -160,7 +160,7 @@ def legend(window: FlagWindow) -> str:
 
 def alt(window: FlagWindow) -> str:
     """What a screen reader gets in place of the cells."""
-    tokens, positions = window.map.tokens, window.map.positions
+    tokens, positions = window.tokens, window.positions
     counts = [
         f"{int((window.kinds == place).sum()):,} {WORDS[kind]}"
         for place, kind in enumerate(KINDS)
@@ -176,14 +176,14 @@ def rows(window: FlagWindow) -> list[dict[str, Any]]:
     """Flagged values of the window."""
     return [
         {
-            "token": int(window.map.tokens[row]),
-            "position": int(window.map.positions[column]),
-            "value": float(window.map.values[row, column]),
-            "flags": ", ".join(names(int(window.map.codes[row, column]))),
+            "token": int(window.tokens[row]),
+            "position": int(window.positions[column]),
+            "value": float(window.values[row, column]),
+            "flags": ", ".join(names(int(window.codes[row, column]))),
             "shown as": WORDS[KINDS[window.kinds[row, column]]],
             "reason": window.reasons[row, column],
         }
-        for row, column in np.argwhere(window.map.codes > 0)
+        for row, column in np.argwhere(window.codes > 0)
     ]
 
 
@@ -197,10 +197,10 @@ def _hover(window: FlagWindow, row: int, column: int, where: str) -> str:
     kind = window.kinds[row, column]
     if kind == NOT_LOGGED:
         return f"{where}: not logged"
-    said = f"{where}<br><b>{value_words(float(window.map.values[row, column]))}</b>"
+    said = f"{where}<br><b>{value_words(float(window.values[row, column]))}</b>"
     if kind == 0:
         return said
-    flags = ", ".join(WORDS[flag] for flag in names(int(window.map.codes[row, column])))  # type: ignore[index]
+    flags = ", ".join(WORDS[flag] for flag in names(int(window.codes[row, column])))  # type: ignore[index]
     meant = f" ({ON_PURPOSE})" if KINDS[kind] == "purpose" else ""
     reason = "<br>".join(escape(line) for line in wrap(window.reasons[row, column], HOVER_CHARS))
     return f"{said} {flags}{meant}<br>{reason}"

@@ -187,7 +187,7 @@ def scatter_chart(chosen: LogSelection, details: ParityDetail) -> Chart:
         float(min(points.control[sound].min(), points.test[sound].min())),
         float(max(points.control[sound].max(), points.test[sound].max())),
     )
-    columns = (points.token_idx, points.position, points.control, points.test, points.is_flagged)
+    columns = (details.token_idx, points.position, points.control, points.test, points.is_flagged)
     rows = [
         {
             "group": "flagged" if is_flagged else "without a flag",

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from engine.figures.words import UNKNOWN, counted
-from engine.logits.parity import Agreement, EntryAgreement, Parity
+from engine.logits.parity import EntryAgreement, Parity
 from engine.logits.parity_detail import CheckpointCoverage, LoggedEntries, ParityDetail
+from engine.logits.parity_words import FIGURE_NAMES
 
 FIGURES: Mapping[str, str] = {
     "relative": "Relative difference",
@@ -17,14 +18,6 @@ FIGURES: Mapping[str, str] = {
     "max_difference": "Largest difference",
 }
 """Of one entry of both logs; smaller is closer."""
-AGREED = {
-    "max_difference": "largest",
-    "mean_difference": "mean",
-    "relative": "relative",
-    "cosine": "cosine",
-    "rank": "rank",
-    "top_1": "top-1",
-}
 
 
 def figure_of(place: EntryAgreement, name: str) -> float | None:
@@ -126,15 +119,11 @@ def filter_rows(parity: Parity) -> list[dict[str, Any]]:
                     "supported": "✓" if filter_.name == parity.supported and flagged != "without" else None,
                     "entries": agreement.entries,
                     "pairs": agreement.values,
-                    **_figures(agreement),
+                    **{name: getattr(agreement, key) for key, name in FIGURE_NAMES.items()},
                     "not finite": agreement.not_finite,
                 }
             )
     return found
-
-
-def _figures(agreement: Agreement) -> dict[str, float | None]:
-    return {name: getattr(agreement, key) for key, name in AGREED.items()}
 
 
 def place_rows(places: Sequence[EntryAgreement]) -> list[dict[str, Any]]:
@@ -156,7 +145,7 @@ def place_rows(places: Sequence[EntryAgreement]) -> list[dict[str, Any]]:
 
 def point_rows(detail: ParityDetail) -> list[dict[str, Any]]:
     points = detail.points
-    columns = (points.token_idx, points.position, points.control, points.test, points.is_flagged)
+    columns = (detail.token_idx, points.position, points.control, points.test, points.is_flagged)
     return [
         {"token": token, "position": position, "A": a, "B": b, "B − A": b - a, "flagged": "yes" if off else ""}
         for token, position, a, b, off in zip(*(column.tolist() for column in columns), strict=True)

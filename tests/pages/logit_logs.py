@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from engine.logits.ingest import LogNames, add_file
+from engine.logits.ingest import LogNames
 from engine.store.entries import Entry
 from engine.store.files import LocalFiles
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
-from tests.engine.logits.logs import Rows, clean, objects, singles, write
+from tests.engine.logits.logs import Rows, clean, new_log, objects, singles, write
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 OVERRIDE = "\u202e[x](http://a.b)</script>"
@@ -82,9 +82,7 @@ def store_at(place: Path) -> Store:
 def add(store: Store, folder: Path, name: str, rows: Rows, **said: Any) -> Entry:
     """One log; ``said`` goes into its lines, but ``label``, which is a user's."""
     names = LogNames(label=said.pop("label", None))
-    (entry,) = add_file(store, write(folder / f"{name}.jsonl.gz", objects(rows, **said)), names)
-    assert isinstance(entry, Entry)
-    return entry
+    return new_log(store, write(folder / f"{name}.jsonl.gz", objects(rows, **said)), names)
 
 
 def damaged_rows(name: str, seed: int = 0) -> Rows:

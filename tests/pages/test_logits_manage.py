@@ -11,13 +11,11 @@ from streamlit.testing.v1 import AppTest
 
 from engine.cli.main import build_parser
 from engine.errors import RunError
-from engine.logits.ingest import add_file
 from engine.runner.progress_file import PartProgress
-from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
 from pages._logits.manage import ids_of
-from tests.engine.logits.logs import clean, objects, text, write
+from tests.engine.logits.logs import clean, new_log, objects, text, write
 from tests.pages.logit_logs import HOSTILE, LONG, OVERRIDE, add, store_at
 from tests.pages.manage_pages import Board, command, query, words
 
@@ -110,8 +108,7 @@ def test_a_task_that_is_not_taken_says_why(board: Board, tmp_path: Path) -> None
 def test_tasks_tell_what_came_in_and_what_was_left_out(board: Board, store: Store, tmp_path: Path) -> None:
     whole = add(store, tmp_path, "whole", clean(), team="driftscope", model="demo")
     lines = text(objects(clean(5, 4), team=HOSTILE)).splitlines(keepends=True)
-    (cut,) = add_file(store, write(tmp_path / "cut.jsonl", b"".join([*lines[:2], b"nonsense\n", *lines[2:]])[:-30]))
-    assert isinstance(cut, Entry)
+    cut = new_log(store, write(tmp_path / "cut.jsonl", b"".join([*lines[:2], b"nonsense\n", *lines[2:]])[:-30]))
     parts = [
         PartProgress(0, 3, "done", file="whole.jsonl", made=whole.id),
         PartProgress(1, 3, "done", file="cut.jsonl", made=cut.id),
@@ -216,8 +213,7 @@ def test_a_log_is_renamed_and_deleted(board: Board, store: Store, tmp_path: Path
 def test_what_was_left_out_stays_said(board: Board, store: Store, tmp_path: Path) -> None:
     lines = text(objects(clean(5, 4))).splitlines(keepends=True)
     path = write(tmp_path / "cut.jsonl", b"".join([*lines[:2], HOSTILE.encode() + b"\n", *lines[2:]])[:-30])
-    (entry,) = add_file(store, path)
-    assert isinstance(entry, Entry)
+    entry = new_log(store, path)
     (said,) = opened(manage="One log").warning
     assert "line 3" in said.value and "truncated" in said.value
     store.annotate(entry.id, LOGIT_LOG, notes="mine")

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.logits.ingest import add_file
 from engine.logits.parity import EntryAgreement, Parity, compare_logs
 from engine.logits.parity_detail import ParityDetail, coverage, detail
 from engine.store.entries import Entry
@@ -19,7 +18,7 @@ from engine.store.store import Store
 from pages._logits import parity_charts as charts
 from pages._logits import parity_words as words
 from pages._logits.logs import LogSelection
-from tests.engine.logits.logs import Rows, clean, objects, write
+from tests.engine.logits.logs import Rows, clean, new_log, objects, write
 from tests.pages.logit_logs import HOSTILE, LONG, OVERRIDE, add, damaged_rows, lose_values, store_at
 from tests.pages.manage_pages import query
 
@@ -109,9 +108,7 @@ def test_logs_that_part_layer_by_layer_begin_where_they_part(store: Store, tmp_p
     logs = []
     for name, some in (("one", lines), ("two", others)):
         write(tmp_path / f"{name}.jsonl", some)
-        (entry,) = add_file(store, tmp_path / f"{name}.jsonl")
-        assert isinstance(entry, Entry)
-        logs.append(entry)
+        logs.append(new_log(store, tmp_path / f"{name}.jsonl"))
     app = opened(*logs)
     assert app.selectbox("parity_at").value == names[2], "the first that parts"
     assert "First divergence: checkpoint" in said(app) and "token 7" in said(app)

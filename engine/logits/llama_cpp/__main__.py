@@ -11,14 +11,14 @@ import logging
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NoReturn
 
 from engine.errors import DriftscopeError, RunError
 from engine.logits.causes import CERTAINTY_LABELS
 from engine.logits.health import Health, health
-from engine.logits.ingest import KnownLog, LogNames, add_file
+from engine.logits.ingest import LogNames, add_file
 from engine.logits.llama_cpp.figures import HEAD, row, table
 from engine.logits.llama_cpp.packages import gguf, llama_cpp
 from engine.logits.llama_cpp.running import ENGINE, TRANSFORMERS, ParityPlan, ParityResult, compared
@@ -72,26 +72,14 @@ def run(args: argparse.Namespace) -> None:
     store, registry = Store.open(args.store), load_registry()
     for name in args.model or MODELS:
         loaded = load_model(registry.find(name), "cpu")
-        with _place(args.keep) as aside:
+        with ExitStack() as stack:
+            aside = args.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="driftscope-parity-")))
+            aside.mkdir(parents=True, exist_ok=True)
             file = aside / f"parity-{loaded.entry.name.replace(':', '-')}.jsonl.gz"
             plan = ParityPlan(settings, args.values, args.first, not args.without_ours, args.threads, args.late)
             result = compared(loaded, molecules, plan, file, aside)
-            entries = [
-                one.entry if isinstance(one, KnownLog) else one
-                for one in add_file(store, file, LogNames(label=args.label))
-            ]
-        for said in report(store, result, settings, entries):
-            sys.stdout.write(f"{said}\n")
-
-
-@contextmanager
-def _place(keep: Path | None) -> Iterator[Path]:
-    if keep is not None:
-        keep.mkdir(parents=True, exist_ok=True)
-        yield keep
-        return
-    with tempfile.TemporaryDirectory(prefix="driftscope-parity-") as folder:
-        yield Path(folder)
+            entries = [log.entry for log in add_file(store, file, LogNames(label=args.label))]
+        sys.stdout.writelines(f"{words}\n" for words in report(store, result, settings, entries))
 
 
 def report(

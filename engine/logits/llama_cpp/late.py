@@ -16,7 +16,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import cycle, islice
 from pathlib import Path
@@ -62,46 +62,24 @@ def read_late(gguf: Path, request: LateRequest, aside: Path) -> Mapping[Way, Val
 
 def shown_late(weights: Weights, request: LateRequest) -> dict[Way, Values]:
     """Each token has its own context, as in an engine that makes one per request."""
-    readers: dict[Way, Callable[[Weights, LateRequest, int], Values]] = {
-        "at the step": _at_once,
-        "after the next call": _after_next,
-        "after the buffer grew": _after_growth,
-        "after the context was freed": _after_free,
-    }
     steps = range(len(request.answer))
-    return {way: np.array([reader(weights, request, step) for step in steps]) for way, reader in readers.items()}
+    return {way: np.array([_row(way, weights, request, step) for step in steps]) for way in WAYS}
 
 
-def _at_once(weights: Weights, request: LateRequest, step: int) -> Values:
-    with _fed(weights, request, step) as session:
-        return session.logits()[: request.values]
-
-
-def _after_next(weights: Weights, request: LateRequest, step: int) -> Values:
-    with _fed(weights, request, step) as session:
+def _row(way: Way, weights: Weights, request: LateRequest, step: int) -> Values:
+    positions = len(request.prompt) + len(request.answer) + ROOM
+    with Session(weights, PLAIN, positions=positions, threads=1) as session:
+        session.feed([*request.prompt, *request.answer[:step]])
+        if way == "at the step":
+            return session.logits()[: request.values]
         address = session.address()
-        session.feed([request.answer[step]])
-        return read_memory(address, request.values)
-
-
-def _after_growth(weights: Weights, request: LateRequest, step: int) -> Values:
-    with _fed(weights, request, step) as session:
-        address = session.address()
-        ahead = list(islice(cycle(request.answer[step:]), MORE))
-        session.feed_for_all(ahead, len(request.prompt) + step)
-        return read_memory(address, request.values)
-
-
-def _after_free(weights: Weights, request: LateRequest, step: int) -> Values:
-    with _fed(weights, request, step) as session:
-        address = session.address()
+        if way == "after the next call":
+            session.feed([request.answer[step]])
+        elif way == "after the buffer grew":
+            session.feed_for_all(list(islice(cycle(request.answer[step:]), MORE)), len(request.prompt) + step)
+        if way != "after the context was freed":
+            return read_memory(address, request.values)
     return read_memory(address, request.values)
-
-
-def _fed(weights: Weights, request: LateRequest, step: int) -> Session:
-    session = weights.session(PLAIN, positions=len(request.prompt) + len(request.answer) + ROOM, threads=1)
-    session.feed([*request.prompt, *request.answer[:step]])
-    return session
 
 
 def read_memory(address: int, count: int) -> Values:
@@ -116,15 +94,15 @@ def read_memory(address: int, count: int) -> Values:
 
 
 def main(arguments: Sequence[str]) -> int:
-    said = json.load(sys.stdin)
-    request = LateRequest(tuple(said["prompt"]), tuple(said["answer"]), int(said["values"]))
+    sheet = json.load(sys.stdin)
+    request = LateRequest(tuple(sheet["prompt"]), tuple(sheet["answer"]), int(sheet["values"]))
     try:
         with Weights(Path(arguments[0])) as weights:
-            found = shown_late(weights, request)
+            rows = shown_late(weights, request)
     except DriftscopeError as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    np.savez(arguments[1], allow_pickle=False, **dict(found))
+    np.savez(arguments[1], allow_pickle=False, **dict(rows))
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -11,13 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.logits.batches import MEASURED
 from engine.logits.llama_cpp.converting import write_gguf
 from engine.logits.llama_cpp.figures import AnswerAgreement, LogitAgreement, Rows
 from engine.logits.llama_cpp.late import LateRequest, Values, read_late
 from engine.logits.llama_cpp.session import LlamaSetting, Session, Weights, quantised
 from engine.logits.llama_cpp.texts import ReferenceAnswer, Writer, ids_to_log
-from engine.logits.recorder import LogFile, LoggedColumns
+from engine.logits.recorder import LogFile, LoggedColumns, names_of_line
 from engine.models.loading import LoadedModel
 from engine.records import Molecule
 
@@ -49,12 +49,9 @@ class ParityResult:
     texts: int = 0
     passed: int = 0  # of ours
     tokens: int = 0
-    agreed: dict[str, LogitAgreement] = field(default_factory=dict)
-    written: dict[str, AnswerAgreement] = field(default_factory=dict)
+    agreed: defaultdict[str, LogitAgreement] = field(default_factory=lambda: defaultdict(LogitAgreement))
+    written: defaultdict[str, AnswerAgreement] = field(default_factory=lambda: defaultdict(AnswerAgreement))
     bytes: dict[str, int] = field(default_factory=dict)
-
-    def sums(self, name: str) -> LogitAgreement:
-        return self.agreed.setdefault(name, LogitAgreement())
 
 
 def compared(
@@ -118,32 +115,31 @@ class _Run:
         self.result.texts += 1
         self.result.passed += text.passed
         self.result.tokens += len(text.answer)
-        self.result.sums(TRANSFORMERS).add(text.rows, self.writer.by_transformers(text))
+        self.result.agreed[TRANSFORMERS].add(text.rows, self.writer.by_transformers(text))
         for setting in self.plan.settings:
-            self.result.sums(setting.name).add(text.rows, self._along(text, setting))
+            self.result.agreed[setting.name].add(text.rows, self._along(text, setting))
             self._alone(number, text, setting)
 
     def _along(self, text: ReferenceAnswer, setting: LlamaSetting) -> Rows:
         """llama.cpp's rows [T, V] for each of our tokens, logged at the step."""
-        said = head(self.result.name, setting.name, self.weights[setting].rows)
+        names = names_of_line(ENGINE, self.result.name, setting.name, self.weights[setting].rows)
         rows = np.empty_like(text.rows)
         with self._session(text, setting) as session:
             for place, whole in enumerate(session.along(text.prompt, text.answer)):
                 rows[place] = whole[: self.writer.size]
                 token, source = text.answer[place], text.molecule.smiles
-                self.lines.write(line(said, place, source, whole[self.columns], self.ids, token))
+                self.lines.write(line(names, place, source, whole[self.columns], self.ids, token))
         return rows
 
     def _alone(self, number: int, text: ReferenceAnswer, setting: LlamaSetting) -> None:
         """llama.cpp's own greedy answer."""
         with self._session(text, setting) as session:
             answer = session.greedy(text.prompt, text.limit, self.writer.end, self.writer.size)
-        own = self.result.written.setdefault(setting.name, AnswerAgreement())
-        own.add(text.answer, answer, passed=self.writer.passes(number, answer))
+        self.result.written[setting.name].add(text.answer, answer, passed=self.writer.passes(number, answer))
 
     def _session(self, text: ReferenceAnswer, setting: LlamaSetting) -> Session:
         positions = len(text.prompt) + text.limit + SPARE
-        return self.weights[setting].session(setting, positions=positions, threads=self.plan.threads)
+        return Session(self.weights[setting], setting, positions=positions, threads=self.plan.threads)
 
     def late(self, aside: Path) -> None:
         """The first text's tokens, read too late, in one process after the other: that text once more each."""
@@ -155,32 +151,20 @@ class _Run:
         for process in range(self.plan.late):
             source = f"{text.molecule.smiles} process {process + 1}" if process else text.molecule.smiles
             for way, values in read_late(whole, asked, aside).items():
-                said = head(self.result.name, "f32", rows) | {"engine": f"{ENGINE} read {way}"}
-                for told in late_lines(said, source, values):
-                    self.lines.write(told)
+                names = names_of_line(f"{ENGINE} read {way}", self.result.name, "f32", rows)
+                for entry in late_lines(names, source, values):
+                    self.lines.write(entry)
 
 
-def late_lines(said: Mapping[str, str], source: str, values: Values) -> Iterator[str]:
+def late_lines(names: Mapping[str, str], source: str, values: Values) -> Iterator[str]:
     """Without rows that could not be read at all, where an engine would have crashed."""
     for place, row in enumerate(values):
         if not np.isnan(row).all():
-            yield line(said, place, source, row)
-
-
-def head(model: str, precision: str, rows: int) -> dict[str, str]:
-    return {
-        "checkpoint": "logits",
-        "engine": ENGINE,
-        "origin": MEASURED,
-        "model": model,
-        "precision": precision,
-        "dtype": "f32",
-        "shape": f"[{rows}]",
-    }
+            yield line(names, place, source, row)
 
 
 def line(
-    said: Mapping[str, str],
+    names: Mapping[str, str],
     token_idx: int,
     source: str,
     values: Rows,
@@ -188,7 +172,7 @@ def line(
     token: int | None = None,
 ) -> str:
     """One entry; each number as the shortest text that reads as the same one."""
-    entry: dict[str, object] = {**said, "token_idx": token_idx, "source": source}
+    entry: dict[str, object] = {**names, "token_idx": token_idx, "source": source}
     if token is not None:
         entry["token"] = token
     if ids is not None:

@@ -9,7 +9,6 @@ import ctypes
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -70,16 +69,16 @@ class _ErrorLog:
             self.last = text.decode("utf-8", "replace").strip()
 
 
-_said: list[_ErrorLog] = []
+_errors: list[_ErrorLog] = []  # one, once the library has begun
 
 
 def library() -> Any:
-    """Its functions, begun once a process."""
-    found = llama_cpp()
-    if not _said:
-        _said.append(_ErrorLog(found))
-        found.llama_backend_init()
-    return found
+    """Its functions, begun once per process."""
+    functions = llama_cpp()
+    if not _errors:
+        _errors.append(_ErrorLog(functions))
+        functions.llama_backend_init()
+    return functions
 
 
 def quantised(source: Path, target: Path, setting: LlamaSetting, threads: int) -> None:
@@ -103,24 +102,18 @@ class Weights:
             raise _failed(f"{shown(path, 200)} cannot be loaded")
         self.rows = int(self.library.llama_vocab_n_tokens(self.library.llama_model_get_vocab(self.model)))
 
-    def session(self, setting: LlamaSetting, *, positions: int, threads: int) -> Session:
-        return Session(self, setting, positions, threads)
-
-    def close(self) -> None:
-        self.library.llama_model_free(self.model)
-        self.model = None
-
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
+    def __exit__(self, *_: object) -> None:
+        self.library.llama_model_free(self.model)
+        self.model = None
 
 
 class Session:
     """One text. The logits are for the token after the last one that was fed."""
 
-    def __init__(self, weights: Weights, setting: LlamaSetting, positions: int, threads: int) -> None:
+    def __init__(self, weights: Weights, setting: LlamaSetting, *, positions: int, threads: int) -> None:
         self.weights, self.library, self.positions = weights, weights.library, positions
         params = self.library.llama_context_default_params()
         params.n_ctx = params.n_batch = positions
@@ -193,18 +186,14 @@ class Session:
             self.feed(found[-1:])
         return found
 
-    def close(self) -> None:
-        if self.context:
-            self.library.llama_free(self.context)
-        self.context = None
-
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
+    def __exit__(self, *_: object) -> None:
+        self.library.llama_free(self.context)
+        self.context = None
 
 
 def _failed(what: str) -> ModelError:
-    last = _said[0].last if _said else ""
+    last = _errors[0].last if _errors else ""
     return ModelError(f"{what} ({last[:MOST_SAID]})" if last else what, "Look at the file and the version of llama.cpp")

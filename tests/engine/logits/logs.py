@@ -11,6 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.logits.ingest import LogNames, add_file
+from engine.store.entries import Entry
+from engine.store.store import Store
+
 Rows = NDArray[np.float64]
 
 
@@ -42,3 +46,10 @@ def write(path: Path, content: bytes | Iterable[Mapping[str, Any]]) -> Path:
     content = content if isinstance(content, bytes) else text(content)
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
     return path
+
+
+def new_log(store: Store, path: Path, names: LogNames | None = None) -> Entry:
+    """The one log of a file that the store did not have."""
+    (log,) = add_file(store, path, names)
+    assert log.is_new
+    return log.entry

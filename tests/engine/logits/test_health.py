@@ -11,15 +11,16 @@ import pytest
 
 from engine.errors import FileFormatError
 from engine.logits.flags import FLAGS
-from engine.logits.health import Health, flag_map, health
+from engine.logits.health import Health, health
 from engine.logits.health_words import health_sentences, reason, reasons
-from engine.logits.ingest import add_file, findings_in
+from engine.logits.ingest import findings_in
 from engine.logits.ranking import ranking, reported_models
 from engine.logits.rules import load_rules
+from engine.logits.windows import texts, window
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
-from tests.engine.logits.logs import Rows, clean, objects, write
+from tests.engine.logits.logs import Rows, clean, new_log, objects, write
 
 
 @pytest.fixture
@@ -28,9 +29,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def added(store: Store, tmp_path: Path, rows: Rows) -> Entry:
-    (entry,) = add_file(store, write(tmp_path / "a.jsonl", objects(rows)))
-    assert isinstance(entry, Entry)
-    return entry
+    return new_log(store, write(tmp_path / "a.jsonl", objects(rows)))
 
 
 def garbled() -> Rows:
@@ -72,13 +71,14 @@ def test_shares_leave_out_what_is_on_purpose(store: Store, tmp_path: Path) -> No
 
 def test_the_map_has_every_value(store: Store, tmp_path: Path) -> None:
     entry = added(store, tmp_path, garbled())
-    found = flag_map(store, entry, first=0, last=5)
+    text, ends = texts(store, entry)[0], {"first": 0, "last": 5, "first_token": 0, "last_token": 49}
+    found = window(store, entry, text, **ends)
     assert found.codes.shape == (50, 6)
     assert (found.tokens.tolist(), found.positions.tolist()) == (list(range(50)), list(range(6)))
     assert found.codes[0, 0] == 1 << FLAGS.index("outlier")
     assert found.codes[:, 5].tolist() == [1 << FLAGS.index("non_finite")] * 50
     assert np.array_equal(found.values, garbled()[:, :6])
-    assert flag_map(store, entry, sequence=7).codes.shape == (0, 0)
+    assert window(store, entry, replace(text, sequence=7), **ends).codes.shape == (0, 0)
 
 
 def test_sentences_begin_with_the_answer(store: Store, tmp_path: Path) -> None:

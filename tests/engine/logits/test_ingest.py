@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.errors import FileFormatError
-from engine.logits.ingest import KnownLog, LogNames, add_file, findings_in
+from engine.logits.ingest import LogNames, add_file, findings_in
 from engine.store.entries import Entry
 from engine.store.schema import KINDS, LOGIT_LOG
 from engine.store.store import Store, damaged_parts
@@ -24,9 +24,9 @@ def store(tmp_path: Path) -> Store:
 
 
 def added(store: Store, path: Path, names: LogNames | None = None) -> list[Entry]:
-    found = add_file(store, path, names)
-    assert all(isinstance(one, Entry) for one in found)
-    return [one for one in found if isinstance(one, Entry)]
+    logs = add_file(store, path, names)
+    assert all(log.is_new for log in logs)
+    return [log.entry for log in logs]
 
 
 def values(store: Store, log_id: str) -> list[dict[str, Any]]:
@@ -117,7 +117,7 @@ def test_a_file_is_stored_once(store: Store, tmp_path: Path) -> None:
     lines = objects(ROWS)
     (entry,) = added(store, write(tmp_path / "a.jsonl", lines))
     (again,) = add_file(store, write(tmp_path / "b.jsonl.gz", lines))
-    assert isinstance(again, KnownLog)
+    assert not again.is_new
     assert again.entry.id == entry.id
     assert len(store.found(LOGIT_LOG).entries) == 1
 

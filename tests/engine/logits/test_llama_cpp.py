@@ -18,12 +18,11 @@ from engine.logits.llama_cpp.__main__ import main
 from engine.logits.llama_cpp.converting import write_gguf
 from engine.logits.llama_cpp.late import WAYS, LateRequest, read_late
 from engine.logits.llama_cpp.running import ParityPlan, compared
-from engine.logits.llama_cpp.session import SETTINGS, LlamaSetting, Weights, quantised
+from engine.logits.llama_cpp.session import SETTINGS, LlamaSetting, Session, Weights, quantised
 from engine.logits.llama_cpp.texts import Writer, molecules_of
 from engine.logits.parity import compare_logs
 from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import entry_of_folder
-from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
 from tests.small_models import small_folder, use_small_model
@@ -58,7 +57,7 @@ def by_transformers(model: LoadedModel, ids: list[int]) -> np.ndarray:
 
 
 def along(file: Path, setting: LlamaSetting, ids: list[int]) -> np.ndarray:
-    with Weights(file) as weights, weights.session(setting, positions=64, threads=1) as session:
+    with Weights(file) as weights, Session(weights, setting, positions=64, threads=1) as session:
         return np.array(list(session.along(ids[:5], [*ids[5:], 0])))
 
 
@@ -74,11 +73,11 @@ def test_all_public_calls_give_the_same_row_from_its_first_value_on(small: Loade
     ids = ids_of(small)
     expected = by_transformers(small, ids)
     with Weights(file) as weights:
-        with weights.session(EXACT, positions=64, threads=1) as session:
+        with Session(weights, EXACT, positions=64, threads=1) as session:
             session.feed(ids)
             assert np.array_equal(session.logits(), session.all_logits())
             assert session.logits()[:3] == pytest.approx(expected[-1, :3], abs=1e-4)
-        with weights.session(EXACT, positions=64, threads=1) as session:
+        with Session(weights, EXACT, positions=64, threads=1) as session:
             session.feed_for_all(ids, 0)
             rows = np.array([session.logits(place) for place in range(len(ids))])
     assert np.abs(rows - expected).max() < 1e-4
@@ -96,7 +95,7 @@ def test_what_it_refuses_is_told(file: Path, tmp_path: Path) -> None:
     (tmp_path / "none.gguf").write_bytes(b"no such thing")
     with pytest.raises(ModelError, match=r"none\.gguf"):
         Weights(tmp_path / "none.gguf")
-    with Weights(file) as weights, weights.session(EXACT, positions=64, threads=1) as session:
+    with Weights(file) as weights, Session(weights, EXACT, positions=64, threads=1) as session:
         with pytest.raises(ModelError, match="does not take"):
             session.feed([weights.rows + 5])
         with pytest.raises(ModelError, match="no logits"):
@@ -126,7 +125,7 @@ def test_both_logs_stand_beside_each_other_in_the_store(small: LoadedModel, tmp_
     assert result.agreed["f32"].mean_divergence < 1e-6
     assert result.written["f32"].texts == 2
     store = Store.open(tmp_path / "store")
-    ours, theirs = [one for one in add_file(store, tmp_path / "log.jsonl.gz") if isinstance(one, Entry)]
+    ours, theirs = [log.entry for log in add_file(store, tmp_path / "log.jsonl.gz") if log.is_new]
     parity = compare_logs(store, ours, theirs)
     assert (parity.entries, parity.only_control, parity.only_test) == (result.tokens, 0, 0)
     assert parity.diverging is None

@@ -12,8 +12,9 @@ import torch
 from engine.logits.entries import read_line
 from engine.logits.llama_cpp.figures import AnswerAgreement, LogitAgreement, divergences, first_difference, row, table
 from engine.logits.llama_cpp.late import read_memory
-from engine.logits.llama_cpp.running import head, late_lines, line
+from engine.logits.llama_cpp.running import late_lines, line
 from engine.logits.llama_cpp.texts import ids_to_log
+from engine.logits.recorder import names_of_line
 
 RNG = np.random.default_rng(0)
 
@@ -71,7 +72,7 @@ def test_a_row_says_what_was_written_and_nothing_where_nothing_was() -> None:
 
 def test_a_line_is_an_entry_of_any_log_and_keeps_its_numbers() -> None:
     values = np.array([1.1, -46_580.1, 3.09434727e-41, 1.8e35, np.nan, -np.inf], dtype=np.float32)
-    text = line(head("demo:final", "q4_0", 151_936), 7, "CC=O", values, [0, 1, 2, 3, 4, 9], 24)
+    text = line(names_of_line("llama.cpp", "demo:final", "q4_0", 151_936), 7, "CC=O", values, [0, 1, 2, 3, 4, 9], 24)
     said = read_line(text.encode())
     assert (said.engine, said.model, said.precision) == ("llama.cpp", "demo:final", "q4_0")
     assert (said.checkpoint, said.token_idx, said.source, said.ids) == ("logits", 7, "CC=O", [0, 1, 2, 3, 4, 9])
@@ -81,7 +82,9 @@ def test_a_line_is_an_entry_of_any_log_and_keeps_its_numbers() -> None:
 
 def test_rows_without_memory_are_no_entries() -> None:
     values = np.array([[1, 2], [np.nan, np.nan], [np.nan, 3]], dtype=np.float32)
-    entries = [json.loads(late_line) for late_line in late_lines(head("a", "f32", 9), "CC=O", values)]
+    entries = [
+        json.loads(late_line) for late_line in late_lines(names_of_line("llama.cpp", "a", "f32", 9), "CC=O", values)
+    ]
     assert [entry["token_idx"] for entry in entries] == [0, 2]
     assert "ids" not in entries[0]
 

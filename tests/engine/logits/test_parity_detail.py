@@ -33,7 +33,7 @@ def test_positions_differ_by_what_they_are_said_to(pair: Pair) -> None:
     assert (found.sound, found.flagged, len(found.points)) == (210, 0, 210)
     assert found.points.control == pytest.approx(rows.reshape(-1))
     assert found.points.test == pytest.approx(other.reshape(-1))
-    assert found.points.token_idx.tolist() == np.repeat(np.arange(30), 7).tolist()
+    assert found.token_idx.tolist() == np.repeat(np.arange(30), 7).tolist()
 
 
 def test_flagged_pairs_stand_apart(pair: Pair) -> None:

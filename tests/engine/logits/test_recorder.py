@@ -19,15 +19,14 @@ from engine.decode.plan import BackendName, Plan
 from engine.decode.presets import preset
 from engine.decode.steps import Choice, Step
 from engine.errors import RunError
-from engine.logits.ingest import add_file
-from engine.logits.recorder import LogFile, LoggedColumns, RecordedLog
+from engine.logits.recorder import LogFile, LoggedColumns
 from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import load_registry
 from engine.runner.progress_file import ProgressFile
 from engine.runner.run import Run
-from engine.store.entries import Entry
 from engine.store.store import Store
 from tests.cli import run, run_json
+from tests.engine.logits.logs import new_log
 from tests.engine.runner.small_runs import loaded as small_model
 from tests.engine.runner.small_runs import molecules, started
 from tests.small_models import small_folder, use_small_model
@@ -55,12 +54,12 @@ def logged(path: Path) -> list[dict[str, Any]]:
 
 def written(
     model: LoadedModel, plan: Plan, path: Path, wanted: LoggedColumns
-) -> tuple[Generation, RecordedLog, list[Step]]:
+) -> tuple[Generation, LogFile, list[Step]]:
     generation = Generation(model, molecules(3), plan)
     with LogFile(path, wanted) as log:
         generation.tap = log.tap(model, plan.sampling, plan.seed, "here")
         steps = [event for event in generation.events() if isinstance(event, Step)]
-    return generation, log.recorded, steps
+    return generation, log, steps
 
 
 @pytest.mark.parametrize("backend", ["fast", "hf"])
@@ -131,7 +130,7 @@ def test_values_read_back_as_the_same_numbers(small: LoadedModel, tmp_path: Path
         generation.run()
     values = np.array([line["values"] for line in logged(tmp_path / "a.jsonl")], dtype=np.float32)
     assert np.array_equal(values, np.concatenate(seen))
-    assert log.recorded.differing == 0
+    assert log.differing == 0
 
 
 def test_the_self_check_notices_what_was_not_sampled_from(small: LoadedModel, tmp_path: Path) -> None:
@@ -143,8 +142,8 @@ def test_the_self_check_notices_what_was_not_sampled_from(small: LoadedModel, tm
             generation = Generation(small, molecules(3), plan)
             generation.tap = lambda choice, tap=tap, spoil=spoil: tap(_with_raw(choice, spoil(choice.raw)))
             generation.run()
-        assert log.recorded.differing > 0.5 * log.recorded.checked
-        assert not log.recorded.is_sound
+        assert log.differing > 0.5 * log.checked
+        assert not log.is_sound
 
 
 def _with_raw(choice: Choice, raw: torch.Tensor) -> Choice:
@@ -239,9 +238,8 @@ def test_nothing_is_flagged_in_clean_logs_of_our_own(alias: str, tmp_path: Path)
                 generation = Generation(model, some[start : start + rows], plan)
                 generation.tap = log.tap(model, plan.sampling, plan.seed, f"{lp} {start}")
                 generation.run()
-    assert log.recorded.entries >= wanted
-    assert log.recorded.differing == 0
-    (entry,) = add_file(Store.open(tmp_path / "store"), path)
-    assert isinstance(entry, Entry)
-    assert entry.row["entries"] == log.recorded.entries
+    assert log.entries >= wanted
+    assert log.differing == 0
+    entry = new_log(Store.open(tmp_path / "store"), path)
+    assert entry.row["entries"] == log.entries
     assert (entry.row["flagged_values"], entry.row["garbage_entries"], entry.row["findings"]) == (0, 0, "[]")

@@ -18,7 +18,7 @@ from engine.logits.ranking import (
     reported_models,
 )
 from engine.logits.trend_words import trend_sentences
-from engine.logits.trends import BYS, By, Trend, at_several, chance_of_first, pair_alike, trend
+from engine.logits.trends import BYS, By, Trend, at_several, pair_alike, trend
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
 from tests.engine.logits.logs import clean
@@ -105,9 +105,13 @@ def test_too_few_points_or_none_that_differ() -> None:
     assert trend_sentences(asked([], "family"), "The logs")[0].startswith("The logs: 0 models")
 
 
-def test_the_chance_to_come_first() -> None:
-    assert chance_of_first(2, 5) == pytest.approx(0.1)
-    assert chance_of_first(1, 4) == pytest.approx(0.25)
+@pytest.mark.parametrize(("others", "orders"), [(3, 10), (4, 15), (8, 45)])
+def test_the_chance_to_come_first(others: int, orders: int) -> None:
+    rates = [rate(f"a{n}", n / 10, kind="A") for n in (1, 2)]
+    rates += [rate(f"m{n}", 0.3 + n / 20, kind=name) for n, name in enumerate("BCDEFGHI"[:others])]
+    assert f"any 2 come first by chance in 1 of {orders} orders" in " ".join(
+        trend_sentences(asked(rates, "family"), "They")
+    )
 
 
 # --- words ----------------------------------------------------------------------------------------------------------

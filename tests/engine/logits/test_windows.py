@@ -12,7 +12,6 @@ from engine.errors import StoreError
 from engine.logits.distribution import BINS, distribution, scaled
 from engine.logits.flagged import ValueFilter, flagged_values
 from engine.logits.health import health
-from engine.logits.ingest import add_file
 from engine.logits.windows import (
     KINDS,
     NOT_LOGGED,
@@ -26,7 +25,7 @@ from engine.logits.windows import (
 )
 from engine.store.entries import Entry
 from engine.store.store import Store
-from tests.engine.logits.logs import Rows, clean, objects, write
+from tests.engine.logits.logs import Rows, clean, new_log, objects, write
 from tests.pages.logit_logs import add, spoil_values, store_at
 
 
@@ -50,9 +49,7 @@ def of_two_texts(store: Store, tmp_path: Path) -> Entry:
         + objects(clean(20, 12, seed=4), source="CCO")
         + objects(clean(20, 6, seed=5), checkpoint="layer_2")
     )
-    (entry,) = add_file(store, write(tmp_path / "two.jsonl", lines))
-    assert isinstance(entry, Entry)
-    return entry
+    return new_log(store, write(tmp_path / "two.jsonl", lines))
 
 
 def whole(store: Store, entry: Entry, text: LoggedText) -> FlagWindow:
@@ -93,7 +90,7 @@ def test_a_window_has_kinds_and_reasons(store: Store, tmp_path: Path) -> None:
     entry = of_two_texts(store, tmp_path)
     first = texts(store, entry)[0]
     found = window(store, entry, first, first=0, last=5, first_token=29, last_token=34)
-    assert found.map.tokens.tolist() == list(range(29, 35))
+    assert found.tokens.tolist() == list(range(29, 35))
     kinds = [[KINDS[kind] for kind in row] for row in found.kinds.tolist()]
     assert [row[5] for row in kinds] == ["purpose"] * 6
     assert {(row, column) for row in range(6) for column in range(5) if kinds[row][column] != "none"} == {
@@ -108,8 +105,7 @@ def test_a_window_has_kinds_and_reasons(store: Store, tmp_path: Path) -> None:
 def test_what_was_not_logged_is_no_value(store: Store, tmp_path: Path) -> None:
     lines = objects(clean(6, 4))
     lines[3]["values"] = lines[3]["values"][:2]
-    (entry,) = add_file(store, write(tmp_path / "ragged.jsonl", lines))
-    assert isinstance(entry, Entry)
+    entry = new_log(store, write(tmp_path / "ragged.jsonl", lines))
     found = whole(store, entry, texts(store, entry)[0])
     assert np.argwhere(found.kinds == NOT_LOGGED).tolist() == [[3, 2], [3, 3]]
     assert window(store, entry, texts(store, entry)[0], first=9, last=9, first_token=0, last_token=9).kinds.size == 0
