@@ -5,7 +5,7 @@ Coordinates are in angstrom. Positions in text count characters from 0; ``end`` 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -120,3 +120,7 @@ class Check:
     has_real_coordinates: bool
     blocks: int
     unverified_blocks: int
+
+
+CHECK_COLUMNS = tuple(column.name for column in fields(Check) if column.name not in ("blocks", "unverified_blocks"))
+"""What the table ``samples`` and the JSON of ``generate`` have of a check, under the same names."""

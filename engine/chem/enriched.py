@@ -120,6 +120,13 @@ def prompt_of(smiles: str) -> str:
     return f"{SMILES_TAGS[0]}{smiles}{SMILES_TAGS[1]}"
 
 
+def prompt_smiles(text: str) -> str:
+    """What the tags of the first prompt in a text enclose; nothing where it has none."""
+    _, opened, behind = text.partition(SMILES_TAGS[0])
+    smiles, closed, _ = behind.partition(SMILES_TAGS[1])
+    return smiles if opened and closed else ""
+
+
 def skeleton_of(molecule: Molecule, content: str = "") -> str:
     """The molecule's enriched text with the same content in every block: what templates are made of."""
     return fill_blocks(molecule.smiles, molecule.descriptors, [content] * molecule.atoms)

@@ -123,6 +123,16 @@ def molecule_of(mol: Chem.Mol, *, source: str = "") -> Molecule:
     return Molecule(smiles, source or smiles, descriptors, elements, heavy, reparsed)
 
 
+def in_text_order(molecule: Molecule, text: str) -> Molecule:
+    """The molecule with its atoms in the order of this SMILES of it, which need not be canonical."""
+    smiles = text.strip()
+    if smiles == molecule.smiles:
+        return molecule
+    mol = read_text_order(smiles)
+    elements = tuple(atom.GetSymbol() for atom in mol.GetAtoms())
+    return Molecule(smiles, smiles, enriched_descriptors(smiles), elements, molecule.heavy_atoms, mol)
+
+
 def _unwritable(smiles: str) -> UnsupportedMoleculeError:
     return UnsupportedMoleculeError(
         f"the canonical SMILES {shown(smiles)} does not read back",

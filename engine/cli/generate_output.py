@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.cli.output import StatusLine, bar, write
 from engine.errors import EnrichedError, visible
+from engine.records import CHECK_COLUMNS
 
 if TYPE_CHECKING:
     from engine.decode.generation import Generation
@@ -22,11 +23,7 @@ UNLIKELY = 0.01
 """Forced tokens with a lower probability are listed with the diagnostics."""
 MOST_UNLIKELY = 5
 OF_SAMPLE = "sample_id generation smiles text token_ids forced stop_reason tokens forced_tokens".split()
-OF_CHECK = (
-    "passed clean issues parsed parse_error same_graph exact_match extracted_smiles generated_smiles "
-    "has_real_coordinates"
-).split()
-"""Keys of a sample's JSON, from the sample and from its check."""
+"""Keys of a sample's JSON, beside those of its check."""
 
 
 class GenerationDisplay:
@@ -156,7 +153,7 @@ def document(generation: Generation, skipped: Sequence[dict[str, str]]) -> dict[
 
 def sample_document(sample: Sample) -> dict[str, Any]:
     row: dict[str, Any] = {name: getattr(sample, name) for name in OF_SAMPLE}
-    row |= {name: getattr(sample.check, name) for name in OF_CHECK}
+    row |= {name: getattr(sample.check, name) for name in CHECK_COLUMNS}
     row["blocks"] = [asdict(block) for block in sample.blocks]
     if sample.raw_text != sample.text:
         row["raw_text"] = sample.raw_text

@@ -24,12 +24,12 @@ from rdkit import Chem
 
 from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import decode
-from engine.chem.rmsd import EnsembleMetrics, ensemble_metrics
+from engine.chem.rmsd import ensemble_metrics
 from engine.chem.smiles import parse_smiles, same_graph
-from engine.comparing.paired import Compared
+from engine.comparing.paired import Compared, compare_sums
 from engine.comparing.reading import samples_of
 from engine.errors import DriftscopeError
-from engine.figures.statistics import LEAST_MOLECULES, Array, Sums, difference, paired_means, ratio, sums_by_molecule
+from engine.figures.statistics import Array, paired_means, sums_by_molecule
 from engine.inspection.memo import Memo
 from engine.store.entries import Entry
 from engine.store.store import Store
@@ -91,15 +91,15 @@ class Coverage:
     @property
     def without_answers(self) -> int:
         """Molecules that count as 0 in COV, and are in no MAT."""
-        return sum(not one.answers for one in self.judged)
+        return sum(not molecule.answers for molecule in self.judged)
 
     @property
     def is_complete(self) -> bool:
-        return all(one.is_complete for one in self.judged)
+        return all(molecule.is_complete for molecule in self.judged)
 
     def figure(self, name: str) -> float | None:
         """One of ``NAMES``."""
-        known = [value for one in self.judged if (value := getattr(one, name)) is not None]
+        known = [value for molecule in self.judged if (value := getattr(molecule, name)) is not None]
         return fmean(known) if known else None
 
 
@@ -110,10 +110,7 @@ _ensembles: Memo[Chem.Mol | None] = Memo(MOST_ENSEMBLES)
 
 def known_coverage(entry: Entry, asked: CoverageRequest) -> Coverage | None:
     """What was computed of this run before."""
-    try:
-        return _kept.of(_key(entry, asked), _nothing)
-    except LookupError:
-        return None
+    return _kept.get((entry.key, asked))
 
 
 def coverage_of(
@@ -125,10 +122,10 @@ def coverage_of(
     told: Callable[[int, int], object] = lambda done, total: None,
 ) -> Coverage | None:
     """None where it was cancelled. ``told`` hears how many molecules are done; one takes a tenth of a second or so."""
-    if (found := known_coverage(entry, asked)) is not None:
-        return found
-    every = molecules_of(store, entry)
-    chosen = every[: asked.most_molecules]
+    if (known := known_coverage(entry, asked)) is not None:
+        return known
+    molecules = molecules_of(store, entry)
+    chosen = molecules[: asked.most_molecules]
     texts = _texts(store, entry, chosen)
     judged: list[MoleculeCoverage | None] = []
     for smiles in chosen:
@@ -136,10 +133,10 @@ def coverage_of(
             return None
         told(len(judged), len(chosen))
         judged.append(_judged(smiles, texts.get(smiles, ()), asked))
-    kept = tuple(one for one in judged if one is not None)
-    answers = sum(one.answers for one in kept)
-    made = Coverage(entry.id, asked, len(every), answers, len(judged) - len(kept), kept)
-    return _kept.of(_key(entry, asked), lambda: made)
+    kept = tuple(molecule for molecule in judged if molecule is not None)
+    answers = sum(molecule.answers for molecule in kept)
+    coverage = Coverage(entry.id, asked, len(molecules), answers, len(judged) - len(kept), kept)
+    return _kept.of((entry.key, asked), lambda: coverage)
 
 
 def molecules_of(store: Store, entry: Entry) -> list[str]:
@@ -150,50 +147,30 @@ def molecules_of(store: Store, entry: Entry) -> list[str]:
 
 def compare_coverage(control: Coverage, test: Coverage, seed: int = 0) -> tuple[Compared, ...]:
     """The four figures over the molecules that both have, with what may be noise; in the order of ``NAMES``."""
-    return _compared_kept.of((control, test, seed), lambda: _all_compared(control, test, seed))
+    return _compared_kept.of((control, test, seed), lambda: _compared(control, test, seed))
 
 
-def _all_compared(control: Coverage, test: Coverage, seed: int) -> tuple[Compared, ...]:
-    sides = [{one.smiles: one for one in run.judged} for run in (control, test)]
+def _compared(control: Coverage, test: Coverage, seed: int) -> tuple[Compared, ...]:
+    sides = [{molecule.smiles: molecule for molecule in run.judged} for run in (control, test)]
     shared = [smiles for smiles in sides[0] if smiles in sides[1]]
-    one, other = (_values([side[smiles] for smiles in shared]) for side in sides)
-    is_known = np.isfinite(one) & np.isfinite(other)
-    sums = _sums(np.where(is_known, one, np.nan)), _sums(np.where(is_known, other, np.nan))
-    drawn = paired_means(sums[0], sums[1], seed) if shared else (np.empty((0, len(NAMES))),) * 2
-    return tuple(
-        _compared(name, [side.only(place) for side in sums], (drawn[0][:, place], drawn[1][:, place]))
-        for place, name in enumerate(NAMES)
-    )
-
-
-def _compared(name: str, sides: Sequence[Sums], drawn: tuple[Array, Array]) -> Compared:
-    molecules = int(sides[0].answers.sum())
-    one, other = (side.mean for side in sides)
-    if one is None or other is None:
-        return Compared(name, 0, 0, one, other, None, None, "No molecule has it on both sides.")
-    draws = None if molecules < LEAST_MOLECULES else drawn
-    reason = "" if draws else f"Fewer than {LEAST_MOLECULES} molecules: no interval."
-    apart, over = difference(one, other, draws, molecules), ratio(one, other, draws, molecules)
-    return Compared(name, molecules, molecules, one, other, apart, over, reason)
-
-
-def _values(molecules: Sequence[MoleculeCoverage]) -> Array:
-    """[molecules, figures], NaN where not known."""
-    rows = [[getattr(molecule, name) for name in NAMES] for molecule in molecules]
-    return np.array(rows, dtype=np.float64).reshape(len(rows), len(NAMES))
-
-
-def _sums(values: Array) -> Sums:
-    return sums_by_molecule(values, np.ones_like(values), np.arange(len(values)), len(values))
+    figures = [[[getattr(side[smiles], name) for name in NAMES] for smiles in shared] for side in sides]
+    values: Array = np.array(figures, dtype=np.float64).reshape(2, len(shared), len(NAMES))  # NaN where not known
+    values[:, ~np.isfinite(values).all(axis=0)] = np.nan
+    one, other = (sums_by_molecule(side, np.ones_like(side), np.arange(len(shared)), len(shared)) for side in values)
+    drawn = paired_means(one, other, seed) if shared else (np.empty((0, len(NAMES))),) * 2
+    return compare_sums(NAMES, one, other, drawn, "molecule")
 
 
 def _judged(smiles: str, texts: Iterable[str], asked: CoverageRequest) -> MoleculeCoverage | None:
     """None for a molecule without references."""
-    references = _references(smiles, asked.references)
+    references = _ensembles.of((smiles, asked.references), lambda: _references(smiles, asked.references))
     if references is None:
         return None
     conformers = list(_conformers(texts, references))
-    metrics = _metrics(conformers, references, asked.threshold_ang)
+    try:
+        metrics = ensemble_metrics(conformers, references, asked.threshold_ang) if conformers else None
+    except DriftscopeError:  # RDKit cannot lay it on itself
+        metrics = None
     if metrics is None:
         return MoleculeCoverage(smiles, 0, 0.0, 0.0, None, None, is_complete=True)
     return MoleculeCoverage(
@@ -205,13 +182,6 @@ def _judged(smiles: str, texts: Iterable[str], asked: CoverageRequest) -> Molecu
         metrics.mat_p_ang,
         metrics.complete,
     )
-
-
-def _metrics(conformers: Sequence[Chem.Mol], references: Chem.Mol, threshold_ang: float) -> EnsembleMetrics | None:
-    try:
-        return ensemble_metrics(conformers, references, threshold_ang) if conformers else None
-    except DriftscopeError:  # RDKit cannot lay it on itself
-        return None
 
 
 def _conformers(texts: Iterable[str], references: Chem.Mol) -> Iterator[Chem.Mol]:
@@ -226,10 +196,6 @@ def _conformers(texts: Iterable[str], references: Chem.Mol) -> Iterator[Chem.Mol
 
 
 def _references(smiles: str, count: int) -> Chem.Mol | None:
-    return _ensembles.of((smiles, count), lambda: _embedded(smiles, count))
-
-
-def _embedded(smiles: str, count: int) -> Chem.Mol | None:
     try:
         return reference_conformers(parse_smiles(smiles), count, max_seconds=REFERENCE_S)
     except DriftscopeError:
@@ -238,15 +204,7 @@ def _embedded(smiles: str, count: int) -> Chem.Mol | None:
 
 def _texts(store: Store, entry: Entry, molecules: Sequence[str]) -> dict[str, list[str]]:
     parameters: dict[str, Any] = {"run": entry.id, "molecules": list(molecules), "most": MOST_ANSWERS}
-    found: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for row in store.table(_TEXTS, parameters, of=[entry.id]).to_pylist():
-        found.setdefault(row["smiles"], []).append(row["text"])
-    return found
-
-
-def _key(entry: Entry, asked: CoverageRequest) -> tuple[object, ...]:
-    return (entry.key, asked)
-
-
-def _nothing() -> Coverage:
-    raise LookupError
+        texts.setdefault(row["smiles"], []).append(row["text"])
+    return texts

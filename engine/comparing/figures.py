@@ -16,19 +16,30 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from engine.comparing.paired import PairedRuns, compare_entries
 from engine.comparing.reading import has_samples, samples_of
 from engine.figures.statistics import Interval, quotient, wilson
-from engine.store.entries import Entry
-from engine.store.schema import RUN, RUNS
+from engine.store.entries import Entry, run_value
+from engine.store.schema import RUNS
 from engine.store.store import Store
 
 CONFORMERS = ("cov_r", "cov_p", "mat_r", "mat_p")
 """Coverage and mean least RMSD against reference ensembles; a report file may say them (COV-R, mat_p_ang, ...)."""
 COUNTED_WHOLE = "Counted once per run, so there is no interval."
-_COLUMNS = {column.name: pa.types.is_string(column.type) for column in RUNS}
+_COLUMNS = frozenset(RUNS.names)
+QUOTIENTS = {
+    "wall_s_a_sample": ("wall_s", "samples"),
+    "tokens_a_sample": ("tokens", "samples"),
+    "forced_share": ("forced_tokens", "tokens"),
+    "pass_rate": ("passes", "samples"),
+    "clean_rate": ("clean", "samples"),
+    "junk_letters_share": ("junk_letters", "blocks"),
+    "junk_nonnumeric_share": ("junk_nonnumeric", "blocks"),
+    "cut_share": ("cut_blocks", "blocks"),
+    "unverified_share": ("unverified_blocks", "blocks"),
+}
+"""Figures of a run that are one column over another."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +55,15 @@ class RunFigures:
     drift_abs_mean: float | None = None
 
     def __getattr__(self, name: str) -> Any:
-        """A column of the table ``runs``, such as ``wall_s``, or stated coverage, such as ``cov_r``."""
+        """A column of the table ``runs``, such as ``wall_s``, a quotient of two, or stated coverage (``cov_r``)."""
         if name in CONFORMERS:
             return self._stated[name]
+        if name in QUOTIENTS:
+            part, whole = QUOTIENTS[name]
+            return quotient(self.entry.row.get(part), self.entry.row.get(whole))
         if name not in _COLUMNS:
             raise AttributeError(f"a run has no figure {name!r}")
-        value = self.entry.row.get(name)
-        return "" if value is None and _COLUMNS[name] else value
+        return run_value(self.entry, name)
 
     @property
     def run_id(self) -> str:
@@ -72,14 +85,6 @@ class RunFigures:
         return has_samples(self.entry)
 
     @property
-    def wall_s_a_sample(self) -> float | None:
-        return quotient(self.wall_s, self.samples)
-
-    @property
-    def tokens_a_sample(self) -> float | None:
-        return quotient(self.tokens, self.samples)
-
-    @property
     def ms_a_token(self) -> float | None:
         """Of ``ms_a_token_of``."""
         return quotient(getattr(self, self.ms_a_token_of), self.tokens, 1000)
@@ -89,40 +94,12 @@ class RunFigures:
         return "decode_s" if self.decode_s else "wall_s"
 
     @property
-    def forced_share(self) -> float | None:
-        return quotient(self.forced_tokens, self.tokens)
-
-    @property
-    def pass_rate(self) -> float | None:
-        return quotient(self.passes, self.samples)
-
-    @property
     def pass_rate_low(self) -> float | None:
         return self._pass_interval[0]
 
     @property
     def pass_rate_high(self) -> float | None:
         return self._pass_interval[1]
-
-    @property
-    def clean_rate(self) -> float | None:
-        return quotient(self.clean, self.samples)
-
-    @property
-    def junk_letters_share(self) -> float | None:
-        return quotient(self.junk_letters, self.blocks)
-
-    @property
-    def junk_nonnumeric_share(self) -> float | None:
-        return quotient(self.junk_nonnumeric, self.blocks)
-
-    @property
-    def cut_share(self) -> float | None:
-        return quotient(self.cut_blocks, self.blocks)
-
-    @property
-    def unverified_share(self) -> float | None:
-        return quotient(self.unverified_blocks, self.blocks)
 
     @property
     def _pass_interval(self) -> tuple[float, float] | tuple[None, None]:
@@ -216,15 +193,8 @@ def all_figures(store: Store) -> list[RunFigures]:
     return [RunFigures(entry) for entry in reversed(store.found().entries)]
 
 
-def compare_with(store: Store, control: str, tests: Sequence[str], seed: int = 0) -> Comparison:
-    """Tests beside a control, in the order given; the files of no other run are read."""
-    found = store.found()
-    base, *others = (found.get(run_id, RUN) for run_id in (control, *tests))
-    return compare_entries_with(store, base, others, seed)
-
-
 def compare_entries_with(store: Store, control: Entry, tests: Sequence[Entry], seed: int = 0) -> Comparison:
-    """The same for entries that are at hand."""
+    """Tests beside a control, in the order given; the files of no other run are read."""
     mine = RunFigures(control, *drift_means(store, control))
     beside = []
     for entry in tests:

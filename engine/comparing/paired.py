@@ -9,7 +9,9 @@ what else ran there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +32,6 @@ from engine.figures.statistics import (
 )
 from engine.inspection.memo import Memo
 from engine.store.entries import Entry
-from engine.store.schema import RUN
 from engine.store.store import Store
 
 MOST_KEPT = 64
@@ -99,15 +100,8 @@ class Pairs:
 _kept: Memo[PairedRuns] = Memo(MOST_KEPT)
 
 
-def compare_runs(store: Store, control: str, test: str, seed: int = 0) -> PairedRuns:
-    """Two runs by their ids, or by parts that no other id has. Kept for the last runs asked for."""
-    found = store.found()
-    one, other = (found.get(run_id, RUN) for run_id in (control, test))
-    return compare_entries(store, one, other, seed)
-
-
 def compare_entries(store: Store, control: Entry, test: Entry, seed: int = 0) -> PairedRuns:
-    """The same for entries that are at hand."""
+    """Two runs. Kept for the last ones asked for."""
     without = [_why_none(entry) for entry in (control, test) if not has_samples(entry)]
     if without:
         nothing = tuple(Compared(name, 0, 0, None, None, None, None, without[0]) for name in NAMES)
@@ -160,12 +154,12 @@ def _paired(control: RunSamples, test: RunSamples, pairs: Pairs, seed: int) -> t
         sums_by_molecule(np.where(is_known, values, np.nan), weights, molecule, len(codes))
         for values, weights in (left, right)
     )
-    return _all_compared(one, other, paired_means(one, other, seed), is_paired=True)
+    return compare_sums(NAMES, one, other, paired_means(one, other, seed), "pair")
 
 
 def _unpaired(control: RunSamples, test: RunSamples, pairs: Pairs, seed: int) -> tuple[Compared, ...]:
     one, other = _apart(control, pairs.control_molecule), _apart(test, pairs.test_molecule)
-    return _all_compared(one, other, unpaired_means(one, other, seed), is_paired=False)
+    return compare_sums(NAMES, one, other, unpaired_means(one, other, seed), "")
 
 
 def _apart(run: RunSamples, numbers: NDArray[np.int64]) -> Sums:
@@ -183,33 +177,30 @@ def _parts(run: RunSamples, rows: NDArray[np.int64]) -> tuple[Array, Array]:
     return np.where(weights > 0, values, np.nan), weights
 
 
-def _all_compared(control: Sums, test: Sums, drawn: tuple[Array, Array], *, is_paired: bool) -> tuple[Compared, ...]:
-    found = []
-    for place, name in enumerate(NAMES):
-        draws = drawn[0][:, place], drawn[1][:, place]
-        found.append(_compared(name, control.only(place), test.only(place), draws, is_paired))
-    return tuple(found)
+def compare_sums(
+    names: Sequence[str], control: Sums, test: Sums, drawn: tuple[Array, Array], shared: Literal["pair", "molecule", ""]
+) -> tuple[Compared, ...]:
+    """Each measure of two sides. ``shared`` is what both have of each answer; nothing where each stands by itself."""
+    return tuple(
+        _compared(name, control.only(place), test.only(place), (drawn[0][:, place], drawn[1][:, place]), shared)
+        for place, name in enumerate(names)
+    )
 
 
-def _compared(name: str, control: Sums, test: Sums, drawn: tuple[Array, Array], is_paired: bool) -> Compared:
+def _compared(name: str, control: Sums, test: Sums, drawn: tuple[Array, Array], shared: str) -> Compared:
     known = [int(side.answers.sum()) for side in (control, test)]
     molecules = [int((side.answers > 0).sum()) for side in (control, test)]
-    counted = (known[0], molecules[0]) if is_paired else (sum(known), sum(molecules))
+    counted = (known[0], molecules[0]) if shared else (sum(known), sum(molecules))
     one, other = control.mean, test.mean
     if one is None or other is None:
-        return Compared(name, *counted, one, other, None, None, _unknown(known, is_paired))
+        without = " or the ".join(side for side, count in zip(("control", "test"), known, strict=True) if not count)
+        reason = f"No {shared} has it on both sides." if shared else f"No sample of the {without} has it."
+        return Compared(name, *counted, one, other, None, None, reason)
     least = min(molecules)
     draws = None if least < LEAST_MOLECULES else drawn
     reason = "" if draws else f"Fewer than {LEAST_MOLECULES} molecules: no interval."
     apart, over = difference(one, other, draws, least), ratio(one, other, draws, least)
     return Compared(name, *counted, one, other, apart, over, reason)
-
-
-def _unknown(known: list[int], is_paired: bool) -> str:
-    if is_paired:
-        return "No pair has it on both sides."
-    sides = [name for name, count in zip(("control", "test"), known, strict=True) if not count]
-    return f"No sample of the {' or the '.join(sides)} has it."
 
 
 def _why_none(entry: Entry) -> str:

@@ -9,6 +9,7 @@ keep the automaton's classes, and never do.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -18,7 +19,7 @@ import numpy as np
 from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError
 from engine.inspection.run_resources import number_format, run_tokenizer
-from engine.inspection.runs import RunFacts, run_facts
+from engine.inspection.runs import run_facts
 from engine.lp.constraint import Constraint, LpParameters, build_constraint
 from engine.lp.table import JUMP, KEEP, NEXT, NO_ID, STAY, SYMBOLS, Automaton, Program
 from engine.lp_records import split_cleanup
@@ -118,7 +119,7 @@ def mask_sizes_of_run(store: Store, run_id: str, lp: str | None = None, most: in
     if tokenizer is None or not name:
         return MaskSizes(name, run.tokenizer, 0, (), 0, why or "The run does not name its LP.")
     try:
-        parameters = LpParameters(_placeholder(run, name), number_format(run))
+        parameters = LpParameters(run.placeholder if name == run.constraint else "", number_format(run))
         constraint = build_constraint(name, tokenizer, tokenizer.vocab_size, parameters)
     except DriftscopeError as error:
         return MaskSizes(name, run.tokenizer, 0, (), 0, f"Its LP cannot be made here: {error.what}.")
@@ -128,19 +129,12 @@ def mask_sizes_of_run(store: Store, run_id: str, lp: str | None = None, most: in
     return replace(found, left_out=asked_for - len(found.molecules))
 
 
-def _placeholder(run: RunFacts, lp: str) -> str:
-    """The run's own, where it is asked about its own LP."""
-    return run.placeholder if lp == run.constraint else ""
-
-
 def _parsed(smiles: Sequence[str]) -> list[Molecule]:
-    found = []
-    for one in smiles:
-        try:
-            found.append(parse_smiles(one))
-        except DriftscopeError:
-            continue  # an imported run may have anything
-    return found
+    molecules = []
+    for text in smiles:
+        with contextlib.suppress(DriftscopeError):  # an imported run may have anything
+            molecules.append(parse_smiles(text))
+    return molecules
 
 
 class _Counter:

@@ -79,18 +79,22 @@ def _axis_drifts(store: Store, run: RunFacts) -> AxisDrifts:
     rows = store.table(_BLOCKS.format(text=_LEVELLED if is_level else _AS_WRITTEN), {"run": run.run_id})
     before, descriptors = _descriptors(rows)
     written, texts = _coded(rows["content"])
-    read = [_numbers(text, number_format(run), is_level=is_level) for text in texts]
-    distinct = {one: number for number, one in enumerate(dict.fromkeys(read))}
-    written = np.array([distinct[one] for one in read], dtype=np.int64)[written]
-    needed = _by_pairs(before, descriptors, written, list(distinct), tokenizer)
+    form = number_format(run)
+    read = [_numbers(text, form, is_level=is_level) for text in texts]
+    place_of = {numbers: place for place, numbers in enumerate(dict.fromkeys(read))}
+    written = np.array([place_of[numbers] for numbers in read], dtype=np.int64)[written]
+    contents, size = list(place_of), max(len(place_of), 1)
+    pairs, pair_of_row = np.unique(before * size + written, return_inverse=True)  # each pair is counted once
+    blocks = [(descriptors[pair // size], contents[pair % size]) for pair in pairs.tolist()]
+    needed = axis_tokens(blocks, tokenizer)[pair_of_row]
     free = axis_tokens([(descriptor, placeholder_of(run)) for descriptor in descriptors], tokenizer)[before]
     return AxisDrifts(rows["sample_id"].to_numpy().astype(np.int32), free - needed)
 
 
 def _numbers(content: str, form: NumberFormat, *, is_level: bool) -> str:
     """The three numbers of a block without its junk."""
-    found = content[1:] if content.startswith("=") else ",".join(read_block(content, form=form).numbers)
-    return found.translate(_ZEROS) if is_level else found
+    numbers = content[1:] if content.startswith("=") else ",".join(read_block(content, form=form).numbers)
+    return numbers.translate(_ZEROS) if is_level else numbers
 
 
 def _coded(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:
@@ -102,12 +106,13 @@ def _coded(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:
 def _descriptors(rows: pa.Table) -> tuple[NDArray[np.int64], list[str]]:
     """What stands before each block, which may merge with a sign: its number among the distinct ones, and these."""
     molecule, smiles = _coded(rows["smiles"])
-    found = [_read(one) for one in smiles]
-    distinct = {one: number for number, one in enumerate(dict.fromkeys([ORDINARY, *itertools.chain(*found)]))}
-    widest = max(map(len, found), default=0) + 1
-    numbers = np.zeros((len(found), widest), dtype=np.int64)  # the last column, and what is empty, is the ordinary one
-    for row, of_molecule in enumerate(found):
-        numbers[row, : len(of_molecule)] = [distinct[one] for one in of_molecule]
+    by_molecule = [_read(text) for text in smiles]
+    distinct = {text: number for number, text in enumerate(dict.fromkeys([ORDINARY, *itertools.chain(*by_molecule)]))}
+    widest = max(map(len, by_molecule), default=0) + 1
+    # The last column, and what is empty, is the ordinary one.
+    numbers = np.zeros((len(by_molecule), widest), dtype=np.int64)
+    for row, descriptors in enumerate(by_molecule):
+        numbers[row, : len(descriptors)] = [distinct[text] for text in descriptors]
     atom = rows["atom"].fill_null(-1).to_numpy()
     return numbers[molecule, np.where((atom >= 0) & (atom < widest), atom, widest - 1)], list(distinct)
 
@@ -119,27 +124,13 @@ def _read(smiles: str) -> tuple[str, ...]:
         return ()
 
 
-def _by_pairs(
-    before: NDArray[np.int64],
-    descriptors: Sequence[str],
-    written: NDArray[np.int64],
-    contents: Sequence[str],
-    tokenizer: TextTokenizer,
-) -> NDArray[np.int32]:
-    """Tokens of each row's axes, counted once for each pair of descriptor and content."""
-    size = max(len(contents), 1)
-    pairs, place = np.unique(before * size + written, return_inverse=True)
-    found = axis_tokens([(descriptors[pair // size], contents[pair % size]) for pair in pairs.tolist()], tokenizer)
-    return found[place]
-
-
 def axis_tokens(blocks: Sequence[tuple[str, str]], tokenizer: TextTokenizer) -> NDArray[np.int32]:
     """FREE tokens of each axis for each block, given as descriptor and content: [blocks, 3]."""
-    found = np.zeros((len(blocks), 3), dtype=np.int32)
+    tokens = np.zeros((len(blocks), 3), dtype=np.int32)
     probes = [f"{before}<{content}>[" for before, content in blocks]
     for row, (text, ids) in enumerate(zip(probes, tokenizer.encode_batch(probes), strict=True)):
-        found[row] = _tokens_by_axis(text, ids, tokenizer)
-    return found
+        tokens[row] = _tokens_by_axis(text, ids, tokenizer)
+    return tokens
 
 
 def _tokens_by_axis(text: str, ids: Sequence[int], tokenizer: TextTokenizer) -> NDArray[np.int64]:

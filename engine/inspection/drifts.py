@@ -69,14 +69,8 @@ def unknown_counts(store: Store, run_ids: Sequence[str], by: By) -> pa.Table:
     ).cast(UNKNOWNS)
 
 
-def samples_in(store: Store, run_ids: Sequence[str], bin: DriftBin) -> set[tuple[str, int]]:
-    """Run and sample of each that has a block, or a coordinate, of this bar."""
-    sql, parameters = members(store, run_ids, bin)
-    return {(row["run_id"], row["sample_id"]) for row in store.rows(sql, parameters)}
-
-
 def members(store: Store, run_ids: Sequence[str], bin: DriftBin) -> tuple[str, dict[str, Any]]:
-    """``samples_in`` as a query, to build others on: its columns are ``run_id`` and ``sample_id``."""
+    """The samples that have a block, or a coordinate, of this bar, as a query: ``run_id`` and ``sample_id``."""
     if bin.by == "axis":
         place = AXES.index(bin.group) if bin.group in AXES else None
         pairs = [

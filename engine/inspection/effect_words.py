@@ -5,7 +5,7 @@ What the figures leave open is said to be open. Bounds that a judgement rests on
 
 from __future__ import annotations
 
-from engine.figures.statistics import LEAST_SAMPLES, Correlation, Interval
+from engine.figures.statistics import LEAST_SAMPLES, Correlation
 from engine.figures.words import counted, percent, points, with_interval
 from engine.inspection.effect import RunEffect
 
@@ -44,39 +44,29 @@ def _forcing(effect: RunEffect) -> str:
     if share is None or likelihood is None:
         return "No token was forced."
     chosen = f"{with_interval(share, percent)} were the model's own first choice"
-    said = f"Of {counted(effect.forced, 'forced token')}, {chosen}"
-    return f"{said}; their mean probability (geometric) is {with_interval(likelihood)}. {_off(effect, share)}"
-
-
-def _off(effect: RunEffect, share: Interval) -> str:
-    low, high = (share.value if end is None else end for end in (share.low, share.high))
+    lead = f"Of {counted(effect.forced, 'forced token')}, {chosen}"
+    lead = f"{lead}; their mean probability (geometric) is {with_interval(likelihood)}."
+    low, high = share.ends or (share.value, share.value)
     if low >= MOSTLY:
-        return "So forcing hardly ever overruled the model."
-    where = _where(effect)
+        return f"{lead} So forcing hardly ever overruled the model."
+    where, trend = _where(effect), effect.surprise_trend
     if high < MOSTLY:
-        return f"So forcing does overrule the model{where}{_surprise_trend(effect)}."
-    said = "Whether forcing overrules the model more than rarely is open"
-    return f"{said}; where it did, it was{where}." if where else f"{said}."
+        way = "" if trend is None or not trend.excludes_zero else "more" if trend.value > 0 else "less"
+        along = f", and {way} so in the second half of the answers" if way else ""
+        return f"{lead} So forcing does overrule the model{where}{along}."
+    at = f"; where it did, it was{where}" if where else ""
+    return f"{lead} Whether forcing overrules the model more than rarely is open{at}."
 
 
 def _where(effect: RunEffect) -> str:
     """The place with the most overruled choices; it comes first."""
     place = effect.forced_places[0]
     missed = round(place.tokens * (1 - place.first_choice.value))
-    all_missed = round(
-        sum(forced_place.tokens * (1 - forced_place.first_choice.value) for forced_place in effect.forced_places)
-    )
+    all_missed = round(sum(other.tokens * (1 - other.first_choice.value) for other in effect.forced_places))
     if not missed:
         return ""
     which = f"all {missed:,}" if missed == all_missed > 1 else f"{missed:,} of the {all_missed:,}"
     return f" {_PLACES.get(place.name, place.name)} ({which} overruled choices)"
-
-
-def _surprise_trend(effect: RunEffect) -> str:
-    trend = effect.surprise_trend
-    if trend is None or not trend.excludes_zero:
-        return ""
-    return f", and {'more' if trend.value > 0 else 'less'} so in the second half of the answers"
 
 
 # --- blocking -----------------------------------------------------------------------------------------------------
@@ -88,16 +78,10 @@ def _blocking(effect: RunEffect) -> str:
         return "No token was free."
     if (removed.value if removed.high is None else removed.high) < NOTHING:
         return f"At {counted(effect.free, 'free token')} the LP removed none of the model's mass."
-    said = f"At {counted(effect.free, 'free token')} the LP took {with_interval(removed, percent)} of the model's mass"
-    return f"{said}{_heaviest(effect)}{_removed_trend(effect)}."
-
-
-def _heaviest(effect: RunEffect) -> str:
-    """Under which rule, where there is more than one."""
-    places = effect.free_places
-    if len(places) < 2 or not places[0].name:
-        return ""
-    return f", most under the rule “{places[0].name}” ({with_interval(places[0].removed, percent)} there)"
+    taken = f"At {counted(effect.free, 'free token')} the LP took {with_interval(removed, percent)} of the model's mass"
+    if len(effect.free_places) > 1 and (heaviest := effect.free_places[0]).name:
+        taken += f", most under the rule “{heaviest.name}” ({with_interval(heaviest.removed, percent)} there)"
+    return f"{taken}{_removed_trend(effect)}."
 
 
 def _removed_trend(effect: RunEffect) -> str:
@@ -116,19 +100,17 @@ def _removed_trend(effect: RunEffect) -> str:
 
 
 def _accuracy(effect: RunEffect) -> str:
-    told = [
-        (correlation, what)
-        for correlation, what in (
-            (effect.rmsd_surprise, "how unlikely the forced tokens were"),
-            (effect.rmsd_removed if _takes(effect) else None, "the mass that was taken"),
-        )
-        if correlation is not None
-    ]
-    if not told:
+    correlations = {
+        "how unlikely the forced tokens were": effect.rmsd_surprise,
+        "the mass that was taken": effect.rmsd_removed if _takes(effect) else None,
+    }
+    known = {what: correlation for what, correlation in correlations.items() if correlation is not None}
+    if not known:
         return _no_accuracy(effect)
-    parts = [f"{with_interval(correlation.plain)} for {what}" for correlation, what in told]
-    said = f"Against RMSD over {told[0][0].samples:,} samples the rank correlation is {' and '.join(parts)}"
-    return f"{said}, {_verdict([correlation for correlation, _ in told])}."
+    parts = [f"{with_interval(correlation.plain)} for {what}" for what, correlation in known.items()]
+    samples = next(iter(known.values())).samples
+    lead = f"Against RMSD over {samples:,} samples the rank correlation is {' and '.join(parts)}"
+    return f"{lead}, {_verdict(list(known.values()))}."
 
 
 def _takes(effect: RunEffect) -> bool:
@@ -146,13 +128,13 @@ def _no_accuracy(effect: RunEffect) -> str:
     return "It is the same in all samples, so its cost in accuracy is unknown."
 
 
-def _verdict(told: list[Correlation]) -> str:
-    worse = [one for one in told if one.plain.excludes_zero and one.plain.value > 0]
-    better = [one for one in told if one.plain.excludes_zero and one.plain.value < 0]
-    if worse and all(one.adjusted is not None and not one.adjusted.excludes_zero for one in worse):
+def _verdict(correlations: list[Correlation]) -> str:
+    sure = [correlation for correlation in correlations if correlation.plain.excludes_zero]
+    worse = [correlation.adjusted for correlation in sure if correlation.plain.value > 0]
+    if worse and all(adjusted is not None and not adjusted.excludes_zero for adjusted in worse):
         return "which molecule size may explain: with size held constant the interval includes 0"
     if worse:
         return "so conformers are farther off where the LP overrules the model more (a correlation, not a cause)"
-    if better:
+    if sure:
         return "so conformers are not farther off where the LP overrules the model more, rather nearer"
     return "so these samples do not show whether the LP costs accuracy"

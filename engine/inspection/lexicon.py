@@ -26,7 +26,6 @@ from engine.text.generated import mode_of, read_generated
 from engine.text.template import Template, build_template
 from engine.text.tokenizers import TextTokenizer
 
-MOST_PIECES = 500
 MOST_SAMPLES = 5_000
 """Samples of a run that are read, the first with junk; some ten seconds."""
 MOST_KEPT = 16
@@ -81,13 +80,19 @@ class _Tally:
     samples: set[int] = field(default_factory=set)
     p_raw: list[float] = field(default_factory=list)
 
+    def add(self, sample_id: int, p_raw: float | None = None) -> None:
+        self.count += 1
+        self.samples.add(sample_id)
+        if p_raw is not None:
+            self.p_raw.append(p_raw)
+
+    def piece(self, text: str, token_id: int | None, script: str) -> JunkPiece:
+        known = len(self.p_raw)
+        mean = sum(self.p_raw) / known if known else None
+        return JunkPiece(text, token_id, script, self.count, len(self.samples), mean, known)
+
 
 _kept: Memo[Lexicon] = Memo(MOST_KEPT)
-
-
-def junk_lexicon(store: Store, run_id: str, most: int = MOST_PIECES) -> list[JunkPiece]:
-    """The commonest pieces of a run's junk; none where it has no junk."""
-    return list(lexicon_of(store, run_id).pieces[:most])
 
 
 def lexicon_of(store: Store, run_id: str) -> Lexicon:
@@ -117,15 +122,10 @@ def _by_token(
     tallies: defaultdict[int, _Tally] = defaultdict(_Tally)
     reader = _JunkReader(run, tokenizer)
     for row in samples:
-        number, ids = row["sample_id"], row["token_ids"]
         for position in reader.junk_positions(row):
-            tally = tallies[ids[position]]
-            tally.count += 1
-            tally.samples.add(number)
-            if (number, position) in p_raw:
-                tally.p_raw.append(p_raw[number, position])
+            tallies[row["token_ids"][position]].add(row["sample_id"], p_raw.get((row["sample_id"], position)))
     pieces = ((_piece(id_, tokenizer), id_, tally) for id_, tally in tallies.items())
-    return _ordered(JunkPiece(text, id_, script, *_figures(tally)) for (text, script), id_, tally in pieces)
+    return _ordered(tally.piece(text, id_, script) for (text, script), id_, tally in pieces)
 
 
 class _JunkReader:
@@ -176,19 +176,12 @@ def _by_text(texts: Sequence[dict[str, Any]]) -> tuple[JunkPiece, ...]:
     tallies: defaultdict[str, _Tally] = defaultdict(_Tally)
     for row in texts:
         for _, chars in itertools.groupby(row["junk_text"], key=_class):
-            tally = tallies["".join(chars)]
-            tally.count += 1
-            tally.samples.add(row["sample_id"])
-    return _ordered(JunkPiece(text, None, script_of(text), *_figures(tally)) for text, tally in tallies.items())
+            tallies["".join(chars)].add(row["sample_id"])
+    return _ordered(tally.piece(text, None, script_of(text)) for text, tally in tallies.items())
 
 
 def _ordered(pieces: Iterable[JunkPiece]) -> tuple[JunkPiece, ...]:
     return tuple(sorted(pieces, key=lambda piece: (-piece.count, piece.piece, piece.token_id or 0)))
-
-
-def _figures(tally: _Tally) -> tuple[int, int, float | None, int]:
-    known = len(tally.p_raw)
-    return tally.count, len(tally.samples), sum(tally.p_raw) / known if known else None, known
 
 
 # --- scripts ------------------------------------------------------------------------------------------------------

@@ -13,8 +13,8 @@ from typing import Any
 
 from rdkit import Chem
 
-from engine.chem.enriched import SMILES_TAGS
-from engine.chem.smiles import enriched_descriptors, parse_smiles, read_text_order
+from engine.chem.enriched import prompt_smiles
+from engine.chem.smiles import in_text_order, parse_smiles
 from engine.errors import DriftscopeError, StoreError
 from engine.inspection.conformers import conformer_of
 from engine.inspection.estimates import BlockEstimate, estimates_of
@@ -130,12 +130,7 @@ def molecule_asked(sample: Row) -> tuple[Molecule, str]:
     read. A report file's prompt need not be canonical; then ``extra`` has it."""
     smiles = _prompt_smiles(sample)
     try:
-        canonical = parse_smiles(smiles)
-        if canonical.smiles == smiles:
-            return canonical, ""
-        mol = read_text_order(smiles)
-        elements = tuple(atom.GetSymbol() for atom in mol.GetAtoms())
-        return Molecule(smiles, smiles, enriched_descriptors(smiles), elements, canonical.heavy_atoms, mol), ""
+        return in_text_order(parse_smiles(smiles), smiles), ""
     except DriftscopeError as error:
         return Molecule(smiles, smiles, (), (), 0, Chem.Mol()), f"There is no molecule to compare with: {error.what}."
 
@@ -147,9 +142,7 @@ def _prompt_smiles(sample: Row) -> str:
     except ValueError:
         return smiles
     before = extra.get(BEFORE) if isinstance(extra, dict) else None
-    _, opening, rest = before.partition(SMILES_TAGS[0]) if isinstance(before, str) else ("", "", "")
-    prompt, closing, _ = rest.partition(SMILES_TAGS[1])
-    return prompt.strip() if opening and closing and prompt.strip() else smiles
+    return (prompt_smiles(before).strip() if isinstance(before, str) else "") or smiles
 
 
 def _missing(

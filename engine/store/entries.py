@@ -10,13 +10,13 @@ import contextlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engine.errors import DriftscopeError, StoreError, nearest, shown
 from engine.store.files import Files
-from engine.store.schema import VERSION, Kind, Table
+from engine.store.schema import RUNS, TEXT, VERSION, Kind, Table
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 USER_SHEET = "user.json"
@@ -24,6 +24,7 @@ USER_SHEET = "user.json"
 USER_KEYS = ("label", "notes")
 MOST_NAMED = 20
 """Entries that an error lists."""
+_RUN_TEXTS = frozenset(column.name for column in RUNS if column.type == TEXT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +91,24 @@ class StoreListing:
         for damage in self.damages:
             if damage.where.endswith(f"/{kind.key}={id_}"):
                 raise StoreError(f"{damage.where}: {damage.what}", "Run `verify`")
-        near = [entry for entry in self.entries if id_ and id_ in entry.id]
-        if len(near) == 1:
-            return near[0]
-        if near:
-            some = ", ".join(entry.id for entry in near[:MOST_NAMED])
-            raise StoreError(f"there are {len(near)} {kind.folder} like {shown(id_)}", f"Give more of its name: {some}")
-        known = [entry.id for entry in self.entries][-MOST_NAMED:]
-        raise StoreError(f"there is no {kind.key} {shown(id_)}", nearest(id_, known))
+        return ids[only_id(list(ids), id_, kind.folder, f"there is no {kind.key} {shown(id_)}")]
+
+
+def only_id(ids: Sequence[str], part: str, kind: str, none: str) -> str:
+    """The id that is this text, or the only one that has it in it; ``ids`` are oldest first."""
+    near = [part] if part in ids else [id_ for id_ in ids if part and part in id_]
+    if len(near) > 1:
+        some = ", ".join(near[:MOST_NAMED])
+        raise StoreError(f"there are {len(near)} {kind} like {shown(part)}", f"Give more of its name: {some}")
+    if not near:
+        raise StoreError(none, nearest(part, ids[-MOST_NAMED:]))
+    return near[0]
+
+
+def run_value(entry: Entry, column: str) -> Any:
+    """What a run's sheet says. Where it does not: a text is empty, all else None."""
+    value = entry.row.get(column)
+    return "" if value is None and column in _RUN_TEXTS else value
 
 
 def entry_folder(kind: Kind, id_: str) -> str:

@@ -41,8 +41,6 @@ class ReportedRun:
     """One run as one report states it. ``row`` has columns of ``runs``, as JSON values."""
 
     run_id: str
-    report: str
-    section: str
     row: Mapping[str, Any]
 
 
@@ -76,7 +74,7 @@ def _run(table: Mapping[str, Any]) -> ReportedRun:
     if "extra" in table:
         row["extra"] = json.dumps(table["extra"], ensure_ascii=False, sort_keys=True)
     check_columns(RUNS, row)
-    return ReportedRun(run_id, report, section, row)
+    return ReportedRun(run_id, row)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

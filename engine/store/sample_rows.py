@@ -9,20 +9,22 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import pyarrow as pa
 
 from engine.decode.samples import Sample
 from engine.decode.steps import Diagnosis
-from engine.records import Block, Check
+from engine.records import CHECK_COLUMNS, Block, Check
 from engine.store.schema import BLOCKS, SAMPLES, STEPS
 from engine.text.align import AlignedToken
 from engine.text.blocks import SOUND, has_letter, has_nonnumeric
 
 RMSD_SUM = "rmsd_sum_ang"
 """No column: what ``rmsd_ang`` of a run is made of."""
+BLOCK_COLUMNS = tuple(field.name for field in fields(Block))
+DIAGNOSIS_COLUMNS = ("block", "rule", "p_raw", "p_lp", "allowed_mass", "rank_raw", "entropy_nat")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,6 @@ def sums_of(samples: Sequence[StoredSample]) -> dict[str, float]:
 
 
 def _sample_row(run_id: str, sample: StoredSample) -> dict[str, Any]:
-    check = sample.check
     drifts = [block.drift for block in sample.blocks if block.drift is not None]
     return {
         "run_id": run_id,
@@ -145,16 +146,7 @@ def _sample_row(run_id: str, sample: StoredSample) -> dict[str, Any]:
         "token_ids": sample.token_ids,
         "forced": sample.forced,
         "stop_reason": sample.stop_reason,
-        "passed": check.passed,
-        "clean": check.clean,
-        "issues": check.issues,
-        "parsed": check.parsed,
-        "parse_error": check.parse_error,
-        "same_graph": check.same_graph,
-        "exact_match": check.exact_match,
-        "generated_smiles": check.generated_smiles,
-        "extracted_smiles": check.extracted_smiles,
-        "has_real_coordinates": check.has_real_coordinates,
+        **{name: getattr(sample.check, name) for name in CHECK_COLUMNS},
         "atoms": sample.atoms,
         "heavy_atoms": sample.heavy_atoms,
         "tokens": None if sample.token_ids is None else len(sample.token_ids),
@@ -173,18 +165,8 @@ def _block_row(run_id: str, sample: StoredSample, block: Block) -> dict[str, Any
     return {
         "run_id": run_id,
         "sample_id": sample.sample_id,
-        "block": block.block,
-        "atom": block.atom,
-        "element": block.element,
-        "text": block.text,
-        "x": block.x,
-        "y": block.y,
-        "z": block.z,
+        **{name: getattr(block, name) for name in BLOCK_COLUMNS},
         "template_free": block.template_free if sample.has_template else None,
-        "needed": block.needed,
-        "drift": block.drift,
-        "kinds": block.kinds,
-        "junk_text": block.junk_text,
         "junk_tokens": None if sample.token_ids is None else block.junk_tokens,  # text alone does not tell
         "continued_text": sample.continued.get(block.block, block.continued_text),
     }
@@ -192,12 +174,6 @@ def _block_row(run_id: str, sample: StoredSample, block: Block) -> dict[str, Any
 
 def _diagnosis_columns(diagnosis: Diagnosis) -> dict[str, Any]:
     return {
-        "block": diagnosis.block,
-        "rule": diagnosis.rule,
-        "p_raw": diagnosis.p_raw,
-        "p_lp": diagnosis.p_lp,
-        "allowed_mass": diagnosis.allowed_mass,
-        "rank_raw": diagnosis.rank_raw,
-        "entropy_nat": diagnosis.entropy_nat,
+        **{name: getattr(diagnosis, name) for name in DIAGNOSIS_COLUMNS},
         "top_k": [{"token_id": top.token_id, "p_raw": top.p_raw, "allowed": top.allowed} for top in diagnosis.top_k],
     }

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from engine.errors import DriftscopeError, StoreError
 from engine.store.entries import Entry
 from engine.store.files import Files, LocalFiles
-from engine.store.schema import RUN, Kind
+from engine.store.schema import RUN
 from engine.store.staging import Staging
 from engine.store.store import Store
 
@@ -52,21 +52,20 @@ def is_temporary(entry: Entry) -> bool:
     return entry.files is temporary_files()
 
 
-def trim(files: Files, most: int = MOST_KEPT, kind: Kind = RUN) -> None:
+def trim(files: Files, most: int = MOST_KEPT) -> None:
     """Keep the newest runs only. Their names begin with the time."""
-    names = sorted(files.folders(kind.folder))
+    names = files.folders(RUN.folder)
     for name in names[: max(0, len(names) - most)]:
         with contextlib.suppress(DriftscopeError):  # another process removed it
-            files.remove(f"{kind.folder}/{name}")
+            files.remove(f"{RUN.folder}/{name}")
 
 
-def keep(entry: Entry, home: Files, label: str = "", kind: Kind = RUN) -> Entry:
+def keep(entry: Entry, home: Files, label: str = "") -> Entry:
     """A copy of the entry in the user's store, under the same name."""
     row, more = entry.sheet["row"], {key: value for key, value in entry.sheet.items() if key not in SHEET_KEYS}
-    staging = Staging.create(home, kind, entry.id, row, **more)
+    staging = Staging.create(home, RUN, entry.id, row, **more)
     try:
-        tables = {name: _rows(entry, part.file) for name, part in entry.parts.items()}
-        staging.add(tables)
+        staging.add({name: _rows(entry, part.file) for name, part in entry.parts.items()})
         return staging.publish({"label": label} if label else {})
     except BaseException:
         with contextlib.suppress(DriftscopeError):

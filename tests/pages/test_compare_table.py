@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from engine.comparing.coverage import CoverageRequest, coverage_of
-from engine.comparing.figures import Comparison, Ratio, compare_with
+from engine.comparing.figures import Comparison, Ratio
 from engine.comparing.measures import MEASURES
 from engine.comparing.paired import Compared
 from engine.figures.statistics import Interval
@@ -25,6 +25,7 @@ from pages._compare.table_coverage import work_of
 from pages._compare.table_formats import RunColumn
 from pages._compare.table_words import alone, sentence
 from pages._shared.html_table import plain_table, safe
+from tests.engine.comparing.by_id import compare_with
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.engine.store.stored_runs import begun, published
 from tests.pages.drift_stores import OVERRIDE, store_at

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from engine.chem.enriched import prompt_of
 from engine.errors import StoreError, shown
+from engine.records import CHECK_COLUMNS
 from engine.store.entries import Entry
 from engine.store.reports.format import (
     AFTER,
@@ -46,22 +47,7 @@ from engine.store.reports.format import (
 )
 from engine.store.schema import SAMPLES
 
-COLUMNS = (
-    "sample_id",
-    "generation",
-    "smiles",
-    "text",
-    "passed",
-    "issues",
-    "parsed",
-    "parse_error",
-    "same_graph",
-    "exact_match",
-    "generated_smiles",
-    "extracted_smiles",
-    "has_real_coordinates",
-    "extra",
-)
+COLUMNS = ("sample_id", "generation", "smiles", "text", *CHECK_COLUMNS, "extra")
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from engine.store.reports.format import (
     AT_TOP,
     METADATA,
     REPORTED,
-    REPORTED_PASSED,
     REPORTED_PASSES,
     RUN_OWN,
     SAID,
@@ -38,7 +37,6 @@ from engine.store.reports.format import (
     totals_of,
 )
 from engine.store.reports.texts import ReportItem, TextReader, malformed
-from engine.store.sample_rows import StoredSample
 from engine.text.template import check_placeholder
 from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer
 
@@ -56,10 +54,6 @@ class RunOfFile:
     passes: int  # by the file
     extra: Mapping[str, Any]
     notes: tuple[str, ...]
-
-    def differs(self, samples: Sequence[StoredSample]) -> int:
-        """How many of these pass by our check and not by the file, or the other way round."""
-        return sum(REPORTED_PASSED in sample.extra for sample in samples)
 
     def late_columns(self, differing: int) -> dict[str, Any]:
         """The columns that are known after all samples were read; they replace sums over the samples."""

@@ -15,11 +15,11 @@ from typing import Any
 
 from rdkit import Chem
 
-from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS, prompt_of, skeleton_of
-from engine.chem.smiles import enriched_descriptors, parse_smiles, read_text_order
+from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS, prompt_of, prompt_smiles, skeleton_of
+from engine.chem.smiles import in_text_order, parse_smiles
 from engine.errors import DriftscopeError, FileFormatError, shown
 from engine.lp_records import UNKNOWN_LP
-from engine.records import Block, Check, Molecule
+from engine.records import CHECK_COLUMNS, Block, Check, Molecule
 from engine.store.reports.format import (
     AFTER,
     ALONE,
@@ -121,9 +121,8 @@ def _smiles_of(item: Mapping[str, Any], where: str, text: str) -> str:
         raise malformed(f"{where}.prompt_smiles", smiles, "text")
     if smiles and smiles.strip():
         return smiles
-    _, opened, behind = text.partition(SMILES_TAGS[0])
-    tagged, closed, _ = behind.partition(SMILES_TAGS[1])
-    if not (opened and closed and tagged.strip()):
+    tagged = prompt_smiles(text)
+    if not tagged.strip():
         raise FileFormatError(f"{where} has no prompt_smiles, and none in its {TEXT}", "Add it, or leave the item out")
     return tagged
 
@@ -193,12 +192,7 @@ class _PromptMolecule:
     def of(cls, smiles: str) -> _PromptMolecule:
         try:
             canonical = parse_smiles(smiles)
-            molecule = canonical
-            if canonical.smiles != smiles:
-                text = smiles.strip()
-                mol = read_text_order(text)
-                elements = tuple(atom.GetSymbol() for atom in mol.GetAtoms())
-                molecule = Molecule(text, text, enriched_descriptors(text), elements, canonical.heavy_atoms, mol)
+            molecule = in_text_order(canonical, smiles)
             return cls(canonical.smiles, molecule, f"{OPEN_TAG}{skeleton_of(molecule)}{CLOSE_TAG}")
         except DriftscopeError as error:
             return cls(smiles, Molecule(smiles, smiles, (), (), 0, Chem.Mol()), "", error.what)
@@ -302,22 +296,10 @@ def _extra(item: ReportItem, sample: StoredSample, before: str, after: str, *, u
         extra[GENERATIONS] = item.listed
     if item.passed != sample.check.passed:
         extra[REPORTED_PASSED] = item.passed
-    row = {"smiles": sample.smiles, "text": sample.text} | {name: getattr(sample.check, name) for name in _CHECKED}
+    row = {"smiles": sample.smiles, "text": sample.text} | {name: getattr(sample.check, name) for name in CHECK_COLUMNS}
     ours = item_of(row, passed=item.passed, before=before, after=after)
     unknown = beyond(item.said, OF_ITEM, OWN)
     reported = otherwise(item.said, ours, unknown)
     unreported = [key for key in ours if key not in item.said]
     rest = {REPORTED: reported, UNREPORTED: unreported}
     return extra | unknown | {key: value for key, value in rest.items() if value}
-
-
-_CHECKED = (
-    "generated_smiles",
-    "extracted_smiles",
-    "exact_match",
-    "has_real_coordinates",
-    "parsed",
-    "parse_error",
-    "same_graph",
-    "issues",
-)

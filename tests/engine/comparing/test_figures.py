@@ -15,12 +15,12 @@ from engine.comparing.figures import (
     RunFigures,
     all_figures,
     compare_rows,
-    compare_with,
 )
 from engine.comparing.measures import MEASURES
 from engine.figures.statistics import wilson
 from engine.store.schema import RUNS
 from engine.store.store import Store
+from tests.engine.comparing.by_id import compare_with
 from tests.engine.inspection.made import DEMO_STORE, block_row, demo_run, sample_row, write_run
 
 BY_ID = {figure.run_id: figure for figure in all_figures(DEMO_STORE)}

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from engine.comparing.measures import COLUMNS, MEASURES
-from engine.comparing.paired import NAMES, Compared, PairedRuns, compare_runs
+from engine.comparing.paired import NAMES, Compared, PairedRuns
 from engine.comparing.reading import run_samples
 from engine.errors import StoreError
 from engine.figures.statistics import LEAST_MOLECULES
 from engine.store.schema import SAMPLES
 from engine.store.store import Store
+from tests.engine.comparing.by_id import compare_runs
 from tests.engine.inspection.made import DEMO_STORE, block_row, demo_run, sample_row, write_run
 
 MANY = ("C", "CC", "CCC", "CCCC", "CO", "CCO", "CN", "CCN")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from engine.inspection.axes import axis_drifts, axis_tokens
-from engine.inspection.drifts import BYS, By, DriftBin, drift_counts, samples_in, unknown_counts
+from engine.inspection.drifts import BYS, By, DriftBin, drift_counts, members, unknown_counts
 from engine.inspection.runs import run_facts, runs_with_samples
 from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.store.store import Store
@@ -22,6 +23,10 @@ RUNS = [run.run_id for run in runs_with_samples(DEMO_STORE)]
 def counted(store: Store, by: By, *runs: str) -> dict[tuple[str, int], int]:
     rows = drift_counts(store, runs or ["one"], by).to_pylist()
     return {(row["group"], row["drift"]): row["blocks"] for row in rows}
+
+
+def samples_in(store: Store, run_ids: Sequence[str], drift_bin: DriftBin) -> set[tuple[str, int]]:
+    return {(row["run_id"], row["sample_id"]) for row in store.rows(*members(store, run_ids, drift_bin))}
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.inspection.lexicon import junk_lexicon, lexicon_of, script_of
+from engine.inspection.lexicon import lexicon_of, script_of
 from engine.inspection.sample import inspect_sample
 from engine.store.store import Store
 from engine.text.tokenizers import load_tokenizer
@@ -47,7 +47,7 @@ def test_pieces_are_those_that_the_alignment_marks(model: str) -> None:
 
 def test_pieces_stand_by_count_with_what_the_model_thought(store: Store) -> None:
     junk_run(store, "的的 foo", steps=True, samples=2)
-    pieces = junk_lexicon(store, "one")
+    pieces = lexicon_of(store, "one").pieces
     assert [piece.count for piece in pieces] == sorted((piece.count for piece in pieces), reverse=True)
     chinese = next(piece for piece in pieces if "的" in piece.piece)
     assert (chinese.script, chinese.samples) == ("CJK", 2)
@@ -58,19 +58,13 @@ def test_pieces_stand_by_count_with_what_the_model_thought(store: Store) -> None
 
 def test_without_steps_nobody_knows_what_the_model_thought(store: Store) -> None:
     junk_run(store, " foo")
-    (piece,) = junk_lexicon(store, "one")
+    (piece,) = lexicon_of(store, "one").pieces
     assert (piece.piece, piece.script, piece.mean_p_raw, piece.known) == (" foo", "Latin", None, 0)
-
-
-def test_most_cuts_the_list_alone(store: Store) -> None:
-    junk_run(store, "的x")
-    assert len(junk_lexicon(store, "one", 1)) == 1
-    assert len(lexicon_of(store, "one").pieces) > 1
 
 
 def test_hostile_pieces_stay_what_they_are(store: Store) -> None:
     junk_run(store, "\u202e<img")
-    pieces = [piece.piece for piece in junk_lexicon(store, "one")]
+    pieces = [piece.piece for piece in lexicon_of(store, "one").pieces]
     assert any("\u202e" in piece or "\\x" in piece for piece in pieces)
 
 
@@ -80,7 +74,7 @@ def test_half_a_character_is_bytes(store: Store) -> None:
     ids = [*whole, half, *QWEN.encode(">[O]<1.5,0.5,1.5>[/CONFORMER]")]
     rows = [sample_row(0, text=QWEN.decode(ids), token_ids=ids, tokens=len(ids))]
     write_run(store, "one", rows, [block_row(0, 0, junk_text="\ufffd")], tokenizer="qwen3", lp="none")
-    (piece,) = junk_lexicon(store, "one")
+    (piece,) = lexicon_of(store, "one").pieces
     assert (piece.token_id, piece.script) == (half, "bytes")
     assert piece.piece.startswith("\\x")
 
@@ -97,13 +91,13 @@ def test_text_alone_gives_runs_of_one_script(tmp_path: Path) -> None:
 def test_ids_without_their_tokenizer_fall_back_to_text(store: Store) -> None:
     rows = [sample_row(0, text="x", token_ids=[1, 2], tokens=2)]
     write_run(store, "one", rows, [block_row(0, 0, junk_text="的x")], tokenizer="/no/such")
-    assert [(piece.piece, piece.token_id) for piece in junk_lexicon(store, "one")] == [("x", None), ("的", None)]
+    assert [(piece.piece, piece.token_id) for piece in lexicon_of(store, "one").pieces] == [("x", None), ("的", None)]
 
 
 def test_a_prompt_that_does_not_read_is_passed_by(store: Store) -> None:
     rows = [sample_row(0, smiles="C(", text="x", token_ids=[1, 2], tokens=2)]
     write_run(store, "one", rows, [block_row(0, 0, junk_text="x")], tokenizer="qwen3", lp="none")
-    assert junk_lexicon(store, "one") == []
+    assert lexicon_of(store, "one").pieces == ()
 
 
 def test_a_clean_run_has_no_lexicon() -> None:

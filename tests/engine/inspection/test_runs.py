@@ -10,6 +10,7 @@ import pytest
 
 from engine.errors import StoreError
 from engine.inspection.memo import Memo
+from engine.inspection.molecules import sample_table
 from engine.inspection.run_resources import number_format, placeholder_of, run_tokenizer
 from engine.inspection.runs import choose, run_facts, runs_with_samples
 from engine.lp_records import DEFAULT_PLACEHOLDER
@@ -25,7 +26,7 @@ def test_the_demo_has_eight_newest_first_and_no_reported_ones() -> None:
     assert len(runs) == 8
     assert [run.run_id for run in runs] == sorted((run.run_id for run in runs), reverse=True)
     assert {run.origin for run in runs} == {"measured"}
-    assert {(run.samples, run.has_steps, run.has_ids, run.has_blocks) for run in runs} == {(64, True, True, True)}
+    assert {(run.samples, run.has_steps, run.has_blocks) for run in runs} == {(64, True, True)}
 
 
 def test_the_facts_are_the_sheets(store: Store) -> None:
@@ -34,7 +35,7 @@ def test_the_facts_are_the_sheets(store: Store) -> None:
     assert (run.model, run.tokenizer, run.label, run.lp, run.constraint) == (
         "toy:early", "qwen3", "mine", "exact+cleanup", "exact",
     )  # fmt: skip
-    assert (run.has_ids, run.has_steps, run.has_blocks, run.samples) == (False, False, False, 1)
+    assert (run.has_steps, run.has_blocks, run.samples) == (False, False, 1)
     assert run.name == "toy:early · exact+cleanup · mine"
 
 
@@ -49,8 +50,8 @@ def test_what_nobody_said_is_empty(store: Store) -> None:
 def test_ids_and_steps_are_told_by_run(store: Store) -> None:
     write_run(store, "one", [sample_row(0, tokens=3)], steps=[step_row(0, 0)])
     write_run(store, "other", [sample_row(0)])
-    told = {run.run_id: (run.has_ids, run.has_steps) for run in runs_with_samples(store)}
-    assert told == {"one": (True, True), "other": (False, False)}
+    assert {run.run_id: run.has_steps for run in runs_with_samples(store)} == {"one": True, "other": False}
+    assert sample_table(store, ["one", "other"])["has_ids"].to_pylist() == [True, False]
 
 
 def test_a_store_without_runs_has_none(store: Store) -> None:
