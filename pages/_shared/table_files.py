@@ -21,17 +21,23 @@ CSV, PARQUET = "text/csv", "application/vnd.apache.parquet"
 def table_buttons(table: Callable[[], pa.Table] | pa.Table, name: str, *, key: str, what: str) -> None:
     """CSV and Parquet of a table, or of what makes one when a file is asked for."""
     for word, mime, make in (("CSV", CSV, csv_of), ("Parquet", PARQUET, parquet_of)):
-        st.download_button(
+        file_button(
             word,
             partial(_made, make, table),
             f"{name}.{word.lower()}",
             mime,
             key=f"{key}_{word.lower()}",
-            icon=":material/download:",
             help=f"{what} as {'text' if mime == CSV else 'a typed table'}",
-            on_click="ignore",
-            type="tertiary",
         )
+
+
+def file_button(
+    word: str, make: Callable[[], str | bytes], name: str, mime: str = CSV, *, key: str, help: str | None = None
+) -> None:
+    """A file that is made when a reader asks for it; the page is not drawn again."""
+    st.download_button(
+        word, make, name, mime, key=key, icon=":material/download:", help=help, on_click="ignore", type="tertiary"
+    )
 
 
 def _made(make: Callable[[pa.Table], bytes], table: Callable[[], pa.Table] | pa.Table) -> bytes:

@@ -16,8 +16,9 @@ from streamlit.delta_generator import DeltaGenerator
 
 from engine.errors import DriftscopeError, one_line
 from pages._shared.charts.chart import Chart, Row
+from pages._shared.choices import one_of
 from pages._shared.errors import error_markdown, escape_markdown
-from pages._shared.table_files import CSV, csv_of
+from pages._shared.table_files import csv_of, file_button
 
 QUIET = {"displayModeBar": False}
 MOST_ROWS = 12
@@ -66,16 +67,7 @@ class Card:
                 placeholder="–",
                 alt="The figures behind the chart",
             )
-            st.download_button(
-                "CSV",
-                lambda: csv_of(table),
-                f"{self.key}.csv",
-                CSV,
-                icon=":material/download:",
-                on_click="ignore",
-                type="tertiary",
-                key=f"csv-{self.key}",
-            )
+            file_button("CSV", lambda: csv_of(table), f"{self.key}.csv", key=f"csv-{self.key}")
 
 
 @contextmanager
@@ -97,18 +89,8 @@ def draw(chart: Chart, **more: Any) -> None:
 
 
 def choice(label: str, options: Sequence[str], key: str, words: Mapping[str, str] | None = None) -> str:
-    """What of a chart is shown, as a row of buttons; the first at first. It lives in the address."""
-    picked = st.segmented_control(
-        label,
-        list(options),
-        default=options[0],
-        required=True,
-        format_func=words.__getitem__ if words else str,
-        key=key,
-        bind="query-params",
-        label_visibility="collapsed",
-    )
-    return picked or options[0]
+    """What of a chart is shown, as a row of buttons without their label."""
+    return one_of(label, options, key, format_func=words.__getitem__ if words else str, label_visibility="collapsed")
 
 
 def table_of(rows: Sequence[Row]) -> pa.Table:

@@ -13,6 +13,7 @@ from engine.errors import DriftscopeError
 from engine.store.columns import Kind
 from engine.store.entries import Entry
 from engine.store.store import Store
+from pages._shared.choices import by_name
 from pages._shared.errors import escape_markdown
 from pages._shared.selection import Selection
 from pages._shared.words import visible_text
@@ -60,19 +61,18 @@ class EntryForm:
             self._facts(entry)
 
     def _choice(self, entries: Sequence[Entry], usual: str | None) -> Entry:
-        """By its id in the address: the widget's own binding would write what is shown."""
-        by_id, key = {entry.id: entry for entry in reversed(entries)}, f"managed_{self.noun}"
-        names = (st.query_params.get(self.parameter, ""), usual)
-        st.session_state[key] = next((name for name in names if name in by_id), next(iter(by_id)))
-        id_ = st.selectbox(
+        by_id = {entry.id: entry for entry in reversed(entries)}
+        first = next(iter(by_id))
+        id_ = by_name(
             self.noun.capitalize(),
-            list(by_id),
-            key=key,
+            by_id,
+            self.parameter,
+            f"managed_{self.noun}",
+            usual=usual if usual in by_id else first,
             format_func=lambda id_: option_text(by_id, id_, self.name),
-            on_change=lambda: st.query_params.update({self.parameter: st.session_state[key]}),
             help="Newest first. The control of the page, until you choose another one.",
         )
-        return by_id[id_]
+        return by_id[id_ or first]
 
     def _label_and_notes(self, store: Store, entry: Entry, *, is_fixed: bool) -> None:
         with st.form(f"label-and-notes-{entry.id}", border=False):

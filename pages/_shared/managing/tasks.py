@@ -219,14 +219,20 @@ def _compare_button(store: Store, task: Task, seen: TaskSnapshot) -> None:
     runs = {part.run_id: part.lp for part in seen.parts if part.is_in_store and part.run_id in there}
     if runs:
         control, tests = control_of(runs)
-        st.link_button(
-            "Compare them" if tests else "Open",
-            compare_address(control, tests),
-            key=f"compare-{task.number}",
-            icon=":material/compare_arrows:",
-            type="primary",
-            help="The run without an LP is the control" if tests else None,
-        )
+        help_ = "The run without an LP is the control" if tests else ""
+        open_button(task, compare_address(control, tests), help_)
+
+
+def open_button(task: Task, address: str, help_of_pair: str) -> None:
+    """To what a task brought: one entry, or a control and its tests, where a help says which is which."""
+    st.link_button(
+        "Compare them" if help_of_pair else "Open",
+        address,
+        key=f"compare-{task.number}",
+        icon=":material/compare_arrows:",
+        type="primary",
+        help=help_of_pair or None,
+    )
 
 
 def control_of(runs: Mapping[str, str]) -> tuple[str, list[str]]:
