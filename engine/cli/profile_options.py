@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,9 +113,9 @@ def _keep(args: argparse.Namespace, capture: Capture, align: Align, *, run_id: s
             note(f"not linked to {named}: its samples have other tokens")
     samples = {token.sample_id for token in captured.written}
     written = step_rows(captured.written, aligned_in_run(store, run_id, samples) if run_id else align(samples))
-    metadata = captured.metadata(run_id=run_id, written=written, **about)
+    metadata = replace(captured.metadata, run_id=run_id, written=written, **about)
     entry = add_trace(store, captured.path, metadata, keep_file=not args.profile_sums)
-    note(f"trace {entry.id}: {captured.forward_passes:,} forward passes, {captured.tokens:,} tokens")
+    note(f"trace {entry.id}: {metadata.forward_passes:,} forward passes, {metadata.tokens:,} tokens")
     if args.profile_output:
         _copy(captured.path, path_of(args.profile_output))
 

@@ -39,31 +39,11 @@ class CapturedToken(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CapturedTrace:
-    """A trace, and the engine's counts of what it covers. ``samples`` is None where some were under way."""
+    """A trace, the engine's counts of what it covers, and what its steps wrote."""
 
     path: Path
-    tokens: int
-    forced_tokens: int
-    forward_passes: int
-    samples: int | None
-    seconds: dict[str, float]
-    written: tuple[CapturedToken, ...] = ()
-    steps: int = 0  # in which it was written
-
-    def metadata(self, **more: Any) -> TraceMetadata:
-        """For ``engine.profile.ingest.add_trace``."""
-        metadata = TraceMetadata(
-            origin="measured",
-            samples=self.samples,
-            tokens=self.tokens,
-            forced_tokens=self.forced_tokens,
-            forward_passes=self.forward_passes,
-            counted_by="engine",
-            counters=self.seconds,
-            versions=versions(),
-            steps=self.steps,
-        )
-        return replace(metadata, **more)
+    metadata: TraceMetadata  # ``samples`` is None where some were under way
+    written: tuple[CapturedToken, ...]
 
 
 class Capture:
@@ -170,13 +150,15 @@ class Capture:
         except (OSError, RuntimeError) as error:
             raise RunError(f"{shown(self.path, 200)} cannot be written: {error}", "Choose another place") from error
         began, ended = self._began, self._ended
-        self.captured = CapturedTrace(
-            self.path,
+        metadata = TraceMetadata(
+            origin="measured",
+            samples=None if self._cut else self._finished,
             tokens=ended.tokens - began.tokens,
             forced_tokens=ended.forced_tokens - began.forced_tokens,
             forward_passes=ended.forward_passes - began.forward_passes,
-            samples=None if self._cut else self._finished,
-            seconds={name: round(getattr(ended, name) - getattr(began, name), 6) for name in SECONDS},
-            written=tuple(self._written),
+            counted_by="engine",
+            counters={name: round(getattr(ended, name) - getattr(began, name), 6) for name in SECONDS},
+            versions=versions(),
             steps=self._steps,
         )
+        self.captured = CapturedTrace(self.path, metadata, tuple(self._written))

@@ -125,7 +125,7 @@ class EventCollector:
              for category, name, stream, device in self._operations], np.int32,
         )  # fmt: skip
         op, *others = found
-        return EventColumns(list(merged), numbers[op] if len(op) else op, *others)
+        return EventColumns(list(merged), numbers[op], *others)
 
 
 def _key(event: AnyEvent) -> tuple[str, str, Mixed, Mixed]:

@@ -171,17 +171,7 @@ def document(comparison: TraceComparison) -> dict[str, Any]:
             {"name": figure.name, "what": figure.what, "unit": figure.unit, **_pair(figure.control, figure.test)}
             for figure in comparison.figures
         ],
-        "kernels": [
-            {
-                "name": row.name,
-                "short_name": row.short_name,
-                "family": row.family,
-                "change": row.change,
-                "difference_us": row.difference_us,
-                **_sides(row),
-            }
-            for row in comparison.kernels
-        ],
+        "kernels": [kernel_row(row) for row in comparison.kernels],
         "notes": list(comparison.notes),
     }
 
@@ -195,6 +185,12 @@ def family_row(row: FamilyRow, comparison: TraceComparison) -> dict[str, Any]:
         columns |= {f"us_a_{name}_{key}": value for key, value in _pair(control, test).items()}
     by_calls_us, by_mean_us = row.split_us()
     return columns | {"difference_us": row.difference_us, "by_calls_us": by_calls_us, "by_mean_us": by_mean_us}
+
+
+def kernel_row(row: KernelRow) -> dict[str, Any]:
+    """An operation for JSON or a table."""
+    columns = {name: getattr(row, name) for name in ("name", "short_name", "family", "change", "difference_us")}
+    return columns | _sides(row)
 
 
 def _sides(row: FamilyRow | KernelRow) -> dict[str, Any]:

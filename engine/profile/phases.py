@@ -14,10 +14,9 @@ from statistics import median
 from typing import Any, Literal
 
 from engine.decode.phases import PREFIX, STEP
-from engine.profile.stored_trace import stored_table
+from engine.profile.stored_trace import once_per_entry, stored_table
 from engine.store.columns import Table
 from engine.store.entries import Entry
-from engine.store.store import Store
 from engine.store.trace_schema import TRACE_MARKS, TRACE_STEPS
 
 OTHER, TEMPLATE = "other", "template"
@@ -54,24 +53,13 @@ class StepPhases:
     tokens: tuple[StepToken, ...]
 
     @property
-    def forced_tokens(self) -> int:
-        return sum(token.forced for token in self.tokens)
-
-    @property
-    def junk_tokens(self) -> int:
-        return sum(token.mark == "junk" for token in self.tokens)
-
-    @property
-    def cut_tokens(self) -> int:
-        return sum(token.mark == "cut" for token in self.tokens)
-
-    @property
     def state(self) -> State:
-        if self.junk_tokens:
+        marks = {token.mark for token in self.tokens}
+        if "junk" in marks:
             return "junk"
-        if self.cut_tokens:
+        if "cut" in marks:
             return "cut"
-        return "normal" if self.tokens and all(token.mark is not None for token in self.tokens) else "unknown"
+        return "normal" if marks and None not in marks else "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +89,9 @@ class Phases:
         return {name: sum(one.phases_us.get(name, 0.0) for one in some) / len(some) for name in names}
 
 
-def phases_of_steps(store: Store, entry: Entry) -> Phases:
+@once_per_entry(6)
+def phases_of_steps(entry: Entry) -> Phases:
     """Of a trace of the store. One that was not captured here has no steps."""
-    del store  # an entry knows where it lies
     marks = [row for row in _rows_of(entry, TRACE_MARKS) if row["family"] == "annotation" and row["dur_us"] > 0]
     templates = [row["dur_us"] for row in marks if row["name"] == f"{PREFIX}{TEMPLATE}"]
     spans = [row for row in marks if row["name"] == STEP]

@@ -16,6 +16,7 @@ from typing import Any
 
 from engine.errors import shown
 from engine.paths import DATA, read_toml
+from engine.profile.tables import operation_row
 from engine.store.entries import NAME, Entry
 from engine.store.reported import check_columns, publish_entry, publish_into
 from engine.store.store import Store
@@ -81,18 +82,8 @@ def _trace(table: Mapping[str, Any]) -> ReportedTrace:
 
 
 def _operation(trace_id: str, number: int, table: Mapping[str, Any]) -> dict[str, Any]:
-    total_ns = round(table["total_s"] * 1_000_000_000)
-    return {
-        "trace_id": trace_id,
-        "op": number,
-        "side": table["side"],
-        "family": table["family"],
-        "name": table["name"],
-        "short_name": table["name"],
-        "calls": table["calls"],
-        "total_ns": total_ns,
-        "total_us": total_ns / 1000,
-    }
+    side, family, name, calls = (table[key] for key in ("side", "family", "name", "calls"))
+    return operation_row(trace_id, number, side, family, name, name, calls, round(table["total_s"] * 1_000_000_000))
 
 
 def _derived(table: Mapping[str, Any]) -> DerivedFigure:

@@ -42,10 +42,7 @@ def covered_ns(start: Ints, end: Ints) -> int:
     """Length of the union."""
     if not len(start):
         return 0
-    order = np.argsort(start, kind="stable")
-    reached = np.maximum.accumulate(end[order])
-    idle = np.maximum(start[order][1:] - reached[:-1], 0).sum()
-    return int(reached[-1] - start.min() - idle)
+    return int(end.max() - start.min() - gaps(start, end).length.sum())
 
 
 def shared_ns(start: Ints, end: Ints) -> int:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from engine.errors import FileFormatError
 from engine.profile.columns import NONE, NOWHERE, EventColumns, Ints, Operation
-from engine.profile.families import PROFILER, Families, Side, short_name
+from engine.profile.families import PROFILER, SIDES, Families, Side, short_name
 from engine.profile.spans import Bins, binned, both_ns, covered_ns, gaps, own_times, shared_ns
 from engine.store.columns import Table
 from engine.store.trace_schema import TRACE_EVENTS, TRACE_GAPS, TRACE_MARKS, TRACE_OPS, TRACE_TIMELINE
@@ -71,7 +71,7 @@ class Summariser:
         self.has_time = columns.start_ns != NOWHERE
         self.start = columns.start_ns
         is_own = ~self.sorted.among([PROFILER])
-        seen = self.has_time & is_own[columns.op] if len(columns) else self.has_time
+        seen = self.has_time & is_own[columns.op]
         self.zero = int(self.start[seen].min()) if seen.any() else 0
         self.last = max((int(self.end(rows).max()) for rows in _blocks(np.flatnonzero(seen))), default=0)
 
@@ -130,34 +130,35 @@ class Summariser:
         least, most = np.full(count, np.iinfo(np.int64).max), np.full(count, np.iinfo(np.int64).min)
         np.minimum.at(least, columns.op, columns.dur_ns)
         np.maximum.at(most, columns.op, columns.dur_ns)
-        is_joined = np.array([side == "device" for side in self.sorted.sides], bool)
-        side_place = {side: place for place, side in enumerate(("device", "call", "host", "python", "mark"))}
-        by = sorted(range(count), key=lambda op: (side_place[self.sorted.sides[op]], -totals[op], op))
+        is_host = ~self.sorted.on("device")
+        some = self.sorted
+        by = sorted(range(count), key=lambda op: (SIDES.index(some.sides[op]), -totals[op], op))
+        pick = np.array(by, np.int64)
         order = np.empty(count, np.int64)
-        order[by] = np.arange(count)
-        some, pick = self.sorted, np.array(by, np.int64)
-        op = columns.op[joins.event]
+        order[pick] = np.arange(count)
+        joined = columns.op[joins.event]
+        operations = [some.operations[op] for op in by]
         table = _table(
             TRACE_OPS,
             trace_id,
             op=np.arange(count),
-            side=[some.sides[one] for one in by],
-            family=[some.families[one] for one in by],
-            name=[some.operations[one].name for one in by],
-            short_name=[short_name(some.operations[one].name) for one in by],
-            category=[some.operations[one].category for one in by],
-            stream=[some.operations[one].stream for one in by],
-            device=[some.operations[one].device for one in by],
+            side=[some.sides[op] for op in by],
+            family=[some.families[op] for op in by],
+            name=[operation.name for operation in operations],
+            short_name=[short_name(operation.name) for operation in operations],
+            category=[operation.category for operation in operations],
+            stream=[operation.stream for operation in operations],
+            device=[operation.device for operation in operations],
             calls=calls[pick],
-            total_ns=[totals[one] for one in by],
-            total_us=np.array([totals[one] for one in by], np.float64) / 1000,
+            total_ns=[totals[op] for op in by],
+            total_us=np.array(totals, np.float64)[pick] / 1000,
             self_us=self_ns[pick] / 1000,
             min_us=least[pick] / 1000,
             max_us=most[pick] / 1000,
             short_calls=np.bincount(columns.op[columns.dur_ns < SHORT_NS], minlength=count)[pick],
-            launched=pa.array(np.bincount(op, minlength=count)[pick], mask=~is_joined[pick]),
-            launch_us=pa.array(np.bincount(op, joins.call_us, count)[pick], mask=~is_joined[pick]),
-            delay_us=pa.array(np.bincount(op, joins.delay_us, count)[pick], mask=~is_joined[pick]),
+            launched=pa.array(np.bincount(joined, minlength=count)[pick], mask=is_host[pick]),
+            launch_us=pa.array(np.bincount(joined, joins.call_us, count)[pick], mask=is_host[pick]),
+            delay_us=pa.array(np.bincount(joined, joins.delay_us, count)[pick], mask=is_host[pick]),
         )
         return table, order
 
@@ -165,9 +166,10 @@ class Summariser:
 
     def _timeline(self, trace_id: str, host: Ints, parent: Ints) -> pa.Table:
         """The time of operators inside an operator is subtracted from its family."""
-        names = sorted({(side, family) for side, family in self._sided() if side in TIMED_SIDES})
+        pairs = list(zip(self.sorted.sides, self.sorted.families, strict=True))
+        names = sorted({pair for pair in pairs if pair[0] in TIMED_SIDES})
         number = {name: place for place, name in enumerate(names)}
-        group_of = np.array([number.get(pair, NONE) for pair in self._sided()], np.int64)
+        group_of = np.array([number.get(pair, NONE) for pair in pairs], np.int64)
         bins = Bins.over(self.zero, max(self.last, self.zero + 1), BINS)
         busy = np.zeros((len(names), bins.count), np.int64)
         for rows in _blocks(self._rows(*TIMED_SIDES)):
@@ -181,20 +183,17 @@ class Summariser:
         return _table(
             TRACE_TIMELINE,
             trace_id,
-            side=[names[one][0] for one in group],
-            family=[names[one][1] for one in group],
+            side=[names[index][0] for index in group],
+            family=[names[index][1] for index in group],
             bin=place,
             start_us=place * bins.width / 1000,
             width_us=np.full(len(place), bins.width / 1000),
             busy_us=busy[group, place] / 1000,
         )
 
-    def _sided(self) -> list[tuple[Side, str]]:
-        return list(zip(self.sorted.sides, self.sorted.families, strict=True))
-
     def _marks(self, trace_id: str) -> pa.Table:
         is_mark = self.sorted.among(["annotation", "gpu_annotation"])
-        rows = np.flatnonzero(is_mark[self.columns.op] & self.has_time) if len(self.columns) else np.empty(0, np.int64)
+        rows = np.flatnonzero(is_mark[self.columns.op] & self.has_time)
         rows = rows[np.argsort(self.start[rows], kind="stable")][:MOST_MARKS]
         ops = self.columns.op[rows].tolist()
         return _table(

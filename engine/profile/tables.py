@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from engine.errors import FileFormatError, shown
-from engine.profile.families import Families, short_name
+from engine.profile.families import HOST_WORK, Families, short_name
 from engine.store.trace_schema import TRACE_OPS
 
 COLUMNS = ("name", "count", "total_ms", "avg_ms")
@@ -55,33 +55,38 @@ def read_table(path: Path, trace_id: str, families: Families) -> tuple[dict[str,
     rows, odd = _rows(path)
     named = [families.of_name(name) for name, _, _ in rows]
     has_device = any(side == "device" for side, _ in named)
-    found: list[dict[str, Any]] = []
+    operations = []
     for number, ((name, calls, total_ns), (side, family)) in enumerate(zip(rows, named, strict=True)):
-        is_handed_on = side == "host" and has_device
-        found.append(
-            {
-                "trace_id": trace_id,
-                "op": number,
-                "side": side,
-                "family": "cpu_op" if is_handed_on else family,
-                "name": name,
-                "short_name": short_name(name),
-                "calls": calls,
-                "total_ns": total_ns,
-                "total_us": total_ns / 1000,
-            }
-        )
-    work = [row for row in found if row["side"] == ("device" if has_device else "host")]
+        family = HOST_WORK if side == "host" and has_device else family
+        operations.append(operation_row(trace_id, number, side, family, name, short_name(name), calls, total_ns))
+    work = [row for row in operations if row["side"] == ("device" if has_device else "host")]
     total = sum(row["total_ns"] for row in work)
     other = sum(row["total_ns"] for row in work if row["family"] == "other")
     figures = {
         "form": "table",
-        "events": sum(row["calls"] for row in found),
+        "events": sum(row["calls"] for row in operations),
         "device_us": total / 1000 if has_device else None,
         "other_share": other / total if total else None,
         "warnings": f"lines whose average is not the total over the count: {odd:,}" if odd else None,
     }
-    return {TRACE_OPS.name: TRACE_OPS.rows(found)}, figures
+    return {TRACE_OPS.name: TRACE_OPS.rows(operations)}, figures
+
+
+def operation_row(
+    trace_id: str, number: int, side: str, family: str, name: str, short: str, calls: int, total_ns: int
+) -> dict[str, Any]:
+    """A row of ``trace_ops`` of which only the sums are known."""
+    return {
+        "trace_id": trace_id,
+        "op": number,
+        "side": side,
+        "family": family,
+        "name": name,
+        "short_name": short,
+        "calls": calls,
+        "total_ns": total_ns,
+        "total_us": total_ns / 1000,
+    }
 
 
 def _rows(path: Path) -> tuple[list[tuple[str, int, int]], int]:

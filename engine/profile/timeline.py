@@ -16,8 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.inspection.memo import Memo
-from engine.profile.stored_trace import stored_table
+from engine.profile.stored_trace import once_per_entry, stored_table
 from engine.store.entries import Entry
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE_EVENTS, TRACE_GAPS, TRACE_MARKS, TRACE_OPS, TRACE_TIMELINE
@@ -70,11 +69,6 @@ class Stretch:
     edges_us: Floats
     share: Floats
 
-    @property
-    def middles_us(self) -> Floats:
-        found: Floats = (self.edges_us[1:] + self.edges_us[:-1]) / 2
-        return found
-
 
 @dataclass(frozen=True, slots=True)
 class Gap:
@@ -116,19 +110,58 @@ class EventWindow:
     count: int
 
 
-_TIMELINES: Memo[dict[str, Timeline]] = Memo(16)
-_GAPS: Memo[tuple[Gap, ...]] = Memo(16)
-_MARKS: Memo[pa.Table] = Memo(16)
-
-
+@once_per_entry(16)
 def timelines(entry: Entry) -> Mapping[str, Timeline]:
     """By side; empty where the trace has no time."""
-    return _TIMELINES.of(_key(entry), lambda: _timelines(entry))
+    table = stored_table(entry, TRACE_TIMELINE)
+    if table is None or not table.num_rows:
+        return {}
+    width = float(table["width_us"][0].as_py())
+    bins = int(pc.max(table["bin"]).as_py()) + 1
+    span = entry.row.get("span_us") or bins * width
+    bins = max(bins, int(np.ceil(span / width)))
+    edges = np.arange(bins + 1, dtype=np.float64) * width
+    edges[-1] = max(span, edges[-2] + width / 1e3)  # the last bin reaches beyond the end, and nothing is there
+    by_side = {side: table.filter(pc.equal(table["side"], side)) for side in SIDES}
+    return {side: _timeline(side, rows, edges) for side, rows in by_side.items() if rows.num_rows}
 
 
+def _timeline(side: str, table: pa.Table, edges: Floats) -> Timeline:
+    coded = table["family"].combine_chunks().dictionary_encode()
+    names: list[str] = coded.dictionary.to_pylist()
+    busy = np.zeros((len(names), len(edges) - 1))
+    np.add.at(busy, (coded.indices.to_numpy(), table["bin"].to_numpy()), table["busy_us"].to_numpy())
+    order = np.argsort(-busy.sum(axis=1), kind="stable")
+    return Timeline(side, tuple(names[place] for place in order), edges, busy[order])
+
+
+@once_per_entry(16)
 def gaps(entry: Entry) -> tuple[Gap, ...]:
     """The longest pauses of its devices, longest first."""
-    return _GAPS.of(_key(entry), lambda: _gaps(entry))
+    table, ops = stored_table(entry, TRACE_GAPS), stored_table(entry, TRACE_OPS)
+    if table is None or ops is None:
+        return ()
+    names = {row["op"]: row["short_name"] or row["name"] for row in ops.to_pylist()}
+    ends = ("before_op", "after_op")
+    pauses = [
+        Gap(row["device"] or "", row["start_us"], row["gap_us"], *(names.get(row[end], "?") for end in ends))
+        for row in table.to_pylist()
+    ]
+    return tuple(sorted(pauses, key=lambda gap: -gap.gap_us))
+
+
+@once_per_entry(16)
+def _marks(entry: Entry) -> pa.Table:
+    """With ``phase``, a number for each."""
+    table = stored_table(entry, TRACE_MARKS)
+    if table is None:
+        return TRACE_MARKS.schema.empty_table().append_column("phase", pa.array([], pa.int64()))
+    table = table.filter(pc.not_equal(table["family"], "gpu_annotation"))
+    names = table["name"].combine_chunks().dictionary_encode()
+    numbers: dict[str, int] = {}
+    of_name = [numbers.setdefault(phase_of(name), len(numbers)) for name in names.dictionary.to_pylist()]
+    phases = np.array(of_name, np.int64)[names.indices.to_numpy()] if len(table) else np.empty(0, np.int64)
+    return table.append_column("phase", pa.array(phases))
 
 
 def marks_within(entry: Entry, start_us: float, end_us: float, most: int) -> tuple[list[TraceMark], int]:
@@ -136,7 +169,7 @@ def marks_within(entry: Entry, start_us: float, end_us: float, most: int) -> tup
 
     Devices' own copies are left out.
     """
-    table = _MARKS.of(_key(entry), lambda: _marks(entry))
+    table = _marks(entry)
     start, length = (table[name].to_numpy() for name in ("start_us", "dur_us"))
     inside = np.flatnonzero((start < end_us) & (start + length > start_us))
     inside = inside[np.argsort(-length[inside], kind="stable")]
@@ -190,60 +223,3 @@ def _lane(row: Mapping[str, Any]) -> str:
     if row["stream"] is None:
         return f"thread {row['thread']}"
     return f"stream {row['stream']}" if row["device"] in (None, "0") else f"device {row['device']}, {row['stream']}"
-
-
-def _timelines(entry: Entry) -> dict[str, Timeline]:
-    table = stored_table(entry, TRACE_TIMELINE)
-    if table is None or not table.num_rows:
-        return {}
-    width = float(table["width_us"][0].as_py())
-    bins = int(pc.max(table["bin"]).as_py()) + 1
-    span = entry.row.get("span_us") or bins * width
-    bins = max(bins, int(np.ceil(span / width)))
-    edges = np.arange(bins + 1, dtype=np.float64) * width
-    edges[-1] = max(span, edges[-2] + width / 1e3)  # the last bin reaches beyond the end, and nothing is there
-    found = {}
-    for side in SIDES:
-        some = table.filter(pc.equal(table["side"], side))
-        if some.num_rows:
-            found[side] = _timeline(side, some, edges)
-    return found
-
-
-def _timeline(side: str, table: pa.Table, edges: Floats) -> Timeline:
-    coded = table["family"].combine_chunks().dictionary_encode()
-    names: list[str] = coded.dictionary.to_pylist()
-    busy = np.zeros((len(names), len(edges) - 1))
-    np.add.at(busy, (coded.indices.to_numpy(), table["bin"].to_numpy()), table["busy_us"].to_numpy())
-    order = np.argsort(-busy.sum(axis=1), kind="stable")
-    return Timeline(side, tuple(names[one] for one in order), edges, busy[order])
-
-
-def _gaps(entry: Entry) -> tuple[Gap, ...]:
-    table, ops = stored_table(entry, TRACE_GAPS), stored_table(entry, TRACE_OPS)
-    if table is None or ops is None:
-        return ()
-    names = {row["op"]: row["short_name"] or row["name"] for row in ops.to_pylist()}
-    ends = ("before_op", "after_op")
-    gaps_ = [
-        Gap(row["device"] or "", row["start_us"], row["gap_us"], *(names.get(row[end], "?") for end in ends))
-        for row in table.to_pylist()
-    ]
-    return tuple(sorted(gaps_, key=lambda gap: -gap.gap_us))
-
-
-def _marks(entry: Entry) -> pa.Table:
-    """With ``phase``, a number for each."""
-    table = stored_table(entry, TRACE_MARKS)
-    if table is None:
-        return TRACE_MARKS.schema.empty_table().append_column("phase", pa.array([], pa.int64()))
-    table = table.filter(pc.not_equal(table["family"], "gpu_annotation"))
-    names = table["name"].combine_chunks().dictionary_encode()
-    numbers: dict[str, int] = {}
-    of_name = [numbers.setdefault(phase_of(name), len(numbers)) for name in names.dictionary.to_pylist()]
-    phases = np.array(of_name, np.int64)[names.indices.to_numpy()] if len(table) else np.empty(0, np.int64)
-    return table.append_column("phase", pa.array(phases))
-
-
-def _key(entry: Entry) -> tuple[str, ...]:
-    return (entry.files.where, *entry.key)

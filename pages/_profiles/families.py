@@ -13,10 +13,10 @@ from engine.profile.stored_trace import Totals
 from engine.profile.words import alone, incomparable, is_alone, is_known, other_words, where_from
 from engine.store.store import Store
 from pages._profiles import families_charts as charts
-from pages._profiles.traces import TraceSelection, ask_for_a_trace, comparison_of
+from pages._profiles.traces import TraceSelection, comparison_of
 from pages._shared.errors import escape_markdown
 from pages._shared.html_table import ColumnGroup, TableCell, TableRow, grouped_table
-from pages._shared.table_files import CSV, csv_text
+from pages._shared.table_files import csv_text, file_button
 
 SIDES = {"device": "device operations", "host": "operators on the CPU, without operators inside them"}
 RULE = """[[rule]]
@@ -25,11 +25,8 @@ family = "mine"
 pattern = "part_of_a_name"   # a regular expression; the first rule that matches decides"""
 
 
-def show(store: Store, chosen: TraceSelection | None) -> None:
-    """Draw this section; ``chosen`` is None where no trace is chosen."""
-    if chosen is None:
-        ask_for_a_trace(store, "the families that its time goes to")
-        return
+def show(_: Store, chosen: TraceSelection) -> None:
+    """Draw this section."""
     comparison = comparison_of(chosen)
     text = alone(comparison.control, comparison.families) if is_alone(comparison) else where_from(comparison)
     with st.container(border=True, key="families-say"):
@@ -37,7 +34,9 @@ def show(store: Store, chosen: TraceSelection | None) -> None:
     with st.container(key="profile-cards"):
         _cards(chosen, comparison)
     if comparison.families:
-        st.html(_table(chosen, comparison))
+        names = " and ".join(chosen.name(entry.id) for entry in chosen.entries)
+        groups, lines = family_columns(comparison), family_rows(comparison, comparison.families)
+        st.html(grouped_table("family", groups, lines, f"Families of work of {names}"))
         st.caption(_legend(comparison))
     _other(comparison)
     _downloads(comparison)
@@ -54,12 +53,6 @@ def _cards(chosen: TraceSelection, comparison: TraceComparison) -> None:
         charts.compute(chosen, comparison)
 
 
-def _table(chosen: TraceSelection, comparison: TraceComparison) -> str:
-    names = " and ".join(chosen.name(entry.id) for entry in chosen.entries)
-    groups, lines = family_columns(comparison), family_rows(comparison, comparison.families)
-    return grouped_table("family", groups, lines, f"Families of work of {names}")
-
-
 def _legend(comparison: TraceComparison) -> str:
     sides = dict.fromkeys(trace.work_side for trace in (comparison.control, comparison.test))
     text = f"Work: {' in A, '.join(SIDES[side] for side in sides)}{' in B' if len(sides) > 1 else ''}."
@@ -73,11 +66,11 @@ def _legend(comparison: TraceComparison) -> str:
 
 def _other(comparison: TraceComparison) -> None:
     """What no rule matches, and how to add one."""
-    parts = [("A" if not is_alone(comparison) else "", other_words(comparison.control, comparison.families))]
+    notes = [other_words(comparison.control, comparison.families)]
     if not is_alone(comparison):
-        parts.append(("B", other_words(comparison.test, comparison.families, of_test=True)))
-    notes = [f"{letter}: {words}" if letter else words for letter, words in parts if words]
-    if not notes:
+        of_test = other_words(comparison.test, comparison.families, of_test=True)
+        notes = [f"{letter}: {words}" for letter, words in (("A", notes[0]), ("B", of_test)) if words]
+    if not any(notes):
         return
     with st.expander("What is in `other`?", icon=":material/help:"):
         st.markdown("No rule of a family matches " + "; ".join(escape_markdown(note) for note in notes) + ".")
@@ -90,29 +83,17 @@ def _other(comparison: TraceComparison) -> None:
 
 def _downloads(comparison: TraceComparison) -> None:
     name = "trace" if is_alone(comparison) else "traces"
+    what = "One row per family, with every figure"
     with st.container(horizontal=True):
-        for word, file, mime, make, what in (
-            ("CSV", f"{name}-families.csv", CSV, lambda: csv_of(comparison), "One row per family, with every figure"),
-            (
+        file_button("CSV", lambda: csv_of(comparison), f"{name}-families.csv", key="families_csv", help=what)
+        if not is_alone(comparison):
+            file_button(
                 "JSON",
-                f"{name}.json",
-                "application/json",
                 lambda: json.dumps(document(comparison), ensure_ascii=False, indent=1),
-                "Families, figures and kernels, as `trace compare --json` has them",
-            ),
-        ):
-            if word == "JSON" and is_alone(comparison):
-                continue
-            st.download_button(
-                word,
-                make,
-                file,
-                mime,
-                icon=":material/download:",
-                help=what,
-                on_click="ignore",
-                type="tertiary",
-                key=f"families_{word.lower()}",
+                "traces.json",
+                "application/json",
+                key="families_json",
+                help="Families, figures and kernels, as `trace compare --json` has them",
             )
 
 
@@ -154,11 +135,9 @@ def family_rows(comparison: TraceComparison, rows: Sequence[FamilyRow], *, of_wo
         TableRow(_name(comparison, row), _cells(comparison, row, whole, some), MEANINGS.get(row.family, ""))
         for row in by_time
     ]
-    return (
-        [*table_rows, TableRow("all", _cells(comparison, whole, whole, some, rows), is_sum=True)]
-        if len(rows) > 1
-        else table_rows
-    )
+    if len(rows) > 1:
+        table_rows.append(TableRow("all", _cells(comparison, whole, whole, some, rows), is_sum=True))
+    return table_rows
 
 
 def _name(comparison: TraceComparison, row: FamilyRow) -> str:
@@ -196,10 +175,16 @@ def _pair(comparison: TraceComparison, heading: str, row: FamilyRow) -> list[Tab
         figure(totals, trace.known(each) if each else None) if row.side == "" or is_known(trace, row, totals) else None
         for totals, trace in ((row.control, comparison.control), (row.test, comparison.test))
     )
-    if is_alone(comparison):
-        return [TableCell(number(one))]
     ratio = None if other is None or not one or (row.side == "" and incomparable(comparison)) else other / one
-    return [TableCell(number(one)), TableCell(number(other)), TableCell(times(ratio), "ratio")]
+    return figure_cells(comparison, one, other, ratio)
+
+
+def figure_cells(
+    comparison: TraceComparison, control: float | None, test: float | None, ratio: float | None
+) -> list[TableCell]:
+    """A figure of both and its ratio; of a trace alone the figure."""
+    cells = [TableCell(number(control)), TableCell(number(test)), TableCell(times(ratio), "ratio")]
+    return cells[:1] if is_alone(comparison) else cells
 
 
 FIGURES: dict[str, Figure] = {

@@ -17,13 +17,14 @@ from engine.profile.words import incomparable, is_alone, kernels_words
 from engine.store.store import Store
 from pages._profiles import kernels_table as tables
 from pages._profiles.kernels_table import short, size
-from pages._profiles.traces import TraceSelection, ask_for_a_trace, comparison_of
+from pages._profiles.traces import TraceSelection, comparison_of
 from pages._shared.charts.card import card
 from pages._shared.charts.chart import Axis, Chart, Marks, Row, chart, lanes
+from pages._shared.choices import one_of
 from pages._shared.errors import escape_markdown
 from pages._shared.html_table import grouped_table
 from pages._shared.rows import picked_rows, show_rows
-from pages._shared.table_files import CSV
+from pages._shared.table_files import file_button
 from pages._shared.theme import palette
 from pages._shared.words import visible_text
 
@@ -40,11 +41,8 @@ BY_TIME, BY_CALLS = "time", "calls"
 FILTER_WIDTH = 240
 
 
-def show(store: Store, chosen: TraceSelection | None) -> None:
-    """Draw this section; ``chosen`` is None where no trace is chosen."""
-    if chosen is None:
-        ask_for_a_trace(store, "its kernels")
-        return
+def show(_: Store, chosen: TraceSelection) -> None:
+    """Draw this section."""
     comparison = comparison_of(chosen)
     if not comparison.kernels:
         st.info("No work with a name is in these traces.", icon=":material/inbox:")
@@ -52,11 +50,11 @@ def show(store: Store, chosen: TraceSelection | None) -> None:
     if reason := incomparable(comparison):
         st.info(escape_markdown(reason), icon=":material/balance:", title="These two do not compare")
         return
-    _section(chosen, comparison)
+    _section(comparison)
 
 
 @st.fragment
-def _section(chosen: TraceSelection, comparison: TraceComparison) -> None:
+def _section(comparison: TraceComparison) -> None:
     if not is_alone(comparison):
         with st.container(border=True, key="kernels-say"):
             st.markdown(escape_markdown(kernels_words(comparison)))
@@ -66,12 +64,13 @@ def _section(chosen: TraceSelection, comparison: TraceComparison) -> None:
         st.info("No operation matches. Remove a filter.", icon=":material/filter_alt_off:")
         return
     with st.container(key="profile-cards"):
-        show_chart(chosen, comparison, rows, by_calls=by_calls)
+        show_chart(comparison, rows, by_calls=by_calls)
     _table(comparison, rows[:MOST_ROWS])
     if len(rows) > MOST_ROWS:
         st.caption(f"{MOST_ROWS:,} of {len(rows):,} operations are listed; the CSV has all.")
     _one(comparison, rows[:MOST_ROWS])
-    _downloads(comparison)
+    what = "All operations with full names; filters do not apply"
+    file_button("CSV", lambda: tables.csv_of(comparison), "operations.csv", key="kernels_csv", help=what)
 
 
 def _filters(comparison: TraceComparison) -> bool:
@@ -103,30 +102,28 @@ def _filters(comparison: TraceComparison) -> bool:
             help="Words in the operation's full name",
             width=FILTER_WIDTH,
         )
-        by = st.segmented_control(
-            "Largest by", [BY_TIME, BY_CALLS], default=BY_TIME, required=True, key="by", bind="query-params"
-        )
-    return by == BY_CALLS
+        return one_of("Largest by", (BY_TIME, BY_CALLS), "by") == BY_CALLS
 
 
 def _is_wanted(row: KernelRow) -> bool:
-    asked = st.session_state
-    if (changes := asked.get("change")) and row.change not in [CHANGES[change] for change in changes]:
+    filters = st.session_state
+    if (changes := filters.get("change")) and row.change not in [CHANGES[change] for change in changes]:
         return False
-    if (families := asked.get("family")) and row.family not in families:
+    if (families := filters.get("family")) and row.family not in families:
         return False
     name = row.name.casefold()
-    return all(word in name for word in (asked.get("kernel") or "").casefold().split())
+    return all(word in name for word in (filters.get("kernel") or "").casefold().split())
 
 
 def _table(comparison: TraceComparison, rows: Sequence[KernelRow]) -> None:
     picked = st.query_params.get(PICKED)
     show_rows(KEY, [place for place, row in enumerate(rows) if tables.key_of(row) == picked][:1])
+    table, looks = tables.shown(comparison, rows)
     st.dataframe(
-        tables.shown(comparison, rows),
+        table,
         hide_index=True,
         height=min(TABLE_HEIGHT, ROW_HEIGHT * (len(rows) + 1) + 2),
-        column_config=tables.columns(comparison),
+        column_config=looks,
         key=KEY,
         on_select=lambda: _pick(rows),
         selection_mode="single-row",
@@ -148,7 +145,7 @@ def _pick(rows: Sequence[KernelRow]) -> None:
 def _one(comparison: TraceComparison, rows: Sequence[KernelRow]) -> None:
     """The whole name of the one that is picked, and what is known of it stream by stream."""
     picked = st.query_params.get(PICKED)
-    row = next((one for one in rows if tables.key_of(one) == picked), None)
+    row = next((row for row in rows if tables.key_of(row) == picked), None)
     if row is None:
         st.caption("Tick a row for its full name, its streams, and its shortest and longest call.")
         return
@@ -156,20 +153,6 @@ def _one(comparison: TraceComparison, rows: Sequence[KernelRow]) -> None:
         st.code(visible_text(row.name), language=None, wrap_lines=True)
         groups, lines = tables.by_stream(comparison, row)
         st.html(grouped_table("trace, stream", groups, lines, "The operation by traces and streams", "told"))
-
-
-def _downloads(comparison: TraceComparison) -> None:
-    st.download_button(
-        "CSV",
-        lambda: tables.csv_of(comparison),
-        "operations.csv",
-        CSV,
-        icon=":material/download:",
-        help="All operations with full names; filters do not apply",
-        on_click="ignore",
-        type="tertiary",
-        key="kernels_csv",
-    )
 
 
 HELP = """
@@ -181,10 +164,7 @@ MOST = 12
 MOST_NAME = 34
 
 
-def show_chart(
-    chosen: TraceSelection, comparison: TraceComparison, rows: Sequence[KernelRow], *, by_calls: bool
-) -> None:
-    """Draw the chart."""
+def show_chart(comparison: TraceComparison, rows: Sequence[KernelRow], *, by_calls: bool) -> None:
     some = [row for row in rows if size(row, comparison, by_calls=by_calls)][:MOST]
     what = "calls" if by_calls else "time"
     question = f"Which take most {what}?" if is_alone(comparison) else f"Which differ most in {what}?"
@@ -209,11 +189,8 @@ def chart_sentence(
     first = f"{short(some[0])} {verb} most, {_value(comparison, some[0], by_calls=by_calls)}."
     if len(some) == len(rows):
         return first
-    return f"{first} {_of(rows, some)} {'are' if len(some) > 1 else 'is'} {percent(part / whole)} of {of}."
-
-
-def _of(rows: Sequence[KernelRow], some: Sequence[KernelRow]) -> str:
-    return f"The {len(some)} drawn of {len(rows):,}" if len(some) > 1 else f"It alone of {len(rows):,}"
+    drawn = f"The {len(some)} drawn of {len(rows):,} are" if len(some) > 1 else f"It alone of {len(rows):,} is"
+    return f"{first} {drawn} {percent(part / whole)} of {of}."
 
 
 def _value(comparison: TraceComparison, row: KernelRow, *, by_calls: bool) -> str:

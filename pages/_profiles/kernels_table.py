@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import streamlit as st
 
+from engine.figures.statistics import quotient
 from engine.figures.words import number
-from engine.profile.compare import KernelRow, TraceComparison
+from engine.profile.compare import KernelRow, TraceComparison, kernel_row
 from engine.profile.stored_trace import StoredTrace, Totals
 from engine.profile.words import is_alone
 from pages._shared.html_table import ColumnGroup, TableCell, TableRow
@@ -43,70 +44,51 @@ def short(row: KernelRow) -> str:
     return name if len(name) <= MOST_NAME else name[: MOST_NAME - 1] + "…"
 
 
-def shown(comparison: TraceComparison, rows: Sequence[KernelRow]) -> pa.Table:
-    """For the page."""
-    if is_alone(comparison):
-        whole = sum(row.control.total_us for row in comparison.kernels)
-        told = {
-            "name": [short(row) for row in rows],
-            "family": [row.family for row in rows],
-            "ms": [row.control.total_us / 1000 for row in rows],
-            "share": [100 * row.control.total_us / whole if whole > 0 else None for row in rows],
-            "calls": [row.control.calls for row in rows],
-            "each": [row.control.mean_us for row in rows],
-        }
-        return pa.table(told)
-    told = {
-        "name": [short(row) for row in rows],
-        "family": [row.family for row in rows],
-        "change": [row.change for row in rows],
-        "difference": [row.difference_us / 1000 for row in rows],
-        "ms_a": [_ms(row.control) for row in rows],
-        "ms_b": [_ms(row.test) for row in rows],
-        "ms_x": [_ratio(row.control.total_us, row.test.total_us) for row in rows],
-        "calls_a": [row.control.calls for row in rows],
-        "calls_b": [row.test.calls for row in rows],
-        "calls_x": [_ratio(row.control.calls, row.test.calls) for row in rows],
-        "each_a": [row.control.mean_us for row in rows],
-        "each_b": [row.test.mean_us for row in rows],
+Column = tuple[Callable[[KernelRow], object], Any]  # a cell's value, and the column's look
+
+
+def shown(comparison: TraceComparison, rows: Sequence[KernelRow]) -> tuple[pa.Table, dict[str, Any]]:
+    """For the page: the rows, and how their columns look."""
+    columns = _columns(comparison)
+    table = pa.table({name: [value(row) for row in rows] for name, (value, _) in columns.items()})
+    return table, {name: look for name, (_, look) in columns.items()}
+
+
+def _columns(comparison: TraceComparison) -> dict[str, Column]:
+    text, figure = st.column_config.TextColumn, st.column_config.NumberColumn
+    columns: dict[str, Column] = {
+        "name": (short, text("operation", width=270, pinned=True, help="Short; tick the row for the full name")),
+        "family": (lambda row: row.family, text("family", width=90)),
     }
-    return pa.table(told)
+    if is_alone(comparison):
+        whole = max(0.0, sum(row.control.total_us for row in comparison.kernels))
+        share = st.column_config.ProgressColumn("share", width=110, format="%.1f %%", min_value=0, max_value=100)
+        return columns | {
+            "ms": (lambda row: row.control.total_us / 1000, figure("time, ms", width=90, format="%.3f")),
+            "share": (lambda row: quotient(row.control.total_us, whole, 100), share),
+            "calls": (lambda row: row.control.calls, figure("calls", width=90, format="localized")),
+            "each": (lambda row: row.control.mean_us, figure("each, µs", width=90, format="%.2f")),
+        }
+    change = text("calls in B", width=76, help="added, gone, grown, shrunk or the same, by calls")
+    difference = figure("B − A, ms", width=84, format="%+.3f", help="Difference of time")
+    time_ratio, calls_ratio = (figure(f"× {what}", width=66, format="%.3g×", help="B over A")
+                               for what in ("time", "calls"))  # fmt: skip
+    return columns | {
+        "change": (lambda row: row.change, change),
+        "difference": (lambda row: row.difference_us / 1000, difference),
+        "ms_a": (lambda row: _ms(row.control), figure("A, ms", width=80, format="%.3f")),
+        "ms_b": (lambda row: _ms(row.test), figure("B, ms", width=80, format="%.3f")),
+        "ms_x": (lambda row: quotient(row.test.total_us, row.control.total_us), time_ratio),
+        "calls_a": (lambda row: row.control.calls, figure("A, calls", width=76, format="localized")),
+        "calls_b": (lambda row: row.test.calls, figure("B, calls", width=76, format="localized")),
+        "calls_x": (lambda row: quotient(row.test.calls, row.control.calls), calls_ratio),
+        "each_a": (lambda row: row.control.mean_us, figure("A, each µs", width=86, format="%.2f")),
+        "each_b": (lambda row: row.test.mean_us, figure("B, each µs", width=86, format="%.2f")),
+    }
 
 
 def _ms(totals: Totals) -> float | None:
     return totals.total_us / 1000 if totals.calls else None
-
-
-def _ratio(control: float, test: float) -> float | None:
-    return test / control if control else None
-
-
-def columns(comparison: TraceComparison) -> dict[str, Any]:
-    config = st.column_config
-    number_of = config.NumberColumn
-    said: dict[str, Any] = {
-        "name": config.TextColumn("operation", width=270, pinned=True, help="Short; tick the row for the full name"),
-        "family": config.TextColumn("family", width=90),
-    }
-    if is_alone(comparison):
-        return said | {
-            "ms": number_of("time, ms", width=90, format="%.3f"),
-            "share": config.ProgressColumn("share", width=110, format="%.1f %%", min_value=0, max_value=100),
-            "calls": number_of("calls", width=90, format="localized"),
-            "each": number_of("each, µs", width=90, format="%.2f"),
-        }
-    return said | {
-        "change": config.TextColumn("calls in B", width=76, help="added, gone, grown, shrunk or the same, by calls"),
-        "difference": number_of("B − A, ms", width=84, format="%+.3f", help="Difference of time"),
-        "ms_a": number_of("A, ms", width=80, format="%.3f"),
-        "ms_b": number_of("B, ms", width=80, format="%.3f"),
-        "ms_x": number_of("× time", width=66, format="%.3g×", help="B over A"),
-        "calls_a": number_of("A, calls", width=76, format="localized"),
-        "calls_b": number_of("B, calls", width=76, format="localized"),
-        "calls_x": number_of("× calls", width=66, format="%.3g×", help="B over A"),
-        "each_a": number_of("A, each µs", width=86, format="%.2f"),
-        "each_b": number_of("B, each µs", width=86, format="%.2f"),
-    }
 
 
 def by_stream(comparison: TraceComparison, row: KernelRow) -> tuple[list[ColumnGroup], list[TableRow]]:
@@ -140,24 +122,12 @@ def _stream(letter: str, one: Mapping[str, Any]) -> TableRow:
 
 def csv_of(comparison: TraceComparison) -> str:
     """All operations, with whole names."""
-    if is_alone(comparison):
-        rows = [
-            (row.name, row.short_name, row.family, row.control.calls, row.control.total_us, row.control.mean_us)
-            for row in comparison.kernels
+    names = ["name", "short_name", "family", "calls", "total_us", "mean_us"]
+    if not is_alone(comparison):
+        names = [
+            *("name", "short_name", "family", "change", "calls_control", "calls_test", "calls_ratio"),
+            *("total_us_control", "total_us_test", "total_us_ratio", "mean_us_control", "mean_us_test"),
+            "difference_us",
         ]
-        return csv_text(("name", "short_name", "family", "calls", "total_us", "mean_us"), rows)
-    return csv_text(_NAMES, map(_csv_row, comparison.kernels))
-
-
-_NAMES = (
-    *("name", "short_name", "family", "change", "calls_control", "calls_test", "calls_ratio"),
-    *("total_us_control", "total_us_test", "total_us_ratio", "mean_us_control", "mean_us_test", "difference_us"),
-)
-
-
-def _csv_row(row: KernelRow) -> tuple[object, ...]:
-    one, other = row.control, row.test
-    calls = (one.calls, other.calls, _ratio(one.calls, other.calls))
-    times = (one.total_us, other.total_us, _ratio(one.total_us, other.total_us))
-    return (row.name, row.short_name, row.family, row.change, *calls, *times, one.mean_us, other.mean_us,
-            row.difference_us)  # fmt: skip
+    rows = [kernel_row(row) for row in comparison.kernels]
+    return csv_text(names, [[row.get(name, row.get(f"{name}_control")) for name in names] for row in rows])

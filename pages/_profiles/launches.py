@@ -6,39 +6,38 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from engine.figures.words import number, times
+from engine.figures.statistics import quotient
 from engine.profile.compare import TraceComparison, TraceFigure
 from engine.profile.words import incomparable, is_alone, launches_words
 from engine.store.store import Store
 from pages._profiles import families as tables
 from pages._profiles import launches_phases as phases
 from pages._profiles.families import PAIR
-from pages._profiles.traces import TraceSelection, ask_for_a_trace, comparison_of
+from pages._profiles.traces import TraceSelection, comparison_of
 from pages._shared.errors import escape_markdown
-from pages._shared.html_table import ColumnGroup, TableCell, TableRow, grouped_table
-from pages._shared.table_files import CSV, csv_text
+from pages._shared.html_table import ColumnGroup, TableRow, grouped_table
+from pages._shared.table_files import csv_text, file_button
 
 NO_CALLS = "Launches, waits and delays are not known: no calls into a device's runtime in {which}."
 
 
-def show(store: Store, chosen: TraceSelection | None) -> None:
-    """Draw this section; ``chosen`` is None where no trace is chosen."""
-    if chosen is None:
-        ask_for_a_trace(store, "its launches and its steps")
-        return
+def show(_: Store, chosen: TraceSelection) -> None:
+    """Draw this section."""
     comparison = comparison_of(chosen)
     with st.container(border=True, key="launches-say"):
         st.markdown(escape_markdown(launches_words(comparison)))
     if without := _without_calls(comparison):
         st.caption(f":material/info: {NO_CALLS.format(which=without)}")
     with st.container(key="profile-cards"):
-        phases.show(store, chosen)
+        phases.show(chosen)
     names = " and ".join(chosen.name(entry.id) for entry in chosen.entries)
     st.subheader("Figures", anchor=False)
     st.html(grouped_table("figure", figure_columns(comparison), figure_rows(comparison), f"Figures of {names}", "told"))
     st.caption("– means unknown; 0 means none." + ("" if is_alone(comparison) else " × is test over control."))
     _calls(comparison, names)
-    _downloads(comparison)
+    file_button(
+        "CSV", lambda: csv_of(comparison), "csv", key="launches_csv", help="Every figure, as the engine names it"
+    )
 
 
 def _without_calls(comparison: TraceComparison) -> str:
@@ -61,20 +60,6 @@ def _calls(comparison: TraceComparison, names: str) -> None:
     if lines:
         st.subheader("Operators per token", anchor=False)
         st.html(grouped_table("family", figure_columns(comparison), lines, f"Operators per token of {names}"))
-
-
-def _downloads(comparison: TraceComparison) -> None:
-    st.download_button(
-        "CSV",
-        lambda: csv_of(comparison),
-        "csv",
-        CSV,
-        icon=":material/download:",
-        help="Every figure, as the engine names it",
-        on_click="ignore",
-        type="tertiary",
-        key="launches_csv",
-    )
 
 
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -128,13 +113,12 @@ def known(comparison: TraceComparison, names: Sequence[str]) -> list[TraceFigure
     return [figure for figure in figures if figure.control is not None or figure.test is not None]
 
 
-def figure_rows(comparison: TraceComparison, *, without: Sequence[str] = ()) -> list[TableRow]:
-    """A line a figure; of groups that are named in ``without`` none."""
+def figure_rows(comparison: TraceComparison) -> list[TableRow]:
+    """A line a figure."""
     return [
-        _line(comparison, group, one)
+        _line(comparison, group, figure)
         for group, names in GROUPS.items()
-        if group not in without
-        for one in _worth(known(comparison, names))
+        for figure in _worth(known(comparison, names))
     ]
 
 
@@ -146,21 +130,14 @@ def _worth(figures: list[TraceFigure]) -> list[TraceFigure]:
 
 def _line(comparison: TraceComparison, group: str, figure: TraceFigure) -> TableRow:
     scale, unit = _scale(figure)
-    cells = [TableCell(number(_scaled(figure, one, scale))) for one in (figure.control, figure.test)]
-    told = cells[:1] if is_alone(comparison) else [*cells, TableCell(times(_ratio(comparison, figure)), "ratio")]
+    ratio = None if figure.name.startswith("work_") and incomparable(comparison) else figure.ratio  # of unlike work
+    control, test = (_scaled(figure, value, scale) for value in (figure.control, figure.test))
+    cells = tables.figure_cells(comparison, control, test, ratio)
     what = figure.what.replace("copy kernels", "copies")  # on a CPU they are operators
     what = what[:1].upper() + what[1:]
-    return TableRow(what, tuple(told), unit=unit, note=_meaning(comparison, figure), group=group)
-
-
-def _meaning(comparison: TraceComparison, figure: TraceFigure) -> str:
     has_device = "device" in (comparison.control.work_side, comparison.test.work_side)
-    return (MEANINGS if has_device else {**MEANINGS, **OF_OPERATORS}).get(figure.name, "")
-
-
-def _ratio(comparison: TraceComparison, figure: TraceFigure) -> float | None:
-    """None of sums of unlike work."""
-    return None if figure.name.startswith("work_") and incomparable(comparison) else figure.ratio
+    note = (MEANINGS if has_device else {**MEANINGS, **OF_OPERATORS}).get(figure.name, "")
+    return TableRow(what, tuple(cells), unit=unit, note=note, group=group)
 
 
 def _scaled(figure: TraceFigure, value: float | None, scale: float) -> float | None:
@@ -195,14 +172,8 @@ def per_token(comparison: TraceComparison) -> list[TableRow]:
     one, other = (trace.known("tokens") for trace in (comparison.control, comparison.test))
     if not one or not other:
         return []
-    rows = sorted(comparison.families, key=lambda row: -max(row.control.calls / one, row.test.calls / other))
-    told = []
-    for row in rows:
-        first, second = row.control.calls / one, row.test.calls / other
-        cells = [
-            TableCell(number(first)),
-            TableCell(number(second)),
-            TableCell(times(second / first if first else None), "ratio"),
-        ]
-        told.append(TableRow(row.family, tuple(cells[:1] if is_alone(comparison) else cells)))
-    return told
+    calls = [(row.family, row.control.calls / one, row.test.calls / other) for row in comparison.families]
+    return [
+        TableRow(family, tuple(tables.figure_cells(comparison, control, test, quotient(test, control))))
+        for family, control, test in sorted(calls, key=lambda row: -max(row[1:]))
+    ]

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import streamlit as st
 
 from engine.figures.words import listed, microseconds, number
-from engine.inspection.memo import Memo
-from engine.profile.phases import PHASES, Phases, State, StepPhases, phases_of_steps
+from engine.profile.phases import OTHER, PHASES, Phases, State, StepPhases, phases_of_steps
 from engine.store.entries import Entry
-from engine.store.store import Store
 from pages._profiles.traces import TraceSelection
 from pages._shared.charts.card import card
 from pages._shared.charts.chart import Axis, Chart, Marks, chart
 from pages._shared.charts.chart import lanes as lane_axis
+from pages._shared.charts.phases import PHASE_PATTERNS, phase_colours
 from pages._shared.charts.text import on_axis
 from pages._shared.theme import palette
 
@@ -33,9 +32,7 @@ over all steps of each kind.
 """
 STATES: tuple[State, ...] = ("normal", "junk", "cut")
 STATE_WORDS = {"normal": "without junk", "junk": "with junk", "cut": "with a cut", "unknown": "unknown"}
-PATTERNS = {"template": "x", "prefill": "/", "constraint": "\\", "sample": "."}
 MOST_PIECES = 6
-_kept: Memo[Phases] = Memo(6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,124 +40,118 @@ class PhaseLane:
     """One bar."""
 
     name: str
-    phases_us: dict[str, float]
-    said: str = ""
+    phases_us: Mapping[str, float]
+    what: str  # it is the mean of, or wrote
 
 
-def show(store: Store, chosen: TraceSelection) -> None:
-    told = [(entry, phases_of(store, entry)) for entry in chosen.entries]
-    if not any(phases.steps for _, phases in told):
-        _means(chosen, told)  # it says why, and that is all there is to say
+def show(chosen: TraceSelection) -> None:
+    traces = [(entry, phases_of_steps(entry)) for entry in chosen.entries]
+    if not any(phases.steps for _, phases in traces):
+        _means(chosen, traces)  # it says why, and that is all there is to say
         return
     left, right = st.columns(2, gap="small")
     with left:
-        _means(chosen, told)
+        _means(chosen, traces)
     with right:
-        _examples(chosen, told)
+        _examples(chosen, traces)
 
 
-def phases_of(store: Store, entry: Entry) -> Phases:
-    return _kept.of((entry.files.where, *entry.key), lambda: phases_of_steps(store, entry))
-
-
-Told = Sequence[tuple[Entry, Phases]]
+Traces = Sequence[tuple[Entry, Phases]]
 
 
 @st.fragment
-def _means(chosen: TraceSelection, told: Told) -> None:
+def _means(chosen: TraceSelection, traces: Traces) -> None:
     with card("phases", MEAN_Q, MEAN_HELP) as frame:
         lanes = [
             PhaseLane(chosen.name(entry.id), phases.mean_us(), f"{len(phases.steps):,} steps")
-            for entry, phases in told
+            for entry, phases in traces
             if phases.steps
         ]
-        frame.tell(mean_words(chosen, told))
+        frame.tell(mean_words(chosen, traces))
         if lanes:
             frame.data(lambda: _rows(lanes))
             frame.draw(_chart(lanes, "mean of a step"))
-        frame.leave_out(*_unknown(chosen, [(entry, one) for entry, one in told if not one.steps]))
+        frame.leave_out(*_unknown(chosen, [trace for trace in traces if not trace[1].steps]))
 
 
-def mean_words(chosen: TraceSelection, told: Told) -> str:
+def mean_words(chosen: TraceSelection, traces: Traces) -> str:
     """The mean step of each, and its largest phase."""
-    parts = []
-    for entry, phases in told:
-        if not phases.steps:
-            continue
-        means = phases.mean_us()
-        whole = sum(means.values())
-        name, most = max(means.items(), key=lambda one: one[1])
-        letter = f"in {chosen.letter(entry.id)} " if len(told) > 1 else ""
-        share = f", {number(100 * most / whole)} % of it {name}" if whole else ""
-        parts.append(f"{letter}a step takes {microseconds(whole)} on average{share}")
+    parts, templates = [], []
+    for entry, phases in traces:
+        place = f"in {chosen.letter(entry.id)}" if len(traces) > 1 else ""
+        if phases.template_us is not None:
+            templates.append(f"{microseconds(phases.template_us)} {place}".rstrip())
+        if phases.steps:
+            means = phases.mean_us()
+            whole = sum(means.values())
+            name, most = max(means.items(), key=lambda phase: phase[1])
+            share = f", {number(100 * most / whole)} % of it {name}" if whole else ""
+            parts.append(f"{place} a step takes {microseconds(whole)} on average{share}".lstrip())
     if not parts:
         return "No trace marks where its steps begin."
-    said = "; ".join(parts)
-    templates = [(entry, one.template_us) for entry, one in told if one.template_us is not None]
-    before = listed([f"{microseconds(us)} in {chosen.letter(entry.id)}" for entry, us in templates])
-    after = f" Templates took {before} before the first step." if before and len(told) > 1 else ""
-    if templates and len(told) == 1:
-        after = f" Templates took {microseconds(templates[0][1])} before the first step."
-    return f"{said[:1].upper()}{said[1:]}.{after}"
+    before = f" Templates took {listed(templates)} before the first step." if templates else ""
+    return f"{_sentence(parts)}{before}"
+
+
+def _sentence(parts: Sequence[str]) -> str:
+    text = "; ".join(parts)
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 @st.fragment
-def _examples(chosen: TraceSelection, told: Told) -> None:
+def _examples(chosen: TraceSelection, traces: Traces) -> None:
     with card("junk-step", PAIR_Q, PAIR_HELP) as frame:
-        lanes = examples(chosen, told)
-        frame.tell(junk_words(chosen, told))
+        lanes = examples(chosen, traces)
+        frame.tell(junk_words(chosen, traces))
         if lanes:
             frame.data(lambda: _rows(lanes))
             frame.draw(_chart(lanes, "one step"))
-        wrote = [f"{lane.name}: {lane.said}." for lane in lanes if lane.said]
-        frame.leave_out(*wrote, *_unknown(chosen, [one for one in told if one[1].why]))
+        wrote = [f"{lane.name}: {lane.what}." for lane in lanes if lane.what]
+        frame.leave_out(*wrote, *_unknown(chosen, traces))
 
 
-def examples(chosen: TraceSelection, told: Told) -> list[PhaseLane]:
+def examples(chosen: TraceSelection, traces: Traces) -> list[PhaseLane]:
     """One step of each kind that a trace has; of a trace without junk or a cut, its normal one."""
-    found = []
-    for entry, phases in told:
-        letter = f"{chosen.letter(entry.id)} · " if len(told) > 1 else ""
+    lanes = []
+    for entry, phases in traces:
+        letter = f"{chosen.letter(entry.id)} · " if len(traces) > 1 else ""
         for state in STATES:
             if (step := phases.example(state)) is not None:
-                words = f"{letter}step {step.step + 1:,} · {STATE_WORDS[state]}"
-                found.append(PhaseLane(words, dict(step.phases_us), _pieces(step)))
-    return found
+                name = f"{letter}step {step.step + 1:,} · {STATE_WORDS[state]}"
+                lanes.append(PhaseLane(name, step.phases_us, _pieces(step)))
+    return lanes
 
 
 def _pieces(step: StepPhases) -> str:
     """What it wrote, the junk first."""
     tokens = sorted(step.tokens, key=lambda token: not token.mark)
-    shown = [f"“{token.piece}”" + (f" ({token.mark})" if token.mark else "") for token in tokens if token.piece][
-        :MOST_PIECES
-    ]
+    pieces = [f"“{token.piece}”" + (f" ({token.mark})" if token.mark else "") for token in tokens if token.piece]
+    shown = pieces[:MOST_PIECES]
     more = len(step.tokens) - len(shown)
     return "wrote " + " ".join(shown) + (f" and {more:,} more" if more > 0 else "") if shown else ""
 
 
-def junk_words(chosen: TraceSelection, told: Told) -> str:
+def junk_words(chosen: TraceSelection, traces: Traces) -> str:
     """How many steps wrote junk, and their mean beside that of the others; what is not known where nothing is."""
     parts = []
-    for entry, phases in told:
+    for entry, phases in traces:
         counted = {state: len(phases.of(state)) for state in STATES}
         if not any(counted.values()):
             continue
-        of = f"of {len(phases.steps):,} steps" + (f" of {chosen.letter(entry.id)}" if len(told) > 1 else "")
+        of = f"of {len(phases.steps):,} steps" + (f" of {chosen.letter(entry.id)}" if len(traces) > 1 else "")
         if not counted["junk"]:
             parts.append(f"{of} none wrote junk" + (f", {counted['cut']:,} cut a number" if counted["cut"] else ""))
             continue
         sums = [sum(phases.mean_us(state).values()) for state in ("junk", "normal")]
         beside = f", {microseconds(sums[1])} without" if counted["normal"] else ""
         parts.append(f"{of} {counted['junk']:,} wrote junk: {microseconds(sums[0])} on average{beside}")
-    said = "; ".join(parts)
-    return f"{said[:1].upper()}{said[1:]}." if said else "Which steps wrote junk is not known."
+    return _sentence(parts) if parts else "Which steps wrote junk is not known."
 
 
-def _unknown(chosen: TraceSelection, told: Told) -> list[str]:
-    if not told:
-        return []
+def _unknown(chosen: TraceSelection, traces: Traces) -> list[str]:
+    """What is not known of which traces."""
     reasons: dict[str, list[str]] = {}
-    for entry, phases in told:
+    for entry, phases in traces:
         reasons.setdefault(phases.why, []).append(chosen.letter(entry.id))
     return [f"{listed(letters)}: {why}" for why, letters in reasons.items() if why]
 
@@ -168,14 +159,7 @@ def _unknown(chosen: TraceSelection, told: Told) -> list[str]:
 def _chart(steps: Sequence[PhaseLane], title: str) -> Chart:
     """As the Compare page's budget has its parts."""
     colours = palette()
-    hues = {
-        "template": colours.copy,
-        "prefill": colours.accent,
-        "forward": colours.accent,
-        "constraint": colours.boundary,
-        "sample": colours.free,
-        "other": colours.grid,
-    }
+    hues = phase_colours(colours) | {OTHER: colours.grid}
     most = max((sum(step.phases_us.values()) for step in steps), default=0.0)
     scale, unit = (1000.0, "ms") if most >= 1000 else (1.0, "µs")
     bars = [
@@ -186,14 +170,14 @@ def _chart(steps: Sequence[PhaseLane], title: str) -> Chart:
             "value": step.phases_us.get(phase, 0.0) / scale,
             "us": step.phases_us.get(phase, 0.0),
             "colour": hues[phase],
-            "pattern": PATTERNS.get(phase, ""),
+            "pattern": PHASE_PATTERNS.get(phase, ""),
         }
         for phase in PHASES
         if any(phase in step.phases_us for step in steps)
         for lane, step in enumerate(steps)
     ]
-    told = [f"{step.name}: " + ", ".join(f"{name} {microseconds(us)}" for name, us in step.phases_us.items())
-            for step in steps]  # fmt: skip
+    words = [f"{step.name}: " + ", ".join(f"{name} {microseconds(us)}" for name, us in step.phases_us.items())
+             for step in steps]  # fmt: skip
     return chart(
         Marks(
             kind="bars",
@@ -209,7 +193,7 @@ def _chart(steps: Sequence[PhaseLane], title: str) -> Chart:
         bars="stack",
         height=120 + 46 * len(steps),
         top=56,
-        alt=". ".join(told) + ".",
+        alt=". ".join(words) + ".",
     )
 
 
@@ -217,7 +201,7 @@ def _rows(lanes: Sequence[PhaseLane]) -> list[dict[str, object]]:
     return [
         {
             "step": lane.name,
-            "what": lane.said,
+            "what": lane.what,
             **{f"{name} (µs)": lane.phases_us.get(name) for name in PHASES},
             "all (µs)": sum(lane.phases_us.values()),
         }

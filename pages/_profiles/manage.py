@@ -20,19 +20,19 @@ from engine.store.entries import Entry
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
 from pages._profiles.traces import TraceSelection, model_and_lp, query_of
+from pages._shared.choices import by_name
 from pages._shared.errors import escape_markdown
 from pages._shared.links import compare_address, inspector_address, profiles_address
 from pages._shared.managing import tasks
 from pages._shared.managing.entry_form import EntryForm, option_text
 from pages._shared.managing.generation_form import GenerationForm, RunRequest
 from pages._shared.managing.import_form import FileInput, option_input, show_import
-from pages._shared.managing.tasks import TaskKind, made_by
+from pages._shared.managing.tasks import TaskKind, made_by, open_button
 from pages._shared.managing.views import show_one
 from pages._shared.words import run_title, visible_text
 
 MOST_COUNT, FIRST_STEPS, MOST_STEPS = 10**12, 64, 10_000
 FILES = FileInput("traces", "Trace files", ("json", "gz", "tsv", "csv", "txt"), "/data/traces/*.pt.trace.json.gz")
-RUN_KEY, RUN_PARAMETER = "run_of_traces", "trace_run"
 ABOUT_FILES = (
     "Chrome traces of torch’s profiler, plain or `.gz`, of any size: they are read as a stream. Also tables of "
     "*name, count, total_ms, avg_ms* made from a trace, separated by tabs or commas."
@@ -59,7 +59,16 @@ def _import_options(store: Store) -> list[str]:
     with left:
         label = option_input("Label", "trace_label", "--label")
     with right:
-        run = _run(store)
+        runs = {entry.id: entry for entry in reversed(store.found().entries)}
+        run = by_name(
+            "Belongs to run",
+            runs,
+            "trace_run",
+            "run_of_traces",
+            index=None,
+            format_func=lambda id_: option_text(runs, id_, lambda entry: run_title(RunFigures(entry))),
+            placeholder="none",
+        )
     words = [f"--run={run}"] if run else []
     words += label
     flags = []
@@ -81,22 +90,6 @@ def _import_options(store: Store) -> list[str]:
             )
             words += [] if count is None else [f"--{name}", str(int(count))]
     return words + flags
-
-
-def _run(store: Store) -> str | None:
-    """By its id in the address: the widget's own binding would write its name there."""
-    by_id = {entry.id: entry for entry in reversed(store.found().entries)}
-    name = st.query_params.get(RUN_PARAMETER, "")
-    st.session_state[RUN_KEY] = name if name in by_id else None
-    return st.selectbox(
-        "Belongs to run",
-        list(by_id),
-        index=None,
-        key=RUN_KEY,
-        on_change=lambda: st.query_params.update({RUN_PARAMETER: st.session_state[RUN_KEY] or ""}),
-        format_func=lambda id_: option_text(by_id, id_, lambda entry: run_title(RunFigures(entry))),
-        placeholder="none",
-    )
 
 
 # --- recording --------------------------------------------------------------------------------------------------------
@@ -206,12 +199,8 @@ def is_of_traces(task: Task) -> bool:
 def brought(store: Store, seen: TaskSnapshot) -> list[Entry]:
     """Its traces that are in the store still: those that it read, else those of the runs that it wrote."""
     made, runs = set(made_by(seen)), set(seen.run_ids)
-    found = store.found(TRACE).entries
-    return [one for one in found if one.id in made or (not made and one.row.get("run_id") in runs)]
-
-
-def _count(seen: TaskSnapshot) -> int:
-    return len(made_by(seen)) or len(seen.run_ids)
+    traces = store.found(TRACE).entries
+    return [trace for trace in traces if trace.id in made or (not made and trace.row.get("run_id") in runs)]
 
 
 def _link(store: Store, task: Task, seen: TaskSnapshot) -> None:
@@ -219,18 +208,9 @@ def _link(store: Store, task: Task, seen: TaskSnapshot) -> None:
     if not traces:
         return
     control, test = pair_of(store, traces)
-    st.link_button(
-        "Compare them" if test else "Open",
-        profiles_address(control, test),
-        key=f"compare-{task.number}",
-        icon=":material/compare_arrows:",
-        type="primary",
-        help=_which(len(traces)) if test else None,
-    )
-
-
-def _which(count: int) -> str:
-    return "The one without an LP is the control" if count == 2 else "The one without an LP, and the last of the others"
+    both = "The one without an LP is the control"
+    help_ = both if len(traces) == 2 else "The one without an LP, and the last of the others"
+    open_button(task, profiles_address(control, test), help_ if test else "")
 
 
 def pair_of(store: Store, traces: Sequence[Entry]) -> tuple[str, str | None]:
@@ -247,9 +227,8 @@ def _told(store: Store, seen: TaskSnapshot) -> Iterator[str]:
     for entry in traces[:MOST_TOLD]:
         row = entry.row
         name = escape_markdown(visible_text(str(row.get("label") or row.get("source") or entry.id))[:MOST_NAME])
-        said = [f"{row.get('events') or 0:,} events"]
-        said += [f"{row['tokens']:,} tokens"] if row.get("tokens") is not None else []
-        yield f":material/check: **{name}**: {', '.join(said)}, as {escape_markdown(entry.id)}"
+        tokens = f", {row['tokens']:,} tokens" if row.get("tokens") is not None else ""
+        yield f":material/check: **{name}**: {row.get('events') or 0:,} events{tokens}, as {escape_markdown(entry.id)}"
         for line in str(row.get("warnings") or "").splitlines()[:MOST_WARNINGS]:
             yield f":material/warning: {name}: {escape_markdown(visible_text(line))}"
     if len(traces) > MOST_TOLD:
@@ -258,4 +237,12 @@ def _told(store: Store, seen: TaskSnapshot) -> Iterator[str]:
         yield ":material/info: No trace: the runs ended before their window began, or their traces were removed."
 
 
-TRACES = TaskKind("trace", "traces", "events", is_of_traces, _count, _link, told=_told)
+TRACES = TaskKind(
+    "trace",
+    "traces",
+    "events",
+    is_of_traces,
+    lambda seen: len(made_by(seen)) or len(seen.run_ids),
+    _link,
+    told=_told,
+)

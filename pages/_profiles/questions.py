@@ -17,6 +17,7 @@ from engine.store.store import Store
 from engine.store.trace_schema import TRACE
 from pages._profiles.traces import TraceSelection
 from pages._shared import sql_answer
+from pages._shared.choices import by_name, one_of
 from pages._shared.components.sql_editor import type_word
 from pages._shared.errors import escape_markdown, shown_errors
 from pages._shared.links import sql_address
@@ -41,10 +42,7 @@ def _section(store: Store, chosen: TraceSelection | None) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", key="question-parts"):
         values = _parameters(view)
         if chosen is not None:
-            scope = st.segmented_control(
-                "Of", [ALL, CHOSEN], default=ALL, required=True, key=SCOPE, bind="query-params", width="content"
-            )
-            ids = chosen.ids if scope == CHOSEN else ()
+            ids = chosen.ids if one_of("Of", (ALL, CHOSEN), SCOPE, width="content") == CHOSEN else ()
     sql = scoped(view.filled(values), ids)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"##### {escape_markdown(view.title)}", width="stretch")
@@ -83,20 +81,19 @@ def scoped(sql: str, ids: Sequence[str]) -> str:
 
 
 def _choice() -> StoredQuery:
-    """By its name in the address: the widget's own binding would write its title there."""
-    by_name = {view.name: view for view in views()}
-    name = st.query_params.get(QUESTION, "")
-    st.session_state[KEY] = name if name in by_name else next(iter(by_name))
+    named = {view.name: view for view in views()}
     titles = {view.name: f"{view.title} (report {view.report})" for view in views()}
-    name = st.selectbox(
+    first = next(iter(named))
+    name = by_name(
         "Question",
-        list(by_name),
+        named,
+        QUESTION,
+        KEY,
+        usual=first,
         format_func=lambda name: titles.get(name, str(name)),
-        key=KEY,
-        on_change=lambda: st.query_params.update({QUESTION: st.session_state[KEY]}),
         help="What the reports asked of their traces, as queries over the tables here",
     )
-    return by_name[name]
+    return named[name or first]
 
 
 def _parameters(view: StoredQuery) -> dict[str, str]:
@@ -119,11 +116,7 @@ def _parameters(view: StoredQuery) -> dict[str, str]:
 
 def _schema() -> None:
     tables = {table.name: table for table in (TRACE.main, *TRACE.tables)}
-    name = st.segmented_control(
-        "Table", list(tables), default=TRACE.main.name, required=True, key="trace_table", bind="query-params",
-        label_visibility="collapsed",
-    )  # fmt: skip
-    columns = list(tables[name or TRACE.main.name])
+    columns = list(tables[one_of("Table", list(tables), "trace_table", label_visibility="collapsed")])
     st.dataframe(
         {
             "column": [column.name for column in columns],

@@ -16,13 +16,13 @@ from engine.figures.statistics import quotient
 from engine.figures.words import UNKNOWN, listed, microseconds, number, times, whole
 from engine.profile.report_counts import REPORT_COUNTS, counts
 from engine.profile.reported import DerivedFigure, ReportedTrace, load_reported
-from engine.profile.stored_trace import StoredTrace, Totals, work_side
+from engine.profile.stored_trace import Rows, StoredTrace, Totals, work_side
 from engine.store.store import Store
 from pages._profiles.traces import TraceSelection, trace_of
 from pages._shared.errors import escape_markdown
 from pages._shared.html_table import ColumnGroup, TableCell, TableRow, frame, grouped_table, safe
 from pages._shared.links import claim_address
-from pages._shared.table_files import CSV, csv_text
+from pages._shared.table_files import csv_text, file_button
 from pages._shared.verdicts import look_of
 
 
@@ -37,7 +37,7 @@ def show(store: Store, chosen: TraceSelection | None) -> None:
     st.markdown(escape_markdown(answer(sets)))
     st.html(grouped_table("counted", groups(sets), lines(sets), CAPTION))
     st.caption(escape_markdown(_about(chosen, bool(ours))))
-    _file("counts", lambda: counts_csv(sets))
+    file_button("CSV", lambda: counts_csv(sets), "report-003-counts.csv", key="reports_counts")
     st.subheader("What did the reports derive from their counts?", anchor=False)
     st.markdown(escape_markdown(derived_answer(reported.derived)))
     st.html(derived_table(reported.derived, _verdicts()))
@@ -45,7 +45,7 @@ def show(store: Store, chosen: TraceSelection | None) -> None:
         "Reported figures of report 003. The sign is the verdict on the Evidence page; *ours* is computed by the "
         "formula next to it, from the reports' own numbers."
     )
-    _file("derived", lambda: derived_csv(reported.derived))
+    file_button("CSV", lambda: derived_csv(reported.derived), "report-003-derived.csv", key="reports_derived")
 
 
 def _about(chosen: TraceSelection | None, has_ours: bool) -> str:
@@ -68,17 +68,9 @@ def _verdicts() -> Mapping[str, str]:
     return {} if judged is None else {verdict.claim_id: verdict.verdict for verdict in judged.verdicts}
 
 
-def _file(name: str, make: Made) -> None:
-    st.download_button(
-        "CSV", make, f"report-003-{name}.csv", CSV, key=f"reports_{name}", icon=":material/download:",
-        type="tertiary", on_click="ignore",
-    )  # fmt: skip
-
-
 CAPTION = "Counts of report 003 and of the chosen traces"
 REPORT = "report 003 (reported)"
 LAUNCHES = REPORT_COUNTS[0].what
-Made = Callable[[], str]
 Text = Callable[[float | None], str]
 
 
@@ -95,16 +87,11 @@ class CountColumn:
 
     def of(self, figure: str, part: str) -> float | None:
         """``part`` is calls, time, each or token."""
-        found = self.counts[figure]
-        if found is None:
+        totals = self.counts[figure]
+        if totals is None:
             return None
-        if part == "calls":
-            return found.calls
-        if part == "time":
-            return found.total_us
-        if part == "each":
-            return found.mean_us
-        return found.calls / self.tokens if self.tokens else None
+        per_token = quotient(totals.calls, self.tokens)
+        return {"calls": totals.calls, "time": totals.total_us, "each": totals.mean_us, "token": per_token}[part]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,46 +110,36 @@ class CountTable:
         if self.heading == REPORT and text is microseconds:
             text = _as_stated
         values = [value(column) for column in self.columns]
-        ratio = quotient(values[1], values[0]) if len(values) > 1 and self.is_comparable else None
-        cells = [TableCell(UNKNOWN if one is None else text(one)) for one in values]
-        return [*cells, TableCell(times(ratio), "ratio")] if len(values) > 1 else cells
+        cells = [TableCell(text(figure)) for figure in values]
+        if len(values) == 1:
+            return cells
+        ratio = quotient(values[1], values[0]) if self.is_comparable else None
+        return [*cells, TableCell(times(ratio), "ratio")]
 
 
 def of_reported(traces: Sequence[ReportedTrace]) -> CountTable:
     """LLaMA's is the control, as in the report's own ratios."""
-    found = {("LLaMA" if "llama" in trace.trace_id else "Qwen"): trace for trace in traces}
-    columns = tuple(
-        CountColumn(
-            name,
-            work_side(found[name].operations),
-            counts(found[name].operations),
-            found[name].row.get("span_us"),
-            found[name].row.get("samples"),
-            found[name].row.get("tokens"),
-        )
-        for name in ("LLaMA", "Qwen")
-    )
-    return CountTable(REPORT, columns)
+    named = {("LLaMA" if "llama" in trace.trace_id else "Qwen"): trace for trace in traces}
+    columns = (_column(name, named[name].operations, named[name].row) for name in ("LLaMA", "Qwen"))
+    return CountTable(REPORT, tuple(columns))
 
 
 def of_trace(chosen: TraceSelection, trace: StoredTrace) -> CountColumn:
-    return CountColumn(
-        chosen.letter(trace.entry.id),
-        work_side(trace.rows),
-        counts(trace.rows),
-        trace.known("span_us"),
-        trace.known("samples"),
-        trace.known("tokens"),
-    )
+    return _column(chosen.letter(trace.entry.id), trace.rows, trace.entry.row)
+
+
+def _column(name: str, operations: Rows, row: Mapping[str, Any]) -> CountColumn:
+    whole = (row.get(figure) for figure in ("span_us", "samples", "tokens"))
+    return CountColumn(name, work_side(operations), counts(operations), *whole)
 
 
 def groups(sets: Sequence[CountTable]) -> list[ColumnGroup]:
-    found = []
+    headings = []
     for set_ in sets:
-        names = [column.name for column in set_.columns]
+        names = tuple(column.name for column in set_.columns)
         heading = set_.heading if set_.heading == REPORT else "here"
-        found.append(ColumnGroup(heading, (*names, "×") if len(names) > 1 else tuple(names), "× is test over control"))
-    return found
+        headings.append(ColumnGroup(heading, (*names, "×") if len(names) > 1 else names, "× is test over control"))
+    return headings
 
 
 def lines(sets: Sequence[CountTable]) -> list[TableRow]:

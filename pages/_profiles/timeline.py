@@ -16,8 +16,9 @@ from engine.store.store import Store
 from pages._profiles import timeline_figure as figures
 from pages._profiles import timeline_view as words
 from pages._profiles.timeline_view import AREAS, FORMS, MOST_EVENTS, MOST_MARKS, TimelineView, ranked
-from pages._profiles.traces import TraceSelection, ask_for_a_trace
+from pages._profiles.traces import TraceSelection
 from pages._shared.charts.card import card
+from pages._shared.choices import one_of
 from pages._shared.theme import palette
 from pages._shared.words import visible_text
 
@@ -37,16 +38,9 @@ LEAST_MS = 0.001
 KEY = "timeline_figure"
 
 
-def show(store: Store, chosen: TraceSelection | None) -> None:
-    """Draw this section; ``chosen`` is None where no trace is chosen."""
-    if chosen is None:
-        ask_for_a_trace(store, "its work and its pauses")
-        return
-    _section(store, chosen)
-
-
 @st.fragment
-def _section(store: Store, chosen: TraceSelection) -> None:
+def show(store: Store, chosen: TraceSelection) -> None:
+    """Draw this section."""
     with card("timeline", QUESTION, HELP) as frame:
         timed = [entry for entry in chosen.entries if engine.timelines(entry)]
         sides = [side for side in SIDES if any(side in engine.timelines(entry) for entry in timed)]
@@ -55,7 +49,7 @@ def _section(store: Store, chosen: TraceSelection) -> None:
             return
         side, align, form = _choices(sides)
         shown = [entry for entry in timed if side in engine.timelines(entry)]
-        shifts = {entry.id: _shift(entry, side, align) for entry in shown}
+        shifts = {entry.id: engine.timelines(entry)[side].first_us if align == WORK else 0.0 for entry in shown}
         most_ms = max((entry.row.get("span_us") or 0.0) - shifts[entry.id] for entry in shown) / 1000
         start_ms, end_ms = _window(max(most_ms, LEAST_MS))
         _steps(shown, shifts, start_ms, end_ms, most_ms)
@@ -77,50 +71,28 @@ def _section(store: Store, chosen: TraceSelection) -> None:
 
 def _choices(sides: Sequence[str]) -> tuple[str, str, str]:
     with st.container(horizontal=True, vertical_alignment="bottom", key="timeline-choices"):
-        side = st.segmented_control(
-            "Work of",
-            [SIDES[one] for one in sides],
-            default=SIDES[sides[0]],
-            required=True,
-            key=SIDE,
-            bind="query-params",
-            width="content",
-        )
-        align = st.segmented_control(
-            "0 ms is",
-            [START, WORK],
-            default=START,
-            required=True,
-            key=ALIGN,
-            bind="query-params",
-            width="content",
-            help="Of each trace: its first event, or the first bin in which this side works",
-        )
-        form = st.segmented_control(
-            "Drawn as", FORMS, default=AREAS, required=True, key=AS, bind="query-params", width="content",
-            help="Areas show how much runs, strips which families run",
-        )  # fmt: skip
-    by_word = {SIDES[one]: one for one in sides}
-    return by_word.get(side or "", sides[0]), align or START, form or AREAS
-
-
-def _shift(entry: Entry, side: str, align: str) -> float:
-    return engine.timelines(entry)[side].first_us if align == WORK else 0.0
+        by_word = {SIDES[side]: side for side in sides}
+        side = one_of("Work of", list(by_word), SIDE, width="content")
+        help_ = "Of each trace: its first event, or the first bin in which this side works"
+        align = one_of("0 ms is", (START, WORK), ALIGN, width="content", help=help_)
+        help_ = "Areas show how much runs, strips which families run"
+        form = one_of("Drawn as", FORMS, AS, width="content", help=help_)
+    return by_word.get(side, sides[0]), align, form
 
 
 def _view(
     store: Store, chosen: TraceSelection, entry: Entry, side: str, shift_us: float, window_ms: tuple[float, float]
 ) -> TimelineView:
-    start, end = (one * 1000 + shift_us for one in window_ms)
-    found = engine.timelines(entry)[side]
+    start, end = (end_ms * 1000 + shift_us for end_ms in window_ms)
+    timeline = engine.timelines(entry)[side]
     marks, count = engine.marks_within(entry, start, end, MOST_MARKS)
     return TimelineView(
         entry,
         visible_text(chosen.name(entry.id)),
         shift_us,
         window_ms,
-        dict(zip(found.families, found.total_us.tolist(), strict=True)),
-        found.stretch(start, end, figures.COLUMNS),
+        dict(zip(timeline.families, timeline.total_us.tolist(), strict=True)),
+        timeline.stretch(start, end, figures.COLUMNS),
         tuple(marks),
         count,
         tuple(gap for gap in engine.gaps(entry) if gap.start_us < end and gap.start_us + gap.gap_us > start),
@@ -172,22 +144,15 @@ def _steps(shown: Sequence[Entry], shifts: dict[str, float], start: float, end: 
                 on_click=_move,
                 args=(window, most),
             )
-        pause = _longest_pause(shown, shifts)
-        if pause is not None:
+        pauses = [(gap.gap_us / 1000, (gap.start_us - shifts[entry.id]) / 1000)
+                  for entry in shown for gap in engine.gaps(entry)[:1]]  # fmt: skip
+        if pauses:
+            length, begin = max(pauses, key=lambda pause: pause[0])
+            around = begin - length, begin + 2 * length  # as much before and behind it as it is long
             st.button(
                 "Longest pause", icon=":material/hourglass_empty:", key="timeline_pause", type="tertiary",
-                on_click=_move, args=(pause, most), help="Of a device, in either trace",
+                on_click=_move, args=(around, most), help="Of a device, in either trace",
             )  # fmt: skip
-
-
-def _longest_pause(shown: Sequence[Entry], shifts: dict[str, float]) -> tuple[float, float] | None:
-    """With as much before and behind it as it is long."""
-    pauses = [(gap, shifts[entry.id]) for entry in shown for gap in engine.gaps(entry)[:1]]
-    if not pauses:
-        return None
-    gap, shift = max(pauses, key=lambda pause: pause[0].gap_us)
-    start, length = (gap.start_us - shift) / 1000, gap.gap_us / 1000
-    return start - length, start + 2 * length
 
 
 def _move(window: tuple[float, float] | None, most: float) -> None:

@@ -13,6 +13,7 @@ from engine.errors import one_line
 from engine.figures.words import microseconds, shortened
 from pages._profiles.timeline_view import MOST_GAPS, REST, TimelineView
 from pages._shared.charts.chart import PATTERNS, Axis, Chart, HeatmapCells, Marks, Note, Panel
+from pages._shared.charts.phases import phase_colours
 from pages._shared.charts.text import Markup, safe
 from pages._shared.theme import Palette
 
@@ -177,13 +178,5 @@ def _spans(
 
 def _phase_colour(phase: str, place: int, colours: Palette) -> str:
     """As a run's time is coloured on the Compare page."""
-    known = {
-        "template": colours.copy,
-        "prefill": colours.accent,
-        "forward": colours.accent,
-        "decode": colours.muted,
-        "step": colours.neutral,
-        "constraint": colours.boundary,
-        "sample": colours.free,
-    }
+    known = phase_colours(colours) | {"decode": colours.muted, "step": colours.neutral}
     return known.get(phase) or colours.series[place % len(colours.series)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -11,10 +11,9 @@ import streamlit as st
 
 from engine.errors import DriftscopeError, one_line
 from engine.figures.words import shortened
-from engine.inspection.memo import Memo
 from engine.profile.cautions import cautions
 from engine.profile.compare import TraceComparison, compare
-from engine.profile.stored_trace import StoredTrace
+from engine.profile.stored_trace import StoredTrace, once_per_entry
 from engine.store.entries import Entry
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
@@ -45,12 +44,18 @@ def chosen_traces(store: Store, *, is_open: bool = True) -> TraceSelection | Non
     return chosen
 
 
-def ask_for_a_trace(store: Store, what: str) -> None:
-    """In a section, where no trace is chosen; ``what`` would be there, in the plural."""
-    if store.found(TRACE).entries:
-        st.info(f"Tick one trace above, or two to compare, to see {what}.", icon=":material/arrow_upward:")
-    else:
-        st.caption(f"The store holds no trace yet: {what} will be here.")
+def of_traces(what: str, show: Callable[[Store, TraceSelection], None]) -> Callable[..., None]:
+    """A section that needs a chosen trace; without one it says that ``what`` would be there, in the plural."""
+
+    def section(store: Store, chosen: TraceSelection | None) -> None:
+        if chosen is not None:
+            show(store, chosen)
+        elif store.found(TRACE).entries:
+            st.info(f"Tick one trace above, or two to compare, to see {what}.", icon=":material/arrow_upward:")
+        else:
+            st.caption(f"The store holds no trace yet: {what} will be here.")
+
+    return section
 
 
 def _row(entry: Entry, runs: Runs) -> dict[str, Any]:
@@ -171,19 +176,16 @@ def _is_captured(entry: Entry) -> bool:
     return entry.row.get("origin") == "measured" and entry.row.get("form") != "table"
 
 
-_traces: Memo[StoredTrace] = Memo(6)
-_comparisons: Memo[TraceComparison] = Memo(4)
-
-
+@once_per_entry(6)
 def trace_of(entry: Entry) -> StoredTrace:
-    return _traces.of(_key(entry), lambda: StoredTrace.of(entry))
+    return StoredTrace.of(entry)
+
+
+@once_per_entry(4)
+def _comparison(control: Entry, test: Entry) -> TraceComparison:
+    return compare(trace_of(control), trace_of(test))
 
 
 def comparison_of(chosen: TraceSelection) -> TraceComparison:
     """Of a trace alone: beside itself."""
-    control, test = chosen.entries[0], chosen.entries[-1]
-    return _comparisons.of((_key(control), _key(test)), lambda: compare(trace_of(control), trace_of(test)))
-
-
-def _key(entry: Entry) -> tuple[str, ...]:
-    return (entry.files.where, *entry.key)
+    return _comparison(chosen.entries[0], chosen.entries[-1])

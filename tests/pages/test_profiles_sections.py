@@ -167,7 +167,7 @@ def test_one_normal_and_one_junk_step_as_bars(store: Store) -> None:
         "B · step 1 · with junk",
         "B · step 3 · with a cut",
     ]
-    assert lanes[2].said == f"wrote “{HOSTILE}” (junk) “5”"
+    assert lanes[2].what == f"wrote “{HOSTILE}” (junk) “5”"
     assert launches_phases.junk_words(found, told) == (
         "Of 2 steps of A none wrote junk; of 3 steps of B 1 wrote junk: 110 µs on average, 100 µs without."
     )

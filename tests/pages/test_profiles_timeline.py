@@ -32,7 +32,7 @@ from engine.store.store import Store
 from pages._profiles import timeline, traces
 store = Store.open().snapshot()
 chosen, _ = traces.query_of({}).read(store.found(traces.TRACE))
-timeline.show(store, chosen)
+traces.of_traces("its work and its pauses", timeline.show)(store, chosen)
 """
 Open = Callable[..., AppTest]
 

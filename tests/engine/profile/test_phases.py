@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.profile.ingest import TraceMetadata, add_trace
-from engine.profile.phases import PHASES, Phases, phases_of_steps
+from engine.profile.phases import PHASES, Phases, StepPhases, phases_of_steps
 from engine.store.files import LocalFiles
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
@@ -36,7 +36,7 @@ def captured(*words: str) -> Phases:
 
 def phases_of_trace() -> Phases:
     store = Store.open()
-    return phases_of_steps(store, store.found(TRACE).entries[-1])
+    return phases_of_steps(store.found(TRACE).entries[-1])
 
 
 def check(found: Phases, passes: int) -> None:
@@ -48,6 +48,10 @@ def check(found: Phases, passes: int) -> None:
         assert {"forward", "constraint"} <= set(step.phases_us) and step.tokens
     ends = [step.start_us + step.dur_us for step in found.steps]
     assert all(end <= later.start_us for end, later in zip(ends[:-1], found.steps[1:], strict=True))
+
+
+def marks(step: StepPhases) -> set[str | None]:
+    return {token.mark for token in step.tokens}
 
 
 @pytest.mark.usefixtures("place")
@@ -73,8 +77,8 @@ def test_what_each_step_of_a_run_wrote(backend: str) -> None:
         assert set(token.kinds) == kinds[token.sample_id, token.block]
         assert set(token.kinds) & (JUNK if token.mark == "junk" else {"cut"})
     junk, normal = found.example("junk"), found.example("normal")
-    assert junk is not None and junk.junk_tokens and "prefill" not in junk.phases_us
-    assert normal is None or normal.junk_tokens == 0
+    assert junk is not None and "junk" in marks(junk) and "prefill" not in junk.phases_us
+    assert normal is None or "junk" not in marks(normal)
     assert sum(found.mean_us("junk").values()) == pytest.approx(
         sum(one.dur_us for one in found.of("junk")) / len(found.of("junk"))
     )
@@ -131,7 +135,7 @@ def traced(tmp_path: Path, *events: dict[str, Any], **told: Any) -> Any:
     path.write_text(json.dumps({"traceEvents": list(events)}))
     store = Store(LocalFiles(tmp_path / "own"))
     entry = add_trace(store, path, TraceMetadata(origin="measured", **told))
-    return entry, phases_of_steps(store, entry)
+    return entry, phases_of_steps(entry)
 
 
 def test_what_is_inside_of_two_phases_belongs_to_the_inner_one(tmp_path: Path) -> None:
@@ -169,6 +173,6 @@ def test_a_trace_from_elsewhere_has_no_steps(tmp_path: Path) -> None:
     path = tmp_path / "made.json.gz"
     write_trace(path, 1_000)
     store = Store(LocalFiles(tmp_path / "own"))
-    found = phases_of_steps(store, add_trace(store, path))
+    found = phases_of_steps(add_trace(store, path))
     assert found.steps == () and "not captured here" in found.why
     assert found.example("normal") is None and found.mean_us() == {}
