@@ -1,9 +1,7 @@
 """The Tokenizer lab: one text under both tokenizers, drift against a placeholder, and the reports' token figures."""
 
-import streamlit as st
-
-from pages._shared.errors import shown_errors
 from pages._shared.frame import page
+from pages._shared.sections import show_open
 from pages._tokenizer_lab import drift as lab_drift
 from pages._tokenizer_lab import reports
 from pages._tokenizer_lab import text as lab_text
@@ -18,8 +16,4 @@ LEAD = (
 SECTIONS = {"One text": lab_text.show, "A molecule set": lab_drift.show, "The reports' figures": reports.show}
 
 page(TITLE, ICON, LEAD)
-tabs = st.tabs(list(SECTIONS), key="view", on_change="rerun", bind="query-params")
-for tab, show in zip(tabs, SECTIONS.values(), strict=True):
-    if tab.open:
-        with tab, shown_errors():
-            show()
+show_open(SECTIONS)

@@ -19,7 +19,7 @@ from pages._evidence.claims import OVER_RUNS, Judged, places_of
 from pages._evidence.words import list_groups, list_row
 from pages._shared.components.claims_list import claims_list
 from pages._shared.errors import escape_markdown
-from pages._shared.table_files import csv_text
+from pages._shared.table_files import csv_text, file_button
 
 LIST = "claims"
 MOST_CHARS = 200
@@ -35,8 +35,7 @@ def show(store: Store, rows: Sequence[Judged]) -> None:
             ("All as CSV", csv_of, "claims.csv", "text/csv"),
             ("All as JSON", json_of, "claims.json", "application/json"),
         ):
-            data = partial(make, rows)
-            st.download_button(label, data, name, mime, icon=":material/download:", on_click="ignore", type="tertiary")
+            file_button(label, partial(make, rows), name, mime, key=name)
 
 
 def csv_of(rows: Sequence[Judged]) -> str:
@@ -50,15 +49,8 @@ def json_of(rows: Sequence[Judged]) -> str:
 
 def _filters(rows: Sequence[Judged]) -> None:
     first = st.container(horizontal=True, gap="medium")
-    first.segmented_control("Report", REPORTS, selection_mode="multi", key=state.REPORT, bind="query-params", wrap=True)
-    first.segmented_control(
-        "Verdict",
-        VERDICTS,
-        selection_mode="multi",
-        key=state.VERDICT,
-        bind="query-params",
-        wrap=True,
-    )
+    for label, options, key in (("Report", REPORTS, state.REPORT), ("Verdict", VERDICTS, state.VERDICT)):
+        first.segmented_control(label, options, selection_mode="multi", key=key, bind="query-params", wrap=True)
     find, about, figure = st.columns([3, 3, 2], gap="small", vertical_alignment="bottom")
     find.text_input(
         "Contains",

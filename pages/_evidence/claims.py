@@ -6,9 +6,8 @@ It knows no widget and no address; ``words`` has the names of figures and verdic
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from engine.evidence.checks.finding import VerdictName
 from engine.evidence.claims import Claim
@@ -98,14 +97,6 @@ def counts_by_report(rows: Iterable[Judged]) -> dict[str, Counter[VerdictName | 
     for row in rows:
         counts.setdefault(row.claim.report, Counter())[row.name] += 1
     return counts
-
-
-def by_section(rows: Sequence[Judged]) -> Iterator[tuple[str, str, list[int]]]:
-    """Report, section, and the places of its rows, in the reports' order."""
-    for (report, section), places in groupby(
-        range(len(rows)), lambda place: (rows[place].claim.report, rows[place].claim.section)
-    ):
-        yield report, section, list(places)
 
 
 def related(judged: Judged, rows: Sequence[Judged]) -> list[RelatedClaim]:

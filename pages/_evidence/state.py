@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import streamlit as st
 
@@ -11,7 +12,10 @@ from pages._evidence.claims import ClaimFilter
 CLAIM, VIEW = "claim", "view"
 REPORT, VERDICT, FIND, ABOUT, FIGURE = "report", "verdict", "find", "about", "figure"
 ALL = "All claims"
-FILTERS = (REPORT, VERDICT, FIND, ABOUT, FIGURE)
+
+
+def _no_filters() -> dict[str, Any]:
+    return {REPORT: [], VERDICT: [], FIND: "", ABOUT: None, FIGURE: False}
 
 
 def claim_id() -> str:
@@ -39,14 +43,14 @@ def show_all(reports: Sequence[str] = (), verdicts: Sequence[str] = ()) -> None:
     """
     chosen = {REPORT: list(reports), VERDICT: list(verdicts)}
     # At once: each change of the address is a step for the browser's Back. An empty list leaves it.
-    gone: dict[str, list[str]] = {name: [] for name in FILTERS if name in st.query_params}
+    gone: dict[str, list[str]] = {name: [] for name in _no_filters() if name in st.query_params}
     st.query_params.update(gone | chosen)
-    st.session_state.update({**chosen, FIND: "", ABOUT: None, FIGURE: False, VIEW: ALL})
+    st.session_state.update(_no_filters() | chosen | {VIEW: ALL})
 
 
 def drop_filters() -> None:
     """As on a first visit; for a callback of the section that draws them."""
-    st.session_state.update({REPORT: [], VERDICT: [], FIND: "", ABOUT: None, FIGURE: False})
+    st.session_state.update(_no_filters())
 
 
 def open_named_claim() -> None:

@@ -15,7 +15,7 @@ from engine.store.store import Store
 from pages._evidence import store as evidence_store
 from pages._evidence.claims import Judged
 from pages._evidence.store import LatestVerdicts
-from pages._shared.errors import escape_markdown
+from pages._shared.errors import error_markdown, escape_markdown
 from pages._shared.verdicts import LOOKS, UNJUDGED, UNJUDGED_WORD
 
 COMMIT_CHARS = 10
@@ -83,7 +83,6 @@ def _button(store: Store, *, is_wanted: bool) -> None:
         with st.spinner("Checking all claims …", show_time=True):
             evidence_store.recheck(store)
     except DriftscopeError as error:
-        words = str(error)
-        st.error(escape_markdown(words[:1].upper() + words[1:]), icon=":material/error:")
+        st.error(error_markdown(error), icon=":material/error:")
     else:
         st.rerun()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from engine.evidence.checks.finding import Source, said
 from engine.evidence.claims import Claim
-from pages._evidence.claims import Judged, by_section
+from pages._evidence.claims import Judged
 from pages._shared import links
 from pages._shared.components.claims_list import Group
 from pages._shared.errors import escape_markdown
@@ -75,15 +76,6 @@ def rich(text: str) -> str:
     return "".join(parts)
 
 
-def _escaped(part: str) -> str:
-    """Blanks at its ends stand beside code, where they count."""
-    inner = part.strip(" ")
-    if not inner:
-        return part
-    before, _, after = part.partition(inner)
-    return before + escape_markdown(inner) + after
-
-
 def apart_words(row: Judged) -> str:
     """How far the figure here is from the report's: a ratio, a difference where there is no ratio, or `=`."""
     claim, measured = row.claim, row.measured
@@ -116,12 +108,12 @@ def range_words(claim: Claim) -> str:
 
 
 def list_groups(rows: Sequence[Judged]) -> list[Group]:
-    """The list's headings, and the places of the rows under each."""
-    return [(f"report {report} · {section}", places) for report, section, places in by_section(rows)]
+    """The list's headings, and the places of the rows under each, in the reports' order."""
+    sections = groupby(range(len(rows)), lambda place: (rows[place].claim.report, rows[place].claim.section))
+    return [(f"report {report} · {section}", list(places)) for (report, section), places in sections]
 
 
 def list_row(row: Judged) -> dict[str, str]:
-    """One row of the list."""
     apart = apart_words(row)
     return {
         "statement": row.claim.statement,

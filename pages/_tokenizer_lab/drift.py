@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import streamlit as st
@@ -20,12 +21,12 @@ from engine.text.placeholder import FittedPlaceholder, fit_placeholder
 from engine.text.template import GUESSED_PLACEHOLDER
 from engine.text.tokenizers import load_tokenizer
 from pages._shared.charts.card import draw
+from pages._shared.choices import one_of
 from pages._shared.errors import escape_markdown
 from pages._tokenizer_lab import drift_view as view
 from pages._tokenizer_lab.choices import PLACEHOLDERS, folder_input, reference_text, tokenizers
 from pages._tokenizer_lab.drift_view import DriftRow
 
-SHIPPED, PASTED, FILE = "Shipped set", "Pasted SMILES", "A file"
 FORMS = {"Four decimals": FIXED4, "Trailing zeros dropped": TRIMMED4}
 MOST_MOLECULES = 400
 EXAMPLE = "CC(=O)Oc1ccccc1C(=O)O\nCn1c(=O)c2c(ncn2C)n(C)c1=O"
@@ -35,18 +36,8 @@ _ENDINGS = (".sdf", ".mol", ".smi", ".csv", ".tsv", ".txt", ".gz")
 def show() -> None:
     """Draw the section."""
     molecules = _molecules()
-    form = FORMS[
-        st.segmented_control(
-            "Number format",
-            list(FORMS),
-            default="Four decimals",
-            required=True,
-            key="decimals",
-            bind="query-params",
-            help="Some models drop trailing zeros: 0.5 instead of 0.5000. Only then is drift positive.",
-        )
-        or "Four decimals"
-    ]
+    help_ = "Some models drop trailing zeros: 0.5 instead of 0.5000. Only then is drift positive."
+    form = FORMS[one_of("Number format", list(FORMS), "decimals", help=help_)]
     placeholders = _placeholders()
     texts = _texts(molecules, form)
     if not texts:
@@ -71,11 +62,9 @@ def _molecules() -> list[str] | list[Chem.Mol]:
     """SMILES to embed, or molecules with coordinates."""
     source_column, rest = st.columns([2, 3], gap="large")
     with source_column:
-        source = st.segmented_control(
-            "Molecules", [SHIPPED, PASTED, FILE], default=SHIPPED, required=True, key="set", bind="query-params"
-        )
+        source = one_of("Molecules", list(SOURCES), "set")
     with rest:
-        return {PASTED: _pasted, FILE: _uploaded}.get(source or SHIPPED, _shipped)()
+        return SOURCES[source]()
 
 
 def _shipped() -> list[str]:
@@ -123,6 +112,13 @@ def _uploaded() -> list[str] | list[Chem.Mol]:
         first = escape_markdown(f"line {skipped[0].line:,}: {skipped[0].error}")
         st.warning(f"{len(skipped):,} rows were left out. The first is {first}.", icon=":material/warning:")
     return [molecule.smiles for molecule in molecules]
+
+
+SOURCES: dict[str, Callable[[], list[str] | list[Chem.Mol]]] = {
+    "Shipped set": _shipped,
+    "Pasted SMILES": _pasted,
+    "A file": _uploaded,
+}
 
 
 def _placeholders() -> list[str]:

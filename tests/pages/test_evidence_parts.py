@@ -21,7 +21,6 @@ from pages._evidence import browse, charts, words
 from pages._evidence.claims import (
     ClaimFilter,
     Judged,
-    by_section,
     counts_by_report,
     judged_claims,
     places_of,
@@ -79,9 +78,9 @@ def test_a_subject_leaves_its_claims() -> None:
 
 
 def test_sections_come_in_order_and_hold_all_rows() -> None:
-    groups = list(by_section(ROWS))
-    assert [place for _, _, places in groups for place in places] == list(range(len(ROWS)))
-    assert len({(report, section) for report, section, _ in groups}) == len(groups)
+    groups = words.list_groups(ROWS)
+    assert [place for _, places in groups for place in places] == list(range(len(ROWS)))
+    assert len({heading for heading, _ in groups}) == len(groups)
 
 
 def test_highlights_are_few_and_the_conclusions_are_among_them() -> None:
