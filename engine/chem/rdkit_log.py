@@ -16,42 +16,37 @@ from rdkit import rdBase
 _TIMESTAMP = re.compile(r"^\[\d\d:\d\d:\d\d\]\s*")
 
 
+_LOG_LOCK = threading.Lock()
+_OF_THREAD = threading.local()
+
+
 class _ThreadLines(logging.Handler):
     """Collects RDKit's log lines per thread, so that concurrent parses do not read each other's errors."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._local = threading.local()
-
     def emit(self, record: logging.LogRecord) -> None:
-        lines = getattr(self._local, "lines", None)
+        lines = getattr(_OF_THREAD, "lines", None)
         if lines is not None:
             lines.append(_TIMESTAMP.sub("", record.getMessage()).strip())
 
-    @contextmanager
-    def collecting(self) -> Iterator[list[str]]:
-        outer = getattr(self._local, "lines", None)
-        self._local.lines = []
-        try:
-            yield self._local.lines
-        finally:
-            if outer is not None:
-                outer.extend(self._local.lines)
-            self._local.lines = outer
 
-
-_LINES = _ThreadLines()
-_LOG_LOCK = threading.Lock()
+_HANDLER = _ThreadLines()
 
 
 @contextmanager
 def captured_log() -> Iterator[list[str]]:
-    """RDKit's messages of this thread as a list of lines, kept off the terminal."""
+    """RDKit's messages of this thread as a list of lines, kept off the terminal. Outer ones get those of inner ones."""
     logger = logging.getLogger("rdkit")
     with _LOG_LOCK:
-        if _LINES not in logger.handlers:  # once per process
+        if _HANDLER not in logger.handlers:  # once per process
             rdBase.LogToPythonLogger()
-            logger.handlers[:] = [_LINES]  # RDKit's own handler writes to stderr
+            logger.handlers[:] = [_HANDLER]  # RDKit's own handler writes to stderr
             logger.propagate = False
-    with _LINES.collecting() as lines:
+    outer = getattr(_OF_THREAD, "lines", None)
+    lines: list[str] = []
+    _OF_THREAD.lines = lines
+    try:
         yield lines
+    finally:
+        if outer is not None:
+            outer.extend(lines)
+        _OF_THREAD.lines = outer

@@ -163,9 +163,7 @@ def enriched_descriptors(smiles: str) -> tuple[str, ...]:
 def read_text_order(smiles: str) -> Chem.Mol:
     """The sanitised molecule of a SMILES with its atoms in text order, explicit hydrogens kept."""
     _check_characters(smiles)
-    raw = _raw(smiles)
-    _check_bracket_numbers(smiles)
-    _check_rings(smiles, raw)
+    _raw(smiles)
     parameters = Chem.SmilesParserParams()
     parameters.removeHs = False
     parameters.allowCXSMILES = False
@@ -188,10 +186,10 @@ def graph_key(mol: Chem.Mol) -> str:
     return str(first if again is None else Chem.MolToSmiles(again))
 
 
-def same_graph(one: Chem.Mol, other: Chem.Mol) -> bool:
+def same_graph(first: Chem.Mol, second: Chem.Mol) -> bool:
     """Whether two molecules are the same graph, stereo included; how they were written does not matter."""
     with captured_log():
-        left, right = Chem.RemoveHs(one), Chem.RemoveHs(other)
+        left, right = Chem.RemoveHs(first), Chem.RemoveHs(second)
     if Chem.MolToSmiles(left) == Chem.MolToSmiles(right) or graph_key(left) == graph_key(right):
         return True
     # Canonical ranking breaks some stereo ties by input order, so unequal keys are no proof of inequality.
@@ -199,7 +197,10 @@ def same_graph(one: Chem.Mol, other: Chem.Mol) -> bool:
         return False
     if Chem.MolToSmiles(left, isomericSmiles=False) != Chem.MolToSmiles(right, isomericSmiles=False):
         return False
-    if _isotopes(left) != _isotopes(right):
+    kinds, others = (
+        sorted((atom.GetAtomicNum(), atom.GetIsotope()) for atom in mol.GetAtoms()) for mol in (left, right)
+    )
+    if kinds != others:
         return False
     if _can_be_matched(left, right):
         return all(mol.HasSubstructMatch(other, useChirality=True) for mol, other in ((left, right), (right, left)))
@@ -225,10 +226,6 @@ def _keys_by_other_orders(mol: Chem.Mol) -> set[str]:
     return keys
 
 
-def _isotopes(mol: Chem.Mol) -> list[tuple[int, int]]:
-    return sorted((atom.GetAtomicNum(), atom.GetIsotope()) for atom in mol.GetAtoms())
-
-
 def _check_bracket_numbers(smiles: str) -> None:
     """RDKit wraps charges and isotopes that do not fit its small integers; refuse them instead."""
     for piece in split_smiles(smiles):
@@ -244,14 +241,6 @@ def _exceeds(digits: str, most: int) -> bool:
     return len(digits) > 9 or int(digits) > most  # int() refuses thousands of digits
 
 
-def _check_rings(smiles: str, raw: Chem.Mol) -> None:
-    rings = raw.GetNumBonds() - raw.GetNumAtoms() + 1
-    if rings > MOST_RINGS:
-        raise MoleculeSizeError(
-            f"{shown(smiles)} has at least {rings} rings, the limit is {MOST_RINGS}", "Give a smaller molecule"
-        )
-
-
 def _check_characters(smiles: str) -> None:
     # RDKit stops at a NUL, takes a space for the start of a name, and cannot be given a lone surrogate.
     for position, char in enumerate(smiles):
@@ -261,19 +250,23 @@ def _check_characters(smiles: str) -> None:
 
 
 def _raw(smiles: str) -> Chem.Mol:
-    """The molecule as written, not sanitised; raises where not even that can be read."""
+    """The molecule as written, not sanitised; raises where not even that can be read, or would take RDKit minutes."""
     with captured_log() as lines:
         raw = Chem.MolFromSmiles(smiles, sanitize=False)
     if raw is None:
         raise _syntax_error(smiles, lines)
+    _check_bracket_numbers(smiles)
+    rings = raw.GetNumBonds() - raw.GetNumAtoms() + 1
+    if rings > MOST_RINGS:
+        raise MoleculeSizeError(
+            f"{shown(smiles)} has at least {rings} rings, the limit is {MOST_RINGS}", "Give a smaller molecule"
+        )
     return raw
 
 
 def _sanitised(smiles: str) -> Chem.Mol:
     # Read without sanitising first: only then do RDKit's chemistry problems name their atoms.
     raw = _raw(smiles)
-    _check_bracket_numbers(smiles)
-    _check_rings(smiles, raw)
     with captured_log() as lines:
         try:
             problems = Chem.DetectChemistryProblems(raw)

@@ -19,12 +19,13 @@ from rdkit import Chem
 
 from engine.chem.frame import conformer_ids
 from engine.chem.rdkit_log import captured_log
-from engine.chem.textfiles import file_kind, text_lines
+from engine.chem.textfiles import text_lines
 from engine.errors import ConformerError, FileFormatError, UnsupportedMoleculeError, shown
 
 MOST_MOLECULES = 10_000
 MOST_RECORD_CHARACTERS = 4_000_000
 MOLECULE_KINDS = (".sdf", ".mol")
+_KINDS_LISTED = f"{', '.join(MOLECULE_KINDS)}, each also with .gz"
 
 _RECORD_END = "$$$$"
 
@@ -59,7 +60,10 @@ def to_xyz(mol: Chem.Mol, conf_id: int | None = -1, comment: str = "") -> str:
 def read_molecules(path: str | Path, *, most_records: int = MOST_MOLECULES) -> list[Chem.Mol]:
     """The molecules of an SDF or MOL file in its order: hydrogens, names (``_Name``), properties and conformer kept."""
     path = Path(path)
-    file_kind(path, MOLECULE_KINDS)
+    if path.is_dir():
+        raise FileFormatError(f"{shown(path.name)} is a directory", f"Give a file: {_KINDS_LISTED}")
+    if Path(path.name.lower().removesuffix(".gz")).suffix not in MOLECULE_KINDS:
+        raise FileFormatError(f"{shown(path.name)} is not of a known kind", f"Known are {_KINDS_LISTED}")
     mols: list[Chem.Mol] = []
     for number, record in enumerate(sdf_records(path), start=1):
         if number > most_records:

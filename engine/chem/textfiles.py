@@ -22,20 +22,6 @@ _BINARY = re.compile(r"[\x00-\x08\x0b\x0e-\x19\x1b-\x1f\x7f]")
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
-def file_kind(path: Path, known: tuple[str, ...]) -> str:
-    """The suffix of the file without ``.gz``, one of ``known``; refuses others and what is no file."""
-    if path.is_dir():
-        raise FileFormatError(f"{shown(path.name)} is a directory", f"Give a file: {_listed(known)}")
-    kind = Path(path.name.lower().removesuffix(".gz")).suffix
-    if kind not in known:
-        raise FileFormatError(f"{shown(path.name)} is not of a known kind", f"Known are {_listed(known)}")
-    return kind
-
-
-def _listed(known: tuple[str, ...]) -> str:
-    return ", ".join(known) + ", each also with .gz"
-
-
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
     """(line number from 1, line without its end) of a text file, as it streams in."""
     try:

@@ -29,12 +29,11 @@ class CloseIds:
 @functools.lru_cache(maxsize=16)
 def close_ids(tokenizer: TextTokenizer, device: torch.device | str = "cpu") -> CloseIds:
     """Closing: ordinary tokens that begin with ``>``. Going on: digits, ``.``, ``,``, ``,-`` and ``-`` alone."""
-    found = vocabulary_of(tokenizer)
-    begins = np.array([tokenizer.raw(id_).startswith(b">") for id_ in range(len(found.digits))])
-    going_on = (found.digits > 0) | (found.mark > 0)
-    return CloseIds(
-        *(torch.from_numpy(np.flatnonzero(flags & ~found.is_special)).to(device) for flags in (begins, going_on))
-    )
+    vocabulary = vocabulary_of(tokenizer)
+    closing = np.array([tokenizer.raw(id_).startswith(b">") for id_ in range(len(vocabulary.digits))])
+    going_on = (vocabulary.digits > 0) | (vocabulary.mark > 0)
+    ordinary = ~vocabulary.is_special
+    return CloseIds(*(torch.from_numpy(np.flatnonzero(flags & ordinary)).to(device) for flags in (closing, going_on)))
 
 
 def close_mass(raw_log_p: Tensor, closing_ids: Tensor, going_on_ids: Tensor) -> Tensor:

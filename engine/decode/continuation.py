@@ -83,11 +83,12 @@ def continue_blocks(
     """
     exact = copy.copy(backend)  # the same weights
     exact.constraint = constraint
+    positions = len(backend.body.cos)
     begun = _begun(cuts, constraint, tokenizer, backend.end_id)
     requests = [
         Request(number, number, (*cuts[number].prompt, *cuts[number].written), begun[number].program, limit, start)
         for number, start in _starts(constraint, begun).items()
-        if (limit := _limit(cuts[number], backend)) > 0
+        if (limit := min(MOST_ADDED, positions - len(cuts[number].prompt) - len(cuts[number].written))) > 0
     ]
     requests.sort(key=lambda request: -len(request.prompt))  # what is read together is then of one length
     ids: dict[int, list[int]] = {request.sample: [] for request in requests}
@@ -99,10 +100,6 @@ def continue_blocks(
         _continuation(cut.block, begun[number], whole[number], tokenizer) if number in whole else None
         for number, cut in enumerate(cuts)
     ]
-
-
-def _limit(cut: Cut, backend: FastBackend) -> int:
-    return min(MOST_ADDED, len(backend.body.cos) - len(cut.prompt) - len(cut.written))
 
 
 # --- what is there ------------------------------------------------------------------------------------------------
@@ -125,28 +122,27 @@ class _Begun:
 def _begun(cuts: Sequence[Cut], constraint: ExactConstraint, tokenizer: TextTokenizer, end: int) -> dict[int, _Begun]:
     """By cut. Those without a block, and those that another token opens than the exact text has, are left out."""
     programs: dict[str, Program] = {}
-    found = {}
+    begun = {}
     for number, cut in enumerate(cuts):
         smiles = cut.molecule.smiles
         if smiles not in programs:
             programs[smiles] = constraint.compile(cut.molecule)
         program, place = programs[smiles], _opening(cut.written, tokenizer)
         free = np.flatnonzero((program.block == cut.block) & (program.forced == NO_ID)).tolist()
-        if free and place >= 0 and cut.written[place] in _openings(program, free):
+        if not free or place < 0:
+            continue
+        # What may stand before a block's numbers: the forced token, or two where a cell chooses between them.
+        openings = [program.forced[free[0] - 1]] if len(free) == 1 else program.symbols[free[0]]
+        if cut.written[place] in openings:
             alone = _alone(program, free, cut.block, end)
-            found[number] = _Begun(alone, cut.written[place], cut.written[place + 1 :])
-    return found
+            begun[number] = _Begun(alone, cut.written[place], cut.written[place + 1 :])
+    return begun
 
 
 def _opening(written: Sequence[int], tokenizer: TextTokenizer) -> int:
     """The place of the last token with a ``<``, which no LP that counts positions lets into a block; -1 for none."""
     places = range(len(written) - 1, -1, -1)
     return next((place for place in places if b"<" in tokenizer.raw(written[place])), -1)
-
-
-def _openings(program: Program, free: Sequence[int]) -> list[int]:
-    """What may stand before a block's numbers: the forced token, or two where a cell chooses between them."""
-    return [int(program.forced[free[0] - 1])] if len(free) == 1 else program.symbols[free[0]].tolist()
 
 
 def _alone(program: Program, free: Sequence[int], block: int, end: int) -> Program:
@@ -163,27 +159,27 @@ def _starts(constraint: ExactConstraint, begun: Mapping[int, _Begun]) -> dict[in
     """Cell and node behind what was written, of those blocks that may be gone on with."""
     if not begun:
         return {}
-    tables = Tables.of(constraint.automaton, [one.program for one in begun.values()])
-    paths = [torch.tensor(one.path, dtype=torch.int64) for one in begun.values()]
+    tables = Tables.of(constraint.automaton, [block.program for block in begun.values()])
+    paths = [torch.tensor(block.path, dtype=torch.int64) for block in begun.values()]
     states = list(walk(tables, torch.nn.utils.rnn.pad_sequence(paths, batch_first=True)))
-    found = {}
-    for row, (number, one) in enumerate(begun.items()):
-        state = states[len(one.path)]
+    starts = {}
+    for row, (number, block) in enumerate(begun.items()):
+        state = states[len(block.path)]
         cell, node = int(state.cell[row]), int(state.node[row])
-        if cell not in (LOST, len(one.program) - 1):
-            found[number] = cell, node
-    return found
+        if cell not in (LOST, len(block.program) - 1):
+            starts[number] = cell, node
+    return starts
 
 
 # --- what came ----------------------------------------------------------------------------------------------------
 
 
-def _continuation(number: int, one: _Begun, ids: Sequence[int], tokenizer: TextTokenizer) -> Continuation:
+def _continuation(number: int, block: _Begun, ids: Sequence[int], tokenizer: TextTokenizer) -> Continuation:
     added = tuple(ids[:-2])  # behind them the close and the end
-    before = tokenizer.decode([one.opening, *one.inside]).rpartition("<")[2]
-    text = tokenizer.decode([one.opening, *one.inside, *added]).rpartition("<")[2]
+    before = tokenizer.decode([block.opening, *block.inside]).rpartition("<")[2]
+    text = tokenizer.decode([block.opening, *block.inside, *added]).rpartition("<")[2]
     digits = sum(map(str.isdigit, text[len(before) :]))
-    return Continuation(number, text, len(one.inside) + len(added), added, digits, _distance(before, text))
+    return Continuation(number, text, len(block.inside) + len(added), added, digits, _distance(before, text))
 
 
 def _distance(before: str, after: str) -> float | None:

@@ -66,30 +66,24 @@ def _numbers(raw: Tensor, allowed: Tensor, tokens: Tensor, candidates: int, clos
     p = log_p.exp()
     token = tokens[:, None]
     log_mass = log_p.masked_fill(~allowed, -torch.inf).logsumexp(dim=-1)
+    # The token's part of the allowed mass, from logarithms: a lone token's is 1 however unlikely it was.
+    alone = allowed.sum(dim=1) == 1
+    share = (log_p.gather(1, token)[:, 0] - log_mass).exp().clamp(max=1)
+    share = share.nan_to_num(0)  # not a number where no allowed token has any mass
+    masses: Sequence[Tensor] = [log_p.new_zeros(len(log_p))] * 2
+    if close_ids is not None:
+        masses = close_mass(log_p, close_ids.closing, close_ids.going_on).unbind(dim=1)
     numbers = [
         p.gather(1, token)[:, 0],
-        _share(log_p.gather(1, token)[:, 0], log_mass, allowed, token),
+        torch.where(alone, 1, share) * allowed.gather(1, token)[:, 0],
         log_mass.exp().clamp(max=1),
         (raw > raw.gather(1, token)).sum(dim=-1) + 1,
         torch.special.entr(p).sum(dim=-1),
-        *_masses(log_p, close_ids),
+        *masses,
     ]
     ids = raw.topk(candidates, dim=-1).indices
     parts = [torch.stack([number.double() for number in numbers], dim=1), ids, p.gather(1, ids), allowed.gather(1, ids)]
     return torch.cat([part.double() for part in parts], dim=1)
-
-
-def _masses(log_p: Tensor, ids: CloseIds | None) -> Sequence[Tensor]:
-    if ids is None:
-        return [log_p.new_zeros(len(log_p))] * 2
-    return close_mass(log_p, ids.closing, ids.going_on).unbind(dim=1)
-
-
-def _share(log_chosen: Tensor, log_mass: Tensor, allowed: Tensor, token: Tensor) -> Tensor:
-    """The token's part of the allowed mass, from logarithms: a lone token's is 1 however unlikely it was."""
-    alone = allowed.sum(dim=1) == 1
-    share = (log_chosen - log_mass).exp().clamp(max=1).nan_to_num(0)  # not a number where no allowed token has any mass
-    return torch.where(alone, 1, share) * allowed.gather(1, token)[:, 0]
 
 
 def _diagnosis(row: Sequence[float], block: int, rule: str) -> Diagnosis:
@@ -98,5 +92,5 @@ def _diagnosis(row: Sequence[float], block: int, rule: str) -> Diagnosis:
     ids, chances, legal = (row[_NUMBERS + part * count :][:count] for part in range(3))
     likely = [Candidate(int(id_), p, bool(is_legal)) for id_, p, is_legal in zip(ids, chances, legal, strict=True)]
     # What is as likely comes in the order of ids; what cannot come at all is no candidate.
-    top = sorted((one for one in likely if one.p_raw > 0), key=lambda one: (-one.p_raw, one.token_id))
+    top = sorted((token for token in likely if token.p_raw > 0), key=lambda token: (-token.p_raw, token.token_id))
     return Diagnosis(p_raw, p_lp, allowed_mass, int(rank), entropy_nat, tuple(top), block, rule, closing, going_on)

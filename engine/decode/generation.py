@@ -10,7 +10,7 @@ import copy
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from engine.decode.closing import close_ids
 from engine.decode.phases import phase
@@ -18,7 +18,7 @@ from engine.decode.plan import BackendName, Plan
 from engine.decode.requests import default_limit, requests_for
 from engine.decode.samples import Reader, Sample
 from engine.decode.scoring import Stored, forced_closes
-from engine.decode.steps import Counters, DecodeOptions, Diagnosis, Events, Request, Step, StepObserver, Stop, Tap
+from engine.decode.steps import Counters, DecodeOptions, Diagnosis, Request, Step, StepObserver, Stop, Tap
 from engine.errors import ModelError
 from engine.lp.constraint import Constraint, LpParameters, build_constraint
 from engine.lp_records import lp_record, split_cleanup
@@ -28,18 +28,12 @@ from engine.text.blocks import CloseMass
 from engine.text.placeholder import fit_placeholder
 from engine.text.reference import reference_texts
 
+if TYPE_CHECKING:
+    from engine.decode.fast import FastBackend
+    from engine.decode.hf import HfBackend
+
 FITTED_MOLECULES = 20
 """Molecules whose reference conformers an adaptive placeholder is fitted to."""
-
-
-class Backend(Protocol):
-    def run(
-        self,
-        requests: Sequence[Request],
-        options: DecodeOptions,
-        counters: Counters,
-        cancelled: Callable[[], bool] = ...,
-    ) -> Events: ...
 
 
 class Generation:
@@ -57,8 +51,8 @@ class Generation:
     ) -> None:
         began = time.perf_counter()
         self.loaded, self.molecules, self.plan = loaded, list(molecules), plan
-        self.lp, cleanup = split_cleanup(plan.lp)
-        self.lp = lp_record(self.lp).name
+        lp, cleanup = split_cleanup(plan.lp)
+        self.lp = lp_record(lp).name
         self.form = plan.form or loaded.entry.numbers
         self.placeholder = plan.placeholder or self._placeholder()
         parameters = LpParameters(self.placeholder, self.form, plan.last_positions, plan.equal_work)
@@ -77,7 +71,10 @@ class Generation:
         self.molecules = molecules
         self.numbers = list(range(len(molecules)) if numbers is None else numbers)
         self._place = {number: place for place, number in enumerate(self.numbers)}
-        limits = self._equal_limits() if self.plan.equal_work else [self._limit(molecule) for molecule in molecules]
+        if self.plan.equal_work:
+            limits = self._equal_limits()
+        else:
+            limits = [self.plan.limit or default_limit(molecule) for molecule in molecules]
         with phase("template"):
             self.requests = requests_for(
                 molecules,
@@ -136,10 +133,8 @@ class Generation:
         )
 
     def _options(self) -> DecodeOptions:
-        options = replace(self.plan.options, tap=self.tap)
-        if not self.plan.diagnostics:
-            return options
-        return replace(options, close_ids=close_ids(self.loaded.tokenizer, self.loaded.device))
+        ids = close_ids(self.loaded.tokenizer, self.loaded.device) if self.plan.diagnostics else None
+        return replace(self.plan.options, tap=self.tap, close_ids=ids)
 
     def _masses(self, number: int, ids: list[int], diagnoses: list[Diagnosis]) -> dict[int, CloseMass]:
         """By block, what the model wanted where the LP closed it by force; empty without diagnostics."""
@@ -150,9 +145,6 @@ class Generation:
         return {
             block: CloseMass(diagnoses[place].closing, diagnoses[place].going_on) for block, place in places.items()
         }
-
-    def _limit(self, molecule: Molecule) -> int:
-        return default_limit(molecule) if self.plan.limit is None else self.plan.limit
 
     def _placeholder(self) -> str:
         """The LP's own, or for the adaptive one that which fits reference conformers of these molecules."""
@@ -170,7 +162,9 @@ class Generation:
         return [sample.tokens for sample in exact.run()]
 
 
-def make_backend(loaded: LoadedModel, constraint: Constraint, name: BackendName, *, compile: bool = False) -> Backend:
+def make_backend(
+    loaded: LoadedModel, constraint: Constraint, name: BackendName, *, compile: bool = False
+) -> FastBackend | HfBackend:
     """The backend for a loaded model. Torch and transformers are imported here, and not with this module."""
     from engine.decode.fast import FastBackend
     from engine.decode.hf import HfBackend

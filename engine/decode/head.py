@@ -27,7 +27,8 @@ class LiveHead:
     """The columns of one constraint and one pool of programs."""
 
     def __init__(self, head: Tensor, automaton: Automaton, programs: Sequence[Program]) -> None:
-        symbols = _symbols(programs)
+        symbols = np.unique(np.concatenate([program.symbols.reshape(-1) for program in programs]))
+        symbols = symbols[symbols != NO_ID]
         wanted = np.union1d(automaton.live, symbols).astype(np.int64)
         is_slice = len(wanted) > MOST_SHARE * len(automaton.classes)
         columns = np.arange(wanted.max() + 1) if is_slice else wanted
@@ -57,11 +58,6 @@ class LiveHead:
         if hidden.dtype == torch.float32:
             return torch.addmm(bias, hidden, self.weight.t())
         return functional.linear(hidden, self.weight).float() + bias
-
-
-def _symbols(programs: Sequence[Program]) -> NDArray[np.int64]:
-    found = np.unique(np.concatenate([program.symbols.reshape(-1) for program in programs]))
-    return np.asarray(found[found != NO_ID], dtype=np.int64)
 
 
 def _bias(legal: NDArray[np.bool_], head: Tensor) -> Tensor:

@@ -17,11 +17,10 @@ import gc
 import math
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from queue import Queue
 from threading import Event, Thread
-from types import TracebackType
 from typing import Any, Literal
 
 import numpy as np
@@ -42,8 +41,7 @@ from engine.decode.phases import phase
 from engine.decode.presets import Sampling
 from engine.decode.steps import Counters, DecodeOptions, Request, Step, Stop, StopReason
 from engine.decode.work import Work
-from engine.errors import ConstraintError
-from engine.lp.constraint import HasAutomaton
+from engine.lp.constraint import HasAutomaton, check_rows
 from engine.lp.table import DEAD
 from engine.lp.unconstrained import Unconstrained
 
@@ -71,12 +69,7 @@ class HfBackend:
         self, model: PreTrainedModel, constraint: HasAutomaton, end_id: int, vocab_size: int, *, draws: Draws = "keyed"
     ) -> None:
         """``vocab_size`` is the tokenizer's: rows of the model beyond it have no token."""
-        rows, columns = model.config.get_text_config().vocab_size, len(constraint.automaton.classes)
-        if rows != columns:
-            raise ConstraintError(
-                f"the model has {rows:,} rows, the constraint was built for {columns:,}",
-                "Build it with the model's own number of rows",
-            )
+        check_rows(constraint, model.config.get_text_config().vocab_size)
         self._model, self._constraint, self._end, self._vocab_size = model, constraint, end_id, vocab_size
         self._draws = draws
         self._dead = np.flatnonzero(constraint.automaton.classes == DEAD).tolist()
@@ -115,9 +108,12 @@ class HfBackend:
             for happened in feed:
                 if cancelled():
                     break
-                for one in happened:
-                    _note(one, open_rows, counters)
-                    yield one
+                for event in happened:
+                    if isinstance(event, Stop):
+                        del open_rows[event.sample]
+                    else:
+                        open_rows[event.sample].written.append(counters.count(event).token_id)
+                    yield event
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
@@ -216,19 +212,22 @@ class _Feed:
         self._thread.join()
 
     def _next(self) -> Happened | None:
-        found = self._queue.get()
-        if found is None:
+        handed_over = self._queue.get()
+        if handed_over is None:
             self._is_over = True
             return None
-        happened, took_s = found
+        happened, took_s = handed_over
         self._counters.forward_passes += 1
         self._counters.decode_s += took_s
         return happened
 
     def _run(self) -> None:
-        with ExitStack() as stack:
-            stack.push(self._end)
+        try:
             self._work(self._hand_over)
+        except BaseException as error:  # noqa: BLE001 - it is raised in the thread that reads
+            self._error = error
+        finally:
+            self._queue.put(None)
 
     def _hand_over(self, happened: Happened) -> bool:
         """Waits where the reader is far behind; says whether to go on."""
@@ -236,24 +235,12 @@ class _Feed:
         self._began = time.perf_counter()
         return not self._stopping.is_set()
 
-    def _end(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
-        self._error = error
-        self._queue.put(None)
-        return True
-
 
 def _interrupted(deadline: float, cancelled: Callable[[], bool]) -> StopReason | None:
     """Why rows that wait are not begun."""
     if cancelled():
         return "cancelled"
     return "time" if time.monotonic() >= deadline else None
-
-
-def _note(one: Step | Stop, open_rows: dict[int, Work], counters: Counters) -> None:
-    if isinstance(one, Stop):
-        del open_rows[one.sample]
-    else:
-        open_rows[one.sample].written.append(counters.count(one).token_id)
 
 
 def _padded(rows: Sequence[Sequence[int]], fill: int, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, cast
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -39,24 +39,8 @@ _NEAR = 2.0**-20
 """Of a score: two that differ by less may be one after the division by the temperature."""
 
 
-class ConstraintView(Protocol):
-    """A constraint before a step's tokens, as ``StepCriterion`` sees it."""
-
-    def stopped(self) -> Mapping[int, StopReason]:
-        """Rows that cannot go on; their token is none."""
-
-    def forced(self) -> Tensor:
-        """bool [B]"""
-
-    def allowed(self) -> Tensor:
-        """bool [B, V]"""
-
-    def standing(self) -> tuple[list[int], list[str]]:
-        """Blocks and rules of the rows."""
-
-
 class OpenConstraint:
-    """The view without an LP: nothing is forced, and the same tokens are allowed at each step."""
+    """A constraint before a step's tokens without an LP: nothing is forced, and all steps allow the same."""
 
     def __init__(self, constraint: HasAutomaton, rows: Sequence[Work], device: torch.device) -> None:
         programs = [row.request.program for row in rows]
@@ -67,22 +51,24 @@ class OpenConstraint:
         self._allowed: Tensor | None = None
 
     def stopped(self) -> Mapping[int, StopReason]:
+        """Rows that cannot go on; their token is none."""
         return {}
 
-    def forced(self) -> Tensor:
+    def forced(self) -> Tensor:  # bool [B]
         return self._forced
 
-    def allowed(self) -> Tensor:
+    def allowed(self) -> Tensor:  # bool [B, V]
         if self._allowed is None:
             self._allowed = self._tables.mask(self._state)
         return self._allowed
 
     def standing(self) -> tuple[list[int], list[str]]:
+        """Blocks and rules of the rows."""
         return self._standing
 
 
 class MaskingProcessor(ProgramProcessor):
-    """The processor for rows that may start inside an answer."""
+    """The processor for rows that may start inside an answer; and the view of them as ``OpenConstraint`` has it."""
 
     def __init__(self, constraint: HasAutomaton, rows: Sequence[Work], end_id: int) -> None:
         super().__init__(constraint.automaton, [row.request.program for row in rows], end_id)
@@ -100,18 +86,19 @@ class MaskingProcessor(ProgramProcessor):
         return cast("Mapping[int, StopReason]", self.stops)
 
     def forced(self) -> Tensor:
-        assert self._tables is not None
-        assert self._state is not None
+        assert self._tables is not None and self._state is not None
         return self._tables.forced_id(self._state) != NO_ID
 
     def allowed(self) -> Tensor:
-        assert self._tables is not None
-        assert self._state is not None
+        assert self._tables is not None and self._state is not None
         return self._tables.mask(self._state)
 
     def standing(self) -> tuple[list[int], list[str]]:
         assert self._state is not None
         return blocks_and_rules(self._automaton, self._programs, self._state)
+
+
+ConstraintView = OpenConstraint | MaskingProcessor
 
 
 class Diagnoser(LogitsProcessor):
@@ -186,12 +173,12 @@ class KeyedDraw(LogitsProcessor):
 
     def _drawn(self, input_ids: Tensor, scores: Tensor, numbers: Tensor) -> Tensor:
         if 0 < self._top_k < scores.shape[1]:
-            found, ids = likeliest(scores, self._top_k)  # [B, K] each
-            place = draw(self._warped(input_ids, found).softmax(dim=-1), numbers)
+            likely, ids = likeliest(scores, self._top_k)  # [B, K] each
+            place = draw(self._warped(input_ids, likely).softmax(dim=-1), numbers)
             return ids.gather(1, place[:, None])[:, 0]
-        found, columns = _possible(scores)
-        found, kept = _possible(self._warped(input_ids, found))
-        return columns[kept[draw(found.softmax(dim=-1), numbers)]]
+        possible, columns = _possible(scores)
+        possible, kept = _possible(self._warped(input_ids, possible))
+        return columns[kept[draw(possible.softmax(dim=-1), numbers)]]
 
     def _warped(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         for warper in self._warpers:
@@ -201,16 +188,16 @@ class KeyedDraw(LogitsProcessor):
 
 def _warpers(sampling: Sampling) -> list[LogitsProcessor]:
     """Those of ``generate``, in its order, and as there only where they change anything."""
-    found: list[LogitsProcessor] = []
+    warpers: list[LogitsProcessor] = []
     if sampling.temperature != 1:
-        found.append(TemperatureLogitsWarper(sampling.temperature))
+        warpers.append(TemperatureLogitsWarper(sampling.temperature))
     if sampling.top_k:
-        found.append(TopKLogitsWarper(sampling.top_k))
+        warpers.append(TopKLogitsWarper(sampling.top_k))
     if sampling.top_p < 1:
-        found.append(TopPLogitsWarper(sampling.top_p))
+        warpers.append(TopPLogitsWarper(sampling.top_p))
     if sampling.min_p:
-        found.append(MinPLogitsWarper(sampling.min_p))
-    return found
+        warpers.append(MinPLogitsWarper(sampling.min_p))
+    return warpers
 
 
 def likeliest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -221,12 +208,12 @@ def likeliest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     width = count
     while True:
         width = min(2 * width, scores.shape[1])
-        found, ids = scores.topk(width, dim=1)
-        least = found[:, count - 1]
-        beyond = (found[:, -1] < least - least.abs() * _NEAR) | torch.isneginf(found[:, -1])
+        largest, ids = scores.topk(width, dim=1)
+        least = largest[:, count - 1]
+        beyond = (largest[:, -1] < least - least.abs() * _NEAR) | torch.isneginf(largest[:, -1])
         if width == scores.shape[1] or bool(beyond.all()):
             ids, order = ids.sort(dim=1)
-            return found.gather(1, order), ids
+            return largest.gather(1, order), ids
 
 
 def _possible(scores: Tensor) -> tuple[Tensor, Tensor]:
@@ -272,21 +259,18 @@ class StepCriterion(StoppingCriteria):
         if self._diagnoser is not None:
             self._diagnoser.show(tokens, writing, self._rows, self._positions)
             diagnoses = self._diagnoser.diagnoses(tokens, writing)
-        found: Happened = [Stop(self._rows[row].request.sample, reason) for row, reason in stopped.items()]
+        events: Happened = [Stop(self._rows[row].request.sample, reason) for row, reason in stopped.items()]
         self._open = []
         for row, diagnosis in zip(writing, diagnoses, strict=True):
-            found += self._written(row, ids[row], bool(forced[row]), diagnosis, is_late)
-        return found
-
-    def _written(self, row: int, token: int, forced: bool, diagnosis: Diagnosis | None, is_late: bool) -> Happened:
-        request, position = self._rows[row].request, self._positions[row]
-        self._positions[row] += 1
-        step = Step(request.sample, position, token, forced, diagnosis)
-        is_last = position + 1 >= request.limit
-        reason: StopReason | None = (
-            "end" if token == self._end else "length" if is_last else "time" if is_late else None
-        )
-        if reason is not None:
-            return [step, Stop(request.sample, reason)]
-        self._open.append(row)
-        return [step]
+            request, position = self._rows[row].request, self._positions[row]
+            self._positions[row] += 1
+            events.append(Step(request.sample, position, ids[row], bool(forced[row]), diagnosis))
+            is_last = position + 1 >= request.limit
+            reason: StopReason | None = (
+                "end" if ids[row] == self._end else "length" if is_last else "time" if is_late else None
+            )
+            if reason is None:
+                self._open.append(row)
+            else:
+                events.append(Stop(request.sample, reason))
+        return events

@@ -29,20 +29,13 @@ class Sampling:
         return self.temperature == 0
 
 
-def _presets() -> dict[str, Sampling]:
-    found = {"greedy": Sampling(0.0)}
-    for temperature in (1.0, 1.2, 1.4):
-        found.update({f"p{top_p}_t{temperature}": Sampling(temperature, top_p=top_p) for top_p in (1.0, 0.8, 0.6, 0.4)})
-    found["p0.8_t0.8"] = Sampling(0.8, top_p=0.8)
-    for temperature in (0.8, 1.0, 1.2, 1.4):
-        found.update(
-            {f"minp{min_p}_t{temperature}": Sampling(temperature, min_p=min_p) for min_p in (0.1, 0.075, 0.05)}
-        )
-    found["qwen3"] = Sampling(0.7, top_k=20, top_p=0.8)
-    return found
-
-
-PRESETS = _presets()
+PRESETS = {
+    "greedy": Sampling(0.0),
+    **{f"p{p}_t{t}": Sampling(t, top_p=p) for t in (1.0, 1.2, 1.4) for p in (1.0, 0.8, 0.6, 0.4)},
+    "p0.8_t0.8": Sampling(0.8, top_p=0.8),
+    **{f"minp{p}_t{t}": Sampling(t, min_p=p) for t in (0.8, 1.0, 1.2, 1.4) for p in (0.1, 0.075, 0.05)},
+    "qwen3": Sampling(0.7, top_k=20, top_p=0.8),
+}
 """By the reports' names; ``qwen3`` is what Qwen's own documentation asks for in place of greedy."""
 
 

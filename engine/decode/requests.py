@@ -35,7 +35,7 @@ def requests_for(
 
     ``numbers`` are the molecules' places in a longer list, which name their samples and key their draws.
     """
-    found = []
+    requests = []
     for place, molecule in enumerate(molecules):
         number = place if numbers is None else numbers[place]
         prompt = tuple(tokenizer.encode(prompt_of(molecule.smiles)))
@@ -46,8 +46,8 @@ def requests_for(
             )
         program = constraint.compile(molecule)
         limit = min(default_limit(molecule) if limits is None else limits[place], positions - len(prompt))
-        found += [
+        requests += [
             Request(number * generations + generation, number | generation << _GENERATION, prompt, program, limit)
             for generation in range(generations)
         ]
-    return found
+    return requests

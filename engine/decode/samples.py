@@ -73,23 +73,30 @@ class Reader:
         diagnoses: Iterable[Diagnosis] = (),
         masses: Mapping[int, CloseMass] | None = None,
     ) -> Sample:
-        kept, flags = tuple(ids), tuple(forced)
-        has_end = bool(kept) and kept[-1] == self.tokenizer.end_id
-        inside = slice(len(kept) - has_end)
-        check, blocks, raw, text = self._judged(molecule, kept[inside], flags[inside], dict(masses or {}))
+        token_ids, flags = tuple(ids), tuple(forced)
+        has_end = token_ids[-1:] == (self.tokenizer.end_id,)
+        inside = slice(len(token_ids) - has_end)
+        aligned = self.aligned(molecule, token_ids[inside], flags[inside], masses or {})
+        text, readings = aligned.text, aligned.readings
+        if self.cleanup:
+            text = clean_up(text, self.form).text
+            readings = tuple(
+                read_block(block.content, form=self.form, lp=self.lp, closed=block.closed)
+                for block in find_blocks(answer_of(text))
+            )
         return Sample(
-            sample_id,
-            generation,
-            molecule.smiles,
-            text,
-            raw,
-            kept,
-            flags,
-            stop,
-            check,
-            blocks,
-            molecule.atoms,
-            tuple(diagnoses),
+            sample_id=sample_id,
+            generation=generation,
+            smiles=molecule.smiles,
+            text=text,
+            raw_text=aligned.text,
+            token_ids=token_ids,
+            forced=flags,
+            stop_reason=stop,
+            check=check_sample(text, molecule, lp=self.lp, readings=readings),
+            blocks=aligned.blocks,
+            atoms=molecule.atoms,
+            diagnoses=tuple(diagnoses),
         )
 
     def aligned(
@@ -99,25 +106,5 @@ class Reader:
         placeholder = self.placeholder or DEFAULT_PLACEHOLDER
         template = build_template(skeleton_of(molecule), self.tokenizer, placeholder, tags=True)
         return align(
-            template,
-            tuple(ids),
-            self.tokenizer,
-            lp=self.lp,
-            forced=tuple(forced),
-            masses=dict(masses),
-            form=self.form,
+            template, tuple(ids), self.tokenizer, lp=self.lp, forced=tuple(forced), masses=dict(masses), form=self.form
         )
-
-    def _judged(
-        self, molecule: Molecule, ids: tuple[int, ...], forced: tuple[bool, ...], masses: dict[int, CloseMass]
-    ) -> tuple[Check, tuple[Block, ...], str, str]:
-        found = self.aligned(molecule, ids, forced, masses)
-        text = found.text
-        if not self.cleanup:
-            return check_sample(text, molecule, lp=self.lp, readings=found.readings), found.blocks, text, text
-        cleaned = clean_up(text, self.form).text
-        readings = [
-            read_block(block.content, form=self.form, lp=self.lp, closed=block.closed)
-            for block in find_blocks(answer_of(cleaned))
-        ]
-        return check_sample(cleaned, molecule, lp=self.lp, readings=readings), found.blocks, text, cleaned

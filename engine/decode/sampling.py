@@ -28,23 +28,24 @@ def probabilities(logits: Tensor, sampling: Sampling) -> Tensor:
         scores = scores.masked_fill(scores < least, -torch.inf)
     if sampling.top_p < 1:
         scores = _nucleus(scores, sampling)
-    found = scores.softmax(dim=-1)
+    chances = scores.softmax(dim=-1)
     if sampling.min_p > 0:
-        kept = found >= sampling.min_p * found.amax(dim=-1, keepdim=True)
-        found = torch.where(kept, found, 0.0)
-        found = found / found.sum(dim=-1, keepdim=True)
-    return found
+        is_kept = chances >= sampling.min_p * chances.amax(dim=-1, keepdim=True)
+        chances = torch.where(is_kept, chances, 0.0)
+        chances = chances / chances.sum(dim=-1, keepdim=True)
+    return chances
 
 
 def _nucleus(scores: Tensor, sampling: Sampling) -> Tensor:
     """The smallest set of the likeliest tokens that holds ``top_p`` of the mass; always the likeliest one."""
     if 0 < sampling.top_k < scores.shape[-1]:
-        found, ids = scores.topk(sampling.top_k, dim=-1)  # all others are out already, but for ties
-        rest = scores < found[:, -1:]
+        values, ids = scores.topk(sampling.top_k, dim=-1)  # all others are out already, but for ties
+        rest = scores < values[:, -1:]
     else:
-        found, ids = scores.sort(dim=-1, descending=True)
+        values, ids = scores.sort(dim=-1, descending=True)
         rest = torch.zeros_like(scores, dtype=torch.bool)
-    before = found.softmax(dim=-1).cumsum(dim=-1) - found.softmax(dim=-1)
+    chances = values.softmax(dim=-1)
+    before = chances.cumsum(dim=-1) - chances
     out = (before >= sampling.top_p).scatter(-1, torch.zeros_like(ids[:, :1]), False)
     return scores.masked_fill(rest | torch.zeros_like(rest).scatter(-1, ids, out), -torch.inf)
 
@@ -81,21 +82,21 @@ def _holds_enough(scores: Tensor, total: Tensor, top_p: float) -> bool:
 def _sample_among(values: Tensor, columns: Tensor, total: Tensor | None, sampling: Sampling, uniform: Tensor) -> Tensor:
     """Draws from logits in falling order [B, K] and their columns. ``total`` is the log mass where K is not all."""
     scores = values.float() / sampling.temperature
-    found = scores.softmax(dim=-1) if total is None else (scores - total).exp()
+    chances = scores.softmax(dim=-1) if total is None else (scores - total).exp()
     if sampling.top_p < 1:
-        before = found.cumsum(dim=-1) - found
+        before = chances.cumsum(dim=-1) - chances
         before[:, 0] = 0.0
-        found = torch.where(before < sampling.top_p, found, 0.0)
+        chances = torch.where(before < sampling.top_p, chances, 0.0)
     if sampling.min_p > 0:
-        found = torch.where(found >= sampling.min_p * found[:, :1], found, 0.0)
+        chances = torch.where(chances >= sampling.min_p * chances[:, :1], chances, 0.0)
     columns, order = columns.sort(dim=-1)
-    place = draw(found.gather(1, order), uniform)
+    place = draw(chances.gather(1, order), uniform)
     return columns.gather(1, place[:, None]).squeeze(1)
 
 
-def draw(found: Tensor, uniform: Tensor) -> Tensor:
+def draw(chances: Tensor, uniform: Tensor) -> Tensor:
     """The index at which the running sum of probabilities [B, L] passes each row's uniform number [B]."""
-    sums = found.to(uniform.dtype).cumsum(dim=-1)
+    sums = chances.to(uniform.dtype).cumsum(dim=-1)
     # A uniform number is less than one, so the target is less than the last sum: there is always an index.
     return (sums <= (uniform * sums[:, -1])[:, None]).sum(dim=-1)
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -24,7 +24,7 @@ from engine.decode.diagnosis import blocks_and_rules, diagnose
 from engine.decode.memory import halved, is_out_of_memory
 from engine.decode.steps import Counters, Diagnosis
 from engine.errors import ConstraintError, ModelError
-from engine.lp.constraint import HasAutomaton
+from engine.lp.constraint import HasAutomaton, check_rows
 from engine.lp.driver import State, Tables
 from engine.lp.table import Automaton, Program
 from engine.text.blocks import CloseMass
@@ -46,13 +46,10 @@ class Stored:
     prompt: tuple[int, ...]
     answer: tuple[int, ...]
     program: Program
-    forced: tuple[bool, ...] | None = None  # None: as the program says
 
     def __post_init__(self) -> None:
         if not self.prompt:
             raise ValueError("without a prompt nothing tells what comes first")
-        if self.forced is not None and len(self.forced) != len(self.answer):
-            raise ValueError(f"{len(self.forced)} forced flags for {len(self.answer)} tokens")
 
     @property
     def read(self) -> tuple[int, ...]:
@@ -64,7 +61,7 @@ class Stored:
 class Scored:
     """What one pass tells of a sample."""
 
-    diagnoses: list[Diagnosis]  # one a token of the answer
+    diagnoses: list[Diagnosis]  # one a token of the answer, where they were asked for
     masses: dict[int, CloseMass]  # by block, where it was closed by force
 
 
@@ -74,52 +71,32 @@ def score(
     stored: Sequence[Stored],
     vocab_size: int,
     *,
-    candidates: int = 10,
-    batch_size: int = 8,
-    counters: Counters | None = None,
-) -> Iterator[list[Diagnosis]]:
-    """One list a sample, in the order given, with one diagnosis an answer token.
-
-    ``vocab_size`` is the tokenizer's. The numbers are those that the fast backend gives while it samples the same
-    tokens, to the precision of the model's dtype. ``counters`` learns of passes and of halved batches.
-    """
-    return _each(lambda batch: batch.diagnoses(candidates), body, constraint, stored, vocab_size, batch_size, counters)
-
-
-def close_masses(
-    body: Body,
-    constraint: HasAutomaton,
-    stored: Sequence[Stored],
-    vocab_size: int,
-    ids: CloseIds,
-    *,
-    batch_size: int = 8,
-    counters: Counters | None = None,
-) -> Iterator[dict[int, CloseMass]]:
-    """Of each sample, by block, the masses where its program closed the block by force: what ``align`` asks for.
-
-    The head runs on those positions alone. Samples of an LP under which the model closes its blocks have none.
-    """
-    return _each(lambda batch: batch.masses(ids), body, constraint, stored, vocab_size, batch_size, counters)
-
-
-def score_with_masses(
-    body: Body,
-    constraint: HasAutomaton,
-    stored: Sequence[Stored],
-    vocab_size: int,
-    ids: CloseIds,
-    *,
-    candidates: int = 10,
+    candidates: int | None = 10,
+    close_ids: CloseIds | None = None,
     batch_size: int = 8,
     counters: Counters | None = None,
 ) -> Iterator[Scored]:
-    """Both in one pass."""
+    """One a sample, in the order given. All of them are looked at before the first is read.
 
-    def work(batch: _ScoredBatch) -> list[Scored]:
-        return list(map(Scored, batch.diagnoses(candidates), batch.masses(ids)))
+    ``vocab_size`` is the tokenizer's. The diagnoses are those that the fast backend gives while it samples the same
+    tokens, to the precision of the model's dtype; with ``candidates`` None there are none, and the head runs where
+    blocks were closed alone. ``close_ids`` asks for the masses where the program closed a block by force, which
+    ``align`` wants to know. ``counters`` learns of passes and of halved batches.
+    """
+    check_rows(constraint, len(body.head))
+    if batch_size < 1:
+        raise ConstraintError(f"a batch of {batch_size} samples cannot be", "Give at least 1")
+    for sample in stored:
+        _check(sample, len(body.cos), vocab_size)
+    counted = counters or Counters()
 
-    return _each(work, body, constraint, stored, vocab_size, batch_size, counters)
+    def work(part: Sequence[Stored]) -> list[Scored]:
+        batch = _ScoredBatch.read(body, constraint.automaton, part, vocab_size, counted)
+        diagnoses = [list[Diagnosis]() for _ in part] if candidates is None else batch.diagnoses(candidates)
+        masses = [dict[int, CloseMass]() for _ in part] if close_ids is None else batch.masses(close_ids)
+        return list(map(Scored, diagnoses, masses))
+
+    return _in_batches(work, stored, batch_size, counted)
 
 
 # --- closing a block ----------------------------------------------------------------------------------------------
@@ -127,20 +104,21 @@ def score_with_masses(
 
 def forced_closes(constraint: HasAutomaton, stored: Sequence[Stored]) -> list[dict[int, int]]:
     """Of each sample, by block, the place in the answer of the token that its program closed the block with."""
-    found = []
-    for batch in _parts(stored, WALKED):
-        tables = Tables.of(constraint.automaton, [one.program for one in batch])
-        cells = torch.stack([state.cell for state in walk(tables, _padded([one.answer for one in batch]))], dim=1)
-        found += [_closes(one, row) for one, row in zip(batch, cells.tolist(), strict=True)]
-    return found
+    closes = []
+    for start in range(0, len(stored), WALKED):
+        batch = stored[start : start + WALKED]
+        tables = Tables.of(constraint.automaton, [sample.program for sample in batch])
+        cells = torch.stack([state.cell for state in walk(tables, _padded([sample.answer for sample in batch]))], dim=1)
+        closes += [_closes(sample, row) for sample, row in zip(batch, cells.tolist(), strict=True)]
+    return closes
 
 
-def _closes(one: Stored, cells: Sequence[int]) -> dict[int, int]:
+def _closes(sample: Stored, cells: Sequence[int]) -> dict[int, int]:
     """``cells`` are those before each token, and any behind."""
-    closing, forced = closing_cells(one.program), one.program.forced
+    closing, forced = closing_cells(sample.program), sample.program.forced
     return {
         closing[cell]: place
-        for place, (cell, id_) in enumerate(zip(cells, one.answer, strict=False))
+        for place, (cell, id_) in enumerate(zip(cells, sample.answer, strict=False))
         if cell in closing and forced[cell] == id_
     }
 
@@ -157,24 +135,6 @@ def walk(tables: Tables, ids: Tensor) -> Iterator[State]:
         yield state
 
 
-def forced_flags(constraint: HasAutomaton, stored: Sequence[Stored]) -> list[list[bool]]:
-    """Of each sample, which tokens were forced: as it was kept, else those that alone were legal."""
-    found = []
-    for batch in _parts(stored, WALKED):
-        tables = Tables.of(constraint.automaton, [one.program for one in batch])
-        ids = _padded([one.answer for one in batch])
-        only = torch.stack([tables.forced_id(state) for state in walk(tables, ids)], dim=1)[:, :-1]
-        found += [
-            list(row[: len(one.answer)] if one.forced is None else one.forced)
-            for one, row in zip(batch, (only == ids).tolist(), strict=True)
-        ]
-    return found
-
-
-def _parts(stored: Sequence[Stored], size: int) -> Iterator[Sequence[Stored]]:
-    return (stored[start : start + size] for start in range(0, len(stored), size))
-
-
 def _padded(rows: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> Tensor:
     """[B, T], with zeros on the right."""
     width = max(map(len, rows))
@@ -185,45 +145,13 @@ def _padded(rows: Sequence[Sequence[int]], device: torch.device | str = "cpu") -
 # --- batches ------------------------------------------------------------------------------------------------------
 
 
-def _each(
-    work: Callable[[_ScoredBatch], list[Result]],
-    body: Body,
-    constraint: HasAutomaton,
-    stored: Sequence[Stored],
-    vocab_size: int,
-    batch_size: int,
-    counters: Counters | None,
-) -> Iterator[Result]:
-    """What ``work`` makes of each sample. All of them are looked at before the first is read."""
-    _check_rows(len(body.head), len(constraint.automaton.classes))
-    if batch_size < 1:
-        raise ConstraintError(f"a batch of {batch_size} samples cannot be", "Give at least 1")
-    for one in stored:
-        _check(one, len(body.cos), vocab_size)
-    counted = counters or Counters()
-    return _in_batches(
-        lambda batch: work(_ScoredBatch.read(body, constraint.automaton, batch, vocab_size, counted)),
-        stored,
-        batch_size,
-        counted,
-    )
-
-
-def _check_rows(rows: int, columns: int) -> None:
-    if rows != columns:
-        raise ConstraintError(
-            f"the model has {rows:,} rows, the constraint was built for {columns:,}",
-            "Build it with the model's own number of rows",
-        )
-
-
-def _check(one: Stored, positions: int, vocab_size: int) -> None:
-    if len(one.read) > positions:
+def _check(sample: Stored, positions: int, vocab_size: int) -> None:
+    if len(sample.read) > positions:
         raise ModelError(
-            f"a sample of {len(one.read):,} tokens is longer than the model's context of {positions:,}",
+            f"a sample of {len(sample.read):,} tokens is longer than the model's context of {positions:,}",
             "Score it with a model of a longer context",
         )
-    foreign = [id_ for id_ in (*one.prompt, *one.answer) if not 0 <= id_ < vocab_size]
+    foreign = [id_ for id_ in (*sample.prompt, *sample.answer) if not 0 <= id_ < vocab_size]
     if foreign:
         raise ModelError(
             f"a sample holds the token {foreign[0]:,}, and the model's tokenizer has {vocab_size:,}",
@@ -232,14 +160,14 @@ def _check(one: Stored, positions: int, vocab_size: int) -> None:
 
 
 def _in_batches(
-    work: Callable[[Sequence[Stored]], list[Result]], stored: Sequence[Stored], size: int, counters: Counters
-) -> Iterator[Result]:
+    work: Callable[[Sequence[Stored]], list[Scored]], stored: Sequence[Stored], size: int, counters: Counters
+) -> Iterator[Scored]:
     """The results in order; half as many samples at a time where memory is short."""
     done = 0
     while done < len(stored):
         batch = stored[done : done + size]
         try:
-            found = work(batch)
+            scored = work(batch)
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
@@ -247,7 +175,7 @@ def _in_batches(
             counters.notes.append(f"memory was short: batches of {size} from here on")
             continue
         done += len(batch)
-        yield from found
+        yield from scored
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -270,9 +198,9 @@ class _ScoredBatch:
         cls, body: Body, automaton: Automaton, stored: Sequence[Stored], vocab_size: int, counters: Counters
     ) -> _ScoredBatch:
         """Follow the states along the answers, and run the layers."""
-        tables = Tables.of(automaton, [one.program for one in stored], body.device)
-        answers = _padded([one.answer for one in stored], body.device)
-        lengths = torch.tensor([len(one.answer) for one in stored], device=body.device)
+        tables = Tables.of(automaton, [sample.program for sample in stored], body.device)
+        answers = _padded([sample.answer for sample in stored], body.device)
+        lengths = torch.tensor([len(sample.answer) for sample in stored], device=body.device)
         is_token = torch.arange(answers.shape[1], device=body.device) < lengths[:, None]  # [B, T]
         states = list(walk(tables, answers))[:-1]
         cell, node = (
@@ -293,33 +221,33 @@ class _ScoredBatch:
 
     @torch.inference_mode()
     def diagnoses(self, candidates: int) -> list[list[Diagnosis]]:
-        found: list[Diagnosis] = []
+        diagnoses: list[Diagnosis] = []
         for part in self._chunks(torch.arange(len(self.token), device=self.token.device)):
             state = State(self.state.cell[part], self.state.node[part])
             sample = self.sample[part]
             allowed = self.tables.keep(sample).mask(state)[:, : self.vocab_size]
             programs = [self.stored[number].program for number in sample.tolist()]
             standing = blocks_and_rules(self.automaton, programs, state)
-            found += diagnose(self._scores(part), allowed, self.token[part], candidates, *standing)
-        return [list(diagnoses) for diagnoses in self._by_sample(found)]
+            diagnoses += diagnose(self._scores(part), allowed, self.token[part], candidates, *standing)
+        return list(map(list, self._by_sample(diagnoses)))
 
     @torch.inference_mode()
     def masses(self, ids: CloseIds) -> list[dict[int, CloseMass]]:
         cells = self._by_sample(self.state.cell.tolist())
-        closes = [_closes(one, row) for one, row in zip(self.stored, cells, strict=True)]
+        closes = list(map(_closes, self.stored, cells))
         numbers = self._by_sample(range(len(self.token)))
         places = [row[place] for row, by_block in zip(numbers, closes, strict=True) for place in by_block.values()]
-        found: list[CloseMass] = []
+        masses: list[CloseMass] = []
         for part in self._chunks(torch.tensor(places, dtype=torch.int64, device=self.token.device)):
             log_p = self._scores(part).log_softmax(dim=-1)
-            found += [CloseMass(*row) for row in close_mass(log_p, ids.closing, ids.going_on).tolist()]
-        masses = iter(found)
-        return [{block: next(masses) for block in by_block} for by_block in closes]
+            masses += [CloseMass(*row) for row in close_mass(log_p, ids.closing, ids.going_on).tolist()]
+        in_order = iter(masses)
+        return [{block: next(in_order) for block in by_block} for by_block in closes]
 
     def _by_sample(self, of_tokens: Sequence[Result]) -> list[Sequence[Result]]:
         """What there is of all N tokens, cut into samples."""
-        ends = np.cumsum([len(one.answer) for one in self.stored]).tolist()
-        return [of_tokens[end - len(one.answer) : end] for end, one in zip(ends, self.stored, strict=True)]
+        lengths = [len(sample.answer) for sample in self.stored]
+        return [of_tokens[end - length : end] for end, length in zip(accumulate(lengths), lengths, strict=True)]
 
     def _chunks(self, places: Tensor) -> Sequence[Tensor]:
         """Places [N] in parts whose scores fit."""
@@ -332,12 +260,12 @@ class _ScoredBatch:
 
 def _hidden(body: Body, stored: Sequence[Stored], counters: Counters) -> Tensor:
     """[N, W] hidden states before each token of the answers, sample by sample. Padding costs next to nothing."""
-    ids = _padded([one.read for one in stored], body.device)
+    ids = _padded([sample.read for sample in stored], body.device)
     lengths, first, count = torch.tensor(
-        [(len(one.read), len(one.prompt) - 1, len(one.answer)) for one in stored], device=body.device
+        [(len(sample.read), len(sample.prompt) - 1, len(sample.answer)) for sample in stored], device=body.device
     ).unbind(dim=1)  # [B] each; the first answer token is told by the last one of the prompt
     offset = count.cumsum(0) - count - first
-    found = torch.zeros((int(count.sum()), body.width), dtype=body.dtype, device=body.device)
+    before = torch.zeros((int(count.sum()), body.width), dtype=body.dtype, device=body.device)
     cache = KvCache(body, len(stored), ids.shape[1])
     for start in range(0, ids.shape[1], READ_WIDTH):
         part = ids[:, start : start + READ_WIDTH]
@@ -346,5 +274,5 @@ def _hidden(body: Body, stored: Sequence[Stored], counters: Counters) -> Tensor:
         hidden = body(part.reshape(-1)[places.slots], places, cache)
         counters.forward_passes += 1
         is_asked = places.positions >= first[places.rows]
-        found[(offset[places.rows] + places.positions)[is_asked]] = hidden[is_asked]
-    return found
+        before[(offset[places.rows] + places.positions)[is_asked]] = hidden[is_asked]
+    return before

@@ -189,11 +189,3 @@ def _without_verdict_on_open_block(aligned: Alignment) -> Alignment:
         return aligned
     rows = tuple(replace(row, mark="") if row.mark == "cut" and row.text_block == last else row for row in aligned.rows)
     return replace(aligned, rows=rows, blocks=aligned.blocks[:last], readings=aligned.readings[:last])
-
-
-def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:
-    """The first position where two texts differ, which may be the end of one of them; None where they are equal."""
-    for place, (left, right) in enumerate(zip(one, other, strict=False)):
-        if left != right:
-            return place
-    return None if len(one) == len(other) else min(len(one), len(other))

@@ -73,7 +73,7 @@ def _scored(question: Question, control: Control) -> Iterator[ScoredSteps]:
     generation = _generation(question, control)
     loaded = generation.loaded
     control.progress(0, note="scoring the sample")
-    (diagnoses,) = score(
+    (scored,) = score(
         Body(loaded.model, loaded.positions),
         generation.constraint,
         [_stored(question, generation)],
@@ -82,13 +82,13 @@ def _scored(question: Question, control: Control) -> Iterator[ScoredSteps]:
     )
     forced = question.forced or (False,) * len(question.token_ids)
     aligned = generation.reader.aligned(generation.molecules[0], question.token_ids, forced, {})
-    yield ScoredSteps(tuple(step_rows(question.sample_id, aligned.rows, diagnoses)))
+    yield ScoredSteps(tuple(step_rows(question.sample_id, aligned.rows, scored.diagnoses)))
 
 
 def _costs(question: Question, blocks: Collection[int], control: Control) -> Iterator[CutCosts]:
     from engine.decode.continuation import continue_blocks, cuts_of
     from engine.decode.fast import FastBackend
-    from engine.decode.generation import make_backend
+    from engine.lp.constraint import end_of
     from engine.lp.exact import ExactConstraint
 
     generation = _generation(question, control)
@@ -96,10 +96,9 @@ def _costs(question: Question, blocks: Collection[int], control: Control) -> Ite
     control.progress(0, note="continuing the cut blocks")
     cuts = cuts_of(generation.constraint, generation.molecules[0], _stored(question, generation), blocks)
     exact = ExactConstraint(loaded.tokenizer, question.form, loaded.vocab_rows)
-    backend = make_backend(loaded, exact, "fast")
-    assert isinstance(backend, FastBackend)  # for the type checker
-    found = continue_blocks(backend, exact, loaded.tokenizer, cuts)
-    yield CutCosts({cut.block: continuation for cut, continuation in zip(cuts, found, strict=True)})
+    backend = FastBackend(loaded.model, exact, end_of(loaded.tokenizer), loaded.tokenizer.vocab_size)
+    continuations = continue_blocks(backend, exact, loaded.tokenizer, cuts)
+    yield CutCosts({cut.block: continuation for cut, continuation in zip(cuts, continuations, strict=True)})
 
 
 def _generation(question: Question, control: Control) -> Generation:
@@ -123,4 +122,4 @@ def _stored(question: Question, generation: Generation) -> Stored:
     from engine.decode.scoring import Stored
 
     request = generation.requests[0]
-    return Stored(request.prompt, question.token_ids, request.program, question.forced)
+    return Stored(request.prompt, question.token_ids, request.program)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.figures.statistics import quotient
-from engine.live.lane_state import LaneWatch, first_difference
+from engine.live.lane_state import LaneWatch
+from engine.text.match import first_difference
 from engine.text.tokenizers import load_tokenizer
 
 

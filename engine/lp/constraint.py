@@ -35,6 +35,23 @@ class Constraint(HasAutomaton, Protocol):
     def compile(self, molecule: Molecule) -> Program: ...
 
 
+def check_rows(constraint: HasAutomaton, rows: int) -> None:
+    """``rows`` are the model's."""
+    built_for = len(constraint.automaton.classes)
+    if rows != built_for:
+        raise ConstraintError(
+            f"the model has {rows:,} rows, the constraint was built for {built_for:,}",
+            "Build it with the model's own number of rows",
+        )
+
+
+def end_of(tokenizer: TextTokenizer) -> int:
+    """The token that a program ends with."""
+    if tokenizer.end_id is None:
+        raise ConstraintError(f"{tokenizer!r} has no token that ends a text", "Use another tokenizer")
+    return tokenizer.end_id
+
+
 @dataclass(frozen=True, slots=True)
 class LpParameters:
     """What a user may choose. An empty placeholder means the LP's own.

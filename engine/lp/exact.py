@@ -12,8 +12,8 @@ import functools
 
 from engine.chem.enriched import segments_of
 from engine.errors import ConstraintError
-from engine.lp.constraint import LpParameters
-from engine.lp.numbers import BRANCH, NumberAutomaton, number_automaton
+from engine.lp.constraint import LpParameters, end_of
+from engine.lp.numbers import BRANCH, number_automaton
 from engine.lp.table import KEEP, Cells, Program
 from engine.records import Molecule, NumberFormat
 from engine.text.number_ids import number_ids
@@ -30,19 +30,13 @@ class ExactConstraint:
     name = "exact"
 
     def __init__(self, tokenizer: TextTokenizer, form: NumberFormat, vocab_rows: int) -> None:
-        if tokenizer.end_id is None:
-            raise ConstraintError(f"{tokenizer!r} has no token that ends a text", "Use another tokenizer")
-        self._tokenizer = tokenizer
-        self._end = tokenizer.end_id
-        self._ids = number_ids(tokenizer)
-        self._numbers: NumberAutomaton = number_automaton(self._ids, form, vocab_rows)
-        self.automaton = self._numbers.automaton
+        self._tokenizer, self._end = tokenizer, end_of(tokenizer)
+        self.automaton, self._entries = number_automaton(number_ids(tokenizer), form, vocab_rows)
         self._segment = functools.lru_cache(maxsize=65_536)(self._tokenised)
 
     def compile(self, molecule: Molecule) -> Program:
         """The molecule's program, from ``[CONFORMER]`` to the end token."""
-        cells = Cells.empty()
-        entries = self._numbers.entries
+        cells, entries = Cells.empty(), self._entries
         *opening, closing = segments_of(molecule.smiles)
         for block, text in enumerate(opening):
             plain, signed = self._segment(text)

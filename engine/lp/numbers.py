@@ -51,8 +51,8 @@ class At:
     after_branch: str = ""  # the cell before x, where the sign changes the token: "here"; else ""
 
 
-def number_automaton(ids: NumberIds, form: NumberFormat, vocab_rows: int) -> NumberAutomaton:
-    """The automaton of a tokenizer and a format."""
+def number_automaton(ids: NumberIds, form: NumberFormat, vocab_rows: int) -> tuple[Automaton, dict[str, int]]:
+    """The automaton of a tokenizer and a format, and by name the nodes at which a block begins."""
     kinds = [Digits(width, lead) for width in range(1, ids.width + 1) for lead in _leads(width)]
     names = ("dead", *(kind.name for kind in kinds), POINT, COMMA, COMMA_MINUS, CLOSE, SIGN)
     starts = {
@@ -67,7 +67,7 @@ def number_automaton(ids: NumberIds, form: NumberFormat, vocab_rows: int) -> Num
     goto, move = _transitions(numbered, edges, names)
     rules = tuple(_rule(at, form) for at in numbered)
     automaton = Automaton(_classes(ids, names, vocab_rows), goto, move, rules)
-    return NumberAutomaton(automaton, {name: numbered[at] for name, at in starts.items()}, names)
+    return automaton, {name: numbered[at] for name, at in starts.items()}
 
 
 def _classes(ids: NumberIds, names: Sequence[str], vocab_rows: int) -> NDArray[np.int16]:
@@ -93,15 +93,6 @@ def _transitions(
                 goto[number, names.index(name)] = 0 if target is None else numbered[target]
                 move[number, names.index(name)] = NEXT if target is None or at.after_branch else STAY
     return goto, move
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class NumberAutomaton:
-    """``entries`` are the nodes at which a block begins."""
-
-    automaton: Automaton
-    entries: dict[str, int]
-    class_names: tuple[str, ...]
 
 
 def _leads(width: int) -> tuple[str, ...]:
@@ -133,8 +124,9 @@ def _alive(nodes: list[At], edges: dict[At, dict[str, At | None]]) -> set[At]:
     alive: set[At] = set()
     grew = True
     while grew:
-        found = {at for at in nodes if any(target is None or target in alive for target in edges[at].values())}
-        grew, alive = len(found) > len(alive), found
+        known = len(alive)
+        alive = {at for at in nodes if any(target is None or target in alive for target in edges[at].values())}
+        grew = len(alive) > known
     return alive
 
 

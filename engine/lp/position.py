@@ -11,8 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.chem.enriched import skeleton_of
-from engine.errors import ConstraintError
-from engine.lp.constraint import LAST_POSITIONS, LpParameters
+from engine.lp.constraint import LAST_POSITIONS, LpParameters, end_of
 from engine.lp.table import DEAD, ILLEGAL, NEXT, SYMBOLS, Automaton, Program
 from engine.lp.vocabulary import padded, vocabulary_of
 from engine.records import Molecule
@@ -33,20 +32,13 @@ _RULES = {
 }
 
 
-def build(name: str, tokenizer: TextTokenizer, vocab_rows: int, parameters: LpParameters) -> PositionConstraint:
-    return PositionConstraint(name, tokenizer, vocab_rows, parameters)
-
-
 class PositionConstraint:
     """One of the position LPs for one tokenizer and one placeholder."""
 
     def __init__(self, name: str, tokenizer: TextTokenizer, vocab_rows: int, parameters: LpParameters) -> None:
-        if tokenizer.end_id is None:
-            raise ConstraintError(f"{tokenizer!r} has no token that ends a text", "Use another tokenizer")
         self.name = name
         self.placeholder = parameters.placeholder
-        self._tokenizer = tokenizer
-        self._end = tokenizer.end_id
+        self._tokenizer, self._end = tokenizer, end_of(tokenizer)
         self._last = parameters.last_positions
         numeric, last_marks = _RULES[name]
         self.automaton = _automaton(tokenizer, vocab_rows, numeric=numeric, last_marks=last_marks)
@@ -54,6 +46,9 @@ class PositionConstraint:
     def compile(self, molecule: Molecule) -> Program:
         template = build_template(skeleton_of(molecule), self._tokenizer, self.placeholder, tags=True)
         return position_program(template, self._end, self._last)
+
+
+build = PositionConstraint
 
 
 def position_program(template: Template, end: int, last_positions: int = LAST_POSITIONS) -> Program:
@@ -71,9 +66,9 @@ def position_program(template: Template, end: int, last_positions: int = LAST_PO
 
 
 def _automaton(tokenizer: TextTokenizer, vocab_rows: int, *, numeric: bool, last_marks: bool) -> Automaton:
-    found = vocabulary_of(tokenizer)
-    classes = np.where(found.has_mark, np.where(found.is_comma_only, COMMAS, MARKED), ANY)
-    classes[(~found.is_numeric if numeric else found.is_blocked)] = DEAD
+    vocabulary = vocabulary_of(tokenizer)
+    classes = np.where(vocabulary.has_mark, np.where(vocabulary.is_comma_only, COMMAS, MARKED), ANY)
+    classes[~vocabulary.is_numeric if numeric else vocabulary.is_blocked] = DEAD
     legal = {
         FIRST_NODE: (ANY, MARKED) if numeric else (ANY, MARKED, COMMAS),
         MIDDLE_NODE: (ANY, MARKED, COMMAS),

@@ -59,8 +59,8 @@ class ProgramProcessor(LogitsProcessor):
             torch.where(legal, scores, lowest, out=self._buffer)
         else:
             ids, legal = self._tables.few(self._state)  # [R, L + 3]
-            found = torch.where(legal, scores.gather(1, ids), lowest)
-            self._buffer.fill_(-torch.inf).scatter_reduce_(1, ids, found, "amax")
+            few = torch.where(legal, scores.gather(1, ids), lowest)
+            self._buffer.fill_(-torch.inf).scatter_reduce_(1, ids, few, "amax")
         dead = ~legal.any(dim=1) | self._ended
         if bool(dead.any()):
             self._note(dead & ~self._ended)

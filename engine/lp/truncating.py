@@ -11,8 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.chem.enriched import skeleton_of
-from engine.errors import ConstraintError
-from engine.lp.constraint import LpParameters
+from engine.lp.constraint import LpParameters, end_of
 from engine.lp.table import DEAD, ILLEGAL, JUMP, NEXT, SYMBOLS, Automaton, Program
 from engine.lp.vocabulary import padded, vocabulary_of
 from engine.records import Molecule, NumberFormat
@@ -27,22 +26,14 @@ FIRST_DECIMAL = 3
 """Node of a z with a point and no decimals; one more for each decimal, the last is the complete number."""
 
 
-def build(name: str, tokenizer: TextTokenizer, vocab_rows: int, parameters: LpParameters) -> TruncatingConstraint:
-    return TruncatingConstraint(tokenizer, parameters.placeholder, parameters.form, vocab_rows)
-
-
 class TruncatingConstraint:
     """The LP for one tokenizer, placeholder and number format."""
 
-    name = "truncating"
-
-    def __init__(self, tokenizer: TextTokenizer, placeholder: str, form: NumberFormat, vocab_rows: int) -> None:
-        if tokenizer.end_id is None:
-            raise ConstraintError(f"{tokenizer!r} has no token that ends a text", "Use another tokenizer")
-        self.placeholder = placeholder
-        self._tokenizer = tokenizer
-        self._end = tokenizer.end_id
-        self.automaton = _automaton(tokenizer, form, vocab_rows)
+    def __init__(self, name: str, tokenizer: TextTokenizer, vocab_rows: int, parameters: LpParameters) -> None:
+        self.name = name
+        self.placeholder = parameters.placeholder
+        self._tokenizer, self._end = tokenizer, end_of(tokenizer)
+        self.automaton = _automaton(tokenizer, parameters.form, vocab_rows)
 
     def compile(self, molecule: Molecule) -> Program:
         template = build_template(skeleton_of(molecule), self._tokenizer, self.placeholder, tags=True)
@@ -58,23 +49,25 @@ class TruncatingConstraint:
         return program
 
 
+build = TruncatingConstraint
+
+
 def _automaton(tokenizer: TextTokenizer, form: NumberFormat, vocab_rows: int) -> Automaton:
-    found = vocabulary_of(tokenizer)
+    vocabulary = vocabulary_of(tokenizer)
     most = form.most_decimals
-    classes = np.full(len(found.digits), OTHER, dtype=np.int16)
+    classes = np.full(len(vocabulary.digits), OTHER, dtype=np.int16)
     for kind, marks in ((POINT, (1,)), (COMMA, (2, 3)), (MINUS, (4,))):
-        classes[np.isin(found.mark, marks)] = kind
-    is_digits = found.digits > 0
-    classes[is_digits] = FIRST_DIGITS - 1 + np.minimum(found.digits[is_digits], most)
-    classes[found.is_blocked] = DEAD
-    tokens = FIRST_DIGITS + most
-    close = tokens
+        classes[np.isin(vocabulary.mark, marks)] = kind
+    is_digits = vocabulary.digits > 0
+    classes[is_digits] = FIRST_DIGITS - 1 + np.minimum(vocabulary.digits[is_digits], most)
+    classes[vocabulary.is_blocked] = DEAD
+    close = FIRST_DIGITS + most  # the first symbol, behind the classes of tokens
     complete = FIRST_DECIMAL + most
-    goto = np.full((complete + 1, tokens + SYMBOLS), ILLEGAL, dtype=np.int16)
+    goto = np.full((complete + 1, close + SYMBOLS), ILLEGAL, dtype=np.int16)
     move = np.full(goto.shape, NEXT, dtype=np.int8)
     move[:, close] = JUMP
     for node in range(complete):
-        goto[node, 1:tokens] = node
+        goto[node, 1:close] = node
     goto[X, COMMA], goto[Y, COMMA], goto[Z_INTEGER, POINT] = Y, Z_INTEGER, FIRST_DECIMAL
     for written in range(most):
         node = FIRST_DECIMAL + written

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,23 +17,19 @@ def pick_device(wanted: str = "auto") -> torch.device:
     """``auto`` is a GPU when there is one, CUDA's before Apple's."""
     import torch
 
+    asked: dict[str, Callable[[], bool]] = {
+        "cuda": torch.cuda.is_available,
+        "mps": torch.backends.mps.is_available,
+    }
     if wanted == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "mps" if _has_mps() else "cpu")
+        return torch.device(next((name for name, is_there in asked.items() if is_there()), "cpu"))
     try:
         device = torch.device(wanted)
     except RuntimeError as error:
         raise ModelError(f"there is no device {shown(wanted)}", "Use auto, cpu, cuda or mps") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ModelError("there is no CUDA device here", "Use auto or cpu")
-    if device.type == "mps" and not _has_mps():
-        raise ModelError("there is no MPS device here", "Use auto or cpu")
+    if device.type in asked and not asked[device.type]():
+        raise ModelError(f"there is no {device.type.upper()} device here", "Use auto or cpu")
     return device
-
-
-def _has_mps() -> bool:
-    import torch
-
-    return torch.backends.mps.is_available()
 
 
 def usable_cores() -> int:

@@ -79,12 +79,16 @@ def load_model(
     """The model on ``device`` (auto: a GPU when there is one) in ``dtype`` (the entry's without it)."""
     import torch
 
-    folder = model_folder(entry)
-    tokenizer = tokenizer_of(entry, folder)
-    config, header = checked(entry, folder, tokenizer)
+    folder, tokenizer, config, header = checked(entry)
     target = pick_device(device)
     wanted: torch.dtype = getattr(torch, dtype or entry.dtype)
-    _check_memory(entry, header.parameters * wanted.itemsize, target)
+    free, weight_bytes = free_memory(target.type), header.parameters * wanted.itemsize
+    if free is not None and weight_bytes * ROOM > free:
+        raise ModelError(
+            f"{entry.name} takes {weight_bytes / 2**30:.1f} GiB on {target.type}, "
+            f"where {free / 2**30:.1f} GiB are free",
+            "Use another device, or a smaller dtype such as bfloat16",
+        )
     model: Any = _loaded(entry, folder, wanted, attention)
     _check_shapes(entry, model, header)
     model.to(target).eval()
@@ -96,9 +100,7 @@ def load_outline(entry: ModelEntry, dtype: str | None = None, attention: str = "
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    folder = model_folder(entry)
-    tokenizer = tokenizer_of(entry, folder)
-    config, header = checked(entry, folder, tokenizer)
+    folder, tokenizer, config, header = checked(entry)
     wanted: torch.dtype = getattr(torch, dtype or entry.dtype)
     kind: Any = AutoModelForCausalLM
     try:
@@ -132,13 +134,15 @@ def tokenizer_of(entry: ModelEntry, folder: Path) -> TextTokenizer:
     return load_tokenizer(str(folder) if entry.tokenizer == OWN_TOKENIZER else entry.tokenizer)
 
 
-def checked(entry: ModelEntry, folder: Path, tokenizer: TextTokenizer) -> tuple[ConfigFacts, Header]:
-    """Config and header of a checkpoint that fits its tokenizer; ``ModelError`` says what does not."""
+def checked(entry: ModelEntry) -> tuple[Path, TextTokenizer, ConfigFacts, Header]:
+    """A checkpoint's folder, tokenizer, config and header, which fit together; ``ModelError`` says what does not."""
+    folder = model_folder(entry)
+    tokenizer = tokenizer_of(entry, folder)
     config = read_config(folder)
     check_vocabulary(config, tokenizer, entry.name)
     header = read_headers(folder)
     check_rows(config, header, entry.name)
-    return config, header
+    return folder, tokenizer, config, header
 
 
 def _expanded(entry: ModelEntry) -> Path:
@@ -211,10 +215,7 @@ def _check_report(entry: ModelEntry, report: dict[str, Any]) -> None:
     ):
         if names:
             first = sorted(map(str, names))[0]
-            raise ModelError(
-                f"{entry.name} {what}: {shown(first)}, {len(names)} in all",
-                FIX_PAIR,
-            )
+            raise ModelError(f"{entry.name} {what}: {shown(first)}, {len(names)} in all", FIX_PAIR)
 
 
 def _check_shapes(entry: ModelEntry, model: PreTrainedModel, header: Header) -> None:
@@ -224,16 +225,6 @@ def _check_shapes(entry: ModelEntry, model: PreTrainedModel, header: Header) -> 
             raise ModelError(
                 f"{entry.name}: {name} was loaded as {list(value.shape)}", "Copy the whole checkpoint again"
             )
-
-
-def _check_memory(entry: ModelEntry, weight_bytes: int, device: torch.device) -> None:
-    free = free_memory(device.type)
-    if free is not None and weight_bytes * ROOM > free:
-        raise ModelError(
-            f"{entry.name} takes {weight_bytes / 2**30:.1f} GiB on {device.type}, "
-            f"where {free / 2**30:.1f} GiB are free",
-            "Use another device, or a smaller dtype such as bfloat16",
-        )
 
 
 def _not_loaded(entry: ModelEntry, folder: Path, error: Exception) -> ModelError:

@@ -103,10 +103,10 @@ def read_verified(path: Path, sha256: str) -> bytes:
         raise FileFormatError(
             f"the shipped model {shown(path, 200)} cannot be read ({error.strerror})", _WHOLE
         ) from error
-    found = hashlib.sha256(content).hexdigest()
-    if found != sha256:
+    checksum = hashlib.sha256(content).hexdigest()
+    if checksum != sha256:
         raise FileFormatError(
-            f"the shipped model {shown(path, 200)} has {len(content):,} bytes with SHA-256 {found}, "
+            f"the shipped model {shown(path, 200)} has {len(content):,} bytes with SHA-256 {checksum}, "
             f"the registry says {sha256}",
             _WHOLE,
         )
@@ -115,8 +115,7 @@ def read_verified(path: Path, sha256: str) -> bytes:
 
 def expand(shipped: Shipped, folder: Path) -> None:
     """Write the Hugging Face folder into an empty one. What the disk refuses is an ``OSError``."""
-    weights = {**shipped.body, ROWS: shipped.rows()}
-    content = save(weights, metadata={"format": "pt"})
+    content = save({**shipped.body, ROWS: shipped.rows()}, metadata={"format": "pt"})
     (folder / WEIGHTS).write_bytes(content)
     name = shipped.tokenizer
     built_in(name)  # builds its folder where that is missing
@@ -138,8 +137,11 @@ def is_whole(folder: Path) -> bool:
 
 
 def end_token(tokenizer: str) -> int:
-    recipe = RECIPES[tokenizer]
-    return recipe.base_size + recipe.special.index(recipe.end)
+    return _special_token(tokenizer, RECIPES[tokenizer].end)
+
+
+def _special_token(tokenizer: str, text: str) -> int:
+    return RECIPES[tokenizer].base_size + RECIPES[tokenizer].special.index(text)
 
 
 def _unpacked(content: bytes) -> Shipped:
@@ -161,13 +163,9 @@ def _unpacked(content: bytes) -> Shipped:
 
 
 def _config(shipped: Shipped) -> dict[str, Any]:
-    begin = RECIPES[shipped.tokenizer].special.index("<|begin_of_text|>") if shipped.tokenizer == "llama3" else None
-    config = shipped.shape.config(
-        VOCAB_ROWS[shipped.tokenizer],
-        end=end_token(shipped.tokenizer),
-        begin=None if begin is None else RECIPES[shipped.tokenizer].base_size + begin,
-    )
-    document: dict[str, Any] = config.to_dict()
+    name = shipped.tokenizer
+    begin = _special_token(name, "<|begin_of_text|>") if name == "llama3" else None
+    document: dict[str, Any] = shipped.shape.config(VOCAB_ROWS[name], end=end_token(name), begin=begin).to_dict()
     # Half precision is how the file is small; a CPU computes in single precision.
     document["dtype"] = "float32"
     document["architectures"] = ["Qwen3ForCausalLM" if shipped.shape.family == "qwen3" else "LlamaForCausalLM"]

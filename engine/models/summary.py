@@ -15,7 +15,7 @@ from engine.models.devices import free_memory
 from engine.models.fit import FAMILIES
 from engine.models.headers import read_header
 from engine.models.layout import LIVE_IDS, ROWS, SHAPE, VOCAB_ROWS
-from engine.models.loading import ROOM, checked, expanded_folder, model_folder, tokenizer_of
+from engine.models.loading import ROOM, checked, expanded_folder
 from engine.models.registry import ModelEntry
 from engine.models.shipped import read_verified
 
@@ -92,8 +92,7 @@ def _of_shipped(entry: ModelEntry) -> ModelSummary:
 
 
 def _of_folder(entry: ModelEntry) -> ModelSummary:
-    folder = model_folder(entry)
-    config, header = checked(entry, folder, tokenizer_of(entry, folder))
+    _, _, config, header = checked(entry)
     return ModelSummary(
         entry,
         family=config.family,

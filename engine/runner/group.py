@@ -22,7 +22,7 @@ from engine.decode.body import Body
 from engine.decode.closing import close_ids
 from engine.decode.generation import Generation
 from engine.decode.samples import Sample
-from engine.decode.scoring import Scored, Stored, close_masses, score_with_masses
+from engine.decode.scoring import Scored, Stored, score
 from engine.decode.steps import Counters, Diagnosis, Step, StepObserver, Stop, Tap
 from engine.errors import DriftscopeError
 from engine.models.loading import LoadedModel
@@ -35,7 +35,7 @@ from engine.store.staging import Staging
 from engine.text.blocks import CloseMass
 from engine.text.generated import mode_of
 
-Found = TypeVar("Found")
+Item = TypeVar("Item")
 
 REFERENCE_S = 20.0
 """Longest search for a molecule's reference conformers in a batch run."""
@@ -209,23 +209,14 @@ class GroupWork:
                 Stored(request.prompt, sample.token_ids, request.program)
                 for request, sample in zip(requests, some, strict=True)
             ]
-            if keeps:
-                found: Iterator[Scored] = score_with_masses(
-                    body,
-                    generation.constraint,
-                    stored,
-                    size,
-                    ids,
-                    candidates=generation.plan.candidates,
-                    counters=counters,
-                )
-            else:
-                masses = close_masses(body, generation.constraint, stored, size, ids, counters=counters)
-                found = (Scored([], masses_of_sample) for masses_of_sample in masses)
-            scores.update(zip((sample.sample_id for sample in some), self._until_cancelled(found), strict=True))
+            candidates = generation.plan.candidates if keeps else None
+            scored = score(
+                body, generation.constraint, stored, size, candidates=candidates, close_ids=ids, counters=counters
+            )
+            scores.update(zip((sample.sample_id for sample in some), self._until_cancelled(scored), strict=True))
         return (scores[sample.sample_id] for sample in samples)
 
-    def _until_cancelled(self, items: Iterable[Found]) -> Iterator[Found]:
+    def _until_cancelled(self, items: Iterable[Item]) -> Iterator[Item]:
         for item in items:
             if self.cancelled():
                 raise ScoringCancelledError

@@ -82,9 +82,6 @@ class RunPlan:
             size = min(size, max(batch, math.ceil(molecules / (parts * GROUPS_A_PART))), math.ceil(molecules / parts))
         return replace(self, group=max(1, size))
 
-    def with_placeholder(self, placeholder: str) -> RunPlan:
-        return replace(self, plan=replace(self.plan, placeholder=placeholder))
-
     def sheet(self) -> dict[str, Any]:
         return asdict(self)
 

@@ -113,9 +113,7 @@ class RayRun(RunState):
 
     def _blocks(self) -> Iterator[pa.Table]:
         if self.finished:
-            generations = self.plan.plan.generations
-            places = sorted({member // generations for member in self.finished[-1].members})[:CHECKED]
-            yield self._block(CHECK, places)
+            yield self._block(CHECK, sorted(self.places_of(self.finished[-1]))[:CHECKED])
         for number in self.left():
             yield self._block(number, self.groups[number])
 

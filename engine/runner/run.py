@@ -58,7 +58,7 @@ def begin(
     near = [molecule for molecule in molecules if len(molecule.smiles) + PROMPT_AROUND >= loaded.positions]
     trial = replace(plan.plan, equal_work=False)  # equal work would generate samples
     first = Generation(loaded, [*molecules[:FITTED_MOLECULES], *near], trial)  # an error where the plan does not fit
-    plan = plan.with_placeholder(first.placeholder)
+    plan = replace(plan, plan=replace(plan.plan, placeholder=first.placeholder))
     sweep(files, RUN)
     run_id = new_run_id(loaded.entry.name, plan.plan.lp)
     row = _first_row(run_id, loaded, molecules, plan)
@@ -134,12 +134,9 @@ class Run(RunState):
 
     def _last_of(self, numbers: Collection[int]) -> tuple[Group, list[int], list[Molecule]]:
         """The last written group of these, and some of its molecules."""
-        generations = self.plan.plan.generations
         first = {self.groups[number][0] for number in numbers}
-        group = next(
-            group for group in reversed(self.finished) if first & {member // generations for member in group.members}
-        )
-        places = sorted({member // generations for member in group.members})[:CHECKED]
+        group = next(group for group in reversed(self.finished) if first & self.places_of(group))
+        places = sorted(self.places_of(group))[:CHECKED]
         return group, places, [self.molecules[place] for place in places]
 
 

@@ -39,7 +39,7 @@ class RunState:
 
     def left(self) -> list[int]:
         """The groups that are not written yet."""
-        done = self._done_places()
+        done = self.places_of(*self.finished)
         return [number for number, places in enumerate(self.groups) if places[0] not in done]
 
     def publish(self) -> Entry:
@@ -66,7 +66,7 @@ class RunState:
         """``samples``: finished ones of the current group."""
         before, generations = totals(self.finished), self.plan.plan.generations
         blocks = [block for sample in samples for block in sample.blocks]
-        expected = generations * sum(self._limits[place] for place in self._done_places())
+        expected = generations * sum(self._limits[place] for place in self.places_of(*self.finished))
         expected += sum(self._limits[sample.sample_id // generations] for sample in samples)
         return RunProgress(
             run_id=self.staging.id,
@@ -82,8 +82,9 @@ class RunState:
             notes=tuple(self.notes),
         )
 
-    def _done_places(self) -> set[int]:
-        return {member // self.plan.plan.generations for group in self.finished for member in group.members}
+    def places_of(self, *groups: Group) -> set[int]:
+        """The places of the molecules in these groups."""
+        return {member // self.plan.plan.generations for group in groups for member in group.members}
 
     def _noted_columns(self) -> dict[str, Any]:
         """Columns of the run from the writers' notes."""

@@ -20,8 +20,8 @@ import numpy as np
 from engine.chem.smiles import element_of
 from engine.records import Block, NumberFormat, Role
 from engine.text.blocks import READ_FORMAT, BlockReading, CloseMass, FoundBlock
-from engine.text.drift import needed_by_content
-from engine.text.generated import Generated, Mode, free_ranges, mode_of, read_generated
+from engine.text.generated import Generated, Mode, free_ranges, mode_of, needed_by_blocks, read_generated
+from engine.text.match import shared_ends
 from engine.text.template import FREE, ROLES, Template
 from engine.text.tokenizers import TextTokenizer
 
@@ -82,18 +82,16 @@ def align(
     if forced is not None and len(forced) != len(ids):
         raise ValueError(f"{len(forced)} forced flags for {len(ids)} tokens")
     generated = read_generated(template, ids, tokenizer, mode=mode, lp=lp, masses=masses or {}, form=form)
-    pairs = _position_pairs(template, len(ids)) if mode == "position" else _structure_pairs(template, generated)
-    if forced is None:
-        forced = _forced_by_position(template, len(ids)) if mode == "position" else [False] * len(ids)
+    if mode == "position":
+        pairs: list[_Pair] = list(zip_longest(range(len(ids)), range(template.tokens)))
+    else:
+        pairs = _structure_pairs(template, generated)
+    if forced is None:  # a position LP forces all but FREE, and the end token behind the template
+        by_position = (template.roles[: len(ids)] != FREE).tolist() if mode == "position" else []
+        forced = [*by_position, *[mode == "position"] * (len(ids) - len(by_position))]
     rows = _rows(template, generated, pairs, tokenizer, mode=mode, forced=forced)
     blocks = _blocks(template, generated, tokenizer)
     return Alignment(mode, generated.spanned.text, tuple(rows), tuple(blocks), tuple(generated.readings))
-
-
-def _forced_by_position(template: Template, length: int) -> list[bool]:
-    """What a position LP forces: all but FREE, and the end token behind the template."""
-    roles = template.roles[:length] != FREE
-    return [*roles.tolist(), *[True] * (length - len(roles))]
 
 
 # --- pairing positions --------------------------------------------------------------------------------------------
@@ -101,15 +99,11 @@ def _forced_by_position(template: Template, length: int) -> list[bool]:
 _Pair = tuple[int | None, int | None]  # generated position, template position
 
 
-def _position_pairs(template: Template, length: int) -> list[_Pair]:
-    return list(zip_longest(range(length), range(template.tokens)))
-
-
 def _structure_pairs(template: Template, generated: Generated) -> list[_Pair]:
     """Matched blocks are anchors: inside them tokens pair one to one from the left, between them by equal ids."""
     pairs: list[_Pair] = []
     here, there = 0, 0  # next generated and template position
-    mine = free_ranges(generated.roles, generated.block_of, len(generated.found))
+    mine = free_ranges(generated.roles, generated.block_of, len(generated.blocks))
     theirs = free_ranges(template.roles, template.block_of, template.blocks)
     for index, block in enumerate(generated.template_block):
         if block < 0 or not mine[index] or not theirs[block]:
@@ -123,9 +117,7 @@ def _structure_pairs(template: Template, generated: Generated) -> list[_Pair]:
 def _gap_pairs(template: Template, generated: Generated, mine: range, theirs: range) -> list[_Pair]:
     left = [int(id_) for id_ in generated.ids[mine.start : mine.stop]]
     right = template.ids[theirs.start : theirs.stop].tolist()
-    shortest = min(len(left), len(right))
-    head = next((i for i in range(shortest) if left[i] != right[i]), shortest)
-    tail = next((i for i in range(shortest - head) if left[-1 - i] != right[-1 - i]), shortest - head)
+    head, tail = shared_ends(left, right)
     pairs: list[_Pair] = list(zip(mine[:head], theirs[:head], strict=True))
     pairs += _differing_pairs(
         mine[head : len(mine) - tail],
@@ -162,74 +154,44 @@ def _rows(
     mode: Mode,
     forced: Sequence[bool],
 ) -> list[AlignedToken]:
-    here, there = _columns_of_generated(generated, tokenizer, forced), _template_columns(template, tokenizer)
     marks = _marks(template, generated, pairs, mode=mode)
+    # Columns of a row in the order of its fields. Lists: reading arrays one by one is slow.
+    ids, roles = [int(id_) for id_ in generated.ids], (ROLES[role] for role in generated.roles.tolist())
+    starts, ends = generated.spanned.starts.tolist(), generated.spanned.ends.tolist()
+    of_text: list[_TextColumns] = list(
+        zip(ids, map(tokenizer.piece, ids), starts, ends, roles, generated.block_of.tolist(), strict=True)
+    )
+    ids, roles = template.ids.tolist(), (ROLES[role] for role in template.roles.tolist())
+    of_template: list[_TemplateColumns] = list(
+        zip(ids, map(tokenizer.piece, ids), roles, template.block_of.tolist(), strict=True)
+    )
     rows = []
     running = 0
-    for (pos, template_pos), mark in zip(pairs, marks, strict=True):
-        running += _drift_step(mark, template_pos)
-        token_id, piece, start, end, text_role, text_block, is_forced = _NOTHING if pos is None else here[pos]
-        template_id, template_piece, role, block = _NOWHERE if template_pos is None else there[template_pos]
-        rows.append(
-            AlignedToken(
-                pos=pos,
-                token_id=token_id,
-                piece=piece,
-                start=start,
-                end=end,
-                text_role=text_role,
-                text_block=text_block,
-                template_pos=template_pos,
-                template_id=template_id,
-                template_piece=template_piece,
-                role=role,
-                block=block,
-                forced=is_forced,
-                mark=mark,
-                running_drift=running,
-            )
-        )
+    for (pos, place), mark in zip(pairs, marks, strict=True):
+        if mark == "beyond":
+            running -= 1
+        elif mark == "left_over" or (mark == "junk" and place is not None):
+            running += 1
+        generated_side = _NO_TOKEN if pos is None else of_text[pos]
+        template_side = _NO_POSITION if place is None else of_template[place]
+        is_forced = None if pos is None else bool(forced[pos])
+        rows.append(AlignedToken(pos, *generated_side, place, *template_side, is_forced, mark, running))
     return rows
 
 
-_GeneratedColumns = tuple[int | None, str, int | None, int | None, Role | None, int, bool | None]
+_TextColumns = tuple[int | None, str, int | None, int | None, Role | None, int]
 _TemplateColumns = tuple[int | None, str, Role | None, int]
-_NOTHING: _GeneratedColumns = (None, "", None, None, None, -1, None)
-_NOWHERE: _TemplateColumns = (None, "", None, -1)
-
-
-def _columns_of_generated(
-    generated: Generated, tokenizer: TextTokenizer, forced: Sequence[bool]
-) -> list[_GeneratedColumns]:
-    """What a row says of a generated token, for each: lists, since reading arrays one by one is slow."""
-    ids = [int(id_) for id_ in generated.ids]
-    columns = zip(
-        ids,
-        map(tokenizer.piece, ids),
-        generated.spanned.starts.tolist(),
-        generated.spanned.ends.tolist(),
-        (ROLES[role] for role in generated.roles.tolist()),
-        generated.block_of.tolist(),
-        map(bool, forced),
-        strict=True,
-    )
-    return list(columns)
-
-
-def _template_columns(template: Template, tokenizer: TextTokenizer) -> list[_TemplateColumns]:
-    ids, roles = template.ids.tolist(), (ROLES[role] for role in template.roles.tolist())
-    return list(zip(ids, map(tokenizer.piece, ids), roles, template.block_of.tolist(), strict=True))
-
-
-def _drift_step(mark: Mark, there: int | None) -> int:
-    if mark == "beyond":
-        return -1
-    return int(mark == "left_over" or (mark == "junk" and there is not None))
+_NO_TOKEN: _TextColumns = (None, "", None, None, None, -1)
+_NO_POSITION: _TemplateColumns = (None, "", None, -1)
 
 
 def _marks(template: Template, generated: Generated, pairs: Sequence[_Pair], *, mode: Mode) -> list[Mark]:
     of_generated, beyond = _marks_of_generated(generated)
-    left_over = _may_be_left_over(template, generated) if mode == "structure" else [False] * template.tokens
+    # Of the template's blocks, those that the text has and has ended: only these can leave positions over.
+    is_closed = np.zeros(template.blocks + 1, dtype=np.bool_)  # the last for no block
+    for index, block in zip(generated.template_block, generated.blocks, strict=True):
+        is_closed[index] |= mode == "structure" and index >= 0 and block.closed
+    left_over = ((template.roles == FREE) & is_closed[template.block_of]).tolist()
     marks: list[Mark] = []
     for pos, there in pairs:
         if pos is None:
@@ -244,7 +206,7 @@ def _marks(template: Template, generated: Generated, pairs: Sequence[_Pair], *, 
 def _marks_of_generated(generated: Generated) -> tuple[list[Mark], list[bool]]:
     """Junk and cuts by generated token, and which tokens count as beyond the template where it has no position."""
     marks: list[Mark] = [""] * len(generated.ids)
-    ranges = free_ranges(generated.roles, generated.block_of, len(generated.found))
+    ranges = free_ranges(generated.roles, generated.block_of, len(generated.blocks))
     for inside, reading in zip(ranges, generated.readings, strict=True):
         if "cut" in reading.kinds and inside:
             marks[inside[-1]] = "cut"
@@ -255,30 +217,19 @@ def _marks_of_generated(generated: Generated) -> tuple[list[Mark], list[bool]]:
     return marks, beyond.tolist()
 
 
-def _may_be_left_over(template: Template, generated: Generated) -> list[bool]:
-    """The template's FREE positions in blocks that the text has closed."""
-    is_closed = np.zeros(template.blocks + 1, dtype=np.bool_)  # the last for no block
-    is_closed[list(generated.closed_blocks)] = True
-    left_over: list[bool] = ((template.roles == FREE) & is_closed[template.block_of]).tolist()
-    return left_over
-
-
 def _blocks(template: Template, generated: Generated, tokenizer: TextTokenizer) -> list[Block]:
-    contents = [
-        (block.descriptor, ",".join(reading.numbers))
-        for block, reading in zip(generated.found, generated.readings, strict=True)
-    ]
-    needs = needed_by_content(contents, tokenizer)
+    needs = needed_by_blocks(generated.blocks, generated.readings, tokenizer)
     free = template.free_per_block.tolist()
     touching = generated.block_of[generated.is_junk & (generated.block_of >= 0)]
-    junk_tokens = np.bincount(touching, minlength=len(generated.found)).tolist()
+    junk_tokens = np.bincount(touching, minlength=len(generated.blocks)).tolist()
     blocks = []
     for index, reading in enumerate(generated.readings):
         atom = generated.template_block[index]
         template_free = free[atom] if atom >= 0 else 0
         needed = needs[index] if is_need_known(reading) and atom >= 0 else None
-        found = generated.found[index]
-        blocks.append(block_of(index, atom, found, reading, template_free, needed, junk_tokens[index]))
+        blocks.append(
+            block_of(index, atom, generated.blocks[index], reading, template_free, needed, junk_tokens[index])
+        )
     return blocks
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from engine.records import Role, Token
 from engine.text.blocks import BlockReading, FoundBlock, find_blocks, read_block
 from engine.text.drift import needed_by_content
-from engine.text.generated import roles_of
+from engine.text.generated import junk_mask, needed_by_blocks, roles_of
 from engine.text.template import ROLES, Template, check_placeholder
 from engine.text.tokenizers import TextTokenizer
 
@@ -67,11 +67,12 @@ def annotate(text: str, tokenizer: TextTokenizer) -> AnnotatedText:
     starts = np.array([token.start for token in tokens], dtype=np.int64)
     ends = np.array([token.end for token in tokens], dtype=np.int64)
     roles, block_of = roles_of(starts, ends, blocks, len(text))
-    annotated = []
-    for token, role, block in zip(tokens, roles.tolist(), block_of.tolist(), strict=True):
-        is_junk = block >= 0 and _touches_junk(token, blocks[block], readings[block])
-        annotated.append(AnnotatedToken(token, ROLES[role], block if block >= 0 else None, is_junk))
-    return AnnotatedText(tuple(annotated), tuple(blocks), tuple(readings))
+    is_junk = junk_mask(starts, ends, blocks, readings)
+    annotated = tuple(
+        AnnotatedToken(token, ROLES[role], block if block >= 0 else None, junk)
+        for token, role, block, junk in zip(tokens, roles.tolist(), block_of.tolist(), is_junk.tolist(), strict=True)
+    )
+    return AnnotatedText(annotated, tuple(blocks), tuple(readings))
 
 
 def annotate_template(template: Template, tokenizer: TextTokenizer) -> AnnotatedText:
@@ -85,13 +86,6 @@ def annotate_template(template: Template, tokenizer: TextTokenizer) -> Annotated
         for position, (id_, start, end, block) in enumerate(columns)
     )
     return AnnotatedText(tokens, (), ())
-
-
-def _touches_junk(token: Token, block: FoundBlock, reading: BlockReading) -> bool:
-    if not reading.junk_text:
-        return False
-    first = block.start + 1
-    return token.start < first + reading.junk_end and token.end > first + reading.junk_start
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +104,7 @@ def block_needs(text: AnnotatedText, tokenizer: TextTokenizer, placeholder: str)
     """Need and drift of each block of a text whose numbers are complete, whatever junk follows them."""
     check_placeholder(placeholder)
     free = needed_by_content([(block.descriptor, placeholder) for block in text.blocks], tokenizer)
-    contents = [
-        (block.descriptor, ",".join(reading.numbers)) for block, reading in zip(text.blocks, text.readings, strict=True)
-    ]
-    needed = needed_by_content(contents, tokenizer)
+    needed = needed_by_blocks(text.blocks, text.readings, tokenizer)
     return [
         BlockNeed(positions, tokens if len(reading.numbers) == 3 else None)
         for positions, tokens, reading in zip(free, needed, text.readings, strict=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -83,7 +84,7 @@ class JunkCount:
 
 def find_blocks(text: str) -> list[FoundBlock]:
     """All coordinate blocks of a text, closed or not, however damaged. Bonds, special tokens and prompts are none."""
-    found = []
+    blocks = []
     prompt = _next_prompt(text, 0)
     close = behind = 0  # the first '>' at or after where we are; where the last block, bond or special token ended
     start = text.find("<")
@@ -100,9 +101,9 @@ def find_blocks(text: str) -> list[FoundBlock]:
             block = _block_at(text, start, close, behind)
             behind = start + 1 if block is None else block.end
             if block is not None:
-                found.append(block)
+                blocks.append(block)
         start = text.find("<", max(behind, start + 1))
-    return found
+    return blocks
 
 
 def read_block(
@@ -116,12 +117,12 @@ def read_block(
     """The kinds of one block's content, under the LP that made it and, where known, with the model's own mass."""
     start, end = _junk_span(content, form)
     forced_close = lp_of_text(lp).closed_by != "model"
-    is_clean = _clean_triple(form).fullmatch(content) is not None
+    clean = _clean_triple(form)
+    is_clean = clean.fullmatch(content) is not None
     if is_clean:
         kinds = {_kind_of_clean(content, form, mass, closed, forced_close)}
     else:
-        without_junk = content[:start] + content[end:]
-        is_whole_without_junk = _clean_triple(form).fullmatch(without_junk) is not None
+        is_whole_without_junk = clean.fullmatch(content[:start] + content[end:]) is not None
         kinds = _kinds_of_damaged(content, form, is_whole_without_junk, may_be_cut=forced_close or not closed)
     ordered = tuple(sorted(kinds, key=KINDS.index))
     return BlockReading(content, ordered, is_clean, start, end, _complete_numbers(content, start, end, form))
@@ -129,15 +130,12 @@ def read_block(
 
 def count_junk(readings: Sequence[BlockReading]) -> JunkCount:
     """The reports' two counts and ours over these blocks."""
-    by_kind: dict[Kind, int] = {}
-    for kind in (kind for reading in readings for kind in reading.kinds):
-        by_kind[kind] = by_kind.get(kind, 0) + 1
     return JunkCount(
         blocks=len(readings),
         bad_blocks=sum(not reading.is_clean_triple for reading in readings),
         letters=sum(has_letter(reading.content) for reading in readings),
         nonnumeric=sum(has_nonnumeric(reading.content) for reading in readings),
-        by_kind=by_kind,
+        by_kind=dict(Counter(kind for reading in readings for kind in reading.kinds)),
     )
 
 
@@ -172,17 +170,13 @@ def _block_at(text: str, start: int, close: int, behind: int) -> FoundBlock | No
     content = text[start + 1 : end]
     if text.startswith("<-[", start) and not closed:
         return None  # a dative bond before a bracket atom
-    descriptor = _descriptor_before(text, start, behind) if before == "]" else ""
+    opening = text.rfind("[", behind, start) if before == "]" else -1
+    descriptor = text[opening:start] if opening >= 0 else ""
     follows_atom = before == "]" and not descriptor.endswith(_TAGS)
     stands_alone = closed and (not before or before.isspace()) and not content[:1].isspace()
-    if not (follows_atom or stands_alone or _reads_like_numbers(content)):
-        return None
+    if not (follows_atom or stands_alone or (set(".,") & set(content) and any(map(str.isdigit, content)))):
+        return None  # a dative bond ('<-1') or stray: a triple has a point or a comma
     return FoundBlock(start, end + closed, content, closed, descriptor if follows_atom else "")
-
-
-def _descriptor_before(text: str, start: int, behind: int) -> str:
-    opening = text.rfind("[", behind, start)
-    return text[opening:start] if opening >= 0 else ""
 
 
 def _end_of_content(text: str, start: int, close: int, reopen: int) -> int:
@@ -194,11 +188,6 @@ def _end_of_content(text: str, start: int, close: int, reopen: int) -> int:
         return tag if tag >= 0 else len(text)
     atom = text.rfind("[", start, reopen)
     return atom if atom >= 0 else reopen
-
-
-def _reads_like_numbers(content: str) -> bool:
-    # Without an atom before it, '<' may be a dative bond ('<-1') or stray; a triple has a point or a comma.
-    return any(char.isdigit() for char in content) and any(char in ".," for char in content)
 
 
 # --- what a block's content is ------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from engine.chem.enriched import CLOSE_TAG, OPEN_TAG
 from engine.chem.smiles import MOST_CHARACTERS, bare_form, read_text_order, same_graph
 from engine.errors import MoleculeSizeError, SmilesError
 from engine.records import Check, Molecule
-from engine.text.blocks import SPECIAL_TOKEN, BlockReading, find_blocks, read_block
+from engine.text.blocks import SOUND, SPECIAL_TOKEN, BlockReading, find_blocks, read_block
 
 NO_CONFORMER = "no conformer in the answer"
 NOT_CLOSED = "conformer not closed"
@@ -56,19 +56,18 @@ def check_sample(
     ``readings`` are the blocks' readings where an alignment has made better ones than the text alone gives.
     """
     answer = answer_of(text)
-    found = find_blocks(answer)
+    blocks = find_blocks(answer)
     if readings is None:
-        readings = [read_block(block.content, lp=lp, closed=block.closed) for block in found]
+        readings = [read_block(block.content, lp=lp, closed=block.closed) for block in blocks]
     extracted = extract_smiles(answer)
     mol, parse_error = _parse(extracted)
     is_same = mol is not None and same_graph(mol, prompt.mol)
     has_real = _has_real_coordinates(readings)
-    issues = _issues(text, blocks=len(found), parsed=mol is not None, is_same=is_same, has_real=has_real)
-    passed = not issues
-    sound = all(set(reading.kinds) <= {"exact", "unverified"} for reading in readings)
+    issues = _issues(text, blocks=len(blocks), parsed=mol is not None, is_same=is_same, has_real=has_real)
+    is_sound = all(SOUND.issuperset(reading.kinds) for reading in readings)
     return Check(
-        passed=passed,
-        clean=passed and sound and len(readings) == prompt.atoms,
+        passed=not issues,
+        clean=not issues and is_sound and len(readings) == prompt.atoms,
         issues=issues,
         parsed=mol is not None,
         parse_error=parse_error,

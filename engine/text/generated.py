@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from engine.lp_records import lp_of_text
 from engine.records import NumberFormat
 from engine.text.blocks import BlockReading, CloseMass, FoundBlock, find_blocks, read_block
+from engine.text.drift import needed_by_content
 from engine.text.match import match_units
 from engine.text.template import FREE, Template, token_roles
 from engine.text.tokenizers import SpannedText, TextTokenizer
@@ -29,18 +30,12 @@ class Generated:
 
     ids: Sequence[int]
     spanned: SpannedText
-    found: list[FoundBlock]
+    blocks: list[FoundBlock]
     block_of: NDArray[np.int32]  # [tokens]
     roles: NDArray[np.int8]  # [tokens]
-    template_block: list[int]  # [found] -1 for a block that the template has not
-    readings: list[BlockReading]
+    template_block: list[int]  # [blocks] -1 for a block that the template has not
+    readings: list[BlockReading]  # [blocks]
     is_junk: NDArray[np.bool_]  # [tokens] holds at least one character of junk
-
-    @property
-    def closed_blocks(self) -> set[int]:
-        """The template's blocks that the text has and has ended: only these can leave positions over."""
-        matched = zip(self.template_block, self.found, strict=True)
-        return {block for block, found in matched if block >= 0 and found.closed}
 
 
 def mode_of(lp: str) -> Mode:
@@ -60,49 +55,62 @@ def read_generated(
 ) -> Generated:
     spanned = tokenizer.spans(ids)
     if mode == "position":
-        found = _blocks_by_position(template, spanned)
-        template_block = list(range(len(found)))
+        blocks = _blocks_by_position(template, spanned)
+        template_block = list(range(len(blocks)))
     else:
-        found = find_blocks(spanned.text)
-        template_block = match_units(_units(template), _generated_units(spanned.text, found))
+        blocks = find_blocks(spanned.text)
+        units = units_between(spanned.text, [(block.start, block.end) for block in blocks])
+        template_block = match_units(units_between(template.text, template.block_spans.tolist()), units)
     readings = [
         read_block(block.content, form=form, lp=lp, mass=masses.get(index), closed=block.closed)
-        for index, block in enumerate(found)
+        for index, block in enumerate(blocks)
     ]
-    roles, block_of = roles_of(spanned.starts, spanned.ends, found, len(spanned.text))
-    is_junk = _junk_mask(spanned, found, readings)
-    return Generated(ids, spanned, found, block_of, roles, template_block, readings, is_junk)
+    roles, block_of = roles_of(spanned.starts, spanned.ends, blocks, len(spanned.text))
+    is_junk = junk_mask(spanned.starts, spanned.ends, blocks, readings)
+    return Generated(ids, spanned, blocks, block_of, roles, template_block, readings, is_junk)
 
 
 def roles_of(
-    starts: NDArray[np.integer], ends: NDArray[np.integer], found: Sequence[FoundBlock], length: int
+    starts: NDArray[np.integer], ends: NDArray[np.integer], blocks: Sequence[FoundBlock], length: int
 ) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
     """Role and block of tokens of any text, by the blocks that were found in it."""
     # An unclosed block has no '>' of its own; its span is widened by one so that its last token still lies inside.
-    spans = np.array([(block.start, block.end + (not block.closed)) for block in found], dtype=np.int64).reshape(-1, 2)
+    spans = np.array([(block.start, block.end + (not block.closed)) for block in blocks], dtype=np.int64).reshape(-1, 2)
     roles, block_of = token_roles(starts, ends, spans, length + 1)
-    for index, block in enumerate(found):
+    for index, block in enumerate(blocks):
         if not block.closed:  # the widening must not take what follows the block
             behind = (block_of == index) & (starts >= block.end)
-            is_next = index + 1 < len(found) and found[index + 1].start == block.end
+            is_next = index + 1 < len(blocks) and blocks[index + 1].start == block.end
             block_of[behind] = np.where(is_next, index + 1, -1)
     return roles, block_of
 
 
-def _junk_mask(
-    spanned: SpannedText, found: Sequence[FoundBlock], readings: Sequence[BlockReading]
+def junk_mask(
+    starts: NDArray[np.integer],
+    ends: NDArray[np.integer],
+    blocks: Sequence[FoundBlock],
+    readings: Sequence[BlockReading],
 ) -> NDArray[np.bool_]:
-    mask = np.zeros(len(spanned.starts), dtype=np.bool_)
-    for block, reading in zip(found, readings, strict=True):
+    """Which tokens hold at least one character of junk: [tokens]."""
+    mask = np.zeros(len(starts), dtype=np.bool_)
+    for block, reading in zip(blocks, readings, strict=True):
         if reading.junk_end > reading.junk_start:
             first, last = block.start + 1 + reading.junk_start, block.start + 1 + reading.junk_end
-            mask |= (spanned.starts < last) & (spanned.ends > first)
+            mask |= (starts < last) & (ends > first)
     return mask
+
+
+def needed_by_blocks(
+    blocks: Sequence[FoundBlock], readings: Sequence[BlockReading], tokenizer: TextTokenizer
+) -> list[int]:
+    """Tokens that the complete numbers of each block need."""
+    contents = [(block.descriptor, ",".join(reading.numbers)) for block, reading in zip(blocks, readings, strict=True)]
+    return needed_by_content(contents, tokenizer)
 
 
 def _blocks_by_position(template: Template, spanned: SpannedText) -> list[FoundBlock]:
     """The blocks that the template's positions cut out of the text, as far as the text goes."""
-    found: list[FoundBlock] = []
+    blocks: list[FoundBlock] = []
     tokens, length, behind = len(spanned.starts), len(spanned.text), 0
     spans = template.block_spans
     openings = np.searchsorted(template.ends, spans[:, 0], side="right").tolist()  # the tokens that hold '<'
@@ -117,28 +125,15 @@ def _blocks_by_position(template: Template, spanned: SpannedText) -> list[FoundB
         end = _shifted(template, spanned, closing, right) if closed else length
         end = min(max(end, start + 1 + closed), length)
         content = spanned.text[start + 1 : end - closed]
-        found.append(FoundBlock(start, end, content, closed, _descriptor_before(template, index)))
+        descriptor = template.text[template.text.rfind("[", 0, left) : left]
+        blocks.append(FoundBlock(start, end, content, closed, descriptor))
         behind = end
-    return found
+    return blocks
 
 
 def _shifted(template: Template, spanned: SpannedText, token: int, character: int) -> int:
     """Where a character of the template stands in the generated text, given the token that holds it in both."""
     return int(spanned.starts[token]) + character - int(template.starts[token])
-
-
-def _descriptor_before(template: Template, block: int) -> str:
-    start = int(template.block_spans[block, 0])
-    return template.text[template.text.rfind("[", 0, start) : start]
-
-
-def _units(template: Template) -> list[tuple[str, str]]:
-    spans = [(int(left), int(right)) for left, right in template.block_spans]
-    return units_between(template.text, spans)
-
-
-def _generated_units(text: str, found: Sequence[FoundBlock]) -> list[tuple[str, str]]:
-    return units_between(text, [(block.start, block.end) for block in found])
 
 
 def units_between(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[str, str]]:

@@ -19,13 +19,24 @@ MOST_CELLS = 4_000_000
 
 def match_units(template: Sequence[Unit], generated: Sequence[Unit]) -> list[int]:
     """For each generated atom the index of its template atom, rising; -1 where the template has none."""
-    shortest = min(len(template), len(generated))
-    head = next((i for i in range(shortest) if template[i] != generated[i]), shortest)
-    rest = shortest - head  # none after a missing tail: what is there stands at the beginning
-    tail = next((i for i in range(rest) if template[-1 - i] != generated[-1 - i]), rest)
+    head, tail = shared_ends(template, generated)  # no tail after a missing one: what is there stands at the beginning
     middle = _align(template[head : len(template) - tail], generated[head : len(generated) - tail])
     matched = [index if index < 0 else index + head for index in middle]
     return [*range(head), *matched, *range(len(template) - tail, len(template))]
+
+
+def shared_ends(left: Sequence[object], right: Sequence[object]) -> tuple[int, int]:
+    """How many items both begin with, and how many of the rest both end with."""
+    shortest = min(len(left), len(right))
+    head = next((i for i in range(shortest) if left[i] != right[i]), shortest)
+    tail = next((i for i in range(shortest - head) if left[-1 - i] != right[-1 - i]), shortest - head)
+    return head, tail
+
+
+def first_difference(left: Sequence[int], right: Sequence[int]) -> int | None:
+    """The first place where they differ, which may be the end of one of them; None where they are equal."""
+    head, _ = shared_ends(left, right)
+    return None if head == len(left) == len(right) else head
 
 
 def _align(template: Sequence[Unit], generated: Sequence[Unit]) -> list[int]:
@@ -38,14 +49,11 @@ def _align(template: Sequence[Unit], generated: Sequence[Unit]) -> list[int]:
 
 
 def _similarity(generated: Sequence[Unit], template: Sequence[Unit]) -> NDArray[np.int32]:  # [generated, template]
-    atoms, units = ({key: rank for rank, key in enumerate(keys)} for keys in _keys([*generated, *template]))
+    every = {*generated, *template}
+    atoms, units = ({key: rank for rank, key in enumerate(keys)} for keys in ({unit[0] for unit in every}, every))
     mine, theirs = (np.array([(atoms[unit[0]], units[unit]) for unit in side]) for side in (generated, template))
     same = mine[:, None, :] == theirs[None, :, :]
     return np.where(same[..., 1], SAME, np.where(same[..., 0], SAME_ATOM, OTHER)).astype(np.int32)
-
-
-def _keys(every: Sequence[Unit]) -> tuple[set[str], set[Unit]]:
-    return {unit[0] for unit in every}, set(every)
 
 
 def _scores(similarity: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -66,8 +66,8 @@ def number_ids(tokenizer: TextTokenizer) -> NumberIds:
     marks = [tokenizer.encode(text) for text in MARKS.values()]
     if not digits or any(len(ids) != 1 for ids in marks):
         raise TokenizerError(f"{tokenizer!r} has no tokens for digits, '.', ',', ',-' and '-'", "Use another one")
-    found = NumberIds(tuple(digits), *(ids[0] for ids in marks))
+    numbers = NumberIds(tuple(digits), *(ids[0] for ids in marks))
     for text in PROBES:
-        if tokenizer.encode(text) != found.run(text):
+        if tokenizer.encode(text) != numbers.run(text):
             raise TokenizerError(f"{tokenizer!r} does not cut digits from the left", "Use another one")
-    return found
+    return numbers

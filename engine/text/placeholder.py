@@ -26,6 +26,7 @@ from engine.text.template import build_templates
 from engine.text.tokenizers import TextTokenizer
 
 _NUMBER = re.compile(r"(-?)(\d+)\.(\d+)", re.ASCII)
+_TRIPLE = re.compile(rf"{_NUMBER.pattern},{_NUMBER.pattern},{_NUMBER.pattern}", re.ASCII)
 _PROBE = "[C]<>[C]<>"
 MOST_WEIGHT = 1e6
 
@@ -57,7 +58,8 @@ def fit_placeholder(
     needed = np.concatenate(needs) if needs else np.zeros(0, dtype=np.int64)
     if len(needed) == 0:
         raise PlaceholderError("there are no blocks to fit a placeholder to", "Give enriched text with coordinates")
-    shapes = Counter(shape for text in texts for content in block_contents(text) for shape in _shape(content))
+    contents = (content for text in texts for content in block_contents(text))
+    shapes = Counter(_NUMBER.sub(_level, content) for content in contents if _TRIPLE.fullmatch(content))
     by_free = _by_free_count(shapes, tokenizer)
     costs = {free: placeholder_cost(needed, free, junk_weight, cut_weight) for free in sorted(by_free)}
     best = min(costs, key=lambda free: (costs[free], free))
@@ -71,15 +73,8 @@ def placeholder_cost(needed: NDArray[np.int64], free: int, junk_weight: float, c
     return float(junk_weight * surplus + cut_weight * missing)
 
 
-def _shape(content: str) -> list[str]:
-    """The content with its digits levelled, as a list of one; empty where the content is no triple."""
-    numbers = [_NUMBER.fullmatch(number) for number in content.split(",")]
-    if len(numbers) != 3 or not all(numbers):
-        return []
-    return [",".join(_level(*found.groups()) for found in numbers if found)]
-
-
-def _level(sign: str, whole: str, decimals: str) -> str:
+def _level(number: re.Match[str]) -> str:
+    sign, whole, decimals = number.groups()
     # A leading zero never stands before another digit, so longer integers are levelled to ones and zeros.
     integer = "0" if len(whole) == 1 else "1" + "0" * (len(whole) - 1)
     return f"{sign}{integer}.{'0' * len(decimals)}"

@@ -107,8 +107,7 @@ def skeleton(enriched: str, placeholder: str = DEFAULT_PLACEHOLDER) -> str:
 
 def block_spans(text: str) -> NDArray[np.int32]:
     """Where the blocks of well-formed enriched text stand, from '<' to past '>': [blocks, 2]."""
-    found = [match.span() for match in _BLOCK.finditer(text)]
-    return np.array(found, dtype=np.int32).reshape(-1, 2)
+    return np.array([match.span() for match in _BLOCK.finditer(text)], dtype=np.int32).reshape(-1, 2)
 
 
 def build_template(
@@ -119,11 +118,7 @@ def build_template(
 
 
 def build_templates(
-    enriched: Sequence[str],
-    tokenizer: TextTokenizer,
-    placeholder: str = DEFAULT_PLACEHOLDER,
-    *,
-    tags: bool = False,
+    enriched: Sequence[str], tokenizer: TextTokenizer, placeholder: str = DEFAULT_PLACEHOLDER, *, tags: bool = False
 ) -> list[Template]:
     """Templates of many molecules, tokenised in one batch."""
     check_placeholder(placeholder)

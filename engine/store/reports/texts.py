@@ -44,8 +44,7 @@ from engine.store.sample_rows import StoredSample
 from engine.text.align import block_of, is_need_known
 from engine.text.blocks import SPECIAL_TOKEN, BlockReading, FoundBlock, find_blocks, read_block
 from engine.text.check import MISMATCH, check_sample
-from engine.text.drift import needed_by_content
-from engine.text.generated import units_between
+from engine.text.generated import needed_by_blocks, units_between
 from engine.text.match import Unit, match_units
 from engine.text.template import block_spans, build_template
 from engine.text.tokenizers import TextTokenizer
@@ -263,9 +262,7 @@ class TextReader:
         atoms = match_units(units, units_between(text, [(block.start, block.end) for block in places]))
         needs = [0] * len(places)
         if free and self.tokenizer is not None:
-            numbers = [",".join(reading.numbers) for reading in readings]
-            contents = [(block.descriptor, text) for block, text in zip(places, numbers, strict=True)]
-            needs = needed_by_content(contents, self.tokenizer)
+            needs = needed_by_blocks(places, readings, self.tokenizer)
         blocks = []
         for index, (block, reading) in enumerate(zip(places, readings, strict=True)):
             atom = atoms[index]

@@ -18,15 +18,7 @@ from engine.decode.closing import CloseIds, close_ids, close_mass, closing_cells
 from engine.decode.diagnosis import LOST_RULE, blocks_and_rules, diagnose
 from engine.decode.fast import FastBackend
 from engine.decode.presets import preset
-from engine.decode.scoring import (
-    Scored,
-    Stored,
-    close_masses,
-    forced_closes,
-    forced_flags,
-    score,
-    score_with_masses,
-)
+from engine.decode.scoring import Scored, Stored, forced_closes, score, walk
 from engine.decode.steps import Counters, DecodeOptions, Diagnosis, Step
 from engine.errors import ConstraintError, ModelError
 from engine.lp.constraint import Constraint
@@ -92,9 +84,13 @@ def same(found: Sequence[Diagnosis], expected: Sequence[Diagnosis | None]) -> No
 def test_as_the_fast_backend_said_while_it_sampled(name: str, lp: str) -> None:
     tokenizer, constraint, stored, steps = sampled(lp, name)
     found = list(score(body(name), constraint, stored, tokenizer.vocab_size, candidates=3))
-    for diagnoses, expected in zip(found, steps, strict=True):
-        same(diagnoses, [step.diagnosis for step in expected])
-    assert forced_flags(constraint, stored) == [[step.forced for step in expected] for expected in steps]
+    for scored, one, expected in zip(found, stored, steps, strict=True):
+        same(scored.diagnoses, [step.diagnosis for step in expected])
+        tables = Tables.of(constraint.automaton, [one.program])
+        states = list(walk(tables, torch.tensor([one.answer])))[:-1]
+        only = [int(tables.forced_id(state)) for state in states]
+        forced = [known == id_ for known, id_ in zip(only, one.answer, strict=True)]
+        assert forced == [step.forced for step in expected]
 
 
 @each
@@ -113,7 +109,7 @@ def test_as_a_plain_pass_of_the_whole_text_says(name: str) -> None:
         expected += diagnose(raw[place : place + 1], tables.mask(state), token, 10, *standing)
         state = tables.step(state, token)
     (found,) = score(body(name), constraint, [one], tokenizer.vocab_size)
-    same(found, expected)
+    same(found.diagnoses, expected)
 
 
 def test_a_row_without_a_token_has_no_mass() -> None:
@@ -121,7 +117,8 @@ def test_a_row_without_a_token_has_no_mass() -> None:
     wide = small_model()
     with torch.no_grad():
         wide.lm_head.weight[tokenizer.vocab_size :] *= 30
-    (found,) = score(Body(wide, 512), constraint, stored[:1], tokenizer.vocab_size)
+    (scored,) = score(Body(wide, 512), constraint, stored[:1], tokenizer.vocab_size)
+    found = scored.diagnoses
     assert all(one.allowed_mass == pytest.approx(1, abs=1e-4) for one in found)
     assert max(candidate.token_id for one in found for candidate in one.top_k) < tokenizer.vocab_size
 
@@ -134,7 +131,8 @@ def test_another_lp_is_asked_what_it_would_have_allowed(name: str) -> None:
     others = [
         replace(one, program=exact.compile(parse_smiles(smiles))) for one, smiles in zip(stored, MIXED, strict=True)
     ]
-    for found, own in zip(score(body(name), exact, others, tokenizer.vocab_size), steps, strict=True):
+    for scored, own in zip(score(body(name), exact, others, tokenizer.vocab_size), steps, strict=True):
+        found = scored.diagnoses
         places = [place for place, one in enumerate(found) if one.rule == LOST_RULE]
         first = places[0]
         assert places == list(range(first, len(own))), "lost, and lost for good"
@@ -158,7 +156,7 @@ def tiny_stored() -> list[Stored]:
 
 
 def tiny_scores(of: Body, **given: Any) -> list[list[Diagnosis]]:
-    return list(score(of, LETTERS_ONLY, tiny_stored(), TOKENS, **given))
+    return [scored.diagnoses for scored in score(of, LETTERS_ONLY, tiny_stored(), TOKENS, **given)]
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +168,7 @@ def tiny() -> Body:
 def test_a_sample_does_not_depend_on_its_batch(
     monkeypatch: pytest.MonkeyPatch, tiny: Body, read_width: int, most_scores: int
 ) -> None:
-    alone = [next(score(tiny, LETTERS_ONLY, [one], TOKENS)) for one in tiny_stored()]
+    alone = [next(score(tiny, LETTERS_ONLY, [one], TOKENS)).diagnoses for one in tiny_stored()]
     assert [len(found) for found in alone] == [len(one.answer) for one in tiny_stored()]
     monkeypatch.setattr(scoring, "READ_WIDTH", read_width)
     monkeypatch.setattr(scoring, "MOST_SCORES", most_scores)
@@ -184,17 +182,17 @@ def test_nothing_asked_is_nothing_read(tiny: Body) -> None:
     empty = [replace(one, answer=()) for one in tiny_stored()]
     ids = CloseIds(torch.tensor([7]), torch.tensor([10]))
     assert list(score(tiny, LETTERS_ONLY, [], TOKENS, counters=counters)) == []
-    assert list(score(tiny, LETTERS_ONLY, empty, TOKENS)) == [[]] * len(empty)
-    assert list(score_with_masses(tiny, LETTERS_ONLY, empty[:1], TOKENS, ids)) == [Scored([], {})]
-    assert (forced_flags(LETTERS_ONLY, []), forced_closes(LETTERS_ONLY, [])) == ([], [])
-    assert forced_flags(LETTERS_ONLY, empty[:2]) == [[], []]
+    assert list(score(tiny, LETTERS_ONLY, empty, TOKENS)) == [Scored([], {})] * len(empty)
+    assert list(score(tiny, LETTERS_ONLY, empty[:1], TOKENS, close_ids=ids)) == [Scored([], {})]
+    assert list(score(tiny, LETTERS_ONLY, empty[:1], TOKENS, candidates=None, close_ids=ids)) == [Scored([], {})]
+    assert forced_closes(LETTERS_ONLY, []) == []
     assert counters.forward_passes == 0
 
 
 def test_the_layers_read_a_batch_once(tiny: Body) -> None:
     counters = Counters()
     ids = CloseIds(torch.tensor([7]), torch.tensor([10]))
-    list(score_with_masses(tiny, LETTERS_ONLY, tiny_stored(), TOKENS, ids, batch_size=4, counters=counters))
+    list(score(tiny, LETTERS_ONLY, tiny_stored(), TOKENS, close_ids=ids, batch_size=4, counters=counters))
     assert (counters.forward_passes, counters.notes) == (2, [])
 
 
@@ -258,18 +256,8 @@ def test_what_the_model_cannot_read_is_named_before_anything_is_read(tiny: Body)
 
 
 def test_a_stored_sample_checks_itself() -> None:
-    program = LETTERS_ONLY.program()
     with pytest.raises(ValueError, match="without a prompt"):
-        Stored((), (5,), program)
-    with pytest.raises(ValueError, match="1 forced flags for 2 tokens"):
-        Stored((31,), (5, 6), program, (True,))
-
-
-def test_forced_flags_that_were_kept_are_believed() -> None:
-    one = tiny_stored()[2]
-    kept = (True, False) * 3
-    found = forced_flags(LETTERS_ONLY, [replace(one, forced=kept), one])
-    assert found == [list(kept), [True, True, False, False, False, True]]
+        Stored((), (5,), LETTERS_ONLY.program())
 
 
 # --- closing ------------------------------------------------------------------------------------------------------
@@ -345,8 +333,9 @@ def test_a_models_own_wish_at_a_forced_close(name: str, lp: str) -> None:
     """The sums of a plain pass over the whole text; then ``align`` makes of them what the vocabulary of kinds says."""
     tokenizer, constraint, stored, template = position_sample(name, lp)
     ids = close_ids(tokenizer)
-    (found,) = close_masses(body(name), constraint, [stored], tokenizer.vocab_size, ids)
-    assert list(found) == [0, 1, 2]
+    (scored,) = score(body(name), constraint, [stored], tokenizer.vocab_size, candidates=None, close_ids=ids)
+    found = scored.masses
+    assert (scored.diagnoses, list(found)) == ([], [0, 1, 2])
     with torch.inference_mode():
         logits = model(name)(torch.tensor([[*stored.prompt, *stored.answer]])).logits[0, :, : tokenizer.vocab_size]
     chances = logits.float().softmax(dim=-1)
@@ -354,7 +343,7 @@ def test_a_models_own_wish_at_a_forced_close(name: str, lp: str) -> None:
         row = chances[len(stored.prompt) + cell - 1]
         assert found[block].closing == pytest.approx(float(row[ids.closing].sum()), rel=1e-3)
         assert found[block].going_on == pytest.approx(float(row[ids.going_on].sum()), rel=1e-3)
-    (both,) = score_with_masses(body(name), constraint, [stored], tokenizer.vocab_size, ids, candidates=1)
+    (both,) = score(body(name), constraint, [stored], tokenizer.vocab_size, candidates=1, close_ids=ids)
     assert both.masses == found
     assert len(both.diagnoses) == len(stored.answer)
     blocks = align(template, stored.answer, tokenizer, lp=lp, masses=found).blocks
@@ -367,7 +356,8 @@ def test_what_a_model_wants_decides_between_exact_and_cut(name: str, wish: str, 
     tokenizer, constraint, stored, template = position_sample(name, "position-blocklist")
     ids, eager = close_ids(tokenizer), small_model(name)
     wants(eager, stored, getattr(ids, wish))
-    (masses,) = close_masses(Body(eager, 512), constraint, [stored], tokenizer.vocab_size, ids)
+    (scored,) = score(Body(eager, 512), constraint, [stored], tokenizer.vocab_size, candidates=None, close_ids=ids)
+    masses = scored.masses
     assert all(getattr(mass, wish) > 0.99 for mass in masses.values())
     blocks = align(template, stored.answer, tokenizer, lp="position-blocklist", masses=masses).blocks
     assert [block.kinds for block in blocks] == [(kind,)] * 3

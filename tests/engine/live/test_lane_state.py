@@ -12,7 +12,7 @@ from engine.chem.smiles import parse_smiles
 from engine.decode.plan import Plan
 from engine.decode.samples import Reader
 from engine.live.lane import Lane, LaneCounts, LaneEvent, LaneFinished, LaneOpened, LaneSamples, LaneTokens, SampleEnded
-from engine.live.lane_state import LaneWatch, Tally, first_difference
+from engine.live.lane_state import LaneWatch, Tally
 from engine.live.summary import figures_of, first_divergence, with_ratios
 from engine.paths import DATA
 from engine.records import TRIMMED4
@@ -140,13 +140,6 @@ def test_where_two_lanes_part(rows: dict[str, dict[str, Any]]) -> None:
     assert found.atom is not None
     assert first_divergence(lanes["none"], lanes["none"], 0) is None
     assert first_divergence(lanes["none"], lanes["exact"], 7) is None
-
-
-def test_the_first_difference() -> None:
-    assert first_difference([1, 2, 3], [1, 2, 3]) is None
-    assert first_difference([1, 2, 3], [1, 5, 3]) == 1
-    assert first_difference([1, 2], [1, 2, 3]) == 2
-    assert first_difference([], []) is None
 
 
 def test_figures_and_their_ratios_to_the_first(rows: dict[str, dict[str, Any]]) -> None:

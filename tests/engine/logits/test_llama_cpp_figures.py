@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from engine.logits.entries import read_line
-from engine.logits.llama_cpp.figures import AnswerAgreement, LogitAgreement, divergences, first_difference, row, table
+from engine.logits.llama_cpp.figures import AnswerAgreement, LogitAgreement, divergences, row, table
 from engine.logits.llama_cpp.late import read_memory
 from engine.logits.llama_cpp.running import late_lines, line
 from engine.logits.llama_cpp.texts import ids_to_log
@@ -46,15 +46,6 @@ def test_sums_do_not_depend_on_how_rows_come() -> None:
         assert found.top_1 == (control.argmax(1) == test.argmax(1)).mean()
     assert parts.mean_divergence == pytest.approx(whole.mean_divergence)
     assert 0 < whole.mean_divergence < whole.most_divergence
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [([1, 2, 3], [1, 2, 3], None), ([1, 2, 3], [1, 9, 3], 1), ([1, 2], [1, 2, 3], 2), ([], [4], 0), ([], [], None)],
-)
-def test_where_two_texts_part(one: list[int], other: list[int], expected: int | None) -> None:
-    assert first_difference(one, other) == expected
-    assert first_difference(other, one) == expected
 
 
 def test_a_row_says_what_was_written_and_nothing_where_nothing_was() -> None:

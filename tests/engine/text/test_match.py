@@ -95,3 +95,12 @@ def test_thousands_of_blocks_are_matched_in_bounded_time() -> None:
     generated = [rng.choice(UNITS) for _ in range(2_000)]
     assert len(match_units(template, generated)) == 2_000
     assert len(match_units(template * 3, generated * 3)) == 6_000
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [([1, 2, 3], [1, 2, 3], None), ([1, 2, 3], [1, 9, 3], 1), ([1, 2], [1, 2, 3], 2), ([], [4], 0), ([], [], None)],
+)
+def test_where_two_texts_part(one: list[int], other: list[int], expected: int | None) -> None:
+    assert match.first_difference(one, other) == expected
+    assert match.first_difference(other, one) == expected
