@@ -8,19 +8,21 @@ its last digit either way, half of ``rounded_to``, or a tenth for what the repor
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from engine.errors import FileFormatError, shown
-from engine.evidence import tokenisation
 from engine.evidence.formula import Range
+from engine.evidence.tokenisation import QUANTITIES
 from engine.paths import DATA
 
 FOLDER = DATA / "claims"
+TOKENS_FILE = "tokenisation.toml"
 REPORTS = ("000", "001", "002", "003", "004")
 ABOUT = 0.1
 """How far off a figure may be that its report gives with a tilde or calls an estimate."""
@@ -70,15 +72,10 @@ class Claim:
 
 def load_claims(folder: Path = FOLDER) -> tuple[Claim, ...]:
     """All claims, report by report and section by section."""
-    claims = []
+    claims: list[Claim] = []
     for report in REPORTS:
-        path = folder / f"{report}.toml"
-        tables = _read(path)
-        try:
-            claims += [_claim(table, report) for table in tables["claim"]]
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise FileFormatError(f"{shown(path, 200)} is no file of claims: {error}", "Mend it there") from error
-    claims += [_of_tokens(claim) for claim in tokenisation.load_claims(folder / tokenisation.CLAIMS_FILE.name)]
+        claims += _claims_in(folder / f"{report}.toml", partial(_claim, report=report))
+    claims += token_claims(folder)
     places = [(report, section) for report in REPORTS for section in sections_of(report, folder)]
     order = {place: number for number, place in enumerate(places)}
     lost = next(
@@ -93,14 +90,27 @@ def load_claims(folder: Path = FOLDER) -> tuple[Claim, ...]:
     return tuple(sorted(claims, key=lambda claim: order[claim.report, claim.section]))
 
 
+def token_claims(folder: Path = FOLDER) -> list[Claim]:
+    """The figures that a tokenizer alone decides, as the Tokenizer lab shows them."""
+    return _claims_in(folder / TOKENS_FILE, lambda table: _claim(_of_tokens(table), table["report"]))
+
+
 def sections_of(report: str, folder: Path = FOLDER) -> tuple[str, ...]:
     """The report's sections in its order, by our short names."""
     return tuple(_read(folder / f"{report}.toml")["sections"])
 
 
-def files_of(folder: Path = FOLDER) -> Iterable[Path]:
+def files_of() -> list[Path]:
     """The files that claims are read from."""
-    return [*(folder / f"{report}.toml" for report in REPORTS), folder / tokenisation.CLAIMS_FILE.name]
+    return [*(FOLDER / f"{report}.toml" for report in REPORTS), FOLDER / TOKENS_FILE]
+
+
+def _claims_in(path: Path, read: Callable[[dict[str, Any]], Claim]) -> list[Claim]:
+    tables = _read(path)
+    try:
+        return [read(table) for table in tables["claim"]]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FileFormatError(f"{shown(path, 200)} is no file of claims: {error}", "Mend it there") from error
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -178,28 +188,22 @@ def _plain(value: Any) -> Any:
     return float(value) if isinstance(value, Decimal) else value
 
 
-def _of_tokens(claim: tokenisation.TokenClaim) -> Claim:
-    """A figure of the Tokenizer lab as a claim like the others."""
-    label = tokenisation.QUANTITIES[claim.quantity].label
-    is_one = claim.least == claim.most
-    is_open = claim.most == tokenisation.UNBOUNDED
-    ends = [float(claim.least), *([] if is_one or is_open else [float(claim.most)])]
-    of = f" of `{claim.text}`" if claim.text else ""
-    return Claim(
-        id=claim.id,
-        report=claim.report,
-        section=claim.section,
-        statement=f"{label[0].upper()}{label[1:]}{of} under {claim.tokenizer}: {claim.reported}.",
-        subject=f"{label}, {claim.tokenizer}",
-        value=float(claim.least) if is_one else None,
-        unit=tokenisation.QUANTITIES[claim.quantity].unit,
-        values=tuple(ends),
-        check="tokens",
-        arguments=MappingProxyType({"quantity": claim.quantity, "tokenizer": claim.tokenizer, "text": claim.text}),
-        also=claim.also,
-        least=float(claim.least),
-        most=None if is_open else float(claim.most),
-        reported=claim.reported,
-        note=claim.note,
-        highlight=claim.highlight,
-    )
+def _of_tokens(table: dict[str, Any]) -> dict[str, Any]:
+    """A figure of the Tokenizer lab as the table of a claim like the others."""
+    name, tokenizer, text = table["quantity"], table["tokenizer"], table.get("text", "")
+    label = QUANTITIES[name].label
+    if "reported_at_least" in table:
+        figure = {"at_least": table["reported_at_least"]}
+    else:
+        figure = {"range" if isinstance(table["reported"], list) else "value": table["reported"]}
+    words = _figure(figure, table["id"])[-1]
+    of = f" of `{text}`" if text else ""
+    return {
+        **{key: table[key] for key in ("section", "also", "note", "highlight") if key in table},
+        **figure,
+        "id": table["id"].removeprefix(f"{table['report']}-"),
+        "statement": f"{label[0].upper()}{label[1:]}{of} under {tokenizer}: {words}.",
+        "subject": f"{label}, {tokenizer}",
+        "unit": QUANTITIES[name].unit,
+        "check": {"by": "tokens", "quantity": name, "tokenizer": tokenizer, "text": text},
+    }

@@ -1,107 +1,19 @@
-"""The reports' figures on tokens, each measured again with the real tokenizers.
+"""What a tokenizer alone decides of a text, as the reports' figures on tokens need it: counts, drift, blocked tokens.
 
-The figures are data (``data/claims/tokenisation.toml``); the verdict of each is computed when it is asked for. Only
-counts that a tokenizer alone decides are here: nothing of models, time or generated text. ``claims`` has these
-claims among all others.
+Nothing of models, time or generated text is here. The figures themselves are claims (``claims.token_claims``).
 """
 
 from __future__ import annotations
 
+import math
 import re
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
 
-from engine.errors import FileFormatError, shown
 from engine.lp_records import DEFAULT_PLACEHOLDER
-from engine.paths import DATA
 from engine.text.drift import needed_tokens
 from engine.text.template import block_spans, build_template
-from engine.text.tokenizers import TextTokenizer, load_tokenizer
-
-CLAIMS_FILE = DATA / "claims" / "tokenisation.toml"
-
-UNBOUNDED = 10**9
-"""The upper end of a claim that gives none."""
-
-Verdict = Literal["reproduced", "contradicted"]
-
-
-@dataclass(frozen=True, slots=True)
-class TokenClaim:
-    """One figure of a report: ``least`` and ``most`` are equal where it gives a single number."""
-
-    report: str
-    section: str
-    quantity: str
-    tokenizer: str
-    text: str
-    least: int
-    most: int
-    note: str
-    id: str = ""
-    also: tuple[str, ...] = ()  # other sections that repeat it
-    highlight: bool = False
-
-    def __post_init__(self) -> None:
-        if self.quantity not in QUANTITIES:
-            raise FileFormatError(f"a claim of report {self.report} has the unknown quantity {shown(self.quantity)}")
-        if self.least > self.most:
-            raise FileFormatError(f"a claim of report {self.report} runs from {self.least} to {self.most}")
-
-    @property
-    def reported(self) -> str:
-        if self.most == UNBOUNDED:
-            return f"{self.least:,} or more"
-        return f"{self.least:,}" if self.least == self.most else f"{self.least:,} to {self.most:,}"
-
-
-@dataclass(frozen=True, slots=True)
-class TokenFinding:
-    """A claim beside what the tokenizer gives; ``off_by`` is zero inside the reported range."""
-
-    claim: TokenClaim
-    measured: int
-    off_by: int
-    verdict: Verdict
-
-
-def load_claims(path: Path = CLAIMS_FILE) -> list[TokenClaim]:
-    """The claims as data, in the order of the reports."""
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))["claim"]
-        return [_claim(table) for table in tables]
-    except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
-        raise FileFormatError(f"{shown(path, 200)} is no file of claims ({error})") from error
-
-
-def findings(claims: list[TokenClaim]) -> list[TokenFinding]:
-    """Every claim measured now."""
-    results = []
-    for claim in claims:
-        quantity = QUANTITIES[claim.quantity]
-        measured = quantity.measure(claim.text, load_tokenizer(claim.tokenizer))
-        off_by = min(measured - claim.least, 0) + max(measured - claim.most, 0)
-        is_within = abs(off_by) <= quantity.tolerance * claim.least
-        results.append(TokenFinding(claim, measured, off_by, "reproduced" if is_within else "contradicted"))
-    return results
-
-
-def _claim(table: dict[str, Any]) -> TokenClaim:
-    if "reported_at_least" in table:
-        least, most = table["reported_at_least"], UNBOUNDED
-    else:
-        reported = table["reported"]
-        least, most = reported if isinstance(reported, list) else (reported, reported)
-    words = {name: str(table[name]) for name in ("report", "section", "quantity", "tokenizer")}
-    rest = {name: table.get(name, "") for name in ("text", "note", "id")}
-    also, highlight = tuple(table.get("also", ())), bool(table.get("highlight"))
-    return TokenClaim(**words, **rest, least=least, most=most, also=also, highlight=highlight)
-
-
-# --- what can be measured -----------------------------------------------------------------------------------------
+from engine.text.tokenizers import TextTokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +24,12 @@ class Quantity:
     measure: Callable[[str, TextTokenizer], int]
     tolerance: float = 0.0
     unit: str = "tokens"
+
+    def agrees(self, measured: float, least: float | None, most: float | None) -> bool:
+        """Whether a report can mean this figure by one from ``least`` to ``most``; None is an open end."""
+        low, high = least or 0.0, math.inf if most is None else most
+        off_by = max(low - measured, measured - high, 0.0)
+        return off_by <= self.tolerance * low
 
 
 def _tokens(text: str, tokenizer: TextTokenizer) -> int:

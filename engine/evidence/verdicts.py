@@ -73,7 +73,7 @@ class Judgement:
         return next((verdict for verdict in self.verdicts if verdict.claim_id == claim_id), None)
 
 
-def judge(claims: Sequence[Claim], store: Store | None = None) -> list[Verdict]:
+def judge(claims: Sequence[Claim], store: Store) -> list[Verdict]:
     """A verdict for each claim, in their order. Figures that a check compares with may be of any claim there is."""
     every = {claim.id: claim for claim in (*load_claims(), *claims)}
 
@@ -83,12 +83,11 @@ def judge(claims: Sequence[Claim], store: Store | None = None) -> list[Verdict]:
             basis = Basis(every, lambda query: connection.sql(query).to_arrow_table().to_pylist())
             return [_judged(claim, basis) for claim in claims]
 
-    return (store or Store.open()).reading(answer)
+    return store.reading(answer)
 
 
-def judge_all(store: Store | None = None) -> Judgement:
+def judge_all(store: Store) -> Judgement:
     """All claims now."""
-    store = store or Store.open()
     verdicts = judge(load_claims(), store)
     now = datetime.now(UTC).replace(microsecond=0)
     return Judgement(now, git_commit(), versions(), *_sums(store), tuple(verdicts))
@@ -124,9 +123,9 @@ def _sound(verdict: Verdict) -> Verdict:
     return verdict
 
 
-def why_outdated(judgement: Judgement, store: Store | None = None) -> str | None:
+def why_outdated(judgement: Judgement, store: Store) -> str | None:
     """What changed since these verdicts were computed; None where nothing did."""
-    now = _sums(store or Store.open())
+    now = _sums(store)
     then = (judgement.claims_sha256, judgement.code_sha256, judgement.runs_sha256)
     names = ("the claims", "the checks", "the stored runs")
     changed = [name for name, before, after in zip(names, then, now, strict=True) if before != after]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from engine.evidence.tokenisation import QUANTITIES, TokenFinding, findings, load_claims
+from engine.evidence.claims import Claim, token_claims
+from engine.evidence.tokenisation import QUANTITIES
 from engine.text.tokenizers import BUILT_IN, load_tokenizer
 from pages._shared.table_files import csv_text
 from pages._shared.words import TOKENIZER_NAMES
@@ -18,38 +19,38 @@ SECTIONS = {
 }
 SHOWN_PIECES = 40
 UNTRIED = "<-1.2345,0.6789,2.1234>"
+RIGHT, WRONG = "✓ reproduced", "✗ contradicted"
 
 
 def show() -> None:
     """Draw the section."""
-    all_findings = _findings()
-    wrong = sum(finding.verdict == "contradicted" for finding in all_findings)
-    right = len(all_findings) - wrong
+    all_rows = _rows()
+    wrong = sum(row["verdict"] == WRONG for row in all_rows)
+    right = len(all_rows) - wrong
     st.markdown(
-        f"Of **{len(all_findings)}** figures on tokens in reports 000, 001 and 002, **{right}** reproduce "
+        f"Of **{len(all_rows)}** figures on tokens in reports 000, 001 and 002, **{right}** reproduce "
         f"with the real tokenizers and **{wrong}** do not. *Measured* is computed when the page loads; *reported* is "
         "what the report states."
     )
     only_wrong = st.toggle("Contradicted only", key="contradicted", bind="query-params")
     for title, (report, sections) in SECTIONS.items():
         rows = [
-            _row(finding)
-            for finding in all_findings
-            if finding.claim.report == report
-            and (sections is None or finding.claim.section in sections)
-            and (finding.verdict == "contradicted" or not only_wrong)
+            row
+            for row in all_rows
+            if row["report"] == report
+            and (sections is None or row["place"] in sections)
+            and (row["verdict"] == WRONG or not only_wrong)
         ]
         if rows:
             st.subheader(title, anchor=False)
-            hidden = {"place"} if sections else set()
-            if all(row["verdict"].startswith("✓") for row in rows):
+            hidden = {"report", "place"} if sections else {"report"}
+            if all(row["verdict"] == RIGHT for row in rows):
                 hidden.add("why")
             order = [name for name in rows[0] if name not in hidden]
             st.dataframe(rows, hide_index=True, height="content", column_order=order, column_config=_COLUMNS, alt=title)
             if (report, sections) == SECTIONS["002 · Coordinates (2.2)"]:
                 st.caption(_untried())
-    csv_rows = [{"report": finding.claim.report, **_row(finding)} for finding in all_findings]
-    data = csv_text(list(csv_rows[0]), [list(row.values()) for row in csv_rows])
+    data = csv_text(list(all_rows[0]), [list(row.values()) for row in all_rows])
     st.download_button("Download all as CSV", data, "token_figures.csv", "text/csv", icon=":material/download:")
 
 
@@ -63,8 +64,8 @@ def _untried() -> str:
 
 
 @st.cache_data(show_spinner="Measuring …")
-def _findings() -> list[TokenFinding]:
-    return findings(load_claims())
+def _rows() -> list[dict[str, str]]:
+    return [_row(claim) for claim in token_claims()]
 
 
 _COLUMNS = {
@@ -75,18 +76,21 @@ _COLUMNS = {
 }
 
 
-def _row(finding: TokenFinding) -> dict[str, str]:
-    claim = finding.claim
-    is_right = finding.verdict == "reproduced"
-    pieces = [token.piece for token in load_tokenizer(claim.tokenizer).tokens(claim.text)]
+def _row(claim: Claim) -> dict[str, str]:
+    quantity, text = QUANTITIES[claim.arguments["quantity"]], claim.arguments["text"]
+    tokenizer = load_tokenizer(claim.arguments["tokenizer"])
+    measured = quantity.measure(text, tokenizer)
+    is_right = quantity.agrees(measured, claim.least, claim.most)
+    pieces = [token.piece for token in tokenizer.tokens(text)]
     return {
+        "report": claim.report,
         "place": claim.section,
-        "text": claim.text or "whole vocabulary",
-        "tokenizer": TOKENIZER_NAMES[claim.tokenizer],
-        "quantity": QUANTITIES[claim.quantity].label,
+        "text": text or "whole vocabulary",
+        "tokenizer": TOKENIZER_NAMES[tokenizer.name],
+        "quantity": quantity.label,
         "reported": claim.reported,
-        "measured": f"{finding.measured:,}",
-        "verdict": "✓ reproduced" if is_right else "✗ contradicted",
+        "measured": f"{measured:,}",
+        "verdict": RIGHT if is_right else WRONG,
         "why": "" if is_right else claim.note,
         "cut into": " ".join(pieces[:SHOWN_PIECES]) + (" …" if len(pieces) > SHOWN_PIECES else ""),
     }

@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from engine.chem.enriched import decode
 from engine.chem.structure_files import to_sdf
-from engine.evidence.tokenisation import findings, load_claims
+from engine.evidence.claims import token_claims
 from engine.paths import ROOT
 from engine.text.tokenizer_build import folder_of
 
@@ -124,11 +124,10 @@ def test_pasted_molecules_and_one_that_cannot_be_read(lab) -> None:
 def test_the_reports_figures_with_their_verdicts(lab) -> None:
     app = lab(view="The reports' figures")
     assert not app.exception and not app.error
-    found = findings(load_claims())
     shown = sum(len(frame.value) for frame in app.dataframe)
-    assert shown == len(found)
-    wrong = sum(finding.verdict == "contradicted" for finding in found)
-    assert f"**{wrong}** do not" in app.markdown[1].value
+    assert shown == len(token_claims())
+    wrong = sum(list(frame.value["verdict"]).count("✗ contradicted") for frame in app.dataframe)
+    assert wrong and f"**{wrong}** do not" in app.markdown[1].value
     app.toggle[0].set_value(True).run()
     assert sum(len(frame.value) for frame in app.dataframe) == wrong
 

@@ -19,7 +19,6 @@ from engine.figures.words import percent, times, with_interval
 Says = Literal["use an LP", "no LP", "open", "unknown"]
 MADE_FOR = "position-blocklist"
 """The reports' own LP, which their rule was drawn from."""
-THE_RULE = "Use an LP when the model breaks structure without it, and leave it out when it does not."
 
 
 @dataclass(frozen=True, slots=True)

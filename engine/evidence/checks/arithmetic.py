@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -70,13 +71,7 @@ def agree(claim: Claim, basis: Basis) -> Finding:
         reason = f"One thing, {_COUNTS.get(figures, str(figures))} figures: {places}."
         return Finding("internally inconsistent", widest.value, reason, query, "reports")
     missing = needs(claim, basis)
-    return Finding(
-        missing.verdict,
-        missing.measured,
-        f"{missing.reason} The reports agree: {places}.",
-        missing.query,
-        missing.source,
-    )
+    return replace(missing, reason=f"{missing.reason} The reports agree: {places}.")
 
 
 def unrelated(claim: Claim, basis: Basis) -> Finding:

@@ -45,9 +45,7 @@ def _run(claim: Claim, basis: Basis) -> Finding:
     query = f"SELECT {column} AS measured, run_id FROM runs WHERE {' AND '.join(where)} ORDER BY created_at LIMIT 1"
     rows = basis.rows(query)
     if rows and rows[0]["measured"] is not None:
-        measured = Range.exact(float(rows[0]["measured"]))
-        reason = f"{rows[0]['run_id']} has {said(measured.value)}{beside_reported(claim)}."
-        return Finding(held_against(claim, measured), measured.value, reason, query, "store")
+        return _compared(claim, rows[0]["run_id"], rows[0]["measured"], query)
     how = "without an LP" if given["lp"] == "none" else "with its LP"
     which = f"{given['family']} {how} on {given['samples']:,} samples on an H100"
     return _untestable(f"Needs the run of {which}; the store holds none that was imported or measured.", query)
@@ -65,9 +63,7 @@ def _trace(claim: Claim, basis: Basis) -> Finding:
     if not rows or rows[0]["measured"] is None:
         like = f"of {family} {lp} an LP, {TRACED_SAMPLES} samples on an H100, that was imported or measured"
         return _untestable(f"{needed}; the store holds none {like}.", query)
-    measured = Range.exact(float(rows[0]["measured"]))
-    reason = f"{rows[0]['trace_id']} has {said(measured.value)}{beside_reported(claim)}."
-    return Finding(held_against(claim, measured), measured.value, reason, query, "store")
+    return _compared(claim, rows[0]["trace_id"], rows[0]["measured"], query)
 
 
 def _trace_query(figure: str, family: str, lp: str) -> str:
@@ -102,6 +98,12 @@ def _texts(claim: Claim, basis: Basis) -> Finding:
 def _other(claim: Claim, basis: Basis) -> Finding:
     """An input that this program has no place for; ``of`` says which."""
     return _untestable(f"Needs {claim.arguments['of']}, and nothing of that sort is kept here.", "needs another input")
+
+
+def _compared(claim: Claim, id_: str, figure: float, query: str) -> Finding:
+    measured = Range.exact(float(figure))
+    reason = f"{id_} has {said(measured.value)}{beside_reported(claim)}."
+    return Finding(held_against(claim, measured), measured.value, reason, query, "store")
 
 
 def _untestable(reason: str, query: str) -> Finding:

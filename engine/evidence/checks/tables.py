@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -48,16 +49,10 @@ def lp_table(claim: Claim, basis: Basis) -> Finding:
 
 def _megabytes(automaton: Automaton, programs: list[Program], _: list[int]) -> float:
     """All that masks are made from."""
-    shared = automaton.classes.nbytes + automaton.goto.nbytes + automaton.move.nbytes
-    per_molecule = [
-        program.forced.nbytes
-        + program.entry.nbytes
-        + program.symbols.nbytes
-        + program.jump.nbytes
-        + program.block.nbytes
-        for program in programs
-    ]
-    return (shared + sum(per_molecule)) / 1e6
+    arrays: list[Any] = [automaton.classes, automaton.goto, automaton.move]
+    for program in programs:
+        arrays += [program.forced, program.entry, program.symbols, program.jump, program.block]
+    return sum(int(array.nbytes) for array in arrays) / 1e6
 
 
 def _skipped(automaton: Automaton, programs: list[Program], inside: list[int]) -> float:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from engine.evidence import tokenisation
 from engine.evidence.checks.finding import Basis, Finding, VerdictName, beside_reported, fallen_by, held_against, said
 from engine.evidence.checks.stored import written_out
 from engine.evidence.claims import Claim
 from engine.evidence.formula import Range
+from engine.evidence.tokenisation import QUANTITIES
 from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.text.blocks import find_blocks, has_letter, has_nonnumeric
 from engine.text.check import answer_of
@@ -31,15 +31,13 @@ def tokens(claim: Claim, basis: Basis) -> Finding:
     """
     given = claim.arguments
     text, names = given.get("text", ""), [given["tokenizer"], *([given["over"]] if "over" in given else [])]
-    quantity = tokenisation.QUANTITIES[given["quantity"]]
+    quantity = QUANTITIES[given["quantity"]]
     counts = [quantity.measure(text, load_tokenizer(name)) for name in names]
     measured = counts[0] / counts[1] if "over" in given else float(counts[0])
     if given.get("share"):
         measured = 100 * counts[0] / load_tokenizer(names[0]).vocab_size
-    least = claim.least or 0.0
-    most = tokenisation.UNBOUNDED if claim.most is None else claim.most
-    off_by = min(measured - least, 0.0) + max(measured - most, 0.0)
-    verdict: VerdictName = "reproduced" if abs(off_by) <= quantity.tolerance * least else "contradicted"
+    is_right = quantity.agrees(measured, claim.least, claim.most)
+    verdict: VerdictName = "reproduced" if is_right else "contradicted"
     listed = " and ".join(f"{count:,} under {name}" for count, name in zip(counts, names, strict=True))
     what = f"`{text}`: " if text else ""
     figure = "" if measured == counts[0] else f": {said(measured)}"
@@ -126,4 +124,4 @@ BRACKETS = 2
 
 
 def _free(summary: DriftSummary) -> int:
-    return int(tokenisation.QUANTITIES["free"].measure(f"<{summary.placeholder}>", load_tokenizer(summary.tokenizer)))
+    return int(QUANTITIES["free"].measure(f"<{summary.placeholder}>", load_tokenizer(summary.tokenizer)))
