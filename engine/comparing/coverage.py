@@ -145,19 +145,19 @@ def molecules_of(store: Store, entry: Entry) -> list[str]:
     return sorted(found, key=lambda smiles: hashlib.sha256(smiles.encode("utf-8", "replace")).digest())
 
 
-def compare_coverage(control: Coverage, test: Coverage, seed: int = 0) -> tuple[Compared, ...]:
+def compare_coverage(control: Coverage, test: Coverage) -> tuple[Compared, ...]:
     """The four figures over the molecules that both have, with what may be noise; in the order of ``NAMES``."""
-    return _compared_kept.of((control, test, seed), lambda: _compared(control, test, seed))
+    return _compared_kept.of((control, test), lambda: _compared(control, test))
 
 
-def _compared(control: Coverage, test: Coverage, seed: int) -> tuple[Compared, ...]:
+def _compared(control: Coverage, test: Coverage) -> tuple[Compared, ...]:
     sides = [{molecule.smiles: molecule for molecule in run.judged} for run in (control, test)]
     shared = [smiles for smiles in sides[0] if smiles in sides[1]]
     figures = [[[getattr(side[smiles], name) for name in NAMES] for smiles in shared] for side in sides]
     values: Array = np.array(figures, dtype=np.float64).reshape(2, len(shared), len(NAMES))  # NaN where not known
     values[:, ~np.isfinite(values).all(axis=0)] = np.nan
     one, other = (sums_by_molecule(side, np.ones_like(side), np.arange(len(shared)), len(shared)) for side in values)
-    drawn = paired_means(one, other, seed) if shared else (np.empty((0, len(NAMES))),) * 2
+    drawn = paired_means(one, other) if shared else (np.empty((0, len(NAMES))),) * 2
     return compare_sums(NAMES, one, other, drawn, "molecule")
 
 

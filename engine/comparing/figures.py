@@ -193,12 +193,12 @@ def all_figures(store: Store) -> list[RunFigures]:
     return [RunFigures(entry) for entry in reversed(store.found().entries)]
 
 
-def compare_entries_with(store: Store, control: Entry, tests: Sequence[Entry], seed: int = 0) -> Comparison:
+def compare_entries_with(store: Store, control: Entry, tests: Sequence[Entry]) -> Comparison:
     """Tests beside a control, in the order given; the files of no other run are read."""
     mine = RunFigures(control, *drift_means(store, control))
     beside = []
     for entry in tests:
-        theirs, paired = RunFigures(entry, *drift_means(store, entry)), compare_entries(store, control, entry, seed)
+        theirs, paired = RunFigures(entry, *drift_means(store, entry)), compare_entries(store, control, entry)
         beside.append(ComparedRun(theirs, paired, ratios_of(mine, theirs, paired)))
     return Comparison(mine, tuple(beside))
 

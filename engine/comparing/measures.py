@@ -34,38 +34,30 @@ TIME_CAUTION = (
     "repeat both runs before you trust a difference of a few per cent."
 )
 TIME_DOUBT = 0.05
-MEASURES: dict[str, Measure] = {
-    one.name: one
-    for one in (
-        Measure("decode_s", "time of a sample, in a batch with others", "s", "less", "", TIME_CAUTION, TIME_DOUBT),
-        Measure("tokens", "tokens of a sample", "", "less"),
-        Measure(
-            "ms_a_token",
-            "time per token, in a batch with others",
-            "ms",
-            "less",
-            "tokens",
-            TIME_CAUTION,
-            TIME_DOUBT,
-        ),
-        Measure("forced_share", "tokens forced by the LP", "share", "neither", "tokens"),
-        Measure("passed", "samples without an issue, by the reports' rule", "share", "more"),
-        Measure("clean", "samples that passed with every block exact or unverified", "share", "more"),
-        Measure("junk_letters", "blocks of a sample with a letter", "", "less"),
-        Measure("junk_nonnumeric", "blocks of a sample with anything but digits . , -", "", "less"),
-        Measure("cut_blocks", "blocks of a sample closed in the middle of their numbers", "", "less"),
-        # Without an LP that counts positions no drift costs anything, so less of it is not better by itself.
-        Measure("drift_abs", "mean absolute drift of a block, where known", "tokens", "neither", "drift_blocks"),
-        Measure("rmsd_ang", "heavy atoms against the nearest reference conformer", "angstrom", "less"),
-    )
-}
-MORE: dict[str, Measure] = {
-    one.name: one
-    for one in (
-        Measure("bad_blocks", "blocks of a sample that are neither exact nor unverified", "", "less"),
-        Measure("drift", "sum of known drifts: positive is junk-prone, negative is cut", "tokens", "neither"),
-    )
-}
+
+
+def _by_name(*measures: Measure) -> dict[str, Measure]:
+    return {measure.name: measure for measure in measures}
+
+
+MEASURES = _by_name(
+    Measure("decode_s", "time of a sample, in a batch with others", "s", "less", "", TIME_CAUTION, TIME_DOUBT),
+    Measure("tokens", "tokens of a sample", "", "less"),
+    Measure("ms_a_token", "time per token, in a batch with others", "ms", "less", "tokens", TIME_CAUTION, TIME_DOUBT),
+    Measure("forced_share", "tokens forced by the LP", "share", "neither", "tokens"),
+    Measure("passed", "samples without an issue, by the reports' rule", "share", "more"),
+    Measure("clean", "samples that passed with every block exact or unverified", "share", "more"),
+    Measure("junk_letters", "blocks of a sample with a letter", "", "less"),
+    Measure("junk_nonnumeric", "blocks of a sample with anything but digits . , -", "", "less"),
+    Measure("cut_blocks", "blocks of a sample closed in the middle of their numbers", "", "less"),
+    # Without an LP that counts positions no drift costs anything, so less of it is not better by itself.
+    Measure("drift_abs", "mean absolute drift of a block, where known", "tokens", "neither", "drift_blocks"),
+    Measure("rmsd_ang", "heavy atoms against the nearest reference conformer", "angstrom", "less"),
+)
+MORE = _by_name(
+    Measure("bad_blocks", "blocks of a sample that are neither exact nor unverified", "", "less"),
+    Measure("drift", "sum of known drifts: positive is junk-prone, negative is cut", "tokens", "neither"),
+)
 """Those that a scatter shows too."""
 COLUMNS: dict[str, Measure] = MEASURES | MORE
 WEIGHTS = tuple(dict.fromkeys(column.over for column in COLUMNS.values() if column.over))

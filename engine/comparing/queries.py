@@ -54,8 +54,8 @@ def saved_views(folder: Path = FOLDER) -> tuple[StoredQuery, ...]:
     return tuple(read_query(path, has_report=True) for path in sorted(folder.glob("*.sql")))
 
 
-def saved_view(name: str, folder: Path = FOLDER) -> StoredQuery:
-    views = {view.name: view for view in saved_views(folder)}
+def saved_view(name: str) -> StoredQuery:
+    views = {view.name: view for view in saved_views()}
     if name not in views:
         raise StoreError(f"there is no saved view {shown(name)}", nearest(name, list(views)))
     return views[name]

@@ -20,6 +20,15 @@ PARTS = ("template_s", "prefill_s", "forward_s", "constraint_s", "sampling_s")
 ROUNDING_S = 0.01
 """Files give seconds in hundredths: parts may exceed the whole by that much and mean nothing."""
 
+Quotient = tuple[str, str, str, str]
+"""Name, words, and the two columns whose quotient it is."""
+SAMPLE_TIME: Quotient = ("time per sample", "seconds of wall time per sample", "wall_s", "samples")
+TOKENS: Quotient = ("tokens", "tokens per sample", "tokens", "samples")
+TOKEN_TIME: Quotient = ("time per token", "seconds of wall time per token", "wall_s", "tokens")
+PASSES: Quotient = ("passes", "forward passes per sample", "forward_passes", "samples")
+PASS_TIME: Quotient = ("time per pass", "seconds of wall time per forward pass", "wall_s", "forward_passes")
+TOKEN_PASSES: Quotient = ("passes per token", "forward passes per token", "forward_passes", "tokens")
+
 
 @dataclass(frozen=True, slots=True)
 class Factor:
@@ -57,7 +66,7 @@ class Slowdown:
     control: str
     test: str
     by_tokens: Decomposition  # tokens per sample x time per token
-    by_passes: Decomposition  # passes a sample x time per pass
+    by_passes: Decomposition  # passes per sample x time per pass
     by_both: Decomposition  # tokens per sample x passes per token x time per pass
 
 
@@ -90,24 +99,8 @@ class TimeBudget:
 
 def slowdown(control: Entry, test: Entry) -> Slowdown:
     """From two runs' sheets; reported runs as well, as far as they say."""
-    wall, tokens, passes = "wall_s", "tokens", "forward_passes"
-    sample = "samples"
-    a_sample = ("time per sample", "seconds of wall time per sample", wall, sample)
-    tokens_a_sample = ("tokens", "tokens per sample", tokens, sample)
-    s_a_token = ("time per token", "seconds of wall time per token", wall, tokens)
-    passes_a_sample = ("passes", "forward passes a sample", passes, sample)
-    s_a_pass = ("time per pass", "seconds of wall time a forward pass", wall, passes)
-    passes_a_token = ("passes per token", "forward passes per token", passes, tokens)
-    rows = control.row, test.row
-    return Slowdown(
-        control.id,
-        test.id,
-        _decomposed("tokens x time per token", a_sample, (tokens_a_sample, s_a_token), *rows),
-        _decomposed("passes x time per pass", a_sample, (passes_a_sample, s_a_pass), *rows),
-        _decomposed(
-            "tokens x passes per token x time per pass", a_sample, (tokens_a_sample, passes_a_token, s_a_pass), *rows
-        ),
-    )
+    ways = ((TOKENS, TOKEN_TIME), (PASSES, PASS_TIME), (TOKENS, TOKEN_PASSES, PASS_TIME))
+    return Slowdown(control.id, test.id, *(_decomposed(way, control.row, test.row) for way in ways))
 
 
 def time_budget(entry: Entry) -> TimeBudget:
@@ -131,24 +124,20 @@ def time_budget(entry: Entry) -> TimeBudget:
     )
 
 
-Quotient = tuple[str, str, str, str]
-"""Name, words, and the two columns whose quotient it is."""
-
-
-def _decomposed(
-    name: str, whole: Quotient, parts: tuple[Quotient, ...], control: Mapping[str, Any], test: Mapping[str, Any]
-) -> Decomposition:
-    columns = dict.fromkeys(column for quotient in (whole, *parts) for column in quotient[2:])
+def _decomposed(factors: tuple[Quotient, ...], control: Mapping[str, Any], test: Mapping[str, Any]) -> Decomposition:
+    """The time per sample as the product of these factors."""
+    name = " x ".join(factor[0] for factor in factors)
+    quotients = (SAMPLE_TIME, *factors)
     missing = [
         f"{column} of the {side}"
         for side, row in (("control", control), ("test", test))
-        for column in columns
+        for column in dict.fromkeys(column for quotient in quotients for column in quotient[2:])
         if not row.get(column)
     ]
     if missing:
         return Decomposition(name, None, (), f"Not known: {', '.join(missing)}.")
-    total, *factors = (_factor(quotient, control, test) for quotient in (whole, *parts))
-    return Decomposition(name, total, tuple(factors), "")
+    total, *parts = (_factor(quotient, control, test) for quotient in quotients)
+    return Decomposition(name, total, tuple(parts), "")
 
 
 def _factor(quotient: Quotient, control: Mapping[str, Any], test: Mapping[str, Any]) -> Factor:

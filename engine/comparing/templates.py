@@ -97,15 +97,15 @@ def mask_sizes(constraint: Constraint, molecules: Iterable[Molecule], tokenizer:
     return MaskSizes(constraint.name, tokenizer, len(constraint.automaton.classes), tuple(found), refused, "")
 
 
-def mask_sizes_of_model(entry: ModelEntry, lp: str, molecules: Iterable[Molecule], placeholder: str = "") -> MaskSizes:
-    """Under an LP of a registered model, whose weights stay where they are; an empty placeholder is the LP's own."""
+def mask_sizes_of_model(entry: ModelEntry, lp: str, molecules: Iterable[Molecule]) -> MaskSizes:
+    """Under an LP of a registered model, whose weights stay where they are."""
     name, summary = split_cleanup(lp)[0], summarise(entry)
     if summary.problem or summary.vocab_size is None:
         return MaskSizes(name, entry.tokenizer, 0, (), 0, summary.problem)
     try:
         own = str(entry.folder) if entry.tokenizer == OWN_TOKENIZER else entry.tokenizer
         tokenizer = load_tokenizer(own)
-        constraint = build_constraint(name, tokenizer, summary.vocab_size, LpParameters(placeholder, entry.numbers))
+        constraint = build_constraint(name, tokenizer, summary.vocab_size, LpParameters(form=entry.numbers))
     except DriftscopeError as error:
         return MaskSizes(name, entry.tokenizer, 0, (), 0, f"Its LP cannot be made here: {error.what}.")
     return mask_sizes(constraint, molecules, tokenizer.name)

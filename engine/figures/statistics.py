@@ -86,9 +86,9 @@ def wilson(hits: int, trials: int) -> tuple[float, float]:
 class Bootstrap:
     """The same units drawn again for all figures that are asked of it."""
 
-    def __init__(self, units: int, seed: int = 0) -> None:
+    def __init__(self, units: int) -> None:
         self.units = units
-        draws = list(_draws(units, np.random.default_rng(seed))) if units else []
+        draws = list(_draws(units, np.random.default_rng(0))) if units else []
         self.weights: Array = np.concatenate(draws) if draws else np.zeros((RESAMPLES, 0))  # [resamples, units]
 
     def ratio(self, parts: Array, wholes: Array) -> Interval | None:
@@ -252,7 +252,7 @@ class Correlation:
     samples: int
 
 
-def rank_correlation(one: Array, other: Array, held: Array | None = None, seed: int = 0) -> Correlation | None:
+def rank_correlation(one: Array, other: Array, held: Array | None = None) -> Correlation | None:
     """Between two quantities of the same samples; ``held`` is a third, whose part in it is taken out of ``adjusted``.
 
     None of too few samples, or where one of the two is the same for all.
@@ -262,7 +262,7 @@ def rank_correlation(one: Array, other: Array, held: Array | None = None, seed: 
     found = _correlations([_ranks(column) for column in codes]) if samples >= LEAST_SAMPLES else (math.nan, math.nan)
     if math.isnan(found[0]):
         return None
-    rows = (row for drawn in _drawn_units(samples, np.random.default_rng(seed)) for row in drawn)
+    rows = (row for drawn in _drawn_units(samples, np.random.default_rng(0)) for row in drawn)
     draws = np.array([_correlations([_ranks(column[row]) for column in codes]) for row in rows])
     plain, adjusted = (interval(value, draws[:, place], samples) for place, value in enumerate(found))
     return Correlation(plain, None if math.isnan(found[1]) else adjusted, samples)

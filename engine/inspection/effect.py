@@ -190,23 +190,25 @@ def _mean(values: Sequence[float]) -> float | None:
 
 def _effect_of_run(store: Store, run: RunFacts) -> RunEffect:
     rows = store.table(_TOKENS, {"run": run.run_id, "most": MOST_SAMPLES})
-    sums = _Sums.of(rows)
-    about = {row["sample_id"]: row for row in store.rows(_SAMPLES, {"run": run.run_id})}
-    points = sums.points(about)
+    sample_ids, sample = np.unique(rows["sample_id"].to_numpy(), return_inverse=True)
+    draws = Bootstrap(len(sample_ids))
+    forced, free = (_Tokens(rows, sample, len(sample_ids), is_forced=flag) for flag in (True, False))
+    of_forced, of_free = forced.sums(), free.sums()
+    points = _points(store, run, sample_ids.tolist(), of_forced, of_free)
     known = [point for point in points if point.rmsd_ang is not None]
-    forced, free = sums.of_all(is_forced=True), sums.of_all(is_forced=False)
+    forced_halves, free_halves = (tokens.sums(tokens.columns["tenth"] * 2 // TENTHS, 2) for tokens in (forced, free))
     return RunEffect(
         samples=len(points),
-        forced=int(forced.tokens.sum()),
-        free=int(free.tokens.sum()),
-        first_choice=sums.draws.share(forced.first, forced.tokens),
-        p_forced=_likelihood(sums.draws.ratio(forced.surprise, forced.tokens)),
-        removed=sums.draws.ratio(free.removed, free.tokens),
-        forced_places=sums.forced_places(),
-        free_places=sums.free_places(),
-        tenths=sums.tenths(),
-        surprise_trend=sums.trend("surprise", is_forced=True),
-        removed_trend=sums.trend("removed", is_forced=False),
+        forced=int(of_forced.tokens.sum()),
+        free=int(of_free.tokens.sum()),
+        first_choice=draws.share(of_forced.first, of_forced.tokens),
+        p_forced=_likelihood(draws.ratio(of_forced.surprise, of_forced.tokens)),
+        removed=draws.ratio(of_free.removed, of_free.tokens),
+        forced_places=_forced_places(forced, draws),
+        free_places=_free_places(free, draws),
+        tenths=_tenths(forced, free, draws),
+        surprise_trend=draws.difference(forced_halves.surprise, forced_halves.tokens),
+        removed_trend=draws.difference(free_halves.removed, free_halves.tokens),
         rmsd_surprise=_against_rmsd(known, [point.surprise_nat for point in known]),
         rmsd_removed=_against_rmsd(known, [point.removed for point in known]),
         rmsd_samples=len(known),
@@ -220,16 +222,16 @@ def _likelihood(surprise: Interval | None) -> Interval | None:
 
 
 def _against_rmsd(points: Sequence[SamplePoint], values: Sequence[float | None]) -> Correlation | None:
-    told = [(point, value) for point, value in zip(points, values, strict=True) if value is not None]
-    rmsd = np.array([point.rmsd_ang for point, _ in told], dtype=float)
-    sizes = [point.heavy_atoms for point, _ in told]
+    known = [(point, value) for point, value in zip(points, values, strict=True) if value is not None]
+    rmsd = np.array([point.rmsd_ang for point, _ in known], dtype=float)
+    sizes = [point.heavy_atoms for point, _ in known]
     held = None if None in sizes else np.array(sizes, dtype=float)
-    return rank_correlation(np.array([value for _, value in told], dtype=float), rmsd, held)
+    return rank_correlation(np.array([value for _, value in known], dtype=float), rmsd, held)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Part:
-    """Sums by sample: [samples], or [samples, some]."""
+class _Sums:
+    """By sample: [samples], or [samples, columns]."""
 
     tokens: Array
     first: Array
@@ -237,85 +239,73 @@ class _Part:
     removed: Array
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Sums:
-    """Sums of tokens by sample, place and tenth, as the store added them up."""
+class _Tokens:
+    """The forced tokens of a run, or the free ones, as the store added them up by sample, place and tenth."""
 
-    samples: tuple[int, ...]
-    columns: Mapping[str, Any]  # NumPy arrays of one length
-    sample: Any  # [rows] index into ``samples``
-    draws: Bootstrap
+    def __init__(self, rows: pa.Table, sample: Any, samples: int, *, is_forced: bool) -> None:
+        chosen = rows["is_forced"].to_numpy() == is_forced
+        self.columns = {name: rows[name].to_numpy()[chosen] for name in rows.column_names}
+        self.sample, self.samples = sample[chosen], samples
 
-    @classmethod
-    def of(cls, rows: pa.Table) -> _Sums:
-        columns = {name: rows[name].to_numpy() for name in rows.column_names}
-        samples, place = np.unique(columns["sample_id"], return_inverse=True)
-        return cls(tuple(samples.tolist()), columns, place, Bootstrap(len(samples)))
-
-    def of_all(self, *, is_forced: bool) -> _Part:
-        return self._added(self.columns["is_forced"] == is_forced)
-
-    def _added(self, chosen: Any, columns: Any = None, width: int = 1) -> _Part:
-        """Sums by sample over chosen rows; by sample and column where each row is given one."""
-        at = (self.sample * width + (0 if columns is None else columns))[chosen]
-        shape = (len(self.samples),) if columns is None else (len(self.samples), width)
+    def sums(self, column: Any = 0, width: int = 1, chosen: Any = np.s_[:]) -> _Sums:
+        """Over chosen rows; by column where each row is given one of so many."""
+        at = (self.sample * width + column)[chosen]
+        shape = (self.samples, width) if width > 1 else (self.samples,)
 
         def added(name: str) -> Array:
-            found = np.bincount(at, self.columns[name][chosen], minlength=len(self.samples) * width)
-            return found.reshape(shape).astype(np.float64)
+            sums = np.bincount(at, self.columns[name][chosen], minlength=self.samples * width)
+            return sums.reshape(shape).astype(np.float64)
 
-        return _Part(added("tokens"), added("first"), added("surprise"), added("removed"))
+        return _Sums(added("tokens"), added("first"), added("surprise"), added("removed"))
 
-    def _places(self, *, is_forced: bool) -> Iterable[tuple[str, _Part]]:
-        chosen = self.columns["is_forced"] == is_forced
-        for name in dict.fromkeys(self.columns["place"][chosen].tolist()):
-            yield name, self._added(chosen & (self.columns["place"] == name))
+    def places(self) -> Iterable[tuple[str, _Sums]]:
+        for name in dict.fromkeys(self.columns["place"].tolist()):
+            yield name, self.sums(chosen=self.columns["place"] == name)
 
-    def forced_places(self) -> tuple[ForcedPlace, ...]:
-        found = []
-        for name, part in self._places(is_forced=True):
-            share = self.draws.share(part.first, part.tokens)
-            likelihood = _likelihood(self.draws.ratio(part.surprise, part.tokens))
-            if share is not None and likelihood is not None:
-                found.append(ForcedPlace(name, int(part.tokens.sum()), share, likelihood))
-        return tuple(sorted(found, key=lambda one: (one.tokens * (one.first_choice.value - 1), one.name)))
 
-    def free_places(self) -> tuple[FreePlace, ...]:
-        parts = self._places(is_forced=False)
-        told = ((name, part, self.draws.ratio(part.removed, part.tokens)) for name, part in parts)
-        found = [FreePlace(name, int(part.tokens.sum()), mean) for name, part, mean in told if mean is not None]
-        return tuple(sorted(found, key=lambda one: (-one.tokens * one.removed.value, one.name)))
+def _forced_places(forced: _Tokens, draws: Bootstrap) -> tuple[ForcedPlace, ...]:
+    places = []
+    for name, sums in forced.places():
+        share = draws.share(sums.first, sums.tokens)
+        likelihood = _likelihood(draws.ratio(sums.surprise, sums.tokens))
+        if share is not None and likelihood is not None:
+            places.append(ForcedPlace(name, int(sums.tokens.sum()), share, likelihood))
+    return tuple(sorted(places, key=lambda place: (place.tokens * (place.first_choice.value - 1), place.name)))
 
-    def tenths(self) -> tuple[Tenth, ...]:
-        is_forced, tenth = self.columns["is_forced"], self.columns["tenth"]
-        forced, free = (self._added(is_forced == flag, tenth, TENTHS) for flag in (True, False))
-        return tuple(
-            Tenth(
-                tenth=number,
-                forced=int(forced.tokens[:, number].sum()),
-                surprise_nat=self.draws.ratio(forced.surprise[:, number], forced.tokens[:, number]),
-                free=int(free.tokens[:, number].sum()),
-                removed=self.draws.ratio(free.removed[:, number], free.tokens[:, number]),
-            )
-            for number in range(TENTHS)
+
+def _free_places(free: _Tokens, draws: Bootstrap) -> tuple[FreePlace, ...]:
+    means = ((name, sums, draws.ratio(sums.removed, sums.tokens)) for name, sums in free.places())
+    places = [FreePlace(name, int(sums.tokens.sum()), mean) for name, sums, mean in means if mean is not None]
+    return tuple(sorted(places, key=lambda place: (-place.tokens * place.removed.value, place.name)))
+
+
+def _tenths(forced: _Tokens, free: _Tokens, draws: Bootstrap) -> tuple[Tenth, ...]:
+    of_forced, of_free = (tokens.sums(tokens.columns["tenth"], TENTHS) for tokens in (forced, free))
+    return tuple(
+        Tenth(
+            tenth=tenth,
+            forced=int(of_forced.tokens[:, tenth].sum()),
+            surprise_nat=draws.ratio(of_forced.surprise[:, tenth], of_forced.tokens[:, tenth]),
+            free=int(of_free.tokens[:, tenth].sum()),
+            removed=draws.ratio(of_free.removed[:, tenth], of_free.tokens[:, tenth]),
         )
+        for tenth in range(TENTHS)
+    )
 
-    def trend(self, name: str, *, is_forced: bool) -> Interval | None:
-        half = (self.columns["tenth"] >= TENTHS // 2).astype(np.int64)
-        part = self._added(self.columns["is_forced"] == is_forced, half, 2)
-        return self.draws.difference(getattr(part, name), part.tokens)
 
-    def points(self, about: Mapping[int, Mapping[str, Any]]) -> tuple[SamplePoint, ...]:
-        forced, free = self.of_all(is_forced=True), self.of_all(is_forced=False)
-        return tuple(
-            SamplePoint(
-                sample_id=sample_id,
-                forced=int(forced.tokens[number]),
-                free=int(free.tokens[number]),
-                surprise_nat=quotient(forced.surprise[number], forced.tokens[number]),
-                removed=quotient(free.removed[number], free.tokens[number]),
-                rmsd_ang=about.get(sample_id, {}).get("rmsd_ang"),
-                heavy_atoms=about.get(sample_id, {}).get("heavy_atoms"),
-            )
-            for number, sample_id in enumerate(self.samples)
+def _points(
+    store: Store, run: RunFacts, sample_ids: Sequence[int], forced: _Sums, free: _Sums
+) -> tuple[SamplePoint, ...]:
+    rows = {row["sample_id"]: row for row in store.rows(_SAMPLES, {"run": run.run_id})}
+    return tuple(
+        SamplePoint(
+            sample_id=sample_id,
+            forced=int(forced.tokens[number]),
+            free=int(free.tokens[number]),
+            surprise_nat=quotient(forced.surprise[number], forced.tokens[number]),
+            removed=quotient(free.removed[number], free.tokens[number]),
+            rmsd_ang=rows.get(sample_id, {}).get("rmsd_ang"),
+            heavy_atoms=rows.get(sample_id, {}).get("heavy_atoms"),
         )
+        for number, sample_id in enumerate(sample_ids)
+    )

@@ -86,8 +86,7 @@ def read_run(
     row = {
         "origin": "imported",
         "created_at": _moment(metadata.get("timestamp")),
-        "model_alias": values.text("model_alias"),
-        "model_step": values.text("model_step"),
+        **{key: values.text(key) for key in ("model_alias", "model_step", "attention", "kv_cache")},
         "model_family": family_of(*(values.text(key) or "" for key in ("model_alias", "model_path", "tokenizer_name"))),
         "tokenizer": name,
         "vocab_size": loaded.vocab_size if loaded else None,
@@ -95,8 +94,6 @@ def read_run(
         "placeholder": placeholder,
         **_sampling(metadata.get("sampling")),
         "generations": values.whole("num_generations") or max(len(item.texts) for item in items),
-        "attention": values.text("attention"),
-        "kv_cache": values.text("kv_cache"),
         "batch_size": values.whole("batch_size"),
         "samples": sum(len(item.texts) for item in items),
         "wall_s": (totals := _FileValues(top)).real("time_taken"),
