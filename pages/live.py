@@ -11,7 +11,7 @@ from pages._live.inputs import lane_inputs, lanes_of, model_input, molecule_inpu
 from pages._live.results import show_results
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
-from pages._shared.generation_inputs import quick_inputs, sampling_input
+from pages._shared.generation_inputs import quick_inputs, sampling_input, show_problems
 
 TITLE = "Live generation"
 ICON = ":material/bolt:"
@@ -30,8 +30,7 @@ def inputs() -> tuple[Molecule, ...]:
     left, right = st.columns([3, 2], gap="large")
     with left:
         molecules, problems = molecule_inputs()
-        for problem in problems:
-            st.error(problem, icon=":material/error:")
+        show_problems(problems)
         model, numbers = st.columns(2)
         with model:
             entry = model_input()

@@ -127,6 +127,11 @@ def listed(parts: Sequence[str], word: str = "and") -> str:
     return f" {word} ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
+def capitalised(text: str) -> str:
+    """A sentence's first letter as a capital; the others stay, as in ``LP`` and ``SMILES``."""
+    return text[:1].upper() + text[1:]
+
+
 def shortened(text: str, most: int) -> str:
     """At most so many characters, the last of them ``…`` where some are left out."""
     return text if len(text) <= most else text[: most - 1] + "…"

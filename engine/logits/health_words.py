@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engine.figures.words import counted, percent, shortened
+from engine.figures.words import capitalised, counted, percent, shortened
 from engine.logits.causes import CERTAINTY_LABELS, ON_PURPOSE, Certainty, LogFinding, positions_in_words
 from engine.logits.flags import Flag
 from engine.logits.health import Health
@@ -51,7 +51,7 @@ def reason(flag: Flag, value: float, middle: float | None, spread: float | None)
 
 def reasons(flags: Iterable[Flag], value: float, middle: float | None, spread: float | None) -> str:
     text = "; ".join(reason(flag, value, middle, spread) for flag in flags)
-    return f"{text[:1].upper()}{text[1:]}." if text else ""
+    return f"{capitalised(text)}." if text else ""
 
 
 def _answer(health: Health) -> str:
@@ -72,7 +72,7 @@ def _answer(health: Health) -> str:
 
 def _finding(finding: LogFinding) -> str:
     place = f" at {finding.where}" if finding.where else ""
-    title = f"{finding.title[:1].upper()}{finding.title[1:]} ({CERTAINTY_LABELS[finding.certainty]})"
+    title = f"{capitalised(finding.title)} ({CERTAINTY_LABELS[finding.certainty]})"
     sentence = "" if finding.cause in ON_PURPOSE else f" {CERTAINTY_SENTENCES[finding.certainty]}"
     evidence = "; ".join(finding.evidence) or "none"
     return f"{title}: {counted(finding.values, 'value')}{place}. Evidence: {evidence}.{sentence}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.figures.words import (
+    capitalised,
     counted,
     listed,
     microseconds,
@@ -170,7 +171,7 @@ def launches_words(comparison: TraceComparison) -> str:
         control, test = microseconds(delay.control), microseconds(delay.test)
         parts.append(_both(comparison, "a kernel begins {} after its launch", control, test))
     text = "; ".join(part for part in parts if part)
-    return f"{text[:1].upper()}{text[1:]}." if text else "Launches are not known."
+    return f"{capitalised(text)}." if text else "Launches are not known."
 
 
 def _counted(comparison: TraceComparison, name: str, what: str) -> str:

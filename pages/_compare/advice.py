@@ -28,6 +28,7 @@ from pages._compare.advice_figures import show_cost, show_table
 from pages._compare.state import RunSelection
 from pages._shared.errors import escape_markdown, shown_errors
 from pages._shared.managing import tasks
+from pages._shared.table_files import file_button
 
 WANTS: dict[str, Want] = {want.capitalize(): want for want in get_args(Want)}
 ANY_SETTING = "The one with most LPs"
@@ -46,7 +47,6 @@ _HELP = "Clean: passed, and every number is whole. Passed is the reports' rule, 
 
 
 def show(store: Store, chosen: RunSelection | None) -> None:
-    """Draw this section; ``chosen`` is None where no run is compared."""
     models = models_of(store.found().entries)
     if not models:
         st.info(_EMPTY, icon=":material/inbox:", title="Nothing to advise from yet")
@@ -72,17 +72,10 @@ def _panel(store: Store, chosen: RunSelection | None, models: dict[str, list[Ent
         show_table(advice, molecules, chosen)
         _why(advice)
         _unknown(advice)
-        st.download_button(
-            "Advice as JSON",
-            lambda: json.dumps(document(advice, molecules), indent=1),
-            "advice.json",
-            "application/json",
-            icon=":material/download:",
-            on_click="ignore",
-            type="tertiary",
-            key="advice-json",
-            help="The same document as `advise --json`",
-        )
+        file_button(
+            "Advice as JSON", lambda: json.dumps(document(advice, molecules), indent=1), "advice.json",
+            key="advice-json", help="The same document as `advise --json`",
+        )  # fmt: skip
         _probe(store, advice)
 
 
@@ -222,7 +215,6 @@ def _probe(store: Store, advice: Advice) -> None:
 
 
 def of_size(command: str, molecules: int) -> str:
-    """The same probe of this many molecules."""
     return _SIZE.sub(rf"\g<1>{molecules}", command)
 
 

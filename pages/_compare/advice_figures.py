@@ -33,7 +33,6 @@ Row = Mapping[str, Any]
 
 
 def show_cost(advice: Advice, chosen: RunSelection | None) -> None:
-    """Draw the chart, its question and its answer."""
     want, rows = advice.request.want, rows_of(advice, chosen)
     with card("advice-cost", f"What does a {want} conformer cost?", HELP) as panel:
         panel.tell(answer(advice))
@@ -66,13 +65,11 @@ def standing_word(advice: Advice, standing: Standing) -> str:
 
 
 def label_of(figures: LpFigures, chosen: RunSelection | None) -> str:
-    """The LP, with the letter of its run where that is compared on this page."""
     is_chosen = chosen is not None and figures.run_id in chosen.ids
     return f"{chosen.letter(figures.run_id)} · {figures.lp}" if chosen is not None and is_chosen else figures.lp
 
 
 def answer(advice: Advice) -> str:
-    """The chart's question answered from the figures."""
     want = advice.request.want
     known = [figures for figures in advice.measured.lps if math.isfinite(figures.cost(want).value)]
     never = [words.name_of(figures.lp) for figures in advice.measured.lps if figures not in known]
@@ -158,7 +155,6 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def show_table(advice: Advice, molecules: int, chosen: RunSelection | None) -> None:
-    """A row per LP, in the order of the request."""
     rows = [
         _table_row(advice, figures, standing, molecules, chosen)
         for figures, standing in zip(advice.measured.lps, advice.decision.standings, strict=True)

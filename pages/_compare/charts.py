@@ -28,7 +28,6 @@ MOST_TESTS = len(SYMBOLS) - 1
 
 
 def show(store: Store, chosen: RunSelection | None) -> None:
-    """Draw this section; ``chosen`` is None where no run is compared."""
     if chosen is None:
         words = "Choose a control above, and tests to compare with it. Each chart answers one question about them."
         st.info(words, icon=":material/arrow_upward:")

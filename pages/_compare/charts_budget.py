@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from engine.comparing.slowdown import TimeBudget, time_budget
-from engine.figures.words import listed, percent, seconds
+from engine.figures.words import capitalised, listed, percent, seconds
 from engine.store.entries import Entry
 from pages._compare.state import RunSelection
 from pages._shared.charts.card import card, choice
@@ -60,7 +60,6 @@ class Budget:
 
 @st.fragment
 def show(chosen: RunSelection) -> None:
-    """Draw the chart."""
     with card("budget", QUESTION, HELP) as panel:
         unit = choice("Time in", list(TITLES), "time_in")
         budgets = [budget_of(entry) for entry in chosen.entries]
@@ -94,8 +93,7 @@ def answer(chosen: RunSelection, budgets: Sequence[Budget]) -> str:
         if budget.time.judging_s is not None
     ]
     after = f" Checking the answers came later: {listed(checking)}." if checking else ""
-    largest_parts = f"{parts[:1].upper()}{parts[1:]}"
-    return f"{largest_parts}; unexplained {rest}. Each is one run on one machine, with no interval.{after}"
+    return f"{capitalised(parts)}; unexplained {rest}. Each is one run on one machine, with no interval.{after}"
 
 
 def budget_chart(chosen: RunSelection, budgets: Sequence[Budget], unit: str) -> Chart:

@@ -21,8 +21,8 @@ from engine.figures.words import UNKNOWN, listed, percent, span, times
 from engine.store.entries import Entry
 from engine.store.store import Store
 from pages._compare.state import RunSelection
-from pages._compare.table_cells import Mark, mark_of
-from pages._compare.table_words import MARK_WORDS
+from pages._compare.table_cells import CLEAR, Mark, mark_of
+from pages._compare.table_words import MARKS
 
 UNREADABLE = "The samples of these runs are damaged; `engine verify` says how."
 
@@ -72,7 +72,6 @@ def masks_of(_store: Store, run: Entry) -> MaskSizes:
 
 
 def within(low: float, high: float) -> str:
-    """An interval of shares."""
     return span(low, high, percent)
 
 
@@ -90,7 +89,7 @@ def mark(pair: ComparedRun, figure: str) -> Mark:
 
 def noise(value: Mark) -> str:
     """A mark in words: within noise, beyond it, too little to tell, or that there is no interval."""
-    return "beyond noise" if value in ("better", "worse", "differs") else MARK_WORDS[value or "unknown"]
+    return "beyond noise" if value in CLEAR else MARKS[value or "unknown"][1]
 
 
 def range_of(ratio: Ratio) -> str:

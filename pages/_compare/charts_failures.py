@@ -42,7 +42,6 @@ class ReasonCounts:
 
 @st.fragment
 def show(store: Store, chosen: RunSelection) -> None:
-    """Draw the chart."""
     with card("failures", QUESTION, HELP) as panel:
         if not chosen.measured:
             panel.tell("None of these runs has samples: reports state how many failed, not why.")
@@ -72,7 +71,6 @@ def answer(chosen: RunSelection, failures: Failures) -> str:
 
 
 def _of_run(chosen: RunSelection, failures: Failures, run: RunFailures) -> str:
-    """The run that fails most."""
     letter = chosen.letter(run.run_id)
     sentence = f"{letter} fails {'most: ' if len(failures.runs) > 1 else ''}{run.failed:,} of {run.samples:,} samples"
     sentence += f" ({rate(run.failed, run.samples)})"
@@ -124,7 +122,7 @@ def failures_chart(chosen: RunSelection, failures: Failures) -> Chart:
                 for row in cells
             ],
             hover=[
-                [f"{safe(name)}<br>{safe(line.name)}<br>{count:,} samples, {share:.1%}"
+                [f"{safe(name)}<br>{safe(line.name)}<br>{count:,} samples, {percent(share)}"
                  for line, name, count, share in row]
                 for row in cells
             ],

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from engine.comparing.failures import TokenCounts, TokenHistogram
-from engine.figures.words import counted, listed
+from engine.figures.words import counted, listed, percent
 from engine.store.store import Store
 from pages._compare import charts_data as data
 from pages._compare.charts_data import UNREADABLE, rate, unseen
@@ -33,7 +33,6 @@ MOST_TOLD = 2
 
 @st.fragment
 def show(store: Store, chosen: RunSelection) -> None:
-    """Draw the chart."""
     with card("lengths", QUESTION, HELP) as panel:
         if not chosen.measured:
             panel.tell("None of these runs has samples, so the lengths of answers are not known.")
@@ -131,7 +130,7 @@ def _panel(
             "pattern": "" if group.passed else "/",
             "group": group.passed,
             "bin": f"{_kind(group)}, {low:,} to {low + width - 1:,} tokens",
-            "samples": f"{count:,} samples, {count / (sum(group.counts) or 1):.1%}",
+            "samples": f"{count:,} samples, {percent(count / (sum(group.counts) or 1))}",
         }
         for group in groups
         for low, count in zip(edges, group.counts, strict=False)
@@ -158,7 +157,6 @@ def _panel(
 
 
 def rows(chosen: RunSelection, histogram: TokenHistogram) -> list[dict[str, object]]:
-    """A row per bin with samples, of each group."""
     return [
         {
             "run": chosen.name(group.run_id),

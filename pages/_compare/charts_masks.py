@@ -194,7 +194,6 @@ def alt_lines(chosen: RunSelection, runs: Sequence[Masked]) -> list[str]:
 
 
 def rows(chosen: RunSelection, runs: Sequence[Masked]) -> list[dict[str, object]]:
-    """A row per molecule and run."""
     return [
         {
             "run": chosen.name(run.run.id),

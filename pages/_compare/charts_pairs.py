@@ -83,7 +83,6 @@ class Spots:
 
 @st.fragment
 def show(store: Store, chosen: RunSelection, compared: Sequence[ComparedRun]) -> None:
-    """Draw the chart for one test and one figure."""
     with card("pairs", QUESTION, HELP) as panel:
         tests = {run.id: run for run in chosen.measured if run is not chosen.control}
         if chosen.control not in chosen.measured or not tests:
@@ -304,7 +303,6 @@ def put_pair(scatter: Scatter, row: int | None) -> None:
 
 
 def _show_pair(chosen: RunSelection, scatter: Scatter, pair: dict[str, Any]) -> None:
-    """Its figures, and links to both texts."""
     sides = ((scatter.control, "control"), (scatter.test, "test"))
     values = [f"{chosen.letter(run_id)} {value_words(pair[side], scatter.measure)}" for run_id, side in sides]
     with st.container(gap="xxsmall", key=f"pair-{pair['control_sample']}"):

@@ -36,7 +36,6 @@ BESIDE_POINT = ("middle right", "middle left", "bottom right", "bottom left", "t
 
 @st.fragment
 def show(store: Store, chosen: RunSelection, compared: Sequence[ComparedRun]) -> None:
-    """Draw the chart."""
     with card("passing", QUESTION, HELP) as panel:
         runs = [RunFigures(entry) for entry in chosen.entries]
         drawable = [run for run in runs if _is_known(run)]
@@ -69,7 +68,6 @@ def answer(chosen: RunSelection, runs: Sequence[RunFigures], compared: Sequence[
 
 
 def judgement(test: ComparedRun, control: RunFigures) -> str:
-    """A test in a few words. A difference without an interval is not judged."""
     faster, passing = _speed(test), _passing(test, control)
     if faster and passing:
         is_mixed = (faster, passing) in ((FASTER, LESS_OFTEN), (SLOWER, MORE_OFTEN))

@@ -42,7 +42,6 @@ Known = Sequence[tuple[Slowdown, Decomposition]]
 
 @st.fragment
 def show(chosen: RunSelection, compared: Sequence[ComparedRun]) -> None:
-    """Draw the chart for every test."""
     with card("slowdown", QUESTION, HELP) as panel:
         if not chosen.tests:
             panel.tell("A slowdown needs two runs: choose a test to compare with the control.")
@@ -172,7 +171,6 @@ def _scale(least: float, most: float) -> Axis:
 
 
 def rows(chosen: RunSelection, slowdowns: Sequence[Slowdown]) -> list[dict[str, object]]:
-    """A row per factor, in all three ways."""
     return [
         {
             "run": chosen.name(pair.test),

@@ -34,6 +34,7 @@ from pages._shared.managing.entry_form import EntryForm
 from pages._shared.managing.generation_form import GenerationForm, RunRequest
 from pages._shared.managing.import_form import FileInput, option_input, show_import
 from pages._shared.managing.views import show_one
+from pages._shared.table_files import file_button
 from pages._shared.words import run_title, visible_text
 
 MOST_RUNS, MOST_BATCH, MOST_STEPS, MOST_REFERENCES, KEPT_STEPS = 24, 4_096, 100_000, 1_000, 16
@@ -61,7 +62,6 @@ ABOUT_FILES = (
 
 
 def show(store: Store, chosen: RunSelection | None) -> None:
-    """Draw this section; ``chosen`` is None where no run is compared."""
     tasks.show(store)
     views: dict[str, Callable[[], None]] = {
         "Start runs": START.show,
@@ -106,12 +106,6 @@ def _plan_options() -> tuple[dict[str, Any], tuple[str, ...]]:
     return {"backend": backend, "batch_size": int(batch or Plan().batch_size)}, tuple(words)
 
 
-def _title(request: RunRequest) -> str:
-    return counted(request.runs, "run") + (
-        f" “{request.label}”" if request.label else f" of {', '.join(request.models)}"
-    )
-
-
 def _effect(request: RunRequest) -> str:
     runs, count, each = request.runs, request.molecules.count, request.plan.generations
     words = f"**{counted(runs, 'run')}**"
@@ -128,7 +122,7 @@ START = GenerationForm(
     lps=lp_choices(),
     first_lps=("none", "position-blocklist", "exact"),
     lp_help="One run per model and logits processor (LP). `none` is the control.",
-    title=_title,
+    title=lambda request: request.title(counted(request.runs, "run")),
     effect=_effect,
     model_key="run_model",
     lp_key="run_lp",
@@ -225,19 +219,11 @@ def _loss(entry: Entry) -> str:
 
 def _report_file(entry: Entry) -> None:
     has_samples = SAMPLES.name in entry.parts
-    st.download_button(
-        "Export",
-        partial(report_bytes, entry),
-        f"{entry.id}.json.gz",
-        "application/gzip",
-        key=f"export-{entry.id}",
-        icon=":material/download:",
-        on_click="ignore",
-        disabled=not has_samples,
-        help="All texts, in the reports’ file format (.json.gz)"
-        if has_samples
-        else "This run has no samples to export",
-    )
+    about = "All texts, in the reports’ file format (.json.gz)" if has_samples else "This run has no samples to export"
+    file_button(
+        "Export", partial(report_bytes, entry), f"{entry.id}.json.gz", key=f"export-{entry.id}",
+        disabled=not has_samples, help=about, type="secondary",
+    )  # fmt: skip
 
 
 def report_bytes(entry: Entry) -> bytes:

@@ -1,16 +1,11 @@
-"""The Compare page's choice of runs: what the table shows of each."""
+"""The Compare page's choice of runs."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import streamlit as st
-
-from engine.comparing.figures import RunFigures
-from engine.store.entries import Entry
 from engine.store.store import Store
 from pages._compare.state import QUERY, RunSelection
-from pages._shared.entry_picker import EntryPicker, origin_column, per_cent, rate_column, time_column
+from pages._shared.entry_picker import EntryPicker
+from pages._shared.run_rows import RUN_CHOICES, run_columns, run_row
 
 _EMPTY = """
 Three ways to get a first run:
@@ -24,51 +19,5 @@ Three ways to get a first run:
 
 def chosen_runs(store: Store, *, is_open: bool = True) -> RunSelection | None:
     """Draw the table, folded unless ``is_open``, and return the compared runs."""
-    picker = EntryPicker(QUERY, _row, _columns(), _EMPTY, choices={"model": "Model", "lp": "LP"})
+    picker = EntryPicker(QUERY, run_row, run_columns(), _EMPTY, choices=RUN_CHOICES)
     return picker.show(store.found(), is_open=is_open)
-
-
-def _row(entry: Entry) -> dict[str, Any]:
-    run = RunFigures(entry)
-    return {
-        "model": run.model,
-        "lp": run.lp,
-        "origin": run.origin,
-        "samples": run.samples,
-        "pass": per_cent(run.pass_rate),
-        "clean": per_cent(run.clean_rate),
-        "junk": per_cent(run.junk_letters_share),
-        "cut": per_cent(run.cut_share),
-        "s": run.wall_s_a_sample,
-        "ms": run.ms_a_token,
-        "tokens": run.tokens_a_sample,
-        "label": run.label,
-        "tokenizer": run.tokenizer,
-        "sampling": run.sampling,
-        "batch": run.batch_size,
-        "device": run.device,
-        "made": run.created_at,
-    }
-
-
-def _columns() -> dict[str, Any]:
-    config = st.column_config
-    return {
-        "model": config.TextColumn("model", width=130),
-        "lp": config.TextColumn("LP", width=130),
-        "origin": origin_column(),
-        "samples": config.NumberColumn("samples", width=66, format="localized"),
-        "pass": rate_column("pass", "Samples without an issue, by the reports' rule"),
-        "clean": rate_column("clean", "Passed, with no block that is junk or cut", "green"),
-        "junk": config.NumberColumn("junk", width=62, help="Blocks with a letter in them", format="%.1f %%"),
-        "cut": config.NumberColumn("cut", width=62, help="Blocks closed inside their numbers", format="%.1f %%"),
-        "s": config.NumberColumn("s / sample", width=76, help="Wall time over samples", format="%.3f"),
-        "ms": config.NumberColumn("ms / token", width=76, format="%.3f"),
-        "tokens": config.NumberColumn("tokens / sample", width=104, format="%.0f"),
-        "label": config.TextColumn("label", width=150),
-        "tokenizer": config.TextColumn("tokenizer", width=80),
-        "sampling": config.TextColumn("sampling", width=80),
-        "batch": config.NumberColumn("batch", width=54),
-        "device": config.TextColumn("device", width=110),
-        "made": time_column(),
-    }

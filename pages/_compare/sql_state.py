@@ -63,8 +63,6 @@ class ShownStatement:
 
 @dataclass(frozen=True, slots=True)
 class PastStatement:
-    """One statement of this session, and its last result."""
-
     sql: str
     result: str
     is_error: bool
@@ -114,7 +112,6 @@ def put(text: str, queries: Sequence[NamedQuery] = ()) -> None:
 
 
 def open_text(text: str, queries: Sequence[NamedQuery] = ()) -> None:
-    """The same, in place of the editor's text."""
     put(text, queries)
     st.session_state[_OPENED] = opened() + 1
 

@@ -18,8 +18,6 @@ MOST_DEFAULT = 7
 
 @dataclass(frozen=True, slots=True)
 class RunSelection(Selection):
-    """The runs that are compared."""
-
     def short_name(self, entry: Entry) -> str:
         return run_name(RunFigures(entry))
 

@@ -24,6 +24,7 @@ from pages._compare.table_cells import FigureCell, FigureLine, FigureRow, Form, 
 from pages._compare.table_formats import RunColumn
 from pages._shared.errors import escape_markdown
 from pages._shared.html_table import plain_table, style
+from pages._shared.table_files import file_button
 from pages._shared.theme import palette
 
 LEGEND: tuple[Mark, ...] = ("better", "worse", "differs", "noise", "doubtful", "unknown")
@@ -36,7 +37,6 @@ ALONE = "Choose a test in the table of runs above to see ratios, with noise flag
 
 
 def show(store: Store, chosen: RunSelection | None) -> None:
-    """Draw this section; ``chosen`` is None where no run is compared."""
     if chosen is None:
         st.info(NO_CONTROL, icon=":material/compare_arrows:", title="No run is compared")
         return
@@ -130,7 +130,7 @@ def _has_several_answers(entry: Entry) -> bool:
 
 
 def _legend(comparison: Comparison) -> str:
-    marks = ", ".join(f"{words.MARK_SIGNS[mark]} {words.MARK_WORDS[mark]}" for mark in LEGEND)
+    marks = ", ".join(" ".join(words.MARKS[mark]) for mark in LEGEND)
     parts = [
         f"Ratios are test over control. {marks}: by 95 % bootstrap intervals over molecules, paired where the runs"
         " share them; 5 % false positives expected. Hover over a cell for its basis."
@@ -147,16 +147,13 @@ def _downloads(columns: Sequence[RunColumn], rows: Sequence[FigureRow], summary:
     plain = [sentence.replace("\\", "").replace("**", "") for sentence in summary]
     markdown = partial(formats.markdown_of, columns, rows, plain)
     files = (
-        ("CSV", "csv", "text/csv", partial(formats.csv_of, columns, rows), "One row per run and figure"),
-        ("JSON", "json", "application/json", partial(formats.json_of, columns, rows, plain), "With the summary"),
-        ("Markdown", "md", "text/markdown", markdown, "The table as shown, for a paper"),
+        ("CSV", "csv", partial(formats.csv_of, columns, rows), "One row per run and figure"),
+        ("JSON", "json", partial(formats.json_of, columns, rows, plain), "With the summary"),
+        ("Markdown", "md", markdown, "The table as shown, for a paper"),
     )
     with st.container(horizontal=True):
-        for label, ending, mime, content, about in files:
-            icon = ":material/download:"
-            st.download_button(
-                label, content, f"comparison.{ending}", mime, icon=icon, help=about, on_click="ignore", type="tertiary"
-            )
+        for label, ending, content, about in files:
+            file_button(label, content, f"comparison.{ending}", help=about)
 
 
 # --- one measure ------------------------------------------------------------------------------------------------------
@@ -201,12 +198,12 @@ def _detail_row(name: str, line: FigureLine, cell: FigureCell) -> list[str]:
     difference = UNKNOWN
     if compared.difference is not None:
         difference = f"{words.change(compared.difference.value, compared.measure)} {unit}"
-        if cell.difference is not None and cell.difference.low is not None and cell.difference.high is not None:
-            low, high = (words.change(end, compared.measure) for end in (cell.difference.low, cell.difference.high))
+        if compared.difference.ends:
+            low, high = (words.change(end, compared.measure) for end in compared.difference.ends)
             difference += f" ({low} to {high})"
     ratio = UNKNOWN if compared.ratio is None else times(compared.ratio.value)
-    if cell.interval is not None and cell.interval.low is not None and cell.interval.high is not None:
-        ratio += f" ({number(cell.interval.low)} to {number(cell.interval.high)})"
+    if cell.interval is not None and cell.interval.ends:
+        ratio += " ({} to {})".format(*map(number, cell.interval.ends))
     return [
         name,
         f"{counted(compared.answers, 'answer')}, {counted(compared.molecules, 'molecule')}",
@@ -214,6 +211,6 @@ def _detail_row(name: str, line: FigureLine, cell: FigureCell) -> list[str]:
         words.value_words(compared.test, form),
         difference,
         ratio,
-        f"{words.MARK_SIGNS[mark]} {words.MARK_WORDS[mark]}",
+        " ".join(words.MARKS[mark]),
         cell.reason or UNKNOWN,
     ]

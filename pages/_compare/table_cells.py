@@ -23,15 +23,19 @@ COMPUTED = "computed"  # on this page, on demand
 
 @dataclass(frozen=True, slots=True)
 class FigureLine:
-    """One figure. Only ``is_main`` ones are shown at first."""
+    """One figure of ``RunFigures``."""
 
     group: str
-    figure: str  # of RunFigures
+    figure: str
     words: str
     unit: str
     form: Form
     help: str
-    is_main: bool = True
+
+    @property
+    def is_main(self) -> bool:
+        """Only these are shown at first."""
+        return self.figure not in ("decode_s", "tokens", "molecules", "blocks", "bad_blocks", "drift_mean")
 
     @property
     def measure(self) -> Measure | None:
@@ -43,71 +47,43 @@ class FigureLine:
         return f"{self.words} ({self.unit})" if self.unit else self.words
 
 
-LINES: tuple[FigureLine, ...] = (
-    FigureLine("Time", "wall_s", "wall time", "s", "number", "From building templates to checking the last answer"),
-    FigureLine(
-        "Time",
-        "wall_s_a_sample",
-        "wall time per sample",
-        "s",
-        "number",
-        "Its noise is estimated from the samples' own times",
+_GROUPS: dict[str, tuple[tuple[str, str, str, Form, str], ...]] = {
+    "Time": (
+        ("wall_s", "wall time", "s", "number", "From building templates to checking the last answer"),
+        ("wall_s_a_sample", "wall time per sample", "s", "number", "Its noise is estimated from the samples' times"),
+        ("decode_s", "decoding", "s", "number", "From prompt to last token, summed over batches"),
+        ("ms_a_token", "time per token", "ms", "number", "Decoding time over tokens; wall time where that is unknown"),
+        ("tokens", "tokens", "", "count", "Of all answers, with end tokens"),
+        ("tokens_a_sample", "tokens per sample", "", "number", "With forced tokens"),
+        ("forward_passes", "forward passes", "", "count", "Through the model, prefills included"),
+        ("forced_share", "forced tokens", "%", "share", "Tokens forced by the LP"),
     ),
-    FigureLine("Time", "decode_s", "decoding", "s", "number", "From prompt to last token, summed over batches", False),
-    FigureLine(
-        "Time",
-        "ms_a_token",
-        "time per token",
-        "ms",
-        "number",
-        "Decoding time over tokens; wall time where that is unknown",
+    "Answers": (
+        ("molecules", "molecules", "", "count", "Distinct molecules"),
+        ("samples", "samples", "", "count", "Answers"),
+        ("pass_rate", "passed", "%", "share", "By the reports' rule: no issue named; junk may pass"),
+        ("clean_rate", "clean", "%", "share", "Passed, and every block exact or unverified"),
     ),
-    FigureLine("Time", "tokens", "tokens", "", "count", "Of all answers, with end tokens", False),
-    FigureLine("Time", "tokens_a_sample", "tokens per sample", "", "number", "With forced tokens"),
-    FigureLine("Time", "forward_passes", "forward passes", "", "count", "Through the model, prefills included"),
-    FigureLine("Time", "forced_share", "forced tokens", "%", "share", "Tokens forced by the LP"),
-    FigureLine("Answers", "molecules", "molecules", "", "count", "Distinct molecules", False),
-    FigureLine("Answers", "samples", "samples", "", "count", "Answers"),
-    FigureLine("Answers", "pass_rate", "passed", "%", "share", "By the reports' rule: no issue named; junk may pass"),
-    FigureLine("Answers", "clean_rate", "clean", "%", "share", "Passed, and every block exact or unverified"),
-    FigureLine("Blocks", "blocks", "blocks", "", "count", "Coordinate blocks found", False),
-    FigureLine("Blocks", "junk_letters_share", "junk: letters", "% of blocks", "share", "Blocks with a letter"),
-    FigureLine(
-        "Blocks",
-        "junk_nonnumeric_share",
-        "junk: not numeric",
-        "% of blocks",
-        "share",
-        "Blocks with anything but digits . , -",
+    "Blocks": (
+        ("blocks", "blocks", "", "count", "Coordinate blocks found"),
+        ("junk_letters_share", "junk: letters", "% of blocks", "share", "Blocks with a letter"),
+        ("junk_nonnumeric_share", "junk: not numeric", "% of blocks", "share", "Blocks with anything but digits . , -"),
+        ("cut_share", "cut", "% of blocks", "share", "Closed by force inside their numbers"),
+        ("unverified_share", "unverified", "% of blocks", "share", "Closed by force; not known whether cut"),
+        ("bad_blocks", "neither exact nor unverified", "", "count", "Blocks"),
+        ("drift_mean", "drift", "tokens per block", "number", "Where known: + is junk-prone, − is cut"),
+        ("drift_abs_mean", "mean absolute drift", "tokens per block", "number", "Where drift is known"),
     ),
-    FigureLine("Blocks", "cut_share", "cut", "% of blocks", "share", "Closed by force inside their numbers"),
-    FigureLine(
-        "Blocks", "unverified_share", "unverified", "% of blocks", "share", "Closed by force; not known whether cut"
+    "Conformers": (
+        ("rmsd_ang", "RMSD", "Å", "number", "Mean over answers: heavy atoms, to the nearest reference conformer"),
+        ("cov_r", "COV-R", "%", "share", "References with a generated conformer within the threshold"),
+        ("cov_p", "COV-P", "%", "share", "Generated conformers with a reference within the threshold"),
+        ("mat_r", "MAT-R", "Å", "number", "Mean least RMSD of the references"),
+        ("mat_p", "MAT-P", "Å", "number", "Mean least RMSD of the generated conformers"),
     ),
-    FigureLine("Blocks", "bad_blocks", "neither exact nor unverified", "", "count", "Blocks", False),
-    FigureLine(
-        "Blocks", "drift_mean", "drift", "tokens per block", "number", "Where known: + is junk-prone, − is cut", False
-    ),
-    FigureLine("Blocks", "drift_abs_mean", "mean absolute drift", "tokens per block", "number", "Where drift is known"),
-    FigureLine(
-        "Conformers",
-        "rmsd_ang",
-        "RMSD",
-        "Å",
-        "number",
-        "Mean over answers: heavy atoms, to the nearest reference conformer",
-    ),
-    FigureLine(
-        "Conformers", "cov_r", "COV-R", "%", "share", "References with a generated conformer within the threshold"
-    ),
-    FigureLine(
-        "Conformers", "cov_p", "COV-P", "%", "share", "Generated conformers with a reference within the threshold"
-    ),
-    FigureLine("Conformers", "mat_r", "MAT-R", "Å", "number", "Mean least RMSD of the references"),
-    FigureLine("Conformers", "mat_p", "MAT-P", "Å", "number", "Mean least RMSD of the generated conformers"),
-)
+}
+LINES = tuple(FigureLine(group, *line) for group, lines in _GROUPS.items() for line in lines)
 MORE_BETTER = ("cov_r", "cov_p")
-BY_FIGURE = {line.figure: line for line in LINES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +142,10 @@ def mark_of(ratio: Ratio, measure: Measure | None, compared: Compared | None) ->
         return "same" if compared.difference.low == compared.difference.high else "noise"
     if measure is not None and not is_believed(ratio.ratio, compared, measure):
         return "doubtful"
-    return _direction(compared.difference.value, "neither" if measure is None else measure.better)
+    better = "neither" if measure is None else measure.better
+    if better == "neither":
+        return "differs"
+    return "better" if (compared.difference.value < 0) == (better == "less") else "worse"
 
 
 def is_believed(ratio: float | None, compared: Compared, measure: Measure) -> bool:
@@ -175,12 +154,6 @@ def is_believed(ratio: float | None, compared: Compared, measure: Measure) -> bo
         return True
     is_small = abs(compared.ratio.value - 1) <= measure.doubt or abs(ratio - 1) <= measure.doubt
     return not (measure.doubt and is_small) and (ratio - 1) * (compared.ratio.value - 1) >= 0
-
-
-def _direction(difference: float, better: str) -> Mark:
-    if better == "neither":
-        return "differs"
-    return "better" if (difference < 0) == (better == "less") else "worse"
 
 
 def _row(line: FigureLine, comparison: Comparison, coverages: Coverages) -> FigureRow:

@@ -5,9 +5,7 @@ Results are cached for the process, so the table shows them for the same choice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 import streamlit as st
 
@@ -25,14 +23,22 @@ from pages._shared.visitor import presence, visitor
 THRESHOLDS = {f"{DRUG_LIKE_ANG} Å": DRUG_LIKE_ANG, f"{SMALL_ANG} Å": SMALL_ANG, "1.25 Å": 1.25}
 REFERENCES = (10, 20, 50)
 MOLECULES = (64, 16, 256, 1_024)
+INPUTS: tuple[tuple[str, Iterable[str | int], str, int, str], ...] = (
+    (
+        "Threshold", THRESHOLDS, "cov_threshold", 130,
+        "0.75 Å is usual for drug-like molecules, 0.5 Å for small ones; older work used 1.25 Å",
+    ),
+    (
+        "References per molecule", REFERENCES, "cov_references", 180,
+        "RDKit's ETKDGv3 conformers, with the same seed as for RMSD",
+    ),
+    (
+        "Number of molecules", MOLECULES, "cov_molecules", 200,
+        "The same molecules in all runs that share them. Each takes 0.1 s or more",
+    ),
+)  # fmt: skip
 TICK_S = 0.5
 _PENDING, _COMPLAINT = "coverage under way", "coverage that failed"
-
-
-@dataclass(frozen=True, slots=True)
-class CoverageJob:
-    job: Job[Coverage]
-    runs: int
 
 
 def known(chosen: RunSelection, request: CoverageRequest) -> dict[str, Coverage]:
@@ -44,29 +50,9 @@ def known(chosen: RunSelection, request: CoverageRequest) -> dict[str, Coverage]
 def panel(store: Store, chosen: RunSelection) -> CoverageRequest:
     """Draw the options and the button, or the progress; return what the options ask for."""
     with st.container(horizontal=True, vertical_alignment="bottom", key="coverage"):
-        threshold = st.selectbox(
-            "Threshold",
-            list(THRESHOLDS),
-            key="cov_threshold",
-            bind="query-params",
-            width=130,
-            help="0.75 Å is usual for drug-like molecules, 0.5 Å for small ones; older work used 1.25 Å",
-        )
-        references = st.selectbox(
-            "References per molecule",
-            REFERENCES,
-            key="cov_references",
-            bind="query-params",
-            width=180,
-            help="RDKit's ETKDGv3 conformers, with the same seed as for RMSD",
-        )
-        molecules = st.selectbox(
-            "Number of molecules",
-            MOLECULES,
-            key="cov_molecules",
-            bind="query-params",
-            width=200,
-            help="The same molecules in all runs that share them. Each takes 0.1 s or more",
+        threshold, references, molecules = (
+            st.selectbox(label, list(options), key=key, bind="query-params", width=width, help=about)
+            for label, options, key, width, about in INPUTS
         )
         request = CoverageRequest(
             THRESHOLDS[str(threshold)], int(references or REFERENCES[0]), int(molecules or MOLECULES[0])
@@ -133,7 +119,7 @@ def _start(store: Store, entries: Sequence[Entry], request: CoverageRequest) -> 
     except DriftscopeError as error:
         st.session_state[_COMPLAINT] = str(error)
         return
-    st.session_state[_PENDING] = CoverageJob(job, len(entries))
+    st.session_state[_PENDING] = job
 
 
 @st.fragment(run_every=TICK_S)
@@ -141,7 +127,7 @@ def _watch() -> None:
     pending = _pending()
     if pending is None:
         return
-    status = pending.job.poll()
+    status = pending.poll()
     if status.has_ended:
         del st.session_state[_PENDING]
         if status.state == "failed":
@@ -150,24 +136,19 @@ def _watch() -> None:
             st.session_state[_COMPLAINT] = f"Stopped: {status.progress.note}."
         st.rerun()
     with st.container(horizontal=True, vertical_alignment="center", border=True, key="covering"):
+        words = waiting_words(status.ahead) if status.state == "waiting" else status.progress.note or "Reading the run"
         share = status.progress.done / status.progress.total if status.progress.total else 0.0
-        st.progress(min(share, 1.0), text=escape_markdown(_progress(status)), width=420)
+        st.progress(min(share, 1.0), text=escape_markdown(words), width=420)
         st.button("Stop", icon=":material/stop:", key="cov_cancel", on_click=_stop)
-
-
-def _progress(status: Any) -> str:
-    if status.state == "waiting":
-        return waiting_words(status.ahead)
-    return status.progress.note or "Reading the run"
 
 
 def _stop() -> None:
     pending = _pending()
     if pending is not None:
         del st.session_state[_PENDING]
-        pending.job.stop()
+        pending.stop()
 
 
-def _pending() -> CoverageJob | None:
-    job: CoverageJob | None = st.session_state.get(_PENDING)
+def _pending() -> Job[Coverage] | None:
+    job: Job[Coverage] | None = st.session_state.get(_PENDING)
     return job

@@ -47,7 +47,6 @@ class RunColumn:
 
 
 def table(columns: Sequence[RunColumn], rows: Iterable[FigureRow], caption: str) -> str:
-    """Figures as rows in their groups, runs as columns."""
     groups = groupby(rows, key=lambda row: row.line.group)
     bodies = "".join(_body(name, columns, list(some)) for name, some in groups)
     return frame(caption, f"<thead><tr><td></td>{''.join(map(_heading, columns))}</tr></thead>{bodies}")
@@ -92,12 +91,10 @@ def _cell(column: RunColumn, line: FigureLine, cell: FigureCell) -> str:
 
 
 def _second(column: RunColumn, cell: FigureCell) -> str:
-    """The ratio with its mark, and under it the interval."""
     if not cell.mark and cell.ratio is None:
         return ""
     ratio = "" if cell.ratio is None else f"<span>{times(cell.ratio)}</span>"
-    sign = f"{words.MARK_SIGNS[cell.mark]} {words.MARK_WORDS[cell.mark]}"
-    mark = f'<span class="mark {cell.mark}">{sign}</span>' if cell.mark else ""
+    mark = f'<span class="mark {cell.mark}">{" ".join(words.MARKS[cell.mark])}</span>' if cell.mark else ""
     of_unlike = column.ratio_is if cell.ratio is not None else ""
     under = "; ".join(part for part in (words.range_words(cell), of_unlike) if part)
     beyond = f'<span class="range">{safe(under)}</span>' if under else ""
@@ -127,7 +124,7 @@ def _record(column: RunColumn, row: FigureRow, cell: FigureCell) -> dict[str, An
     values = (
         *(column.run_id, column.name, column.origin, row.line.figure),
         row.line.unit.replace("%", "share"),
-        *(cell.value, cell.low, cell.high, cell.origin, cell.ratio, words.MARK_WORDS[cell.mark]),
+        *(cell.value, cell.low, cell.high, cell.origin, cell.ratio, words.MARKS[cell.mark][1]),
         *((None,) * 3 if ratio is None else (ratio.value, ratio.low, ratio.high)),
         *((None,) * 3 if difference is None else (difference.value, difference.low, difference.high)),
         *((None, None) if compared is None else (compared.answers, compared.molecules)),
@@ -165,7 +162,7 @@ def markdown_of(columns: Sequence[RunColumn], rows: Sequence[FigureRow], summary
     lines += [_markdown_row([row.line.heading, *(_both(row, cell) for cell in row.cells)]) for row in rows]
     notes = [f"- {_escaped(sentence)}" for sentence in summary]
     runs = [f"- {_escaped(column.name)}: {_escaped(column.run_id)}{_origin_note(column)}" for column in columns]
-    signs = ", ".join(f"{sign} {words.MARK_WORDS[mark]}" for mark, sign in words.MARK_SIGNS.items() if mark)
+    signs = ", ".join(" ".join(mark) for mark in words.MARKS.values() if any(mark))
     legend = f"Ratios are test over control; 95 % bootstrap intervals over molecules. {signs}."
     document = "\n".join([*lines, "", legend, "", *notes, "", *runs, ""])
     return document.encode("utf-8", "backslashreplace")
@@ -181,7 +178,7 @@ def _both(row: FigureRow, cell: FigureCell) -> str:
         parts.append(f"[{interval}]")
     if cell.ratio is not None or cell.mark:
         ratio = "" if cell.ratio is None else times(cell.ratio)
-        inside = " ".join(part for part in (ratio, words.range_words(cell), words.MARK_SIGNS[cell.mark]) if part)
+        inside = " ".join(part for part in (ratio, words.range_words(cell), words.MARKS[cell.mark][0]) if part)
         parts.append(f"({inside})" if inside else "")
     return " ".join(part for part in parts if part)
 

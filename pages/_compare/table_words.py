@@ -13,37 +13,20 @@ from engine.figures.words import UNKNOWN, counted, hundredths, number, percent, 
 from engine.store.entries import Entry
 from pages._compare.table_cells import CLEAR, FigureCell, FigureLine, FigureRow, Form, Mark, cell_of
 
-MARK_WORDS: dict[Mark, str] = {
-    "": "",
-    "better": "better",
-    "worse": "worse",
-    "differs": "differs",
-    "noise": "within noise",
-    "same": "no difference",
-    "doubtful": "too little to tell",
-    "unknown": "no interval",
+MARKS: dict[Mark, tuple[str, str]] = {
+    "": ("", ""),
+    "better": ("▲", "better"),
+    "worse": ("▼", "worse"),
+    "differs": ("◆", "differs"),
+    "noise": ("≈", "within noise"),
+    "same": ("=", "no difference"),
+    "doubtful": ("±", "too little to tell"),
+    "unknown": ("?", "no interval"),
 }
-MARK_SIGNS: dict[Mark, str] = {
-    "": "",
-    "better": "▲",
-    "worse": "▼",
-    "differs": "◆",
-    "noise": "≈",
-    "same": "=",
-    "doubtful": "±",
-    "unknown": "?",
-}
-SETUP = {
-    "tokenizer": "tokenizer",
-    "backend": "backend",
-    "sampling": "sampling",
-    "device": "device",
-    "dtype": "precision",
-    "batch_size": "batch size",
-    "placeholder": "placeholder",
-    "generations": "answers per molecule",
-}
+"""Signs and words."""
+SETUP = ("tokenizer", "backend", "sampling", "device", "dtype", "batch_size", "placeholder", "generations")
 """Columns of a run, beside model and LP, that a difference may come from."""
+SETUP_WORDS = {"dtype": "precision", "batch_size": "batch size", "generations": "answers per molecule"}
 
 
 def value_words(value: float | None, form: Form = "number") -> str:
@@ -62,26 +45,25 @@ def range_words(cell: FigureCell) -> str:
     compared, interval, difference = cell.compared, cell.interval, cell.difference
     if compared is None or cell.mark == "" or (cell.mark == "same" and is_near(cell)):
         return ""
-    if interval is not None and interval.low is not None and interval.high is not None:
-        ends = span(interval.low, interval.high, times)
-        is_inside = cell.ratio is None or interval.low <= cell.ratio <= interval.high
+    if interval is not None and interval.ends:
+        ends = span(*interval.ends, times)
+        is_inside = cell.ratio is None or interval.ends[0] <= cell.ratio <= interval.ends[1]
         return ends if is_inside else f"by answers {times(interval.value)} ({ends})"
-    if difference is None or difference.low is None or difference.high is None:
+    if difference is None or not difference.ends:
         return ""
-    low, high = (change(value, compared.measure) for value in (difference.low, difference.high))
+    low, high = (change(value, compared.measure) for value in difference.ends)
     return f"{low} to {high} {unit_of_change(compared.measure)}"
 
 
 def is_near(cell: FigureCell) -> bool:
     """Whether the ratio of whole runs lies within the interval over pairs, give or take half a per cent."""
-    interval = cell.interval
-    if cell.ratio is None or interval is None or interval.low is None or interval.high is None:
+    if cell.ratio is None or cell.interval is None or not cell.interval.ends:
         return True
-    return 0.995 * interval.low <= cell.ratio <= 1.005 * interval.high
+    low, high = cell.interval.ends
+    return 0.995 * low <= cell.ratio <= 1.005 * high
 
 
 def change(value: float, measure: str) -> str:
-    """A difference with its sign."""
     return signed(100 * value if unit_of_change(measure) == "points" else value)
 
 
@@ -94,7 +76,6 @@ def unit_of_change(measure: str) -> str:
 
 
 def pairs_words(cell: FigureCell, paired: PairedRuns | None) -> str:
-    """The basis of an interval."""
     compared = cell.compared
     if compared is None or not compared.answers:
         return ""
@@ -106,7 +87,7 @@ def pairs_words(cell: FigureCell, paired: PairedRuns | None) -> str:
 
 def hover(line: FigureLine, cell: FigureCell, paired: PairedRuns | None) -> str:
     """The whole basis of a cell's mark."""
-    parts = [MARK_WORDS[cell.mark].capitalize() if cell.mark else ""]
+    parts = [MARKS[cell.mark][1].capitalize()]
     if range_words(cell):
         parts.append(f"{range_words(cell)} {pairs_words(cell, paired)}")
     parts.append(cell.reason)
@@ -139,7 +120,7 @@ def sharing(name: str, control: str, paired: PairedRuns) -> str:
 def setup_differences(runs: Sequence[tuple[str, Entry]]) -> str:
     """How the set-ups differ beyond model and LP, by letter; empty where no known column differs."""
     parts = []
-    for column, words in SETUP.items():
+    for column in SETUP:
         known = [(letter, entry.row.get(column)) for letter, entry in runs if entry.row.get(column) not in (None, "")]
         if column == "placeholder":
             by_placeholder = {letter for letter, entry in runs if str(entry.row.get("lp")).startswith("position")}
@@ -147,12 +128,11 @@ def setup_differences(runs: Sequence[tuple[str, Entry]]) -> str:
         values = dict.fromkeys(value for _, value in known)
         if len(values) > 1:
             groups = (f"{''.join(letter for letter, of_run in known if of_run == value)} {value}" for value in values)
-            parts.append(f"{words} ({', '.join(groups)})")
+            parts.append(f"{SETUP_WORDS.get(column, column)} ({', '.join(groups)})")
     return "; ".join(parts)
 
 
 def own_interval(cell: FigureCell, form: Form) -> str:
-    """A figure's own interval, where it has one."""
     return "" if cell.low is None else f"{value_words(cell.low, form)}–{value_words(cell.high, form)}"
 
 
@@ -164,7 +144,6 @@ NO_JUNK, NO_CUT = "no junk", "nothing cut"
 
 
 def alone(run: RunFigures, rows: list[FigureRow]) -> str:
-    """A run without a test beside it."""
     cell = cell_of(rows, "pass_rate", 0)
     passed = ""
     if cell.value is not None:
@@ -179,10 +158,12 @@ def sentence(column: int, control: RunFigures, beside: ComparedRun, rows: list[F
     run = beside.figures
     if "reported" in (run.origin, control.origin):
         return _reported(column, control, run, rows)
+    first, test = (cell_of(rows, "clean_rate", place) for place in (0, column))
+    clean = f"{percent(test.value)} clean (control {percent(first.value)})" if test.mark in CLEAR else ""
     parts = [
         _time(cell_of(rows, "wall_s_a_sample", column)),
         _passes(rows, column, control, run),
-        _clean(rows, column),
+        clean,
         _blocks(rows, column, run),
         _rmsd(rows, column),
     ]
@@ -209,19 +190,14 @@ def _time(cell: FigureCell) -> str:
             over_pairs = times(cell.interval.value)
             return f"{times(cell.ratio)} the wall time per sample, but {over_pairs} over the compared answers: {how}"
         return f"about as fast ({times(cell.ratio)} the wall time per sample, {how})"
-    return f"{_speed(cell.ratio)} in wall time per sample{_speed_range(cell)}"
+    if cell.interval is None or not cell.interval.ends or not cell.interval.low:
+        return f"{_speed(cell.ratio)} in wall time per sample"
+    low, high = sorted(1 / end for end in cell.interval.ends) if cell.ratio < 1 else cell.interval.ends
+    return f"{_speed(cell.ratio)} in wall time per sample ({span(low, high)} by the samples' own times, without set-up)"
 
 
 def _speed(ratio: float) -> str:
     return f"{times(1 / ratio)[:-1]} times as fast" if 0 < ratio < 1 else f"{times(ratio)} the time"
-
-
-def _speed_range(cell: FigureCell) -> str:
-    interval = cell.interval
-    if interval is None or not interval.low or interval.high is None or cell.ratio is None:
-        return ""
-    low, high = (1 / interval.high, 1 / interval.low) if cell.ratio < 1 else (interval.low, interval.high)
-    return f" ({span(low, high)} by the samples' own times, without set-up)"
 
 
 def _passes(rows: list[FigureRow], column: int, control: RunFigures, run: RunFigures) -> str:
@@ -238,29 +214,18 @@ def _passes(rows: list[FigureRow], column: int, control: RunFigures, run: RunFig
 
 def _points(cell: FigureCell) -> str:
     points = cell.difference
-    if points is None or points.low is None or points.high is None or cell.compared is None:
+    if points is None or not points.ends or cell.compared is None:
         return ""
-    value, low, high = (change(part, cell.compared.measure) for part in (points.value, points.low, points.high))
+    value, low, high = (change(part, cell.compared.measure) for part in (points.value, *points.ends))
     return f" ({value} points, {low} to {high})"
 
 
-def _clean(rows: list[FigureRow], column: int) -> str:
-    first, test = cell_of(rows, "clean_rate", 0), cell_of(rows, "clean_rate", column)
-    if test.mark not in CLEAR:
-        return ""
-    return f"{percent(test.value)} clean (control {percent(first.value)})"
-
-
 def _blocks(rows: list[FigureRow], column: int, run: RunFigures) -> str:
-    junk, cut = _junk(rows, column, run), _cut(rows, column, run)
+    figure = "junk_letters_share" if run.junk_nonnumeric_share is None else "junk_nonnumeric_share"
+    junk, cut = _of_blocks(rows, figure, column, run, NO_JUNK, "junk in {}"), _cut(rows, column, run)
     if f"{NO_JUNK} in " in junk and f"{NO_CUT} in " in cut:
         return junk.replace(NO_JUNK, f"{NO_JUNK} and {NO_CUT}")
     return "; ".join(part for part in (junk, cut) if part)
-
-
-def _junk(rows: list[FigureRow], column: int, run: RunFigures) -> str:
-    figure = "junk_letters_share" if run.junk_nonnumeric_share is None else "junk_nonnumeric_share"
-    return _of_blocks(rows, figure, column, run, NO_JUNK, "junk in {}")
 
 
 def _cut(rows: list[FigureRow], column: int, run: RunFigures) -> str:
@@ -273,14 +238,11 @@ def _of_blocks(rows: list[FigureRow], figure: str, column: int, run: RunFigures,
     first, test = cell_of(rows, figure, 0), cell_of(rows, figure, column)
     if test.value is None:
         return ""
-    if test.value == 0:
-        share = f"{nothing} in {run.blocks:,} blocks"
-    else:
-        share = some.format(f"{percent(test.value)} of blocks")
+    share = some.format(f"{percent(test.value)} of blocks") if test.value else f"{nothing} in {run.blocks:,} blocks"
     if column and first.value and (test.value == 0 or test.mark in ("better", "worse")):
         share += f" (control {percent(first.value)})"
     elif column and test.mark in ("noise", "unknown") and test.value:
-        share += f" (control {percent(first.value)}, {MARK_WORDS[test.mark]})"
+        share += f" (control {percent(first.value)}, {MARKS[test.mark][1]})"
     elif column and test.value and first.value == 0:
         share += " (control none)"
     return share

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from engine.figures.statistics import Interval
 from engine.figures.words import UNKNOWN, number, percent, with_interval
 from engine.inspection.effect import RunEffect, effect_of_run
 from engine.inspection.effect_words import sentence_of
@@ -31,10 +30,13 @@ This run stored no token probabilities, so the effect of its LP on the model is 
 - Generate the run again with steps: `.venv/bin/python -m engine run ... --keep-steps 16 --rmsd`
 - Open one of its molecules and press *Compute token probabilities*: the strip then shows p, rank and mass.
 """
+_NO_RMSD = (
+    "No sample with steps has an RMSD against reference conformers: the run was generated without `--rmsd`, or no text"
+    " decodes to a conformer."
+)
 
 
 def show(store: Store, runs: Sequence[RunFacts]) -> None:
-    """Draw the section for one of the chosen runs."""
     run = choose_one(runs)
     with st.spinner("Reading steps …"):
         effect = effect_of_run(store, run.run_id)
@@ -58,111 +60,79 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
 
 
 def _metrics(effect: RunEffect) -> None:
-    columns = st.columns(4)
-    columns[0].metric("Samples with steps", f"{effect.samples:,}")
-    columns[1].metric(
-        "Forced: the model's own choice",
-        UNKNOWN if effect.first_choice is None else percent(effect.first_choice.value),
-        help=_range(effect.first_choice, "share of forced tokens that were its likeliest", is_share=True),
-    )
-    columns[2].metric(
-        "p of forced tokens",
-        UNKNOWN if effect.p_forced is None else number(effect.p_forced.value),
-        help=_range(effect.p_forced, "geometric mean, before the LP", is_share=False),
-    )
-    columns[3].metric(
-        "Mass removed at free tokens",
-        UNKNOWN if effect.removed is None else percent(effect.removed.value),
-        help=_range(effect.removed, "mean over free tokens", is_share=True),
-    )
-
-
-def _range(figure: Interval | None, what: str, *, is_share: bool) -> str:
-    if figure is None:
-        return f"{what}: no such token"
-    return f"{what}: {with_interval(figure, percent if is_share else number)} (95 % interval)"
+    first, *columns = st.columns(4)
+    first.metric("Samples with steps", f"{effect.samples:,}")
+    for column, label, figure, form, about in zip(
+        columns,
+        ("Forced: the model's own choice", "p of forced tokens", "Mass removed at free tokens"),
+        (effect.first_choice, effect.p_forced, effect.removed),
+        (percent, number, percent),
+        ("share of forced tokens that were its likeliest", "geometric mean, before the LP", "mean over free tokens"),
+        strict=True,
+    ):
+        within = "no such token" if figure is None else f"{with_interval(figure, form)} (95 % interval)"
+        column.metric(label, UNKNOWN if figure is None else form(figure.value), help=f"{about}: {within}")
 
 
 def _places(effect: RunEffect) -> None:
     config = st.column_config
-    left, right = st.columns(2, gap="large")
-    if effect.forced_places:
-        left.dataframe(
-            [
-                {
-                    "where": place.name,
-                    "tokens": place.tokens,
-                    "own": 100 * place.first_choice.value,
-                    "p": place.p_forced.value,
-                }
-                for place in effect.forced_places
-            ],
-            hide_index=True,
-            height=_height(len(effect.forced_places)),
-            column_config={
-                "where": config.TextColumn("forced …"),
-                "tokens": config.NumberColumn("tokens", width=70),
-                "own": config.ProgressColumn(
-                    "model's own choice", format="%.1f %%", min_value=0, max_value=100, color="blue"
-                ),
-                "p": config.NumberColumn("mean p", width=70, format="%.3f", help="Geometric mean"),
-            },
-            alt="Forced tokens by place",
-        )
-    if effect.free_places:
-        right.dataframe(
-            [
-                {"rule": place.name or "no rule", "tokens": place.tokens, "removed": 100 * place.removed.value}
-                for place in effect.free_places
-            ],
-            hide_index=True,
-            height=_height(len(effect.free_places)),
-            column_config={
-                "rule": config.TextColumn("free, under the rule …"),
-                "tokens": config.NumberColumn("tokens", width=70),
-                "removed": config.ProgressColumn(
-                    "mass removed", format="%.1f %%", min_value=0, max_value=100, color="red"
-                ),
-            },
-            alt="Free tokens by rule",
-        )
-
-
-def _height(rows: int) -> int:
-    return 38 + 35 * min(rows, MOST_ROWS_SHOWN)
+    forced = [
+        {
+            "where": place.name,
+            "tokens": place.tokens,
+            "share": 100 * place.first_choice.value,
+            "p": place.p_forced.value,
+        }
+        for place in effect.forced_places
+    ]
+    free = [
+        {"where": place.name or "no rule", "tokens": place.tokens, "share": 100 * place.removed.value}
+        for place in effect.free_places
+    ]
+    for column, rows, where, share, colour, alt in zip(
+        st.columns(2, gap="large"),
+        (forced, free),
+        ("forced …", "free, under the rule …"),
+        ("model's own choice", "mass removed"),
+        ("blue", "red"),
+        ("Forced tokens by place", "Free tokens by rule"),
+        strict=True,
+    ):
+        if rows:
+            column.dataframe(
+                rows,
+                hide_index=True,
+                height=38 + 35 * min(len(rows), MOST_ROWS_SHOWN),
+                column_config={
+                    "where": config.TextColumn(where),
+                    "tokens": config.NumberColumn("tokens", width=70),
+                    "share": config.ProgressColumn(share, format="%.1f %%", min_value=0, max_value=100, color=colour),
+                    "p": config.NumberColumn("mean p", width=70, format="%.3f", help="Geometric mean"),
+                },
+                alt=alt,
+            )
 
 
 def _against_rmsd(effect: RunEffect, run: RunFacts) -> None:
     st.subheader("Against accuracy", anchor=False)
     points = [point for point in effect.points if point.rmsd_ang is not None]
-    if not points:
-        st.info(
-            "No sample with steps has an RMSD against reference conformers: the run was generated without `--rmsd`, or"
-            " no text decodes to a conformer.",
-            icon=":material/straighten:",
-        )
-        return
     if len(points) < LEAST_POINTS:
-        st.info(
-            f"Only {len(points)} of {effect.samples} samples with steps have an RMSD: too few for a chart. The others"
-            " do not decode to a conformer.",
-            icon=":material/straighten:",
-        )
+        some = f"Only {len(points)} of {effect.samples} samples with steps have an RMSD: too few for a chart."
+        why = f"{some} The others do not decode to a conformer." if points else _NO_RMSD
+        st.info(why, icon=":material/straighten:")
         return
-    left, right = st.columns(2, gap="large")
-    for place, what, key in ((left, "surprise", "rmsd-surprise"), (right, "removed", "rmsd-removed")):
-        with place:
+    for column, what in zip(st.columns(2, gap="large"), ("surprise", "removed"), strict=True):
+        with column:
             draw(
                 figures.against_rmsd(points, effect, what),
-                key=key,
-                on_select=lambda key=key: _take(key, run),
+                key=f"rmsd-{what}",
+                on_select=lambda key=f"rmsd-{what}": _take(key, run),
                 selection_mode="points",
             )
     st.caption("Each point is a sample; click one to open it under *Molecules*.")
 
 
 def _take(key: str, run: RunFacts) -> None:
-    """Open the clicked point's sample in the first section."""
     points = st.session_state[key]["selection"]["points"]
     if points and points[0].get("customdata"):
         sample_id = points[0]["customdata"]

@@ -7,32 +7,18 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import streamlit as st
 
 from engine.chem.structure_files import to_sdf
 from engine.inspection.conformers import PROPERTIES, conformers_of
 from engine.inspection.sample import Inspected
 from engine.store.schema import STEPS
 from engine.store.store import Store
-from pages._shared.table_files import CSV, PARQUET, csv_of, parquet_of
+from pages._shared.table_files import file_button, parquet_of, table_buttons
 
 
 def buttons(store: Store, table: pa.Table) -> None:
-    """Three downloads of the rows that pass the filters; each file is made on request."""
-    for word, name, mime, make, help_text in (
-        ("CSV", "molecules.csv", CSV, partial(csv_of, table), "These rows as text"),
-        ("Parquet", "molecules.parquet", PARQUET, partial(parquet_of, table), "These rows"),
-        (
-            "SDF",
-            "conformers.sdf",
-            "chemical/x-mdl-sdfile",
-            partial(sdf_of, store, table),
-            "Conformers of the texts that decode",
-        ),
-    ):
-        st.download_button(
-            word, make, name, mime, icon=":material/download:", help=help_text, on_click="ignore", type="tertiary"
-        )
+    table_buttons(table, "molecules", key="molecules", what="These rows")
+    file_button("SDF", partial(sdf_of, store, table), "conformers.sdf", help="Conformers of the texts that decode")
 
 
 def sdf_of(store: Store, table: pa.Table) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import streamlit as st
 
-from engine.figures.words import counted
+from engine.figures.words import counted, percent
 from engine.inspection.axes import AXES, axis_drifts
 from engine.inspection.drifts import By, DriftBin, drift_counts, unknown_counts
 from engine.inspection.runs import RunFacts
@@ -48,7 +48,6 @@ class DriftGroup:
 
 
 def show(store: Store, runs: Sequence[RunFacts], inspection: Inspected | None) -> None:
-    """Draw the choice, the panels and what they leave out."""
     chosen = st.segmented_control(
         "Drift by", list(BYS), default="LP", required=True, key="by", bind="query-params", wrap=True
     )
@@ -149,7 +148,7 @@ def _chart(
     for group in groups:
         junk = sum(count for drift, count in group.drifts.items() if drift > 0)
         missing = sum(count for drift, count in group.drifts.items() if drift < 0) + group.cut
-        lines.append(f"{group.title}: {_share(group, junk):.0%} junk-prone, {_share(group, missing):.0%} cut")
+        lines.append(f"{group.title}: {percent(_share(group, junk))} junk-prone, {percent(_share(group, missing))} cut")
     return Chart(
         panels=[
             Panel(layers=[_bars(group, cut, bar, what), *_diamonds(mine.get(group.name), cut, 1.1 * highest)],
@@ -190,7 +189,7 @@ def _bars(group: DriftGroup, cut: float, bar: DriftBin | None, what: str) -> Mar
         rows=bars,
         is_hatched=False,
         is_selectable=True,
-        hover=lambda row: (group.title, f"{row['words']}: {row['count']:,} {what}, {row['y']:.1%}"),
+        hover=lambda row: (group.title, f"{row['words']}: {row['count']:,} {what}, {percent(row['y'])}"),
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from engine.errors import visible
+from engine.figures.words import percent
 from engine.inspection.lexicon import JunkPiece, Lexicon, lexicon_of
 from engine.inspection.runs import RunFacts
 from engine.store.store import Store
@@ -15,7 +16,7 @@ from pages._drift.runs import choose_one
 from pages._shared.charts.card import draw
 from pages._shared.charts.chart import Axis, Chart, Marks, chart
 from pages._shared.errors import escape_markdown
-from pages._shared.table_files import csv_text
+from pages._shared.table_files import csv_text, file_button
 from pages._shared.theme import palette
 
 MOST_SHOWN = 500
@@ -25,7 +26,6 @@ COLUMNS = ("piece", "token_id", "script", "count", "samples", "mean_p_raw", "tok
 
 
 def show(store: Store, runs: Sequence[RunFacts]) -> None:
-    """Draw the section for one of the chosen runs."""
     run = choose_one(runs)
     with st.spinner("Reading the junk of this run …"):
         lexicon = lexicon_of(store, run.run_id)
@@ -44,14 +44,7 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
     left, right = st.columns([13, 7], gap="large")
     with left:
         _table(lexicon)
-        st.download_button(
-            "Download as CSV",
-            lambda: csv_of(lexicon.pieces),
-            f"junk-{run.run_id}.csv",
-            "text/csv",
-            icon=":material/download:",
-            on_click="ignore",
-        )
+        file_button("CSV", lambda: csv_of(lexicon.pieces), f"junk-{run.run_id}.csv")
     with right:
         draw(_chart(lexicon.pieces))
 
@@ -71,7 +64,7 @@ def sentence(lexicon: Lexicon) -> str:
         rare = sum(piece.known for piece in lexicon.pieces if (piece.mean_p_raw or 0) < RARE)
         words += (
             f" Mean probability before the LP: {mean:.2f}, over the {known:,} tokens with stored steps;"
-            f" {rare / known:.0%} of them are pieces with a mean below {RARE:g}."
+            f" {percent(rare / known)} of them are pieces with a mean below {RARE:g}."
         )
     return words
 
@@ -154,7 +147,6 @@ def _chart(pieces: Sequence[JunkPiece]) -> Chart:
 
 
 def csv_of(pieces: Sequence[JunkPiece]) -> str:
-    """Every piece, unescaped."""
     return csv_text(
         COLUMNS,
         [

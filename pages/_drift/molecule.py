@@ -13,7 +13,7 @@ import streamlit as st
 
 from engine.chem.drawing import draw_svg
 from engine.errors import DriftscopeError
-from engine.figures.words import counted
+from engine.figures.words import counted, percent
 from engine.inspection.estimates import BlockEstimate
 from engine.inspection.realign import atoms_of_columns
 from engine.inspection.sample import Inspected
@@ -24,6 +24,7 @@ from pages._shared.components.alignment_strip import StepFacts, TopToken, alignm
 from pages._shared.components.molecule2d import molecule2d
 from pages._shared.components.viewer3d import model_of, viewer3d
 from pages._shared.errors import escape_markdown
+from pages._shared.table_files import file_button
 from pages._shared.theme import DARK, palette
 from pages._shared.words import Fault, block_words, faults, signed, verdict, visible_text
 
@@ -37,7 +38,6 @@ Blocks = Mapping[int, Mapping[str, Any]]
 
 
 def show(inspection: Inspected) -> None:
-    """Draw the heading and the linked views."""
     sample = inspection.sample
     st.code(visible_text(sample["smiles"]), language=None, wrap_lines=True)
     with st.container(horizontal=True, gap="small", key="verdict"):
@@ -64,7 +64,7 @@ def _badges(inspection: Inspected) -> list[Badge]:
             (f"{counted(cut, 'block')} cut" if cut else "", "red"),
             (f"drift {signed(sample['drift'])}" if sample["drift"] is not None else "", "gray"),
             (f"{tokens:,} tokens" if tokens else "", "gray"),
-            (f"{forced / tokens:.0%} forced" if tokens and forced is not None else "", "gray"),
+            (f"{percent(forced / tokens)} forced" if tokens and forced is not None else "", "gray"),
             (f"RMSD {sample['rmsd_ang']:.2f} Å" if sample["rmsd_ang"] is not None else "", "gray"),
         )
         if badge[0]
@@ -265,22 +265,6 @@ def _text(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]]) -> None
             st.markdown("No text is stored.")
     with st.container(horizontal=True):
         if inspection.conformer is not None:
-            st.download_button(
-                "Conformer as SDF",
-                lambda: files.sdf_of_one(inspection),
-                "conformer.sdf",
-                "chemical/x-mdl-sdfile",
-                icon=":material/download:",
-                on_click="ignore",
-                type="tertiary",
-            )
+            file_button("Conformer as SDF", lambda: files.sdf_of_one(inspection), "conformer.sdf")
         if steps:
-            st.download_button(
-                "Steps as Parquet",
-                lambda: files.steps_of_one(inspection, steps),
-                "steps.parquet",
-                "application/vnd.apache.parquet",
-                icon=":material/download:",
-                on_click="ignore",
-                type="tertiary",
-            )
+            file_button("Steps as Parquet", lambda: files.steps_of_one(inspection, steps), "steps.parquet")

@@ -21,9 +21,9 @@ from pages._drift import files, state
 from pages._drift import histogram as drift_histogram
 from pages._drift import molecule as drift_molecule
 from pages._drift.state import Spot
-from pages._shared.errors import escape_markdown
+from pages._shared.errors import error_markdown, escape_markdown
 from pages._shared.inspected import inspected
-from pages._shared.rows import picked_rows, show_rows
+from pages._shared.rows import picked_rows, show_rows, show_steps
 from pages._shared.theme import DARK, palette
 from pages._shared.words import visible_text
 
@@ -56,7 +56,6 @@ _SELECTOR = re.compile(r"<circle [^>]*atom-selector[^>]*/>\s*")
 
 
 def show(store: Store, runs: Sequence[RunFacts]) -> None:
-    """Draw the section."""
     _filters()
     table = _filtered(store, runs)
     chosen = state.spot([run.run_id for run in runs])
@@ -69,7 +68,7 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
         try:
             inspection = inspected(store, run, chosen.sample_id)
         except DriftscopeError as error:
-            error_words = str(error)[:1].upper() + str(error)[1:]
+            error_words = error_markdown(error)
     left, right = st.columns([32, 17], gap="medium")
     with left:
         if table.num_rows:
@@ -83,7 +82,7 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
     with right:
         drift_histogram.show(store, runs, inspection)
     if error_words:
-        st.error(escape_markdown(error_words), icon=":material/error:")
+        st.error(error_words, icon=":material/error:")
     if chosen is not None and inspection is not None:
         _heading(table, chosen)
         drift_molecule.show(inspection)
@@ -121,7 +120,6 @@ def _clear_filters() -> None:
 
 
 def _filtered(store: Store, runs: Sequence[RunFacts]) -> pa.Table:
-    """The rows that pass the filters, in the chosen order."""
     order = st.session_state.get("order") or "Worst first"
     chosen = Filter(
         show=SHOWS.get(st.session_state.get("show") or "", "all"),
@@ -275,25 +273,8 @@ def _counts(table: pa.Table, samples: int) -> str:
 
 
 def _heading(table: pa.Table, chosen: Spot) -> None:
-    """The open molecule's heading, with buttons for the previous and the next row."""
     place = _place_of(table, chosen)
     with st.container(horizontal=True, vertical_alignment="center", key="molecule-heading"):
         st.subheader("One molecule", anchor=False, width="stretch")
-        st.caption(
-            "hidden by the filters" if place is None else f"row {place + 1:,} of {table.num_rows:,}", width="content"
-        )
-        for word, step, icon, keys in (
-            ("Previous", -1, ":material/arrow_upward:", "Alt+Up"),
-            ("Next", 1, ":material/arrow_downward:", "Alt+Down"),
-        ):
-            target = -1 if place is None else place + step
-            has_target = 0 <= target < table.num_rows
-            st.button(
-                word,
-                icon=icon,
-                shortcut=keys,
-                key=f"go{step}",
-                disabled=not has_target,
-                on_click=state.put_spot,
-                args=(_spot_at(table, target) if has_target else chosen,),
-            )
+        words = f"row {(place or 0) + 1:,} of {table.num_rows:,}"
+        show_steps(place, table.num_rows, words, lambda target: state.put_spot(_spot_at(table, target)))

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from engine.errors import DriftscopeError, StoreError
+from engine.comparing.figures import RunFigures
+from engine.errors import DriftscopeError
 from engine.figures.words import counted
-from engine.inspection.runs import RunFacts, choose, runs_with_samples
+from engine.inspection.runs import RunFacts, runs_with_samples
 from engine.store.entries import Entry
+from engine.store.schema import RUN
 from engine.store.store import Store
 from engine.store.temporary_runs import is_temporary, keep
 from pages._drift import state
-from pages._shared.damages import show_damages
+from pages._shared.entry_picker import EntryPicker
 from pages._shared.errors import escape_markdown
+from pages._shared.run_rows import RUN_CHOICES, run_columns, run_row
+from pages._shared.selection import Selection, SelectionQuery
+from pages._shared.words import run_title
 
-KEY = "chosen_runs"
-NAMED = "runs named so far"
-MOST_RUNS = 12
+NAMED, OPEN = "runs named so far", "runs open"
+MOST_RUNS, FILTERS_FROM = 12, 9
 _EMPTY = """
 This store has no run with samples yet. Three ways to get one:
 
@@ -28,44 +33,57 @@ This store has no run with samples yet. Three ways to get one:
 """
 
 
+@dataclass(frozen=True, slots=True)
+class InspectedRuns(Selection):
+    """Runs of equal standing: no letters."""
+
+    def short_name(self, entry: Entry) -> str:
+        return run_title(RunFigures(entry))
+
+    def name(self, id_: str) -> str:
+        return self.short_name(self.entries[self.ids.index(id_)])
+
+
 def chosen_runs(store: Store) -> list[RunFacts]:
     """Draw the choice, and give the runs that were chosen, each once."""
     listing = store.found()
     # Saved runs are for all visitors; an unsaved one only for those who have its whole name from the Live page.
     named: set[str] = st.session_state.setdefault(NAMED, set())
     named |= set(state.run_names() or ())
-    unsaved = [entry for entry in listing.entries if is_temporary(entry)]
-    hidden = {entry.id for entry in unsaved if entry.id not in named}
-    runs = [run for run in runs_with_samples(store) if run.run_id not in hidden]
-    if not runs:
-        st.info(_EMPTY, icon=":material/inbox:", title="Nothing to inspect yet")
-        show_damages(listing)
+    hidden = {entry.id for entry in listing.entries if is_temporary(entry) and entry.id not in named}
+    runs = {run.run_id: run for run in runs_with_samples(store) if run.run_id not in hidden}
+    entries = tuple(entry for entry in listing.entries if entry.id in runs)
+    picker = EntryPicker(
+        query_of(list(runs.values())),
+        run_row,
+        run_columns(),
+        _EMPTY,
+        origins=("measured", "imported"),
+        choices=RUN_CHOICES,
+        filters_from=FILTERS_FROM,
+        prefix="run_",
+    )
+    # A link to a sample shows that sample first; what is open stays so.
+    is_open = st.session_state.setdefault(OPEN, state.number(state.SAMPLE) is None) or state.run_names() == []
+    chosen = picker.show(replace(listing, entries=entries), is_open=is_open)
+    if chosen is None:
         return []
-    names = state.run_names()
-    chosen, errors = _named(runs, names)
-    _input(runs, [run.run_id for run in chosen])
-    for error in errors:
-        st.error(escape_markdown(error), icon=":material/error:")
-    if not chosen and not errors:
-        st.info("Choose at least one run above.", icon=":material/arrow_upward:")
-    show_damages(listing)
-    for entry in unsaved:
-        if entry.id in {run.run_id for run in chosen}:
-            _save_form(entry)
-    return chosen
+    for entry in filter(is_temporary, chosen.entries):
+        _save_form(entry)
+    return [runs[id_] for id_ in chosen.ids]
 
 
-def _named(runs: Sequence[RunFacts], names: list[str] | None) -> tuple[list[RunFacts], list[str]]:
-    if names is None:
-        return [default_run(runs)], []
-    chosen: dict[str, RunFacts] = {}
-    errors = []
-    for name in names[:MOST_RUNS]:
-        try:
-            chosen |= {run.run_id: run for run in choose(runs, [name])}
-        except StoreError as error:
-            errors.append(str(error)[:1].upper() + str(error)[1:])
-    return list(chosen.values()), errors
+def query_of(runs: Sequence[RunFacts]) -> SelectionQuery[InspectedRuns]:
+    """Other runs clear what was chosen inside of the earlier ones."""
+
+    def default(entries: Sequence[Entry]) -> InspectedRuns:
+        run_id = default_run(runs).run_id
+        return InspectedRuns(next(entry for entry in entries if entry.id == run_id))
+
+    inside = (state.OF, state.SAMPLE, state.ATOM, state.TOKEN, state.BIN)
+    return SelectionQuery(
+        RUN, "run", state.RUN, state.RUN, MOST_RUNS - 1, InspectedRuns, default, " with samples", inside
+    )
 
 
 def default_run(runs: Sequence[RunFacts]) -> RunFacts:
@@ -75,23 +93,7 @@ def default_run(runs: Sequence[RunFacts]) -> RunFacts:
     return (with_junk or with_bad or list(runs))[0]
 
 
-def _input(runs: Sequence[RunFacts], ids: list[str]) -> None:
-    by_id = {run.run_id: run for run in runs}
-    st.session_state[KEY] = ids
-    st.multiselect(
-        "Runs",
-        list(by_id),
-        key=KEY,
-        format_func=lambda run_id: run_words(by_id[run_id]),
-        on_change=lambda: state.put_runs(st.session_state[KEY]),
-        max_selections=MOST_RUNS,
-        placeholder="Choose runs (newest first)",
-        help="A run is one model under one logits processor (LP). Several are shown in one table.",
-    )
-
-
 def run_words(run: RunFacts) -> str:
-    """One line for the list: model and LP, samples, bad blocks, origin, time."""
     when = "" if run.created_at is None else f"{run.created_at:%d %b %H:%M}"
     bad = "" if run.bad_blocks is None else f"{run.bad_blocks:,} bad blocks" if run.bad_blocks else "no bad block"
     samples = counted(run.samples, "sample")

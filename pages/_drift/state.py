@@ -20,8 +20,6 @@ _APART, _CUT = "~", "cut"
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """One sample of one run."""
-
     run_id: str
     sample_id: int
 
@@ -34,11 +32,6 @@ def run_names() -> list[str] | None:
     """Runs as the address names them, each by any part of its name; None where it names none."""
     named = st.query_params.get_all(RUN)
     return [name for name in named if name] if named else None
-
-
-def put_runs(run_ids: list[str]) -> None:
-    """Other runs; what was chosen inside the earlier ones is cleared."""
-    _write({RUN: run_ids or "", **dict.fromkeys((OF, SAMPLE, ATOM, TOKEN, BIN))})
 
 
 def spot(run_ids: list[str]) -> Spot | None:

@@ -19,6 +19,7 @@ from pages._evidence.claims import OVER_RUNS, Judged, places_of
 from pages._evidence.words import list_groups, list_row
 from pages._shared.components.claims_list import claims_list
 from pages._shared.errors import escape_markdown
+from pages._shared.rows import show_steps
 from pages._shared.table_files import csv_text, file_button
 
 LIST = "claims"
@@ -31,11 +32,8 @@ def show(store: Store, rows: Sequence[Judged]) -> None:
     shown = places_of(rows, state.claim_filter())
     _list_and_one(store, rows, shown)
     with st.container(horizontal=True):
-        for label, make, name, mime in (
-            ("All as CSV", csv_of, "claims.csv", "text/csv"),
-            ("All as JSON", json_of, "claims.json", "application/json"),
-        ):
-            file_button(label, partial(make, rows), name, mime, key=name)
+        file_button("All as CSV", partial(csv_of, rows), "claims.csv")
+        file_button("All as JSON", partial(json_of, rows), "claims.json")
 
 
 def csv_of(rows: Sequence[Judged]) -> str:
@@ -113,24 +111,6 @@ def _above(rows: Sequence[Judged], shown: Sequence[int], claim: Judged | None) -
             st.rerun()  # the filters stand above, outside of the fragment
         st.space("stretch")
         if claim is not None:
-            _steps(rows, shown, claim)
-
-
-def _steps(rows: Sequence[Judged], shown: Sequence[int], claim: Judged) -> None:
-    position = next((n for n, place in enumerate(shown) if rows[place].id == claim.id), None)
-    st.caption("hidden by the filters" if position is None else f"{position + 1:,} of {len(shown):,}", width="content")
-    for word, step, icon, keys in (
-        ("Previous", -1, ":material/arrow_upward:", "Alt+Up"),
-        ("Next", 1, ":material/arrow_downward:", "Alt+Down"),
-    ):
-        target = -1 if position is None else position + step
-        has_target = 0 <= target < len(shown)
-        st.button(
-            word,
-            icon=icon,
-            shortcut=keys,
-            key=f"go{step}",
-            disabled=not has_target,
-            on_click=state.put_claim,
-            args=(rows[shown[target]].id if has_target else claim.id,),
-        )
+            place = next((n for n, place in enumerate(shown) if rows[place].id == claim.id), None)
+            words = f"{(place or 0) + 1:,} of {len(shown):,}"
+            show_steps(place, len(shown), words, lambda target: state.put_claim(rows[shown[target]].id))

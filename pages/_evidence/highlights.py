@@ -8,6 +8,7 @@ from typing import Any
 import streamlit as st
 
 from engine.evidence.checks.finding import VERDICTS
+from engine.figures.words import percent
 from engine.store.store import Store
 from pages._evidence import charts, state
 from pages._evidence.claims import Judged
@@ -52,11 +53,13 @@ def by_report_sentence(rows: Sequence[Judged]) -> str:
         names = [row.name for row in decided if row.claim.report == report]
         shares[report] = names.count("reproduced") / len(names)
     right = sum(row.name == "reproduced" for row in decided)
-    sentence = f"Of the {len(decided):,} claims that can be decided here, {right / len(decided):.0%} reproduce"
+    sentence = f"Of the {len(decided):,} claims that can be decided here, {percent(right / len(decided))} reproduce"
     if len(shares) < 2:
         return f"{sentence}."
     least, most = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
-    return f"{sentence}: from {shares[least]:.0%} of report {least}'s to {shares[most]:.0%} of report {most}'s."
+    return (
+        f"{sentence}: from {percent(shares[least])} of report {least}'s to {percent(shares[most])} of report {most}'s."
+    )
 
 
 def _card(row: Judged) -> None:

@@ -19,12 +19,13 @@ from engine.store.store import Store
 from engine.store.temporary_runs import is_temporary, keep, with_temporary
 from pages._live.session import Running
 from pages._shared.errors import escape_markdown
+from pages._shared.table_files import file_button
 
 PAGE = "pages/drift.py"
+STEPS_HELP = "Every token, with its probabilities before and after the LP."
 
 
 def lane_files(lane: Running, entry: Entry, shown: int) -> None:
-    """Three buttons, side by side where there is room."""
     with st.container(horizontal=True):
         if st.button(
             "Inspect", icon=":material/search:", key=f"inspect_{lane.number}", help="Open in the drift inspector"
@@ -51,35 +52,14 @@ def _save(entry: Entry) -> None:
 
 
 def _downloads(lane: Running, entry: Entry) -> None:
-    name = entry.id
-    st.download_button(
-        "Conformers (SDF)",
-        partial(_sdf, entry),
-        f"{name}.sdf",
-        "chemical/x-mdl-sdfile",
-        key=f"sdf_{lane.number}",
-        on_click="ignore",
-        help="Every readable conformer.",
-    )
-    st.download_button(
-        "Report (JSON)",
-        partial(_report, entry),
-        f"{name}.json",
-        "application/json",
-        key=f"report_{lane.number}",
-        on_click="ignore",
-        help="In the reports' file format.",
-    )
-    st.download_button(
-        "Steps (Parquet)",
-        partial(_steps, entry),
-        f"{name}-steps.parquet",
-        "application/vnd.apache.parquet",
-        key=f"steps_{lane.number}",
-        on_click="ignore",
-        disabled=STEPS.name not in entry.parts,
-        help="Every token, with its probabilities before and after the LP.",
-    )
+    no_steps = STEPS.name not in entry.parts
+    for key, label, ending, make, about, is_off in (
+        ("sdf", "Conformers (SDF)", ".sdf", _sdf, "Every readable conformer.", False),
+        ("report", "Report (JSON)", ".json", _report, "In the reports' file format.", False),
+        ("steps", "Steps (Parquet)", "-steps.parquet", _steps, STEPS_HELP, no_steps),
+    ):
+        name, content = f"{entry.id}{ending}", partial(make, entry)
+        file_button(label, content, name, key=f"{key}_{lane.number}", disabled=is_off, help=about, type="secondary")
 
 
 def _sdf(entry: Entry) -> str:

@@ -11,23 +11,17 @@ from dataclasses import replace
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from engine.chem.enriched import skeleton_of
 from engine.chem.molecule_sets import load_named
-from engine.chem.smiles import parse_smiles
 from engine.decode.plan import BACKENDS, BackendName, Plan
 from engine.decode.presets import Sampling
-from engine.errors import DriftscopeError, SmilesError
 from engine.live.lane import MOST_MOLECULES, Lane, scored_answers
 from engine.lp_records import lp_choices, lp_record, split_cleanup
 from engine.models.registry import Dtype, ModelEntry, load_registry
 from engine.records import Molecule
 from engine.runner.plan import ModelChoice, RunPlan
-from pages._shared.errors import escape_markdown
-from pages._shared.generation_inputs import FIRST_MODEL
+from pages._shared.generation_inputs import FIRST_MODEL, read_smiles
 
 MOST_LANES = 4
-MOST_PROBLEMS = 3
-"""Unreadable lines that are shown one by one."""
 NO_LANE = "—"
 FIRST_LANES = ("none", "position-blocklist", "exact", NO_LANE)
 FIRST_MOLECULE = "Cn1cnc2c1c(=O)n(C)c(=O)n2C"
@@ -76,37 +70,13 @@ def _named() -> dict[str, str]:
     return {molecule.name: molecule.smiles for molecule in load_named()}
 
 
-@st.cache_data(max_entries=200, show_spinner=False)
-def _read(smiles: str) -> Molecule | str:
-    """The molecule, or Markdown that says what is wrong with the line."""
-    try:
-        molecule = parse_smiles(smiles)
-        skeleton_of(molecule)  # some molecules have no enriched form
-    except SmilesError as error:
-        return _pointed_at(smiles, error)
-    except DriftscopeError as error:
-        return escape_markdown(str(error)[:1].upper() + str(error)[1:])
-    return molecule
-
-
-def _pointed_at(smiles: str, error: SmilesError) -> str:
-    """The reason, with a mark below the position where it is known."""
-    words = escape_markdown(str(error))
-    if error.position is None or not smiles.isascii() or not smiles.isprintable() or len(smiles) > 80:
-        return words
-    return f"{words}\n\n    {smiles}\n    {' ' * error.position}^"
-
-
 def read_lines(text: str) -> tuple[tuple[Molecule, ...], list[str]]:
     """The first word of each line, as in .smi files; blank lines are skipped."""
     lines = [words[0] for line in text.splitlines() if (words := line.split())]
     if len(lines) > MOST_MOLECULES:
         return (), [f"Limit: {MOST_MOLECULES} molecules, got {len(lines):,}. Use `python -m engine run` for more."]
-    results = [_read(line) for line in lines]
+    results = [read_smiles(line) for line in lines]
     problems = [result for result in results if isinstance(result, str)]
-    if len(problems) > MOST_PROBLEMS:
-        left = len(problems) - MOST_PROBLEMS
-        problems[MOST_PROBLEMS:] = [f"{left} more {'line' if left == 1 else 'lines'} cannot be read."]
     return tuple(result for result in results if isinstance(result, Molecule)), problems
 
 
@@ -114,7 +84,6 @@ def read_lines(text: str) -> tuple[tuple[Molecule, ...], list[str]]:
 
 
 def model_input() -> ModelEntry | None:
-    """The chosen model."""
     entries = {entry.name: entry for entry in load_registry().entries}
     names = list(entries)
     chosen = st.selectbox(

@@ -6,6 +6,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from engine.errors import one_line
+from engine.figures.words import capitalised, percent
 from engine.lp_records import split_cleanup
 from engine.service import waiting_words
 from engine.text.align import Alignment
@@ -67,7 +68,6 @@ def _progress(lanes: list[Running]) -> None:
 
 
 def heading(lane: Running) -> None:
-    """The lane's name, its state and its Stop button."""
     with st.container(horizontal=True, vertical_alignment="center"):  # columns would cut the button's label off
         st.markdown(f"**{escape_markdown(lane.title)}**", width="stretch")
         if not lane.seen.has_ended:
@@ -81,11 +81,10 @@ def heading(lane: Running) -> None:
             )
     st.caption(state_words(lane))
     if lane.seen.state == "failed":
-        st.error(escape_markdown(lane.seen.error[:1].upper() + lane.seen.error[1:]), icon=":material/error:")
+        st.error(escape_markdown(capitalised(lane.seen.error)), icon=":material/error:")
 
 
 def state_words(lane: Running) -> str:
-    """The lane's state, as Markdown."""
     seen = lane.seen
     if seen.state == "waiting":
         return waiting_words(seen.ahead).capitalize()
@@ -109,7 +108,7 @@ def counters(lane: Running, shown: int) -> None:
     drift = f"{tally.drift:+d}".replace("-", "−")
     st.markdown(
         f"**{watch.tokens_a_second:,.0f}** tokens/s · **{counted.tokens:,}** tokens · "
-        f"{counted.forced_tokens / counted.tokens:.0%} forced · {counted.forward_passes:,} passes  \n"
+        f"{percent(counted.forced_tokens / counted.tokens)} forced · {counted.forward_passes:,} passes  \n"
         f":violet[junk **{tally.junk}**] · :red[cut **{tally.cut}**] of {tally.blocks} blocks · "
         + (f"drift {drift}" if is_position else f"hypothetical drift {drift}"),
         help=DRIFT_HELP,
@@ -154,7 +153,6 @@ def picked_atom(shown: int) -> int | None:
 
 
 def forget_picks() -> None:
-    """Clears the selection, before new texts are written."""
     for name in (_ATOM, _PICKS):
         st.session_state.pop(name, None)
 

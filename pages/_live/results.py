@@ -53,7 +53,6 @@ COLUMNS: dict[str, Any] = {
 
 
 def show_results(shown: int) -> None:
-    """Draws the results, when the last lane has ended."""
     lanes = session.lanes()
     run_ids = {lane.run_id for lane in lanes}
     entries = {entry.id: entry for entry in open_store().found().entries if entry.id in run_ids}
@@ -99,7 +98,6 @@ def _badge(seen: Inspected) -> None:
 
 
 def choose_reference() -> None:
-    """Where the reference conformer is drawn, in all lanes."""
     st.segmented_control(
         "Reference conformer",
         list(PLACES),
@@ -135,7 +133,6 @@ def _conformer(lane: Running, seen: Inspected) -> None:
 
 
 def _marked(seen: Inspected, fault: Fault) -> list[int]:
-    """Atoms of the conformer whose block has this fault."""
     atoms = {row["atom"] for row in seen.blocks if fault in faults(row)}
     return [place for place, atom in enumerate(seen.conformer_atoms) if atom in atoms]
 

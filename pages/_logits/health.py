@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from engine.errors import DriftscopeError, one_line
-from engine.figures.words import counted, percent
+from engine.figures.words import capitalised, counted, percent
 from engine.logits.causes import CERTAINTY_LABELS, ON_PURPOSE, LogFinding
 from engine.logits.health import Health, health
 from engine.logits.health_words import CERTAINTY_SENTENCES, health_sentences
@@ -47,7 +47,7 @@ def _findings(store: Store, chosen: LogSelection) -> dict[str, Health]:
                     found[log.id] = health(store, log)
             except DriftscopeError as error:
                 words = str(error)
-                st.error(escape_markdown(words[:1].upper() + words[1:]), icon=":material/error:")
+                st.error(escape_markdown(capitalised(words)), icon=":material/error:")
             else:
                 show_findings(log, found[log.id])
     return found
@@ -95,7 +95,7 @@ def _figures(health: Health) -> None:
 
 
 def _finding(finding: LogFinding) -> None:
-    title = escape_markdown(finding.title[:1].upper() + finding.title[1:])
+    title = escape_markdown(capitalised(finding.title))
     certainty = CERTAINTY_LABELS[finding.certainty]
     badge = f":red-badge[:material/error: damaged ({certainty})]"
     sentence = f" {CERTAINTY_SENTENCES[finding.certainty]}"

@@ -20,7 +20,7 @@ from pages._shared.errors import escape_markdown
 from pages._shared.links import logits_address
 from pages._shared.managing import tasks
 from pages._shared.managing.entry_form import EntryForm
-from pages._shared.managing.generation_form import GenerationForm, RunRequest
+from pages._shared.managing.generation_form import GenerationForm
 from pages._shared.managing.import_form import FileInput, option_input, show_import
 from pages._shared.managing.tasks import TaskKind, made_by
 from pages._shared.managing.views import show_one
@@ -93,17 +93,13 @@ def ids_of(text: str) -> tuple[str, str]:
     return ",".join(map(str, ids)) + ("," if len(ids) == 1 else ""), ""
 
 
-def _title(request: RunRequest) -> str:
-    return f"Log “{request.label}”" if request.label else f"Log of {request.models[0]}"
-
-
 RECORD = GenerationForm(
     key="start_log",
     button="Record",
     lps=list(LPS),
     first_lps=("none",),
     lp_help="Logged values are raw under any LP; the LP decides which text the model reads.",
-    title=_title,
+    title=lambda request: request.title("Log"),
     effect=lambda request: f"**1 run** with its log, of {request.over_molecules()}",
     model_key="log_of",
     lp_key="log_lp",

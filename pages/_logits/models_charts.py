@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from engine.errors import one_line
-from engine.figures.words import listed, shortened
+from engine.figures.words import listed, percent, shortened
 from engine.logits.ranking import GarbageRate
 from engine.logits.trend_words import WORDS, trend_sentences
 from engine.logits.trends import By, place_of, trend
@@ -85,7 +85,7 @@ def _trend_chart(reported: Sequence[GarbageRate], logs: Sequence[GarbageRate], b
         )
 
     def hover(row: Row) -> tuple[str, str]:
-        return _named(row["rate"]), f"{row['share'] or 0:.1%} of its entries, {_about(row['rate'])}"
+        return _named(row["rate"]), f"{percent(row['share'] or 0)} of its entries, {_about(row['rate'])}"
 
     layers = [
         Marks(

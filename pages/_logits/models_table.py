@@ -10,7 +10,7 @@ import pyarrow as pa
 import streamlit as st
 
 from engine.errors import one_line
-from engine.figures.words import shortened
+from engine.figures.words import percent, shortened
 from engine.logits.health import Health, has_values, health
 from engine.logits.ranking import GarbageRate, Ranking, ReportedModel, UnreadableLog, ranking
 from engine.store.entries import Entry
@@ -128,7 +128,7 @@ def _shares(shares: Sequence[float]) -> str:
     """Range over the logs of this model."""
     if not shares:
         return NO_LOG
-    low, high = f"{100 * min(shares):.1f} %", f"{100 * max(shares):.1f} %"
+    low, high = percent(min(shares)), percent(max(shares))
     return low if len(shares) == 1 else f"{low} to {high} ({len(shares)} logs)" if low != high else f"{low} (all logs)"
 
 

@@ -24,9 +24,8 @@ from pages._logits.logs import QUERY, LogSelection
 from pages._shared.charts.card import table_of
 from pages._shared.errors import escape_markdown
 from pages._shared.links import logits_address
-from pages._shared.table_files import CSV, csv_of
+from pages._shared.table_files import csv_of, file_button
 
-JSON = "application/json"
 ROW_HEIGHT, MOST_ROWS = 35, 12
 ALONE = """
 Parity takes two logs of the same prompt: tick a second one in the table above. From a terminal:
@@ -105,29 +104,12 @@ def _answer(chosen: LogSelection, parity: Parity) -> None:
 
 
 def _downloads(parity: Parity) -> None:
-    name = "parity"
-    st.download_button(
-        "JSON",
-        lambda: json.dumps(parity.sheet(), indent=1).encode(),
-        f"{name}.json",
-        JSON,
-        icon=":material/download:",
-        type="tertiary",
-        on_click="ignore",
-        key="parity_json",
-        help="All figures: filters, entries, divergence",
-    )
-    st.download_button(
-        "CSV",
-        lambda: csv_of(table_of(words.filter_rows(parity))),
-        f"{name}.csv",
-        CSV,
-        icon=":material/download:",
-        type="tertiary",
-        on_click="ignore",
-        key="parity_csv",
-        help="The table of filters",
-    )
+    file_button(
+        "JSON", lambda: json.dumps(parity.sheet(), indent=1).encode(), "parity.json",
+        key="parity_json", help="All figures: filters, entries, divergence",
+    )  # fmt: skip
+    table, about = table_of(words.filter_rows(parity)), "The table of filters"
+    file_button("CSV", lambda: csv_of(table), "parity.csv", key="parity_csv", help=about)
 
 
 # --- tables -------------------------------------------------------------------------------------------------------

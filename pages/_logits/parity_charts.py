@@ -11,7 +11,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from engine.errors import one_line
-from engine.figures.words import counted
+from engine.figures.words import counted, percent
 from engine.logits.parity import EntryAgreement, Parity
 from engine.logits.parity_detail import ParityDetail, detail
 from engine.store.store import Store
@@ -283,7 +283,7 @@ def positions_chart(details: ParityDetail) -> Chart:
             pattern="/",
             opacity=0.8,
             is_hatched=False,
-            hover=lambda row: f"position {row['x']:,}: {row['y']:.1%} flagged",
+            hover=lambda row: f"position {row['x']:,}: {percent(row['y'])} flagged",
         )
         below = Axis(title="flagged", is_share=True, from_zero=True)
         panels = [

@@ -91,7 +91,6 @@ def _downloads(comparison: TraceComparison) -> None:
                 "JSON",
                 lambda: json.dumps(document(comparison), ensure_ascii=False, indent=1),
                 "traces.json",
-                "application/json",
                 key="families_json",
                 help="Families, figures and kernels, as `trace compare --json` has them",
             )

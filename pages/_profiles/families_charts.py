@@ -192,7 +192,7 @@ def compute_chart(parts: dict[str, dict[str, float]], of: str) -> Chart:
             pattern=pattern,
             outline=colours.background,
             text_at="inside",
-            hover=lambda row, name=name: f"{name}: {row['share']:.1%}",  # type: ignore[misc]
+            hover=lambda row, name=name: f"{name}: {percent(row['share'])}",  # type: ignore[misc]
             more={
                 "insidetextanchor": "middle",
                 "textangle": 0,

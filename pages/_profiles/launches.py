@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from engine.figures.statistics import quotient
+from engine.figures.words import capitalised
 from engine.profile.compare import TraceComparison, TraceFigure
 from engine.profile.words import incomparable, is_alone, launches_words
 from engine.store.store import Store
@@ -36,7 +37,11 @@ def show(_: Store, chosen: TraceSelection) -> None:
     st.caption("– means unknown; 0 means none." + ("" if is_alone(comparison) else " × is test over control."))
     _calls(comparison, names)
     file_button(
-        "CSV", lambda: csv_of(comparison), "csv", key="launches_csv", help="Every figure, as the engine names it"
+        "CSV",
+        lambda: csv_of(comparison),
+        "launches.csv",
+        key="launches_csv",
+        help="Every figure, as the engine names it",
     )
 
 
@@ -134,7 +139,7 @@ def _line(comparison: TraceComparison, group: str, figure: TraceFigure) -> Table
     control, test = (_scaled(figure, value, scale) for value in (figure.control, figure.test))
     cells = tables.figure_cells(comparison, control, test, ratio)
     what = figure.what.replace("copy kernels", "copies")  # on a CPU they are operators
-    what = what[:1].upper() + what[1:]
+    what = capitalised(what)
     has_device = "device" in (comparison.control.work_side, comparison.test.work_side)
     note = (MEANINGS if has_device else {**MEANINGS, **OF_OPERATORS}).get(figure.name, "")
     return TableRow(what, tuple(cells), unit=unit, note=note, group=group)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from engine.figures.words import listed, microseconds, number
+from engine.figures.words import capitalised, listed, microseconds, number
 from engine.profile.phases import OTHER, PHASES, Phases, State, StepPhases, phases_of_steps
 from engine.store.entries import Entry
 from pages._profiles.traces import TraceSelection
@@ -95,7 +95,7 @@ def mean_words(chosen: TraceSelection, traces: Traces) -> str:
 
 def _sentence(parts: Sequence[str]) -> str:
     text = "; ".join(parts)
-    return f"{text[:1].upper()}{text[1:]}."
+    return f"{capitalised(text)}."
 
 
 @st.fragment

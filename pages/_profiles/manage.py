@@ -25,10 +25,11 @@ from pages._shared.errors import escape_markdown
 from pages._shared.links import compare_address, inspector_address, profiles_address
 from pages._shared.managing import tasks
 from pages._shared.managing.entry_form import EntryForm, option_text
-from pages._shared.managing.generation_form import GenerationForm, RunRequest
+from pages._shared.managing.generation_form import GenerationForm
 from pages._shared.managing.import_form import FileInput, option_input, show_import
 from pages._shared.managing.tasks import TaskKind, made_by, open_button
 from pages._shared.managing.views import show_one
+from pages._shared.table_files import file_button
 from pages._shared.words import run_title, visible_text
 
 MOST_COUNT, FIRST_STEPS, MOST_STEPS = 10**12, 64, 10_000
@@ -114,17 +115,13 @@ def profile_words(steps: int, skip: int) -> list[str]:
     return words + (["--profile-skip", str(skip)] if skip else [])
 
 
-def _title(request: RunRequest) -> str:
-    return f"Profile “{request.label}”" if request.label else f"Profile of {request.models[0]}"
-
-
 RECORD = GenerationForm(
     key="start_capture",
     button="Record",
     lps=list(LPS),
     first_lps=("none", "exact"),
     lp_help="A run and a trace under each. `none` is the control.",
-    title=_title,
+    title=lambda request: request.title("Profile"),
     effect=lambda request: f"**{counted(request.runs, 'run')}**, each with its trace, of {request.over_molecules()}",
     model_key="profile_model",
     lp_key="profile_lp",
@@ -145,14 +142,12 @@ def _loss(entry: Entry) -> str:
 
 def _trace_file(entry: Entry) -> None:
     size, name = trace_file_size(entry), trace_file_name(entry) or ""
-    st.download_button(
+    file_button(
         "Export",
         partial(trace_file_bytes, entry),
         name.rpartition("/")[2] or f"{entry.id}.json",
-        "application/gzip" if name.endswith(".gz") else "application/json",
         key=f"trace-file-{entry.id}",
-        icon=":material/download:",
-        on_click="ignore",
+        type="secondary",
         disabled=size is None,
         help="The file is not in the store: import it again with “Keep the file”."
         if size is None

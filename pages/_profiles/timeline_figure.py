@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from engine.errors import one_line
-from engine.figures.words import microseconds, shortened
+from engine.figures.words import microseconds, percent, shortened
 from pages._profiles.timeline_view import MOST_GAPS, REST, TimelineView
 from pages._shared.charts.chart import PATTERNS, Axis, Chart, HeatmapCells, Marks, Note, Panel
 from pages._shared.charts.phases import phase_colours
@@ -92,7 +92,7 @@ def _area(view: TimelineView, name: str, members: Sequence[str], style: Style) -
         name=family,
         in_legend=False,
         stack=view.name,
-        hover=lambda row: (f"{family}: {row['y']:.1f} %", f"from {row['x']:.3f} ms"),
+        hover=lambda row: (f"{family}: {percent(row['y'] / 100)}", f"from {row['x']:.3f} ms"),
     )
 
 

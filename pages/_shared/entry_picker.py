@@ -38,6 +38,7 @@ class EntryPicker(Generic[Chosen]):
     origins: tuple[str, ...] = ("measured", "imported", "reported")
     choices: Mapping[str, str] | None = None  # columns to filter by value, and the widgets' labels
     filters_from: int = 0  # entries: so few more are seen at once without filters
+    prefix: str = ""  # of the filters' names, where the page has filters of its own
 
     @property
     def key(self) -> str:
@@ -46,13 +47,14 @@ class EntryPicker(Generic[Chosen]):
     @property
     def filters(self) -> tuple[str, ...]:
         """Names of the filters' widgets and of their parameters in the address."""
-        return ("origin", *(self.choices or ()), "contains", "only")
+        return tuple(self.prefix + name for name in ("origin", *(self.choices or ()), "contains", "only"))
 
     def show(self, found: StoreListing, *, is_open: bool = True) -> Chosen | None:
         """Draw the picker, folded away unless ``is_open``, and give what is ticked."""
         noun = self.query.noun
         if not found.entries:
-            st.info(self.empty, icon=":material/inbox:", title=f"There is no {noun} in this store yet")
+            title = f"There is no {noun}{self.query.among} in this store yet"
+            st.info(self.empty, icon=":material/inbox:", title=title)
             show_damages(found)
             return None
         chosen, complaints = self.query.read(found)
@@ -74,7 +76,10 @@ class EntryPicker(Generic[Chosen]):
         if chosen is None:
             return title
         names = [escape_markdown(_name(chosen, id_)) for id_ in chosen.ids[:2]]
-        return f"{title}: " + " vs ".join(names if len(chosen.ids) < 3 else [names[0], f"{len(chosen.tests)} tests"])
+        between, others = (" vs ", "tests") if self.query.has_control else (", ", "more")
+        if len(chosen.ids) > 2:
+            names[1] = f"{len(chosen.tests)} {others}"
+        return f"{title}: {between.join(names)}"
 
     def _row(self, entry: Entry, chosen: Chosen | None) -> Row:
         letter = chosen.letter(entry.id) if chosen is not None and entry.id in chosen.ids else None
@@ -86,21 +91,28 @@ class EntryPicker(Generic[Chosen]):
     def _filters(self, rows: Mapping[str, Row], chosen: Chosen | None) -> None:
         noun = self.query.noun
         with st.container(horizontal=True, vertical_alignment="bottom", key=f"{noun}-filters"):
-            st.pills("Origin", self.origins, selection_mode="multi", key="origin", bind="query-params", width="content")
+            st.pills(
+                "Origin", self.origins, selection_mode="multi", key=f"{self.prefix}origin", bind="query-params",
+                width="content",
+            )  # fmt: skip
             for name, label in (self.choices or {}).items():
                 values = sorted({row[name] for row in rows.values() if row[name]})
-                st.multiselect(label, values, key=name, placeholder="any", bind="query-params", width=FILTER_WIDTH)
+                st.multiselect(
+                    label, values, key=self.prefix + name, placeholder="any", bind="query-params", width=FILTER_WIDTH
+                )
             st.text_input(
-                "Contains", key="contains", placeholder="any", bind="query-params", max_chars=200, width=FILTER_WIDTH,
-                help=f"In any text of a {noun}: its row in the table, its label, notes and source",
+                "Contains", key=f"{self.prefix}contains", placeholder="any", bind="query-params", max_chars=200,
+                width=FILTER_WIDTH, help=f"In any text of a {noun}: its row in the table, its label, notes and source",
             )  # fmt: skip
-            st.toggle("Ticked", key="only", bind="query-params", disabled=chosen is None, width="content")
+            st.toggle("Ticked", key=f"{self.prefix}only", bind="query-params", disabled=chosen is None, width="content")
 
     def _is_match(self, row: Row, text: str) -> bool:
-        state = st.session_state
-        by_value = all(row[name] in state[name] for name in ("origin", *(self.choices or ())) if state.get(name))
-        is_ticked = row["as"] is not None or not state.get("only")
-        return by_value and is_ticked and all(word in text for word in (state.get("contains") or "").casefold().split())
+        def value(name: str) -> Any:
+            return st.session_state.get(self.prefix + name)
+
+        by_value = all(row[name] in value(name) for name in ("origin", *(self.choices or ())) if value(name))
+        is_ticked = row["as"] is not None or not value("only")
+        return by_value and is_ticked and all(word in text for word in (value("contains") or "").casefold().split())
 
     # --- the table ----------------------------------------------------------------------------------------------------
 
@@ -116,7 +128,9 @@ class EntryPicker(Generic[Chosen]):
             hide_index=True,
             height=min(TABLE_HEIGHT, ROW_HEIGHT * (len(rows) + 1) + 2),
             column_config={
-                "as": config.TextColumn("as", width=36, pinned=True, help="A is the control"),
+                "as": config.TextColumn("as", width=36, pinned=True, help="A is the control")
+                if self.query.has_control
+                else None,
                 **self.columns,
                 noun: config.TextColumn(noun, width=320),
             },
@@ -146,7 +160,9 @@ class EntryPicker(Generic[Chosen]):
         """The control, the tests in their colours, and how to change them."""
         noun = self.query.noun
         if chosen is None:
-            st.info(f"Tick {noun}s in the table. The first one is the control.", icon=":material/checklist:")
+            role = " The first one is the control." if self.query.has_control else ""
+            st.info(f"Tick {noun}s in the table.{role}", icon=":material/checklist:")
+        if chosen is None or not self.query.has_control:
             return
         key = f"control_{noun}"
         st.session_state[key] = chosen.control.id
@@ -183,7 +199,6 @@ def legend(chosen: Selection) -> str:
 
 
 def rate_column(label: str, help_: str, color: str | None = None) -> Any:
-    """A share in per cent as a bar."""
     return st.column_config.ProgressColumn(
         label, width=92, help=help_, format="%.1f %%", min_value=0, max_value=100, color=color
     )

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import streamlit as st
 
 from engine.errors import DriftscopeError, visible
+from engine.figures.words import capitalised
 
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 _WORD_JOINER = "\u2060"  # no width, no line break, no letter
@@ -39,9 +40,7 @@ def shown_errors() -> Iterator[None]:
 
 
 def error_markdown(error: DriftscopeError) -> str:
-    """The error's line as a sentence."""
-    message = str(error)
-    return escape_markdown(message[:1].upper() + message[1:])
+    return escape_markdown(capitalised(str(error)))
 
 
 def escape_markdown(text: str) -> str:

@@ -1,18 +1,48 @@
-"""Widgets for what a generation needs on every page that starts one: seed, samples per molecule, sampling, device."""
+"""What a generation needs on every page that starts one: SMILES that are typed, seed, samples, sampling, device."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
+from engine.chem.enriched import skeleton_of
+from engine.chem.smiles import parse_smiles
 from engine.decode.presets import PRESETS, Sampling
+from engine.errors import DriftscopeError, SmilesError
+from engine.figures.words import counted
+from engine.records import Molecule
+from pages._shared.errors import error_markdown
 
 FIRST_MODEL = "demo-llama:final"
 FIRST_SAMPLING = "qwen3"
+MOST_PROBLEMS = 3
+"""Unreadable lines that are shown one by one."""
 FILTERS = ("temperature", "top_k", "top_p", "min_p")
 
 
+@st.cache_data(max_entries=4_000, show_spinner=False)
+def read_smiles(smiles: str) -> Molecule | str:
+    """The molecule, or Markdown that says what is wrong with it, with a mark below the position where that is known."""
+    try:
+        molecule = parse_smiles(smiles)
+        skeleton_of(molecule)  # some molecules have no enriched form
+    except DriftscopeError as error:
+        words, position = error_markdown(error), error.position if isinstance(error, SmilesError) else None
+        if position is None or not smiles.isascii() or not smiles.isprintable() or len(smiles) > 80:
+            return words
+        return f"{words}\n\n    {smiles}\n    {' ' * position}^"
+    return molecule
+
+
+def show_problems(problems: Sequence[str]) -> None:
+    for problem in problems[:MOST_PROBLEMS]:
+        st.error(problem, icon=":material/error:")
+    if len(problems) > MOST_PROBLEMS:
+        st.error(f"{counted(len(problems) - MOST_PROBLEMS, 'more line')} cannot be read.", icon=":material/error:")
+
+
 def quick_inputs() -> tuple[int, int]:
-    """Seed and samples per molecule."""
     left, right = st.columns(2)
     seed = left.number_input("Seed", 0, 2**31 - 1, 0, key="seed", bind="query-params", help="The same in all lanes.")
     count = right.number_input("Samples", 1, 32, 1, key="n", bind="query-params", help="Per molecule.")
@@ -20,7 +50,6 @@ def quick_inputs() -> tuple[int, int]:
 
 
 def sampling_input() -> tuple[Sampling, int | None, str]:
-    """Sampling, the most new tokens, and the device."""
     preset = st.selectbox(
         "Sampling preset",
         list(PRESETS),

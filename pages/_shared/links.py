@@ -12,12 +12,10 @@ MOST_TESTS = 40  # that an address can hold
 
 
 def compare_address(control: str, tests: Iterable[str] = (), **more: str) -> str:
-    """Runs beside a control."""
     return "compare?" + urlencode({"control": control, "test": list(tests), **more}, doseq=True)
 
 
 def sql_address(sql: str) -> str:
-    """A statement in the SQL box of Compare runs."""
     return "compare?" + urlencode({"view": "SQL", "sql": sql})
 
 
@@ -27,20 +25,16 @@ def inspector_address(run_id: str, sample_id: int | None = None) -> str:
 
 
 def profiles_address(control: str, test: str | None = None) -> str:
-    """A trace, alone or as the control of another."""
     return "profiles?" + urlencode({"control": control, **({"test": test} if test else {})})
 
 
 def logits_address(log: str, beside: str | None = None, **more: str) -> str:
-    """A logit log, alone or with another beside it."""
     return "logits?" + urlencode({"log": log, **({"beside": beside} if beside else {}), **more})
 
 
 def claim_address(claim_id: str) -> str:
-    """One claim on the Evidence page."""
     return "evidence?" + urlencode({"claim": claim_id})
 
 
 def lab_address(**query: str) -> str:
-    """The Tokenizer lab with these inputs."""
     return "tokenizer_lab?" + urlencode(query)

@@ -19,8 +19,6 @@ FALLBACK_ICON = ":material/article:"
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """One page as the navigation shows it."""
-
     path: Path
     title: str
     icon: str

@@ -1,6 +1,8 @@
-"""The selected rows of a table whose selection the page decides, not the table."""
+"""The selected rows of a table whose selection the page decides, not the table; and steps from row to row."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import streamlit as st
 
@@ -18,6 +20,18 @@ def picked_rows(key: str) -> list[int] | None:
     """
     rows: list[int] = list(st.session_state[key]["selection"]["rows"])
     return None if rows == st.session_state.get(_shown(key)) else rows
+
+
+def show_steps(place: int | None, count: int, words: str, go: Callable[[int], None]) -> None:
+    """``words`` on the open row's place, and buttons that ``go`` to the rows around it; None where filters hide it."""
+    st.caption("hidden by the filters" if place is None else words, width="content")
+    for word, step, icon, keys in (
+        ("Previous", -1, ":material/arrow_upward:", "Alt+Up"),
+        ("Next", 1, ":material/arrow_downward:", "Alt+Down"),
+    ):
+        target = -1 if place is None else place + step
+        is_off = not 0 <= target < count
+        st.button(word, icon=icon, shortcut=keys, key=f"go{step}", disabled=is_off, on_click=go, args=(target,))
 
 
 def _shown(key: str) -> str:

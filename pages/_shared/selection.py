@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 import streamlit as st
 
 from engine.errors import StoreError
+from engine.figures.words import capitalised
 from engine.store.columns import Kind
 from engine.store.entries import Entry, StoreListing
 from pages._shared.theme import Palette
@@ -33,7 +34,6 @@ class Selection(ABC):
 
     @property
     def test(self) -> Entry | None:
-        """The first test."""
         return self.tests[0] if self.tests else None
 
     @property
@@ -69,48 +69,59 @@ class SelectionQuery(Generic[Chosen]):
     kind: Kind
     noun: str
     control: str  # parameter of the address
-    test: str  # another, once for each test
+    test: str  # another, once for each test; the same one where no entry is the others' control
     most_tests: int
     select: Callable[[Entry, tuple[Entry, ...]], Chosen]
     default: Callable[[Sequence[Entry]], Chosen | None]
+    among: str = ""  # what narrows the entries: " with samples"
+    cleared: tuple[str, ...] = ()  # parameters that belong to the former selection
+
+    @property
+    def has_control(self) -> bool:
+        return self.control != self.test
+
+    @property
+    def names(self) -> list[str]:
+        """As the address has them, the control's first."""
+        control = [st.query_params.get(self.control, "")] if self.has_control else []
+        return [name for name in (*control, *st.query_params.get_all(self.test)) if name]
 
     def read(self, found: StoreListing) -> tuple[Chosen | None, list[str]]:
         """The entries that the address names, else the default; and a sentence on each name without an entry."""
-        named_control = st.query_params.get(self.control)
-        names = [name for name in (named_control, *st.query_params.get_all(self.test)) if name]
+        names, named_control = self.names, st.query_params.get(self.control)
         if not names:
             return (None if self.control in st.query_params else self.default(found.entries)), []
-        matches, complaints = matching(found, names[: self.most_tests + 2], self.kind)
+        matches, complaints = self._matching(found, names[: self.most_tests + 2])
         if not matches:
             return None, complaints
-        if named_control and named_control not in matches[0].id:
+        if self.has_control and named_control and named_control not in matches[0].id:
             complaints[0] += f" The first {self.noun} below is the control instead."
         if len(dict.fromkeys(names)) > self.most_tests + 1:
             complaints.append(f"At most {self.most_tests + 1} {self.noun}s are shown at once. The others are left out.")
         return self.select(matches[0], tuple(matches[1 : self.most_tests + 1])), complaints
 
+    def _matching(self, found: StoreListing, names: Iterable[str]) -> tuple[list[Entry], list[str]]:
+        """The entries of these names, each once; and a sentence on each name without an entry."""
+        entries: dict[str, Entry] = {}
+        complaints = []
+        for name in names:
+            try:
+                entry = found.get(name, self.kind)
+                entries.setdefault(entry.id, entry)
+            except StoreError as error:
+                what = error.what.replace(self.kind.key, self.noun, 1)
+                complaints.append(f"{capitalised(what)}{self.among}.")
+        return list(entries.values()), complaints
+
     def put(self, ids: Iterable[str]) -> None:
         """Show these from now on, the control first; nothing where there is none."""
         control, *tests = [*dict.fromkeys(ids)] or [""]
+        named = {self.control: control, self.test: tests} if self.has_control else {self.test: [control, *tests]}
         # At once: each change of the address is a step for the browser's Back.
-        st.query_params.update({self.control: control, self.test: tests})
+        st.query_params.update(named | {name: [] for name in self.cleared if name in st.query_params})
 
     def leave_out(self, id_: str) -> None:
         """An entry that is deleted: take it out of the address, and keep the others."""
-        named = [st.query_params.get(self.control), *st.query_params.get_all(self.test)]
-        kept = [name for name in named if name and name not in id_]
-        if any(named) and len(kept) < len([name for name in named if name]):
+        kept = [name for name in self.names if name not in id_]
+        if len(kept) < len(self.names):
             self.put(kept)
-
-
-def matching(found: StoreListing, names: Iterable[str], kind: Kind) -> tuple[list[Entry], list[str]]:
-    """The entries of these names, each once; and a sentence on each name without an entry."""
-    entries: dict[str, Entry] = {}
-    complaints = []
-    for name in names:
-        try:
-            entry = found.get(name, kind)
-            entries.setdefault(entry.id, entry)
-        except StoreError as error:
-            complaints.append(f"{error.what[:1].upper()}{error.what[1:]}.")
-    return list(entries.values()), complaints

@@ -28,7 +28,6 @@ MOST_HEIGHT, ROW_HEIGHT = 460, 35
 
 
 def show(outcome: SqlOutcome, runs: ComparedRuns | None) -> None:
-    """Draw the answer, or the error."""
     if outcome.answer is None:
         st.error(error_markdown(outcome.error) if outcome.error else "", icon=":material/error:")
         return

@@ -46,7 +46,6 @@ class ComparedRuns(Protocol):
 
 
 def show(table: pa.Table, statement: str, runs: ComparedRuns | None) -> None:
-    """Draw the choice and the chart."""
     suggested = default_plot(table)
     if suggested is None:
         st.info("Nothing to draw: a chart takes two rows, and a column of numbers.", icon=":material/bar_chart:")

@@ -38,7 +38,6 @@ class Plot:
 
 
 def numbers(table: pa.Table) -> list[str]:
-    """Columns of numbers that have some."""
     names = [column.name for column in table.schema if is_number(column.type)]
     return [name for name in names if table[name].null_count < table.num_rows]
 

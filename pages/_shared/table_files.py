@@ -1,4 +1,4 @@
-"""A table as a file for a download, made when it is asked for."""
+"""Downloads, and a table as a file; files are made when they are asked for."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -15,29 +16,30 @@ import streamlit as st
 
 from engine.store.sql.rows import as_rows
 
-CSV, PARQUET = "text/csv", "application/vnd.apache.parquet"
+TYPES = {
+    "csv": "text/csv",
+    "gz": "application/gzip",
+    "json": "application/json",
+    "md": "text/markdown",
+    "parquet": "application/vnd.apache.parquet",
+    "sdf": "chemical/x-mdl-sdfile",
+}
 
 
 def table_buttons(table: Callable[[], pa.Table] | pa.Table, name: str, *, key: str, what: str) -> None:
     """CSV and Parquet of a table, or of what makes one when a file is asked for."""
-    for word, mime, make in (("CSV", CSV, csv_of), ("Parquet", PARQUET, parquet_of)):
+    for word, make, form in (("CSV", csv_of, "text"), ("Parquet", parquet_of, "a typed table")):
+        ending = word.lower()
         file_button(
-            word,
-            partial(_made, make, table),
-            f"{name}.{word.lower()}",
-            mime,
-            key=f"{key}_{word.lower()}",
-            help=f"{what} as {'text' if mime == CSV else 'a typed table'}",
+            word, partial(_made, make, table), f"{name}.{ending}", key=f"{key}_{ending}", help=f"{what} as {form}"
         )
 
 
-def file_button(
-    word: str, make: Callable[[], str | bytes], name: str, mime: str = CSV, *, key: str, help: str | None = None
-) -> None:
-    """A file that is made when a reader asks for it; the page is not drawn again."""
-    st.download_button(
-        word, make, name, mime, key=key, icon=":material/download:", help=help, on_click="ignore", type="tertiary"
-    )
+def file_button(word: str, make: Callable[[], str | bytes], name: str, **more: Any) -> None:
+    """A file that is made when a reader asks for it; the page is not drawn again. Its name's ending gives its type."""
+    kind = TYPES.get(name.rpartition(".")[2], "application/octet-stream")
+    look = {"icon": ":material/download:", "on_click": "ignore", "type": "tertiary"}
+    st.download_button(word, make, name, kind, **look | more)
 
 
 def _made(make: Callable[[pa.Table], bytes], table: Callable[[], pa.Table] | pa.Table) -> bytes:

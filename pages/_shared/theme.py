@@ -2,7 +2,7 @@
 
 The hues are Okabe and Ito's. ``.streamlit/config.toml`` holds the same values for Streamlit's own widgets and the token
 strip (a test keeps the two together); here they are for what is drawn in Python: plotly figures and SVG. Colour never
-stands alone: ``KIND_PATTERNS`` gives each kind of a block a fill pattern of its own as well.
+stands alone.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import streamlit as st
-
-from engine.records import Kind
 
 if TYPE_CHECKING:
     from plotly.graph_objects.layout import Template
@@ -71,19 +69,6 @@ DARK = Palette(
     series=("#56b4e9", "#e69f00", "#2bb58c", "#cc79a7", "#e8752a", "#9ad2f2", "#8a9ba1", "#f0e442"),
 )
 
-# Plotly's names. Kinds of one colour differ by pattern: junk is violet, what is lost is red, a broken triple is orange.
-KIND_PATTERNS: dict[Kind, str] = {
-    "exact": "",
-    "letters": "",
-    "punctuation": "/",
-    "extra_digit": "x",
-    "fourth_number": ".",
-    "missing_comma": "",
-    "trailing_mark": "/",
-    "missing_z": "/",
-    "cut": "",
-    "unverified": "",
-}
 INK, PAPER = "#0f171a", "#ffffff"
 """Letters on fills."""
 _FONT = '"Source Sans", sans-serif'  # Streamlit's own, which it serves itself
@@ -104,16 +89,6 @@ def _luminance(colour: str) -> float:
     parts = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
     linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return sum(share * part for share, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-
-def kind_colour(kind: Kind, colours: Palette) -> str:
-    if kind == "exact":
-        return colours.exact
-    if kind == "unverified":
-        return colours.neutral
-    if kind in ("cut", "missing_z"):
-        return colours.cut
-    return colours.free if kind in ("missing_comma", "trailing_mark") else colours.junk
 
 
 def drift_colour(drift: int, colours: Palette) -> str:

@@ -39,7 +39,6 @@ def run_name(run: RunFigures) -> str:
 
 
 def run_title(run: RunFigures) -> str:
-    """A run's name with its label."""
     return " · ".join(part for part in (run_name(run), run.label) if part)
 
 

@@ -23,6 +23,7 @@ from engine.text.tokenizers import load_tokenizer
 from pages._shared.charts.card import draw
 from pages._shared.choices import one_of
 from pages._shared.errors import escape_markdown
+from pages._shared.table_files import file_button
 from pages._tokenizer_lab import drift_view as view
 from pages._tokenizer_lab.choices import PLACEHOLDERS, folder_input, reference_text, tokenizers
 from pages._tokenizer_lab.drift_view import DriftRow
@@ -52,7 +53,7 @@ def show() -> None:
     draw(view.drift_chart(rows, summary), config={"displaylogo": False})
     st.markdown(escape_markdown(f"{summary} {view.reports_sentence(rows)}"))
     view.table(rows)
-    st.download_button("Download as CSV", view.csv_of(rows), "drift.csv", "text/csv", icon=":material/download:")
+    file_button("CSV", lambda: view.csv_of(rows), "drift.csv")
 
 
 # --- input --------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 
 import streamlit as st
 
+from engine.figures.words import percent
 from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.text.drift import DriftSummary
 from engine.text.placeholder import FittedPlaceholder, free_count
@@ -77,7 +78,7 @@ def _bars(row: DriftRow) -> Marks:
         x="drift",
         y="share",
         is_hatched=False,
-        hover=lambda bar: (row.summary.placeholder, f"drift {bar['drift']:+d}: {bar['share']:.1%} of blocks"),
+        hover=lambda bar: (row.summary.placeholder, f"drift {bar['drift']:+d}: {percent(bar['share'])} of blocks"),
     )
 
 
@@ -117,7 +118,8 @@ def sentence(rows: list[DriftRow]) -> str:
     """The figures in words; also the chart's text alternative."""
     parts = [
         f"{label_of(row.tokenizer)} with {row.summary.placeholder}{' (fitted)' if row.fitted else ''}: "
-        f"{row.summary.share(row.summary.cut):.0%} cut, {row.summary.share(row.summary.junk_prone):.0%} junk-prone"
+        f"{percent(row.summary.share(row.summary.cut))} cut, "
+        f"{percent(row.summary.share(row.summary.junk_prone))} junk-prone"
         for row in rows
         if row.fitted or row.summary.placeholder == DEFAULT_PLACEHOLDER
     ]

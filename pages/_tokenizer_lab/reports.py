@@ -7,7 +7,7 @@ import streamlit as st
 from engine.evidence.claims import Claim, token_claims
 from engine.evidence.tokenisation import QUANTITIES
 from engine.text.tokenizers import BUILT_IN, load_tokenizer
-from pages._shared.table_files import csv_text
+from pages._shared.table_files import csv_text, file_button
 from pages._shared.words import TOKENIZER_NAMES
 
 SECTIONS = {
@@ -51,7 +51,7 @@ def show() -> None:
             if (report, sections) == SECTIONS["002 · Coordinates (2.2)"]:
                 st.caption(_untried())
     data = csv_text(list(all_rows[0]), [list(row.values()) for row in all_rows])
-    st.download_button("Download all as CSV", data, "token_figures.csv", "text/csv", icon=":material/download:")
+    file_button("All as CSV", lambda: data, "token_figures.csv")
 
 
 def _untried() -> str:

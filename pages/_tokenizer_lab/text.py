@@ -8,7 +8,7 @@ from engine.chem.drawing import draw_svg
 from engine.chem.enriched import decode, skeleton_of
 from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError, EmbedError, SmilesError, TextError
-from engine.figures.words import counted
+from engine.figures.words import counted, percent
 from engine.records import Molecule
 from engine.text.annotate import (
     MOST_CHARACTERS,
@@ -152,7 +152,7 @@ def _template_metrics(tokenizer: TextTokenizer, template: Template) -> None:
     columns[0].metric("Template tokens", template.tokens)
     columns[1].metric("FREE", template.free, help="Positions that the model fills")
     columns[2].metric("COPY", template.copy, help="Positions that the LP forces")
-    columns[3].metric("Forced share", f"{template.copy / template.tokens:.0%}")
+    columns[3].metric("Forced share", percent(template.copy / template.tokens))
 
 
 # --- any other text -----------------------------------------------------------------------------------------------

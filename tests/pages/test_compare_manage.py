@@ -57,7 +57,7 @@ def test_a_task_at_work_tells_how_far_it_is(board: Board, place: Path) -> None:
     assert bar.proto.value == 62
     told = bar.proto.text.replace("\\", "").split(" · ")
     assert told[:3] == ["2 of 2: demo:final", "exact", "10 of 40 samples"]
-    assert told[3:] == ["2.0 per second", "15 s left of this run", "90% passed", "2 of 80 blocks bad"]
+    assert told[3:] == ["2.0 per second", "15 s left of this run", "90.0 % passed", "2 of 80 blocks bad"]
     app.button("stop-2").click().run()
     assert board.told[1][0].state == "stopped"
 

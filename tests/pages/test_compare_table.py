@@ -20,7 +20,7 @@ from engine.store.schema import SAMPLES
 from engine.store.store import Store
 from pages._compare import table_formats as formats
 from pages._compare import table_words as words
-from pages._compare.table_cells import BY_FIGURE, FigureCell, FigureRow, cell_of, mark_of, rows_of
+from pages._compare.table_cells import LINES, FigureCell, FigureRow, cell_of, mark_of, rows_of
 from pages._compare.table_coverage import work_of
 from pages._compare.table_formats import RunColumn
 from pages._compare.table_words import alone, sentence
@@ -77,8 +77,8 @@ def test_a_mark_is_no_stronger_than_its_interval(
 
 
 def test_every_mark_has_a_sign_and_a_word_of_its_own() -> None:
-    for said in (words.MARK_WORDS, words.MARK_SIGNS):
-        assert len(set(said.values())) == len(words.MARK_WORDS)
+    for said in zip(*words.MARKS.values(), strict=True):
+        assert len(set(said)) == len(words.MARKS)
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def hostile_column(number: int = 0) -> RunColumn:
 
 
 def test_a_name_is_text_in_the_table() -> None:
-    row = FigureRow(BY_FIGURE["wall_s"], (FigureCell(1.0, reason=HOSTILE, mark="unknown"),))
+    row = FigureRow(LINES[0], (FigureCell(1.0, reason=HOSTILE, mark="unknown"),))
     made = formats.table([hostile_column()], [row], HOSTILE)
     assert "<img" not in made and "\u202e" not in made and "</script>" not in made
     assert made.count("&lt;img src=x onerror=alert(1)&gt;") >= 3
@@ -300,7 +300,7 @@ def test_files_say_what_the_table_says(demo: tuple[Comparison, list[FigureRow]])
 
 def test_files_of_hostile_names_have_their_cells_and_no_formula() -> None:
     column = RunColumn("=1+1", HOSTILE, "#000", "measured", 1, True)
-    row = FigureRow(BY_FIGURE["wall_s"], (FigureCell(1.0, origin="measured"),))
+    row = FigureRow(LINES[0], (FigureCell(1.0, origin="measured"),))
     (read,) = csv.DictReader(io.StringIO(formats.csv_of([column], [row]).decode()))
     assert read["run_id"] == "'=1+1" and "\u202e" not in read["name"]
     text = formats.markdown_of([column], [row], [HOSTILE]).decode()

@@ -61,8 +61,14 @@ def _open(**query: str | list[str]) -> AppTest:
 
 
 def table(app: AppTest) -> pd.DataFrame:
-    found: pd.DataFrame = app.dataframe[0].value
+    """Of molecules; the first one is of runs."""
+    found: pd.DataFrame = app.dataframe[1].value
     return found
+
+
+def ticked(app: AppTest) -> set[str]:
+    runs: pd.DataFrame = app.dataframe[0].value
+    return set(runs["run"][runs["as"].notna()])
 
 
 def words(app: AppTest) -> str:
@@ -81,7 +87,7 @@ def query(app: AppTest, name: str) -> str | None:
 def test_the_first_visit_opens_the_newest_run_with_junk_where_steps_are_kept(opened: Open) -> None:
     app = opened()
     assert not app.exception and not app.error
-    assert app.multiselect[0].value == [WITH_JUNK]
+    assert ticked(app) == {WITH_JUNK}
     assert len(table(app)) == 64
     assert "steps from the run" in str(app.get("bidi_component")[-1].proto)
     assert list(table(app)["junk"])[:3] == [13, 10, 10]  # the worst first
@@ -89,7 +95,7 @@ def test_the_first_visit_opens_the_newest_run_with_junk_where_steps_are_kept(ope
 
 def test_a_run_is_named_by_a_part_of_its_name(opened: Open) -> None:
     app = opened(run=["qwen-final-exact", "bare"])
-    assert app.multiselect[0].value == [EXACT, BARE]
+    assert ticked(app) == {EXACT, BARE}
     assert set(table(app)["lp"]) == {"exact", "position-blocklist"}
     assert "model" in table(app)
 
@@ -102,17 +108,13 @@ def test_a_name_that_fits_no_run_or_two_is_one_message(opened: Open, name: str, 
     app = opened(run=name)
     (error,) = app.error
     assert said in error.value.replace("\\", "")
-    assert not app.exception and not app.dataframe
+    assert not app.exception and len(app.dataframe) == 1
 
 
-def test_other_runs_clear_what_was_chosen_inside_the_earlier_ones(opened: Open) -> None:
-    app = opened(run=WITH_JUNK, sample="3", atom="2")
-    app.multiselect[0].set_value([EXACT]).run()
-    assert query(app, "run") == EXACT
-    assert (query(app, "sample"), query(app, "atom")) == (None, None)
-    app.multiselect[0].set_value([]).run()
-    assert "Choose at least one run" in words(app)
-    assert not app.dataframe
+def test_without_a_run_there_is_only_the_choice(opened: Open) -> None:
+    app = opened(run="")
+    assert "Tick runs in the table" in words(app) and not app.exception
+    assert len(app.dataframe) == 1 and not ticked(app)
 
 
 def test_an_empty_store_and_a_damaged_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +141,7 @@ def test_an_unsaved_run_is_shown_by_its_whole_name_and_can_be_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passing: str
 ) -> None:
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
-    assert "Nothing to inspect yet" not in words(_open(run=passing))
+    assert "no run with samples" not in words(_open(run=passing))
     assert "no run with samples" in words(_open())
     app = _open(run=passing, sample="0")
     assert "Not saved" in words(app)
@@ -253,7 +255,7 @@ def test_hostile_text_is_escaped(opened: Open) -> None:
     assert r"\<img src\=x" in "".join(one.value for one in app.markdown)
     assert "\u202e" not in "".join(one.value for one in (*app.markdown, *app.caption))
     assert "\u202e" not in table(app).to_string()
-    assert "\\u202e" in app.dataframe[1].value.to_string()
+    assert "\\u202e" in app.dataframe[2].value.to_string()
 
 
 def test_imported_text_says_what_cannot_be_shown(opened: Open) -> None:
@@ -306,7 +308,7 @@ def test_what_the_cuts_cost_is_asked_and_called_an_estimate(tmp_path: Path, monk
     app.run()
     assert not app.exception and not app.error
     assert "≈ Estimates: the greedy continuation of each cut block by demo-llama:final" in words(app)
-    blocks = app.dataframe[1].value
+    blocks = app.dataframe[2].value
     estimated = blocks[blocks["finished"].notna()]
     assert set(estimated["kinds"].str.contains("cut")) == {True}
     assert (estimated["drift then"] <= 0).all() and (estimated["digits lost"] >= 0).all()

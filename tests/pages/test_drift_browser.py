@@ -215,8 +215,8 @@ def test_what_the_lp_did(browser: Browser, server: Server, run: str, charts: int
 def test_an_unknown_run_is_one_message_and_a_way_on(browser: Browser, server: Server) -> None:
     with visit(browser, server, "/drift?run=nothing-like-it") as seen:
         expect(seen.page.get_by_role("alert")).to_have_count(1)
-        expect(seen.page.get_by_role("alert")).to_contain_text("There is no run 'nothing-like-it'")
-        expect(seen.page.get_by_role("combobox", name="Runs")).to_be_visible()
+        expect(seen.page.get_by_role("alert")).to_contain_text("There is no run 'nothing-like-it' with samples.")
+        expect(seen.page.get_by_text("Tick runs in the table.")).to_be_visible()
         expect_harmless(seen)
 
 
@@ -225,6 +225,6 @@ def test_an_empty_store_says_how_to_fill_it(browser: Browser, tmp_path_factory: 
     store_at(place)
     with serve(ROOT / "pages" / "drift.py", env={"DRIFTSCOPE_STORE": str(place)}) as alone:
         with visit(browser, alone) as seen:
-            expect(seen.page.get_by_text("Nothing to inspect yet")).to_be_visible()
+            expect(seen.page.get_by_text("There is no run with samples in this store yet")).to_be_visible()
             expect_harmless(seen)
         assert "Traceback" not in alone.log()

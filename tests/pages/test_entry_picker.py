@@ -8,6 +8,7 @@ import pytest
 import streamlit as st
 
 from pages._compare.state import QUERY as RUNS
+from pages._drift.runs import query_of as inspected
 from pages._logits.logs import QUERY as LOGS
 from pages._profiles.traces import query_of
 from pages._shared.entry_picker import EntryPicker
@@ -18,10 +19,15 @@ from tests.pages.params import Params
 
 
 def ticked(
-    monkeypatch: pytest.MonkeyPatch, query: SelectionQuery[Any], shown: list[str], ids: tuple[str, ...], rows: list[int]
+    monkeypatch: pytest.MonkeyPatch,
+    query: SelectionQuery[Any],
+    shown: list[str],
+    ids: tuple[str, ...],
+    rows: list[int],
+    before: Params | None = None,
 ) -> Params:
     """The address after these rows of a table that shows ``shown`` were ticked, where ``ids`` were ticked before."""
-    params, session = Params(), dict[str, Any]()
+    params, session = before or Params(), dict[str, Any]()
     monkeypatch.setattr(st, "query_params", params)
     monkeypatch.setattr(st, "session_state", session)
     picker = EntryPicker(query, lambda entry: {}, {}, "")
@@ -73,6 +79,14 @@ def test_a_pair_takes_the_last_tick_as_its_test(
     expected: list[str],
 ) -> None:
     assert named(ticked(monkeypatch, query, ["d", "c", "b", "a"], ids, rows), query) == expected
+
+
+def test_other_runs_clear_what_was_chosen_inside_the_earlier_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    for rows, expected in (([0, 2], ["c", "a"]), ([], [""])):
+        before = Params(run=["c"], sample="3", atom="2", view="Molecules")
+        params = ticked(monkeypatch, inspected([]), ["c", "b", "a"], ("c",), rows, before)
+        assert params.get_all("run") == expected
+        assert not params.get_all("sample") and not params.get_all("atom") and params["view"] == "Molecules"
 
 
 def test_the_most_that_can_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from streamlit import config
 from streamlit.testing.v1 import AppTest
 
-from engine.records import Kind
 from pages._shared.theme import (
     DARK,
-    KIND_PATTERNS,
     LIGHT,
     Palette,
     drift_colour,
     ink_on,
-    kind_colour,
     plotly_template,
 )
 
@@ -85,12 +81,6 @@ def test_figures_use_the_colours_of_the_theme(name: str) -> None:
     assert (theme["secondaryBackgroundColor"], theme["textColor"]) == (palette.surface, palette.text)
     assert (theme["grayTextColor"], theme["borderColor"]) == (palette.muted, palette.grid)
     assert tuple(theme["chartCategoricalColors"]) == palette.series
-
-
-@pytest.mark.parametrize("palette", THEMES.values())
-def test_no_two_kinds_look_alike(palette: Palette) -> None:
-    looks = {(kind_colour(kind, palette), KIND_PATTERNS[kind]) for kind in get_args(Kind)}
-    assert len(looks) == len(get_args(Kind))
 
 
 def test_drift_shows_both_signs() -> None:

@@ -116,8 +116,8 @@ def cautions(decision: Decision, measured: Measured, want: Want) -> tuple[str, .
         )
     if figures.unverified_share:
         sentences.append(
-            f"{figures.unverified_share:.1%} of its blocks are unverified: closed by force, and the model's own choice "
-            "was not recorded. They count as clean."
+            f"{percent(figures.unverified_share)} of its blocks are unverified: closed by force, and the model's own "
+            "choice was not recorded. They count as clean."
         )
     return tuple(sentences)
 

@@ -181,7 +181,6 @@ def chart(
     notes: Sequence[Note] = (),
     **around: Any,
 ) -> Chart:
-    """A chart of one panel."""
     return Chart(panels=[Panel(layers=layers, x=x, y=y, lines=lines, notes=notes)], **around)
 
 
@@ -196,7 +195,6 @@ def lanes(names: Sequence[str], **more: Any) -> Axis:
 
 
 def around(low: float, high: float, share: float = 0.06) -> list[float]:
-    """A range with room on both sides."""
     room = share * ((high - low) or 1.0)
     return [low - room, high + room]
 
@@ -281,7 +279,6 @@ def _channel(layer: Marks, rows: Sequence[Row], name: str) -> Any:
 
 
 def _labels(layer: Marks, rows: Sequence[Row], place: str) -> dict[str, Any]:
-    """Words beside the marks, where rows have some."""
     if not any(row.get("text") for row in rows):
         return {}
     texts, places = [safe(row.get("text") or "") for row in rows], [row.get("text_at", place) for row in rows]

@@ -47,7 +47,6 @@ def editor(
 
 
 def sent_statement() -> str | None:
-    """The statement that the reader has just run."""
     match st.session_state.get(KEY):
         case {"run": {"text": str(text)}}:
             return text

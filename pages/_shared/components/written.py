@@ -48,7 +48,6 @@ class Written:
 
 
 def common_length(one: Sequence[object], other: Sequence[object]) -> int:
-    """How many items at the beginning are the same."""
     shorter = min(len(one), len(other))
     if one[:shorter] == other[:shorter]:
         return shorter

@@ -61,6 +61,9 @@ class RunRequest:
         words += [f"--label={self.label}"] if self.label else []
         return [*words, *self.molecules.positional]
 
+    def title(self, what: str) -> str:
+        return f"{what} “{self.label}”" if self.label else f"{what} of {', '.join(self.models)}"
+
     def over_molecules(self) -> str:
         count = self.molecules.count
         return "all molecules of the file" if count is None else counted(count, "molecule")
@@ -98,7 +101,6 @@ class GenerationForm:
     plan_options: Callable[[], tuple[dict[str, Any], tuple[str, ...]]] = lambda: ({}, ())  # folded away
 
     def show(self) -> None:
-        """Draw the form, what it would start, the command, and the button."""
         if self.lead:
             st.markdown(self.lead)
         left, right = st.columns([3, 2], gap="large")

@@ -52,7 +52,6 @@ class FileInput:
     most: int = MOST_FILES
 
     def show(self) -> ImportedFiles:
-        """Draw the fields."""
         source = st.segmented_control(
             "Source", [UPLOAD, HERE], default=UPLOAD, required=True, key=f"{self.key}_from", bind="query-params"
         )

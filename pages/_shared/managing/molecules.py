@@ -11,13 +11,12 @@ from pathlib import Path
 
 import streamlit as st
 
-from engine.chem.enriched import skeleton_of
 from engine.chem.molecule_files import Skipped, read_molecule_file
 from engine.chem.molecule_sets import load_run_set
-from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError
 from engine.runner.background import Input, file_name
 from pages._shared.errors import escape_markdown
+from pages._shared.generation_inputs import read_smiles, show_problems
 
 SHIPPED, TYPED, FILE = "Held-out", "SMILES", "A file"
 FIRST = 64
@@ -82,7 +81,7 @@ def _typed() -> MoleculeChoice:
         help=f"Up to {MOST_TYPED:,}. Text after a SMILES is ignored. Runs over the same molecules can be paired.",
     )  # fmt: skip
     lines, problems = _read(text or "")
-    _show_problems(problems)
+    show_problems(problems)
     if problems or not lines:
         return MoleculeChoice(problem="Correct or remove the lines above." if problems else "Type at least one SMILES.")
     if len(lines) <= MOST_WORDS:
@@ -93,26 +92,13 @@ def _typed() -> MoleculeChoice:
 
 @st.cache_data(max_entries=50, show_spinner="Reading molecules …")
 def _read(text: str) -> tuple[list[str], list[str]]:
-    """The SMILES, and what is wrong with lines, each named by its number."""
-    found, problems = [], []
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not (words := line.split()):
-            continue
-        try:
-            skeleton_of(parse_smiles(words[0]))  # some molecules have no enriched form
-        except DriftscopeError as error:
-            problems.append(f"Line {number}: {error}")
-        found.append(words[0])
-        if len(found) > MOST_TYPED:
-            return [], [f"Limit: {MOST_TYPED:,} typed molecules. Use a file for more."]
-    return found, problems
-
-
-def _show_problems(problems: list[str]) -> None:
-    for problem in problems[:MOST_PROBLEMS]:
-        st.error(escape_markdown(problem), icon=":material/error:")
-    if len(problems) > MOST_PROBLEMS:
-        st.error(f"{len(problems) - MOST_PROBLEMS:,} more lines cannot be used.", icon=":material/error:")
+    """The SMILES, and what is wrong with lines, each named by its number, as Markdown."""
+    lines = [(number, words[0]) for number, line in enumerate(text.splitlines(), 1) if (words := line.split())]
+    if len(lines) > MOST_TYPED:
+        return [], [f"Limit: {MOST_TYPED:,} typed molecules. Use a file for more."]
+    results = [(number, read_smiles(smiles)) for number, smiles in lines]
+    problems = [f"Line {number}: {result}" for number, result in results if isinstance(result, str)]
+    return [smiles for _, smiles in lines], problems
 
 
 # --- a file -------------------------------------------------------------------------------------------------------
@@ -161,6 +147,6 @@ def _tell(usable: int, skipped: list[Skipped], *, is_all: bool) -> None:
     if not skipped:
         st.caption(f":material/check: {what}.")
         return
-    lines = [f"- line {one.line:,}: {escape_markdown(one.error)}" for one in skipped[:MOST_PROBLEMS]]
+    lines = [f"- line {line.line:,}: {escape_markdown(line.error)}" for line in skipped[:MOST_PROBLEMS]]
     lines += [f"- and {len(skipped) - MOST_PROBLEMS:,} more"] if len(skipped) > MOST_PROBLEMS else []
     st.warning("\n".join([f"{what}; {len(skipped):,} lines are left out:", "", *lines]), icon=":material/warning:")

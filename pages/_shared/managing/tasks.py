@@ -12,7 +12,7 @@ import streamlit as st
 
 from engine.errors import DriftscopeError
 from engine.figures.queue_words import QueueState, waiting_words
-from engine.figures.words import duration
+from engine.figures.words import duration, percent
 from engine.runner.background import GROUPS, Input, Task, TaskQueue, TaskSnapshot, task_queue
 from engine.runner.progress_file import PartProgress
 from engine.store.schema import RUN
@@ -92,7 +92,6 @@ def _is_busy(told: Iterable[tuple[Task, TaskSnapshot]]) -> bool:
 
 
 def _remember(told: Iterable[tuple[Task, TaskSnapshot]]) -> bool:
-    """Whether a task has ended since the last time."""
     known: set[int] = st.session_state.setdefault(_SEEN, set())
     new = {task.number for task, seen in told if seen.has_ended} - known
     known |= new
@@ -197,7 +196,7 @@ def progress_words(seen: TaskSnapshot, counted: str = "samples") -> str:
     if at.seconds_left is not None:
         words.append(f"{duration(round(at.seconds_left))} left{' of this run' if at.parts > 1 else ''}")
     if at.done and at.tokens:
-        words.append(f"{at.passed / at.done:.0%} passed")
+        words.append(f"{percent(at.passed / at.done)} passed")
         words.append(f"{at.bad_blocks:,} of {at.blocks:,} blocks bad")
     return " · ".join(words)
 

@@ -1,0 +1,60 @@
+"""Runs in a picker's table: the same columns on every page that chooses runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from engine.comparing.figures import RunFigures
+from engine.store.entries import Entry
+from pages._shared.entry_picker import origin_column, per_cent, rate_column, time_column
+
+RUN_CHOICES = {"model": "Model", "lp": "LP"}
+"""Columns to filter by, and their labels."""
+
+
+def run_row(entry: Entry) -> dict[str, Any]:
+    run = RunFigures(entry)
+    return {
+        "model": run.model,
+        "lp": run.lp,
+        "origin": run.origin,
+        "samples": run.samples,
+        "pass": per_cent(run.pass_rate),
+        "clean": per_cent(run.clean_rate),
+        "junk": per_cent(run.junk_letters_share),
+        "cut": per_cent(run.cut_share),
+        "s": run.wall_s_a_sample,
+        "ms": run.ms_a_token,
+        "tokens": run.tokens_a_sample,
+        "label": run.label,
+        "tokenizer": run.tokenizer,
+        "sampling": run.sampling,
+        "batch": run.batch_size,
+        "device": run.device,
+        "made": run.created_at,
+    }
+
+
+def run_columns() -> dict[str, Any]:
+    config = st.column_config
+    return {
+        "model": config.TextColumn("model", width=130),
+        "lp": config.TextColumn("LP", width=130),
+        "origin": origin_column(),
+        "samples": config.NumberColumn("samples", width=66, format="localized"),
+        "pass": rate_column("pass", "Samples without an issue, by the reports' rule"),
+        "clean": rate_column("clean", "Passed, with no block that is junk or cut", "green"),
+        "junk": config.NumberColumn("junk", width=62, help="Blocks with a letter in them", format="%.1f %%"),
+        "cut": config.NumberColumn("cut", width=62, help="Blocks closed inside their numbers", format="%.1f %%"),
+        "s": config.NumberColumn("s / sample", width=76, help="Wall time over samples", format="%.3f"),
+        "ms": config.NumberColumn("ms / token", width=76, format="%.3f"),
+        "tokens": config.NumberColumn("tokens / sample", width=104, format="%.0f"),
+        "label": config.TextColumn("label", width=150),
+        "tokenizer": config.TextColumn("tokenizer", width=80),
+        "sampling": config.TextColumn("sampling", width=80),
+        "batch": config.NumberColumn("batch", width=54),
+        "device": config.TextColumn("device", width=110),
+        "made": time_column(),
+    }
