@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -131,7 +132,7 @@ def parity(args: argparse.Namespace) -> int:
     control, test = logs.get(args.control, LOGIT_LOG), logs.get(args.test, LOGIT_LOG)
     comparison = compare_logs(store, control, test)
     if args.json:
-        emit_json(comparison.sheet())
+        emit_json(asdict(comparison))
         return 0
     rows = []
     for positions in comparison.filters:

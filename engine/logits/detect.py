@@ -49,8 +49,9 @@ class Detector:
         for checkpoint, entries in batch.parts():
             columns = batch.columns(entries)
             values, positions = batch.values[columns], batch.positions[columns]
-            found, middle[entries], spread[entries] = self._part(checkpoint, values, positions, batch.sequence[entries])
-            flags[columns] = found
+            flags[columns], middle[entries], spread[entries] = self._part(
+                checkpoint, values, positions, batch.sequence[entries]
+            )
         return BatchFlags(flags, middle, spread)
 
     def _part(self, checkpoint: str, values: Real, positions: Whole, sequence: Whole) -> tuple[Flags, Real, Real]:
@@ -132,13 +133,12 @@ def _constant(values: Real, chance: float, most_chance: float) -> Marks:
 
 def _zeros(is_zero: Marks, chance: float, most_chance: float) -> Marks:
     """Zeros that chance does not explain: any in a precise log, else side by side, or repeatedly at one position."""
-    if not is_zero.any():
-        return is_zero
-    if alike_needed(chance, 1, most_chance) <= 1:
+    needed = alike_needed(chance, 1, most_chance)
+    if needed <= 1 or not is_zero.any():
         return is_zero
     found = np.zeros_like(is_zero)
     pairs = is_zero[:, 1:] & is_zero[:, :-1]
-    if alike_needed(chance, 1, most_chance) <= 2:
+    if needed <= 2:
         found[:, 1:] |= pairs
         found[:, :-1] |= pairs
     often = is_zero.sum(axis=0)

@@ -114,6 +114,11 @@ class Health:
     def garbage_share(self) -> float:
         return self.garbage_entries / self.entries
 
+    @property
+    def damaged_positions(self) -> list[PositionShare]:
+        """Those with most damage first."""
+        return sorted((share for share in self.positions if share.damaged), key=lambda share: -share.damaged)
+
     def sheet(self) -> dict[str, Any]:
         """For JSON; of the positions only those with flags."""
         return asdict(self) | {

@@ -79,7 +79,7 @@ def _finding(finding: LogFinding) -> str:
 
 
 def _places(health: Health) -> str:
-    damaged = sorted((share for share in health.positions if share.damaged), key=lambda share: -share.damaged)
+    damaged = health.damaged_positions
     if not damaged:
         return "No position is damaged."
     first = damaged[0]

@@ -151,15 +151,16 @@ class EntryGroups:
         for values in (one, other):
             most = np.maximum.reduceat(np.abs(values), self.starts)[self.row]
             scaled.append(np.divide(values, most, out=np.zeros_like(values), where=most > 0))
-        sizes = [np.sqrt(self.sums(values**2)) for values in scaled]
-        return ratio(self.sums(scaled[0] * scaled[1]), sizes[0] * sizes[1])
+        return self._angle(*scaled)
 
     def ranked(self, one: Real, other: Real) -> Real:
         """Spearman's correlation; what is equal shares its rank."""
         ranks = [self._ranks(values) for values in (one, other)]
-        centred = [rank - (self.sums(rank) / self.widths)[self.row] for rank in ranks]
-        sizes = [np.sqrt(self.sums(values**2)) for values in centred]
-        return ratio(self.sums(centred[0] * centred[1]), sizes[0] * sizes[1])
+        return self._angle(*(rank - (self.sums(rank) / self.widths)[self.row] for rank in ranks))
+
+    def _angle(self, one: Real, other: Real) -> Real:
+        """Its cosine, entry by entry."""
+        return ratio(self.sums(one * other), np.sqrt(self.sums(one**2)) * np.sqrt(self.sums(other**2)))
 
     def _ranks(self, values: Real) -> Real:
         order = self._order(values)

@@ -8,8 +8,7 @@ advise; which filter the data supports is measured, not assumed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -99,9 +98,6 @@ class Parity:
     places: tuple[EntryAgreement, ...]
     tolerance: float
     diverging: EntryAgreement | None  # the first whose relative difference is larger
-
-    def sheet(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 _cache: Memo[Parity] = Memo(MOST_CACHED)

@@ -6,8 +6,7 @@ values without a flag; flagged pairs are counted separately.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -78,9 +77,6 @@ class ParityDetail:
     sound: int
     flagged: int
     not_finite: int  # of the flagged ones: these have no place among the points
-
-    def sheet(self) -> list[dict[str, Any]]:
-        return [asdict(position) for position in self.positions]
 
 
 _COLUMNS = [column.name for column in fields(LoggedEntries)]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from engine.errors import DriftscopeError
 from engine.figures.statistics import wilson
 from engine.logits.health import has_values, health
-from engine.logits.rules import load_rules
+from engine.logits.rules import ReportedGarbage, load_rules
 from engine.models.registry import load_registry
 from engine.store.entries import Entry
 from engine.store.reported import load_reported
@@ -46,7 +46,7 @@ class GarbageRate:
 
 @dataclass(frozen=True, slots=True)
 class ReportedModel:
-    """A row of the report's table. ``positions`` are those of its garbage, ``least`` and ``largest`` its magnitudes."""
+    """A row of the report's table."""
 
     run_id: str
     model: str
@@ -55,10 +55,7 @@ class ReportedModel:
     precision: str
     vocab_size: int
     garbage_share: float
-    positions: tuple[int, ...]
-    least: float | None
-    largest: float | None
-    tokens: int | None  # garbage tokens, where the report counts them
+    garbage: ReportedGarbage
 
     @property
     def rate(self) -> GarbageRate:
@@ -107,28 +104,13 @@ def ranking(store: Store, logs: Iterable[Entry]) -> Ranking:
 
 def reported_models() -> list[ReportedModel]:
     """In the report's ranking, the least garbage first."""
-    garbage = {one.run_id: one for one in load_rules().reported}
-    models = []
+    reported, models = load_rules().reported, []
     for run in load_reported():
         extra = json.loads(run.row.get("extra") or "{}")
-        if PERCENT not in extra or run.run_id not in garbage:
-            continue
-        stated = garbage[run.run_id]
-        models.append(
-            ReportedModel(
-                run.run_id,
-                run.row["model_alias"],
-                extra["architecture"],
-                extra["size"],
-                extra["precision"],
-                run.row["vocab_size"],
-                extra[PERCENT] / 100,
-                stated.positions,
-                stated.least,
-                stated.largest,
-                stated.tokens,
-            )
-        )
+        if PERCENT in extra and run.run_id in reported:
+            names = (run.row["model_alias"], extra["architecture"], extra["size"], extra["precision"])
+            figures = (run.row["vocab_size"], extra[PERCENT] / 100, reported[run.run_id])
+            models.append(ReportedModel(run.run_id, *names, *figures))
     return sorted(models, key=lambda model: model.garbage_share)
 
 

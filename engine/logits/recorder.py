@@ -56,10 +56,10 @@ class LoggedColumns:
             raise RunError("the ids to be logged are not different token ids", "Give each once")
 
     def columns(self, tokens: int) -> list[int]:
-        found = list(self.ids) or list(range(min(self.first, tokens)))
-        if max(found) >= tokens:
-            raise RunError(f"there is no token {max(found):,}", f"The tokenizer has 0 to {tokens - 1:,}")
-        return found
+        ids = list(self.ids) or list(range(min(self.first, tokens)))
+        if max(ids) >= tokens:
+            raise RunError(f"there is no token {max(ids):,}", f"The tokenizer has 0 to {tokens - 1:,}")
+        return ids
 
 
 class LogFile:
@@ -83,9 +83,7 @@ class LogFile:
 
     def tap(self, loaded: LoadedModel, sampling: Sampling, seed: int, source: str | Name = "") -> LogitTap:
         """For one run; ``source`` is a prefix of its samples' names, or gives each sample's whole name."""
-        precision = str(loaded.dtype).removeprefix("torch.")
-        names = names_of_line(ENGINE, loaded.entry.name, PRECISIONS.get(precision, precision), loaded.vocab_rows)
-        return LogitTap(self, names, self.wanted.columns(loaded.tokenizer.vocab_size), sampling, seed, source)
+        return LogitTap(self, loaded, sampling, seed, source)
 
     def write(self, line: str) -> None:
         self._file.write(line)
@@ -118,17 +116,12 @@ def names_of_line(engine: str, model: str, precision: str, rows: int) -> dict[st
 class LogitTap:
     """Logs every choice."""
 
-    def __init__(
-        self,
-        log: LogFile,
-        names: dict[str, str],
-        columns: Sequence[int],
-        sampling: Sampling,
-        seed: int,
-        source: str | Name,
-    ) -> None:
-        self._log, self._columns, self._sampling, self._seed = log, list(columns), sampling, seed
+    def __init__(self, log: LogFile, loaded: LoadedModel, sampling: Sampling, seed: int, source: str | Name) -> None:
+        self._log, self._sampling, self._seed = log, sampling, seed
+        self._columns = log.wanted.columns(loaded.tokenizer.vocab_size)
         self._name = f"{source} sample {{}}".lstrip().format if isinstance(source, str) else source
+        precision = str(loaded.dtype).removeprefix("torch.")
+        names = names_of_line(ENGINE, loaded.entry.name, PRECISIONS.get(precision, precision), loaded.vocab_rows)
         self._head = json.dumps(names)[:-1]
         self._ids = f', "ids": {json.dumps(self._columns)}' if log.wanted.ids else ""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,46 +28,31 @@ _PRIME = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(slots=True)
-class Tail:
-    """The last entries of texts that may continue in the next batch."""
-
-    values: Real
-    positions: Whole
-    sequence: Whole
-    is_comparable: Marks
-
-
-@dataclass(slots=True)
 class Repeats:
     """The search through one log, batch by batch."""
 
     most_chance: float
     reach: int
-    tails: dict[tuple[str, int], Tail] = field(default_factory=dict)  # by checkpoint and width
+    # By checkpoint and width, the last entries of texts that may continue in the next batch: columns as in `find`.
+    tails: dict[tuple[str, int], tuple[NDArray[Any], ...]] = field(default_factory=dict)
 
     def find(
         self, checkpoint: str, values: Real, positions: Whole, sequence: Whole, is_comparable: Marks, chance: float
     ) -> Marks:
         """[E, W] for entries of one width, in their order."""
         key = (checkpoint, values.shape[1])
-        before = self.tails.get(key)
-        known = 0
-        if before is not None:
-            known = len(before.values)
-            values = np.concatenate([before.values, values])
-            positions = np.concatenate([before.positions, positions])
-            sequence = np.concatenate([before.sequence, sequence])
-            is_comparable = np.concatenate([before.is_comparable, is_comparable])
+        columns: tuple[NDArray[Any], ...] = (values, positions, sequence, is_comparable)
+        count = len(values)
+        if key in self.tails:
+            columns = tuple(np.concatenate(parts) for parts in zip(self.tails[key], columns, strict=True))
+        values, positions, sequence, is_comparable = columns
         order = np.argsort(sequence, kind="stable")
         found = np.zeros(values.shape, dtype=np.bool_)
         found[order] = self._found(values[order], positions[order], sequence[order], is_comparable[order], chance)
         # The last entries, of however many sequences.
         most = min(TEXTS_AT_ONCE * self.reach, max(1, MOST_TAIL_VALUES // values.shape[1]))
-        kept = slice(max(0, len(values) - most), None)
-        self.tails[key] = Tail(
-            values[kept].copy(), positions[kept].copy(), sequence[kept].copy(), is_comparable[kept].copy()
-        )
-        return found[known:]
+        self.tails[key] = tuple(column[-most:].copy() for column in columns)
+        return found[-count:]
 
     def _found(self, values: Real, positions: Whole, sequence: Whole, is_comparable: Marks, chance: float) -> Marks:
         bits = values.view(np.uint64)

@@ -39,9 +39,8 @@ class ReportRule:
 
 @dataclass(frozen=True, slots=True)
 class ReportedGarbage:
-    """What the report states of one model's garbage."""
+    """What the report states of one model's garbage: its positions, magnitudes and, where counted, tokens."""
 
-    run_id: str
     positions: tuple[int, ...]
     least: float | None
     largest: float | None
@@ -56,7 +55,7 @@ class Rules:
     masks: tuple[float, ...]
     report: ReportRule
     tolerances: Mapping[str, float]
-    reported: tuple[ReportedGarbage, ...]
+    reported: Mapping[str, ReportedGarbage]  # by reported run
     sha256: str
 
     def bounds(self, checkpoint: str) -> Bounds:
@@ -86,9 +85,9 @@ def _rules(document: Mapping[str, Any], content: bytes) -> Rules:
         tuple(map(float, document["masks"]["values"])),
         ReportRule(REPORT_RULE, report["title"], float(report["above"])),
         {name: float(value) for name, value in document["tolerances"].items()},
-        tuple(
-            ReportedGarbage(run_id, tuple(map(int, row["positions"])), *map(row.get, ("least", "largest", "tokens")))
+        {
+            run_id: ReportedGarbage(tuple(map(int, row["positions"])), *map(row.get, ("least", "largest", "tokens")))
             for run_id, row in document["reported"].items()
-        ),
+        },
         hashlib.sha256(content).hexdigest(),
     )

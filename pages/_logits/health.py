@@ -60,12 +60,7 @@ def _of_which(chosen: LogSelection, found: dict[str, Health]) -> Entry | None:
         return logs[0] if logs else None
     letters = {chosen.letter(log.id): log for log in logs}
     letter = st.segmented_control(
-        "Details of",
-        list(letters),
-        default="A",
-        required=True,
-        key="of",
-        bind="query-params",
+        "Details of", list(letters), default="A", required=True, key="of", bind="query-params"
     )
     return letters.get(letter or "A", logs[0])
 
@@ -82,7 +77,7 @@ def show_findings(log: Entry, health: Health) -> None:
 
 
 def _figures(health: Health) -> None:
-    damaged = sum(share.damaged > 0 for share in health.positions)
+    damaged = len(health.damaged_positions)
     metrics = {
         "Entries": (percent(health.damaged_share), f"{health.damaged_entries:,} of {health.entries:,}"),
         "Values": (percent(health.damaged_values / health.values), f"{health.damaged_values:,} of {health.values:,}"),

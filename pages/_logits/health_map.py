@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import streamlit as st
 
 from engine.errors import one_line
@@ -74,68 +74,43 @@ def _sentence(text: LoggedText, texts: int) -> str:
 
 
 def _view(store: Store, log: Entry, text: LoggedText) -> LogWindow:
-    tokens = _width("Tokens", TOKENS, 60, "tokens")
-    first_token = _from_token(text, tokens)
-    positions = windows.positions_of(store, log, text.checkpoint)
-    shown = _width("Positions", POSITIONS, 24, "positions") if len(positions) > POSITIONS[0] else POSITIONS[-1]
-    place = _from_position(positions.tolist(), shown)
+    """Where no token is asked for, the window of the first damage."""
+    tokens, first_token = _size("Tokens", TOKENS, 60), text.first_token
+    if text.last_token - text.first_token >= tokens:
+        usual = _window_of(text, text.first_token if text.first_damaged is None else text.first_damaged, tokens)
+        first_token = _start("From token", "token", text.first_token, text.last_token, usual, tokens)
+    positions = windows.positions_of(store, log, text.checkpoint).tolist()
+    shown = _size("Positions", POSITIONS, 24) if len(positions) > POSITIONS[0] else POSITIONS[-1]
+    place = 0
+    if len(positions) > shown:
+        asked = _start("From position", "position", positions[0], positions[-1], positions[0], shown)
+        place = min(bisect_left(positions, asked), len(positions) - 1)
     last = positions[min(place + shown, len(positions)) - 1]
-    return LogWindow(text, first_token, first_token + tokens - 1, int(positions[place]), int(last))
+    return LogWindow(text, first_token, first_token + tokens - 1, positions[place], last)
 
 
-def _width(label: str, sizes: Sequence[int], usual: int, key: str) -> int:
+def _size(label: str, sizes: Sequence[int], usual: int) -> int:
     picked = st.selectbox(
-        label, [str(size) for size in sizes], index=sizes.index(usual), key=key, bind="query-params", width=FIELD_WIDTH
+        label,
+        [str(size) for size in sizes],
+        index=sizes.index(usual),
+        key=label.lower(),
+        bind="query-params",
+        width=FIELD_WIDTH,
     )
     return int(picked)
 
 
-def _from_token(text: LoggedText, tokens: int) -> int:
-    """Where nothing else is asked for, the window of the first damage."""
-    if text.last_token - text.first_token < tokens:
-        return text.first_token
-    usual = _window_of(text, text.first_token if text.first_damaged is None else text.first_damaged, tokens)
-    _keep_within("token", text.first_token, text.last_token)
-    return st.number_input(
-        "From token",
-        min_value=text.first_token,
-        max_value=text.last_token,
-        value=usual,
-        step=tokens,
-        key="token",
-        bind="query-params",
-        width=FIELD_WIDTH,
-    )
+def _start(label: str, key: str, first: int, last: int, usual: int, step: int) -> int:
+    asked = st.session_state.get(key)
+    if asked is not None and not first <= asked <= last:  # another text or log may not have it
+        del st.session_state[key]
+    return st.number_input(label, first, last, usual, step, key=key, bind="query-params", width=FIELD_WIDTH)
 
 
 def _window_of(text: LoggedText, token: int, tokens: int) -> int:
     """Where the window begins that has this token, if windows stand end to end."""
     return text.first_token + (token - text.first_token) // tokens * tokens
-
-
-def _from_position(positions: list[int], shown: int) -> int:
-    """The place among those that were logged."""
-    if len(positions) <= shown:
-        return 0
-    _keep_within("position", positions[0], positions[-1])
-    asked = st.number_input(
-        "From position",
-        min_value=positions[0],
-        max_value=positions[-1],
-        value=positions[0],
-        step=shown,
-        key="position",
-        bind="query-params",
-        width=FIELD_WIDTH,
-    )
-    return min(int(np.searchsorted(positions, asked)), len(positions) - 1)
-
-
-def _keep_within(key: str, first: int, last: int) -> None:
-    """Another text or log may not have the token that was asked for."""
-    asked = st.session_state.get(key)
-    if asked is not None and not first <= asked <= last:
-        del st.session_state[key]
 
 
 # --- figures --------------------------------------------------------------------------------------------------------
@@ -155,22 +130,21 @@ def _overview(store: Store, log: Entry, text: LoggedText, view: LogWindow, frame
     )
 
 
-def _worth_seeing(one: TokenBin) -> int:
-    return one.first if one.first_damaged is None else one.first_damaged
+def _worth_seeing(bin_: TokenBin) -> int:
+    return bin_.first if bin_.first_damaged is None else bin_.first_damaged
 
 
 def _look_at(key: str, tokens: Sequence[int]) -> None:
-    hits = [one["point_index"] for one in st.session_state[key]["selection"]["points"]]
-    if hits:
-        st.session_state["token"] = tokens[min(hits)]
+    if bars := [point["point_index"] for point in st.session_state[key]["selection"]["points"]]:
+        st.session_state["token"] = tokens[min(bars)]
 
 
 def _cells(store: Store, log: Entry, view: LogWindow, frame: Card) -> None:
     ends = {"first": view.first, "last": view.last, "first_token": view.first_token, "last_token": view.last_token}
-    found = windows.window(store, log, view.text, **ends)
-    if not found.kinds.size:
+    window = windows.window(store, log, view.text, **ends)
+    if not window.kinds.size:
         frame.leave_out("No token was logged there.")
         return
-    st.html(figures.legend(found))
-    frame.draw(figures.cells(found))
-    frame.data(lambda: figures.rows(found))
+    st.html(figures.legend(window))
+    frame.draw(figures.cells(window))
+    frame.data(lambda: figures.rows(window))

@@ -56,7 +56,7 @@ def _percent(what: str | None = None) -> Any:
 
 
 def _sentence(health: Health) -> str:
-    damaged = [position for position in health.positions if position.damaged]
+    damaged = health.damaged_positions
     meant = sum(position.flagged > position.damaged for position in health.positions)
     said = f"Of {len(health.positions):,} positions, {len(damaged):,} {'has' if len(damaged) == 1 else 'have'} damage"
     if damaged:
@@ -129,7 +129,7 @@ def _table(flagged: FlaggedValues) -> None:
     shown = rows.set_column(rows.column_names.index("value"), "value", pa.array(values, pa.string()))
     shown = shown.set_column(rows.column_names.index("flags"), "flags", pa.array(flags, pa.string()))
     st.dataframe(
-        _visible(shown),
+        table_of(shown.to_pylist()),  # checkpoint names are untrusted text
         hide_index=True,
         height=min(HEIGHT + 60, ROW_HEIGHT * (flagged.rows.num_rows + 1) + 2),
         column_config={
@@ -146,8 +146,3 @@ def _table(flagged: FlaggedValues) -> None:
         key="flagged_table",
         alt="Flagged values with the reason for each flag",
     )
-
-
-def _visible(table: pa.Table) -> pa.Table:
-    """Checkpoint names are untrusted text."""
-    return table_of(table.to_pylist())

@@ -104,9 +104,11 @@ class LogSelection(Selection):
 
 def log_name(entry: Entry) -> str:
     """Engine, model and precision. Anybody's text."""
-    row = entry.row
-    parts = (row["engine"], row.get("model"), row.get("precision"))
-    return " · ".join(shortened(str(part), MOST_CHARS) for part in parts if part)
+    return joined_names(*(entry.row.get(column) for column in ("engine", "model", "precision")))
+
+
+def joined_names(*names: str | None) -> str:
+    return " · ".join(shortened(str(name), MOST_CHARS) for name in names if name)
 
 
 def default_choice(entries: Sequence[Entry]) -> LogSelection | None:

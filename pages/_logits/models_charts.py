@@ -8,9 +8,12 @@ from typing import Any
 
 from engine.errors import one_line
 from engine.figures.words import listed, percent, shortened
+from engine.logits.health import Health
 from engine.logits.ranking import GarbageRate
+from engine.logits.rules import ReportedGarbage
 from engine.logits.trend_words import WORDS, trend_sentences
 from engine.logits.trends import By, place_of, trend
+from pages._logits.logs import joined_names
 from pages._logits.models_table import Ranked
 from pages._shared.charts.card import card
 from pages._shared.charts.chart import Axis, Chart, Marks, Row, chart, lanes
@@ -85,7 +88,10 @@ def _trend_chart(reported: Sequence[GarbageRate], logs: Sequence[GarbageRate], b
         )
 
     def hover(row: Row) -> tuple[str, str]:
-        return _named(row["rate"]), f"{percent(row['share'] or 0)} of its entries, {_about(row['rate'])}"
+        rate: GarbageRate = row["rate"]
+        about = "reported" if rate.origin == "reported" else f"{rate.entries or 0:,} entries, {rate.origin}"
+        name = one_line(joined_names(rate.engine, rate.model, rate.precision))
+        return name, f"{percent(row['share'] or 0)} of its entries, {about}"
 
     layers = [
         Marks(
@@ -110,15 +116,6 @@ def _looks(colours: Palette) -> dict[str, dict[str, Any]]:
         "reported": {"symbol": "diamond-open", "size": 11, "colour": ink, "outline": ink, "outline_width": 2},
         "logs here": {"symbol": "circle", "size": 9, "colour": colours.copy, "opacity": 0.75},
     }
-
-
-def _named(rate: GarbageRate) -> str:
-    parts = [rate.engine, rate.model or "", rate.precision or ""]
-    return " · ".join(shortened(one_line(part), 40) for part in parts if part)
-
-
-def _about(rate: GarbageRate) -> str:
-    return "reported" if rate.origin == "reported" else f"{rate.entries or 0:,} entries, {rate.origin}"
 
 
 def _row(rate: GarbageRate, by: By, share: Share) -> dict[str, Any]:
@@ -146,24 +143,19 @@ def show_sizes(ranked: Ranked) -> None:
 
 
 def _bars(ranked: Ranked) -> list[dict[str, Any]]:
-    found = [
-        _bar("reported", f"{model.model} {model.precision}", model.least, model.largest, model.positions)
+    sizes: list[tuple[str, str, ReportedGarbage | Health, Sequence[int]]] = [
+        ("reported", f"{model.model} {model.precision}", model.garbage, model.garbage.positions)
         for model in ranked.ranking.models
     ]
     for rate in ranked.ranking.logs:
-        health = ranked.healths[rate.id]
-        places = [
-            one.position for one in sorted(health.positions, key=lambda position: -position.damaged) if one.damaged
-        ]
-        name = " ".join(part for part in (rate.engine, rate.model, rate.precision) if part)
-        found.append(_bar(rate.origin, name, health.least, health.largest, places))
-    return [one for one in found if one["largest"]]
-
-
-def _bar(
-    origin: str, name: str, least: float | None, largest: float | None, positions: Sequence[int]
-) -> dict[str, Any]:
-    return {"origin": origin, "model": one_line(name), "least": least, "largest": largest, "positions": positions}
+        health, names = ranked.healths[rate.id], (rate.engine, rate.model, rate.precision)
+        positions = [share.position for share in health.damaged_positions]
+        sizes.append((rate.origin, " ".join(filter(None, names)), health, positions))
+    return [
+        {"origin": origin, "model": one_line(name), "least": of.least, "largest": of.largest, "positions": positions}
+        for origin, name, of, positions in sizes
+        if of.largest
+    ]
 
 
 def _sizes_chart(bars: Sequence[dict[str, Any]], alt: str) -> Chart:
@@ -207,19 +199,20 @@ def _at_positions(positions: Sequence[int]) -> str:
 
 
 def _sizes_sentence(ranked: Ranked) -> str:
-    models = [model for model in ranked.ranking.models if model.least is not None and model.largest is not None]
-    low = min((model.least for model in models if model.least is not None), default=0.0)
-    high = max((model.largest for model in models if model.largest is not None), default=0.0)
-    first = sum(0 in model.positions for model in models)
-    both = [f"{model.model} {model.precision}" for model in models if 2 in model.positions]
-    said = (
+    models = [model for model in ranked.ranking.models if model.garbage.largest is not None]
+    low = min((model.garbage.least or 0.0 for model in models), default=0.0)
+    high = max((model.garbage.largest or 0.0 for model in models), default=0.0)
+    first = sum(0 in model.garbage.positions for model in models)
+    both = [f"{model.model} {model.precision}" for model in models if 2 in model.garbage.positions]
+    reported = (
         f"The report has {low:.3g} to {high:.3g}: at position 0 in {first} of its {len(models)} rows with garbage, and "
         f"at position 2 as well in {listed(both)}."
     )
-    own = [health for health in ranked.healths.values() if health.largest is not None]
-    if not own:
-        return said
-    at_first = sum(any(place.position == 0 and place.damaged for place in one.positions) for one in own)
-    sizes = f"{min(one.least or 0 for one in own):.3g} to {max(one.largest or 0 for one in own):.3g}"
-    logs = "1 log here is" if len(own) == 1 else f"{len(own)} logs here are"
-    return f"{said} {logs} damaged with finite values, {sizes} in size, {at_first} of them at position 0."
+    healths = [health for health in ranked.healths.values() if health.largest is not None]
+    if not healths:
+        return reported
+    at_first = sum(any(share.position == 0 for share in health.damaged_positions) for health in healths)
+    low, high = min(health.least or 0 for health in healths), max(health.largest or 0 for health in healths)
+    logs = "1 log here is" if len(healths) == 1 else f"{len(healths)} logs here are"
+    words = f"damaged with finite values, {low:.3g} to {high:.3g} in size, {at_first} of them at position 0"
+    return f"{reported} {logs} {words}."

@@ -13,6 +13,7 @@ from engine.errors import one_line
 from engine.figures.words import percent, shortened
 from engine.logits.health import Health, has_values, health
 from engine.logits.ranking import GarbageRate, Ranking, ReportedModel, UnreadableLog, ranking
+from engine.logits.rules import ReportedGarbage
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
@@ -39,8 +40,8 @@ def show_logs(ranked: Ranked, chosen: LogSelection | None) -> None:
 
 def all_rows(ranked: Ranked) -> pa.Table:
     """Both tables for a file, in long form: one row per model or log, shares from 0 to 1."""
-    models = {model.run_id: model for model in ranked.ranking.models}
-    return table_of([_record(rate, models.get(rate.id), ranked.healths.get(rate.id)) for rate in ranked.ranking.rates])
+    garbage = {model.run_id: model.garbage for model in ranked.ranking.models}
+    return table_of([_record(rate, garbage.get(rate.id) or ranked.healths[rate.id]) for rate in ranked.ranking.rates])
 
 
 def buttons(ranked: Ranked) -> None:
@@ -60,19 +61,16 @@ def _reported(place: int, model: ReportedModel, ranked: Ranked) -> dict[str, Any
         "reported": 100 * model.garbage_share,
         "rule": _shares([log.by_report for log in logs]),
         "ours": _shares([log.by_ours for log in logs if log.by_ours is not None]),
-        "positions": _positions(model.positions) if model.positions else "none",
-        "sizes": _sizes(model.least, model.largest),
+        "positions": _positions(model.garbage.positions),
+        "sizes": _sizes(model.garbage.least, model.garbage.largest),
         "architecture": model.architecture,
         "size": model.size,
         "vocabulary": model.vocab_size,
-        "tokens": model.tokens,
+        "tokens": model.garbage.tokens,
     }
 
 
 def _log(place: int, rate: GarbageRate, health: Health, chosen: LogSelection | None) -> dict[str, Any]:
-    damaged = sorted(
-        (position for position in health.positions if position.damaged), key=lambda position: -position.damaged
-    )
     return {
         "rank": place,
         "as": chosen.letter(rate.id) if chosen is not None and rate.id in chosen.ids else None,
@@ -81,7 +79,7 @@ def _log(place: int, rate: GarbageRate, health: Health, chosen: LogSelection | N
         "precision": _text(rate.precision),
         "rule": 100 * rate.by_report,
         "ours": None if rate.by_ours is None else 100 * rate.by_ours,
-        "positions": _positions([one.position for one in damaged]) if damaged else "none",
+        "positions": _positions([share.position for share in health.damaged_positions]),
         "sizes": _sizes(health.least, health.largest),
         "entries": health.entries,
         "architecture": rate.architecture,
@@ -91,15 +89,8 @@ def _log(place: int, rate: GarbageRate, health: Health, chosen: LogSelection | N
     }
 
 
-def _record(rate: GarbageRate, model: ReportedModel | None, health: Health | None) -> dict[str, Any]:
-    of = model or health
-    positions = (
-        model.positions
-        if model
-        else [position.position for position in health.positions if position.damaged]
-        if health
-        else ()
-    )
+def _record(rate: GarbageRate, of: ReportedGarbage | Health) -> dict[str, Any]:
+    positions = [share.position for share in of.damaged_positions] if isinstance(of, Health) else of.positions
     return {
         "origin": rate.origin,
         "engine": rate.engine,
@@ -111,8 +102,8 @@ def _record(rate: GarbageRate, model: ReportedModel | None, health: Health | Non
         "share_by_report_rule": rate.by_report,
         "share_by_our_rules": rate.by_ours,
         "positions": " ".join(map(str, sorted(positions))),
-        "least_in_size": of.least if of else None,
-        "largest_in_size": of.largest if of else None,
+        "least_in_size": of.least,
+        "largest_in_size": of.largest,
         "id": rate.id,
     }
 
@@ -133,6 +124,8 @@ def _shares(shares: Sequence[float]) -> str:
 
 
 def _positions(positions: Sequence[int]) -> str:
+    if not positions:
+        return "none"
     more = f" and {len(positions) - MOST_POSITIONS:,} more" if len(positions) > MOST_POSITIONS else ""
     return ", ".join(f"{position:,}" for position in positions[:MOST_POSITIONS]) + more
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any
 
 import streamlit as st
@@ -41,10 +42,7 @@ mildest that leaves no flagged value. *relative* is the root mean square of the 
 def show(store: Store, chosen: LogSelection | None) -> None:
     """Draw this section; ``chosen`` is None where no log is chosen."""
     if chosen is None:
-        st.info(
-            "Tick two logs of the same prompt above to see how far they agree.",
-            icon=":material/checklist:",
-        )
+        st.info("Tick two logs of the same prompt above to see how far they agree.", icon=":material/checklist:")
         return
     if chosen.test is None:
         st.info(ALONE, icon=":material/compare_arrows:")
@@ -105,7 +103,7 @@ def _answer(chosen: LogSelection, parity: Parity) -> None:
 
 def _downloads(parity: Parity) -> None:
     file_button(
-        "JSON", lambda: json.dumps(parity.sheet(), indent=1).encode(), "parity.json",
+        "JSON", lambda: json.dumps(asdict(parity), indent=1).encode(), "parity.json",
         key="parity_json", help="All figures: filters, entries, divergence",
     )  # fmt: skip
     table, about = table_of(words.filter_rows(parity)), "The table of filters"

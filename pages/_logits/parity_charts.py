@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -242,7 +242,7 @@ def _scatter_notes(details: ParityDetail) -> list[str]:
 def _positions(chosen: LogSelection, details: ParityDetail) -> None:
     with card("parity-positions", "Which positions differ?", POSITIONS_HELP) as frame:
         frame.tell(words.positions_answer(details))
-        frame.data(details.sheet)
+        frame.data(lambda: [asdict(position) for position in details.positions])
         frame.draw(positions_chart(details))
         if details.positions_left_out:
             frame.leave_out(f"Left out: {counted(details.positions_left_out, 'position')} with smaller differences.")

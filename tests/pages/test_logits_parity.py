@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -243,7 +244,7 @@ def test_logs_in_which_all_is_flagged_have_words(store: Store, tmp_path: Path) -
 
 def test_files_have_everything(store: Store, tmp_path: Path) -> None:
     parity, found, _ = drawn_of(store, *two(store, tmp_path, clean(), near(clean())))
-    sheet = json.loads(json.dumps(parity.sheet()))
+    sheet = json.loads(json.dumps(asdict(parity)))
     assert len(sheet["places"]) == 40 and len(sheet["filters"]) == 4
     rows = words.place_rows(parity.places)
     assert set(rows[0]) >= {"checkpoint", "text", "token", "relative", "cosine", "same top-1"}

@@ -66,7 +66,8 @@ def write_gguf(loaded: LoadedModel, path: Path) -> None:
     config = loaded.model.config
     writer = gguf().GGUFWriter(str(path), str(config.model_type))
     for key, value in facts(config, loaded.entry.name).items():
-        _add(writer, key, value)
+        add = {str: writer.add_string, int: writer.add_uint32, float: writer.add_float32}[type(value)]
+        add(key, value)
     for name, values in tensors(config, loaded.model.state_dict(), loaded.entry.name):
         writer.add_tensor(name, values)
     try:
@@ -79,20 +80,10 @@ def write_gguf(loaded: LoadedModel, path: Path) -> None:
         writer.close()
 
 
-def _add(writer: Any, key: str, value: str | float) -> None:
-    if isinstance(value, str):
-        writer.add_string(key, value)
-    elif isinstance(value, int):
-        writer.add_uint32(key, value)
-    else:
-        writer.add_float32(key, value)
-
-
 def facts(config: Any, name: str) -> Facts:
     """The file's keys, without the architecture's own, which the writer adds."""
     family = _family(config, name)
-    rope = rope_of(config, name)
-    head = head_width(config)
+    rope, head = rope_of(config, name), head_width(config)
     found: dict[str, str | int | float] = {
         "general.name": name,
         "general.file_type": ALL_F32,
@@ -117,8 +108,7 @@ def facts(config: Any, name: str) -> Facts:
 
 def tensors(config: Any, state: Mapping[str, Tensor], name: str) -> Iterator[tuple[str, Floats]]:
     """All of the model's weights under llama.cpp's names. Output rows that are the embedding's are not repeated."""
-    family = _family(config, name)
-    rope = rope_of(config, name)
+    family, rope = _family(config, name), rope_of(config, name)
     if rope.factors:
         yield "rope_freqs.weight", np.array(rope.factors, dtype=np.float32)
     for key, value in state.items():
@@ -131,15 +121,11 @@ def tensors(config: Any, state: Mapping[str, Tensor], name: str) -> Iterator[tup
 
 
 def gguf_name(key: str, name: str) -> str:
-    found = TOP.get(key)
-    if inner := _IN_LAYER.fullmatch(key):
-        own = LAYER.get(inner[2])
-        found = own and f"blk.{inner[1]}.{own}"
-    if not found:
-        raise ModelError(
-            f"{name} has the weights {shown(key)}, for which there is no name here", "Convert it elsewhere"
-        )
-    return found
+    if key in TOP:
+        return TOP[key]
+    if (inner := _IN_LAYER.fullmatch(key)) and inner[2] in LAYER:
+        return f"blk.{inner[1]}.{LAYER[inner[2]]}"
+    raise ModelError(f"{name} has the weights {shown(key)}, for which there is no name here", "Convert it elsewhere")
 
 
 def turned_in_pairs(rows: Floats, heads: int) -> Floats:
@@ -157,21 +143,21 @@ def head_width(config: Any) -> int:
 
 
 def rope_of(config: Any, name: str) -> Rope:
-    said = config.rope_parameters
-    theta, kind = float(said["rope_theta"]), said.get("rope_type", "default")
+    rope = config.rope_parameters
+    theta, kind = float(rope["rope_theta"]), rope.get("rope_type", "default")
     if kind == "default":
         return Rope(theta)
     if kind == "linear":
-        return Rope(theta, linear=float(said["factor"]))
+        return Rope(theta, linear=float(rope["factor"]))
     if kind == "llama3":
-        return Rope(theta, factors=_llama3_factors(theta, head_width(config), said))
+        return Rope(theta, factors=_llama3_factors(theta, head_width(config), rope))
     raise ModelError(f"{name} scales its rope by {shown(kind)}", "Known are default, linear and llama3")
 
 
-def _llama3_factors(theta: float, width: int, said: Mapping[str, Any]) -> tuple[float, ...]:
+def _llama3_factors(theta: float, width: int, rope: Mapping[str, Any]) -> tuple[float, ...]:
     """By what each frequency is divided: short waves by nothing, long ones by ``factor``, some in between."""
-    factor, low, high = (float(said[key]) for key in ("factor", "low_freq_factor", "high_freq_factor"))
-    first_context = float(said["original_max_position_embeddings"])
+    factor, low, high = (float(rope[key]) for key in ("factor", "low_freq_factor", "high_freq_factor"))
+    first_context = float(rope["original_max_position_embeddings"])
     found = []
     for even in range(0, width, 2):
         turns = first_context * theta ** (-even / width) / (2 * math.pi)  # in the context of the first training

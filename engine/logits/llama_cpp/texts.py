@@ -58,7 +58,7 @@ class Writer:
         (sample,) = generation.run()
         prompt = generation.requests[0].prompt
         return ReferenceAnswer(
-            molecule, prompt, sample.token_ids, sample.check.passed, self.limit(number), np.concatenate(rows)
+            molecule, prompt, sample.token_ids, sample.check.passed, default_limit(molecule), np.concatenate(rows)
         )
 
     @property
@@ -66,10 +66,6 @@ class Writer:
         end = self.loaded.tokenizer.end_id
         assert end is not None, "the backend asks for it first"
         return end
-
-    def limit(self, number: int) -> int:
-        """Most tokens of an answer, as for ours."""
-        return default_limit(self.molecules[number])
 
     def passes(self, number: int, answer: Sequence[int]) -> bool:
         """Whether another engine's answer passes, by the same rule as ours."""

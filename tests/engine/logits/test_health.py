@@ -15,7 +15,7 @@ from engine.logits.health import Health, health
 from engine.logits.health_words import health_sentences, reason, reasons
 from engine.logits.ingest import findings_in
 from engine.logits.ranking import ranking, reported_models
-from engine.logits.rules import load_rules
+from engine.logits.rules import ReportedGarbage, load_rules
 from engine.logits.windows import texts, window
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
@@ -118,14 +118,9 @@ def test_the_reports_models_stand_in_its_ranking() -> None:
     assert sorted(names[2:4]) == [("Qwen2.5-0.5B", 20), ("Qwen2.5-0.5B", 20)]
     assert names[4:] == [("GPT-2", 28), ("Phi-3-Mini", 73)]
     phi = found[-1]
-    assert (phi.vocab_size, phi.precision, phi.positions, phi.least, phi.largest) == (
-        32_064,
-        "Q4_K_M",
-        (0,),
-        1.80e35,
-        1.82e35,
-    )
-    assert found[0].positions == ()
+    assert (phi.vocab_size, phi.precision) == (32_064, "Q4_K_M")
+    assert phi.garbage == ReportedGarbage((0,), 1.80e35, 1.82e35, None)
+    assert found[0].garbage.positions == ()
 
 
 def test_logs_stand_beside_the_report(store: Store, tmp_path: Path) -> None:
