@@ -31,5 +31,5 @@ def has(flags: Flags, flag: Flag) -> NDArray[np.bool_]:
     return np.asarray(flags & bit(flag), dtype=np.bool_)
 
 
-def names(code: int) -> list[str]:
+def names(code: int) -> list[Flag]:
     return [flag for place, flag in enumerate(FLAGS) if code >> place & 1]

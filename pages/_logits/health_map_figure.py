@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from textwrap import wrap
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,27 +14,23 @@ from engine.logits.windows import KINDS, NOT_LOGGED, FlagWindow, Kind, TokenBin
 from pages._shared.charts.chart import Axis, Chart, HeatmapCells, Marks, chart
 from pages._shared.theme import Palette, ink_on, palette
 
-LETTERS: dict[Kind, str] = {
-    "none": "",
-    "non_finite": "N",
-    "pointer": "P",
-    "denormal": "D",
-    "outlier": "O",
-    "constant": "C",
-    "repeated": "R",
-    "zero": "0",
-    "purpose": "m",
-}
-WORDS: dict[Kind, str] = {
-    "none": "nothing wrong",
-    "non_finite": "not finite",
-    "pointer": "pointer",
-    "denormal": "denormal",
-    "outlier": "outlier",
-    "constant": "constant",
-    "repeated": "repeated",
-    "zero": "zero",
-    "purpose": "on purpose",
+
+class KindLook(NamedTuple):
+    letter: str
+    words: str
+    colour: Callable[[Palette], str]
+
+
+LOOKS: dict[Kind, KindLook] = {
+    "none": KindLook("", "nothing wrong", lambda colours: colours.surface),
+    "non_finite": KindLook("N", "not finite", lambda colours: colours.series[5]),
+    "pointer": KindLook("P", "pointer", lambda colours: colours.junk),
+    "denormal": KindLook("D", "denormal", lambda colours: colours.series[7]),
+    "outlier": KindLook("O", "outlier", lambda colours: colours.cut),
+    "constant": KindLook("C", "constant", lambda colours: colours.exact),
+    "repeated": KindLook("R", "repeated", lambda colours: colours.free),
+    "zero": KindLook("0", "zero", lambda colours: colours.copy),
+    "purpose": KindLook("m", "on purpose", lambda colours: colours.neutral),
 }
 ON_PURPOSE = "a mask, or a row of the vocabulary without a token"
 CELL_PX, LEAST_PX, MOST_PX = 20, 130, 1_100
@@ -43,20 +39,6 @@ MOST_LETTERED = 60
 MOST_TICKS = 48
 OVERVIEW_PX = 120
 HOVER_CHARS = 64
-
-
-def colour_of(kind: Kind, colours: Palette) -> str:
-    return {
-        "none": colours.surface,
-        "non_finite": colours.series[5],
-        "pointer": colours.junk,
-        "denormal": colours.series[7],
-        "outlier": colours.cut,
-        "constant": colours.exact,
-        "repeated": colours.free,
-        "zero": colours.copy,
-        "purpose": colours.neutral,
-    }[kind]
 
 
 def overview(bins: Sequence[TokenBin], first: int, last: int, alt: str) -> Chart:
@@ -102,9 +84,10 @@ def overview(bins: Sequence[TokenBin], first: int, last: int, alt: str) -> Chart
 def cells(window: FlagWindow) -> Chart:
     """Tokens to the right, positions downwards."""
     colours, tokens, positions = palette(), window.tokens, window.positions
-    fills = [colour_of(kind, colours) for kind in KINDS]
+    looks = [LOOKS[kind] for kind in KINDS]
+    fills = [look.colour(colours) for look in looks]
     letters = np.array(
-        [f'<span style="color:{ink_on(fill)}">{LETTERS[kind]}</span>' for kind, fill in zip(KINDS, fills, strict=True)]
+        [f'<span style="color:{ink_on(fill)}">{look.letter}</span>' for look, fill in zip(looks, fills, strict=True)]
     )
     kinds = window.kinds.T
     grid = HeatmapCells(
@@ -143,33 +126,29 @@ def cells(window: FlagWindow) -> Chart:
 
 def legend(window: FlagWindow) -> str:
     """What is in this window, with how many values have it; the words are ours."""
-    colours = palette()
-    items = []
-    for place, kind in enumerate(KINDS):
-        count = int((window.kinds == place).sum())
-        if count:
-            meaning = ON_PURPOSE if kind == "purpose" else "" if kind == "none" else MEANING[kind]
-            fill = colour_of(kind, colours)
-            style = f"background:{fill};color:{ink_on(fill)}"
-            items.append(
-                f'<li title="{escape(meaning)}"><b style="{style}" aria-hidden="true">{LETTERS[kind] or "&nbsp;"}</b>'
-                f"{WORDS[kind]} <small>{count:,}</small></li>"
-            )
+    colours, items = palette(), []
+    for kind, count in _counts(window):
+        meaning = ON_PURPOSE if kind == "purpose" else "" if kind == "none" else MEANING[kind]
+        look, fill = LOOKS[kind], LOOKS[kind].colour(colours)
+        style = f"background:{fill};color:{ink_on(fill)}"
+        items.append(
+            f'<li title="{escape(meaning)}"><b style="{style}" aria-hidden="true">{look.letter or "&nbsp;"}</b>'
+            f"{look.words} <small>{count:,}</small></li>"
+        )
     return f"<ul class='flag-legend' aria-label='What the letters mean'>{''.join(items)}</ul>"
 
 
 def alt(window: FlagWindow) -> str:
     """What a screen reader gets in place of the cells."""
     tokens, positions = window.tokens, window.positions
-    counts = [
-        f"{int((window.kinds == place).sum()):,} {WORDS[kind]}"
-        for place, kind in enumerate(KINDS)
-        if (window.kinds == place).any()
-    ]
-    return (
-        f"Flags of tokens {tokens[0]} to {tokens[-1]} at positions {positions[0]} to {positions[-1]}: "
-        f"{', '.join(counts)}."
-    )
+    counts = ", ".join(f"{count:,} {LOOKS[kind].words}" for kind, count in _counts(window))
+    return f"Flags of tokens {tokens[0]} to {tokens[-1]} at positions {positions[0]} to {positions[-1]}: {counts}."
+
+
+def _counts(window: FlagWindow) -> list[tuple[Kind, int]]:
+    """Kinds that are there, and how many values have them."""
+    counts = np.bincount(window.kinds[window.kinds != NOT_LOGGED], minlength=len(KINDS)).tolist()
+    return [(kind, count) for kind, count in zip(KINDS, counts, strict=True) if count]
 
 
 def rows(window: FlagWindow) -> list[dict[str, Any]]:
@@ -180,7 +159,7 @@ def rows(window: FlagWindow) -> list[dict[str, Any]]:
             "position": int(window.positions[column]),
             "value": float(window.values[row, column]),
             "flags": ", ".join(names(int(window.codes[row, column]))),
-            "shown as": WORDS[KINDS[window.kinds[row, column]]],
+            "shown as": LOOKS[KINDS[window.kinds[row, column]]].words,
             "reason": window.reasons[row, column],
         }
         for row, column in np.argwhere(window.codes > 0)
@@ -200,7 +179,7 @@ def _hover(window: FlagWindow, row: int, column: int, where: str) -> str:
     said = f"{where}<br><b>{value_words(float(window.values[row, column]))}</b>"
     if kind == 0:
         return said
-    flags = ", ".join(WORDS[flag] for flag in names(int(window.codes[row, column])))  # type: ignore[index]
+    flags = ", ".join(LOOKS[flag].words for flag in names(int(window.codes[row, column])))
     meant = f" ({ON_PURPOSE})" if KINDS[kind] == "purpose" else ""
     reason = "<br>".join(escape(line) for line in wrap(window.reasons[row, column], HOVER_CHARS))
     return f"{said} {flags}{meant}<br>{reason}"

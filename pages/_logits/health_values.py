@@ -7,14 +7,13 @@ from typing import Any
 import pyarrow as pa
 import streamlit as st
 
-from engine.figures.words import counted as plural
-from engine.figures.words import percent
+from engine.figures.words import counted, percent
 from engine.logits.flagged import MOST_IN_FILE, FlaggedValues, ValueFilter, flagged_values
 from engine.logits.flags import FLAGS, MEANING
-from engine.logits.health import Health, PositionShare
+from engine.logits.health import Health
 from engine.store.entries import Entry
 from engine.store.store import Store
-from pages._shared.charts.card import Card, card, table_of
+from pages._shared.charts.card import card, table_of
 from pages._shared.table_files import table_buttons
 
 MOST_ROWS = 500
@@ -31,7 +30,17 @@ VALUES_HELP = "Each flagged value with the reason for each flag. The files have 
 def show_positions(health: Health) -> None:
     with card("logit-positions", "Which positions?", POSITIONS_HELP) as frame:
         frame.tell(_sentence(health))
-        table = table_of([_position(position) for position in health.positions])
+        rows = [
+            {
+                "position": share.position,
+                "values": share.seen,
+                "damaged": 100 * share.damaged / share.seen,
+                "flagged": 100 * share.flagged / share.seen,
+                "huge": 100 * share.garbage / share.seen,
+            }
+            for share in health.positions
+        ]
+        table = table_of(rows)
         config = st.column_config
         st.dataframe(
             table,
@@ -58,22 +67,12 @@ def _percent(what: str | None = None) -> Any:
 def _sentence(health: Health) -> str:
     damaged = health.damaged_positions
     meant = sum(position.flagged > position.damaged for position in health.positions)
-    said = f"Of {len(health.positions):,} positions, {len(damaged):,} {'has' if len(damaged) == 1 else 'have'} damage"
+    words = f"Of {len(health.positions):,} positions, {len(damaged):,} {'has' if len(damaged) == 1 else 'have'} damage"
     if damaged:
-        worst = max(damaged, key=lambda one: one.damaged / one.seen)
-        said += f", most at position {worst.position:,} ({percent(worst.damaged / worst.seen)} of its values)"
+        worst = max(damaged, key=lambda share: share.damaged / share.seen)
+        words += f", most at position {worst.position:,} ({percent(worst.damaged / worst.seen)} of its values)"
     have = "has" if meant == 1 else "have"
-    return f"{said}; {meant:,} {have} values masked or padded on purpose." if meant else f"{said}."
-
-
-def _position(one: PositionShare) -> dict[str, Any]:
-    return {
-        "position": one.position,
-        "values": one.seen,
-        "damaged": 100 * one.damaged / one.seen,
-        "flagged": 100 * one.flagged / one.seen,
-        "huge": 100 * one.garbage / one.seen,
-    }
+    return f"{words}; {meant:,} {have} values masked or padded on purpose." if meant else f"{words}."
 
 
 @st.fragment
@@ -84,14 +83,17 @@ def show_values(store: Store, log: Entry, health: Health) -> None:
             return
         wanted = _wanted(health)
         flagged = flagged_values(store, log, wanted, MOST_ROWS)
-        _tell(flagged, frame)
-        if flagged.values:
-            _table(flagged)
-            with st.container(horizontal=True):
-                table_buttons(
-                    lambda: flagged_values(store, log, wanted).rows, f"{log.id}-flagged", key="flagged", what="Values"
-                )
-            frame.leave_out(f"Files end after {MOST_IN_FILE:,} values." if flagged.values > MOST_IN_FILE else "")
+        if not flagged.values:
+            frame.tell("No value matches. Remove a filter, or include masks and padding.")
+            return
+        shown = f"; the first {MOST_ROWS:,} are shown" if flagged.values > MOST_ROWS else ""
+        frame.tell(f"{counted(flagged.values, 'value')} in {counted(flagged.entries, 'entry', 'entries')}{shown}.")
+        _table(flagged)
+        with st.container(horizontal=True):
+            table_buttons(
+                lambda: flagged_values(store, log, wanted).rows, f"{log.id}-flagged", key="flagged", what="Values"
+            )
+        frame.leave_out(f"Files end after {MOST_IN_FILE:,} values." if flagged.values > MOST_IN_FILE else "")
 
 
 def _wanted(health: Health) -> ValueFilter:
@@ -113,19 +115,11 @@ def _wanted(health: Health) -> ValueFilter:
     return ValueFilter(tuple(flag for flag in FLAGS if flag in flags), tuple(map(int, at)), meant)
 
 
-def _tell(flagged: FlaggedValues, frame: Card) -> None:
-    if not flagged.values:
-        frame.tell("No value matches. Remove a filter, or include masks and padding.")
-        return
-    shown = f"; the first {MOST_ROWS:,} are shown" if flagged.values > MOST_ROWS else ""
-    frame.tell(f"{plural(flagged.values, 'value')} in {plural(flagged.entries, 'entry', 'entries')}{shown}.")
-
-
 def _table(flagged: FlaggedValues) -> None:
     config = st.column_config
     rows = flagged.rows.drop_columns(["middle", "spread"])
-    values = [f"{one:.9g}" for one in rows["value"].to_pylist()]  # a column of numbers would round 1e-41 to 0
-    flags = [", ".join(one) for one in rows["flags"].to_pylist()]
+    values = [f"{value:.9g}" for value in rows["value"].to_pylist()]  # a column of numbers would round 1e-41 to 0
+    flags = [", ".join(names) for names in rows["flags"].to_pylist()]
     shown = rows.set_column(rows.column_names.index("value"), "value", pa.array(values, pa.string()))
     shown = shown.set_column(rows.column_names.index("flags"), "flags", pa.array(flags, pa.string()))
     st.dataframe(

@@ -141,9 +141,10 @@ def test_a_text_goes_by_its_source(opened: Open) -> None:
 
 def test_every_kind_has_a_letter_a_word_and_a_fill_of_its_own() -> None:
     kinds = windows.KINDS
-    assert len(set(health_map_figure.LETTERS.values())) == len({*health_map_figure.WORDS.values()}) == len(kinds)
+    looks = health_map_figure.LOOKS
+    assert len({look.letter for look in looks.values()}) == len({look.words for look in looks.values()}) == len(kinds)
     for colours in (LIGHT, DARK):
-        assert len({health_map_figure.colour_of(kind, colours) for kind in kinds}) == len(kinds)
+        assert len({looks[kind].colour(colours) for kind in kinds}) == len(kinds)
 
 
 def test_cells_say_value_flag_and_reason(made: Made) -> None:

@@ -16,7 +16,7 @@ from engine.decode.generation import Generation
 from engine.decode.plan import Plan
 from engine.decode.presets import preset
 from engine.decode.requests import default_limit
-from engine.decode.steps import Choice, StopReason, Tap
+from engine.decode.steps import Choice, StopReason
 from engine.logits.llama_cpp.figures import Rows
 from engine.logits.recorder import LogFile
 from engine.models.loading import LoadedModel
@@ -42,19 +42,23 @@ class ReferenceAnswer:
 class Writer:
     """A loaded model that writes one molecule after another, always in the same order."""
 
-    def __init__(self, loaded: LoadedModel, molecules: Sequence[Molecule], plan: Plan = PLAN) -> None:
-        self.loaded, self.molecules, self.plan = loaded, list(molecules), plan
+    def __init__(self, loaded: LoadedModel, molecules: Sequence[Molecule]) -> None:
+        self.loaded, self.molecules = loaded, list(molecules)
         self.size = loaded.tokenizer.vocab_size
-        self._generation = Generation(loaded, [], plan)
+        self._generation = Generation(loaded, [], PLAN)
 
     def text(self, number: int, log: LogFile | None = None) -> ReferenceAnswer:
         """The answer for one molecule; ``log`` is given its logits at every step."""
         molecule = self.molecules[number]
         generation, rows = self._generation.more([molecule], [number]), list[Rows]()
-        logged = (
-            None if log is None else log.tap(self.loaded, self.plan.sampling, self.plan.seed, lambda _: molecule.smiles)
-        )
-        generation.tap = _both(rows, self.size, logged)
+        log_tap = None if log is None else log.tap(self.loaded, PLAN.sampling, PLAN.seed, lambda _: molecule.smiles)
+
+        def tap(choice: Choice) -> None:
+            rows.append(choice.raw[:, : self.size].to("cpu", torch.float32, copy=True).numpy())
+            if log_tap is not None:
+                log_tap(choice)
+
+        generation.tap = tap
         (sample,) = generation.run()
         prompt = generation.requests[0].prompt
         return ReferenceAnswer(
@@ -77,29 +81,19 @@ class Writer:
         """[T, V] by the model's own code, in one pass over the whole text."""
         ids = torch.tensor([[*text.prompt, *text.answer[:-1]]], device=self.loaded.device)
         with torch.inference_mode():
-            found = self.loaded.model(ids).logits[0, len(text.prompt) - 1 :, : self.size]
-        return np.asarray(found.float().cpu().numpy())
-
-
-def _both(rows: list[Rows], size: int, logged: Tap | None) -> Tap:
-    def tap(choice: Choice) -> None:
-        rows.append(choice.raw[:, :size].to("cpu", torch.float32, copy=True).numpy())
-        if logged is not None:
-            logged(choice)
-
-    return tap
+            rows = self.loaded.model(ids).logits[0, len(text.prompt) - 1 :, : self.size]
+        return np.asarray(rows.float().cpu().numpy())
 
 
 def held_out(count: int) -> list[Molecule]:
-    """The first held-out molecules."""
-    return molecules_of([one.smiles for one in load_held_out()[:count]])
+    return molecules_of([molecule.smiles for molecule in load_held_out()[:count]])
 
 
 def molecules_of(smiles: Iterable[str]) -> list[Molecule]:
-    found = [parse_smiles(one) for one in smiles]
-    for molecule in found:
+    molecules = list(map(parse_smiles, smiles))
+    for molecule in molecules:
         skeleton_of(molecule)  # some have no enriched form, which is an error here
-    return found
+    return molecules
 
 
 def ids_to_log(answers: Iterable[Sequence[int]], count: int) -> tuple[int, ...]:
