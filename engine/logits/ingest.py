@@ -30,10 +30,10 @@ from engine.logits.rules import UNKNOWN, load_rules
 from engine.logits.tables import tables_of
 from engine.logits.tally import DamageTally
 from engine.store.entries import Entry
-from engine.store.files import ASIDE
 from engine.store.schema import LOGIT_LOG
 from engine.store.staging import Staging
 from engine.store.store import Store
+from engine.store.writing import begin_anew
 
 BATCH_VALUES = 500_000
 """Values that are judged together."""
@@ -158,7 +158,7 @@ class _Log:
         places = file.store.places
         is_known = any(f"{LOGIT_LOG.key}={self.id}" in files.folders(LOGIT_LOG.folder) for files in places)
         self.known = file.store.entry(self.id, LOGIT_LOG) if is_known else None
-        self.staging = None if self.known else _staging(file.store, self.id)
+        self.staging = None if self.known else begin_anew(file.store.home, LOGIT_LOG, self.id, {})
 
     def add(self, line: LogLine, number: int) -> None:
         if self.staging is None:
@@ -250,14 +250,3 @@ def log_id(sha256: str, key: Key) -> str:
     name = re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(filter(None, key))).strip("-.")[:MOST_ID].strip("-.") or UNKNOWN
     digest = hashlib.sha256("\0".join([sha256, *(part or "" for part in key)]).encode()).hexdigest()
     return f"{name}-{digest[:10]}"
-
-
-def _staging(store: Store, id_: str) -> Staging:
-    """Of a new log. What a killed import left is thrown away; one that still runs keeps its lock, an error here."""
-    if id_ in store.home.folders(ASIDE):
-        left = Staging(store.home, LOGIT_LOG, id_, {})
-        left.lock()
-        left.abandon()
-    staging = Staging.create(store.home, LOGIT_LOG, id_, {})
-    staging.lock()
-    return staging

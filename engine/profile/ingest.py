@@ -12,7 +12,7 @@ import json
 import re
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
@@ -34,9 +34,10 @@ from engine.profile.tables import looks_like_a_table, read_table
 from engine.profile.trace_file import keep_trace_file, possible_names, trace_file_name
 from engine.store.entries import Entry
 from engine.store.schema import RUN
-from engine.store.staging import Staging, sweep
+from engine.store.staging import sweep
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE, TRACE_EVENTS, TRACE_MARKS, TRACE_STEPS
+from engine.store.writing import write_entry
 
 MOST_NAME = 60
 COUNTS = ("samples", "tokens", "forced_tokens", "forward_passes")
@@ -129,7 +130,7 @@ def add_trace(
     row |= metadata.row()
     if looks_like_a_table(path):
         table, figures = read_table(path, trace_id, families)
-        return _publish(store, trace_id, row | figures, [table])
+        return write_entry(store.home, TRACE, trace_id, row | figures, [table])
     trace = read_trace(path, partial=partial, say=say)
     summariser = Summariser(trace.columns, families)
     summary = summariser.summary(trace_id)
@@ -146,7 +147,9 @@ def add_trace(
     if keep_file:
         row["file"] = keep_trace_file(store, path, trace_id)
     try:
-        return _publish(store, trace_id, row, chain([tables], ({TRACE_EVENTS.name: some} for some in events)))
+        return write_entry(
+            store.home, TRACE, trace_id, row, chain([tables], ({TRACE_EVENTS.name: some} for some in events))
+        )
     except BaseException:
         if keep_file:
             with contextlib.suppress(DriftscopeError):
@@ -173,18 +176,6 @@ def new_trace_id(name: str, now: datetime | None = None) -> str:
     plain = re.sub(r"\.(?:json|pt\.trace|gz|tsv|csv|txt)\b", "", name)
     plain = re.sub(r"[^A-Za-z0-9.]+", "-", plain).strip("-.")[:MOST_NAME].rstrip("-.")
     return f"{moment}-{plain or 'trace'}-{uuid.uuid4().hex[:6]}"
-
-
-def _publish(store: Store, trace_id: str, row: Mapping[str, Any], groups: Iterable[Mapping[str, pa.Table]]) -> Entry:
-    staging = Staging.create(store.home, TRACE, trace_id, row)
-    try:
-        for tables in groups:
-            staging.add(tables)
-        return staging.publish({})
-    except BaseException:
-        with contextlib.suppress(DriftscopeError):
-            staging.abandon()
-        raise
 
 
 def _with_run(store: Store, metadata: TraceMetadata) -> TraceMetadata:

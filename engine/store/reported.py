@@ -25,8 +25,8 @@ from engine.paths import DATA, read_toml
 from engine.store.entries import NAME, Entry
 from engine.store.files import LocalFiles
 from engine.store.schema import RUN, RUNS, Kind, Table
-from engine.store.staging import Staging
 from engine.store.store import Store
+from engine.store.writing import write_entry
 
 log = logging.getLogger(__name__)
 
@@ -95,14 +95,7 @@ def publish_entry(
 ) -> Entry:
     """Write one entry, in place of what has its id."""
     store.home.remove(f"{kind.folder}/{kind.key}={id_}")
-    staging = Staging.create(store.home, kind, id_, row)
-    try:
-        if tables:
-            staging.add(tables)
-        return staging.publish({})
-    except BaseException:
-        staging.abandon()
-        raise
+    return write_entry(store.home, kind, id_, row, [tables] if tables else [])
 
 
 def publish_into(

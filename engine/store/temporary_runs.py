@@ -23,6 +23,7 @@ from engine.store.files import Files, LocalFiles
 from engine.store.schema import RUN
 from engine.store.staging import Staging
 from engine.store.store import Store
+from engine.store.writing import whole_or_nothing
 
 MOST_KEPT = 200
 """Runs of the place; the oldest go first."""
@@ -64,13 +65,9 @@ def keep(entry: Entry, home: Files, label: str = "") -> Entry:
     """A copy of the entry in the user's store, under the same name."""
     row, more = entry.sheet["row"], {key: value for key, value in entry.sheet.items() if key not in SHEET_KEYS}
     staging = Staging.create(home, RUN, entry.id, row, **more)
-    try:
+    with whole_or_nothing(staging):
         staging.add({name: _rows(entry, part.file) for name, part in entry.parts.items()})
         return staging.publish({"label": label} if label else {})
-    except BaseException:
-        with contextlib.suppress(DriftscopeError):
-            staging.abandon()
-        raise
 
 
 def _rows(entry: Entry, file: str) -> pa.Table:

@@ -29,6 +29,7 @@ from engine.runner.run import Run, begin
 from engine.store.files import Files, LocalFiles
 from engine.store.staging import Staging
 from engine.store.store import Store
+from engine.store.writing import whole_or_nothing
 
 LABEL = "probe"
 LEAST_PROBE = 4
@@ -116,9 +117,6 @@ def _begun(
     files: Files, loaded: LoadedModel, molecules: Sequence[Molecule], plan: RunPlan
 ) -> Iterator[tuple[Staging, RunPlan]]:
     staging = begin(files, loaded, molecules, plan)
-    try:
+    with whole_or_nothing(staging):  # half a probe tells nothing
         yield staging, RunPlan.read(staging.sheet["plan"])
-    except BaseException:  # also Ctrl-C, and a generator that is closed: half a probe tells nothing
-        staging.abandon()
-        raise
     staging.release()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import gzip
 import json
 import uuid
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,17 +132,14 @@ def report_of(entry: Entry) -> dict[str, Any]:
 def _items(samples: Iterable[_ExportedSample]) -> list[list[_ExportedSample]]:
     """Generations of one prompt together: each goes to the last item of its molecule that lacks just it."""
     items: list[list[_ExportedSample]] = []
-    waiting: dict[tuple[str, int], list[list[_ExportedSample]]] = {}  # by molecule and the generation that comes next
+    waiting = defaultdict[tuple[str, int], list[list[_ExportedSample]]](list)  # by molecule and its next generation
     for sample in samples:
         smiles, generation = sample.row["smiles"], sample.row["generation"] or 0
-        open_items = waiting.get((smiles, generation), [])
-        if generation and open_items:
-            members = open_items.pop()
-        else:
-            members = []
+        members = waiting[smiles, generation].pop() if generation and waiting[smiles, generation] else []
+        if not members:
             items.append(members)
         members.append(sample)
-        waiting.setdefault((smiles, generation + 1), []).append(members)
+        waiting[smiles, generation + 1].append(members)
     return items
 
 

@@ -17,24 +17,24 @@ from engine.lp_records import ALIASES, LPS, full_name, split_cleanup, stored_lp
 METADATA, PASSES, FAILURES, GENERATIONS = "metadata", "passes", "failures", "all_generations"
 TEXT = "decoded_text"
 TOTALS = ("time_taken", "throughput_chars_per_sec", "total_chars_raw", "total_chars_clean")
-SAID = (
-    "version",
-    "processor_type",
-    "timestamp",
-    "model_alias",
-    "model_step",
-    "tokenizer_name",
-    "logit_processor_enabled",
-    "placeholder",  # ours; the others are the reports'
-    "sampling",
-    "batch_size",
-    "sample_size",
-    "num_generations",
-    "total_generations",
-    "kv_cache",
-    "attention",
-)
-"""What a file's metadata and our columns share; all else is kept as it stands."""
+SAID = {
+    "version": "",  # no column: what the LP is called there
+    "processor_type": "",
+    "timestamp": "created_at",
+    "model_alias": "model_alias",
+    "model_step": "model_step",
+    "tokenizer_name": "tokenizer",
+    "logit_processor_enabled": "",
+    "placeholder": "placeholder",  # ours; the others are the reports'
+    "sampling": "sampling",
+    "batch_size": "batch_size",
+    "sample_size": "",
+    "num_generations": "generations",
+    "total_generations": "samples",
+    "kv_cache": "kv_cache",
+    "attention": "attention",
+}
+"""What a file's metadata and our columns share, with the column; all else is kept as it stands."""
 OF_PASS = ("prompt_smiles", "generated_smiles", "smiles_exact_match", "has_real_coordinates", "parse_success", TEXT)
 OF_FAILURE = ("prompt_smiles", "issues", TEXT, "parse_error", "generation_has_same_molecular_graph", "extracted_smiles")
 OF_ITEM = frozenset((*OF_PASS, *OF_FAILURE, "generated_smiles_from_conformer"))
@@ -102,22 +102,11 @@ def placeholder_of(lp: str | None) -> str | None:
 
 
 def metadata_of(row: Mapping[str, Any], prompts: int) -> dict[str, Any]:
-    placeholder = row.get("placeholder")
-    values = _processor(row.get("lp"), row.get("model_family")) | {
-        "timestamp": row.get("created_at"),
-        "model_alias": row.get("model_alias"),
-        "model_step": row.get("model_step"),
-        "tokenizer_name": row.get("tokenizer"),
-        "placeholder": None if placeholder == placeholder_of(row.get("lp")) else placeholder,
-        "sampling": row.get("sampling"),
-        "batch_size": row.get("batch_size"),
-        "sample_size": prompts,
-        "num_generations": row.get("generations"),
-        "total_generations": row.get("samples"),
-        "kv_cache": row.get("kv_cache"),
-        "attention": row.get("attention"),
-    }
-    return {key: values[key] for key in SAID if values.get(key) is not None}
+    values = {key: row.get(column) for key, column in SAID.items()}
+    values |= _processor(row.get("lp"), row.get("model_family")) | {"sample_size": prompts}
+    if values["placeholder"] == placeholder_of(row.get("lp")):
+        del values["placeholder"]
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def totals_of(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,6 @@ from typing import Any
 
 from engine.errors import FileFormatError, shown
 from engine.store.entries import Entry
-from engine.store.files import ASIDE
 from engine.store.groups import totals
 from engine.store.reports.figures import RunOfFile, read_run
 from engine.store.reports.format import FAILURES, METADATA, PASSES, REPORTED_PASSED, compact
@@ -33,6 +32,7 @@ from engine.store.sample_rows import StoredSample, sums_of, tables_of
 from engine.store.schema import RUN
 from engine.store.staging import Staging
 from engine.store.store import Store
+from engine.store.writing import begin_anew, whole_or_nothing
 
 MOST_BYTES = 2 * 1024**3
 """Of a file's JSON, which is held in memory whole."""
@@ -110,26 +110,13 @@ def import_report(
     with _errors_with(report.name):
         run = read_run(report.metadata, report.totals, report.items, missing=report.missing, tokenizer=tokenizer)
         row = {**run.row, "source": report.name, "label": label}
-        staging = _create_staging(store, report.run_id, {key: value for key, value in row.items() if value is not None})
-        try:
+        known = {key: value for key, value in row.items() if value is not None}
+        staging = begin_anew(store.home, RUN, report.run_id, known)
+        with whole_or_nothing(staging):
             return staging.publish(_write(staging, report, run, progress))
-        except BaseException:
-            staging.abandon()
-            raise
 
 
 # --- into the store -----------------------------------------------------------------------------------------------
-
-
-def _create_staging(store: Store, run_id: str, row: Mapping[str, Any]) -> Staging:
-    """Remove what a killed import left; an import of the same file that still runs holds the lock: this one fails."""
-    if run_id in store.home.folders(ASIDE):
-        left = Staging(store.home, RUN, run_id, {})
-        left.lock()
-        left.abandon()
-    staging = Staging.create(store.home, RUN, run_id, row)
-    staging.lock()
-    return staging
 
 
 def _write(staging: Staging, report: ReportFile, run: RunOfFile, progress: Progress | None) -> dict[str, Any]:
