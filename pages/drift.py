@@ -1,13 +1,12 @@
 """The Drift inspector: runs, their molecules, and one molecule token by token against its template."""
 
-import streamlit as st
-
 from pages._drift import effect, lexicon
 from pages._drift import molecules as drift_molecules
 from pages._drift.runs import chosen_runs
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
 from pages._shared.inspected import open_store
+from pages._shared.sections import show_open
 
 TITLE = "Drift inspector"
 ICON = ":material/troubleshoot:"
@@ -27,8 +26,4 @@ with shown_errors():
     store = open_store()
     runs = chosen_runs(store)
 if runs:
-    tabs = st.tabs(list(SECTIONS), key="view", on_change="rerun", bind="query-params")
-    for tab, show in zip(tabs, SECTIONS.values(), strict=True):
-        if tab.open:
-            with tab, shown_errors():
-                show(store, runs)
+    show_open(SECTIONS, store, runs)

@@ -71,7 +71,9 @@ def _panel(store: Store, chosen: RunSelection | None, models: dict[str, list[Ent
         show_cost(advice, chosen)
         show_table(advice, molecules, chosen)
         _why(advice)
-        _unknown(advice)
+        with st.container(border=True, key="advice-unknown"):
+            st.markdown("**Not known**")
+            st.markdown("\n".join(f"- {escape_markdown(gap)}" for gap in advice.unknown))
         file_button(
             "Advice as JSON", lambda: json.dumps(document(advice, molecules), indent=1), "advice.json",
             key="advice-json", help="The same document as `advise --json`",
@@ -157,12 +159,6 @@ def _reports(advice: Advice) -> None:
             "for comparison: the advice itself uses measured costs only.",
         )
         st.markdown(escape_markdown(advice.reports.sentence))
-
-
-def _unknown(advice: Advice) -> None:
-    with st.container(border=True, key="advice-unknown"):
-        st.markdown("**Not known**")
-        st.markdown("\n".join(f"- {escape_markdown(gap)}" for gap in advice.unknown))
 
 
 def _why(advice: Advice) -> None:

@@ -105,7 +105,13 @@ def cost_chart(rows: Sequence[Row], want: str, colours: Palette, chosen: RunSele
             shape = [{"x": None, "y": None}]
             layers += [
                 Marks(
-                    kind="points", rows=standing_points, y="label", size=13, symbol=symbol, interval="x", hover=_hover
+                    kind="points",
+                    rows=standing_points,
+                    y="label",
+                    size=13,
+                    symbol=symbol,
+                    interval="x",
+                    hover=lambda row: (row["label"], words.cost_words(row["cost"]), row["rate"]),
                 ),
                 Marks(kind="points", rows=shape, name=standing, size=12, symbol=symbol, colour=colours.muted),
             ]
@@ -138,10 +144,6 @@ def _point(row: Row, edge: float, colours: Palette, chosen: RunSelection | None)
         colour = chosen.colour(row["run_id"], colours)
     high = None if cost.high is None else min(cost.high, edge)
     return {**row, "x": min(cost.value, edge), "low": cost.low, "high": high, "colour": colour}
-
-
-def _hover(row: Row) -> tuple[str, ...]:
-    return row["label"], words.cost_words(row["cost"]), row["rate"]
 
 
 def _ticks(low: float, high: float) -> list[float]:

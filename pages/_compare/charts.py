@@ -5,7 +5,6 @@ Each is a fragment: a choice in one redraws only that one. Masks come last, sinc
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
 import streamlit as st
@@ -32,7 +31,7 @@ def show(store: Store, chosen: RunSelection | None) -> None:
         words = "Choose a control above, and tests to compare with it. Each chart answers one question about them."
         st.info(words, icon=":material/arrow_upward:")
         return
-    st.html(f"<style>{_css()}</style>")
+    st.html(Path(__file__).with_name("charts.css"))
     chosen = _drawn(chosen)
     with st.spinner("Comparing samples …"):
         compared = charts_data.compared_runs(store, chosen)
@@ -64,8 +63,3 @@ def _drawn(chosen: RunSelection) -> RunSelection:
             icon=":material/filter_list:",
         )
     return RunSelection(chosen.control, shown)
-
-
-@cache
-def _css() -> str:
-    return Path(__file__).with_name("charts.css").read_text(encoding="utf-8")

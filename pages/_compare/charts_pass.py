@@ -103,10 +103,10 @@ def _passing(test: ComparedRun, control: RunFigures) -> str:
 
 def _overlap(one: RunFigures, other: RunFigures) -> bool:
     """Of Wilson's intervals, where runs have no samples to draw from."""
-    bounds = [
+    (low, high), (other_low, other_high) = (
         (run.pass_rate_low or 0.0, 1.0 if run.pass_rate_high is None else run.pass_rate_high) for run in (one, other)
-    ]
-    return bounds[0][0] <= bounds[1][1] and bounds[1][0] <= bounds[0][1]
+    )
+    return low <= other_high and other_low <= high
 
 
 def _short(test: ComparedRun) -> str:
@@ -206,9 +206,5 @@ def row(chosen: RunSelection, run: RunFigures) -> dict[str, object]:
 
 
 def left_out(chosen: RunSelection, run: RunFigures) -> str:
-    missing = [
-        what
-        for what, value in (("time", run.wall_s_a_sample), ("pass rate", run.pass_rate))
-        if not value and not (what == "pass rate" and value == 0)
-    ]
+    missing = [*([] if run.wall_s_a_sample else ["time"]), *(["pass rate"] if run.pass_rate is None else [])]
     return f"Not drawn: {chosen.name(run.run_id)}, {listed(missing)} unknown." if missing else ""

@@ -15,7 +15,6 @@ import streamlit as st
 
 from engine.comparing.figures import RunFigures
 from engine.decode.plan import BACKENDS, Plan
-from engine.errors import DriftscopeError
 from engine.figures.words import counted
 from engine.lp_records import lp_choices
 from engine.runner.background import task_queue, threads_beside
@@ -30,7 +29,7 @@ from pages._compare.state import QUERY, RunSelection
 from pages._shared.errors import escape_markdown
 from pages._shared.links import profiles_address
 from pages._shared.managing import tasks
-from pages._shared.managing.entry_form import EntryForm
+from pages._shared.managing.entry_form import EntryForm, show_deletion
 from pages._shared.managing.generation_form import GenerationForm, RunRequest
 from pages._shared.managing.import_form import FileInput, option_input, show_import
 from pages._shared.managing.views import show_one
@@ -188,24 +187,9 @@ def _unfinished_buttons(store: Store, run: Unfinished) -> None:
         words = ["run", f"--threads={threads_beside()}", "--resume", run.run_id]
         if tasks.submit(f"Resume {run.run_id}", words, about=run.run_id):
             st.rerun(scope="app")
-    with st.popover("Delete", icon=":material/delete:", disabled=is_queued or run.state == "being written"):
-        st.markdown(f"This deletes {escape_markdown(run.run_id)} and its saved samples permanently.")
-        st.button(
-            "Delete permanently",
-            key=f"abandon-{run.run_id}",
-            type="primary",
-            on_click=_abandon,
-            args=(store, run.run_id),
-        )
-
-
-def _abandon(store: Store, run_id: str) -> None:
-    try:
-        abandon(store.home, run_id)
-    except DriftscopeError as error:
-        st.toast(escape_markdown(str(error)), icon=":material/error:")
-    else:
-        st.toast(f"Deleted {escape_markdown(run_id)}", icon=":material/delete:")
+    is_off = is_queued or run.state == "being written"
+    loss = " and its saved samples permanently."
+    show_deletion(run.run_id, loss, partial(abandon, store.home, run.run_id), is_off=is_off)
 
 
 # --- one run ----------------------------------------------------------------------------------------------------------

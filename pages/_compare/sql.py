@@ -50,7 +50,7 @@ def show(store: Store, chosen: RunSelection | None) -> None:
     editor(
         statement.text,
         opened=state.opened(),
-        mark=_mark(outcome),
+        mark=mark_of(outcome.error, outcome.statement.sql) if outcome and isinstance(outcome.error, SqlError) else None,
         marked=outcome.statement.sql if outcome else "",
         limits=LIMITS,
         names=RUN_NAMES,
@@ -88,12 +88,6 @@ def _head(query: NamedQuery, outcome: SqlOutcome | None) -> None:
     if query.about:
         parts = query.about.split("`")  # text between backticks is code
         st.caption("".join(f"`{part}`" if place % 2 else escape_markdown(part) for place, part in enumerate(parts)))
-
-
-def _mark(outcome: SqlOutcome | None) -> tuple[int, int] | None:
-    if outcome is None or not isinstance(outcome.error, SqlError):
-        return None
-    return mark_of(outcome.error, outcome.statement.sql)
 
 
 def mark_of(error: SqlError, sql: str) -> tuple[int, int] | None:

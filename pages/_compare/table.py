@@ -14,7 +14,6 @@ import streamlit as st
 from engine.comparing.figures import Comparison, Ratio, compare_entries_with
 from engine.comparing.measures import TIME_CAUTION
 from engine.figures.words import UNKNOWN, counted, listed, number, times
-from engine.store.entries import Entry
 from engine.store.store import Store
 from pages._compare import table_coverage as coverage
 from pages._compare import table_formats as formats
@@ -114,7 +113,8 @@ def cautions(chosen: RunSelection, comparison: Comparison) -> list[str]:
     if paired and not any(notes):
         notes.append(f"All answers are paired: {counted(paired[0].shared_molecules, 'molecule')} in each.")
     measured = [(chosen.letter(entry.id), entry) for entry in chosen.measured]
-    if several := [letter for letter, entry in measured if _has_several_answers(entry)]:
+    counts = [(letter, entry.row.get("samples") or 0, entry.row.get("molecules")) for letter, entry in measured]
+    if several := [letter for letter, samples, molecules in counts if molecules and samples > molecules]:
         notes.append(
             f"{listed(several)} {'has' if len(several) == 1 else 'have'} several answers per molecule: Wilson's"
             " intervals treat answers as independent and are too narrow there. Ratios use a bootstrap over molecules."
@@ -122,11 +122,6 @@ def cautions(chosen: RunSelection, comparison: Comparison) -> list[str]:
     if differing := words.setup_differences(measured):
         notes.append(f"Besides model and LP, the set-ups differ in {differing}: ratios reflect all of these.")
     return [note for note in notes if note]
-
-
-def _has_several_answers(entry: Entry) -> bool:
-    samples, molecules = (entry.row.get(name) for name in ("samples", "molecules"))
-    return bool(samples and molecules and samples > molecules)
 
 
 def _legend(comparison: Comparison) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
@@ -198,8 +198,9 @@ def _diamonds(mine: Counter[int | None] | None, cut: float, height: float) -> li
     if not mine:
         return []
     spots = [{"x": cut if drift is None else drift, "y": height, "count": count} for drift, count in mine.items()]
-    marks = Marks(kind="points", rows=spots, symbol="diamond", size=8, colour=palette().text)
-    return [replace(marks, hover=lambda row: f"the molecule below: {row['count']}")]
+    colour = palette().text
+    return [Marks(kind="points", rows=spots, symbol="diamond", size=8, colour=colour,
+                  hover=lambda row: f"the molecule below: {row['count']}")]  # fmt: skip
 
 
 def _share(group: DriftGroup, count: int) -> float:

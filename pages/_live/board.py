@@ -83,11 +83,6 @@ def _is_shown(molecule: Molecule) -> bool:
     return bool(lanes) and lanes[0].watch.molecule_of(shown_sample()).smiles == molecule.smiles
 
 
-@st.fragment(run_every=TICK_S)
-def _ticking(molecule: Molecule) -> None:
-    _draw(molecule)
-
-
 def _draw(molecule: Molecule) -> None:
     try:
         svg = draw_svg(molecule, dark=palette() is DARK, height=HEIGHT_PX)
@@ -106,3 +101,6 @@ def _draw(molecule: Molecule) -> None:
         lit=running.watch.atom_being_written(shown_sample()) if running is not None and is_shown else None,
         height=HEIGHT_PX,
     )
+
+
+_ticking = st.fragment(_draw, run_every=TICK_S)

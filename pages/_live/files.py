@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from functools import partial
 
@@ -19,7 +18,7 @@ from engine.store.store import Store
 from engine.store.temporary_runs import is_temporary, keep, with_temporary
 from pages._live.session import Running
 from pages._shared.errors import escape_markdown
-from pages._shared.table_files import file_button
+from pages._shared.table_files import file_button, parquet_of
 
 PAGE = "pages/drift.py"
 STEPS_HELP = "Every token, with its probabilities before and after the LP."
@@ -71,7 +70,4 @@ def _report(entry: Entry) -> str:
 
 
 def _steps(entry: Entry) -> bytes:
-    table = pq.read_table(entry.path(STEPS.name), filesystem=entry.files.filesystem, partitioning=None)
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer)
-    return buffer.getvalue()
+    return parquet_of(pq.read_table(entry.path(STEPS.name), filesystem=entry.files.filesystem, partitioning=None))

@@ -30,6 +30,11 @@ from pages._shared.words import Fault, faults, verdict
 
 HEIGHT_PX, HALF_PX = 300, 190  # lanes are narrow: a reference "beside" is drawn below
 PLACES = ("on top", "beside", "hidden")
+BADGES: dict[str, Any] = {
+    "clean": {"label": "clean", "color": "green", "icon": ":material/check:"},
+    "passed": {"label": "passed, damaged", "color": "orange", "icon": ":material/warning:"},
+    "failed": {"label": "failed", "color": "red", "icon": ":material/close:"},
+}
 COLUMNS: dict[str, Any] = {
     "lane": st.column_config.TextColumn("Lane", pinned=True),
     "seconds": st.column_config.NumberColumn("Time", format="%.2f s", help="Decoding time, from prompt to last token"),
@@ -77,7 +82,7 @@ def _outcome(lane: Running, entry: Entry | None, shown: int) -> None:
     if entry is not None:
         store = open_store()
         seen = inspected(store, run_facts(store, entry.id), shown)
-        _badge(seen)
+        st.badge(**BADGES["clean" if seen.sample["clean"] else "passed" if seen.sample["passed"] else "failed"])
         st.markdown(escape_markdown(verdict(seen.sample, seen.blocks)))
         _conformer(lane, seen)
     counters(lane, shown)
@@ -86,15 +91,6 @@ def _outcome(lane: Running, entry: Entry | None, shown: int) -> None:
         lane_files(lane, entry, shown)
     for note in lane.watch.finished.notes if lane.watch.finished else ():
         st.caption(escape_markdown(note))
-
-
-def _badge(seen: Inspected) -> None:
-    if seen.sample["clean"]:
-        st.badge("clean", color="green", icon=":material/check:")
-    elif seen.sample["passed"]:
-        st.badge("passed, damaged", color="orange", icon=":material/warning:")
-    else:
-        st.badge("failed", color="red", icon=":material/close:")
 
 
 def choose_reference() -> None:
@@ -169,11 +165,16 @@ def _references(smiles: str) -> Chem.Mol | str:
 
 def _table(lanes: list[Running], entries: Mapping[str, Entry]) -> None:
     st.subheader("Lanes side by side", anchor=False)
-    rows = []
-    for lane, row in zip(lanes, with_ratios([_figures(lane, entries) for lane in lanes]), strict=True):
-        rows.append({"lane": lane.title} | {name: row[name] for name in COLUMNS if name != "lane"})
+    figures = []
+    for lane in lanes:
+        entry = entries.get(lane.run_id or "")
+        row = None if entry is None else entry.row
+        figures.append(figures_of(lane.watch, row) | {"rmsd_samples": None if row is None else row.get("rmsd_samples")})
     st.dataframe(
-        rows,
+        [
+            {"lane": lane.title} | {name: row[name] for name in COLUMNS if name != "lane"}
+            for lane, row in zip(lanes, with_ratios(figures), strict=True)
+        ],
         hide_index=True,
         column_config=COLUMNS,
         placeholder="–",
@@ -186,12 +187,6 @@ def _table(lanes: list[Running], entries: Mapping[str, Entry]) -> None:
         f"{escape_markdown(f'{plan.model.alias}:{plan.model.step}')}, seed {plan.plan.seed}. "
         "The page slows small models down a little; `python -m bench.decode` measures without it."
     )
-
-
-def _figures(lane: Running, entries: Mapping[str, Entry]) -> dict[str, Any]:
-    entry = entries.get(lane.run_id or "")
-    row = None if entry is None else entry.row
-    return figures_of(lane.watch, row) | {"rmsd_samples": None if row is None else row.get("rmsd_samples")}
 
 
 def _divergences(lanes: list[Running], shown: int) -> None:

@@ -5,7 +5,6 @@ A page calls ``page`` first. It needs nothing from ``app.py``, so a page also ru
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
 import streamlit as st
@@ -24,7 +23,7 @@ def page(title: str, icon: str, lead: str) -> None:
     _leave_old_navigation()
     # The favicon is a file of ours: a Material symbol would be fetched from the web.
     st.set_page_config(page_title=f"{title} · {NAME}", page_icon=FAVICON, layout="wide")
-    st.html(f"<style>{_css()}</style>")
+    st.html(_CSS)
     st.logo(_LOGO, icon_image=FAVICON, size="large")
     st.title(f"{icon} {title}", anchor=False)
     st.markdown(lead)
@@ -45,8 +44,3 @@ def _leave_old_navigation() -> None:
 def _footer() -> None:
     with st.sidebar.container(key="driftscope-footer"):
         st.caption(f"{NAME} {__version__} · runs on this machine, sends nothing anywhere")
-
-
-@cache
-def _css() -> str:
-    return _CSS.read_text(encoding="utf-8")

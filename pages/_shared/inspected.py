@@ -18,10 +18,6 @@ def open_store() -> Store:
     return with_temporary(Store.open()).snapshot()
 
 
-def inspected(store: Store, run: RunFacts, sample_id: int) -> Inspected:
-    return _inspected(store, run.key, sample_id)
-
-
-@st.cache_resource(max_entries=128, show_spinner="Aligning tokens …")
-def _inspected(_store: Store, key: tuple[str, ...], sample_id: int) -> Inspected:
-    return inspect_sample(_store, key[0], sample_id)
+@st.cache_resource(max_entries=128, show_spinner="Aligning tokens …", hash_funcs={RunFacts: lambda run: run.key})
+def inspected(_store: Store, run: RunFacts, sample_id: int) -> Inspected:
+    return inspect_sample(_store, run.run_id, sample_id)

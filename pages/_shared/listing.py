@@ -28,17 +28,13 @@ class PageFile:
 def page_files(folder: Path = FOLDER) -> list[PageFile]:
     """The pages in ``folder``: the known ones in their order, then others by name. The first is the landing page."""
     paths = [path for path in folder.glob("*.py") if not path.name.startswith("_")]
-    return [_page_file(path) for path in sorted(paths, key=_rank)]
-
-
-def _rank(path: Path) -> tuple[int, str]:
-    return (ORDER.index(path.stem) if path.stem in ORDER else len(ORDER), path.stem)
-
-
-def _page_file(path: Path) -> PageFile:
-    said = _constants(path)
-    title = said.get("TITLE") or path.stem.replace("_", " ").capitalize()
-    return PageFile(path, title, said.get("ICON") or FALLBACK_ICON, said.get("LEAD", ""))
+    paths.sort(key=lambda path: (ORDER.index(path.stem) if path.stem in ORDER else len(ORDER), path.stem))
+    pages = []
+    for path in paths:
+        constants = _constants(path)
+        title = constants.get("TITLE") or path.stem.replace("_", " ").capitalize()
+        pages.append(PageFile(path, title, constants.get("ICON") or FALLBACK_ICON, constants.get("LEAD", "")))
+    return pages
 
 
 def _constants(path: Path) -> dict[str, str]:

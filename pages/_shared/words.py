@@ -11,18 +11,6 @@ from engine.text.blocks import CUT_KINDS, JUNK_KINDS
 
 Row = Mapping[str, Any]
 Fault = Literal["junk", "cut"]
-KIND_WORDS = {
-    "exact": "exact",
-    "letters": "letters",
-    "punctuation": "punctuation",
-    "extra_digit": "extra digit",
-    "fourth_number": "fourth number",
-    "missing_comma": "missing comma",
-    "trailing_mark": "trailing mark",
-    "missing_z": "no z",
-    "cut": "cut",
-    "unverified": "unverified",
-}
 TOKENIZER_NAMES = {"qwen3": "Qwen3", "llama3": "LLaMA-3.2 chem"}
 MOST_JUNK_SHOWN = 24
 
@@ -49,16 +37,13 @@ def signed(drift: int) -> str:
 
 def faults(block: Row) -> tuple[Fault, ...]:
     kinds = set(block["kinds"] or ())
-    found: list[Fault] = []
-    if kinds & JUNK_KINDS:
-        found.append("junk")
-    if kinds & CUT_KINDS:
-        found.append("cut")
-    return tuple(found)
+    junk: tuple[Fault, ...] = ("junk",) if kinds & JUNK_KINDS else ()
+    return (*junk, "cut") if kinds & CUT_KINDS else junk
 
 
 def kind_words(block: Row) -> str:
-    return ", ".join(KIND_WORDS.get(kind, kind) for kind in block["kinds"] or ()) or "unknown"
+    kinds = ("no z" if kind == "missing_z" else kind.replace("_", " ") for kind in block["kinds"] or ())
+    return ", ".join(kinds) or "unknown"
 
 
 def block_words(block: Row) -> str:
@@ -84,20 +69,16 @@ def verdict(sample: Row, blocks: Sequence[Row]) -> str:
 
 
 def _bad_words(blocks: Sequence[Row]) -> str:
-    found = [faults(block) for block in blocks]
-    junk, cut = sum("junk" in one for one in found), sum("cut" in one for one in found)
-    short = sum("missing_z" in (block["kinds"] or ()) and not one for block, one in zip(blocks, found, strict=True))
+    by_block = [faults(block) for block in blocks]
+    junk, cut = (sum(fault in block_faults for block_faults in by_block) for fault in ("junk", "cut"))
+    short = sum("missing_z" in (block["kinds"] or ()) and not faults(block) for block in blocks)
     parts = [
-        f"{_of(junk, len(blocks))} {_have(junk)} junk" if junk else "",
-        f"{_of(cut, len(blocks))} {'was' if cut == 1 else 'were'} cut" if cut else "",
-        f"{_of(short, len(blocks))} {_have(short)} fewer than three numbers" if short else "",
+        (junk, "has junk", "have junk"),
+        (cut, "was cut", "were cut"),
+        (short, "has fewer than three numbers", "have fewer than three numbers"),
     ]
-    return ", ".join(part for part in parts if part)
-
-
-def _of(count: int, total: int) -> str:
-    return f"{count} of {total} blocks"
-
-
-def _have(count: int) -> str:
-    return "has" if count == 1 else "have"
+    return ", ".join(
+        f"{count} of {len(blocks)} blocks {singular if count == 1 else plural}"
+        for count, singular, plural in parts
+        if count
+    )

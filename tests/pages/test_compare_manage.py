@@ -128,7 +128,7 @@ def test_unfinished_runs_are_resumed_or_deleted(board: Board, place: Path) -> No
     ((title, handed, _, about),) = board.handed
     assert (title, handed[-2:], about) == ("Resume stopped", ["--resume", "stopped"], "stopped")
     for name in ("torn", "importing", "stopped"):
-        app.button(f"abandon-{name}").click().run()
+        app.button(f"remove-{name}").click().run()
     assert "No run is unfinished" in words(app)
     assert list((place / "staging").iterdir()) == []
 
@@ -142,7 +142,7 @@ def test_what_is_being_written_is_left_alone(board: Board, place: Path) -> None:
     app = opened(manage="Unfinished")
     assert "being written" in words(app)
     assert app.button("resume-writing").disabled and app.button("resume-queued").disabled
-    app.button("abandon-writing").click().run()  # as from another tab
+    app.button("remove-writing").click().run()  # as from another tab
     assert (place / "staging" / "writing").is_dir()
     writing.release()
     assert not opened(manage="Unfinished").button("resume-writing").disabled

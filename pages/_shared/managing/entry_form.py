@@ -55,7 +55,10 @@ class EntryForm:
             self._label_and_notes(store, entry, is_fixed=bool(reason))
             with st.container(horizontal=True):
                 self.buttons(entry)
-                self._deletion(store, entry, is_fixed=bool(reason))
+                show_deletion(
+                    entry.id, self.loss(entry), partial(self.remove, store, entry.id), is_off=bool(reason),
+                    after=partial(self._leave_out, entry.id),
+                )  # fmt: skip
             self.links(store, entry)
         with right:
             self._facts(entry)
@@ -93,24 +96,10 @@ class EntryForm:
                     st.toast("Saved", icon=":material/save:")
                     st.rerun()
 
-    def _deletion(self, store: Store, entry: Entry, *, is_fixed: bool) -> None:
-        with st.popover("Delete", icon=":material/delete:", disabled=is_fixed, key=f"removal-{entry.id}"):
-            st.markdown(f"This deletes {escape_markdown(entry.id)}{self.loss(entry)}")
-            st.button(
-                "Delete permanently", key=f"remove-{entry.id}", type="primary", icon=":material/delete_forever:",
-                on_click=partial(self._delete, store, entry.id),
-            )  # fmt: skip
-
-    def _delete(self, store: Store, id_: str) -> None:
-        try:
-            self.remove(store, id_)
-        except DriftscopeError as error:
-            st.toast(escape_markdown(str(error)), icon=":material/error:")
-            return
+    def _leave_out(self, id_: str) -> None:
         self.leave_out(id_)
         if self.parameter in st.query_params:
             del st.query_params[self.parameter]
-        st.toast(f"Deleted {escape_markdown(id_)}", icon=":material/delete:")
 
     def _facts(self, entry: Entry) -> None:
         """Every column that has a value, with what it means."""
@@ -125,6 +114,28 @@ class EntryForm:
         st.dataframe(
             texts, hide_index=True, height=460, column_config=config, alt=f"All that is known of the {self.noun}"
         )
+
+
+def show_deletion(
+    id_: str, loss: str, remove: Callable[[], object], *, is_off: bool, after: Callable[[], None] = lambda: None
+) -> None:
+    """A button that asks once more. ``loss`` is what goes with the entry and what stays, as Markdown."""
+
+    def delete() -> None:
+        try:
+            remove()
+        except DriftscopeError as error:
+            st.toast(escape_markdown(str(error)), icon=":material/error:")
+            return
+        after()
+        st.toast(f"Deleted {escape_markdown(id_)}", icon=":material/delete:")
+
+    with st.popover("Delete", icon=":material/delete:", disabled=is_off, key=f"removal-{id_}"):
+        st.markdown(f"This deletes {escape_markdown(id_)}{loss}")
+        st.button(
+            "Delete permanently", key=f"remove-{id_}", type="primary", icon=":material/delete_forever:",
+            on_click=delete,
+        )  # fmt: skip
 
 
 def why_read_only(store: Store, entry: Entry, noun: str, what: str = "it cannot be changed") -> str:

@@ -12,8 +12,8 @@ import streamlit as st
 
 from engine.errors import DriftscopeError
 from engine.figures.queue_words import QueueState, waiting_words
-from engine.figures.words import duration, percent
-from engine.runner.background import GROUPS, Input, Task, TaskQueue, TaskSnapshot, task_queue
+from engine.figures.words import counted, duration, percent
+from engine.runner.background import GROUPS, Input, Task, TaskSnapshot, task_queue
 from engine.runner.progress_file import PartProgress
 from engine.store.schema import RUN
 from engine.store.store import Store
@@ -27,6 +27,7 @@ MOST_ENDED = 4
 """Ended tasks that are in sight; the others are folded away."""
 CAN_RESUME = "; you can resume it"
 _SEEN = "tasks seen at their end"
+SeenTask = tuple[Task, TaskSnapshot]
 SYMBOLS: dict[QueueState, str] = {
     "waiting": ":material/hourglass_empty:",
     "running": ":material/play_circle:",
@@ -64,54 +65,52 @@ def submit(title: str, words: Sequence[str], inputs: Iterable[Input] = (), *, ab
 
 def show(store: Store, kind: TaskKind | None = None) -> None:
     """Draw these tasks (those that write runs, without a kind), newest first; they are redrawn while one is running."""
-    board, kind = task_queue(), kind or RUNS
-    if not (told := _own(board, kind)):
+    kind = kind or RUNS
+    if not (tasks := _own(kind)):
         return
-    if _is_busy(told):
-        _remember(told)  # the page that is drawn now shows what they brought
+    if _is_busy(tasks):
+        _has_news(tasks)  # the page that is drawn now shows what they brought
         _ticking(store, kind)
     else:
-        _draw(store, board, kind)
+        _draw(store, kind, tasks)
 
 
 @st.fragment(run_every=TICK_S)
 def _ticking(store: Store, kind: TaskKind) -> None:
-    board = task_queue()
-    told = _own(board, kind)
-    if _remember(told) or not _is_busy(told):
+    tasks = _own(kind)
+    if _has_news(tasks) or not _is_busy(tasks):
         st.rerun()  # there is something new, or the ticking ends
-    _draw(store, board, kind)
+    _draw(store, kind, tasks)
 
 
-def _own(board: TaskQueue, kind: TaskKind) -> list[tuple[Task, TaskSnapshot]]:
-    return [(task, seen) for task, seen in board.tasks() if kind.is_own(task)]
+def _own(kind: TaskKind) -> list[SeenTask]:
+    return [(task, seen) for task, seen in task_queue().tasks() if kind.is_own(task)]
 
 
-def _is_busy(told: Iterable[tuple[Task, TaskSnapshot]]) -> bool:
-    return any(not seen.has_ended for _, seen in told)
+def _is_busy(tasks: Iterable[SeenTask]) -> bool:
+    return any(not seen.has_ended for _, seen in tasks)
 
 
-def _remember(told: Iterable[tuple[Task, TaskSnapshot]]) -> bool:
+def _has_news(tasks: Iterable[SeenTask]) -> bool:
+    """Whether a task has ended since the last time."""
     known: set[int] = st.session_state.setdefault(_SEEN, set())
-    new = {task.number for task, seen in told if seen.has_ended} - known
+    new = {task.number for task, seen in tasks if seen.has_ended} - known
     known |= new
     return bool(new)
 
 
-def _draw(store: Store, board: TaskQueue, kind: TaskKind) -> None:
-    told = _own(board, kind)
-    ended = [one for one in told if one[1].has_ended]
-    earlier = ended[MOST_ENDED:]
-    for task, seen in told:
+def _draw(store: Store, kind: TaskKind, tasks: Sequence[SeenTask]) -> None:
+    earlier = [(task, seen) for task, seen in tasks if seen.has_ended][MOST_ENDED:]
+    for task, seen in tasks:
         if (task, seen) not in earlier:
-            _task(store, board, kind, task, seen)
+            _task(store, kind, task, seen)
     if earlier:
         with st.expander(f"{len(earlier)} earlier"):
             for task, seen in earlier:
-                _task(store, board, kind, task, seen)
+                _task(store, kind, task, seen)
 
 
-def _task(store: Store, board: TaskQueue, kind: TaskKind, task: Task, seen: TaskSnapshot) -> None:
+def _task(store: Store, kind: TaskKind, task: Task, seen: TaskSnapshot) -> None:
     with st.container(border=True, key=f"task-{task.number}"):
         with st.container(horizontal=True, vertical_alignment="center"):
             title = f"**{escape_markdown(task.title)}**"
@@ -119,7 +118,7 @@ def _task(store: Store, board: TaskQueue, kind: TaskKind, task: Task, seen: Task
             _details(task, seen)
             if seen.has_ended:
                 kind.link(store, task, seen)
-            _end_button(board, kind, task, seen)
+            _end_button(kind, task, seen)
         if not seen.has_ended and seen.state != "waiting":
             st.progress(seen.share, text=escape_markdown(progress_words(seen, kind.counted)))
         if seen.error:
@@ -138,7 +137,7 @@ def _details(task: Task, seen: TaskSnapshot) -> None:
             st.code("\n".join(seen.log), language=None, wrap_lines=True)
 
 
-def _end_button(board: TaskQueue, kind: TaskKind, task: Task, seen: TaskSnapshot) -> None:
+def _end_button(kind: TaskKind, task: Task, seen: TaskSnapshot) -> None:
     if seen.has_ended:
         st.button(
             "Clear",
@@ -146,7 +145,7 @@ def _end_button(board: TaskQueue, kind: TaskKind, task: Task, seen: TaskSnapshot
             type="tertiary",
             icon=":material/close:",
             help="Removes it from this list; its results stay",
-            on_click=board.forget,
+            on_click=task_queue().forget,
             args=(task,),
         )
         return
@@ -165,23 +164,17 @@ def _standing(seen: TaskSnapshot, kind: TaskKind) -> str:
         return waiting_words(seen.ahead)
     took = duration(round(seen.seconds))
     if seen.state == "done":
-        return f"{_brought(seen, kind)} in {took}"
+        states, new = [part.state for part in seen.parts], kind.count(seen)
+        words = [counted(new, kind.noun, kind.nouns)]
+        words += [f"{count} already in the store"] if (count := states.count("there")) else []
+        words += [f"{count} left out"] if (count := states.count("failed")) else []
+        return f"{', '.join(words)} in {took}"
     return {
         "running": f"running for {took}",
         "stopping": "stopping after the current step …",
         "failed": f"failed after {took}",
         "stopped": "stopped" + (f" after {took}{CAN_RESUME if kind.can_resume else ''}" if seen.seconds else ""),
     }[seen.state]
-
-
-def _brought(seen: TaskSnapshot, kind: TaskKind) -> str:
-    new = kind.count(seen)
-    there = sum(part.state == "there" for part in seen.parts)
-    left = sum(part.state == "failed" for part in seen.parts)
-    words = [f"{new} {kind.noun if new == 1 else kind.nouns}"]
-    words += [f"{there} already in the store"] if there else []
-    words += [f"{left} left out"] if left else []
-    return ", ".join(words)
 
 
 def progress_words(seen: TaskSnapshot, counted: str = "samples") -> str:
