@@ -83,17 +83,18 @@ def _of_run(chosen: RunSelection, failures: Failures, run: RunFailures) -> str:
     return f"{sentence}{named}{several}."
 
 
-def lines(failures: Failures) -> list[ReasonCounts]:
+def lines(failures: Failures, most: int | None = MOST_REASONS) -> list[ReasonCounts]:
     """All failed samples first, then reasons by how many, then what is left over."""
-    shown, rest = failures.reasons[:MOST_REASONS], failures.reasons[MOST_REASONS:]
-    unnamed = tuple(run.unnamed for run in failures.runs)
+    shown = failures.reasons[:most]
+    rest = failures.reasons[len(shown) :]
     others = tuple(sum(reason.samples[place] for reason in rest) for place in range(len(failures.runs)))
-    return [
+    counts = [
         ReasonCounts(FAILED, tuple(run.failed for run in failures.runs)),
         *(ReasonCounts(reason.issue, reason.samples) for reason in shown),
-        *([ReasonCounts(OTHERS, others)] if rest else []),
-        *([ReasonCounts(UNNAMED, unnamed)] if any(unnamed) else []),
+        ReasonCounts(OTHERS, others),
+        ReasonCounts(UNNAMED, tuple(run.unnamed for run in failures.runs)),
     ]
+    return [line for line in counts if line.name == FAILED or any(line.counts)]
 
 
 def failures_chart(chosen: RunSelection, failures: Failures) -> Chart:
@@ -141,9 +142,6 @@ def failures_chart(chosen: RunSelection, failures: Failures) -> Chart:
 
 def rows(chosen: RunSelection, failures: Failures) -> list[dict[str, object]]:
     """A row per reason and run, all reasons; the total of each run first."""
-    every = [ReasonCounts(FAILED, tuple(run.failed for run in failures.runs))]
-    every += [ReasonCounts(reason.issue, reason.samples) for reason in failures.reasons]
-    every += [ReasonCounts(UNNAMED, tuple(run.unnamed for run in failures.runs))]
     return [
         {
             "run": chosen.name(run.run_id),
@@ -152,7 +150,7 @@ def rows(chosen: RunSelection, failures: Failures) -> list[dict[str, object]]:
             "samples": run.samples,
             "share": count / max(1, run.samples),
         }
-        for line in every
+        for line in lines(failures, most=None)
         for run, count in zip(failures.runs, line.counts, strict=True)
         if count or line.name == FAILED
     ]

@@ -29,6 +29,11 @@ def controls(
     """Draw them. ``trouble`` is why the user's own queries cannot be read, or None."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         by_key = {query.key: query for query in queries}
+
+        def open_chosen() -> None:
+            query = by_key.get(st.session_state[OPEN])
+            sql_state.open_text("" if query is None else query.sql, queries)
+
         st.session_state[OPEN] = statement.named.key if statement.named else None
         st.selectbox(
             "Open a query",
@@ -37,7 +42,7 @@ def controls(
             format_func=lambda key: _title(by_key[key]) if key in by_key else str(key),
             key=OPEN,
             placeholder="A report's table, an example, or one of yours",
-            on_change=lambda: _open(by_key.get(st.session_state[OPEN]), queries),
+            on_change=open_chosen,
         )
         with st.popover("Save", icon=":material/save:", key="sql_save", width="content"):
             _saving(store, queries, statement)
@@ -53,10 +58,6 @@ def controls(
 def _title(query: NamedQuery) -> str:
     beside = f"{query.beside.removeprefix('report ')} · " if query.beside else ""
     return f"{GROUPS[query.group]} · {beside}{query.title}"
-
-
-def _open(query: NamedQuery | None, queries: Sequence[NamedQuery]) -> None:
-    sql_state.open_text("" if query is None else query.sql, queries)
 
 
 def _history(queries: Sequence[NamedQuery]) -> None:

@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 import streamlit as st
 
 from engine.comparing.figures import RunFigures
-from engine.errors import DriftscopeError
 from engine.figures.words import counted
 from engine.inspection.runs import RunFacts, runs_with_samples
 from engine.store.entries import Entry
 from engine.store.schema import RUN
 from engine.store.store import Store
-from engine.store.temporary_runs import is_temporary, keep
+from engine.store.temporary_runs import is_temporary
 from pages._drift import state
 from pages._shared.entry_picker import EntryPicker
 from pages._shared.errors import escape_markdown
+from pages._shared.inspected import save_run
 from pages._shared.run_rows import RUN_CHOICES, run_columns, run_row
 from pages._shared.selection import Selection, SelectionQuery
 from pages._shared.words import run_title
@@ -108,16 +108,8 @@ def _save_form(entry: Entry) -> None:
             "and is lost when the app stops."
         )
         label = st.text_input("Label", key=f"label-{entry.id}", placeholder="optional", width=220, max_chars=200)
-        if not st.button("Save to store", key=f"keep-{entry.id}", icon=":material/save:", type="primary"):
-            return
-        try:
-            with st.spinner("Writing the run …"):
-                keep(entry, Store.open().home, label.strip())
-        except DriftscopeError as error:
-            st.error(escape_markdown(str(error)), icon=":material/error:")
-        else:
-            st.toast(f"Saved as {escape_markdown(entry.id)}", icon=":material/save:")
-            st.rerun()
+        if st.button("Save to store", key=f"keep-{entry.id}", icon=":material/save:", type="primary"):
+            save_run(entry, label.strip())
 
 
 def choose_one(runs: Sequence[RunFacts]) -> RunFacts:

@@ -9,15 +9,14 @@ import pyarrow.parquet as pq
 import streamlit as st
 
 from engine.chem.structure_files import to_sdf
-from engine.errors import DriftscopeError
 from engine.inspection.conformers import conformers_of
 from engine.store.entries import Entry
 from engine.store.reports.exporting import report_of
 from engine.store.schema import STEPS
 from engine.store.store import Store
-from engine.store.temporary_runs import is_temporary, keep, with_temporary
+from engine.store.temporary_runs import is_temporary, with_temporary
 from pages._live.session import Running
-from pages._shared.errors import escape_markdown
+from pages._shared.inspected import save_run
 from pages._shared.table_files import file_button, parquet_of
 
 PAGE = "pages/drift.py"
@@ -35,19 +34,9 @@ def lane_files(lane: Running, entry: Entry, shown: int) -> None:
         elif st.button(
             "Save to store", icon=":material/save:", key=f"keep_{lane.number}", help="Save this run to the store"
         ):
-            _save(entry)
+            save_run(entry)
         with st.popover("Download", icon=":material/download:"):
             _downloads(lane, entry)
-
-
-def _save(entry: Entry) -> None:
-    try:
-        keep(entry, Store.open().home)
-    except DriftscopeError as error:
-        st.error(escape_markdown(str(error)), icon=":material/error:")
-    else:
-        st.toast(f"Saved as {escape_markdown(entry.id)}", icon=":material/save:")
-        st.rerun()
 
 
 def _downloads(lane: Running, entry: Entry) -> None:

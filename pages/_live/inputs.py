@@ -16,7 +16,7 @@ from engine.decode.plan import BACKENDS, BackendName, Plan
 from engine.decode.presets import Sampling
 from engine.live.lane import MOST_MOLECULES, Lane, scored_answers
 from engine.lp_records import lp_choices, lp_record, split_cleanup
-from engine.models.registry import Dtype, ModelEntry, load_registry
+from engine.models.registry import ModelEntry, load_registry
 from engine.records import Molecule
 from engine.runner.plan import ModelChoice, RunPlan
 from pages._shared.generation_inputs import FIRST_MODEL, read_smiles
@@ -157,11 +157,10 @@ def lanes_of(
     samples: int,
     limit: int | None = None,
     device: str = "auto",
-    dtype: Dtype | None = None,
 ) -> tuple[Lane, ...]:
     """One lane each; they differ in LP, backend and placeholder only."""
     kept = scored_answers([molecule.atoms for molecule in molecules], samples)
-    model = ModelChoice(entry.alias, entry.step, device=device, dtype=dtype)
+    model = ModelChoice(entry.alias, entry.step, device=device)
     plan = Plan(sampling=sampling, generations=samples, seed=seed, limit=limit)
     smiles = tuple(molecule.smiles for molecule in molecules)
     return tuple(

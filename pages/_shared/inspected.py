@@ -7,10 +7,25 @@ from __future__ import annotations
 
 import streamlit as st
 
+from engine.errors import DriftscopeError
 from engine.inspection.runs import RunFacts
 from engine.inspection.sample import Inspected, inspect_sample
+from engine.store.entries import Entry
 from engine.store.store import Store
-from engine.store.temporary_runs import with_temporary
+from engine.store.temporary_runs import keep, with_temporary
+from pages._shared.errors import escape_markdown
+
+
+def save_run(entry: Entry, label: str = "") -> None:
+    """An unsaved run into the store; then the page is drawn again."""
+    try:
+        with st.spinner("Writing the run …"):
+            keep(entry, Store.open().home, label)
+    except DriftscopeError as error:
+        st.error(escape_markdown(str(error)), icon=":material/error:")
+    else:
+        st.toast(f"Saved as {escape_markdown(entry.id)}", icon=":material/save:")
+        st.rerun()
 
 
 def open_store() -> Store:

@@ -85,7 +85,7 @@ def test_names_that_mean_no_run_are_told_and_the_others_compared(opened: Open) -
     app = opened(control="nobody", test=["llama-final-exact", "demo-llama"])
     assert not app.exception
     told = [one.value.replace("\\", "") for one in app.error[:2]]
-    assert told[0] == "There is no run_id 'nobody'. The first run below is the control instead."
+    assert told[0] == "There is no run 'nobody'. The first run below is the control instead."
     assert told[1] == "There are 4 runs like 'demo-llama'."
     assert app.selectbox(key="control_run").value == EXACT
 
@@ -136,7 +136,7 @@ def test_links_say_which_runs_and_read_back(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_an_empty_control_means_nothing_and_no_control_means_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     assert chosen(monkeypatch, DEMO_STORE, control="") == (None, [])
-    assert chosen(monkeypatch, DEMO_STORE, control="nobody") == (None, ["There is no run_id 'nobody'."])
+    assert chosen(monkeypatch, DEMO_STORE, control="nobody") == (None, ["There is no run 'nobody'."])
     found, _ = chosen(monkeypatch, DEMO_STORE)
     assert found == default_choice(DEMO_STORE.found().entries)
     found, _ = chosen(monkeypatch, DEMO_STORE, test=[BLOCKLIST])

@@ -90,10 +90,10 @@ def test_a_cpu_is_not_set_beside_a_gpu_by_itself(store: Store) -> None:
 def test_names_that_mean_no_trace_are_told(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
     control, test = both(store)
     assert chosen(monkeypatch, store, control="") == (None, [])
-    assert chosen(monkeypatch, store, control="nobody") == (None, ["There is no trace_id 'nobody'."])
+    assert chosen(monkeypatch, store, control="nobody") == (None, ["There is no trace 'nobody'."])
     found, complaints = chosen(monkeypatch, store, control="nobody", test=test.id)
     assert found is not None and found.ids == (test.id,)
-    assert complaints == ["There is no trace_id 'nobody'. The first trace below is the control instead."]
+    assert complaints == ["There is no trace 'nobody'. The first trace below is the control instead."]
     found, complaints = chosen(monkeypatch, store, control=control.id, test=[test.id, "x"])
     assert found is not None and found.ids == (control.id, test.id) and len(complaints) == 2
     found, _ = chosen(monkeypatch, store, control=control.id, test=[control.id])

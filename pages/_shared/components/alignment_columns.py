@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from engine.errors import visible as visible_char
 from engine.records import Role
@@ -43,35 +43,29 @@ class StepFacts:
     top_k: tuple[TopToken, ...]
 
 
-@dataclass(slots=True)
-class _Texts:
-    """Distinct texts, numbered as they come."""
-
-    numbers: dict[str, int] = field(default_factory=dict)
-    shown: list[str] = field(default_factory=list)
-
-    def piece(self, piece: str) -> int:
-        number = self.numbers.get(piece)
-        if number is None:
-            number = self.numbers[piece] = len(self.shown)
-            self.shown.append(visible(piece, DETAIL_CHARS))
-        return number
+Texts = dict[str, int]
+"""Distinct texts, numbered as they come."""
 
 
 def packed(
     columns: Sequence[AlignedToken], steps: Mapping[int, StepFacts], elements: Sequence[str]
 ) -> dict[str, object]:
     """All that is drawn. It does not depend on what is selected, so that it travels once."""
-    texts = _Texts()
+    texts: Texts = {}
     content = _tokens(columns, texts) | {"elements": [sendable(element) for element in elements]}
-    return content | {"steps": _steps(columns, steps, texts), "texts": texts.shown, "digest": digest(columns)}
+    content |= {"steps": _steps(columns, steps, texts), "digest": digest(columns)}
+    return content | {"texts": [visible(piece, DETAIL_CHARS) for piece in texts]}
 
 
-def _tokens(columns: Sequence[AlignedToken], texts: _Texts) -> dict[str, object]:
+def _number(piece: str, texts: Texts) -> int:
+    return texts.setdefault(piece, len(texts))
+
+
+def _tokens(columns: Sequence[AlignedToken], texts: Texts) -> dict[str, object]:
     return {
         "pos": [column.pos for column in columns],
         "ids": [column.token_id for column in columns],
-        "pieces": [-1 if column.pos is None else texts.piece(column.piece) for column in columns],
+        "pieces": [-1 if column.pos is None else _number(column.piece, texts) for column in columns],
         "starts": [column.start for column in columns],
         "ends": [column.end for column in columns],
         "text_roles": "".join(_ROLE_CODES[column.text_role] for column in columns),
@@ -79,7 +73,7 @@ def _tokens(columns: Sequence[AlignedToken], texts: _Texts) -> dict[str, object]
         "template_pos": [column.template_pos for column in columns],
         "template_ids": [column.template_id for column in columns],
         "template_pieces": [
-            -1 if column.template_pos is None else texts.piece(column.template_piece) for column in columns
+            -1 if column.template_pos is None else _number(column.template_piece, texts) for column in columns
         ],
         "roles": "".join(_ROLE_CODES[column.role] for column in columns),
         "blocks": [column.block for column in columns],
@@ -90,7 +84,7 @@ def _tokens(columns: Sequence[AlignedToken], texts: _Texts) -> dict[str, object]
 
 
 def _steps(
-    columns: Sequence[AlignedToken], steps: Mapping[int, StepFacts], texts: _Texts
+    columns: Sequence[AlignedToken], steps: Mapping[int, StepFacts], texts: Texts
 ) -> dict[str, list[object]] | None:
     """Lists by generated position that has a step, in the order of the columns; None where none was kept."""
     kept = [(column.pos, step) for column in columns if column.pos is not None and (step := steps.get(column.pos))]
@@ -99,7 +93,7 @@ def _steps(
     rules = {rule: number for number, rule in enumerate(dict.fromkeys(step.rule for _, step in kept))}
     return {
         "pos": [pos for pos, _ in kept],
-        "rules": [_words(rule) for rule in rules],
+        "rules": ["".join(map(visible_char, rule[:DETAIL_CHARS])) for rule in rules],
         "rule": [rules[step.rule] for _, step in kept],
         "p_raw": [_short(step.p_raw) for _, step in kept],
         "p_lp": [_short(step.p_lp) for _, step in kept],
@@ -107,21 +101,15 @@ def _steps(
         "taken": [_short(max(0.0, 1 - step.allowed_mass)) for _, step in kept],
         "rank": [step.rank_raw for _, step in kept],
         "entropy": [_short(step.entropy_nat) for _, step in kept],
-        "top": [_top(step, texts) for _, step in kept],
+        "top": [
+            [
+                part
+                for token in step.top_k
+                for part in (token.token_id, _number(token.piece, texts), _short(token.p_raw), int(token.allowed))
+            ]
+            for _, step in kept
+        ],
     }
-
-
-def _top(step: StepFacts, texts: _Texts) -> list[object]:
-    """Flat: id, text, probability and whether it is allowed, for each token."""
-    flat: list[object] = []
-    for token in step.top_k:
-        flat += (token.token_id, texts.piece(token.piece), _short(token.p_raw), int(token.allowed))
-    return flat
-
-
-def _words(text: str) -> str:
-    """Text with blanks as they are and nothing else unseen."""
-    return "".join(map(visible_char, text[:DETAIL_CHARS]))
 
 
 def _short(value: float) -> float | None:

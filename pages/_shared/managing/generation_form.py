@@ -24,6 +24,7 @@ from pages._shared.generation_inputs import FILTERS, FIRST_MODEL, quick_inputs, 
 from pages._shared.managing import molecules, tasks
 
 MOST_LABEL = 200
+MODEL_HELP = "Alias and step: the embedded models, and those of the file that DRIFTSCOPE_MODELS names."
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,10 @@ class GenerationForm:
             st.markdown(self.lead)
         left, right = st.columns([3, 2], gap="large")
         with left:
-            models, lps = self._models(), self._lps()
+            names = [entry.name for entry in load_registry().entries]
+            first = [FIRST_MODEL] if FIRST_MODEL in names else names[:1]
+            models = _choices("Model", names, first, self.several_models, self.model_key, MODEL_HELP)
+            lps = _choices("LP", self.lps, self.first_lps, self.most_runs > 1, self.lp_key, self.lp_help)
             words, problem = self.options()
             chosen = molecules.molecule_inputs(self.first_molecules)
         with right:
@@ -127,26 +131,6 @@ class GenerationForm:
         label = " ".join((label or "").split())
         self._offer(RunRequest(tuple(models), tuple(lps), plan, device, label, chosen, (*words, *more_words)))
 
-    def _models(self) -> list[str]:
-        names = [entry.name for entry in load_registry().entries]
-        first = FIRST_MODEL if FIRST_MODEL in names else next(iter(names), None)
-        help_ = "Alias and step: the embedded models, and those of the file that DRIFTSCOPE_MODELS names."
-        if self.several_models:
-            usual = [first] if first else []
-            return st.multiselect("Models", names, usual, key=self.model_key, bind="query-params", help=help_)
-        index = names.index(first) if first else 0
-        model = st.selectbox("Model", names, index, key=self.model_key, bind="query-params", help=help_)
-        return [model] if model else []
-
-    def _lps(self) -> list[str]:
-        lps, first = list(self.lps), list(self.first_lps)
-        if self.most_runs > 1:
-            return st.multiselect("LPs", lps, first, key=self.lp_key, bind="query-params", help=self.lp_help)
-        lp = st.selectbox(
-            "LP", lps, lps.index(first[0]), key=self.lp_key, bind="query-params", help=self.lp_help
-        )  # fmt: skip
-        return [lp or first[0]]
-
     def _problem(self, models: Sequence[str], lps: Sequence[str]) -> str:
         if not models or not lps:
             return f"Choose at least one {'model' if not models else 'LP'}."
@@ -165,3 +149,13 @@ class GenerationForm:
             command = [words[0], f"--threads={threads_beside()}", *words[1:], *files[:1]]
             if tasks.submit(self.title(request), command, inputs):
                 st.rerun()
+
+
+def _choices(
+    label: str, names: Sequence[str], first: Sequence[str], is_several: bool, key: str, help_: str
+) -> list[str]:
+    if is_several:
+        return st.multiselect(f"{label}s", names, list(first), key=key, bind="query-params", help=help_)
+    index = names.index(first[0]) if first else 0
+    chosen = st.selectbox(label, names, index, key=key, bind="query-params", help=help_)
+    return [chosen] if chosen else list(first)
