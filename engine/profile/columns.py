@@ -72,8 +72,6 @@ class OddEvents:
 
 @dataclass(slots=True)
 class EventCollector:
-    """Takes events and gives columns."""
-
     counts: OddEvents = field(default_factory=OddEvents)
     _operations: Numbering = field(default_factory=Numbering)
     _threads: Numbering = field(default_factory=Numbering)

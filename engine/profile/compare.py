@@ -126,7 +126,7 @@ def compare(control: StoredTrace, test: StoredTrace) -> TraceComparison:
         test,
         _families(control.work, test.work),
         _families(control.on("call"), test.on("call")),
-        tuple(TraceFigure(one.name, one.label, one.unit, one.value, other.value) for one, other in pairs),
+        tuple(TraceFigure(*figure, of_test[-1]) for figure, of_test in pairs),
         _kernels(control.work, test.work),
         tuple(cautions(control, test)),
     )

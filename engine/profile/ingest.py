@@ -85,8 +85,6 @@ class TraceMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ReadTrace:
-    """A Chrome trace as it was read."""
-
     columns: EventColumns
     counts: OddEvents
     around: TraceHeader

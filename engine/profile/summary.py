@@ -64,8 +64,6 @@ class Summary:
 
 
 class Summariser:
-    """The tables of one trace's columns."""
-
     def __init__(self, columns: EventColumns, families: Families) -> None:
         self.columns, self.sorted = columns, ClassifiedOps.of(columns.operations, families)
         self.has_time = columns.start_ns != NOWHERE

@@ -93,8 +93,6 @@ class TraceMark:
 
 @dataclass(frozen=True, slots=True)
 class TimelineEvent:
-    """One event that was kept."""
-
     name: str
     family: str
     lane: str  # a device's stream, or a thread

@@ -26,7 +26,6 @@ pattern = "part_of_a_name"   # a regular expression; the first rule that matches
 
 
 def show(_: Store, chosen: TraceSelection) -> None:
-    """Draw this section."""
     comparison = comparison_of(chosen)
     text = alone(comparison.control, comparison.families) if is_alone(comparison) else where_from(comparison)
     with st.container(border=True, key="families-say"):

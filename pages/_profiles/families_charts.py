@@ -37,7 +37,6 @@ ZOOMED = 0.3  # of the larger time: where all moves lie within less, the axis do
 
 @st.fragment
 def way(chosen: TraceSelection, comparison: TraceComparison) -> None:
-    """Draw the waterfall."""
     with card("waterfall", WAY, WAY_HELP) as frame:
         ways = {words: per for words, per in PERS.items() if per in known_ways(comparison)}
         per = ways.get(choice("Time of", list(ways), "per"), "trace") if len(ways) > 1 else "trace"
@@ -113,8 +112,7 @@ def _range(way: Waterfall) -> tuple[float, float]:
     """From 0, where that leaves the moves to be seen, with room for words at the right."""
     places = [way.control_us, way.test_us, *(end for step in way.steps for end in (step.middle_us, step.end_us))]
     low, high = min(places), max(places)
-    first = 0.0 if high - low >= ZOOMED * high or high <= 0 else low - (high - low) / 2
-    first = min(first, low)
+    first = min(0.0, low) if high - low >= ZOOMED * high or high <= 0 else low - (high - low) / 2
     return first, high + 0.224 * (high - first)
 
 
@@ -138,7 +136,6 @@ def way_rows(way: Waterfall) -> list[dict[str, object]]:
 
 @st.fragment
 def compute(chosen: TraceSelection, comparison: TraceComparison) -> None:
-    """Draw attention and gemm against the rest."""
     with card("compute", COMPUTE_Q, COMPUTE_HELP) as frame:
         traces = [comparison.control] if is_alone(comparison) else [comparison.control, comparison.test]
         drawable = [trace for trace in traces if trace.is_whole]

@@ -6,6 +6,7 @@ Names of kernels run to thousands of characters: the table has short ones, a row
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
@@ -16,7 +17,7 @@ from engine.profile.compare import Change, KernelRow, TraceComparison
 from engine.profile.words import incomparable, is_alone, kernels_words
 from engine.store.store import Store
 from pages._profiles import kernels_table as tables
-from pages._profiles.kernels_table import short, size
+from pages._profiles.kernels_table import short
 from pages._profiles.traces import TraceSelection, comparison_of
 from pages._shared.charts.card import card
 from pages._shared.charts.chart import Axis, Chart, Marks, Row, chart, lanes
@@ -37,12 +38,34 @@ CHANGES: dict[str, Change] = {
     "fewer calls": "shrunk",
     "as many calls": "same",
 }
-BY_TIME, BY_CALLS = "time", "calls"
 FILTER_WIDTH = 240
 
 
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What operations are sorted and drawn by: calls or time, of a trace alone or as a difference of two."""
+
+    is_alone: bool
+    by_calls: bool
+
+    @property
+    def name(self) -> str:
+        return "calls" if self.by_calls else "time"
+
+    def of(self, row: KernelRow) -> float:
+        """A number of calls, or microseconds."""
+        if self.is_alone:
+            return row.control.calls if self.by_calls else row.control.total_us
+        return row.test.calls - row.control.calls if self.by_calls else row.difference_us
+
+    def words(self, row: KernelRow) -> str:
+        value = self.of(row)
+        if self.is_alone:
+            return f"{value:,.0f} calls" if self.by_calls else microseconds(value)
+        return f"{'+' if value > 0 else ''}{number(value)} calls" if self.by_calls else signed_microseconds(value)
+
+
 def show(_: Store, chosen: TraceSelection) -> None:
-    """Draw this section."""
     comparison = comparison_of(chosen)
     if not comparison.kernels:
         st.info("No work with a name is in these traces.", icon=":material/inbox:")
@@ -58,13 +81,13 @@ def _section(comparison: TraceComparison) -> None:
     if not is_alone(comparison):
         with st.container(border=True, key="kernels-say"):
             st.markdown(escape_markdown(kernels_words(comparison)))
-    by_calls = _filters(comparison)
-    rows = tables.sorted_rows([row for row in comparison.kernels if _is_wanted(row)], comparison, by_calls=by_calls)
+    measure = Measure(is_alone(comparison), by_calls=_filters(comparison))
+    rows = sorted(filter(_is_wanted, comparison.kernels), key=lambda row: (-abs(measure.of(row)), row.name))
     if not rows:
         st.info("No operation matches. Remove a filter.", icon=":material/filter_alt_off:")
         return
     with st.container(key="profile-cards"):
-        show_chart(comparison, rows, by_calls=by_calls)
+        _chart(measure, rows)
     _table(comparison, rows[:MOST_ROWS])
     if len(rows) > MOST_ROWS:
         st.caption(f"{MOST_ROWS:,} of {len(rows):,} operations are listed; the CSV has all.")
@@ -102,7 +125,7 @@ def _filters(comparison: TraceComparison) -> bool:
             help="Words in the operation's full name",
             width=FILTER_WIDTH,
         )
-        return one_of("Largest by", (BY_TIME, BY_CALLS), "by") == BY_CALLS
+        return one_of("Largest by", ("time", "calls"), "by") == "calls"
 
 
 def _is_wanted(row: KernelRow) -> bool:
@@ -164,53 +187,39 @@ MOST = 12
 MOST_NAME = 34
 
 
-def show_chart(comparison: TraceComparison, rows: Sequence[KernelRow], *, by_calls: bool) -> None:
-    some = [row for row in rows if size(row, comparison, by_calls=by_calls)][:MOST]
-    what = "calls" if by_calls else "time"
-    question = f"Which take most {what}?" if is_alone(comparison) else f"Which differ most in {what}?"
-    with card("kernels", question, HELP_ALONE if is_alone(comparison) else HELP) as frame:
-        frame.tell(chart_sentence(comparison, rows, some, by_calls=by_calls))
-        if some:
-            frame.draw(kernels_chart(comparison, some, by_calls=by_calls))
+def _chart(measure: Measure, rows: Sequence[KernelRow]) -> None:
+    drawn = [row for row in rows if measure.of(row)][:MOST]
+    question = f"Which take most {measure.name}?" if measure.is_alone else f"Which differ most in {measure.name}?"
+    with card("kernels", question, HELP_ALONE if measure.is_alone else HELP) as frame:
+        frame.tell(chart_sentence(measure, rows, drawn))
+        if drawn:
+            frame.draw(kernels_chart(measure, drawn))
 
 
-def chart_sentence(
-    comparison: TraceComparison, rows: Sequence[KernelRow], some: Sequence[KernelRow], *, by_calls: bool
-) -> str:
+def chart_sentence(measure: Measure, rows: Sequence[KernelRow], drawn: Sequence[KernelRow]) -> str:
     """How much of all these few are."""
-    if not some:
+    if not drawn:
         return "None of these operations differs."
-    whole, part = (sum(abs(size(row, comparison, by_calls=by_calls)) for row in group) for group in (rows, some))
-    what = "calls" if by_calls else "time"
-    if is_alone(comparison):
-        of, verb = f"their {what}", "takes"
-    else:
-        of, verb = f"all changes of {what}, up and down", "differs"
-    first = f"{short(some[0])} {verb} most, {_value(comparison, some[0], by_calls=by_calls)}."
-    if len(some) == len(rows):
+    first = f"{short(drawn[0])} {'takes' if measure.is_alone else 'differs'} most, {measure.words(drawn[0])}."
+    if len(drawn) == len(rows):
         return first
-    drawn = f"The {len(some)} drawn of {len(rows):,} are" if len(some) > 1 else f"It alone of {len(rows):,} is"
-    return f"{first} {drawn} {percent(part / whole)} of {of}."
+    whole, part = (sum(abs(measure.of(row)) for row in group) for group in (rows, drawn))
+    of = f"their {measure.name}" if measure.is_alone else f"all changes of {measure.name}, up and down"
+    which = f"The {len(drawn)} drawn of {len(rows):,} are" if len(drawn) > 1 else f"It alone of {len(rows):,} is"
+    return f"{first} {which} {percent(part / whole)} of {of}."
 
 
-def _value(comparison: TraceComparison, row: KernelRow, *, by_calls: bool) -> str:
-    value = size(row, comparison, by_calls=by_calls)
-    if is_alone(comparison):
-        return f"{value:,.0f} calls" if by_calls else microseconds(value)
-    return f"{'+' if value > 0 else ''}{number(value)} calls" if by_calls else signed_microseconds(value)
-
-
-def kernels_chart(comparison: TraceComparison, rows: Sequence[KernelRow], *, by_calls: bool) -> Chart:
+def kernels_chart(measure: Measure, rows: Sequence[KernelRow]) -> Chart:
     colours = palette()
-    values = [size(row, comparison, by_calls=by_calls) for row in rows]
+    values = [measure.of(row) for row in rows]
     is_ms = max(abs(value) for value in values) >= 1000
-    scale, unit = (1.0, "calls") if by_calls else (1000.0, "ms") if is_ms else (1.0, "µs")
+    scale, unit = (1.0, "calls") if measure.by_calls else (1000.0, "ms") if is_ms else (1.0, "µs")
     bars: list[dict[str, Any]] = [
         {
             "lane": lane,
             "value": value / scale,
-            "text": _value(comparison, row, by_calls=by_calls),
-            "colour": colours.muted if is_alone(comparison) else colours.text if value > 0 else colours.accent,
+            "text": measure.words(row),
+            "colour": colours.muted if measure.is_alone else colours.text if value > 0 else colours.accent,
             "pattern": "/" if row.change in ("added", "gone") else "",
             "row": row,
         }
@@ -227,7 +236,7 @@ def kernels_chart(comparison: TraceComparison, rows: Sequence[KernelRow], *, by_
     return chart(
         Marks(kind="bars", rows=bars, x="value", y="lane", is_across=True, hover=hover),
         x=Axis(
-            title=f"{unit}{'' if is_alone(comparison) else ', B − A'}",
+            title=f"{unit}{'' if measure.is_alone else ', B − A'}",
             range=[low - (room if low < 0 else 0), high + (room if high > 0 else 0)],
             more={"zeroline": True},
         ),

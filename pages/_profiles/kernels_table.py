@@ -10,7 +10,7 @@ import pyarrow as pa
 import streamlit as st
 
 from engine.figures.statistics import quotient
-from engine.figures.words import number
+from engine.figures.words import number, shortened
 from engine.profile.compare import KernelRow, TraceComparison, kernel_row
 from engine.profile.stored_trace import StoredTrace, Totals
 from engine.profile.words import is_alone
@@ -27,21 +27,8 @@ def key_of(row: KernelRow) -> str:
     return hashlib.sha256(row.name.encode("utf-8", "surrogatepass")).hexdigest()[:KEY_LENGTH]
 
 
-def sorted_rows(rows: Sequence[KernelRow], comparison: TraceComparison, *, by_calls: bool) -> list[KernelRow]:
-    """The largest difference first; of a trace alone the largest."""
-    return sorted(rows, key=lambda row: (-abs(size(row, comparison, by_calls=by_calls)), row.name))
-
-
-def size(row: KernelRow, comparison: TraceComparison, *, by_calls: bool) -> float:
-    """What is sorted and drawn: calls, or microseconds."""
-    if is_alone(comparison):
-        return row.control.calls if by_calls else row.control.total_us
-    return row.test.calls - row.control.calls if by_calls else row.difference_us
-
-
 def short(row: KernelRow) -> str:
-    name = visible_text(row.short_name)
-    return name if len(name) <= MOST_NAME else name[: MOST_NAME - 1] + "…"
+    return shortened(visible_text(row.short_name), MOST_NAME)
 
 
 Column = tuple[Callable[[KernelRow], object], Any]  # a cell's value, and the column's look
@@ -121,7 +108,6 @@ def _stream(letter: str, one: Mapping[str, Any]) -> TableRow:
 
 
 def csv_of(comparison: TraceComparison) -> str:
-    """All operations, with whole names."""
     names = ["name", "short_name", "family", "calls", "total_us", "mean_us"]
     if not is_alone(comparison):
         names = [

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import streamlit as st
 
 from engine.figures.statistics import quotient
@@ -23,7 +21,6 @@ NO_CALLS = "Launches, waits and delays are not known: no calls into a device's r
 
 
 def show(_: Store, chosen: TraceSelection) -> None:
-    """Draw this section."""
     comparison = comparison_of(chosen)
     with st.container(border=True, key="launches-say"):
         st.markdown(escape_markdown(launches_words(comparison)))
@@ -36,13 +33,8 @@ def show(_: Store, chosen: TraceSelection) -> None:
     st.html(grouped_table("figure", figure_columns(comparison), figure_rows(comparison), f"Figures of {names}", "told"))
     st.caption("– means unknown; 0 means none." + ("" if is_alone(comparison) else " × is test over control."))
     _calls(comparison, names)
-    file_button(
-        "CSV",
-        lambda: csv_of(comparison),
-        "launches.csv",
-        key="launches_csv",
-        help="Every figure, as the engine names it",
-    )
+    what = "Every figure, as the engine names it"
+    file_button("CSV", lambda: csv_of(comparison), "launches.csv", key="launches_csv", help=what)
 
 
 def _without_calls(comparison: TraceComparison) -> str:
@@ -67,24 +59,22 @@ def _calls(comparison: TraceComparison, names: str) -> None:
         st.html(grouped_table("family", figure_columns(comparison), lines, f"Operators per token of {names}"))
 
 
+def _counted(family: str) -> tuple[str, ...]:
+    """Names of the figures of a family whose calls are counted."""
+    return tuple(f"{family}_{figure}" for figure in ("calls", "us", "mean_us", "a_token", "a_pass"))
+
+
 GROUPS: dict[str, tuple[str, ...]] = {
     "The whole": (
-        "span_us",
-        "work_us",
-        "work_calls",
-        "tokens",
-        "samples",
-        "forward_passes",
-        "work_us_a_token",
-        "work_us_a_sample",
-        "work_us_a_pass",
+        *("span_us", "work_us", "work_calls", "tokens", "samples", "forward_passes"),
+        *("work_us_a_token", "work_us_a_sample", "work_us_a_pass"),
     ),
-    "Launches": ("launch_calls", "launch_us", "launch_mean_us", "launch_a_token", "launch_a_pass", "delay_us"),
-    "Waits for the device": ("sync_calls", "sync_us", "sync_mean_us", "sync_a_token", "sync_a_pass"),
-    "Copies between memories": ("memcpy_calls", "memcpy_us", "memcpy_mean_us", "memcpy_a_token", "memcpy_a_pass"),
-    "Copies as kernels or operators": ("copy_calls", "copy_us", "copy_mean_us", "copy_a_token", "copy_a_pass"),
-    "Concatenations": ("concat_calls", "concat_us", "concat_mean_us", "concat_a_token", "concat_a_pass"),
-    "Attention": ("attention_calls", "attention_us", "attention_mean_us", "attention_a_token", "attention_a_pass"),
+    "Launches": (*_counted("launch"), "delay_us"),
+    "Waits for the device": _counted("sync"),
+    "Copies between memories": _counted("memcpy"),
+    "Copies as kernels or operators": _counted("copy"),
+    "Concatenations": _counted("concat"),
+    "Attention": _counted("attention"),
     "Idle time and overlap": ("idle_share", "gaps", "gap_us", "overlap_share", "copy_overlap_us"),
 }
 MEANINGS = {
@@ -108,53 +98,35 @@ MEANINGS = {
 }
 OF_OPERATORS = {"attention_calls": "Operators inside others count too: more than one per layer and forward pass"}
 """What it is without a device."""
-UNITS = {"µs": "µs", "%": "%", "x": "×"}
 SECOND_US = 1e5
 """Longer times are shown in ms."""
 
 
-def known(comparison: TraceComparison, names: Sequence[str]) -> list[TraceFigure]:
-    figures = (comparison.figure(name) for name in names)
-    return [figure for figure in figures if figure.control is not None or figure.test is not None]
-
-
 def figure_rows(comparison: TraceComparison) -> list[TableRow]:
-    """A line a figure."""
-    return [
-        _line(comparison, group, figure)
-        for group, names in GROUPS.items()
-        for figure in _worth(known(comparison, names))
-    ]
-
-
-def _worth(figures: list[TraceFigure]) -> list[TraceFigure]:
-    """Where neither has any of something, its number of calls says so alone."""
-    counted = [figure for figure in figures if figure.name.endswith("_calls") and figure.name != "work_calls"]
-    return counted if counted and not (counted[0].control or counted[0].test) else figures
+    """A line a figure that one of them knows; where neither has any of something, its calls say so alone."""
+    rows: list[TableRow] = []
+    for group, names in GROUPS.items():
+        figures = [comparison.figure(name) for name in names]
+        known = [figure for figure in figures if figure.control is not None or figure.test is not None]
+        counted = [figure for figure in known if figure.name.endswith("_calls") and figure.name != "work_calls"]
+        is_none = counted and not (counted[0].control or counted[0].test)
+        rows += [_line(comparison, group, figure) for figure in (counted if is_none else known)]
+    return rows
 
 
 def _line(comparison: TraceComparison, group: str, figure: TraceFigure) -> TableRow:
-    scale, unit = _scale(figure)
+    values: list[float | None] = [figure.control, figure.test]
+    unit = figure.unit
+    if unit == "" and "_a_" not in figure.name:  # a count stays whole
+        values = [None if value is None else round(value) for value in values]
+    elif unit == "µs" and max(value or 0.0 for value in values) >= SECOND_US:
+        values, unit = [None if value is None else value / 1000 for value in values], "ms"
     ratio = None if figure.name.startswith("work_") and incomparable(comparison) else figure.ratio  # of unlike work
-    control, test = (_scaled(figure, value, scale) for value in (figure.control, figure.test))
-    cells = tables.figure_cells(comparison, control, test, ratio)
-    what = figure.what.replace("copy kernels", "copies")  # on a CPU they are operators
-    what = capitalised(what)
+    cells = tables.figure_cells(comparison, *values, ratio)
+    what = capitalised(figure.what.replace("copy kernels", "copies"))  # on a CPU they are operators
     has_device = "device" in (comparison.control.work_side, comparison.test.work_side)
     note = (MEANINGS if has_device else {**MEANINGS, **OF_OPERATORS}).get(figure.name, "")
     return TableRow(what, tuple(cells), unit=unit, note=note, group=group)
-
-
-def _scaled(figure: TraceFigure, value: float | None, scale: float) -> float | None:
-    """A count stays whole."""
-    is_count = figure.unit == "" and "_a_" not in figure.name
-    return None if value is None else round(value) if is_count else value / scale
-
-
-def _scale(figure: TraceFigure) -> tuple[float, str]:
-    if figure.unit == "µs" and max(figure.control or 0.0, figure.test or 0.0) >= SECOND_US:
-        return 1000.0, "ms"
-    return 1.0, UNITS.get(figure.unit, figure.unit)
 
 
 def figure_columns(comparison: TraceComparison) -> list[ColumnGroup]:

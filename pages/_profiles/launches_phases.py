@@ -37,8 +37,6 @@ MOST_PIECES = 6
 
 @dataclass(frozen=True, slots=True)
 class PhaseLane:
-    """One bar."""
-
     name: str
     phases_us: Mapping[str, float]
     what: str  # it is the mean of, or wrote

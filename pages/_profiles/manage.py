@@ -41,7 +41,6 @@ ABOUT_FILES = (
 
 
 def show(store: Store, chosen: TraceSelection | None) -> None:
-    """Draw this section; ``chosen`` is None where no trace is chosen."""
     tasks.show(store, TRACES)
     options = partial(_import_options, store)
     views: dict[str, Callable[[], None]] = {

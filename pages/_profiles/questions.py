@@ -31,7 +31,6 @@ SLOT = "profiles_running"
 
 @st.fragment
 def show(store: Store, chosen: TraceSelection | None) -> None:
-    """Draw this section; ``chosen`` is None where no trace is chosen."""
     with shown_errors():
         _section(store.snapshot(), chosen)  # traces may have come since the page was drawn
 

@@ -27,7 +27,6 @@ from pages._shared.verdicts import look_of
 
 
 def show(store: Store, chosen: TraceSelection | None) -> None:
-    """Draw this section; ``chosen`` is None where no trace is chosen."""
     reported = load_reported()
     sets = [of_reported(reported.traces)]
     ours = [entry for entry in chosen.entries if entry.row.get("origin") != "reported"] if chosen else []

@@ -40,7 +40,6 @@ KEY = "timeline_figure"
 
 @st.fragment
 def show(store: Store, chosen: TraceSelection) -> None:
-    """Draw this section."""
     with card("timeline", QUESTION, HELP) as frame:
         timed = [entry for entry in chosen.entries if engine.timelines(entry)]
         sides = [side for side in SIDES if any(side in engine.timelines(entry) for entry in timed)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,11 +78,9 @@ def ranked(views: Sequence[TimelineView]) -> dict[str, tuple[str, ...]]:
         for name, taken in view.totals_us.items():
             sums[name] = sums.get(name, 0.0) + taken
     names = sorted((name for name in sums if sums[name] > 0), key=lambda name: -sums[name])
-    kept: dict[str, tuple[str, ...]] = {name: (name,) for name in names[:MOST_FAMILIES]}
-    rest = tuple(names[MOST_FAMILIES:])
-    if len(rest) == 1:
-        return kept | {rest[0]: rest}
-    return kept | ({REST: rest} if rest else {})
+    drawn = len(names) if len(names) == MOST_FAMILIES + 1 else MOST_FAMILIES  # a single one is no rest
+    rest = tuple(names[drawn:])
+    return {name: (name,) for name in names[:drawn]} | ({REST: rest} if rest else {})
 
 
 MOST_NAME = 60
@@ -138,10 +136,10 @@ def _name(text: str) -> str:
 
 def timeless(chosen: TraceSelection, entry: Entry) -> str:
     """Why a trace has no timeline."""
-    name = shortened(visible_text(chosen.name(entry.id)), 120)
+    why = "a table of sums has no timeline" if entry.row.get("form") == "table" else "no timeline"
     if entry.row.get("origin") == "reported":
-        return f"{name}: a report states sums only: no timeline."
-    return f"{name}: a table of sums has no timeline." if entry.row.get("form") == "table" else f"{name}: no timeline."
+        why = "a report states sums only: no timeline"
+    return f"{shortened(visible_text(chosen.name(entry.id)), 120)}: {why}."
 
 
 def sideless(chosen: TraceSelection, entry: Entry, side: str) -> str:
@@ -149,27 +147,21 @@ def sideless(chosen: TraceSelection, entry: Entry, side: str) -> str:
 
 
 def notes(views: Sequence[TimelineView]) -> list[str]:
-    """What is not drawn."""
-    said = []
-    for view in views:
-        letter = view.name.partition(" ")[0]
-        if len(view.marks) < view.marks_count:
-            said.append(f"{letter}: the {len(view.marks):,} longest of {view.marks_count:,} marks in the window.")
-        if view.events is not None and view.events.count > len(view.events.events):
-            said.append(
-                f"{letter}: the {MOST_EVENTS:,} longest of {counted(view.events.count, 'event')} in the window."
-            )
-        if view.events is None:
-            said.append(
-                f"{letter}: single events show in a smaller window."
-                if has_events(view.entry)
-                else f"{letter}: single events were not kept (trace add --events keeps them)."
-            )
-    return said
+    return [f"{view.name.partition(' ')[0]}: {words}." for view in views for words in _not_drawn(view)]
+
+
+def _not_drawn(view: TimelineView) -> Iterator[str]:
+    if len(view.marks) < view.marks_count:
+        yield f"the {len(view.marks):,} longest of {view.marks_count:,} marks in the window"
+    if view.events is not None and view.events.count > len(view.events.events):
+        yield f"the {MOST_EVENTS:,} longest of {counted(view.events.count, 'event')} in the window"
+    if view.events is None and has_events(view.entry):
+        yield "single events show in a smaller window"
+    elif view.events is None:
+        yield "single events were not kept (trace add --events keeps them)"
 
 
 def alt(views: Sequence[TimelineView], families: dict[str, tuple[str, ...]]) -> str:
-    """The figure's alternative text."""
     low, high = views[0].window_ms
     lines = []
     for view in views:
@@ -183,11 +175,11 @@ def alt(views: Sequence[TimelineView], families: dict[str, tuple[str, ...]]) -> 
 
 def rows(views: Sequence[TimelineView]) -> list[dict[str, Any]]:
     """One row per trace and column as drawn; families in percent of the column's time."""
-    found = []
+    columns = []
     for view in views:
-        edges = [view.axis_ms(one) for one in view.stretch.edges_us.tolist()]
-        for place, (start, end) in enumerate(itertools.pairwise(edges)):
-            shares = view.stretch.share[:, place]
-            named = {f"{name} (%)": 100 * float(one) for name, one in zip(view.stretch.families, shares, strict=True)}
-            found.append({"trace": view.name, "from (ms)": start, "to (ms)": end, **named})
-    return found
+        names = [f"{name} (%)" for name in view.stretch.families]
+        edges = itertools.pairwise(map(view.axis_ms, view.stretch.edges_us.tolist()))
+        for (start, end), shares in zip(edges, 100 * view.stretch.share.T, strict=True):
+            parts = dict(zip(names, shares.tolist(), strict=True))
+            columns.append({"trace": view.name, "from (ms)": start, "to (ms)": end, **parts})
+    return columns
