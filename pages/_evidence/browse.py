@@ -27,7 +27,6 @@ MOST_CHARS = 200
 
 
 def show(store: Store, rows: Sequence[Judged]) -> None:
-    """Draw the section."""
     _filters(rows)
     shown = places_of(rows, state.claim_filter())
     _list_and_one(store, rows, shown)

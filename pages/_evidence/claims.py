@@ -58,14 +58,6 @@ class ClaimFilter:
     with_figure: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RelatedClaim:
-    """Another claim, and what it has to do with this one."""
-
-    how: str
-    judged: Judged
-
-
 def judged_claims(claims: Sequence[Claim], judgement: Judgement | None) -> tuple[Judged, ...]:
     """Each claim with its verdict, by id: a file of verdicts may be older than the claims."""
     verdicts = {} if judgement is None else {verdict.claim_id: verdict for verdict in judgement.verdicts}
@@ -99,10 +91,10 @@ def counts_by_report(rows: Iterable[Judged]) -> dict[str, Counter[VerdictName | 
     return counts
 
 
-def related(judged: Judged, rows: Sequence[Judged]) -> list[RelatedClaim]:
-    """Claims about the same thing, inputs of this one, or computed with it; each once."""
+def related(judged: Judged, rows: Sequence[Judged]) -> list[tuple[str, Judged]]:
+    """Claims about the same thing, inputs of this one, or computed with it; each once, after how it is related."""
     known = {row.id: row for row in rows}
-    relations: dict[str, RelatedClaim] = {}
+    relations: dict[str, tuple[str, Judged]] = {}
     for how, ids in (
         ("the same thing, another figure", [*_others(judged), *[row.id for row in rows if judged.id in _others(row)]]),
         ("goes into this one", _inputs(judged, known)),
@@ -111,7 +103,7 @@ def related(judged: Judged, rows: Sequence[Judged]) -> list[RelatedClaim]:
     ):
         for id_ in ids:
             if id_ in known and id_ != judged.id:
-                relations.setdefault(id_, RelatedClaim(how, known[id_]))
+                relations.setdefault(id_, (how, known[id_]))
     return list(relations.values())[:MOST_RELATED]
 
 

@@ -9,7 +9,7 @@ import streamlit as st
 from engine.evidence.claims import Claim
 from engine.evidence.verdicts import Verdict
 from pages._evidence import charts, state
-from pages._evidence.claims import Judged, RelatedClaim, related
+from pages._evidence.claims import Judged, related
 from pages._evidence.words import (
     SOURCES,
     apart_words,
@@ -123,24 +123,24 @@ def _query(judged: Judged, verdict: Verdict) -> None:
 # --- other claims -------------------------------------------------------------------------------------------------
 
 
-def _related(relations: Sequence[RelatedClaim]) -> None:
+def _related(relations: Sequence[tuple[str, Judged]]) -> None:
     if not relations:
         return
     st.html(f"<style>{_LEFT}</style>")
     st.markdown("**Related claims**")
     with st.container(gap=None, key="related"):
-        how = ""
-        for relation in relations:
-            if relation.how != how:
-                how = relation.how
+        heading = ""
+        for how, judged in relations:
+            if how != heading:
+                heading = how
                 st.caption(how[0].upper() + how[1:])
-            look, claim = look_of(relation.judged.name), relation.judged.claim
+            look, claim = look_of(judged.name), judged.claim
             figure = f" ({reported_words(claim)})" if claim.reported and claim.check != "tokens" else ""
             st.button(
                 escape_markdown(f"{look.sign} {claim.report}, {claim.section}: {claim.statement}{figure}"),
-                key=f"related-{relation.judged.id}",
+                key=f"related-{judged.id}",
                 type="tertiary",
                 on_click=state.put_claim,
-                args=(relation.judged.id,),
-                help=word_of(relation.judged.name),
+                args=(judged.id,),
+                help=word_of(judged.name),
             )

@@ -30,7 +30,6 @@ COLUMNS = 3
 
 
 def show(store: Store, rows: Sequence[Judged]) -> None:
-    """Draw the section."""
     st.subheader("What the conclusions rest on", anchor=False)
     highlights = [row for row in rows if row.claim.highlight]
     for start in range(0, len(highlights), COLUMNS):

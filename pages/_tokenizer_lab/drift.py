@@ -35,7 +35,6 @@ _ENDINGS = (".sdf", ".mol", ".smi", ".csv", ".tsv", ".txt", ".gz")
 
 
 def show() -> None:
-    """Draw the section."""
     molecules = _molecules()
     help_ = "Some models drop trailing zeros: 0.5 instead of 0.5000. Only then is drift positive."
     form = FORMS[one_of("Number format", list(FORMS), "decimals", help=help_)]

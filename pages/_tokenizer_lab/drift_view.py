@@ -83,7 +83,6 @@ def _bars(row: DriftRow) -> Marks:
 
 
 def table(rows: list[DriftRow]) -> None:
-    """Draw the shares as a table."""
     lines = [_table_row(row) for row in rows]
     st.dataframe(lines, hide_index=True, height="content", column_config=_COLUMNS, alt="Shares by placeholder")
 

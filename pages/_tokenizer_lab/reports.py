@@ -23,7 +23,6 @@ RIGHT, WRONG = "✓ reproduced", "✗ contradicted"
 
 
 def show() -> None:
-    """Draw the section."""
     all_rows = _rows()
     wrong = sum(row["verdict"] == WRONG for row in all_rows)
     right = len(all_rows) - wrong

@@ -54,7 +54,6 @@ KIND_WORDS = {
 
 
 def show() -> None:
-    """Draw the section."""
     text = _inputs()
     chosen, placeholder = tokenizers(), st.session_state.get("placeholder") or ""
     if not text.strip():
@@ -94,10 +93,8 @@ def _inputs() -> str:
 
 
 def _take_example() -> None:
-    chosen = st.session_state.get("example")
-    if chosen:
-        st.session_state["text"] = EXAMPLES[chosen]
-        st.session_state["example"] = None
+    if example := st.session_state.get("example"):
+        st.session_state.update({"text": EXAMPLES[example], "example": None})
 
 
 def _molecule(text: str) -> Molecule | None:

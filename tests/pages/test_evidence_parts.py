@@ -95,26 +95,26 @@ def test_highlights_are_few_and_the_conclusions_are_among_them() -> None:
 
 
 def test_the_other_side_of_an_inconsistency_is_related_both_ways() -> None:
-    how = {one.judged.id: one.how for one in related(BY_ID["000-junk-share"], ROWS)}
+    how = {row.id: how for how, row in related(BY_ID["000-junk-share"], ROWS)}
     assert how["002-junk-share-qwen"] == "the same thing, another figure"
-    assert "000-junk-share" in {one.judged.id for one in related(BY_ID["002-junk-share-qwen"], ROWS)}
+    assert "000-junk-share" in {row.id for _, row in related(BY_ID["002-junk-share-qwen"], ROWS)}
 
 
 def test_what_goes_into_a_formula_is_related_and_what_is_computed_with_it() -> None:
-    how = {one.judged.id: one.how for one in related(BY_ID["002-decomposition"], ROWS)}
+    how = {row.id: how for how, row in related(BY_ID["002-decomposition"], ROWS)}
     assert how["002-tokens-ratio"] == how["002-token-ms-ratio"] == "goes into this one"
-    back = {one.judged.id: one.how for one in related(BY_ID["002-token-ms-ratio"], ROWS)}
+    back = {row.id: how for how, row in related(BY_ID["002-token-ms-ratio"], ROWS)}
     assert back["002-decomposition"] == "computed with this one"
 
 
 def test_a_claim_is_not_related_to_itself_even_by_a_part_of_its_own_figures() -> None:
     """Its formula multiplies figures of its own: `{001-mask-size.1}`."""
-    assert "001-mask-size" not in {one.judged.id for one in related(BY_ID["001-mask-size"], ROWS)}
+    assert "001-mask-size" not in {row.id for _, row in related(BY_ID["001-mask-size"], ROWS)}
 
 
 def test_every_related_claim_is_there_once() -> None:
     for row in ROWS:
-        found = [one.judged.id for one in related(row, ROWS)]
+        found = [other.id for _, other in related(row, ROWS)]
         assert len(found) == len(set(found)) and row.id not in found
 
 
