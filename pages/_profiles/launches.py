@@ -122,7 +122,8 @@ def _line(comparison: TraceComparison, group: str, figure: TraceFigure) -> Table
     elif unit == "µs" and max(value or 0.0 for value in values) >= SECOND_US:
         values, unit = [None if value is None else value / 1000 for value in values], "ms"
     ratio = None if figure.name.startswith("work_") and incomparable(comparison) else figure.ratio  # of unlike work
-    cells = tables.figure_cells(comparison, *values, ratio)
+    control, test = values
+    cells = tables.figure_cells(comparison, control, test, ratio)
     what = capitalised(figure.what.replace("copy kernels", "copies"))  # on a CPU they are operators
     has_device = "device" in (comparison.control.work_side, comparison.test.work_side)
     note = (MEANINGS if has_device else {**MEANINGS, **OF_OPERATORS}).get(figure.name, "")
