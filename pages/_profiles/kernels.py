@@ -42,7 +42,7 @@ FILTER_WIDTH = 240
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class KernelMeasure:
     """What operations are sorted and drawn by: calls or time, of a trace alone or as a difference of two."""
 
     is_alone: bool
@@ -81,7 +81,7 @@ def _section(comparison: TraceComparison) -> None:
     if not is_alone(comparison):
         with st.container(border=True, key="kernels-say"):
             st.markdown(escape_markdown(kernels_words(comparison)))
-    measure = Measure(is_alone(comparison), by_calls=_filters(comparison))
+    measure = KernelMeasure(is_alone(comparison), by_calls=_filters(comparison))
     rows = sorted(filter(_is_wanted, comparison.kernels), key=lambda row: (-abs(measure.of(row)), row.name))
     if not rows:
         st.info("No operation matches. Remove a filter.", icon=":material/filter_alt_off:")
@@ -187,7 +187,7 @@ MOST = 12
 MOST_NAME = 34
 
 
-def _chart(measure: Measure, rows: Sequence[KernelRow]) -> None:
+def _chart(measure: KernelMeasure, rows: Sequence[KernelRow]) -> None:
     drawn = [row for row in rows if measure.of(row)][:MOST]
     question = f"Which take most {measure.name}?" if measure.is_alone else f"Which differ most in {measure.name}?"
     with card("kernels", question, HELP_ALONE if measure.is_alone else HELP) as frame:
@@ -196,7 +196,7 @@ def _chart(measure: Measure, rows: Sequence[KernelRow]) -> None:
             frame.draw(kernels_chart(measure, drawn))
 
 
-def chart_sentence(measure: Measure, rows: Sequence[KernelRow], drawn: Sequence[KernelRow]) -> str:
+def chart_sentence(measure: KernelMeasure, rows: Sequence[KernelRow], drawn: Sequence[KernelRow]) -> str:
     """How much of all these few are."""
     if not drawn:
         return "None of these operations differs."
@@ -209,7 +209,7 @@ def chart_sentence(measure: Measure, rows: Sequence[KernelRow], drawn: Sequence[
     return f"{first} {which} {percent(part / whole)} of {of}."
 
 
-def kernels_chart(measure: Measure, rows: Sequence[KernelRow]) -> Chart:
+def kernels_chart(measure: KernelMeasure, rows: Sequence[KernelRow]) -> Chart:
     colours = palette()
     values = [measure.of(row) for row in rows]
     is_ms = max(abs(value) for value in values) >= 1000
