@@ -7,7 +7,7 @@ molecules. A molecule of which no answer decodes counts as 0 in both COV and is 
 ensemble is left out. Both are counted.
 
 What this module does not know: how near the references are to what a molecule does in nature, and whether few answers
-could cover them at all: one answer a molecule seldom reaches ten references, so COV-R belongs beside the number of
+could cover them at all: one answer per molecule seldom reaches ten references, so COV-R belongs beside the number of
 answers. Published figures mostly rest on other references, and on two answers for each of them.
 """
 

@@ -1,7 +1,7 @@
-"""One row a run, from the runs' sheets alone, and its ratios to a control with a mark where a difference is noise.
+"""One row per run, from the runs' sheets alone, and its ratios to a control with a mark where a difference is noise.
 
 What a sheet does not say is None, never 0. Figures that a report states are shown beside measured ones with their
-``origin``; none are averaged. Wall time has one figure a run, so its mark is that of the samples' own times; what is
+``origin``; none are averaged. Wall time has one figure per run, so its mark is that of the samples' own times; what is
 counted for a run as a whole has no mark. A run's drift is in its samples only: it is read for the runs that are
 compared.
 """
@@ -112,16 +112,16 @@ class RunFigures:
     def _stated(self) -> dict[str, float | None]:
         """Coverage, from what a report file or a report says beyond the columns; its names are read in any spelling."""
         try:
-            said = json.loads(self.entry.row.get("extra") or "{}")
+            extra = json.loads(self.entry.row.get("extra") or "{}")
         except ValueError:
-            said = {}
-        found: dict[str, float | None] = dict.fromkeys(CONFORMERS)
-        for key, value in said.items() if isinstance(said, dict) else ():
+            extra = {}
+        coverage: dict[str, float | None] = dict.fromkeys(CONFORMERS)
+        for key, value in extra.items() if isinstance(extra, dict) else ():
             name = key.lower().replace("-", "_").removesuffix("_ang")
             is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-            if name in found and is_number:
-                found[name] = float(value)
-        return found
+            if name in coverage and is_number:
+                coverage[name] = float(value)
+        return coverage
 
 
 @dataclass(frozen=True, slots=True)

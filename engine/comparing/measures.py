@@ -1,7 +1,7 @@
 """What is compared sample by sample: each measure with its unit, and which way is better.
 
-A measure is one number a sample, null where it is not known: RMSD where it was not asked for, drift where no block has
-a known one, junk where a run has no blocks. Nothing is put in a null's place.
+A measure is one number per sample, null where it is not known: RMSD where it was not asked for, drift where no block
+has a known one, junk where a run has no blocks. Nothing is put in a null's place.
 """
 
 from __future__ import annotations

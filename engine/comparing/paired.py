@@ -85,7 +85,7 @@ class Pairs:
 
     control_rows: NDArray[np.int64]
     test_rows: NDArray[np.int64]
-    control_molecule: NDArray[np.int64]  # of every row: one number a molecule, the same in both
+    control_molecule: NDArray[np.int64]  # of every row: one number per molecule, the same in both
     test_molecule: NDArray[np.int64]
     smiles: pa.Array  # of each number
 

@@ -45,7 +45,7 @@ FROM samples LEFT JOIN of_blocks USING (sample_id) WHERE run_id = $run ORDER BY 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunSamples:
-    """One run, a row a sample. ``repeat`` counts answers of the same molecule and generation from 0."""
+    """One run, a row per sample. ``repeat`` counts answers of the same molecule and generation from 0."""
 
     run_id: str
     sample_id: NDArray[np.int64]

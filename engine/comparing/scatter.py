@@ -1,4 +1,4 @@
-"""Control against test, one point a molecule and generation, with the samples' ids so that a point has its texts."""
+"""Control against test, one point per molecule and generation, with the samples' ids so that a point has its texts."""
 
 from __future__ import annotations
 

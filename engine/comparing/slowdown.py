@@ -1,7 +1,7 @@
 """Where a slowdown comes from: more tokens or more time for each, more passes or longer ones; and where the time goes.
 
 A ratio of times is the product of its factors, by algebra and for any two runs: it says how much, not why. Both runs
-are taken a sample, so that runs of another size compare. The budget is of measured counters: what they leave of the
+are taken per sample, so that runs of another size compare. The budget is of measured counters: what they leave of the
 wall time is ``unexplained``, computed and not guessed. On an asynchronous device counters tell when work was queued,
 not when it was done. Of several writers all parts are added up, the wall time too.
 """

@@ -1,6 +1,6 @@
 """How much an LP masks, molecule by molecule, from its own tables: FREE positions, and the entries forbidden at them.
 
-What the reports call the size of a mask. A position LP has one cell a token, so both are fixed before the first token
+What the reports call the size of a mask. A position LP has one cell per token, so both are fixed before the first token
 is drawn. Under the truncating LP a block may end early: its figures are the most. The exact LP and no LP at all have
 cells that a row stays in, so how many positions there are is the model's choice: then only the cells are counted, and
 what is forbidden at one position, least and most. A dense mask is what somebody might make beforehand: the drivers here
@@ -81,20 +81,20 @@ class MaskSizes:
 
 
 def dense_mask_bytes(batch: int, positions: int, vocabulary: int) -> int:
-    """Of a tensor [batch, positions, vocabulary], a byte a boolean."""
+    """Of a tensor [batch, positions, vocabulary], a byte per boolean."""
     return batch * positions * vocabulary
 
 
 def mask_sizes(constraint: Constraint, molecules: Iterable[Molecule], tokenizer: str = "") -> MaskSizes:
     """Under one constraint; its automaton has as many entries as the model has rows."""
     counter = _Counter(constraint.automaton)
-    found, refused = [], 0
+    sizes, refused = [], 0
     for molecule in molecules:
         try:
-            found.append(counter.size(molecule, constraint.compile(molecule)))
+            sizes.append(counter.size(molecule, constraint.compile(molecule)))
         except DriftscopeError:
             refused += 1
-    return MaskSizes(constraint.name, tokenizer, len(constraint.automaton.classes), tuple(found), refused, "")
+    return MaskSizes(constraint.name, tokenizer, len(constraint.automaton.classes), tuple(sizes), refused, "")
 
 
 def mask_sizes_of_model(entry: ModelEntry, lp: str, molecules: Iterable[Molecule]) -> MaskSizes:
@@ -124,9 +124,9 @@ def mask_sizes_of_run(store: Store, run_id: str, lp: str | None = None, most: in
     except DriftscopeError as error:
         return MaskSizes(name, run.tokenizer, 0, (), 0, f"Its LP cannot be made here: {error.what}.")
     rows = store.table(_MOLECULES, {"run": run.run_id, "most": most}, of=[run.run_id])
-    found = mask_sizes(constraint, _parsed(rows["smiles"].to_pylist()), tokenizer.name)
+    sizes = mask_sizes(constraint, _parsed(rows["smiles"].to_pylist()), tokenizer.name)
     asked_for = rows["molecules"][0].as_py() if rows.num_rows else 0
-    return replace(found, left_out=asked_for - len(found.molecules))
+    return replace(sizes, left_out=asked_for - len(sizes.molecules))
 
 
 def _parsed(smiles: Sequence[str]) -> list[Molecule]:

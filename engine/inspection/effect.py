@@ -56,7 +56,7 @@ class ForcedToken:
 
     @property
     def surprise_nat(self) -> float:
-        return surprise_of(self.p_raw)
+        return -math.log(max(self.p_raw, LEAST_P))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,19 +166,15 @@ def effect_of_sample(
         for row in rows
         if not row["forced"] and row["allowed_mass"] is not None
     )
-    surprise = _mean([one.surprise_nat for one in forced])
+    surprise = _mean([token.surprise_nat for token in forced])
     return SampleEffect(
         forced=forced,
         free=free,
-        first_choice=_mean([float(one.rank == 1) for one in forced]),
+        first_choice=_mean([float(token.rank == 1) for token in forced]),
         p_forced=None if surprise is None else math.exp(-surprise),
-        removed=_mean([one.removed for one in free]),
+        removed=_mean([token.removed for token in free]),
         rmsd_ang=rmsd_ang,
     )
-
-
-def surprise_of(p_raw: float) -> float:
-    return -math.log(max(p_raw, LEAST_P))
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -90,7 +90,7 @@ _kept: Memo[pa.Table] = Memo(MOST_KEPT)
 
 
 def sample_table(store: Store, run_ids: Sequence[str], filter: Filter | None = None) -> pa.Table:
-    """One row a sample: see the columns of ``samples``, and beside them what only its run and its blocks say.
+    """One row per sample: see the columns of ``samples``, and beside them what only its run and its blocks say.
 
     ``model`` is ``alias:step``, ``forced_share`` the share of forced tokens, ``junk_tokens`` null where ids are not
     known, ``drift`` the sum over its blocks with ``drift_min`` and ``drift_max``, ``drifts`` one a block in their order

@@ -63,14 +63,14 @@ def _run(table: Mapping[str, Any]) -> ReportedRun:
     run_id, report, section = (table[key] for key in ("run_id", *_PLACE))
     if not NAME.fullmatch(run_id):
         raise ValueError(f"{shown(run_id)} is no run_id")
-    said = {key: value for key, value in table.items() if key not in (*_OURS, *_PLACE)}
-    unknown = [key for key in said if key not in RUNS.names]
+    columns = {key: value for key, value in table.items() if key not in (*_OURS, *_PLACE)}
+    unknown = [key for key in columns if key not in RUNS.names]
     if unknown:
         raise ValueError(f"{run_id}: {unknown[0]} is no column of runs, so it belongs into extra")
     if len(report) != 3 or not report.isdigit() or not section:
         raise ValueError(f"{run_id}: report and section say where it stands, such as 002 and 1.1")
     row = {"origin": ORIGIN, "source": f"report {report}, section {section}"}
-    row |= {key: value.isoformat() if isinstance(value, date) else value for key, value in said.items()}
+    row |= {key: value.isoformat() if isinstance(value, date) else value for key, value in columns.items()}
     if "extra" in table:
         row["extra"] = json.dumps(table["extra"], ensure_ascii=False, sort_keys=True)
     check_columns(RUNS, row)

@@ -107,7 +107,11 @@ def step_rows(
             "template_id": token.template_id,
             "block": token.block,
         }
-        yield row | (_diagnosis_columns(diagnoses[token.pos]) if token.pos < len(diagnoses) else {})
+        if token.pos < len(diagnoses):
+            diagnosis = diagnoses[token.pos]
+            tops = [{"token_id": top.token_id, "p_raw": top.p_raw, "allowed": top.allowed} for top in diagnosis.top_k]
+            row |= {name: getattr(diagnosis, name) for name in DIAGNOSIS_COLUMNS} | {"top_k": tops}
+        yield row
 
 
 def sums_of(samples: Sequence[StoredSample]) -> dict[str, float]:
@@ -169,11 +173,4 @@ def _block_row(run_id: str, sample: StoredSample, block: Block) -> dict[str, Any
         "template_free": block.template_free if sample.has_template else None,
         "junk_tokens": None if sample.token_ids is None else block.junk_tokens,  # text alone does not tell
         "continued_text": sample.continued.get(block.block, block.continued_text),
-    }
-
-
-def _diagnosis_columns(diagnosis: Diagnosis) -> dict[str, Any]:
-    return {
-        **{name: getattr(diagnosis, name) for name in DIAGNOSIS_COLUMNS},
-        "top_k": [{"token_id": top.token_id, "p_raw": top.p_raw, "allowed": top.allowed} for top in diagnosis.top_k],
     }

@@ -20,10 +20,10 @@ from engine.lp_records import DEFAULT_PLACEHOLDER, split_cleanup
 from engine.store.reports.format import (
     AT_TOP,
     METADATA,
+    METADATA_COLUMNS,
     REPORTED,
     REPORTED_PASSES,
     RUN_OWN,
-    SAID,
     TOTALS,
     UNREPORTED,
     beyond,
@@ -114,10 +114,10 @@ def _extra(
     metadata: Mapping[str, Any], top: Mapping[str, Any], row: Mapping[str, Any], prompts: int, missing: Sequence[str]
 ) -> dict[str, Any]:
     ours, our_totals = metadata_of(row, prompts), totals_of(row)
-    unknown, unknown_top = beyond(metadata, SAID), beyond(top, TOTALS, RUN_OWN)
+    unknown, unknown_top = beyond(metadata, METADATA_COLUMNS), beyond(top, TOTALS, RUN_OWN)
     reported = otherwise(top, our_totals, unknown_top)
-    if said := otherwise(metadata, ours, unknown):
-        reported[METADATA] = said
+    if differing := otherwise(metadata, ours, unknown):
+        reported[METADATA] = differing
     lacking = {
         METADATA: [key for key in ours if key not in metadata],
         AT_TOP: [*missing, *(key for key in TOTALS if key not in top)],

@@ -17,7 +17,7 @@ from engine.lp_records import ALIASES, LPS, full_name, split_cleanup, stored_lp
 METADATA, PASSES, FAILURES, GENERATIONS = "metadata", "passes", "failures", "all_generations"
 TEXT = "decoded_text"
 TOTALS = ("time_taken", "throughput_chars_per_sec", "total_chars_raw", "total_chars_clean")
-SAID = {
+METADATA_COLUMNS = {
     "version": "",  # no column: what the LP is called there
     "processor_type": "",
     "timestamp": "created_at",
@@ -102,7 +102,7 @@ def placeholder_of(lp: str | None) -> str | None:
 
 
 def metadata_of(row: Mapping[str, Any], prompts: int) -> dict[str, Any]:
-    values = {key: row.get(column) for key, column in SAID.items()}
+    values = {key: row.get(column) for key, column in METADATA_COLUMNS.items()}
     values |= _processor(row.get("lp"), row.get("model_family")) | {"sample_size": prompts}
     if values["placeholder"] == placeholder_of(row.get("lp")):
         del values["placeholder"]

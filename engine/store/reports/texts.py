@@ -63,7 +63,7 @@ class ReportItem:
 
     passed: bool  # as the file has it
     smiles: str
-    said: Mapping[str, Any]  # without the list of generations
+    content: Mapping[str, Any]  # without the list of generations
     texts: tuple[str, ...]  # its own among them
     entries: tuple[Mapping[str, Any] | None, ...]  # what that list says beside a text
     main: int  # which of the texts the item speaks of
@@ -92,7 +92,7 @@ def read_item(item: Any, listed_in: str, number: int) -> ReportItem:
     return ReportItem(
         passed=listed_in == PASSES,
         smiles=_smiles_of(item, where, own or generations[0][0]),
-        said={key: value for key, value in item.items() if key != GENERATIONS or listed is None},
+        content={key: value for key, value in item.items() if key != GENERATIONS or listed is None},
         texts=tuple(text for text, _ in generations),
         entries=tuple(entry for _, entry in generations),
         main=main,
@@ -295,8 +295,8 @@ def _extra(item: ReportItem, sample: StoredSample, before: str, after: str, *, u
         extra[REPORTED_PASSED] = item.passed
     row = {"smiles": sample.smiles, "text": sample.text} | {name: getattr(sample.check, name) for name in CHECK_COLUMNS}
     ours = item_of(row, passed=item.passed, before=before, after=after)
-    unknown = beyond(item.said, OF_ITEM, OWN)
-    reported = otherwise(item.said, ours, unknown)
-    unreported = [key for key in ours if key not in item.said]
+    unknown = beyond(item.content, OF_ITEM, OWN)
+    reported = otherwise(item.content, ours, unknown)
+    unreported = [key for key in ours if key not in item.content]
     rest = {REPORTED: reported, UNREPORTED: unreported}
     return extra | unknown | {key: value for key, value in rest.items() if value}
