@@ -25,7 +25,7 @@ from engine.runner.background import task_queue, threads_beside
 from engine.store.entries import Entry
 from engine.store.store import Store
 from pages._compare.advice_figures import show_cost, show_table
-from pages._compare.state import RunSelection
+from pages._compare.runs import RunSelection
 from pages._shared.errors import escape_markdown, shown_errors
 from pages._shared.managing import tasks
 from pages._shared.table_files import file_button

@@ -17,7 +17,7 @@ from engine.evidence.advice.figures import LpFigures
 from engine.evidence.advice.rule import Standing
 from engine.evidence.advisor import Advice
 from engine.figures.words import angstrom, duration, listed, number, percent, times, with_interval
-from pages._compare.state import RunSelection
+from pages._compare.runs import RunSelection
 from pages._shared.charts.card import card
 from pages._shared.charts.chart import Axis, Chart, Marks, Note, chart
 from pages._shared.theme import Palette, palette

@@ -20,7 +20,7 @@ from pages._compare import (
     charts_pass,
     charts_slowdown,
 )
-from pages._compare.state import RunSelection
+from pages._compare.runs import RunSelection
 from pages._shared.charts.chart import SYMBOLS
 
 MOST_TESTS = len(SYMBOLS) - 1

@@ -10,7 +10,7 @@ import streamlit as st
 from engine.comparing.slowdown import TimeBudget, time_budget
 from engine.figures.words import capitalised, listed, percent, seconds
 from engine.store.entries import Entry
-from pages._compare.state import RunSelection
+from pages._compare.runs import RunSelection
 from pages._shared.charts.card import card, choice
 from pages._shared.charts.chart import Axis, Chart, Marks, RefLine, chart, lanes
 from pages._shared.charts.text import on_axis

@@ -20,7 +20,7 @@ from engine.figures.statistics import wilson
 from engine.figures.words import UNKNOWN, listed, percent, span, times
 from engine.store.entries import Entry
 from engine.store.store import Store
-from pages._compare.state import RunSelection
+from pages._compare.runs import RunSelection
 from pages._compare.table_cells import CLEAR, Mark, mark_of
 from pages._compare.table_words import MARKS
 

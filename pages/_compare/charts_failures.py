@@ -12,7 +12,7 @@ from engine.figures.words import counted, percent, shortened
 from engine.store.store import Store
 from pages._compare import charts_data as data
 from pages._compare.charts_data import UNREADABLE, rate, unseen
-from pages._compare.state import RunSelection
+from pages._compare.runs import RunSelection
 from pages._shared.charts.card import card
 from pages._shared.charts.chart import Axis, Chart, HeatmapCells, chart, lanes
 from pages._shared.charts.text import Markup, on_axis, safe

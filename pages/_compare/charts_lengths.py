@@ -11,7 +11,7 @@ from engine.figures.words import counted, listed, percent
 from engine.store.store import Store
 from pages._compare import charts_data as data
 from pages._compare.charts_data import UNREADABLE, rate, unseen
-from pages._compare.state import RunSelection
+from pages._compare.runs import RunSelection
 from pages._shared.charts.card import card
 from pages._shared.charts.chart import Axis, Chart, Marks, Note, Panel
 from pages._shared.charts.text import safe

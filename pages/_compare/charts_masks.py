@@ -14,7 +14,7 @@ from engine.store.entries import Entry
 from engine.store.store import Store
 from pages._compare import charts_data as data
 from pages._compare.charts_data import unseen
-from pages._compare.state import RunSelection
+from pages._compare.runs import RunSelection
 from pages._shared.charts.card import card
 from pages._shared.charts.chart import SYMBOLS, Axis, Chart, Marks, chart, lanes
 from pages._shared.charts.text import on_axis, safe

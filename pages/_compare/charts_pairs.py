@@ -23,7 +23,7 @@ from engine.figures.words import counted, listed, percent, shortened
 from engine.store.store import Store
 from pages._compare import charts_data as data
 from pages._compare.charts_data import noise
-from pages._compare.state import RunSelection
+from pages._compare.runs import RunSelection
 from pages._compare.table_cells import mark_of
 from pages._shared.charts.card import Card, card
 from pages._shared.charts.chart import SYMBOLS, Axis, Chart, Marks, RefLine, around, chart

@@ -12,7 +12,7 @@ from engine.comparing.figures import ComparedRun, RunFigures, all_figures
 from engine.figures.words import listed, percent, seconds, times
 from engine.store.store import Store
 from pages._compare.charts_data import mark, within
-from pages._compare.state import RunSelection
+from pages._compare.runs import RunSelection
 from pages._shared.charts.card import card
 from pages._shared.charts.chart import Axis, Chart, Marks, Row, chart
 from pages._shared.theme import palette

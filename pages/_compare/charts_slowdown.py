@@ -12,7 +12,7 @@ from engine.comparing.figures import ComparedRun
 from engine.comparing.slowdown import Decomposition, Factor, Slowdown, slowdown
 from engine.figures.words import listed, seconds, times
 from pages._compare.charts_data import mark, noise, range_of
-from pages._compare.state import RunSelection
+from pages._compare.runs import RunSelection
 from pages._shared.charts.card import card
 from pages._shared.charts.chart import Axis, Chart, Marks, chart
 from pages._shared.charts.text import on_axis

@@ -25,7 +25,7 @@ from engine.store.schema import RUN, SAMPLES
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
 from engine.store.unfinished import Unfinished, abandon, unfinished_runs
-from pages._compare.state import QUERY, RunSelection
+from pages._compare.runs import QUERY, RunSelection
 from pages._shared.errors import escape_markdown
 from pages._shared.links import profiles_address
 from pages._shared.managing import tasks

@@ -1,12 +1,22 @@
-"""The Compare page's choice of runs."""
+"""The Compare page's choice of runs: a control and its tests, and the default where the address names none."""
 
 from __future__ import annotations
 
-from engine.store.store import Store
-from pages._compare.state import QUERY, RunSelection
-from pages._shared.entry_picker import EntryPicker
-from pages._shared.run_rows import RUN_CHOICES, run_columns, run_row
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+from engine.comparing.figures import RunFigures
+from engine.comparing.reading import has_samples
+from engine.store.entries import Entry
+from engine.store.schema import RUN
+from engine.store.store import Store
+from pages._shared.entry_picker import EntryPicker
+from pages._shared.links import MOST_TESTS
+from pages._shared.run_rows import RUN_CHOICES, run_columns, run_row
+from pages._shared.selection import Selection, SelectionQuery
+from pages._shared.words import run_name
+
+MOST_DEFAULT = 7
 _EMPTY = """
 Three ways to get a first run:
 
@@ -15,6 +25,44 @@ Three ways to get a first run:
 - Generate a molecule on the **Live generation** page and press *Save to store*.
 - Import the reports' files: `.venv/bin/python -m engine import 'outputs/smoke/*.json.gz'`
 """
+
+
+@dataclass(frozen=True, slots=True)
+class RunSelection(Selection):
+    def short_name(self, entry: Entry) -> str:
+        return run_name(RunFigures(entry))
+
+    @property
+    def measured(self) -> tuple[Entry, ...]:
+        """Those with samples; a reported run has none."""
+        return tuple(entry for entry in self.entries if has_samples(entry))
+
+
+def default_choice(entries: Sequence[Entry]) -> RunSelection | None:
+    """The newest run without an LP, and the same model's runs of as many molecules under each LP.
+
+    Where there is no such control: the newest run with samples, alone.
+    """
+    newest = [entry for entry in reversed(entries) if has_samples(entry)]
+    for control in newest:
+        tests = _under_lps(control, newest) if control.row.get("lp") == "none" else {}
+        if tests:
+            return RunSelection(control, tuple(tests.values())[:MOST_DEFAULT])
+    return RunSelection(newest[0]) if newest else None
+
+
+def _under_lps(control: Entry, entries: Iterable[Entry]) -> dict[str, Entry]:
+    """The newest of each LP, oldest first."""
+    same = ("model_alias", "model_step", "model_family", "molecules", "samples", "origin")
+    by_lp: dict[str, Entry] = {}
+    for entry in entries:
+        is_alike = all(entry.row.get(name) == control.row.get(name) for name in same)
+        if is_alike and (lp := entry.row.get("lp")) not in (None, "none"):
+            by_lp.setdefault(str(lp), entry)
+    return dict(reversed(by_lp.items()))
+
+
+QUERY = SelectionQuery(RUN, "run", "control", "test", MOST_TESTS, RunSelection, default_choice)
 
 
 def chosen_runs(store: Store, *, is_open: bool = True) -> RunSelection | None:

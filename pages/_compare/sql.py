@@ -10,8 +10,8 @@ from engine.errors import SqlError, StoreError
 from engine.store.store import Store
 from pages._compare import sql_queries
 from pages._compare import sql_state as state
+from pages._compare.runs import RunSelection
 from pages._compare.sql_state import NamedQuery, ShownStatement
-from pages._compare.state import RunSelection
 from pages._shared import sql_answer
 from pages._shared.components.sql_editor import editor, sent_statement
 from pages._shared.errors import error_markdown, escape_markdown

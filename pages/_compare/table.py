@@ -18,7 +18,7 @@ from engine.store.store import Store
 from pages._compare import table_coverage as coverage
 from pages._compare import table_formats as formats
 from pages._compare import table_words as words
-from pages._compare.state import RunSelection
+from pages._compare.runs import RunSelection
 from pages._compare.table_cells import FigureCell, FigureLine, FigureRow, Form, Mark, mark_of, rows_of
 from pages._compare.table_formats import RunColumn
 from pages._shared.errors import escape_markdown

@@ -16,7 +16,7 @@ from engine.service import Control, Job, service, waiting_words
 from engine.service.jobs import Work
 from engine.store.entries import Entry
 from engine.store.store import Store
-from pages._compare.state import RunSelection
+from pages._compare.runs import RunSelection
 from pages._shared.errors import escape_markdown
 from pages._shared.visitor import presence, visitor
 

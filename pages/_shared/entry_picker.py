@@ -15,7 +15,6 @@ import streamlit as st
 from engine.errors import one_line
 from engine.figures.words import shortened
 from engine.store.entries import Entry, StoreListing
-from pages._shared.damages import show_damages
 from pages._shared.errors import escape_markdown
 from pages._shared.rows import picked_rows, show_rows
 from pages._shared.selection import Chosen, Selection, SelectionQuery
@@ -23,7 +22,7 @@ from pages._shared.theme import palette
 
 TABLE_HEIGHT, ROW_HEIGHT = 262, 35
 FILTER_WIDTH, CONTROL_WIDTH, LEGEND_WIDTH = 150, 280, 400
-MOST_TEXT, MOST_NAME = 400, 120
+MOST_TEXT, MOST_NAME, MOST_DAMAGES = 400, 120, 10
 Row = dict[str, Any]
 
 
@@ -183,6 +182,18 @@ class EntryPicker(Generic[Chosen]):
                 "Clear selection", icon=":material/close:", key="nothing", type="tertiary",
                 on_click=self.query.put, args=((),),
             )  # fmt: skip
+
+
+def show_damages(found: StoreListing) -> None:
+    """What the store leaves out because it is damaged; nothing, where nothing is."""
+    if not found.damages:
+        return
+    count = len(found.damages)
+    said = "1 entry of the store is" if count == 1 else f"{count} entries of the store are"
+    with st.expander(f"{said} damaged and left out", icon=":material/warning:"):
+        lines = [f"- {escape_markdown(f'{damage.where}: {damage.what}')}" for damage in found.damages[:MOST_DAMAGES]]
+        more = [f"- and {count - MOST_DAMAGES} more"] if count > MOST_DAMAGES else []
+        st.markdown("\n".join([*lines, *more, "", "`.venv/bin/python -m engine verify` looks at every byte."]))
 
 
 def legend(chosen: Selection) -> str:

@@ -18,7 +18,7 @@ PAGE = """
 import streamlit as st
 from engine.store.store import Store
 from pages._compare import manage
-from pages._compare.state import QUERY
+from pages._compare.runs import QUERY
 store = Store.open()
 chosen, _ = QUERY.read(store.found())
 manage.show(store, chosen)

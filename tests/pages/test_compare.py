@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from engine.paths import ROOT
 from engine.store.store import Store
-from pages._compare.state import QUERY, RunSelection, default_choice
+from pages._compare.runs import QUERY, RunSelection, default_choice
 from pages._shared.links import compare_address as address
 from pages._shared.links import inspector_address, sql_address
 from pages._shared.theme import DARK, LIGHT

@@ -27,7 +27,7 @@ from pages._compare import charts_pairs as pairs
 from pages._compare import charts_pass as passing
 from pages._compare import charts_slowdown as slow
 from pages._compare.charts_pairs import Spots, pairs_chart
-from pages._compare.state import RunSelection
+from pages._compare.runs import RunSelection
 from pages._shared.charts.card import table_of
 from pages._shared.charts.chart import SYMBOLS
 from pages._shared.charts.text import on_axis

@@ -36,7 +36,7 @@ def charts_alone() -> None:
 
     from engine.store.store import Store
     from pages._compare import charts as compare_charts
-    from pages._compare.state import QUERY
+    from pages._compare.runs import QUERY
     from pages._shared.errors import shown_errors
 
     store = Store.open()

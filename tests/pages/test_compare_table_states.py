@@ -18,7 +18,7 @@ Open = Callable[..., AppTest]
 def _section() -> None:
     from engine.store.store import Store
     from pages._compare import table as compare_table
-    from pages._compare.state import QUERY
+    from pages._compare.runs import QUERY
     from pages._shared.errors import shown_errors
 
     store = Store.open()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import streamlit as st
 
-from pages._compare.state import QUERY as RUNS
+from pages._compare.runs import QUERY as RUNS
 from pages._drift.runs import query_of as inspected
 from pages._logits.logs import QUERY as LOGS
 from pages._profiles.traces import query_of

@@ -8,7 +8,7 @@ columns and steps come from. Pieces are untrusted; they are sent as text that ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
@@ -16,6 +16,7 @@ import streamlit as st
 
 from engine.text.align import AlignedToken
 from pages._shared.components.alignment_columns import StepFacts, TopToken, digest, packed
+from pages._shared.components.atom_picks import OnPick, known
 from pages._shared.components.once import Component, sent_under, source
 from pages._shared.components.token_strip import sendable
 
@@ -23,7 +24,6 @@ __all__ = ["StepFacts", "TopToken", "alignment_strip", "picked_state"]
 
 _NO_STEPS: Mapping[int, StepFacts] = MappingProxyType({})
 _SIMULATED = "picked_in_test"
-OnPick = Callable[[int | None], None]
 
 
 def alignment_strip(
@@ -50,7 +50,7 @@ def alignment_strip(
     data = {
         "label": sendable(label),
         "caption": sendable(caption),
-        "selected": selected if selected is not None and 0 <= selected < len(columns) else None,
+        "selected": known(selected, len(columns)),
         "block": block,
         "pickable": on_pick is not None,
         "height": height,

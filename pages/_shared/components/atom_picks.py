@@ -7,10 +7,13 @@ message which was under way when the reader clicked does not take the highlight 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import streamlit as st
+
+from pages._shared.components.once import Component, sent_under
 
 OnPick = Callable[[int | None], None]
 
@@ -18,6 +21,20 @@ OnPick = Callable[[int | None], None]
 def picked_atom(index: int | None) -> dict[str, Any]:
     """The state that a view has when an atom was picked, None for a selection that was cleared: for page tests."""
     return {"picked": {"atom": index, "stamp": secrets.token_hex(4)}}
+
+
+def show_pickable(
+    component: Component, key: str, count: int, on_pick: OnPick | None, small: Mapping[str, object], large: object
+) -> None:
+    """Mount a component of so many items. ``on_pick`` is called before the rerun; without it nothing can be picked."""
+    hand_on_late(key, count, on_pick)
+    message = {**small, "pickable": on_pick is not None, "heard": heard(key)}
+    component.show(key, message, sent_under(key), large, on_picked_change=partial(hand_on, key, count, on_pick))
+
+
+def known(place: int | None, count: int) -> int | None:
+    """A place in the address or the session, if there is such an item."""
+    return place if place is not None and 0 <= place < count else None
 
 
 def hand_on(key: str, atoms: int, on_pick: OnPick | None) -> None:

@@ -7,11 +7,10 @@ word: a click shows at once, and the rerun that it causes confirms it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
-from pages._shared.components.atom_picks import OnPick, hand_on, hand_on_late, heard
-from pages._shared.components.once import Component, sent_under, source
+from pages._shared.components.atom_picks import OnPick, show_pickable
+from pages._shared.components.once import Component, source
 from pages._shared.components.token_strip import sendable
 
 HEIGHT = 640
@@ -30,11 +29,8 @@ def claims_list(
     on_pick: OnPick,
 ) -> None:
     """Show the rows at these places. ``on_pick`` is called before the rerun, with a place, or None for no selection."""
-    hand_on_late(key, len(rows), on_pick)
-    small = {"shown": list(shown), "selected": selected, "height": HEIGHT, "heard": heard(key)}
-    _component.show(
-        key, small, sent_under(key), packed(groups, rows), on_picked_change=partial(hand_on, key, len(rows), on_pick)
-    )
+    small = {"shown": list(shown), "selected": selected, "height": HEIGHT}
+    show_pickable(_component, key, len(rows), on_pick, small, packed(groups, rows))
 
 
 def packed(groups: Sequence[Group], rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:

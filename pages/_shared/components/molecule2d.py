@@ -8,10 +8,9 @@ rerun that it causes confirms it or takes it back.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
-from pages._shared.components.atom_picks import OnPick, hand_on, hand_on_late, heard, picked_atom
-from pages._shared.components.once import Component, sent_under, source
+from pages._shared.components.atom_picks import OnPick, known, picked_atom, show_pickable
+from pages._shared.components.once import Component, source
 from pages._shared.components.token_strip import sendable
 
 __all__ = ["molecule2d", "picked_atom"]
@@ -34,20 +33,9 @@ def molecule2d(
     the rerun, with the atom or with None when the selection was cleared; without it nothing can be picked. ``height``
     is the most that the drawing takes, in pixels. The drawing travels only when it changed.
     """
-    hand_on_late(key, len(atoms), on_pick)
-    small = {
-        "selected": _known(selected, atoms),
-        "lit": _known(lit, atoms),
-        "height": height,
-        "pickable": on_pick is not None,
-        "heard": heard(key),
-    }
+    small = {"selected": known(selected, len(atoms)), "lit": known(lit, len(atoms)), "height": height}
     large = {"svg": svg, "label": sendable(label), "atoms": [sendable(name) for name in atoms]}
-    _component.show(key, small, sent_under(key), large, on_picked_change=partial(hand_on, key, len(atoms), on_pick))
-
-
-def _known(atom: int | None, atoms: Sequence[str]) -> int | None:
-    return atom if atom is not None and 0 <= atom < len(atoms) else None
+    show_pickable(_component, key, len(atoms), on_pick, small, large)
 
 
 _component = Component(

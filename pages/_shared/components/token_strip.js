@@ -36,7 +36,6 @@ class Strip {
     this.data = data;
     this.paint(before);
     this.paintFrame();
-    if (data.reveal !== (before.reveal ?? null)) this.reveal(data.reveal);
     measure("driftscope-strip-update", began);
     requestAnimationFrame(() => requestAnimationFrame(() => measure("driftscope-strip-paint", began)));
   }
@@ -185,13 +184,6 @@ class Strip {
     if (this.selected === null) return;
     this.unselect();
     this.send(null);
-  }
-
-  reveal(index) {
-    this.list.querySelector(".revealed")?.classList.remove("revealed");
-    const chip = this.chips[index ?? -1];
-    chip?.classList.add("revealed");
-    chip?.scrollIntoView({ block: "nearest" });
   }
 
   onClick(event) {

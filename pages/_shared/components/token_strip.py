@@ -62,16 +62,14 @@ def token_strip(
     max_height: int = MAX_HEIGHT_PX,
     select: bool = True,
     text: str | None = None,
-    reveal: int | None = None,
 ) -> int | None:
     """Draw the strip and return the index of the selected chip, None without a selection.
 
     ``text`` is what *Copy text* copies where the joined pieces would not do, as with tokens of half a character.
-    ``reveal`` scrolls to a chip and rings it whenever its value changes; the selection stays the reader's.
     """
     selected = selected_index(st.session_state.get(key), chips)
     data = packed(chips, label=label, caption=caption, max_height=max_height, select=select, text=text)
-    result = _mount(key=key, data=data | {"selected": selected, "reveal": reveal}, on_selected_change=nothing)
+    result = _mount(key=key, data=data | {"selected": selected}, on_selected_change=nothing)
     return selected_index(result, chips) if select else None
 
 
@@ -108,7 +106,7 @@ def token_stream(
     data |= {"stream": stream, "epoch": written.epoch, "number": written.number, "since": since, "from": start}
     data |= {"legend": legend, "details_shown": details, "copy": copy, "follow": follow}
     selected = selected_index(st.session_state.get(key), chips)
-    result = _stream.show(key, data | {"selected": selected, "reveal": None}, sent, on_selected_change=nothing)
+    result = _stream.show(key, data | {"selected": selected}, sent, on_selected_change=nothing)
     return selected_index(result, chips) if select else None
 
 

@@ -43,7 +43,6 @@ function dress(chip, data, i) {
   if (role) classes.push(role[0]);
   if (data.forced[i] === "1") classes.push("forced");
   if (mark) classes.push(mark[0]);
-  if (chip.classList.contains("revealed")) classes.push("revealed");
   chip.className = classes.join(" ");
   indices.set(chip, i);
   chip.textContent = shownPiece(data, i);

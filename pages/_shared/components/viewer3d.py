@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
@@ -17,9 +16,9 @@ from rdkit import Chem
 
 from engine.assets import FILE_NAME, three_d_mol
 from engine.errors import AssetError
-from pages._shared.components.atom_picks import OnPick, hand_on, hand_on_late, heard, picked_atom
+from pages._shared.components.atom_picks import OnPick, known, picked_atom, show_pickable
 from pages._shared.components.mol_blocks import mol_block, without_hydrogens, without_last_hydrogens
-from pages._shared.components.once import Component, sent_under, source
+from pages._shared.components.once import Component, source
 from pages._shared.components.token_strip import sendable
 
 __all__ = ["Model3d", "model_of", "picked_atom", "viewer3d"]
@@ -62,13 +61,10 @@ def viewer3d(
     ``molecule2d``. Without 3Dmol.js or WebGL the view says so in its place.
     """
     atoms = next((_atoms(model.mol_block) for model in models if not model.ghost), 0)
-    hand_on_late(key, atoms, on_pick)
     small = {
-        "selected": selected if selected is not None and 0 <= selected < atoms else None,
+        "selected": known(selected, atoms),
         "marks": [[atom, mark] for atom, mark in sorted(marks.items()) if 0 <= atom < atoms],
         "height": height,
-        "pickable": on_pick is not None,
-        "heard": heard(key),
         "script": f"app/static/{FILE_NAME}",  # relative, so that it also works behind a base path
         "missing": _missing(),
         "camera": key,
@@ -80,7 +76,7 @@ def viewer3d(
             {"block": model.mol_block, "label": sendable(model.label), "ghost": model.ghost} for model in models
         ],
     }
-    _component.show(key, small, sent_under(key), large, on_picked_change=partial(hand_on, key, atoms, on_pick))
+    show_pickable(_component, key, atoms, on_pick, small, large)
 
 
 def _missing() -> str:
