@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import streamlit as st
 
+from engine.figures.statistics import quotient
 from engine.figures.words import number, percent, signed, times
 from engine.profile.compare import FamilyRow, TraceComparison, document, family_row
-from engine.profile.stored_trace import Totals
+from engine.profile.stored_trace import StoredTrace, Totals
 from engine.profile.words import alone, incomparable, is_alone, is_known, other_words, where_from
 from engine.store.store import Store
 from pages._profiles import families_charts as charts
@@ -34,7 +36,7 @@ def show(_: Store, chosen: TraceSelection) -> None:
         _cards(chosen, comparison)
     if comparison.families:
         names = " and ".join(chosen.name(entry.id) for entry in chosen.entries)
-        groups, lines = family_columns(comparison), family_rows(comparison, comparison.families)
+        groups, lines = family_table(comparison, comparison.families)
         st.html(grouped_table("family", groups, lines, f"Families of work of {names}"))
         st.caption(_legend(comparison))
     _other(comparison)
@@ -96,7 +98,8 @@ def _downloads(comparison: TraceComparison) -> None:
 
 
 PAIR = ("A", "B", "×")
-Figure = Callable[[Totals, float | None], float | None]
+Figure = Callable[[Totals, StoredTrace], float | None]
+Cells = Callable[[FamilyRow], list[TableCell]]
 SIDE_NAMES = {"device": "device", "host": "CPU"}
 MEANINGS = {
     "attention": "Real compute, as the reports call it",
@@ -105,37 +108,23 @@ MEANINGS = {
 }
 
 
-def family_columns(comparison: TraceComparison, *, of_work: bool = True) -> list[ColumnGroup]:
-    """Columns of the table; those of which nothing is known are left out."""
-    names = () if is_alone(comparison) else PAIR
-    text = [
-        ColumnGroup("time, ms", names, "All calls of the family; of operators, their own time"),
-        ColumnGroup("calls", names),
-        ColumnGroup("each, µs", names, "Time per call"),
-    ]
-    for words, each in (("per token, µs", "tokens"), ("per sample, µs", "samples")):
-        if any(trace.known(each) for trace in (comparison.control, comparison.test)):
-            text.append(ColumnGroup(words, names, f"Time over the {each} that the trace covers"))
-    if of_work and not is_alone(comparison) and not incomparable(comparison):
-        made_of = ("sum", "by calls", "by each")
-        text.append(ColumnGroup("difference, ms", made_of, "More calls and slower calls; the two add up to it"))
-    if of_work:
-        text.append(ColumnGroup("share", names[:2], "Of all work of the trace"))
-    return text
+def family_table(
+    comparison: TraceComparison, rows: Sequence[FamilyRow], *, of_work: bool = True
+) -> tuple[list[ColumnGroup], list[TableRow]]:
+    """Columns of which something is known; a line a family, by its time, and one for all of them."""
+    sides = [row.control for row in rows], [row.test for row in rows]
+    sums = (Totals(sum(one.calls for one in side), sum(one.total_us for one in side)) for side in sides)
+    whole = FamilyRow("", "all", *sums)
+    columns = _columns(comparison, rows, whole, of_work)
 
+    def line(name: str, row: FamilyRow, **more: Any) -> TableRow:
+        return TableRow(name, tuple(cell for _, cells in columns for cell in cells(row)), **more)
 
-def family_rows(comparison: TraceComparison, rows: Sequence[FamilyRow], *, of_work: bool = True) -> list[TableRow]:
-    """A line a family, by its time, and one for all of them."""
-    some = [group.heading for group in family_columns(comparison, of_work=of_work)]
-    whole = _whole(rows)
     by_time = sorted(rows, key=lambda row: -max(row.control.total_us, row.test.total_us))
-    table_rows = [
-        TableRow(_name(comparison, row), _cells(comparison, row, whole, some), MEANINGS.get(row.family, ""))
-        for row in by_time
-    ]
+    lines = [line(_name(comparison, row), row, help=MEANINGS.get(row.family, "")) for row in by_time]
     if len(rows) > 1:
-        table_rows.append(TableRow("all", _cells(comparison, whole, whole, some, rows), is_sum=True))
-    return table_rows
+        lines.append(line("all", whole, is_sum=True))
+    return [group for group, _ in columns], lines
 
 
 def _name(comparison: TraceComparison, row: FamilyRow) -> str:
@@ -144,37 +133,52 @@ def _name(comparison: TraceComparison, row: FamilyRow) -> str:
     return f"{row.family}, {SIDE_NAMES[row.side]}" if is_mixed else row.family
 
 
-def _whole(rows: Sequence[FamilyRow]) -> FamilyRow:
-    sums = (
-        Totals(sum(one.calls for one in side), sum(one.total_us for one in side))
-        for side in ([row.control for row in rows], [row.test for row in rows])
-    )
-    return FamilyRow("", "all", *sums)
+def _columns(
+    comparison: TraceComparison, rows: Sequence[FamilyRow], whole: FamilyRow, of_work: bool
+) -> list[tuple[ColumnGroup, Cells]]:
+    """Each with what makes its cells of a row."""
+    control, test = comparison.control, comparison.test
+    names = () if is_alone(comparison) else PAIR
 
+    def values(row: FamilyRow, figure: Figure) -> list[float | None]:
+        sides = (row.control, control), (row.test, test)
+        return [figure(one, trace) if row is whole or is_known(trace, row, one) else None for one, trace in sides]
 
-def _cells(
-    comparison: TraceComparison, row: FamilyRow, whole: FamilyRow, headings: Sequence[str], of: Sequence[FamilyRow] = ()
-) -> tuple[TableCell, ...]:
-    cells: list[TableCell] = []
-    for heading in headings:
-        if heading == "difference, ms":
-            cells += _difference(row, of or [row])
-        elif heading == "share":
-            cells += _shares(comparison, row, whole)
-        else:
-            cells += _pair(comparison, heading, row)
-    return tuple(cells)
+    def pair(heading: str, help_: str, figure: Figure) -> tuple[ColumnGroup, Cells]:
+        def cells(row: FamilyRow) -> list[TableCell]:
+            one, other = values(row, figure)
+            is_unlike = row is whole and incomparable(comparison)
+            return figure_cells(comparison, one, other, None if is_unlike else quotient(other, one))
 
+        return ColumnGroup(heading, names, help_), cells
 
-def _pair(comparison: TraceComparison, heading: str, row: FamilyRow) -> list[TableCell]:
-    figure = FIGURES[heading]
-    each = {"per token, µs": "tokens", "per sample, µs": "samples"}.get(heading, "")
-    one, other = (
-        figure(totals, trace.known(each) if each else None) if row.side == "" or is_known(trace, row, totals) else None
-        for totals, trace in ((row.control, comparison.control), (row.test, comparison.test))
-    )
-    ratio = None if other is None or not one or (row.side == "" and incomparable(comparison)) else other / one
-    return figure_cells(comparison, one, other, ratio)
+    def difference(row: FamilyRow) -> list[TableCell]:
+        of = rows if row is whole else [row]  # so that the columns add up
+        parts = row.difference_us, sum(one.by_calls_us for one in of), sum(one.by_mean_us for one in of)
+        return [TableCell(signed(part / 1000)) for part in parts]
+
+    def shares(row: FamilyRow) -> list[TableCell]:
+        wholes = max(0.0, whole.control.total_us), max(0.0, whole.test.total_us)
+        parts = map(quotient, values(row, lambda totals, _: totals.total_us), wholes)
+        return [TableCell(percent(part), "share", part or 0.0) for part in parts][: 1 if is_alone(comparison) else 2]
+
+    columns = [
+        pair("time, ms", "All calls of the family; of operators, their own time", lambda one, _: one.total_us / 1000),
+        pair("calls", "", lambda one, _: one.calls),
+        pair("each, µs", "Time per call", lambda one, _: one.mean_us),
+    ]
+    if any(trace.known("tokens") for trace in (control, test)):
+        help_ = "Time over the tokens that the trace covers"
+        columns.append(pair("per token, µs", help_, lambda one, of: quotient(one.total_us, of.known("tokens"))))
+    if any(trace.known("samples") for trace in (control, test)):
+        help_ = "Time over the samples that the trace covers"
+        columns.append(pair("per sample, µs", help_, lambda one, of: quotient(one.total_us, of.known("samples"))))
+    if of_work and not is_alone(comparison) and not incomparable(comparison):
+        help_ = "More calls and slower calls; the two add up to it"
+        columns.append((ColumnGroup("difference, ms", ("sum", "by calls", "by each"), help_), difference))
+    if of_work:
+        columns.append((ColumnGroup("share", names[:2], "Of all work of the trace"), shares))
+    return columns
 
 
 def figure_cells(
@@ -183,31 +187,6 @@ def figure_cells(
     """A figure of both and its ratio; of a trace alone the figure."""
     cells = [TableCell(number(control)), TableCell(number(test)), TableCell(times(ratio), "ratio")]
     return cells[:1] if is_alone(comparison) else cells
-
-
-FIGURES: dict[str, Figure] = {
-    "time, ms": lambda totals, _: totals.total_us / 1000,
-    "calls": lambda totals, _: totals.calls,
-    "each, µs": lambda totals, _: totals.mean_us,
-    "per token, µs": lambda totals, count: totals.total_us / count if count else None,
-    "per sample, µs": lambda totals, count: totals.total_us / count if count else None,
-}
-
-
-def _difference(row: FamilyRow, of: Sequence[FamilyRow]) -> list[TableCell]:
-    """Of several families: the sum of theirs, so that the columns add up."""
-    parts = row.difference_us, sum(one.by_calls_us for one in of), sum(one.by_mean_us for one in of)
-    return [TableCell(signed(part / 1000)) for part in parts]
-
-
-def _shares(comparison: TraceComparison, row: FamilyRow, whole: FamilyRow) -> list[TableCell]:
-    pairs = [(comparison.control, row.control, whole.control), (comparison.test, row.test, whole.test)]
-    parts = [
-        one.total_us / all_.total_us if all_.total_us > 0 and (not row.side or is_known(trace, row, one)) else None
-        for trace, one, all_ in pairs
-    ]
-    some = parts[:1] if is_alone(comparison) else parts
-    return [TableCell(percent(part), "share", part or 0.0) for part in some]
 
 
 def csv_of(comparison: TraceComparison) -> str:

@@ -49,8 +49,7 @@ def _calls(comparison: TraceComparison, names: str) -> None:
     """Calls into the runtime; where there are none, operators per token by family."""
     if comparison.calls:
         st.subheader("Calls into the runtime", anchor=False)
-        groups = tables.family_columns(comparison, of_work=False)
-        lines = tables.family_rows(comparison, comparison.calls, of_work=False)
+        groups, lines = tables.family_table(comparison, comparison.calls, of_work=False)
         st.html(grouped_table("calls", groups, lines, f"Calls into the runtime of {names}"))
         return
     lines = per_token(comparison)

@@ -69,7 +69,7 @@ def _verdicts() -> Mapping[str, str]:
 
 CAPTION = "Counts of report 003 and of the chosen traces"
 REPORT = "report 003 (reported)"
-LAUNCHES = REPORT_COUNTS[0].what
+LAUNCHES, WHOLE = REPORT_COUNTS[0].what, "the whole trace"
 Text = Callable[[float | None], str]
 
 
@@ -80,16 +80,16 @@ class CountColumn:
     name: str
     work_side: str
     counts: Mapping[str, Totals | None]
-    span_us: float | None
-    samples: float | None
-    tokens: float | None
+    whole: Mapping[str, float | None]  # of the trace: span_us, samples, tokens
 
     def of(self, figure: str, part: str) -> float | None:
-        """``part`` is calls, time, each or token."""
+        """``part`` is calls, time, each or token; of the whole trace a key of that."""
+        if figure == WHOLE:
+            return self.whole[part]
         totals = self.counts[figure]
         if totals is None:
             return None
-        per_token = quotient(totals.calls, self.tokens)
+        per_token = quotient(totals.calls, self.whole["tokens"])
         return {"calls": totals.calls, "time": totals.total_us, "each": totals.mean_us, "token": per_token}[part]
 
 
@@ -105,11 +105,11 @@ class CountTable:
         """Kernels and operators are counted differently."""
         return len({column.work_side for column in self.columns}) == 1
 
-    def cells(self, value: Callable[[CountColumn], float | None], text: Text) -> list[TableCell]:
+    def cells(self, figure: str, part: str, text: Text) -> list[TableCell]:
         if self.heading == REPORT and text is microseconds:
             text = _as_stated
-        values = [value(column) for column in self.columns]
-        cells = [TableCell(text(figure)) for figure in values]
+        values = [column.of(figure, part) for column in self.columns]
+        cells = [TableCell(text(value)) for value in values]
         if len(values) == 1:
             return cells
         ratio = quotient(values[1], values[0]) if self.is_comparable else None
@@ -128,8 +128,8 @@ def of_trace(chosen: TraceSelection, trace: StoredTrace) -> CountColumn:
 
 
 def _column(name: str, operations: Rows, row: Mapping[str, Any]) -> CountColumn:
-    whole = (row.get(figure) for figure in ("span_us", "samples", "tokens"))
-    return CountColumn(name, work_side(operations), counts(operations), *whole)
+    of_all = {figure: row.get(figure) for figure in ("span_us", "samples", "tokens")}
+    return CountColumn(name, work_side(operations), counts(operations), of_all)
 
 
 def groups(sets: Sequence[CountTable]) -> list[ColumnGroup]:
@@ -143,30 +143,22 @@ def groups(sets: Sequence[CountTable]) -> list[ColumnGroup]:
 
 def lines(sets: Sequence[CountTable]) -> list[TableRow]:
     """What is counted, in the report's order, then what it is spread over."""
-    found = []
+    rows = []
+
+    def add(figure: str, name: str, part: str, text: Text) -> None:
+        cells = tuple(cell for set_ in sets for cell in set_.cells(figure, part, text))
+        rows.append(TableRow(name, cells, group=figure))
+
     for counted in REPORT_COUNTS:
-        for part, name, text in (
-            ("calls", "number", whole),
-            ("time", "time", microseconds),
-            ("each", "each", microseconds),
-            ("token", "per token", number),
-        ):
-            if part == "token" and counted.what != LAUNCHES:
-                continue
-            cells = _cells(sets, lambda one, what=counted.what, part=part: one.of(what, part), text)  # type: ignore[misc]
-            found.append(TableRow(name, cells, group=counted.what))
-    rest: tuple[tuple[str, Callable[[CountColumn], float | None], Text], ...] = (
-        ("first to last event", lambda one: one.span_us, microseconds),
-        ("samples", lambda one: one.samples, whole),
-        ("tokens", lambda one: one.tokens, whole),
-    )
-    return [*found, *(TableRow(name, _cells(sets, value, text), group="the whole trace") for name, value, text in rest)]
-
-
-def _cells(
-    sets: Sequence[CountTable], value: Callable[[CountColumn], float | None], text: Text
-) -> tuple[TableCell, ...]:
-    return tuple(cell for set_ in sets for cell in set_.cells(value, text))
+        add(counted.what, "number", "calls", whole)
+        add(counted.what, "time", "time", microseconds)
+        add(counted.what, "each", "each", microseconds)
+        if counted.what == LAUNCHES:
+            add(counted.what, "per token", "token", number)
+    add(WHOLE, "first to last event", "span_us", microseconds)
+    add(WHOLE, "samples", "samples", whole)
+    add(WHOLE, "tokens", "tokens", whole)
+    return rows
 
 
 def answer(sets: Sequence[CountTable]) -> str:

@@ -36,16 +36,16 @@ def test_families_say_where_the_difference_comes_from(opened: Open, store: Store
 
 
 def test_the_columns_of_the_table_add_up(store: Store) -> None:
-    from pages._profiles.families import csv_of, family_columns, family_rows
+    from pages._profiles.families import csv_of, family_table
 
     control, test = both(store)
     found = comparison_of(TraceSelection(control, (test,)))
-    told = family_rows(found, found.families)
-    assert [group.heading for group in family_columns(found)] == [
+    columns, told = family_table(found, found.families)
+    assert [group.heading for group in columns] == [
         "time, ms", "calls", "each, µs", "per token, µs", "difference, ms", "share",
     ]  # fmt: skip
     assert told[0].name == "gemm" and told[-1].is_sum and told[-1].name == "all"
-    assert {len(line.cells) for line in told} == {sum(group.columns for group in family_columns(found))}
+    assert {len(line.cells) for line in told} == {sum(group.columns for group in columns)}
     rows = list(csv.DictReader(io.StringIO(csv_of(found))))
     change = sum(float(row["by_calls_us"]) + float(row["by_mean_us"]) for row in rows)
     assert change == pytest.approx(found.difference_us) == pytest.approx(-45)
