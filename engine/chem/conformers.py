@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from rdkit import Chem
 from rdkit.Chem import rdDistGeom, rdForceFieldHelpers
 
+from engine.chem.frame import add_conformer
 from engine.chem.rdkit_log import captured_log
 from engine.errors import EmbedError, shown
 from engine.records import Molecule
@@ -82,7 +83,10 @@ def reference_conformers(
         for embedded in _embeddings(full, count, seed, deadline, max_seconds):
             _set_apart(embedded)
             properties = _relax(embedded, deadline) if mmff else {}
-            _add_conformer(conformers, embedded.GetConformer().GetPositions(), properties)
+            atoms = conformers.GetNumAtoms()
+            conformer = add_conformer(conformers, embedded.GetConformer().GetPositions()[:atoms])
+            for name, value in properties.items():
+                (conformer.SetDoubleProp if isinstance(value, float) else conformer.SetProp)(name, value)
     if conformers.GetNumConformers() == 0:
         raise _nothing_found(molecule, max_seconds, deadline)
     return conformers
@@ -93,24 +97,22 @@ def _embeddings(full: Chem.Mol, count: int, seed: int, deadline: float, max_seco
     the first seeds when none of them finds anything."""
     fragments = len(Chem.GetMolFrags(full))
     ways = [way for way in WAYS if way.basic_knowledge or _may_be_cage(full)]
-    found = 0
+    made = 0
     # RDKit takes 31 bits, draws its own seed for -1 and gives every conformer the same with 0.
     seeds = [int(word) % (2**31 - 2) + 1 for word in np.random.SeedSequence(seed).generate_state(count)]
     for tried, own_seed in enumerate(seeds):
-        if time.monotonic() >= deadline or (tried == HOPELESS_SEEDS and not found):
+        if time.monotonic() >= deadline or (tried == HOPELESS_SEEDS and not made):
             return
         embedded = None
-        while embedded is None:
-            is_last = len(ways) == 1
-            # A hopeless way must leave time for the next one.
-            own_deadline = deadline if is_last else min(deadline, time.monotonic() + max_seconds / len(WAYS))
+        while embedded is None and len(ways) > 1:  # a hopeless way must leave time for the next one
+            own_deadline = min(deadline, time.monotonic() + max_seconds / len(WAYS))
             embedded = _embed(full, own_seed, ways[0], own_deadline, fragments)
-            if embedded is None and is_last:
-                break
             if embedded is None:
                 del ways[0]  # what failed for one seed is not tried for the next
+        if embedded is None:
+            embedded = _embed(full, own_seed, ways[0], deadline, fragments)
         if embedded is not None:
-            found += 1
+            made += 1
             yield embedded
 
 
@@ -206,18 +208,6 @@ def _force_field(embedded: Chem.Mol) -> tuple[str, Any]:
     if rdForceFieldHelpers.UFFHasAllMoleculeParams(embedded):
         return "UFF", rdForceFieldHelpers.UFFGetMoleculeForceField(embedded)
     return "none", None
-
-
-def _add_conformer(mol: Chem.Mol, xyz: NDArray[np.float64], properties: dict[str, str | float]) -> None:
-    conformer: Any = Chem.Conformer(mol.GetNumAtoms())
-    conformer.Set3D(True)
-    conformer.SetPositions(np.ascontiguousarray(xyz[: mol.GetNumAtoms()]))
-    for name, value in properties.items():
-        if isinstance(value, float):
-            conformer.SetDoubleProp(name, value)
-        else:
-            conformer.SetProp(name, value)
-    mol.AddConformer(conformer, assignId=True)
 
 
 def _nothing_found(molecule: Molecule, max_seconds: float, deadline: float) -> EmbedError:

@@ -15,9 +15,8 @@ from decimal import ROUND_DOWN, Decimal
 import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem
-from rdkit.Geometry import Point3D
 
-from engine.chem.frame import conformer_of
+from engine.chem.frame import add_conformer, conformer_of
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import (
     SmilesPiece,
@@ -160,12 +159,7 @@ def decode(text: str) -> Decoded:
         raise EnrichedError("the atom is a wildcard, which has no 3D structure", block=wildcard)
     if mol.GetNumAtoms() != len(numbers):
         raise EnrichedError(f"{mol.GetNumAtoms()} atoms but {len(numbers)} blocks", text=smiles)
-    conformer = Chem.Conformer(mol.GetNumAtoms())
-    conformer.Set3D(True)
-    for atom, triple in enumerate(numbers):
-        x, y, z = map(float, triple)
-        conformer.SetAtomPosition(atom, Point3D(x, y, z))
-    mol.AddConformer(conformer, assignId=True)
+    add_conformer(mol, [[float(number) for number in triple] for triple in numbers])
     return Decoded(smiles, mol, tuple(numbers))
 
 

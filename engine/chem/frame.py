@@ -67,6 +67,14 @@ def conformer_of(mol: Chem.Mol, conformer: int = -1) -> Any:
     return mol.GetConformer(conformer)
 
 
+def add_conformer(mol: Chem.Mol, xyz: ArrayLike) -> Any:
+    """A conformer with these positions [atoms, 3], added to the molecule under the next free id."""
+    conformer: Any = Chem.Conformer(mol.GetNumAtoms())
+    conformer.Set3D(True)
+    conformer.SetPositions(np.ascontiguousarray(xyz, dtype=np.float64))
+    return mol.GetConformer(mol.AddConformer(conformer, assignId=True))
+
+
 def _checked(xyz: ArrayLike) -> Array:
     points = np.array(xyz, dtype=np.float64)
     if points.ndim != 2 or points.shape[1] != 3 or points.shape[0] == 0:

@@ -63,11 +63,13 @@ Entries: TypeAlias = Iterator[FileEntry | Skipped]
 Reader: TypeAlias = Callable[[Path, str | None], Entries]
 
 
-def read_entries(path: Path, *, column: str | None = None, limit: int | None = None) -> Entries:
-    """The first ``limit`` entries and what is skipped, streamed, not parsed. Without ``column``, its name tells it."""
-    if limit is not None and limit < 1:
-        raise ValueError(f"limit must be at least 1, got {limit}")
-    return _limited(path, _READERS[_kind(path, column)](path, column), limit)
+def read_entries(path: Path, *, column: str | None = None) -> Entries:
+    """The entries and what is skipped, streamed, not parsed. Without ``column``, its name tells it."""
+    entry = None
+    for entry in _READERS[_kind(path, column)](path, column):
+        yield entry
+    if entry is None:
+        raise FileFormatError(f"{shown(path.name)} has no molecule in it", "Give a file with at least one")
 
 
 def read_molecule_file(
@@ -94,17 +96,6 @@ def read_molecule_file(
         first = f"The first, at {skipped[0].line:,}: {skipped[0].error}"
         raise FileFormatError(f"none of {len(skipped):,} molecules of {shown(path.name)} can be used", first)
     return molecules, skipped
-
-
-def _limited(path: Path, entries: Entries, limit: int | None) -> Entries:
-    entry, used = None, 0
-    for entry in entries:
-        yield entry
-        used += isinstance(entry, FileEntry)
-        if used == limit:
-            return
-    if entry is None:
-        raise FileFormatError(f"{shown(path.name)} has no molecule in it", "Give a file with at least one")
 
 
 def _skipped(line: int, text: str, error: str) -> Skipped:

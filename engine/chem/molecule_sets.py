@@ -99,7 +99,6 @@ def load_molecule_set(
 
 
 def load_named(*, path: Path = NAMED_FILE) -> list[NamedMolecule]:
-    """The named molecules, in the file's order."""
     entries = []
     for line, cells in _rows(path, NAMED_COLUMNS):
         if not (cells[0] and cells[1]):
@@ -108,10 +107,8 @@ def load_named(*, path: Path = NAMED_FILE) -> list[NamedMolecule]:
     return entries
 
 
-def load_held_out(most_atoms: int | None = None, *, path: Path = HELD_OUT_FILE) -> list[HeldOutMolecule]:
-    """The molecules on which embedded models are measured, of at most ``most_atoms``. The file is shuffled too."""
-    if most_atoms is not None and most_atoms < 1:
-        raise ValueError(f"most_atoms must be at least 1, got {most_atoms}")
+def load_held_out(*, path: Path = HELD_OUT_FILE) -> list[HeldOutMolecule]:
+    """The molecules on which embedded models are measured. The file is shuffled too."""
     entries = []
     for line, (smiles, atoms) in _rows(path, HELD_OUT_COLUMNS):
         if not smiles:
@@ -119,7 +116,7 @@ def load_held_out(most_atoms: int | None = None, *, path: Path = HELD_OUT_FILE) 
         if not (atoms.isascii() and atoms.isdigit() and 0 < int(atoms) < 1_000):
             raise FileFormatError(f"{path}, line {line}: {shown(atoms)} is no number of atoms", _RESTORE)
         entries.append(HeldOutMolecule(smiles, int(atoms)))
-    return [entry for entry in entries if most_atoms is None or entry.atoms <= most_atoms]
+    return entries
 
 
 def load_run_set(limit: int | None = None, *, path: Path = RUN_FILE) -> list[str]:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem
 
-from engine.chem.frame import conformer_of
+from engine.chem.frame import add_conformer, conformer_of
 from engine.chem.rdkit_log import captured_log
 from engine.errors import ConformerError, GraphMismatchError, shown
 
@@ -76,25 +76,21 @@ def best_rmsd(
     return Rmsd(float(values[0, 0]), len(matches), complete)
 
 
-def superpose(
-    probe: Chem.Mol,
-    reference: Chem.Mol,
-    *,
-    probe_conf: int = -1,
-    reference_conf: int = -1,
-    max_matches: int = MAX_MATCHES,
-) -> tuple[Chem.Mol, Rmsd]:
+def superpose(probe: Chem.Mol, reference: Chem.Mol, *, probe_conf: int = -1) -> tuple[Chem.Mol, Rmsd]:
     """A copy of the probe, with that conformer alone, moved to where it lies best on the reference; ``best_rmsd``."""
     fixed, moved = _heavy(reference), _heavy(probe)
-    matches, complete = _matches(moved, fixed, max_matches)
-    mobile, goal = _positions(moved, probe_conf), _positions(fixed, reference_conf)
+    matches, complete = _matches(moved, fixed, MAX_MATCHES)
+    mobile, goal = _positions(moved, probe_conf), _positions(fixed, -1)
     centre, target = mobile.mean(axis=0), goal.mean(axis=0)
     mobile, goal = mobile - centre, goal - target
     mobile = mobile[matches[_best_matches(mobile, goal[None], matches)[0]]]
     turn = _rotation(mobile, goal)
     value = _distance(mobile @ turn, goal)
     whole = (_positions(probe, probe_conf) - centre) @ turn + target
-    return _with_positions(probe, whole), Rmsd(value, len(matches), complete)
+    copy = Chem.Mol(probe)
+    copy.RemoveAllConformers()
+    add_conformer(copy, whole)
+    return copy, Rmsd(value, len(matches), complete)
 
 
 def ensemble_metrics(
@@ -202,16 +198,6 @@ def _positions(mol: Chem.Mol, conformer: int) -> Array:
     if not np.isfinite(xyz).all():
         raise ConformerError("a coordinate is not finite", "Coordinates must be finite")
     return xyz
-
-
-def _with_positions(mol: Chem.Mol, xyz: Array) -> Chem.Mol:
-    copy = Chem.Mol(mol)
-    copy.RemoveAllConformers()
-    conformer = Chem.Conformer(mol.GetNumAtoms())
-    for atom, position in enumerate(xyz):
-        conformer.SetAtomPosition(atom, position.tolist())
-    copy.AddConformer(conformer, assignId=True)
-    return copy
 
 
 def _rmsd_matrix(probes: Array, references: Array, matches: NDArray[np.intp]) -> Array:

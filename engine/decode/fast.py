@@ -44,7 +44,6 @@ class FastBackend:
         counters: Counters,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Events:
-        """Steps and stops of all requests, as they come."""
         if not requests:
             return
         loop = StaticLoop if self.is_static and not options.is_stepwise else Loop

@@ -164,20 +164,16 @@ class HfBackend:
         return processors, StepCriterion(batch.rows, view, diagnoser, self._end, batch.deadline, hand_over)
 
     def _config(self, sampling: Sampling, most: int) -> GenerationConfig:
-        if not self._generate_draws(sampling):
-            return GenerationConfig(
-                max_new_tokens=most, pad_token_id=self._end, eos_token_id=self._end, do_sample=False
-            )
-        return GenerationConfig(
-            max_new_tokens=most,
-            pad_token_id=self._end,
-            eos_token_id=self._end,
-            do_sample=True,
-            temperature=float(sampling.temperature),
-            top_k=sampling.top_k,  # 0 and not None, which would mean 50
-            top_p=float(sampling.top_p),
-            min_p=sampling.min_p or None,
-        )
+        draws: dict[str, Any] = {"do_sample": False}
+        if self._generate_draws(sampling):
+            draws = {
+                "do_sample": True,
+                "temperature": float(sampling.temperature),
+                "top_k": sampling.top_k,  # 0 and not None, which would mean 50
+                "top_p": float(sampling.top_p),
+                "min_p": sampling.min_p or None,
+            }
+        return GenerationConfig(max_new_tokens=most, pad_token_id=self._end, eos_token_id=self._end, **draws)
 
     def _generate_draws(self, sampling: Sampling) -> bool:
         return self._draws == "generate" and not sampling.is_greedy

@@ -174,12 +174,12 @@ class LaneWatch:
 
 
 def _tally_of(blocks: Iterable[Block]) -> Tally:
-    found = Tally()
+    tally = Tally()
     for block in blocks:
         kinds = set(block.kinds)
         is_cut, is_junk = bool(kinds & CUT_KINDS), bool(kinds & JUNK_KINDS)
-        found += Tally(1, int(is_junk), int(is_cut), block.drift or 0)
-    return found
+        tally += Tally(1, int(is_junk), int(is_cut), block.drift or 0)
+    return tally
 
 
 def _without_verdict_on_open_block(aligned: Alignment) -> Alignment:

@@ -28,7 +28,7 @@ class Divergence:
 def figures_of(watch: LaneWatch, row: Mapping[str, Any] | None) -> dict[str, Any]:
     """A lane's row of the table of lanes. ``row`` is its row of ``runs``, None where the lane was not finished."""
     counted, plan = watch.counted, watch.lane.plan.plan
-    found: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "lp": plan.lp,
         "backend": plan.backend,
         "seconds": counted.seconds or None,
@@ -38,7 +38,7 @@ def figures_of(watch: LaneWatch, row: Mapping[str, Any] | None) -> dict[str, Any
         "forward_passes": counted.forward_passes,
     }
     names = ("samples", "passes", "clean", "blocks", "bad_blocks", "cut_blocks", "rmsd_ang")
-    return found | {name: None if row is None else row.get(name) for name in names}
+    return figures | {name: None if row is None else row.get(name) for name in names}
 
 
 def with_ratios(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

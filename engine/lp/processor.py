@@ -46,9 +46,7 @@ class ProgramProcessor(LogitsProcessor):
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         self._check(input_ids, scores)
         self._follow(input_ids)
-        assert self._tables is not None
-        assert self._state is not None
-        assert self._ended is not None
+        assert self._tables is not None and self._state is not None and self._ended is not None
         if self._buffer is None or self._buffer.shape != scores.shape or self._buffer.dtype != scores.dtype:
             self._buffer = torch.empty_like(scores)
         lowest = scores.new_tensor(-torch.inf)
@@ -96,9 +94,7 @@ class ProgramProcessor(LogitsProcessor):
         self._ended = torch.zeros(len(input_ids), dtype=torch.bool, device=input_ids.device)
 
     def _take(self, token: Tensor) -> None:
-        assert self._tables is not None
-        assert self._state is not None
-        assert self._ended is not None
+        assert self._tables is not None and self._state is not None and self._ended is not None
         after = self._tables.step(self._state, token)
         self._state = State(
             torch.where(self._ended, self._state.cell, after.cell),

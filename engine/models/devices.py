@@ -38,6 +38,11 @@ def usable_cores() -> int:
     return (os.cpu_count() or 1) if affinity is None else len(affinity(0))
 
 
+def spare_cores() -> int:
+    """All usable cores but one, which is left to the app's pages."""
+    return max(1, usable_cores() - 1)
+
+
 def idle_cores() -> int:
     """Cores that other programs leave idle, at least one.
 

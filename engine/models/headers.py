@@ -22,8 +22,6 @@ _BITS = {"F64": 64, "F32": 32, "F16": 16, "BF16": 16, "I64": 64, "I32": 32, "I16
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """One tensor of a file."""
-
     dtype: str
     shape: tuple[int, ...]
 

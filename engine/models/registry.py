@@ -37,19 +37,8 @@ OWN_TOKENIZER = "own"
 
 Dtype = Literal["float32", "bfloat16", "float16"]
 
-_TYPES: dict[str, type | tuple[type, ...]] = {
-    "alias": str,
-    "step": str,
-    "folder": str,
-    "shipped": str,
-    "sha256": str,
-    "tokenizer": str,
-    "decimals": list,
-    "integer_digits": int,
-    "dtype": str,
-    "notes": str,
-    "card": str,
-}
+_TEXTS = "alias step folder shipped sha256 tokenizer dtype notes card".split()
+_TYPES: dict[str, type] = {**dict.fromkeys(_TEXTS, str), "decimals": list, "integer_digits": int}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -132,7 +121,6 @@ def registry_files() -> list[Path]:
 
 
 def read_registry(path: Path) -> list[ModelEntry]:
-    """The entries of one file."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -73,7 +73,6 @@ class Shipped:
 
 
 def pack(shipped: Shipped) -> bytes:
-    """The file's content."""
     about = {
         "format": FORMAT,
         SHAPE: json.dumps(shipped.shape.as_json()),
@@ -122,7 +121,9 @@ def expand(shipped: Shipped, folder: Path) -> None:
     for file in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copyfile(folder_of(name) / file, folder / file)
     _write_json(folder / "config.json", _config(shipped))
-    _write_json(folder / "generation_config.json", _generation_config(shipped))
+    end, padding = end_token(name), list(range(RECIPES[name].size, VOCAB_ROWS[name]))
+    masked = {"suppress_tokens": padding} if padding else {}
+    _write_json(folder / "generation_config.json", {**SAMPLING, "eos_token_id": end, "pad_token_id": end, **masked})
     _write_json(folder / MANIFEST, {"sha256": hashlib.sha256(content).hexdigest()})
 
 
@@ -170,13 +171,6 @@ def _config(shipped: Shipped) -> dict[str, Any]:
     document["dtype"] = "float32"
     document["architectures"] = ["Qwen3ForCausalLM" if shipped.shape.family == "qwen3" else "LlamaForCausalLM"]
     return document
-
-
-def _generation_config(shipped: Shipped) -> dict[str, Any]:
-    end = end_token(shipped.tokenizer)
-    padded = range(RECIPES[shipped.tokenizer].size, VOCAB_ROWS[shipped.tokenizer])
-    masked = {"suppress_tokens": list(padded)} if padded else {}
-    return {**SAMPLING, "eos_token_id": end, "pad_token_id": end, **masked}
 
 
 def _write_json(path: Path, document: Mapping[str, Any]) -> None:

@@ -28,7 +28,6 @@ from pathlib import Path
 
 from engine.errors import RunError, StoreError, one_line
 from engine.figures.queue_words import ENDED, QueueState
-from engine.models.devices import usable_cores
 from engine.paths import ROOT
 from engine.runner.progress_file import PartProgress, ProgressFile
 
@@ -50,8 +49,6 @@ Input = tuple[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class TaskSnapshot:
-    """A task at one moment."""
-
     state: QueueState
     ahead: int  # tasks before it, the running one too
     parts: tuple[PartProgress, ...]
@@ -144,11 +141,11 @@ class Task:
         with contextlib.suppress(OSError):
             if self._process.stdin is not None:
                 self._process.stdin.close()
+        for path in self.inputs:  # before its end is seen
+            shutil.rmtree(path.parent, ignore_errors=True)
         with self._lock:
             self._ended = time.monotonic()
             self._state = "done" if code == 0 else "stopped" if self.state == "stopping" else "failed"
-        for path in self.inputs:
-            shutil.rmtree(path.parent, ignore_errors=True)
 
     def end(self, seconds: float) -> None:
         """Stops it, and waits at most this long. It starts no thread: a process that ends cannot."""
@@ -209,7 +206,9 @@ class TaskQueue:
             shutil.rmtree(task.folder, ignore_errors=True)
             raise
         with self._changed:
-            self._forget_old()
+            ended = [task for task in self._tasks if task.state in ENDED]
+            for old in ended[: max(0, len(ended) - MOST_TASKS + 1)]:
+                self._remove(old)
             self._tasks.append(task)
             if self._thread is None:
                 # Daemon: the end of the process waits for `close`, not for this thread.
@@ -234,11 +233,6 @@ class TaskQueue:
         with self._changed:
             return any(task.about == about and task.state not in ENDED for task in self._tasks)
 
-    @property
-    def is_busy(self) -> bool:
-        with self._changed:
-            return any(task.state not in ENDED for task in self._tasks)
-
     def forget(self, task: Task) -> None:
         """Removes an ended task from the list; its runs stay."""
         with self._changed:
@@ -246,7 +240,6 @@ class TaskQueue:
                 self._remove(task)
 
     def close(self, seconds: float = EXIT_S) -> None:
-        """Stops all tasks."""
         with self._changed:
             self._is_closed = True
             tasks = list(self._tasks)
@@ -267,11 +260,6 @@ class TaskQueue:
 
     def _next(self) -> Task | None:
         return next((task for task in self._tasks if task.state == "waiting"), None)
-
-    def _forget_old(self) -> None:
-        ended = [task for task in self._tasks if task.state in ENDED]
-        for task in ended[: max(0, len(ended) - MOST_TASKS + 1)]:
-            self._remove(task)
 
     def _remove(self, task: Task) -> None:
         self._tasks.remove(task)
@@ -302,11 +290,6 @@ def _task_queue() -> TaskQueue:
     return made
 
 
-def threads_beside() -> int:
-    """Threads for a command: all cores but one, which is left to the app."""
-    return max(1, usable_cores() - 1)
-
-
 def file_name(given: str) -> str:
     """A safe file name that resembles the given one, which is untrusted: ``a b/c.json`` -> ``a_b_c.json``."""
     kept = re.sub(r"[^A-Za-z0-9._-]+", "_", given)[-80:].lstrip("._-")
@@ -315,7 +298,7 @@ def file_name(given: str) -> str:
 
 def _written(inputs: Iterable[Input], folder: Path) -> list[Path]:
     """Each in a folder of its own, since two may have one name."""
-    found = []
+    paths = []
     for number, (name, content) in enumerate(inputs):
         path = folder / f"{number:04d}" / file_name(name)
         try:
@@ -323,8 +306,8 @@ def _written(inputs: Iterable[Input], folder: Path) -> list[Path]:
             path.write_bytes(content)
         except OSError as error:
             raise StoreError(f"{path} cannot be written: {error.strerror or error}", "Free some disk space") from error
-        found.append(path)
-    return found
+        paths.append(path)
+    return paths
 
 
 def _signal(process: subprocess.Popen[bytes], number: int) -> None:

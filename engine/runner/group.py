@@ -39,16 +39,7 @@ Item = TypeVar("Item")
 
 REFERENCE_S = 20.0
 """Longest search for a molecule's reference conformers in a batch run."""
-COUNTED = (
-    "tokens",
-    "forced_tokens",
-    "forward_passes",
-    "prefill_s",
-    "forward_s",
-    "constraint_s",
-    "sampling_s",
-    "decode_s",
-)
+COUNTED = "tokens forced_tokens forward_passes prefill_s forward_s constraint_s sampling_s decode_s".split()
 
 
 class ScoringCancelledError(Exception):
@@ -69,10 +60,9 @@ class GroupWriter:
         """Iterate over its events, then `add` it. ``places``: the molecules' places in the run."""
         generation = self._generate(places, molecules)
         generation.tap, generation.watch = self.tap, self.watch
-        return GroupWork(generation, self.staging.id, self.plan.keep_steps, self.plan.closing, self.plan.rmsd)
+        return GroupWork(generation, self.staging.id, self.plan)
 
     def add(self, work: GroupWork, number: int) -> Group:
-        """Writes the finished group."""
         tables, sums, peaks = work.rows()
         members = [sample.sample_id for sample in work.generation.in_order()]
         group = self.staging.add(tables, members, sums=sums, peaks=peaks, rank=self.rank, number=number)
@@ -118,9 +108,7 @@ class GroupWork:
 
     generation: Generation
     run_id: str
-    keep_steps: int
-    closing: bool
-    rmsd: int
+    plan: RunPlan
     seconds: dict[int, float] = field(default_factory=dict)  # by sample, from its first token to its last
     reference_s: float = REFERENCE_S
     cancelled: Callable[[], bool] = lambda: False  # asked while samples are scored
@@ -145,19 +133,23 @@ class GroupWork:
         generation = self.generation
         wall_s = generation.template_s + time.perf_counter() - self.began
         judged = list(self._judged(generation.in_order()))
-        references = _References(self.rmsd, self.reference_s)
+        references = _References(self.plan.rmsd, self.reference_s)
         stored: list[StoredSample] = []
         for sample, _, _ in self._until_cancelled(judged):
-            stored.append(self._stored(sample, references))
+            molecule = generation.molecule_of(sample.sample_id)
+            seconds, rmsd_ang = self.seconds.get(sample.sample_id), references.rmsd_ang(molecule, sample)
+            stored.append(StoredSample.of(sample, molecule.heavy_atoms, decode_s=seconds, rmsd_ang=rmsd_ang))
             self.on_judged(len(stored))
         self.judged = [sample for sample, _, _ in judged]
         tables = tables_of(self.run_id, stored)
-        kept = [
-            (sample, masses, diagnoses) for sample, masses, diagnoses in judged if diagnoses and self._keeps(sample)
-        ]
-        if kept:
-            rows = [row for scored in kept for row in self._steps(*scored)]
-            tables[STEPS.name] = steps_table(self.run_id, rows)
+        steps: list[dict[str, Any]] = []
+        for sample, masses, diagnoses in judged:
+            if diagnoses and self._keeps(sample):
+                molecule = generation.molecule_of(sample.sample_id)
+                aligned = generation.reader.aligned(molecule, sample.token_ids, sample.forced, masses)
+                steps += step_rows(sample.sample_id, aligned.rows, diagnoses)
+        if steps:
+            tables[STEPS.name] = steps_table(self.run_id, steps)
         counters = generation.counters
         sums = sums_of(stored) | {name: getattr(counters, name) for name in COUNTED}
         sums["template_s"] = generation.template_s
@@ -166,22 +158,14 @@ class GroupWork:
         return tables, sums, {"peak_memory_mb": counters.peak_memory_mb}
 
     def _keeps(self, sample: Sample) -> bool:
-        return sample.sample_id < self.keep_steps
-
-    def _stored(self, sample: Sample, references: _References) -> StoredSample:
-        molecule = self.generation.molecule_of(sample.sample_id)
-        return StoredSample.of(
-            sample,
-            molecule.heavy_atoms,
-            decode_s=self.seconds.get(sample.sample_id),
-            rmsd_ang=references.rmsd_ang(molecule, sample),
-        )
+        return sample.sample_id < self.plan.keep_steps
 
     def _judged(
         self, samples: Sequence[Sample]
     ) -> Iterator[tuple[Sample, Mapping[int, CloseMass], Sequence[Diagnosis]]]:
         """Each sample, scored and checked again where its steps are kept or blocks were closed by force."""
-        by_force = self.closing and mode_of(self.generation.lp) == "position" and not self.generation.plan.diagnostics
+        generation = self.generation
+        by_force = self.plan.closing and mode_of(generation.lp) == "position" and not generation.plan.diagnostics
         scored = [
             sample
             for sample in samples
@@ -193,7 +177,16 @@ class GroupWork:
             if score is None:
                 yield sample, {}, sample.diagnoses
             else:
-                yield self._read_again(sample, score.masses), score.masses, score.diagnoses
+                again = generation.reader.read(
+                    generation.molecule_of(sample.sample_id),
+                    sample.token_ids,
+                    sample.forced,
+                    sample.stop_reason,
+                    sample_id=sample.sample_id,
+                    generation=sample.generation,
+                    masses=score.masses,
+                )
+                yield again, score.masses, score.diagnoses
 
     def _scores(self, samples: Sequence[Sample]) -> Iterator[Scored]:
         """Diagnoses of samples whose steps are kept, and for all the masses where blocks were closed."""
@@ -221,24 +214,6 @@ class GroupWork:
             if self.cancelled():
                 raise ScoringCancelledError
             yield item
-
-    def _read_again(self, sample: Sample, masses: Mapping[int, CloseMass]) -> Sample:
-        return self.generation.reader.read(
-            self.generation.molecule_of(sample.sample_id),
-            sample.token_ids,
-            sample.forced,
-            sample.stop_reason,
-            sample_id=sample.sample_id,
-            generation=sample.generation,
-            masses=masses,
-        )
-
-    def _steps(
-        self, sample: Sample, masses: Mapping[int, CloseMass], diagnoses: Sequence[Diagnosis]
-    ) -> Iterator[dict[str, Any]]:
-        molecule = self.generation.molecule_of(sample.sample_id)
-        aligned = self.generation.reader.aligned(molecule, sample.token_ids, sample.forced, masses)
-        return step_rows(sample.sample_id, aligned.rows, diagnoses)
 
 
 class _References:

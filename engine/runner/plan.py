@@ -114,9 +114,9 @@ def sampling_name(sampling: Sampling) -> str:
     return f"t{sampling.temperature:g} k{sampling.top_k} p{sampling.top_p:g} m{sampling.min_p:g}"
 
 
-def new_run_id(model: str, lp: str, now: datetime | None = None) -> str:
+def new_run_id(model: str, lp: str) -> str:
     """Readable, sorted by time, and unique."""
-    moment = (now or datetime.now(UTC)).strftime("%Y%m%d-%H%M%S")
+    moment = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     name = re.sub(r"[^A-Za-z0-9.]+", "-", f"{model}-{lp}").strip("-.")[:MOST_NAME]
     return f"{moment}-{name}-{uuid.uuid4().hex[:6]}"
 

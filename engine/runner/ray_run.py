@@ -207,16 +207,8 @@ def _connect(ray: Any, address: str) -> None:
         with muted_output(2):  # Ray's native part prints the environment there
             if address:
                 check_port(address)
-                ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-            else:
-                room = STORE_MB * 2**20
-                ray.init(
-                    address="local",
-                    include_dashboard=False,
-                    object_store_memory=room,
-                    log_to_driver=False,
-                    logging_level=logging.ERROR,
-                )
+            own = {} if address else {"include_dashboard": False, "object_store_memory": STORE_MB * 2**20}
+            ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
     except (OSError, RuntimeError, ValueError) as error:
         where = shown(address) if address else "this machine"
         raise RunError(f"Ray does not start or answer at {where} ({one_line(str(error))})", "See --address") from error

@@ -70,7 +70,6 @@ def begin(
 
 
 def resume(files: Files, run_id: str) -> tuple[Staging, RunPlan]:
-    """An unfinished run and its plan."""
     staging = Staging.open(files, RUN, run_id)
     return staging, RunPlan.read(staging.sheet.get("plan", {}))
 

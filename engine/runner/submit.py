@@ -146,8 +146,6 @@ class ClusterTask:
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """The submitted tasks of a run."""
-
     run_id: str
     cluster: Cluster
     jobs: tuple[Any, ...]  # submitit's
@@ -282,7 +280,7 @@ def _gpus_here() -> list[int]:
     import torch
 
     named = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
-    return list(map(int, named)) if all(one.isdigit() for one in named) else list(range(torch.cuda.device_count()))
+    return list(map(int, named)) if all(map(str.isdigit, named)) else list(range(torch.cuda.device_count()))
 
 
 def _submitit() -> Any:

@@ -10,22 +10,19 @@ import atexit
 import functools
 import threading
 
-from engine.figures.queue_words import ENDED, QueueState, waiting_words
+from engine.figures.queue_words import waiting_words
 from engine.service.jobs import Control, Job, JobProgress, JobSnapshot, Work
-from engine.service.worker import Service, ServiceError, spare_cores
+from engine.service.worker import Service, ServiceError
 
 __all__ = [
-    "ENDED",
     "Control",
     "Job",
     "JobProgress",
     "JobSnapshot",
-    "QueueState",
     "Service",
     "ServiceError",
     "Work",
     "service",
-    "spare_cores",
     "waiting_words",
 ]
 

@@ -48,8 +48,6 @@ class JobProgress:
 
 @dataclass(frozen=True, slots=True)
 class JobSnapshot(Generic[T]):
-    """A job at one moment."""
-
     state: QueueState
     ahead: int  # jobs before it, the running one too; 0: running or ended
     progress: JobProgress
@@ -104,7 +102,6 @@ class Job(Generic[T]):
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds that it has run."""
         with self._host.lock:
             if self.started_at is None:
                 return 0.0

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from engine.errors import DriftscopeError, shown
 from engine.models.cache import Models
-from engine.models.devices import usable_cores
+from engine.models.devices import spare_cores
 from engine.service.fair_queue import FairQueue
 from engine.service.jobs import Control, Job, Work
 
@@ -119,8 +119,8 @@ class Service:
     def jobs(self, owner: str) -> list[Job[Any]]:
         """An owner's jobs, newest first: the open ones, and the last few ended ones."""
         with self.lock:
-            found = [job for job in self._jobs.values() if job.owner == owner]
-        return sorted(found, key=lambda job: job.number, reverse=True)
+            jobs = [job for job in self._jobs.values() if job.owner == owner]
+        return sorted(jobs, key=lambda job: job.number, reverse=True)
 
     def find(self, job_id: str, owner: str) -> Job[Any] | None:
         """A job of this owner; None for another owner's, and for a forgotten one."""
@@ -156,7 +156,6 @@ class Service:
                 self._end(job)
 
     def stop_abandoned(self) -> None:
-        """Stops jobs without a heartbeat."""
         with self.lock:
             for job in self._open():
                 seconds = job.unpolled_s()
@@ -284,16 +283,10 @@ class Service:
                 return False
             if job.event_count >= self.most_events:
                 raise ServiceError(
-                    f"the job has more than {self.most_events:,} events",
-                    "Ask for fewer or smaller molecules at a time",
+                    f"the job has more than {self.most_events:,} events", "Ask for fewer or smaller molecules at a time"
                 )
             job.add_event(event)
             return True
-
-
-def spare_cores() -> int:
-    """All usable cores but one, which is left to the pages."""
-    return max(1, usable_cores() - 1)
 
 
 def _limit_threads(threads: int) -> None:

@@ -119,27 +119,19 @@ def _gap_pairs(template: Template, generated: Generated, mine: range, theirs: ra
     right = template.ids[theirs.start : theirs.stop].tolist()
     head, tail = shared_ends(left, right)
     pairs: list[_Pair] = list(zip(mine[:head], theirs[:head], strict=True))
-    pairs += _differing_pairs(
-        mine[head : len(mine) - tail],
-        theirs[head : len(theirs) - tail],
-        left[head : len(left) - tail],
-        right[head : len(right) - tail],
-    )
-    return pairs + list(zip(mine[len(mine) - tail :], theirs[len(theirs) - tail :], strict=True))
-
-
-def _differing_pairs(mine: range, theirs: range, left: list[int], right: list[int]) -> list[_Pair]:
-    if len(left) * len(right) > MOST_GAP_CELLS:
-        # No atom is shared over hundreds of tokens: there is nothing to pair, and difflib would take minutes.
-        return [*((position, None) for position in mine), *((None, position) for position in theirs)]
-    pairs: list[_Pair] = []
-    for tag, i1, i2, j1, j2 in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+    left, right = left[head : len(left) - tail], right[head : len(right) - tail]
+    # Where no atom is shared over hundreds of tokens there is nothing to pair, and difflib would take minutes.
+    changes = [("replace", 0, len(left), 0, len(right))]
+    if len(left) * len(right) <= MOST_GAP_CELLS:
+        changes = [*SequenceMatcher(None, left, right, autojunk=False).get_opcodes()]
+    for tag, *ends in changes:
+        i1, i2, j1, j2 = (head + end for end in ends)
         if tag == "equal":
             pairs += zip(mine[i1:i2], theirs[j1:j2], strict=True)
         else:
             pairs += [(position, None) for position in mine[i1:i2]]
             pairs += [(None, position) for position in theirs[j1:j2]]
-    return pairs
+    return pairs + list(zip(mine[len(mine) - tail :], theirs[len(theirs) - tail :], strict=True))
 
 
 # --- rows and blocks ----------------------------------------------------------------------------------------------
@@ -241,7 +233,7 @@ def is_need_known(reading: BlockReading) -> bool:
 def block_of(
     index: int,
     atom: int,
-    found: FoundBlock,
+    block: FoundBlock,
     reading: BlockReading,
     template_free: int,
     needed: int | None,
@@ -252,8 +244,8 @@ def block_of(
     return Block(
         block=index,
         atom=atom,
-        element=element_of(found.descriptor),
-        text=found.content,
+        element=element_of(block.descriptor),
+        text=block.content,
         x=x,
         y=y,
         z=z,

@@ -38,8 +38,6 @@ class AnnotatedToken:
 
 @dataclass(frozen=True, slots=True)
 class AnnotatedText:
-    """A text's tokens and blocks."""
-
     tokens: tuple[AnnotatedToken, ...]
     blocks: tuple[FoundBlock, ...]
     readings: tuple[BlockReading, ...]

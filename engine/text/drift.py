@@ -63,7 +63,12 @@ class DriftSummary:
 
 def needed_tokens(texts: Sequence[str], tokenizer: TextTokenizer) -> list[NDArray[np.int64]]:
     """For each enriched text, the tokens that lie wholly inside each of its blocks."""
-    return [_inside(text, ids, tokenizer) for text, ids in zip(texts, tokenizer.encode_batch(texts), strict=True)]
+    needs = []
+    for text, ids in zip(texts, tokenizer.encode_batch(texts), strict=True):
+        spans = block_spans(text)
+        roles, block_of = token_roles(*tokenizer.offsets(text, ids), spans, len(text))
+        needs.append(np.bincount(block_of[roles == FREE], minlength=len(spans)).astype(np.int64))
+    return needs
 
 
 def block_drifts(texts: Sequence[str], tokenizer: TextTokenizer, placeholder: str) -> list[BlockDrift]:
@@ -80,14 +85,13 @@ def needed_by_content(blocks: Sequence[tuple[str, str]], tokenizer: TextTokenize
     """Tokens that single contents need, each given with the descriptor before it, which may merge with a sign."""
     # One text with a line for each: a call a block would cost more than all the rest of an alignment.
     sound = [index for index, (_, content) in enumerate(blocks) if _CONTENT.fullmatch(content)]
-    probes = [f"{_sound_descriptor(blocks[index][0])}<{blocks[index][1]}>[" for index in sound]
+    probes = [
+        f"{descriptor if _DESCRIPTOR.fullmatch(descriptor) else '[C]'}<{content}>["
+        for descriptor, content in (blocks[index] for index in sound)
+    ]
     needs = needed_tokens(["\n".join(probes)], tokenizer)[0].tolist()
     by_block = dict(zip(sound, needs, strict=True))
     return [by_block.get(index, 0) for index in range(len(blocks))]
-
-
-def _sound_descriptor(descriptor: str) -> str:
-    return descriptor if _DESCRIPTOR.fullmatch(descriptor) else "[C]"
 
 
 def block_contents(text: str) -> tuple[str, ...]:
@@ -96,9 +100,7 @@ def block_contents(text: str) -> tuple[str, ...]:
 
 
 def summarise(drifts: Sequence[BlockDrift], tokenizer: str, placeholder: str) -> DriftSummary:
-    """One summary over many texts."""
-    empty = np.zeros(0, dtype=np.int64)
-    every = np.concatenate([drift.drift for drift in drifts]) if drifts else empty
+    every = np.concatenate([np.zeros(0, dtype=np.int64), *(drift.drift for drift in drifts)])
     values, counts = np.unique(every, return_counts=True)
     return DriftSummary(
         tokenizer=tokenizer,
@@ -114,10 +116,3 @@ def summarise(drifts: Sequence[BlockDrift], tokenizer: str, placeholder: str) ->
 def drift_summary(texts: Sequence[str], tokenizer: TextTokenizer, placeholder: str) -> DriftSummary:
     """How the blocks of these texts would fare under a position LP with this placeholder."""
     return summarise(block_drifts(texts, tokenizer, placeholder), tokenizer.name, placeholder)
-
-
-def _inside(text: str, ids: Sequence[int], tokenizer: TextTokenizer) -> NDArray[np.int64]:
-    spans = block_spans(text)
-    starts, ends = tokenizer.offsets(text, ids)
-    roles, block_of = token_roles(starts, ends, spans, len(text))
-    return np.bincount(block_of[roles == FREE], minlength=len(spans)).astype(np.int64)

@@ -45,7 +45,6 @@ class NumberIds:
         return len(self.digits)
 
     def run(self, digits: str) -> list[int]:
-        """The tokens of a run of digits."""
         parts = [digits[start : start + self.width] for start in range(0, len(digits), self.width)]
         return [self.digits[len(part) - 1][int(part)] for part in parts]
 

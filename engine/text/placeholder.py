@@ -54,8 +54,7 @@ def fit_placeholder(
             f"the weights of junk and cut are {junk_weight:g} and {cut_weight:g}",
             f"Give two from 0 to {MOST_WEIGHT:,.0f}, not both zero",
         )
-    needs = needed_tokens(texts, tokenizer)
-    needed = np.concatenate(needs) if needs else np.zeros(0, dtype=np.int64)
+    needed = np.concatenate([np.zeros(0, dtype=np.int64), *needed_tokens(texts, tokenizer)])
     if len(needed) == 0:
         raise PlaceholderError("there are no blocks to fit a placeholder to", "Give enriched text with coordinates")
     contents = (content for text in texts for content in block_contents(text))

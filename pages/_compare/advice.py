@@ -21,7 +21,8 @@ from engine.evidence.advice.settings import CANDIDATES, Setting, SettingFilter, 
 from engine.evidence.advisor import Advice, AdviceRequest, advise
 from engine.figures.words import counted
 from engine.lp_records import LPS
-from engine.runner.background import task_queue, threads_beside
+from engine.models.devices import spare_cores
+from engine.runner.background import task_queue
 from engine.store.entries import Entry
 from engine.store.store import Store
 from pages._compare.advice_figures import show_cost, show_table
@@ -205,7 +206,7 @@ def _probe(store: Store, advice: Advice) -> None:
             disabled=task_queue().is_at(about),
             help=f"Starts the last command above. Its runs go to {escape_markdown(store.home.where)}.",
         ):
-            command_words = [words[0], f"--threads={threads_beside()}", *words[1:]]
+            command_words = [words[0], f"--threads={spare_cores()}", *words[1:]]
             if tasks.submit(f"Probe of {advice.model}", command_words, about=about):
                 st.rerun()
 

@@ -17,7 +17,8 @@ from engine.comparing.figures import RunFigures
 from engine.decode.plan import BACKENDS, Plan
 from engine.figures.words import counted
 from engine.lp_records import lp_choices
-from engine.runner.background import task_queue, threads_beside
+from engine.models.devices import spare_cores
+from engine.runner.background import task_queue
 from engine.store.entries import Entry
 from engine.store.reports.exporting import export_report
 from engine.store.reports.importing import MOST_BYTES
@@ -184,7 +185,7 @@ def _unfinished_buttons(store: Store, run: Unfinished) -> None:
         disabled=is_queued or run.state != "stopped",
         help="It is in the queue" if is_queued else "Resumes after the last saved batch",
     ):
-        words = ["run", f"--threads={threads_beside()}", "--resume", run.run_id]
+        words = ["run", f"--threads={spare_cores()}", "--resume", run.run_id]
         if tasks.submit(f"Resume {run.run_id}", words, about=run.run_id):
             st.rerun(scope="app")
     is_off = is_queued or run.state == "being written"

@@ -16,8 +16,8 @@ from engine.decode.plan import Plan
 from engine.decode.presets import PRESETS, Sampling
 from engine.errors import DriftscopeError
 from engine.figures.words import counted
+from engine.models.devices import spare_cores
 from engine.models.registry import load_registry
-from engine.runner.background import threads_beside
 from engine.runner.plan import sampling_name
 from pages._shared.errors import escape_markdown
 from pages._shared.generation_inputs import FILTERS, FIRST_MODEL, quick_inputs, sampling_input
@@ -146,7 +146,7 @@ class GenerationForm:
         files = ["--smiles-file", *(name for name, _ in inputs)] if inputs else []
         st.code(shlex.join(["python", "-m", "engine", *words, *files]), language="bash", wrap_lines=True)
         if is_pressed:
-            command = [words[0], f"--threads={threads_beside()}", *words[1:], *files[:1]]
+            command = [words[0], f"--threads={spare_cores()}", *words[1:], *files[:1]]
             if tasks.submit(self.title(request), command, inputs):
                 st.rerun()
 

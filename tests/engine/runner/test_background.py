@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from engine.errors import RunError
+from engine.models.devices import spare_cores
 from engine.paths import ROOT
 from engine.runner import background
-from engine.runner.background import Task, TaskQueue, TaskSnapshot, file_name, task_queue, threads_beside
+from engine.runner.background import Task, TaskQueue, TaskSnapshot, file_name, task_queue
 from engine.store.files import LocalFiles
 from engine.store.store import Store
 from engine.store.unfinished import abandon, unfinished_runs
@@ -46,7 +47,7 @@ def board() -> Iterator[TaskQueue]:
     made = TaskQueue()
     yield made
     made.close()
-    assert not made.is_busy
+    assert all(seen.has_ended for _, seen in made.tasks())
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -242,4 +243,4 @@ def test_names_of_uploads_are_no_paths(given: str, own: str) -> None:
 
 def test_there_is_one_queue_and_a_core_is_left() -> None:
     assert task_queue() is task_queue()
-    assert 1 <= threads_beside() <= max(1, (os.cpu_count() or 1) - 1)
+    assert 1 <= spare_cores() <= max(1, (os.cpu_count() or 1) - 1)

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from engine.errors import DriftscopeError, ModelError
-from engine.service import Control, Service, ServiceError, service, spare_cores
+from engine.models.devices import spare_cores
+from engine.service import Control, Service, ServiceError, service
 from tests.service_harness import PATIENCE_S, ServiceHarness, ended, nothing
 from tests.support import ROOT
 
