@@ -62,7 +62,8 @@ def test_the_weights_and_the_tree_are_small_enough() -> None:
 def test_it_writes_molecules(entry: ModelEntry) -> None:
     """Through our loading, with plain ``generate``: as its card was measured, on a few molecules."""
     loaded = load_model(entry, "cpu")
-    molecules = [parse_smiles(molecule.smiles) for molecule in load_held_out(sized(7, 12))][: sized(3, 24)]
+    small = [molecule.smiles for molecule in load_held_out() if molecule.atoms <= sized(7, 12)]
+    molecules = list(map(parse_smiles, small[: sized(3, 24)]))
     prompts = [loaded.tokenizer.encode(f"[SMILES]{molecule.smiles}[/SMILES]") for molecule in molecules]
     width, end = max(map(len, prompts)), loaded.config.ends[0]
     ids = torch.tensor([[end] * (width - len(prompt)) + prompt for prompt in prompts])
