@@ -211,44 +211,42 @@ class Summariser:
         rows = self._rows("device")
         if not len(rows):
             return {}, TRACE_GAPS.schema.empty_table()
-        device_of = np.array([_device_number(operation) for operation in self.sorted.operations], np.int64)
+        operations = self.sorted.operations
+        device_of = np.array([_device_number(operation) for operation in operations], np.int64)
         devices = device_of[self.columns.op[rows]]
-        found: dict[str, float] = dict.fromkeys(("busy", "idle", "gaps", "overlap", "copy_overlap"), 0)
-        idle: list[tuple[str | None, int, int, int, int]] = []
+        sums_ns = dict.fromkeys(("busy", "idle", "overlap", "copy_overlap"), 0)
+        parts: list[tuple[Ints, ...]] = []  # of each device's longest gaps: an operation there, start, length, ends
+        count = 0
         for device in np.unique(devices):
             some = rows[devices == device]
-            named = self.sorted.operations[int(self.columns.op[some[0]])].device
-            idle += [(named, *one) for one in self._one_device(some, found)]
-        idle.sort(key=lambda one: -one[2])
-        longest = sorted(idle[:MOST_GAPS], key=lambda one: one[1])
+            start, end, ops = self.start[some], self.end(some), self.columns.op[some]
+            idle = gaps(start, end)
+            is_copy = self.sorted.among(COPIES)[ops]
+            count += len(idle.length)
+            sums_ns["busy"] += covered_ns(start, end)
+            sums_ns["idle"] += int(idle.length.sum())
+            sums_ns["overlap"] += shared_ns(start, end)
+            if is_copy.any():
+                sums_ns["copy_overlap"] += both_ns((start[is_copy], end[is_copy]), (start[~is_copy], end[~is_copy]))
+            pick = np.argsort(-idle.length, kind="stable")[:MOST_GAPS]
+            first = np.full(len(pick), ops[0])
+            parts.append((first, idle.start[pick], idle.length[pick], ops[idle.before[pick]], ops[idle.after[pick]]))
+        op, start, length, before, after = (np.concatenate(column) for column in zip(*parts, strict=True))
+        pick = np.argsort(-length, kind="stable")[:MOST_GAPS]
+        pick = pick[np.argsort(start[pick], kind="stable")]
         table = _table(
             TRACE_GAPS,
             trace_id,
-            device=[one[0] for one in longest],
-            start_us=[(one[1] - self.zero) / 1000 for one in longest],
-            gap_us=[one[2] / 1000 for one in longest],
-            before_op=[int(order[one[3]]) for one in longest],
-            after_op=[int(order[one[4]]) for one in longest],
+            device=[operations[one].device for one in op[pick]],
+            start_us=(start[pick] - self.zero) / 1000,
+            gap_us=length[pick] / 1000,
+            before_op=order[before[pick]],
+            after_op=order[after[pick]],
         )
         is_device = self.sorted.on("device")[self.columns.op]
         total = sum(exact_sums(np.zeros(int(is_device.sum()), np.int64), self.columns.dur_ns[is_device], 1))
-        figures = {f"{name}_us": ns / 1000 for name, ns in found.items() if name != "gaps"}
-        return figures | {"gaps": int(found["gaps"]), "device_us": total / 1000}, table
-
-    def _one_device(self, rows: Ints, found: dict[str, float]) -> list[tuple[int, int, int, int]]:
-        start, end = self.start[rows], self.end(rows)
-        idle = gaps(start, end)
-        is_copy = self.sorted.among(COPIES)[self.columns.op[rows]]
-        found["busy"] += covered_ns(start, end)
-        found["idle"] += int(idle.length.sum())
-        found["gaps"] += len(idle.length)
-        found["overlap"] += shared_ns(start, end)
-        if is_copy.any():
-            found["copy_overlap"] += both_ns((start[is_copy], end[is_copy]), (start[~is_copy], end[~is_copy]))
-        some = np.argsort(-idle.length, kind="stable")[:MOST_GAPS]
-        ops = self.columns.op[rows]
-        columns = (idle.start[some], idle.length[some], ops[idle.before[some]], ops[idle.after[some]])
-        return list(zip(*(column.tolist() for column in columns), strict=True))
+        figures = {f"{name}_us": ns / 1000 for name, ns in sums_ns.items()}
+        return figures | {"gaps": count, "device_us": total / 1000}, table
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from engine.errors import FileFormatError, shown
 from engine.profile.families import HOST_WORK, Families, short_name
 from engine.store.trace_schema import TRACE_OPS
 
-COLUMNS = ("name", "count", "total_ms", "avg_ms")
+PLACES = {"name": 0, "count": 1, "total_ms": 2, "avg_ms": 3}
 MOST_BYTES = 256 * 1024 * 1024
 LOOKED_AT_BYTES = 64 * 1024
 _SPELLED = {
@@ -99,7 +99,7 @@ def _rows(path: Path) -> tuple[list[tuple[str, int, int]], int]:
     columns = _head(_cells(filled[0][1], mark))
     if columns:
         filled = filled[1:]
-    places = columns or {name: place for place, name in enumerate(COLUMNS)}
+    places = columns or PLACES
     found, odd = [], 0
     for number, line in filled:
         try:
@@ -152,10 +152,10 @@ def _head(cells: Sequence[str]) -> dict[str, int]:
 
 
 def _is_row(cells: Sequence[str]) -> bool:
-    if len(cells) != len(COLUMNS):
+    if len(cells) != len(PLACES):
         return False
     try:
-        _row(cells, {name: place for place, name in enumerate(COLUMNS)})
+        _row(cells, PLACES)
     except (ValueError, InvalidOperation):
         return False
     return True
