@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from engine.figures.words import listed
-from engine.logits.tally import DamageTally, PositionCounts
+from engine.logits.tally import DamageTally
 
 Cause = Literal["freed", "stale", "uninitialised", "not_written", "overflow", "masked", "padding", "unknown"]
 CAUSES: tuple[Cause, ...] = get_args(Cause)
@@ -95,7 +95,7 @@ def _padded_from(tally: DamageTally, length: int | None) -> int:
         return end
     empty = np.zeros(end)
     for kind in ("zero", "mask"):
-        for position, count in _counts(tally, kind).items():
+        for position, count in tally.kinds[kind].counts.items():
             empty[position] += count
     is_full = empty < NEARLY_ALL * np.maximum(tally.seen, 1)
     last = int(np.flatnonzero(is_full).max(initial=-1))
@@ -106,7 +106,7 @@ def _padding(tally: DamageTally, padded: int) -> Iterator[LogFinding]:
     if padded >= len(tally.seen):
         return
     zeros, masks = (
-        sum(count for position, count in _counts(tally, kind).items() if position >= padded)
+        sum(count for position, count in tally.kinds[kind].counts.items() if position >= padded)
         for kind in ("zero", "mask")
     )
     rows = len(tally.seen) - padded
@@ -118,7 +118,7 @@ def _padding(tally: DamageTally, padded: int) -> Iterator[LogFinding]:
 
 
 def _masked(tally: DamageTally, padded: int) -> Iterator[LogFinding]:
-    counts = _before(_counts(tally, "mask"), padded)
+    counts = _before(tally.kinds["mask"].counts, padded)
     if not counts:
         return
     some = ", ".join(f"{value:g} {_times(count)}" for value, count in tally.masks.most_common(3))
@@ -134,7 +134,7 @@ def _masked(tally: DamageTally, padded: int) -> Iterator[LogFinding]:
 
 
 def _overflow(tally: DamageTally) -> Iterator[LogFinding]:
-    nan, infinite = _counts(tally, "nan"), _counts(tally, "overflow")
+    nan, infinite = tally.kinds["nan"].counts, tally.kinds["overflow"].counts
     both = nan + infinite
     if not both:
         return
@@ -150,7 +150,7 @@ def _overflow(tally: DamageTally) -> Iterator[LogFinding]:
 
 
 def _not_written(tally: DamageTally) -> Iterator[LogFinding]:
-    counts = _counts(tally, "constant")
+    counts = tally.kinds["constant"].counts
     if not counts:
         return
     evidence = []
@@ -165,8 +165,8 @@ def _not_written(tally: DamageTally) -> Iterator[LogFinding]:
 
 def _memory(tally: DamageTally, padded: int) -> Iterator[LogFinding]:
     """Garbage left by other uses of the memory. With signs of a freed buffer, all garbage counts as that."""
-    parts = {kind: _before(_counts(tally, kind), padded) for kind in ("address", "denormal", "zero", "huge", "far")}
-    stale = _counts(tally, "stale")
+    parts = {kind: _before(tally.kinds[kind].counts, padded) for kind in ("address", "denormal", "zero", "huge", "far")}
+    stale = tally.kinds["stale"].counts
     garbage = sum(parts.values(), Counter())
     freed = _freed_evidence(tally, parts, stale)
     if freed:
@@ -273,13 +273,9 @@ def _entry_count(count: int) -> str:
     return "one entry" if count == 1 else f"{count:,} entries"
 
 
-def _counts(tally: DamageTally, kind: str) -> Counter[int]:
-    return tally.kinds.get(kind, PositionCounts()).counts
-
-
 def _entries(tally: DamageTally, *kinds: str) -> int:
     """A lower bound: an entry may have values of several kinds."""
-    return max((tally.kinds[kind].entries for kind in kinds if kind in tally.kinds), default=0)
+    return max(tally.kinds[kind].entries for kind in kinds)
 
 
 def _before(counts: Counter[int], end: int) -> Counter[int]:

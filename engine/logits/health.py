@@ -17,7 +17,7 @@ from engine.logits.causes import LogFinding
 from engine.logits.entries import MOST_INDEX
 from engine.logits.flags import FLAGS, Flag
 from engine.logits.ingest import findings_in
-from engine.logits.rules import load_rules
+from engine.logits.rules import DamageExtent, load_rules
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_ENTRIES, LOGIT_VALUES
 from engine.store.store import Store
@@ -113,6 +113,11 @@ class Health:
     @property
     def garbage_share(self) -> float:
         return self.garbage_entries / self.entries
+
+    @property
+    def damage(self) -> DamageExtent:
+        """The position with most damage first."""
+        return DamageExtent(tuple(share.position for share in self.damaged_positions), self.least, self.largest)
 
     @property
     def damaged_positions(self) -> list[PositionShare]:

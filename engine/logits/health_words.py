@@ -20,7 +20,9 @@ CERTAINTY_SENTENCES: dict[Certainty, str] = {
 def health_sentences(health: Health) -> list[str]:
     """The answer first, then its evidence."""
     places = [_places(health)] if health.flags else []
-    return [_answer(health), *map(_finding, health.findings), *places, _by_report(health)]
+    garbage, damaged = percent(health.garbage_share), percent(health.damaged_share)
+    by_report = f"By the report's rule (a huge number) {garbage} of the entries are garbage, by ours {damaged}."
+    return [_answer(health), *map(_finding, health.findings), *places, by_report]
 
 
 def log_name(*names: str | None, most: int = MOST_NAME) -> str:
@@ -89,8 +91,3 @@ def _places(health: Health) -> str:
     rest = f", then {positions_in_words(share.position for share in damaged[1:4])}" if len(damaged) > 1 else ""
     positions = counted(len(damaged), "damaged position", "damaged positions")
     return f"Most damage is at position {first.position:,} ({values}){rest}; {positions} in all."
-
-
-def _by_report(health: Health) -> str:
-    garbage, damaged = percent(health.garbage_share), percent(health.damaged_share)
-    return f"By the report's rule (a huge number) {garbage} of the entries are garbage, by ours {damaged}."

@@ -163,7 +163,12 @@ class EntryGroups:
         return ratio(self.sums(one * other), np.sqrt(self.sums(one**2)) * np.sqrt(self.sums(other**2)))
 
     def _ranks(self, values: Real) -> Real:
-        order = self._order(values)
+        width = int(self.widths[0])
+        if (self.widths != width).any():
+            order = np.lexsort((values, self.row))
+        else:  # entries of one width are sorted one by one, which is faster
+            within = np.argsort(values.reshape(-1, width), axis=1, kind="stable")
+            order = (within + self.starts[:, None]).reshape(-1)
         ordered, row = values[order], self.row[order]
         is_new = np.concatenate([[True], (ordered[1:] != ordered[:-1]) | (row[1:] != row[:-1])])
         begins = np.flatnonzero(is_new)
@@ -171,15 +176,6 @@ class EntryGroups:
         ranks = np.empty(len(values))
         ranks[order] = np.repeat((begins + ends) / 2, ends - begins + 1)
         return ranks
-
-    def _order(self, values: Real) -> Whole:
-        """Ascending within each entry. Entries of one width are sorted one by one, which is faster."""
-        width = int(self.widths[0])
-        if (self.widths != width).any():
-            return np.lexsort((values, self.row))
-        within = np.argsort(values.reshape(-1, width), axis=1, kind="stable")
-        found: Whole = (within + self.starts[:, None]).reshape(-1)
-        return found
 
     def top(self, values: Real) -> Whole:
         """The place of each entry's largest value."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from engine.errors import DriftscopeError
 from engine.figures.statistics import wilson
 from engine.logits.health import has_values, health
-from engine.logits.rules import ReportedGarbage, load_rules
+from engine.logits.rules import DamageExtent, load_rules
 from engine.models.registry import load_registry
 from engine.store.entries import Entry
 from engine.store.reported import load_reported
@@ -55,7 +55,7 @@ class ReportedModel:
     precision: str
     vocab_size: int
     garbage_share: float
-    garbage: ReportedGarbage
+    garbage: DamageExtent
 
     @property
     def rate(self) -> GarbageRate:
@@ -64,18 +64,12 @@ class ReportedModel:
 
 
 @dataclass(frozen=True, slots=True)
-class UnreadableLog:
-    log_id: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class Ranking:
     """``rates`` has the report's models first, then logs, each by its garbage under the report's rule."""
 
     models: tuple[ReportedModel, ...]
     rates: tuple[GarbageRate, ...]
-    left_out: tuple[UnreadableLog, ...]
+    left_out: tuple[str, ...]  # logs that cannot be read
 
     @property
     def reported(self) -> tuple[GarbageRate, ...]:
@@ -95,8 +89,8 @@ def ranking(store: Store, logs: Iterable[Entry]) -> Ranking:
     for entry in filter(has_values, logs):
         try:
             measured.append(_rate(store, entry))
-        except DriftscopeError as error:
-            left_out.append(UnreadableLog(entry.id, error.what))
+        except DriftscopeError:
+            left_out.append(entry.id)
     measured.sort(key=lambda rate: (rate.by_report, rate.by_ours or 0))
     models = tuple(reported_models())
     return Ranking(models, (*(model.rate for model in models), *measured), tuple(left_out))

@@ -38,13 +38,13 @@ class ReportRule:
 
 
 @dataclass(frozen=True, slots=True)
-class ReportedGarbage:
-    """What the report states of one model's garbage: its positions, magnitudes and, where counted, tokens."""
+class DamageExtent:
+    """Where a log's damage is, and its size: measured, or what the report states of one model's garbage."""
 
     positions: tuple[int, ...]
     least: float | None
     largest: float | None
-    tokens: int | None
+    tokens: int | None = None  # with garbage, where the report counts them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +55,7 @@ class Rules:
     masks: tuple[float, ...]
     report: ReportRule
     tolerances: Mapping[str, float]
-    reported: Mapping[str, ReportedGarbage]  # by reported run
+    reported: Mapping[str, DamageExtent]  # by reported run
     sha256: str
 
     def bounds(self, checkpoint: str) -> Bounds:
@@ -86,7 +86,7 @@ def _rules(document: Mapping[str, Any], content: bytes) -> Rules:
         ReportRule(REPORT_RULE, report["title"], float(report["above"])),
         {name: float(value) for name, value in document["tolerances"].items()},
         {
-            run_id: ReportedGarbage(tuple(map(int, row["positions"])), *map(row.get, ("least", "largest", "tokens")))
+            run_id: DamageExtent(tuple(map(int, row["positions"])), *map(row.get, ("least", "largest", "tokens")))
             for run_id, row in document["reported"].items()
         },
         hashlib.sha256(content).hexdigest(),

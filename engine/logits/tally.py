@@ -5,7 +5,7 @@ It takes a batch at a time and keeps counts, and of values only the few that rep
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from engine.logits.batches import EntryBatch, Real, Whole
 from engine.logits.detect import BatchFlags, is_mask
-from engine.logits.flags import FLAGS, Flag, Flags, has
+from engine.logits.flags import Flags, has
 from engine.logits.repeats import Marks
 from engine.logits.rules import Rules
 
@@ -32,19 +32,15 @@ class PositionCounts:
     counts: Counter[int] = field(default_factory=Counter)
     entries: int = 0
 
-    @property
-    def values(self) -> int:
-        return self.counts.total()
-
     def add(self, positions: Whole, entries: Whole) -> None:
-        found, counts = np.unique(positions, return_counts=True)
-        self.counts.update(dict(zip(found.tolist(), counts.tolist(), strict=True)))
+        different, counts = np.unique(positions, return_counts=True)
+        self.counts.update(dict(zip(different.tolist(), counts.tolist(), strict=True)))
         self.entries += _different(entries)
 
 
 @dataclass(slots=True)
 class DamageTally:
-    """Of one log. ``kinds`` are counts by what a value is, one kind each; ``flags`` by flag."""
+    """Of one log. ``kinds`` are counts by what a value is, one kind each."""
 
     rules: Rules
     entries: int = 0
@@ -57,8 +53,7 @@ class DamageTally:
     first_token: int | None = None
     last_token: int | None = None
     seen: Whole = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # values logged, by position
-    flags: dict[Flag, PositionCounts] = field(default_factory=lambda: {flag: PositionCounts() for flag in FLAGS})
-    kinds: dict[str, PositionCounts] = field(default_factory=dict)
+    kinds: defaultdict[str, PositionCounts] = field(default_factory=lambda: defaultdict(PositionCounts))
     outliers: Counter[float] = field(default_factory=Counter)
     masks: Counter[float] = field(default_factory=Counter)
     least_outlier: float | None = None  # in size, of those that are no masks
@@ -97,24 +92,17 @@ class DamageTally:
     def _flagged(self, batch: EntryBatch, flags: Flags, entry: Whole, is_flagged: Marks) -> None:
         where = np.flatnonzero(is_flagged)
         values, positions, codes, entries = batch.values[where], batch.positions[where], flags[where], entry[where]
-        for flag in FLAGS:
-            if (own := has(codes, flag)).any():
-                self.flags[flag].add(positions[own], entries[own])
         kinds = _kinds(values, codes, is_mask(values, np.array(self.rules.masks)))
         for kind, own in kinds.items():
-            if own.any():
-                self.kinds.setdefault(kind, PositionCounts()).add(positions[own], entries[own])
-        self._count(values, codes, kinds)
-        self._rows(batch, codes, entries, values)
-        self.addresses += _begin_with_addresses(positions, entries, values, codes, kinds)
-
-    def _count(self, values: Real, codes: Flags, kinds: Mapping[str, Marks]) -> None:
+            self.kinds[kind].add(positions[own], entries[own])
         is_out = kinds["huge"] | kinds["far"]
         _count(self.masks, values[kinds["mask"]])
         _count(self.outliers, values[is_out])
         self.least_outlier = _least(self.least_outlier, np.abs(values[is_out]))
         self.most_outlier = _most(self.most_outlier, np.abs(values[is_out]))
         self.repeated_outliers += int((is_out & has(codes, "repeated")).sum())
+        self._rows(batch, codes, entries, values)
+        self.addresses += _begin_with_addresses(positions, entries, values, codes, kinds)
 
     def _rows(self, batch: EntryBatch, codes: Flags, entries: Whole, values: Real) -> None:
         """Entries that are damaged as a whole."""

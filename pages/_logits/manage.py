@@ -10,6 +10,7 @@ from functools import partial
 
 import streamlit as st
 
+from engine.figures.words import counted
 from engine.lp_records import LPS
 from engine.runner.background import Task, TaskSnapshot
 from engine.store.entries import Entry
@@ -22,7 +23,7 @@ from pages._shared.managing import tasks
 from pages._shared.managing.entry_form import EntryForm
 from pages._shared.managing.generation_form import GenerationForm
 from pages._shared.managing.import_form import FileInput, option_input, show_import
-from pages._shared.managing.tasks import TaskKind, made_by
+from pages._shared.managing.tasks import TaskKind, made_by, open_button
 from pages._shared.managing.views import show_one
 from pages._shared.words import visible_text
 
@@ -121,7 +122,7 @@ def left_out(entry: Entry) -> str:
         return ""
     if any(words in notes for words in ("could not be read", "truncated", "breaks off")):
         return notes
-    lines = "1 line could not be read." if count == 1 else f"{count:,} lines could not be read." if count else ""
+    lines = f"{counted(count, 'line')} could not be read." if count else ""
     return f"{lines} {'The file is truncated; what could be read is here.' if entry.row.get('is_cut') else ''}".strip()
 
 
@@ -154,25 +155,15 @@ def is_of_logs(task: Task) -> bool:
 def brought(store: Store, seen: TaskSnapshot) -> list[Entry]:
     """Its logs that are in the store still, in the order in which it read them."""
     known = {entry.id: entry for entry in store.found(LOGIT_LOG).entries}
-    return [known[one] for one in made_by(seen) if one in known]
-
-
-def _count(seen: TaskSnapshot) -> int:
-    return len({made_id_ for part in seen.parts if part.state == "done" for made_id_ in part.made_ids})
+    return [known[log_id] for log_id in made_by(seen) if log_id in known]
 
 
 def _link(store: Store, task: Task, seen: TaskSnapshot) -> None:
     logs = brought(store, seen)
-    if not logs:
-        return
-    beside = logs[1].id if len(logs) == 2 else None
-    st.link_button(
-        "Compare them" if beside else "Open",
-        logits_address(logs[0].id, beside, view="Parity" if beside else "Health"),
-        key=f"look-{task.number}",
-        icon=":material/compare_arrows:" if beside else ":material/monitor_heart:",
-        type="primary",
-    )
+    if len(logs) == 2:
+        open_button(task, logits_address(logs[0].id, logs[1].id, view="Parity"), "The first log is the control")
+    elif logs:
+        open_button(task, logits_address(logs[0].id, view="Health"), "")
 
 
 def _told(store: Store, seen: TaskSnapshot) -> Iterator[str]:
@@ -189,4 +180,12 @@ def _told(store: Store, seen: TaskSnapshot) -> Iterator[str]:
         yield f"and {len(logs) - MOST_TOLD:,} more"
 
 
-LOGS = TaskKind("log", "logs", "entries", is_of_logs, _count, _link, told=_told)
+LOGS = TaskKind(
+    "log",
+    "logs",
+    "entries",
+    is_of_logs,
+    lambda seen: len({log_id for part in seen.parts if part.state == "done" for log_id in part.made_ids}),
+    _link,
+    told=_told,
+)

@@ -88,7 +88,7 @@ def _caution() -> str:
 def _notes(found: Ranked) -> list[str]:
     notes = []
     if found.ranking.left_out:
-        names = ", ".join(one.log_id for one in found.ranking.left_out[:5])
+        names = ", ".join(found.ranking.left_out[:5])
         notes.append(f"Left out, values cannot be read: {names}. Run `engine verify` for details.")
     if found.older:
         logs = "1 older log is" if found.older == 1 else f"{found.older:,} older logs are"

@@ -8,9 +8,7 @@ from typing import Any
 
 from engine.errors import one_line
 from engine.figures.words import listed, percent, shortened
-from engine.logits.health import Health
 from engine.logits.ranking import GarbageRate
-from engine.logits.rules import ReportedGarbage
 from engine.logits.trend_words import WORDS, trend_sentences
 from engine.logits.trends import By, place_of, trend
 from pages._logits.logs import joined_names
@@ -136,24 +134,20 @@ def show_sizes(ranked: Ranked) -> None:
     with card("logits-sizes", "How large is it, and where?", SIZES_HELP) as frame:
         bars = _bars(ranked)
         frame.tell(_sizes_sentence(ranked))
-        frame.data(lambda: [{**bar, "positions": " ".join(map(str, bar["positions"]))} for bar in bars])
+        frame.data(lambda: [bar | {"positions": " ".join(map(str, bar["positions"]))} for bar in bars])
         frame.draw(_sizes_chart(bars[:MOST_BARS], _sizes_sentence(ranked)))
         more = len(bars) - MOST_BARS
         frame.leave_out(f"Not drawn: {more} more; *Data* has them." if more > 0 else "")
 
 
 def _bars(ranked: Ranked) -> list[dict[str, Any]]:
-    sizes: list[tuple[str, str, ReportedGarbage | Health, Sequence[int]]] = [
-        ("reported", f"{model.model} {model.precision}", model.garbage, model.garbage.positions)
-        for model in ranked.ranking.models
-    ]
+    bars = [("reported", f"{model.model} {model.precision}", model.garbage) for model in ranked.ranking.models]
     for rate in ranked.ranking.logs:
-        health, names = ranked.healths[rate.id], (rate.engine, rate.model, rate.precision)
-        positions = [share.position for share in health.damaged_positions]
-        sizes.append((rate.origin, " ".join(filter(None, names)), health, positions))
+        name = " ".join(filter(None, (rate.engine, rate.model, rate.precision)))
+        bars.append((rate.origin, name, ranked.healths[rate.id].damage))
     return [
-        {"origin": origin, "model": one_line(name), "least": of.least, "largest": of.largest, "positions": positions}
-        for origin, name, of, positions in sizes
+        {"origin": origin, "model": one_line(name), "least": of.least, "largest": of.largest, "positions": of.positions}
+        for origin, name, of in bars
         if of.largest
     ]
 

@@ -12,8 +12,8 @@ import streamlit as st
 from engine.errors import one_line
 from engine.figures.words import percent, shortened
 from engine.logits.health import Health, has_values, health
-from engine.logits.ranking import GarbageRate, Ranking, ReportedModel, UnreadableLog, ranking
-from engine.logits.rules import ReportedGarbage
+from engine.logits.ranking import GarbageRate, Ranking, ReportedModel, ranking
+from engine.logits.rules import DamageExtent
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
@@ -41,7 +41,8 @@ def show_logs(ranked: Ranked, chosen: LogSelection | None) -> None:
 def all_rows(ranked: Ranked) -> pa.Table:
     """Both tables for a file, in long form: one row per model or log, shares from 0 to 1."""
     garbage = {model.run_id: model.garbage for model in ranked.ranking.models}
-    return table_of([_record(rate, garbage.get(rate.id) or ranked.healths[rate.id]) for rate in ranked.ranking.rates])
+    damage = garbage | {log_id: health.damage for log_id, health in ranked.healths.items()}
+    return table_of([_record(rate, damage[rate.id]) for rate in ranked.ranking.rates])
 
 
 def buttons(ranked: Ranked) -> None:
@@ -79,7 +80,7 @@ def _log(place: int, rate: GarbageRate, health: Health, chosen: LogSelection | N
         "precision": _text(rate.precision),
         "rule": 100 * rate.by_report,
         "ours": None if rate.by_ours is None else 100 * rate.by_ours,
-        "positions": _positions([share.position for share in health.damaged_positions]),
+        "positions": _positions(health.damage.positions),
         "sizes": _sizes(health.least, health.largest),
         "entries": health.entries,
         "architecture": rate.architecture,
@@ -89,8 +90,7 @@ def _log(place: int, rate: GarbageRate, health: Health, chosen: LogSelection | N
     }
 
 
-def _record(rate: GarbageRate, of: ReportedGarbage | Health) -> dict[str, Any]:
-    positions = [share.position for share in of.damaged_positions] if isinstance(of, Health) else of.positions
+def _record(rate: GarbageRate, damage: DamageExtent) -> dict[str, Any]:
     return {
         "origin": rate.origin,
         "engine": rate.engine,
@@ -101,9 +101,9 @@ def _record(rate: GarbageRate, of: ReportedGarbage | Health) -> dict[str, Any]:
         "entries": rate.entries,
         "share_by_report_rule": rate.by_report,
         "share_by_our_rules": rate.by_ours,
-        "positions": " ".join(map(str, sorted(positions))),
-        "least_in_size": of.least,
-        "largest_in_size": of.largest,
+        "positions": " ".join(map(str, sorted(damage.positions))),
+        "least_in_size": damage.least,
+        "largest_in_size": damage.largest,
         "id": rate.id,
     }
 
@@ -201,7 +201,7 @@ def ranked(store: Store, chosen: LogSelection | None) -> Ranked:
     newest = {entry.id for entry in entries[-MOST_LOGS:]} | set(looked_at)
     wanted = [entry for entry in entries if entry.id in newest]
     found, healths = _ranked(store, tuple(entry.key for entry in wanted), wanted)
-    missing = [UnreadableLog(entry.id, "its values are missing") for entry in wanted if not has_values(entry)]
+    missing = [entry.id for entry in wanted if not has_values(entry)]
     whole = Ranking(found.models, found.rates, (*found.left_out, *missing))
     return Ranked(whole, healths, len(entries) - len(wanted))
 

@@ -28,6 +28,11 @@ from pages._shared.links import logits_address
 from pages._shared.table_files import csv_of, file_button
 
 ROW_HEIGHT, MOST_ROWS = 35, 12
+DIFFERENCES = {
+    "largest": "Largest absolute difference of a pair",
+    "mean": "Mean absolute difference",
+    "relative": "Root mean square of the differences, over that of A's values",
+}
 ALONE = """
 Parity takes two logs of the same prompt: tick a second one in the table above. From a terminal:
 `.venv/bin/python -m engine logits parity CONTROL TEST`
@@ -63,7 +68,7 @@ def show(store: Store, chosen: LogSelection | None) -> None:
         return
     checkpoints = coverage(store, chosen.control, chosen.test)
     _answer(chosen, parity)
-    _filters(chosen, parity)
+    _filters(parity)
     checkpoint = _checkpoint(parity, checkpoints)
     charts.show(store, chosen, parity, checkpoint)
     _coverage(parity, checkpoints)
@@ -79,7 +84,9 @@ def _answer(chosen: LogSelection, parity: Parity) -> None:
         st.markdown("\n".join(f"- {escape_markdown(other)}" for other in others))
     command = shlex.join(["python", "-m", "engine", "logits", "parity", parity.control, parity.test])
     with st.container(horizontal=True, vertical_alignment="center", key="parity-files"):
-        _downloads(parity)
+        whole, table = (lambda: json.dumps(asdict(parity), indent=1)), table_of(words.filter_rows(parity))
+        file_button("JSON", whole, "parity.json", key="parity_json", help="All figures: filters, entries, divergence")
+        file_button("CSV", lambda: csv_of(table), "parity.csv", key="parity_csv", help="The table of filters")
         st.button(
             "Swap",
             icon=":material/swap_horiz:",
@@ -101,45 +108,24 @@ def _answer(chosen: LogSelection, parity: Parity) -> None:
             st.code(command, language="bash", wrap_lines=True)
 
 
-def _downloads(parity: Parity) -> None:
-    file_button(
-        "JSON", lambda: json.dumps(asdict(parity), indent=1).encode(), "parity.json",
-        key="parity_json", help="All figures: filters, entries, divergence",
-    )  # fmt: skip
-    table, about = table_of(words.filter_rows(parity)), "The table of filters"
-    file_button("CSV", lambda: csv_of(table), "parity.csv", key="parity_csv", help=about)
-
-
 # --- tables -------------------------------------------------------------------------------------------------------
 
 
-def _filters(chosen: LogSelection, parity: Parity) -> None:
+def _filters(parity: Parity) -> None:
     st.subheader("Which positions can be trusted?", anchor=False, help=FILTERS_HELP)
     config = st.column_config
-    share = config.NumberColumn("top-1", format="percent", width=70, help="Entries with the same largest value")
     _table(
         [{name: _shown(name, value) for name, value in row.items()} for row in words.filter_rows(parity)],
         {
-            "positions": config.TextColumn("positions", width=106, pinned=True),
-            "flagged": config.TextColumn(
-                "flagged", width=72, help="With the pairs that have a flagged value, or without"
-            ),
-            "supported": config.TextColumn(
-                "supported", width=76, help="The mildest filter that leaves no flagged value"
-            ),
-            "entries": config.NumberColumn("entries", format="localized", width=66),
-            "pairs": config.NumberColumn("pairs", format="localized", width=74),
-            **{
-                name: config.TextColumn(name, width=78, help=what)
-                for name, what in (
-                    ("largest", "Largest absolute difference of a pair"),
-                    ("mean", "Mean absolute difference"),
-                    ("relative", "Root mean square of the differences, over that of A's values"),
-                )
-            },
-            **{name: config.NumberColumn(name, format="%.5f", width=74) for name in ("cosine", "rank")},
-            "top-1": share,
-            "not finite": config.NumberColumn("not finite", width=84, help="Pairs with NaN or an infinity: left out"),
+            "positions": config.TextColumn(width=106, pinned=True),
+            "flagged": config.TextColumn(width=72, help="With the pairs that have a flagged value, or without"),
+            "supported": config.TextColumn(width=76, help="The mildest filter that leaves no flagged value"),
+            "entries": config.NumberColumn(format="localized", width=66),
+            "pairs": config.NumberColumn(format="localized", width=74),
+            **{name: config.TextColumn(width=78, help=what) for name, what in DIFFERENCES.items()},
+            **{name: config.NumberColumn(format="%.5f", width=74) for name in ("cosine", "rank")},
+            "top-1": config.NumberColumn(format="percent", width=70, help="Entries with the same largest value"),
+            "not finite": config.NumberColumn(width=84, help="Pairs with NaN or an infinity: left out"),
         },
         "How far the two logs agree, by position filter, with and without flagged values",
     )
@@ -147,7 +133,7 @@ def _filters(chosen: LogSelection, parity: Parity) -> None:
 
 def _shown(name: str, value: Any) -> Any:
     """Differences range from 1e-7 to 1e34, which no column format shows well."""
-    return f"{value:.3g}" if name in ("largest", "mean", "relative") and value is not None else value
+    return f"{value:.3g}" if name in DIFFERENCES and value is not None else value
 
 
 def _coverage(parity: Parity | None, checkpoints: Sequence[CheckpointCoverage]) -> None:
@@ -160,15 +146,13 @@ def _coverage(parity: Parity | None, checkpoints: Sequence[CheckpointCoverage]) 
     _table(
         words.coverage_rows(parity, checkpoints),
         {
-            "checkpoint": config.TextColumn("checkpoint", width=150, pinned=True),
-            "in A": config.TextColumn("in A", width=230),
-            "in B": config.TextColumn("in B", width=230),
-            "in both": config.NumberColumn("in both", format="localized", width=84),
-            "relative, median": config.NumberColumn("relative, median", format="%.3g", width=110),
-            "relative, largest": config.NumberColumn("relative, largest", format="%.3g", width=110),
-            "diverges at": config.TextColumn(
-                "diverges at", width=170, help="First one that precision does not explain"
-            ),
+            "checkpoint": config.TextColumn(width=150, pinned=True),
+            "in A": config.TextColumn(width=230),
+            "in B": config.TextColumn(width=230),
+            "in both": config.NumberColumn(format="localized", width=84),
+            "relative, median": config.NumberColumn(format="%.3g", width=110),
+            "relative, largest": config.NumberColumn(format="%.3g", width=110),
+            "diverges at": config.TextColumn(width=170, help="First one that precision does not explain"),
         },
         "Checkpoints of both logs, with what each log has of them",
     )

@@ -175,9 +175,16 @@ def _scatter(chosen: LogSelection, details: ParityDetail) -> None:
     with card("parity-values", "Do the values agree?", SCATTER_HELP) as frame:
         frame.tell(words.scatter_answer(details))
         frame.data(lambda: words.point_rows(details))
-        if (~details.points.is_flagged).any():
+        if not details.points.is_flagged.all():
             frame.draw(scatter_chart(chosen, details))
-        frame.leave_out(*_scatter_notes(details))
+        off = int(details.points.is_flagged.sum())
+        sound = len(details.points) - off
+        frame.leave_out(
+            f"{sound:,} of {details.sound:,} pairs are drawn." if sound < details.sound else "",
+            f"Of {details.flagged:,} flagged pairs {off:,} are drawn; {details.not_finite:,} have no finite value."
+            if off < details.flagged
+            else "",
+        )
 
 
 def scatter_chart(chosen: LogSelection, details: ParityDetail) -> Chart:
@@ -224,16 +231,6 @@ def scatter_chart(chosen: LogSelection, details: ParityDetail) -> Chart:
         alt=words.scatter_answer(details),
         **AROUND,
     )
-
-
-def _scatter_notes(details: ParityDetail) -> list[str]:
-    drawn_, off = int((~details.points.is_flagged).sum()), int(details.points.is_flagged.sum())
-    return [
-        f"{drawn_:,} of {details.sound:,} pairs are drawn." if drawn_ < details.sound else "",
-        f"Of {details.flagged:,} flagged pairs {off:,} are drawn; {details.not_finite:,} have no finite value."
-        if off < details.flagged
-        else "",
-    ]
 
 
 # --- position by position -----------------------------------------------------------------------------------------

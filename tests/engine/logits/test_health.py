@@ -15,7 +15,7 @@ from engine.logits.health import Health, health
 from engine.logits.health_words import health_sentences, reason, reasons
 from engine.logits.ingest import findings_in
 from engine.logits.ranking import ranking, reported_models
-from engine.logits.rules import ReportedGarbage, load_rules
+from engine.logits.rules import DamageExtent, load_rules
 from engine.logits.windows import texts, window
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
@@ -119,7 +119,7 @@ def test_the_reports_models_stand_in_its_ranking() -> None:
     assert names[4:] == [("GPT-2", 28), ("Phi-3-Mini", 73)]
     phi = found[-1]
     assert (phi.vocab_size, phi.precision) == (32_064, "Q4_K_M")
-    assert phi.garbage == ReportedGarbage((0,), 1.80e35, 1.82e35, None)
+    assert phi.garbage == DamageExtent((0,), 1.80e35, 1.82e35, None)
     assert found[0].garbage.positions == ()
 
 

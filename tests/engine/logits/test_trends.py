@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.errors import StoreError
+from engine.logits.health import health
 from engine.logits.ranking import (
     GarbageRate,
-    UnreadableLog,
     family,
     is_same_model,
     precision_name,
@@ -179,7 +180,9 @@ def test_a_log_that_does_not_read_is_named_and_no_healthy_one(store: Store, tmp_
     lose_values(store, gone)
     found = ranking(store, store.found(LOGIT_LOG).entries)
     assert [log.id for log in found.logs] == [whole.id]
-    assert found.left_out == (UnreadableLog(broken.id, f"the values of {broken.id} are missing or damaged"),)
+    assert found.left_out == (broken.id,)
+    with pytest.raises(StoreError, match=f"^the values of {broken.id} are missing or damaged"):
+        health(store, broken)
 
 
 def test_a_share_of_fifteen_entries_is_wide() -> None:
