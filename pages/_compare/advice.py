@@ -27,6 +27,7 @@ from engine.store.entries import Entry
 from engine.store.store import Store
 from pages._compare.advice_figures import show_cost, show_table
 from pages._compare.runs import RunSelection
+from pages._shared.choices import one_of
 from pages._shared.errors import escape_markdown, shown_errors
 from pages._shared.managing import tasks
 from pages._shared.table_files import file_button
@@ -96,10 +97,7 @@ def _inputs(models: dict[str, list[Entry]], chosen: RunSelection | None) -> tupl
         )  # fmt: skip
         model = model if model in models else first
         setting = _setting_input(list(settings_of(models[model])))
-        want = st.segmented_control(
-            "Usable means", list(WANTS), default="Clean", required=True, key="advice_want", bind="query-params",
-            help=_HELP,
-        )  # fmt: skip
+        want = WANTS[one_of("Usable means", list(WANTS), "advice_want", help=_HELP)]
         count = st.number_input(
             "Molecules to write", 1, MOST_MOLECULES, MOLECULES, key="advice_molecules", bind="query-params", width=150,
             help="The table shows the time for this many under each LP",
@@ -108,7 +106,7 @@ def _inputs(models: dict[str, list[Entry]], chosen: RunSelection | None) -> tupl
         "LPs to choose from", list(LPS), list(CANDIDATES), key="advice_lps", bind="query-params",
         placeholder="The usual five",
     )  # fmt: skip
-    request = AdviceRequest(lps=tuple(lps or CANDIDATES), want=WANTS.get(want or "", "clean"), filter=setting)
+    request = AdviceRequest(lps=tuple(lps or CANDIDATES), want=want, filter=setting)
     return model, request, int(count or MOLECULES)
 
 

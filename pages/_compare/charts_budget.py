@@ -13,6 +13,7 @@ from engine.store.entries import Entry
 from pages._compare.runs import RunSelection
 from pages._shared.charts.card import card, choice
 from pages._shared.charts.chart import Axis, Chart, Marks, RefLine, chart, lanes
+from pages._shared.charts.phases import PHASE_PATTERNS, phase_colours
 from pages._shared.charts.text import on_axis
 from pages._shared.theme import palette
 
@@ -33,7 +34,7 @@ PARTS = {
     "sampling_s": "sampling",
 }
 UNEXPLAINED, UNCOUNTED = "unexplained", "not counted"
-PATTERNS = {"template": "x", "prefill": "/", "constraint": "\\", "sampling": ".", UNCOUNTED: "-"}
+PATTERNS = {**PHASE_PATTERNS, UNCOUNTED: "-"}
 SECONDS, PER_SAMPLE, SHARE = "seconds", "seconds per sample", "share of the wall time"
 TITLES = {SECONDS: "wall time (s)", PER_SAMPLE: "wall time per sample (s)", SHARE: "share of the wall time"}
 
@@ -99,15 +100,8 @@ def answer(chosen: RunSelection, budgets: Sequence[Budget]) -> str:
 def budget_chart(chosen: RunSelection, budgets: Sequence[Budget], unit: str) -> Chart:
     """A lane per run, in parts. Blue: copied; orange: chosen freely; accent: the model's passes."""
     colours = palette()
-    hues = {
-        "template": colours.copy,
-        "prefill": colours.accent,
-        "forward": colours.accent,
-        "constraint": colours.boundary,
-        "sampling": colours.free,
-        UNEXPLAINED: colours.grid,
-        UNCOUNTED: colours.muted,
-    }
+    phases = phase_colours(colours)
+    hues = {part: phases[part] for part in PARTS.values()} | {UNEXPLAINED: colours.grid, UNCOUNTED: colours.muted}
     bars = [
         {
             "lane": lane,

@@ -27,6 +27,7 @@ from engine.store.store import Store
 from engine.store.trace_schema import TRACE
 from engine.store.unfinished import Unfinished, abandon, unfinished_runs
 from pages._compare.runs import QUERY, RunSelection
+from pages._shared.choices import one_of
 from pages._shared.errors import escape_markdown
 from pages._shared.links import profiles_address
 from pages._shared.managing import tasks
@@ -88,10 +89,9 @@ def _import_options() -> list[str]:
 
 def _plan_options() -> tuple[dict[str, Any], tuple[str, ...]]:
     left, right = st.columns(2)
-    backend = left.segmented_control(
-        "Backend", list(BACKENDS), default=BACKENDS[0], required=True, key="run_backend", bind="query-params",
-        help="fast is Driftscope's own decoding loop, hf is `generate` of transformers.",
-    )  # fmt: skip
+    with left:
+        about = "fast is Driftscope's own decoding loop, hf is `generate` of transformers."
+        backend = one_of("Backend", BACKENDS, "run_backend", help=about)
     batch = right.number_input("Batch size", 1, MOST_BATCH, Plan().batch_size, key="run_batch", bind="query-params")
     steps = left.number_input(
         "Samples with token probabilities", 0, MOST_STEPS, KEPT_STEPS, key="run_steps", bind="query-params",

@@ -21,6 +21,7 @@ from engine.store.store import Store
 from pages._drift import state
 from pages._shared.charts.card import draw
 from pages._shared.charts.chart import Axis, Chart, Marks, Panel
+from pages._shared.choices import one_of
 from pages._shared.errors import escape_markdown
 from pages._shared.theme import drift_colour, palette
 from pages._shared.words import TOKENIZER_NAMES, signed
@@ -48,10 +49,7 @@ class DriftGroup:
 
 
 def show(store: Store, runs: Sequence[RunFacts], inspection: Inspected | None) -> None:
-    chosen = st.segmented_control(
-        "Drift by", list(BYS), default="LP", required=True, key="by", bind="query-params", wrap=True
-    )
-    by = BYS.get(chosen or "LP", "lp")
+    by = BYS[one_of("Drift by", list(BYS), "by", wrap=True)]
     groups, left_out = _groups(store, runs, by)
     if not groups:
         st.info("No block of these runs has a known drift.", icon=":material/info:")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from engine.errors import visible
-from engine.figures.words import percent
+from engine.figures.words import counted, percent
 from engine.inspection.lexicon import JunkPiece, Lexicon, lexicon_of
 from engine.inspection.runs import RunFacts
 from engine.store.store import Store
@@ -53,8 +53,7 @@ def sentence(lexicon: Lexicon) -> str:
     """How many junk pieces in how many samples, the most frequent ones, and their probability."""
     what = "junk tokens" if lexicon.by_token else "runs of junk characters (only texts are stored, not tokens)"
     lead = ", ".join(f"“{shown(piece)}” {piece.count:,}×" for piece in lexicon.pieces[:3])
-    samples = f"{lexicon.with_junk:,} {'sample' if lexicon.with_junk == 1 else 'samples'}"
-    counts = f"{lexicon.count:,} {what} in {samples}, {len(lexicon.pieces):,} different"
+    counts = f"{lexicon.count:,} {what} in {counted(lexicon.with_junk, 'sample')}, {len(lexicon.pieces):,} different"
     words = f"{counts}. Most frequent: {lead}."
     if lexicon.read < lexicon.with_junk:
         words += f" Counted in the first {lexicon.read:,} of these samples."

@@ -14,6 +14,7 @@ import streamlit as st
 from engine.chem.drawing import draw_svg
 from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError
+from engine.figures.words import counted
 from engine.inspection.molecules import Filter, Show, sample_table
 from engine.inspection.runs import RunFacts
 from engine.store.store import Store
@@ -264,9 +265,9 @@ def drawing(smiles: str, dark: bool) -> str | None:
 
 def _counts(table: pa.Table, samples: int) -> str:
     columns = {name: table[name].to_numpy() for name in ("junk_blocks", "cut_blocks", "passed", "clean")}
-    shown = f"{table.num_rows:,} of {samples:,}" if table.num_rows < samples else f"{samples:,}"
+    shown = f"{table.num_rows:,} of " if table.num_rows < samples else ""
     return (
-        f"{shown} sample{'s' if samples != 1 else ''}: {int((columns['junk_blocks'] > 0).sum()):,} with junk, "
+        f"{shown}{counted(samples, 'sample')}: {int((columns['junk_blocks'] > 0).sum()):,} with junk, "
         f"{int((columns['cut_blocks'] > 0).sum()):,} with a cut, {int((~columns['passed']).sum()):,} failed, "
         f"{int(columns['clean'].sum()):,} clean."
     )

@@ -8,6 +8,7 @@ import streamlit as st
 
 from engine.chem.drawing import draw_svg
 from engine.errors import DriftscopeError
+from engine.figures.words import counted
 from engine.records import Molecule
 from pages._live import lanes as live_lanes
 from pages._live import session
@@ -68,8 +69,7 @@ def size_words(molecules: Sequence[Molecule]) -> str:
         return ""
     place = _place(len(molecules))
     which = f"Molecule {place + 1} of {len(molecules)}: " if len(molecules) > 1 else ""
-    atoms = molecules[place].heavy_atoms
-    return f"{which}{atoms} heavy {'atom' if atoms == 1 else 'atoms'}"
+    return which + counted(molecules[place].heavy_atoms, "heavy atom")
 
 
 def _place(count: int) -> int:

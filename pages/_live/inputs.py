@@ -19,6 +19,7 @@ from engine.lp_records import lp_choices, lp_record, split_cleanup
 from engine.models.registry import ModelEntry, load_registry
 from engine.records import Molecule
 from engine.runner.plan import ModelChoice, RunPlan
+from pages._shared.choices import one_of
 from pages._shared.generation_inputs import FIRST_MODEL, read_smiles
 
 MOST_LANES = 4
@@ -123,15 +124,8 @@ def _lane_options(number: int, lp: str) -> tuple[BackendName, str]:
     info = None if lp == NO_LANE else lp_record(split_cleanup(lp)[0])
     if info is not None:
         st.caption(f"{info.name}: {info.help}.")
-    backend = st.segmented_control(
-        "Backend",
-        list(BACKENDS),
-        default=BACKENDS[0],
-        required=True,
-        key=f"backend{number}",
-        bind="query-params",
-        help="fast: this project's loop. hf: plain `generate` of transformers.",
-    )
+    about = "fast: this project's loop. hf: plain `generate` of transformers."
+    backend = one_of("Backend", BACKENDS, f"backend{number}", help=about)
     has_placeholder = info is not None and bool(info.placeholder)
     placeholder = st.text_input(
         "Placeholder",

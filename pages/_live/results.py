@@ -22,6 +22,7 @@ from pages._live.files import lane_files
 from pages._live.inputs import REFERENCES
 from pages._live.lanes import counters, heading, lane_columns, strip
 from pages._live.session import Running
+from pages._shared.choices import one_of
 from pages._shared.components.token_strip import visible
 from pages._shared.components.view3d import show_conformer, show_overlay
 from pages._shared.errors import escape_markdown
@@ -94,15 +95,8 @@ def _outcome(lane: Running, entry: Entry | None, shown: int) -> None:
 
 
 def choose_reference() -> None:
-    st.segmented_control(
-        "Reference conformer",
-        list(PLACES),
-        default=PLACES[0],
-        required=True,
-        key="reference",
-        bind="query-params",
-        help="Grey, from ETKDGv3: the nearest of several, superposed on the generated conformer.",
-    )
+    about = "Grey, from ETKDGv3: the nearest of several, superposed on the generated conformer."
+    one_of("Reference conformer", PLACES, "reference", help=about)
 
 
 def _conformer(lane: Running, seen: Inspected) -> None:

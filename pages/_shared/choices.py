@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import streamlit as st
 
+Option = TypeVar("Option", bound=str)
 
-def one_of(label: str, options: Sequence[str], key: str, **more: Any) -> str:
+
+def one_of(label: str, options: Sequence[Option], key: str, **more: Any) -> Option:
     """A row of buttons, one of which is always chosen: the first at first."""
     picked = st.segmented_control(
         label, list(options), default=options[0], required=True, key=key, bind="query-params", **more

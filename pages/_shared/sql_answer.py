@@ -14,6 +14,7 @@ import streamlit as st
 
 from engine.figures.words import counted
 from pages._shared import sql_chart
+from pages._shared.choices import one_of
 from pages._shared.errors import error_markdown, escape_markdown
 from pages._shared.links import compare_address, inspector_address
 from pages._shared.sql_chart import ORIGIN, REPORTED, ComparedRuns
@@ -39,10 +40,7 @@ def show(outcome: SqlOutcome, runs: ComparedRuns | None) -> None:
         st.info(f"The statement is valid, and returned no rows.{why} Columns: {names}", icon=":material/info:")
         return
     with st.container(horizontal=True, vertical_alignment="center"):
-        form = st.segmented_control(
-            "Show as", [TABLE, CHART], default=TABLE, required=True, key="sql_as", bind="query-params",
-            label_visibility="collapsed",
-        )  # fmt: skip
+        form = one_of("Show as", (TABLE, CHART), "sql_as", label_visibility="collapsed")
         rows = f"**{table.num_rows:,}** {'row' if table.num_rows == 1 else 'rows'}"
         size = f"{rows} · {counted(table.num_columns, 'column')} · {outcome.answer.seconds:.2f} s"
         st.markdown(size, width="stretch")

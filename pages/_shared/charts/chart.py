@@ -200,19 +200,18 @@ def around(low: float, high: float, share: float = 0.06) -> list[float]:
 
 
 def _axis(axis: Axis) -> dict[str, Any]:
-    settings: dict[str, Any] = {"title": safe(axis.title) or None, "title_font_size": 13, "tickfont_size": 12}
-    if axis.is_log:
-        settings["type"] = "log"
-    if axis.is_share:
-        settings["tickformat"] = ".0%"
-    if axis.from_zero:
-        settings["rangemode"] = "tozero"
-    if axis.range is not None:
-        settings["range"] = list(axis.range)
+    settings: dict[str, Any] = {
+        "title": safe(axis.title) or None,
+        "title_font_size": 13,
+        "tickfont_size": 12,
+        "type": "log" if axis.is_log else None,
+        "tickformat": ".0%" if axis.is_share else None,
+        "rangemode": "tozero" if axis.from_zero else None,
+        "range": None if axis.range is None else list(axis.range),
+        "showgrid": None if axis.has_grid else False,
+    }
     if axis.ticks is not None:
         settings |= {"tickvals": list(axis.ticks), "ticktext": [safe(text) for text in axis.ticks.values()]}
-    if not axis.has_grid:
-        settings["showgrid"] = False
     return settings | dict(axis.more)
 
 

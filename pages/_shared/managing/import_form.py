@@ -10,8 +10,10 @@ from pathlib import Path
 import streamlit as st
 
 from engine.errors import DriftscopeError
+from engine.figures.words import counted
 from engine.runner.background import Input
 from engine.store.reports.importing import expand
+from pages._shared.choices import one_of
 from pages._shared.errors import escape_markdown
 from pages._shared.managing import tasks
 
@@ -52,9 +54,7 @@ class FileInput:
     most: int = MOST_FILES
 
     def show(self) -> ImportedFiles:
-        source = st.segmented_control(
-            "Source", [UPLOAD, HERE], default=UPLOAD, required=True, key=f"{self.key}_from", bind="query-params"
-        )
+        source = one_of("Source", (UPLOAD, HERE), f"{self.key}_from")
         return ImportedFiles(paths=self._paths()) if source == HERE else ImportedFiles(self._uploads())
 
     def clear(self) -> None:
@@ -104,7 +104,7 @@ def _expanded(patterns: Sequence[str], most: int) -> list[Path]:
         return []
     named = [escape_markdown(path.name) for path in paths[:MOST_NAMED]]
     more = f" and {len(paths) - MOST_NAMED:,} more" if len(paths) > MOST_NAMED else ""
-    st.caption(f"{len(paths):,} {'file' if len(paths) == 1 else 'files'}: {', '.join(named)}{more}")
+    st.caption(f"{counted(len(paths), 'file')}: {', '.join(named)}{more}")
     return paths
 
 

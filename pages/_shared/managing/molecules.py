@@ -15,6 +15,7 @@ from engine.chem.molecule_files import Skipped, read_molecule_file
 from engine.chem.molecule_sets import load_run_set
 from engine.errors import DriftscopeError
 from engine.runner.background import Input, file_name
+from pages._shared.choices import one_of
 from pages._shared.errors import escape_markdown
 from pages._shared.generation_inputs import read_smiles, show_problems
 
@@ -43,15 +44,8 @@ class MoleculeChoice:
 
 def molecule_inputs(first: int = FIRST) -> MoleculeChoice:
     """Draw the choice, with what is wrong with it. ``first`` of those that ship are chosen to begin with."""
-    source = st.segmented_control(
-        "Molecules",
-        [SHIPPED, TYPED, FILE],
-        default=SHIPPED,
-        required=True,
-        key="run_from",
-        bind="query-params",
-        help="Held-out molecules ship with the project; no embedded model was trained on their skeletons.",
-    )
+    about = "Held-out molecules ship with the project; no embedded model was trained on their skeletons."
+    source = one_of("Molecules", (SHIPPED, TYPED, FILE), "run_from", help=about)
     if source == TYPED:
         return _typed()
     return _file() if source == FILE else _shipped(first)

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import streamlit as st
-
 from engine.store.store import Store
+from pages._shared.choices import one_of
 from pages._shared.errors import escape_markdown, shown_errors
 
 
 def show_one(views: Mapping[str, Callable[[], None]], store: Store, what: str) -> None:
     """Draw the switch and the view that is chosen, else the first. ``what`` lies in the store: runs, traces, logs."""
-    first = next(iter(views))
-    view = st.segmented_control(
-        "What to do",
-        list(views),
-        default=first,
-        required=True,
-        key="manage",
-        bind="query-params",
-        label_visibility="collapsed",
-        help=f"{what} of this page lie in {escape_markdown(store.home.where)}.",
-    )
+    about = f"{what} of this page lie in {escape_markdown(store.home.where)}."
+    view = one_of("What to do", list(views), "manage", label_visibility="collapsed", help=about)
     with shown_errors():
-        views[view or first]()
+        views[view]()
