@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,17 +20,14 @@ from typing import Any
 
 from engine.chem.molecule_sets import load_held_out
 from engine.chem.smiles import parse_smiles
-from engine.decode.body import Body
-from engine.decode.closing import close_ids
 from engine.decode.generation import Generation
 from engine.decode.plan import Plan
-from engine.decode.samples import Sample
-from engine.decode.scoring import Stored, score
 from engine.errors import FileFormatError
 from engine.lp_records import LPS
 from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import load_registry
 from engine.records import Molecule
+from engine.runner.group import GroupWork
 from engine.text.blocks import has_letter, has_nonnumeric
 from engine.training.shards import read_json, write_bytes, write_json
 from engine.training.tool import Progress, ToolParser, run_tool
@@ -61,7 +59,10 @@ class Rates:
 def measure_lp(loaded: LoadedModel, molecules: Sequence[Molecule], lp: str, batch: int = 32) -> Rates:
     """One answer a molecule under one LP."""
     generation = Generation(loaded, molecules, Plan(lp, batch_size=batch))
-    samples = list(_judged(generation, generation.run()))
+    work = GroupWork(generation, run_id="", keep_steps=0, closing=True, rmsd=0)
+    deque(work.events(lambda: False), maxlen=0)
+    work.rows()  # scores the samples
+    samples = work.judged
     blocks = [block for sample in samples for block in sample.blocks]
     return Rates(
         lp=lp,
@@ -75,23 +76,6 @@ def measure_lp(loaded: LoadedModel, molecules: Sequence[Molecule], lp: str, batc
         exact=sum(block.kinds == ("exact",) for block in blocks),
         tokens=sum(sample.tokens for sample in samples),
     )
-
-
-def _judged(generation: Generation, samples: Sequence[Sample]) -> Iterator[Sample]:
-    """The samples read again, with the model's masses where blocks were closed by force."""
-    loaded, reader = generation.loaded, generation.reader
-    requests = [generation.request_of(sample.sample_id) for sample in samples]
-    stored = [
-        Stored(request.prompt, sample.token_ids, request.program)
-        for request, sample in zip(requests, samples, strict=True)
-    ]
-    ids = close_ids(loaded.tokenizer, loaded.device)
-    body = Body(loaded.model, loaded.positions)
-    size = loaded.tokenizer.vocab_size
-    scores = score(body, generation.constraint, stored, size, candidates=None, close_ids=ids)
-    for sample, scored in zip(samples, scores, strict=True):
-        molecule = generation.molecule_of(sample.sample_id)
-        yield reader.read(molecule, sample.token_ids, sample.forced, sample.stop_reason, masses=scored.masses)
 
 
 def add_to_card(card: Path, rates: Sequence[Rates], command: str) -> None:
