@@ -131,7 +131,6 @@ def _new_runs(args: argparse.Namespace, store: Store, workers: RemoteWorkers) ->
 
 
 def _plans(args: argparse.Namespace) -> list[tuple[ModelEntry, list[RunPlan]]]:
-    """A plan for each model and LP."""
     from engine.lp_records import full_name
     from engine.runner.plan import ModelChoice, RunPlan
 

@@ -103,11 +103,7 @@ def run_drift(args: argparse.Namespace) -> None:
         "tokenizer": args.tokenizer,
         "placeholder": args.placeholder,
         "texts": len(texts),
-        "blocks": summary.blocks,
-        "exact": summary.exact,
-        "junk_prone": summary.junk_prone,
-        "cut": summary.cut,
-        "mean_drift": summary.mean_drift,
+        **{name: getattr(summary, name) for name in ("blocks", "exact", "junk_prone", "cut", "mean_drift")},
         "histogram": {str(drift): count for drift, count in summary.histogram.items()},
     }
     if fitted is not None:

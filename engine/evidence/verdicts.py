@@ -87,7 +87,6 @@ def judge(claims: Sequence[Claim], store: Store) -> list[Verdict]:
 
 
 def judge_all(store: Store) -> Judgement:
-    """All claims now."""
     verdicts = judge(load_claims(), store)
     now = datetime.now(UTC).replace(microsecond=0)
     return Judgement(now, git_commit(), versions(), *_sums(store), tuple(verdicts))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.training.number_tokens import MOST_DECIMALS
-from engine.training.packed import PackedCorpus, PackedPart
+from engine.training.packed import PackedCorpus
 from engine.training.recipes import Stage, kind_weights
 
 POOL = 768
@@ -75,23 +75,19 @@ class Batches:
         decimals = stage.decimals[int(self._random.integers(len(stage.decimals)))]
         fitting = np.flatnonzero(part.atoms <= stage.most_atoms)
         rows = self._random.choice(fitting, size=min(POOL, len(fitting)), replace=False)
-        yield from self._cut(part, rows, min(decimals, MOST_DECIMALS))
+        drawn = part.tokens(rows, min(decimals, MOST_DECIMALS))
+        ids = self._live.local(drawn.ids)
+        weights = self._weights[drawn.kinds]
+        lengths = np.diff(drawn.starts)
+        groups = list(self._groups(np.argsort(lengths, kind="stable"), lengths))
+        for group in self._random.permutation(len(groups)):
+            yield self._padded(ids, weights, drawn.starts, lengths, groups[group])
 
     def state(self) -> dict[str, object]:
         return cast(dict[str, object], self._random.bit_generator.state)
 
     def restore(self, state: dict[str, object]) -> None:
         self._random.bit_generator.state = state
-
-    def _cut(self, part: PackedPart, rows: NDArray[np.int64], decimals: int) -> Iterator[TrainBatch]:
-        drawn = part.tokens(rows, decimals)
-        ids = self._live.local(drawn.ids)
-        weights = self._weights[drawn.kinds]
-        lengths = np.diff(drawn.starts)
-        order = np.argsort(lengths, kind="stable")
-        groups = list(self._groups(order, lengths))
-        for group in self._random.permutation(len(groups)):
-            yield self._padded(ids, weights, drawn.starts, lengths, groups[group])
 
     def _groups(self, order: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """Longest first, as many as fill a batch; less than half a batch at the end is not used, if it is not all."""

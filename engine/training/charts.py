@@ -29,8 +29,6 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class ChartAxis:
-    """What it shows, from where to where, and where its ticks stand."""
-
     label: str
     low: float
     high: float

@@ -42,8 +42,6 @@ class RefusedError(DriftscopeError):
 
 @dataclass(frozen=True, slots=True)
 class TextRecipe:
-    """What becomes of each molecule."""
-
     seed: int = 0
     conformers: int = 1
     random_orders: int = 0
@@ -129,7 +127,6 @@ def numbers_of(xyz: NDArray[np.int32]) -> Numbers:
 
 
 def answer_of(conformer: ConformerTexts, text: int) -> str:
-    """The enriched text of one of a conformer's texts."""
     smiles, order = conformer.texts[text]
     return enriched_text(smiles, enriched_descriptors(smiles), numbers_of(conformer.xyz[list(order)]))
 

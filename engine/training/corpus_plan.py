@@ -33,8 +33,6 @@ WHOLE, PIECE = "whole", "piece"
 
 @dataclass(frozen=True, slots=True)
 class MoleculePlan:
-    """How many molecules, of what kind and size."""
-
     molecules: int = 100_000
     least_atoms: int = 4
     most_atoms: int = 18

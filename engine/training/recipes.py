@@ -57,8 +57,6 @@ GROWING_IN_ATOMS = (
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One embedded model."""
-
     alias: str
     tokenizer: str
     shape: ModelShape

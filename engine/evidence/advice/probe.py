@@ -38,8 +38,6 @@ WARM_MOLECULES, WARM_TOKENS = 2, 24
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Settings of a probe."""
-
     molecules: int
     lps: tuple[str, ...]
     sampling: str = USUAL_SAMPLING
@@ -56,7 +54,6 @@ class Probe:
             )
         if len(set(self.lps)) < 2:
             raise RunError("a probe of one LP has nothing to compare", "Give --lp twice or more, or leave it out")
-
         for lp in self.lps:
             self.plan(lp)
 

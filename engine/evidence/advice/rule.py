@@ -36,8 +36,6 @@ SAME_TIME = 1.1
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One LP under the rule."""
-
     lp: str
     fits: Fits
     counts: bool  # among those that the cost decides
@@ -58,7 +56,6 @@ class Decision:
 
 
 def rule_words(want: Want, least: float) -> str:
-    """The rule in a few sentences."""
     verb = "are clean" if want == "clean" else "pass"
     return (
         f"An LP fits where at least {100 * least:g} % of its answers {verb}. Of those that fit, the one with "

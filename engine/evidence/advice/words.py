@@ -18,12 +18,10 @@ NOTABLE = 0.05
 
 
 def cost_words(cost: Interval) -> str:
-    """Seconds, with their interval."""
     return "never" if math.isinf(cost.value) else with_interval(cost, seconds)
 
 
 def rate_words(figures: LpFigures, want: Want) -> str:
-    """How many answers are usable."""
     count = figures.usable(want)
     verb = ("is clean" if count == 1 else "are clean") if want == "clean" else ("passes" if count == 1 else "pass")
     return f"{count} of {figures.answers} answers {verb}, {with_interval(figures.rate(want), percent)}"
