@@ -28,6 +28,7 @@ from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import load_registry
 from engine.records import Molecule
 from engine.runner.group import GroupWork
+from engine.runner.plan import ModelChoice, RunPlan
 from engine.text.blocks import has_letter, has_nonnumeric
 from engine.training.shards import read_json, write_bytes, write_json
 from engine.training.tool import Progress, ToolParser, run_tool
@@ -58,8 +59,8 @@ class Rates:
 
 def measure_lp(loaded: LoadedModel, molecules: Sequence[Molecule], lp: str, batch: int = 32) -> Rates:
     """One answer a molecule under one LP."""
-    generation = Generation(loaded, molecules, Plan(lp, batch_size=batch))
-    work = GroupWork(generation, run_id="", keep_steps=0, closing=True, rmsd=0)
+    plan = RunPlan(ModelChoice(loaded.entry.alias, loaded.entry.step), Plan(lp, batch_size=batch))
+    work = GroupWork(Generation(loaded, molecules, plan.plan), "", plan)
     deque(work.events(lambda: False), maxlen=0)
     work.rows()  # scores the samples
     samples = work.judged
