@@ -20,7 +20,7 @@ import numpy as np
 from engine.comparing.paired import PairedRuns, compare_entries
 from engine.comparing.reading import has_samples, samples_of
 from engine.figures.statistics import Interval, quotient, wilson
-from engine.store.entries import Entry, run_value
+from engine.store.entries import Entry, model_name, run_value
 from engine.store.schema import RUNS
 from engine.store.store import Store
 
@@ -77,7 +77,7 @@ class RunFigures:
     @property
     def model(self) -> str:
         """``alias:step``, or the family alone."""
-        return ":".join(part for part in (self.model_alias, self.model_step) if part) or str(self.model_family)
+        return model_name(self.entry.row) or str(self.model_family)
 
     @property
     def has_samples(self) -> bool:

@@ -25,14 +25,13 @@ from engine.evidence.advice.settings import (
     SettingFilter,
     evidence_of,
     figures_elsewhere,
-    model_name,
     models_of,
     settings_of,
 )
 from engine.evidence.advice.words import cautions, name_of, reason, sentence, unknown
 from engine.lp_records import LPS, full_name
 from engine.models.registry import load_registry
-from engine.store.entries import Entry
+from engine.store.entries import Entry, model_name
 from engine.store.store import Store
 
 ANY = SettingFilter()

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from engine.errors import shown
 from engine.lp_records import LpRecord, split_cleanup, stored_lp
-from engine.store.entries import Entry, only_id, run_value
+from engine.store.entries import Entry, model_name, only_id, run_value
 from engine.store.schema import BLOCKS, RUNS, SAMPLES, STEPS
 from engine.store.store import Store
 
@@ -76,9 +76,8 @@ def choose(runs: Sequence[RunFacts], names: Sequence[str]) -> list[RunFacts]:
 
 def _facts(entry: Entry) -> RunFacts:
     columns = {field.name: run_value(entry, field.name) for field in fields(RunFacts) if field.name in RUNS.names}
-    alias, step = run_value(entry, "model_alias"), run_value(entry, "model_step")
     facts = {
-        "model": f"{alias}:{step}" if alias and step else alias,
+        "model": model_name(entry.row),
         "samples": entry.parts[SAMPLES.name].rows,
         "has_blocks": BLOCKS.name in entry.parts,
         "has_steps": STEPS.name in entry.parts,

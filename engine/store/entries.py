@@ -111,6 +111,11 @@ def run_value(entry: Entry, column: str) -> Any:
     return "" if value is None and column in _RUN_TEXTS else value
 
 
+def model_name(row: Mapping[str, Any]) -> str:
+    """``alias:step`` of a run's row, as far as it says them."""
+    return ":".join(str(part) for part in (row.get("model_alias"), row.get("model_step")) if part)
+
+
 def entry_folder(kind: Kind, id_: str) -> str:
     if not NAME.fullmatch(id_):
         raise StoreError(

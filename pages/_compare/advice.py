@@ -17,13 +17,13 @@ import streamlit as st
 from engine.evidence.advice.commands import PROBED
 from engine.evidence.advice.document import document
 from engine.evidence.advice.figures import Want
-from engine.evidence.advice.settings import CANDIDATES, Setting, SettingFilter, model_name, models_of, settings_of
+from engine.evidence.advice.settings import CANDIDATES, Setting, SettingFilter, models_of, settings_of
 from engine.evidence.advisor import Advice, AdviceRequest, advise
 from engine.figures.words import counted
 from engine.lp_records import LPS
 from engine.models.devices import spare_cores
 from engine.runner.background import task_queue
-from engine.store.entries import Entry
+from engine.store.entries import Entry, model_name
 from engine.store.store import Store
 from pages._compare.advice_figures import show_cost, show_table
 from pages._compare.runs import RunSelection

@@ -19,7 +19,7 @@ from engine.figures.words import counted
 from engine.lp_records import lp_choices
 from engine.models.devices import spare_cores
 from engine.runner.background import task_queue
-from engine.store.entries import Entry
+from engine.store.entries import Entry, model_name
 from engine.store.reports.exporting import export_report
 from engine.store.reports.importing import MOST_BYTES
 from engine.store.schema import RUN, SAMPLES
@@ -169,8 +169,7 @@ def _unfinished_list(store: Store, runs: list[Unfinished]) -> None:
 
 def _unfinished_words(run: Unfinished) -> str:
     row = run.row
-    model = ":".join(str(row[name]) for name in ("model_alias", "model_step") if row.get(name))
-    parts = [escape_markdown(str(part)) for part in (model, row.get("lp"), row.get("label")) if part]
+    parts = [escape_markdown(str(part)) for part in (model_name(row), row.get("lp"), row.get("label")) if part]
     if run.samples_done is not None:
         parts.append(f"{run.samples_done:,} of {'?' if run.samples is None else f'{run.samples:,}'} samples")
     return f"**{escape_markdown(run.run_id)}**  \n{' · '.join([*parts, UNFINISHED_STATES[run.state]])}"

@@ -14,7 +14,7 @@ from engine.figures.words import shortened
 from engine.profile.cautions import cautions
 from engine.profile.compare import TraceComparison, compare
 from engine.profile.stored_trace import StoredTrace, once_per_entry
-from engine.store.entries import Entry
+from engine.store.entries import Entry, model_name
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
 from pages._shared.entry_picker import EntryPicker, origin_column, time_column
@@ -139,8 +139,7 @@ class TraceSelection(Selection):
 def model_and_lp(entry: Entry, runs: Runs) -> tuple[str, str]:
     """Of the run that a trace belongs to; empty where the store does not have it."""
     run = runs.get(str(entry.row.get("run_id")), {})
-    model = ":".join(str(part) for part in (run.get("model_alias"), run.get("model_step")) if part)
-    return model, str(run.get("lp") or "")
+    return model_name(run), str(run.get("lp") or "")
 
 
 def query_of(runs: Runs) -> SelectionQuery[TraceSelection]:

@@ -17,7 +17,7 @@ from engine.comparing.reading import has_samples
 from engine.figures.words import counted
 from engine.lp.constraint import LAST_POSITIONS
 from engine.lp_records import LPS, split_cleanup
-from engine.store.entries import Entry
+from engine.store.entries import Entry, model_name
 
 CANDIDATES = ("none", "position-blocklist", "position-allowlist", "truncating", "exact")
 """The candidates by default."""
@@ -117,10 +117,6 @@ class Evidence:
     runs: Mapping[str, tuple[Entry, ...]]
     others: tuple[OtherSetting, ...]
     left_out: tuple[str, ...]
-
-
-def model_name(row: Mapping[str, Any]) -> str:
-    return ":".join(part for part in (row.get("model_alias"), row.get("model_step")) if part)
 
 
 def is_measured(entry: Entry) -> bool:
