@@ -142,8 +142,7 @@ class EntryGroups:
         self.row = np.repeat(np.arange(len(self.starts)), self.widths)
 
     def sums(self, values: Real) -> Real:
-        found: Real = np.add.reduceat(values, self.starts)
-        return found
+        return np.asarray(np.add.reduceat(values, self.starts))
 
     def cosine(self, one: Real, other: Real) -> Real:
         """Scaled first: huge numbers have no square."""
@@ -181,11 +180,9 @@ class EntryGroups:
         """The place of each entry's largest value."""
         best = np.maximum.reduceat(values, self.starts)[self.row]
         where = np.where(values == best, np.arange(len(values)), len(values))
-        found: Whole = np.minimum.reduceat(where, self.starts)
-        return found
+        return np.asarray(np.minimum.reduceat(where, self.starts))
 
 
 def ratio(over: Real, under: Real) -> Real:
     """NaN where the divisor is 0."""
-    found: Real = np.divide(over, under, out=np.full(len(over), np.nan), where=under > 0)
-    return found
+    return np.asarray(np.divide(over, under, out=np.full(len(over), np.nan), where=under > 0))

@@ -147,5 +147,4 @@ def _positions(pairs: ValuePairs) -> list[PositionDifference]:
 
 def _spread(places: Whole, most: int) -> Whole:
     """At most so many, evenly: the same ones each time."""
-    some: Whole = places[np.linspace(0, len(places) - 1, min(most, len(places))).astype(np.int64)]
-    return some
+    return np.asarray(places[np.linspace(0, len(places) - 1, min(most, len(places))).astype(np.int64)])

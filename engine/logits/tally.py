@@ -121,8 +121,7 @@ class DamageTally:
 def is_garbage(batch: EntryBatch, rules: Rules) -> NDArray[np.bool_]:
     """[E] by the reports' own rule."""
     is_huge = np.isfinite(batch.values) & (np.abs(batch.values) > rules.report.above)
-    found: NDArray[np.bool_] = np.bincount(batch.entry_of_value[is_huge], minlength=len(batch)) > 0
-    return found
+    return np.asarray(np.bincount(batch.entry_of_value[is_huge], minlength=len(batch)) > 0)
 
 
 def _kinds(values: Real, codes: Flags, masks: Marks) -> dict[str, Marks]:

@@ -17,49 +17,49 @@ MOST_NAMED = 3
 MOST_CHARS = 40
 
 
-def trend_sentences(found: Trend, whose: str) -> list[str]:
+def trend_sentences(trend: Trend, whose: str) -> list[str]:
     """The answer first, then what speaks for it or against it."""
-    if len(found.points) < LEAST_POINTS:
-        return [f"{whose}: {_count(found)} with a known {WORDS[found.by]}, too few to ask."]
-    more = {"vocab_size": _of_sizes, "precision": _of_precisions, "family": _of_families}[found.by](found)
-    return [_answer(found, whose), *(one for one in more if one)]
+    if len(trend.points) < LEAST_POINTS:
+        return [f"{whose}: {_count(trend)} with a known {WORDS[trend.by]}, too few to ask."]
+    more = {"vocab_size": _of_sizes, "precision": _of_precisions, "family": _of_families}[trend.by](trend)
+    return [_answer(trend, whose), *filter(None, more)]
 
 
 def chance(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 0.995 else "100 %"
 
 
-def _answer(found: Trend, whose: str) -> str:
-    word = WORDS[found.by]
-    if found.p is None or found.least_p is None:
-        alike = len({point.at for point in found.points}) < 2
-        return f"{whose} ({_count(found)}) have the same {word if alike else 'garbage'}: there is no link to ask for."
-    rank = f", rank correlation {found.rho:+.2f}".replace("-", "−") if found.rho is not None else ""
-    orders = f"{found.orders:,} orders" if found.is_exact else f"{found.orders:,} drawn orders"
-    link = f"{whose} ({_count(found)}{rank}): chance alone gives a link with {word} as strong in {chance(found.p)}"
-    return f"{link} of the {orders}. {_power(found)}"
+def _answer(trend: Trend, whose: str) -> str:
+    word = WORDS[trend.by]
+    if trend.p is None or trend.least_p is None:
+        alike = len({point.at for point in trend.points}) < 2
+        return f"{whose} ({_count(trend)}) have the same {word if alike else 'garbage'}: there is no link to ask for."
+    rank = f", rank correlation {trend.rho:+.2f}".replace("-", "−") if trend.rho is not None else ""
+    orders = f"{trend.orders:,} orders" if trend.is_exact else f"{trend.orders:,} drawn orders"
+    link = f"{whose} ({_count(trend)}{rank}): chance alone gives a link with {word} as strong in {chance(trend.p)}"
+    return f"{link} of the {orders}. {_power(trend)}"
 
 
-def _power(found: Trend) -> str:
+def _power(trend: Trend) -> str:
     """What these points could have shown at best."""
-    assert found.p is not None and found.least_p is not None
-    if found.least_p > TELLING:
+    assert trend.p is not None and trend.least_p is not None
+    if trend.least_p > TELLING:
         return (
-            f"No order of so few points gives less than {chance(found.least_p)}, so they can neither show a link "
+            f"No order of so few points gives less than {chance(trend.least_p)}, so they can neither show a link "
             "nor rule one out."
         )
-    if found.p <= TELLING:
+    if trend.p <= TELLING:
         return "That is a link; what makes it these points do not say, since models differ in more than this."
-    if found.least_p > TELLING / 10:
+    if trend.least_p > TELLING / 10:
         return (
-            f"Only the most telling order could have been told from chance ({chance(found.least_p)}): "
+            f"Only the most telling order could have been told from chance ({chance(trend.least_p)}): "
             "no link is shown, and none is ruled out."
         )
     return "No link is shown; a weak one is not ruled out."
 
 
-def _of_sizes(found: Trend) -> list[str]:
-    pair = pair_alike(found) if found.p is not None else None
+def _of_sizes(trend: Trend) -> list[str]:
+    pair = pair_alike(trend) if trend.p is not None else None
     if pair is None or pair[0].share == pair[1].share:
         return []
     one, other = sorted(pair, key=lambda point: -point.share)
@@ -71,48 +71,48 @@ def _of_sizes(found: Trend) -> list[str]:
     ]
 
 
-def _of_precisions(found: Trend) -> list[str]:
+def _of_precisions(trend: Trend) -> list[str]:
     sentences = []
-    for model, points in list(at_several(found).items())[:MOST_NAMED]:
+    for model, points in list(at_several(trend).items())[:MOST_NAMED]:
         shares = [f"{percent(point.share)} at {shortened(str(point.at), MOST_CHARS)}" for point in points[:MOST_NAMED]]
         name = shortened(model, MOST_CHARS)
         sentences.append(f"{name} has {listed(shares)}: the only model here that was logged in several precisions.")
-    full = next((point for point in found.points if point.share and point.at == "F32"), None)
+    full = next((point for point in trend.points if point.share and point.at == "F32"), None)
     if full is not None:
         name = shortened(full.model, MOST_CHARS)
         sentences.append(f"{name} has {percent(full.share)} at {full.at}: garbage needs no quantising.")
-    return [*sentences, _alone(found)]
+    return [*sentences, _alone(trend)]
 
 
-def _of_families(found: Trend) -> list[str]:
-    shares = {name: [point.share for point in points] for name, points in found.groups.items()}
+def _of_families(trend: Trend) -> list[str]:
+    shares = {name: [point.share for point in points] for name, points in trend.groups.items()}
     several = [name for name in shares if len(shares[name]) > 1]
     if not several:
-        return [_alone(found)]
+        return [_alone(trend)]
     name = min(several, key=lambda name: sum(shares[name]) / len(shares[name]))
     least = shares.pop(name)
     first = ""
     if shares and max(least) < min(chain(*shares.values())):
-        orders = comb(len(found.points), len(least))
+        orders = comb(len(trend.points), len(least))
         first = (
             f"The {shortened(name, MOST_CHARS)} models have least ({listed([percent(share) for share in least])}); of "
-            f"{len(found.points)} models any {len(least)} come first by chance in 1 of {orders} orders, and which to "
+            f"{len(trend.points)} models any {len(least)} come first by chance in 1 of {orders} orders, and which to "
             "ask about was chosen after the figures were seen."
         )
-    return [first, _alone(found)]
+    return [first, _alone(trend)]
 
 
-def _alone(found: Trend) -> str:
+def _alone(trend: Trend) -> str:
     """Groups of one model, whose part cannot be told from that model's."""
-    alone = [name for name, own in found.groups.items() if len({one.model for one in own}) == 1]
+    alone = [name for name, points in trend.groups.items() if len({point.model for point in points}) == 1]
     if not alone:
         return ""
-    named = [shortened(one, MOST_CHARS) for one in alone[:MOST_NAMED]]
+    named = [shortened(name, MOST_CHARS) for name in alone[:MOST_NAMED]]
     if len(alone) > MOST_NAMED:
         named.append(f"{len(alone) - MOST_NAMED} more")
     stands = "one model each stands" if len(alone) > 1 else "one model stands"
     return f"Only {stands} for {listed(named)}: its tokenizer, its code or its prompt may be the reason as well."
 
 
-def _count(found: Trend) -> str:
-    return counted(len(found.points), "point" if found.by == "precision" else "model")
+def _count(trend: Trend) -> str:
+    return counted(len(trend.points), "point" if trend.by == "precision" else "model")

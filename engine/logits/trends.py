@@ -122,8 +122,7 @@ def _orders(y: Array) -> tuple[Array, bool]:
 def _correlations(x: Array, orders: Array) -> Array:
     left, right = ranks(x), orders - orders.mean(axis=1, keepdims=True)
     left = left - left.mean()
-    found: Array = (right @ left) / np.sqrt((left @ left) * (right**2).sum(axis=1))
-    return found
+    return np.asarray((right @ left) / np.sqrt((left @ left) * (right**2).sum(axis=1)))
 
 
 def _between(at: Sequence[float | str], orders: Array) -> Array:

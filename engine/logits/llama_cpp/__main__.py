@@ -93,25 +93,25 @@ def report(
     yield ""
     yield f"Files: {', '.join(f'{name} {size / 2**20:.0f} MB' for name, size in result.bytes.items())}."
     yield ""
-    ours = next((one for one in entries if one.row["engine"] == OURS), None)
+    ours = next((entry for entry in entries if entry.row["engine"] == OURS), None)
     for entry in entries:
         if entry.row["engine"] == ENGINE and ours is not None:
             yield f"- `{entry.id}`: {' '.join(parity_sentences(compare_logs(store, ours, entry)))}"
-    late = [one for one in entries if one.row["engine"].startswith(f"{ENGINE} read")]
+    late = [health(store, entry) for entry in entries if entry.row["engine"].startswith(f"{ENGINE} read")]
     if late:
         yield ""
-        yield from table(LATE_HEAD, (_late_row(health(store, one)) for one in late))
+        yield from table(LATE_HEAD, map(_late_row, late))
     yield ""
 
 
-def _late_row(found: Health) -> tuple[str, ...]:
-    worst = next(iter(found.findings), None)
-    sizes = [f"{size:.3g}" if size is not None else "–" for size in (found.least, found.largest)]
+def _late_row(log: Health) -> tuple[str, ...]:
+    worst = next(iter(log.findings), None)
+    sizes = [f"{size:.3g}" if size is not None else "–" for size in (log.least, log.largest)]
     return (
-        found.engine.removeprefix(f"{ENGINE} read "),
-        f"{found.entries:,}",
-        f"{found.garbage_share:.0%}",
-        f"{found.damaged_share:.0%}",
+        log.engine.removeprefix(f"{ENGINE} read "),
+        f"{log.entries:,}",
+        f"{log.garbage_share:.0%}",
+        f"{log.damaged_share:.0%}",
         *sizes,
         worst.title if worst else "no damage",
         CERTAINTY_LABELS[worst.certainty] if worst else "",

@@ -39,21 +39,17 @@ class LogitAgreement:
     def add(self, control: Rows, test: Rows) -> None:
         """Rows [T, V] of one text, without those that have no token."""
         for start in range(0, len(control), ROWS_AT_ONCE):
-            part = slice(start, start + ROWS_AT_ONCE)
-            self._add(control[part].astype(np.float64), test[part].astype(np.float64))
-
-    def _add(self, control: Real, test: Real) -> None:
-        difference = np.abs(test - control)
-        apart = divergences(control, test)
-        self.tokens += len(control)
-        self.values += control.size
-        self.largest = max(self.largest, float(difference.max()))
-        self.sizes += float(difference.sum())
-        self.squares += float((difference**2).sum())
-        self.control_squares += float((control**2).sum())
-        self.divergence += float(apart.sum())
-        self.most_divergence = max(self.most_divergence, float(apart.max()))
-        self.same_top += int((control.argmax(axis=1) == test.argmax(axis=1)).sum())
+            ours, theirs = (rows[start : start + ROWS_AT_ONCE].astype(np.float64) for rows in (control, test))
+            difference, apart = np.abs(theirs - ours), divergences(ours, theirs)
+            self.tokens += len(ours)
+            self.values += ours.size
+            self.largest = max(self.largest, float(difference.max()))
+            self.sizes += float(difference.sum())
+            self.squares += float((difference**2).sum())
+            self.control_squares += float((ours**2).sum())
+            self.divergence += float(apart.sum())
+            self.most_divergence = max(self.most_divergence, float(apart.max()))
+            self.same_top += int((ours.argmax(axis=1) == theirs.argmax(axis=1)).sum())
 
     @property
     def mean(self) -> float:
@@ -76,14 +72,12 @@ class LogitAgreement:
 def divergences(control: Real, test: Real) -> Real:
     """[T] of rows [T, V]; rounding may not make it negative."""
     own, other = _log_shares(control), _log_shares(test)
-    found: Real = np.maximum(0.0, (np.exp(own) * (own - other)).sum(axis=1))
-    return found
+    return np.asarray(np.maximum(0.0, (np.exp(own) * (own - other)).sum(axis=1)))
 
 
 def _log_shares(rows: Real) -> Real:
     moved = rows - rows.max(axis=1, keepdims=True)
-    found: Real = moved - np.log(np.exp(moved).sum(axis=1, keepdims=True))
-    return found
+    return np.asarray(moved - np.log(np.exp(moved).sum(axis=1, keepdims=True)))
 
 
 @dataclass(slots=True)
@@ -128,5 +122,5 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """Lines of a Markdown table."""
     yield f"| {' | '.join(head)} |"
     yield f"|{' --- |' + ' ---: |' * (len(head) - 1)}"
-    for one in rows:
-        yield f"| {' | '.join(one)} |"
+    for cells in rows:
+        yield f"| {' | '.join(cells)} |"
