@@ -197,10 +197,10 @@ def same_graph(first: Chem.Mol, second: Chem.Mol) -> bool:
         return False
     if Chem.MolToSmiles(left, isomericSmiles=False) != Chem.MolToSmiles(right, isomericSmiles=False):
         return False
-    kinds, others = (
+    isotopes, other_isotopes = (
         sorted((atom.GetAtomicNum(), atom.GetIsotope()) for atom in mol.GetAtoms()) for mol in (left, right)
     )
-    if kinds != others:
+    if isotopes != other_isotopes:
         return False
     if _can_be_matched(left, right):
         return all(mol.HasSubstructMatch(other, useChirality=True) for mol, other in ((left, right), (right, left)))

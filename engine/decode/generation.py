@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -116,6 +116,23 @@ class Generation:
         number, generation = divmod(sample_id, self.plan.generations)
         return self.requests[self._place[number] * self.plan.generations + generation]
 
+    def stored(self, sample_id: int, ids: Iterable[int]) -> Stored:
+        """A sample's ids, to be scored under this call's constraint."""
+        request = self.request_of(sample_id)
+        return Stored(request.prompt, tuple(ids), request.program)
+
+    def read_again(self, sample: Sample, masses: Mapping[int, CloseMass]) -> Sample:
+        """The sample with what the model wanted where its blocks were closed by force."""
+        return self.reader.read(
+            self.molecule_of(sample.sample_id),
+            sample.token_ids,
+            sample.forced,
+            sample.stop_reason,
+            sample_id=sample.sample_id,
+            generation=sample.generation,
+            masses=masses,
+        )
+
     def _sample(self, stop: Stop) -> Sample:
         steps = self._open.pop(stop.sample, [])
         generation = stop.sample % self.plan.generations
@@ -140,8 +157,7 @@ class Generation:
         """By block, what the model wanted where the LP closed it by force; empty without diagnostics."""
         if len(diagnoses) < len(ids) or not ids:
             return {}
-        request = self.request_of(number)
-        (places,) = forced_closes(self.constraint, [Stored(request.prompt, tuple(ids), request.program)])
+        (places,) = forced_closes(self.constraint, [self.stored(number, ids)])
         return {
             block: CloseMass(diagnoses[place].closing, diagnoses[place].going_on) for block, place in places.items()
         }

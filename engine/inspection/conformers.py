@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rdkit import Chem
-from rdkit.Geometry import Point3D
 
 from engine.chem.enriched import decode
+from engine.chem.frame import add_conformer
 from engine.chem.rdkit_log import captured_log
 from engine.errors import DriftscopeError
 from engine.records import Molecule
@@ -52,11 +52,7 @@ def _partial(reason: str, blocks: Sequence[Row], molecule: Molecule) -> Shape:
     if not kept:
         return Shape(None, (), f"The text does not decode: {reason}.")
     mol = _only(molecule, kept)
-    conformer = Chem.Conformer(len(kept))
-    conformer.Set3D(True)
-    for place, atom in enumerate(kept):
-        conformer.SetAtomPosition(place, Point3D(*positions[atom]))
-    mol.AddConformer(conformer, assignId=True)
+    add_conformer(mol, [positions[atom] for atom in kept])
     words = f"The text does not decode: {reason}. Shown are {len(kept)} of {molecule.atoms} atoms, as far as"
     return Shape(mol, tuple(kept), f"{words} their blocks can be read.")
 

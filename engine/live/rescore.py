@@ -22,7 +22,6 @@ from engine.store.sample_rows import step_rows
 if TYPE_CHECKING:
     from engine.decode.continuation import Continuation
     from engine.decode.generation import Generation
-    from engine.decode.scoring import Stored
 
 CANDIDATES = 10
 
@@ -76,7 +75,7 @@ def _scored(question: Question, control: Control) -> Iterator[ScoredSteps]:
     (scored,) = score(
         Body(loaded.model, loaded.positions),
         generation.constraint,
-        [_stored(question, generation)],
+        [generation.stored(0, question.token_ids)],
         loaded.tokenizer.vocab_size,
         candidates=CANDIDATES,
     )
@@ -94,7 +93,8 @@ def _costs(question: Question, blocks: Collection[int], control: Control) -> Ite
     generation = _generation(question, control)
     loaded = generation.loaded
     control.progress(0, note="continuing the cut blocks")
-    cuts = cuts_of(generation.constraint, generation.molecules[0], _stored(question, generation), blocks)
+    stored = generation.stored(0, question.token_ids)
+    cuts = cuts_of(generation.constraint, generation.molecules[0], stored, blocks)
     exact = ExactConstraint(loaded.tokenizer, question.form, loaded.vocab_rows)
     backend = FastBackend(loaded.model, exact, end_of(loaded.tokenizer), loaded.tokenizer.vocab_size)
     continuations = continue_blocks(backend, exact, loaded.tokenizer, cuts)
@@ -116,10 +116,3 @@ def _generation(question: Question, control: Control) -> Generation:
         )
     plan = Plan(lp=question.lp, placeholder=question.placeholder, form=question.form)
     return Generation(loaded, [parse_smiles(question.smiles)], plan)
-
-
-def _stored(question: Question, generation: Generation) -> Stored:
-    from engine.decode.scoring import Stored
-
-    request = generation.requests[0]
-    return Stored(request.prompt, question.token_ids, request.program)

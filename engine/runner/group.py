@@ -22,7 +22,7 @@ from engine.decode.body import Body
 from engine.decode.closing import close_ids
 from engine.decode.generation import Generation
 from engine.decode.samples import Sample
-from engine.decode.scoring import Scored, Stored, score
+from engine.decode.scoring import Scored, score
 from engine.decode.steps import Counters, Diagnosis, Step, StepObserver, Stop, Tap
 from engine.errors import DriftscopeError
 from engine.models.loading import LoadedModel
@@ -177,16 +177,7 @@ class GroupWork:
             if score is None:
                 yield sample, {}, sample.diagnoses
             else:
-                again = generation.reader.read(
-                    generation.molecule_of(sample.sample_id),
-                    sample.token_ids,
-                    sample.forced,
-                    sample.stop_reason,
-                    sample_id=sample.sample_id,
-                    generation=sample.generation,
-                    masses=score.masses,
-                )
-                yield again, score.masses, score.diagnoses
+                yield generation.read_again(sample, score.masses), score.masses, score.diagnoses
 
     def _scores(self, samples: Sequence[Sample]) -> Iterator[Scored]:
         """Diagnoses of samples whose steps are kept, and for all the masses where blocks were closed."""
@@ -197,11 +188,7 @@ class GroupWork:
         scores: dict[int, Scored] = {}
         for keeps in (True, False):
             some = [sample for sample in samples if self._keeps(sample) is keeps]
-            requests = [generation.request_of(sample.sample_id) for sample in some]
-            stored = [
-                Stored(request.prompt, sample.token_ids, request.program)
-                for request, sample in zip(requests, some, strict=True)
-            ]
+            stored = [generation.stored(sample.sample_id, sample.token_ids) for sample in some]
             candidates = generation.plan.candidates if keeps else None
             scored = score(
                 body, generation.constraint, stored, size, candidates=candidates, close_ids=ids, counters=counters

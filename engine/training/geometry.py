@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from rdkit import Chem
 
 from engine.chem.conformers import reference_conformers
+from engine.chem.frame import add_conformer
 from engine.chem.rmsd import least_rmsd
 from engine.records import Molecule
 from engine.training.molecule_sets import EMBED_SECONDS, draw
@@ -96,10 +97,7 @@ def random_chain(molecule: Molecule, seed: int = 0) -> Chem.Mol:
     for atom in range(1, len(xyz)):
         earlier = [other.GetIdx() for other in mol.GetAtomWithIdx(atom).GetNeighbors() if other.GetIdx() < atom]
         xyz[atom] = xyz[max(earlier, default=atom - 1)] + steps[atom]
-    conformer: Any = Chem.Conformer(len(xyz))
-    conformer.Set3D(True)
-    conformer.SetPositions(xyz)
-    mol.AddConformer(conformer, assignId=True)
+    add_conformer(mol, xyz)
     return mol
 
 
