@@ -69,12 +69,23 @@ def decide(measured: Measured, want: Want = "clean", least: float = LEAST_RATE) 
     counting = [figures for figures in lps if _counts(figures, want, least)]
     best = _least_cost(counting, want)
     wins = _wins(measured, want, least)
-    standings = tuple(_standing(figures, best, measured, want, least, wins) for figures in lps)
-    cheapest = _least_cost(lps, want)
+    standings = tuple(
+        Standing(
+            figures.lp,
+            _fits(figures.rate(want), least),
+            _counts(figures, want, least),
+            figures.cost(want),
+            None if best is None or best is figures else _over(figures, best, measured, want),
+            None if wins is None else wins[figures.lp],
+        )
+        for figures in lps
+    )
+    least_of_all = _least_cost(lps, want)
+    cheapest = "" if least_of_all is None else least_of_all.lp
     too_little = _too_little(measured)
     if too_little or best is None:
         verdict: Verdict = "too little" if too_little else "none fits"
-        return Decision(verdict, "", (), "" if cheapest is None else cheapest.lp, None, standings, too_little)
+        return Decision(verdict, "", (), cheapest, None, standings, too_little)
     tied = [
         standing.lp
         for standing in standings
@@ -87,9 +98,7 @@ def decide(measured: Measured, want: Want = "clean", least: float = LEAST_RATE) 
         lp.lp for lp in sorted(figures, key=lambda lp: (-(lp.rate(want).low or 0.0), lp.cost(want).value))
     )
     sureness = None if wins is None else min(1.0, sum(wins[lp] for lp in (first, *others)))
-    return Decision(
-        "tie" if others else "one", first, tuple(others), cheapest.lp if cheapest else "", sureness, standings, ""
-    )
+    return Decision("tie" if others else "one", first, tuple(others), cheapest, sureness, standings, "")
 
 
 def _fits(rate: Interval, least: float) -> Fits:
@@ -107,20 +116,6 @@ def _counts(figures: LpFigures, want: Want, least: float) -> bool:
 def _least_cost(some: Sequence[LpFigures], want: Want) -> LpFigures | None:
     finite = [figures for figures in some if math.isfinite(figures.cost(want).value)]
     return min(finite, key=lambda figures: figures.cost(want).value, default=None)
-
-
-def _standing(
-    figures: LpFigures,
-    best: LpFigures | None,
-    measured: Measured,
-    want: Want,
-    least: float,
-    wins: dict[str, float] | None,
-) -> Standing:
-    fits = _fits(figures.rate(want), least)
-    counts = _counts(figures, want, least)
-    over = None if best is None or best is figures else _over(figures, best, measured, want)
-    return Standing(figures.lp, fits, counts, figures.cost(want), over, None if wins is None else wins[figures.lp])
 
 
 def _over(figures: LpFigures, best: LpFigures, measured: Measured, want: Want) -> Interval:
