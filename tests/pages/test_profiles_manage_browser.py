@@ -71,7 +71,7 @@ def test_a_run_is_captured_without_and_with_an_lp_and_compared(
         expect(page.get_by_text(re.compile("^A has no device: operators take"))).to_be_visible()
         drag(seen, figure(seen).locator(".nsewdrag").first)
         expect(page).to_have_url(re.compile(r"tl_from=[\d.]+&tl_to=[\d.]+"))
-        expect(page.get_by_text(re.compile(r"^From [\d.]+ to [\d.]+ ms: A"))).to_be_visible()
+        expect(page.get_by_text(re.compile(r"^From [\d.,]+ to [\d.,]+ ms: A"))).to_be_visible()
         seen.press("Strips")
         expect(figure(seen).locator(".heatmaplayer image").first).to_be_visible()
         seen.press("Whole")
