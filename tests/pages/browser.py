@@ -308,6 +308,7 @@ def click_row(seen: Visit, table: int, row: int, row_height: int = 35) -> None:
 
 def click_at(seen: Visit, spot: Locator) -> None:
     """Plotly listens on a layer above its bars."""
+    spot.scroll_into_view_if_needed()
     box = spot.bounding_box()
     assert box is not None
     seen.page.mouse.move(box["x"] + box["width"] / 2 - 3, box["y"] + box["height"] / 2)
