@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from playwright.sync_api import (
@@ -33,6 +34,8 @@ from playwright.sync_api import (
     Dialog,
     Locator,
     Page,
+    Request,
+    WebSocket,
     expect,
     sync_playwright,
 )
@@ -231,44 +234,72 @@ class Visit:
 def visit(
     browser: Browser, server: Server, path: str = "/", *, theme: Theme = "light", width: int = 1280, height: int = 900
 ) -> Iterator[Visit]:
-    others = list(browser.pages)
+    page, others = _spare_tab(browser), list(browser.pages)
     browser.grant_permissions(["clipboard-read", "clipboard-write"], origin=server.url)
-    page = browser.new_page()
     page.set_viewport_size({"width": width, "height": height})
     page.emulate_media(color_scheme=theme)
     seen = Visit(page)
-    _watch(seen, server)
     try:
-        page.goto(server.url + path)
-        page.wait_for_selector("[data-testid=stApp]")
-        seen.settle()
-        yield seen
+        with _watched(seen, server):
+            page.goto(server.url + path)
+            page.wait_for_selector("[data-testid=stApp]")
+            seen.settle()
+            yield seen
     finally:
-        for opened in [one for one in browser.pages if one not in others]:
+        for opened in [tab for tab in browser.pages if tab not in (*others, *_SPARE_TABS)]:
             opened.close()
-        if len(browser.pages) <= 1:  # the browser's own empty one
+        if not page.is_closed():
+            page.evaluate("sessionStorage.clear()")
+            page.goto(f"{server.url}/_stcore/health")  # the session ends, the tab's process stays
+            _SPARE_TABS.append(page)
+        if len(browser.pages) == len(_SPARE_TABS) + 1:  # beside the browser's own empty one
             browser.clear_cookies()
 
 
-def _watch(seen: Visit, server: Server) -> None:
+_SPARE_TABS: list[Page] = []
+
+
+def _spare_tab(browser: Browser) -> Page:
+    """The tab of an earlier visit: its process has the app's scripts compiled."""
+    while _SPARE_TABS:
+        tab = _SPARE_TABS.pop()
+        if tab in browser.pages:
+            return tab
+    return browser.new_page()
+
+
+@contextmanager
+def _watched(seen: Visit, server: Server) -> Iterator[None]:
     """Only localhost has an address for this browser; what is asked of others fails, and is noted."""
     own = re.escape(server.url) + "|" + re.escape(server.url.replace("http", "ws", 1))
     foreign = re.compile(rf"^(?!(?:{own})(?:/|$))(?:https?|wss?):")
 
-    def note(url: str) -> None:
-        if foreign.match(url):
-            seen.outside.append(url)
+    def note(asked: Request | WebSocket) -> None:
+        if foreign.match(asked.url):
+            seen.outside.append(asked.url)
+
+    def note_message(message: ConsoleMessage) -> None:
+        if _counts(message):
+            seen.console.append(message.text)
 
     def note_dialog(dialog: Dialog) -> None:
         seen.dialogs.append(dialog.message)
         dialog.dismiss()
 
-    page = seen.page
-    page.on("request", lambda request: note(request.url))
-    page.on("websocket", lambda socket: note(socket.url))
-    page.on("console", lambda said: seen.console.append(said.text) if _counts(said) else None)
-    page.on("pageerror", lambda error: seen.console.append(str(error)))
-    page.on("dialog", note_dialog)
+    listeners: dict[Any, Callable[[Any], None]] = {
+        "request": note,
+        "websocket": note,
+        "console": note_message,
+        "pageerror": lambda error: seen.console.append(str(error)),
+        "dialog": note_dialog,
+    }
+    for event, listener in listeners.items():
+        seen.page.on(event, listener)
+    try:
+        yield
+    finally:
+        for event, listener in listeners.items():
+            seen.page.remove_listener(event, listener)
 
 
 def _counts(said: ConsoleMessage) -> bool:
@@ -306,15 +337,19 @@ def click_row(seen: Visit, table: int, row: int, row_height: int = 35) -> None:
     seen.settle()
 
 
-def click_at(seen: Visit, spot: Locator) -> None:
-    """Plotly listens on a layer above its bars."""
-    spot.scroll_into_view_if_needed()
-    box = spot.bounding_box()
-    assert box is not None
-    seen.page.mouse.move(box["x"] + box["width"] / 2 - 3, box["y"] + box["height"] / 2)
-    seen.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    seen.page.mouse.down()
-    seen.page.mouse.up()
+def click_at(seen: Visit, spot: Locator, result: Locator) -> None:
+    """Plotly listens on a layer above its bars, and hears no click while it is drawing."""
+    for _ in range(3):
+        spot.evaluate(AT_REST)
+        box = spot.bounding_box()
+        assert box is not None
+        seen.page.mouse.move(box["x"] + box["width"] / 2 - 3, box["y"] + box["height"] / 2)
+        seen.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        seen.page.mouse.down()
+        seen.page.mouse.up()
+        with suppress(AssertionError):
+            return expect(result).to_be_visible(timeout=LIMIT_MS / 3)
+    raise AssertionError(f"a click on the chart does not lead to {result}")
 
 
 def expect_harmless(seen: Visit) -> None:
@@ -322,6 +357,30 @@ def expect_harmless(seen: Visit) -> None:
     assert seen.outside == []
     assert seen.dialogs == []
     assert seen.console == []
+
+
+def theme_settings(theme: Theme) -> dict[str, Any]:
+    settings: dict[str, Any] = tomllib.loads((ROOT / ".streamlit/config.toml").read_text(encoding="utf-8"))
+    return dict(settings["theme"][theme])
+
+
+def rgb(colour: str) -> str:
+    """``#15252b`` as a browser computes it."""
+    return f"rgb{tuple(bytes.fromhex(colour[1:]))}"
+
+
+def expect_well_in_both_themes(seen: Visit) -> None:
+    """No exception, nothing wider than the window, nothing harmful, in light and then in dark."""
+    width = (seen.page.viewport_size or {})["width"]
+    themes: tuple[Theme, ...] = ("light", "dark")
+    for theme in themes:
+        seen.page.emulate_media(color_scheme=theme)
+        ground = rgb(theme_settings(theme)["backgroundColor"])
+        expect(seen.page.get_by_test_id("stApp")).to_have_css("background-color", ground)
+        seen.settle()
+        assert seen.page.get_by_test_id("stException").count() == 0
+        assert seen.page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth") <= width
+        expect_harmless(seen)
 
 
 @pytest.fixture(scope="session")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.pages.alignment_demo import HOSTILE, LONG, stored
-from tests.pages.browser import ROOT, Server, Theme, Visit, expect_harmless, serve_quietly
+from tests.pages.browser import ROOT, Server, Theme, Visit, expect_harmless, serve_quietly, theme_settings
 
 pytestmark = pytest.mark.browser
 
@@ -316,12 +315,12 @@ def test_the_map_scrolls_the_track(seen: Visit) -> None:
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
 def test_the_strip_wears_the_theme(seen: Visit, theme: Theme) -> None:
-    said = tomllib.loads((ROOT / ".streamlit/config.toml").read_text(encoding="utf-8"))["theme"][theme]
+    settings = theme_settings(theme)
     names = {"--copy": "blueTextColor", "--free": "orangeTextColor", "--boundary": "greenTextColor"}
     names |= {"--junk": "violetTextColor", "--cut": "redTextColor", "--ink": "textColor"}
     seen.page.emulate_media(color_scheme=theme)
     for name, key in names.items():
-        expect(strip(seen)).to_have_css(name, said[key])
+        expect(strip(seen)).to_have_css(name, settings[key])
 
 
 def test_painting_3000_columns_is_measured(seen: Visit, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,18 @@ from engine.store.entries import entry_folder
 from engine.store.schema import RUN
 from engine.store.store import DEMO
 from tests.engine.inspection.made import demo_run
-from tests.pages.browser import ROOT, Browser, Server, Theme, Visit, expect_harmless, serve_quietly, visit
+from tests.pages.browser import (
+    ROOT,
+    Browser,
+    Server,
+    Theme,
+    Visit,
+    expect_harmless,
+    rgb,
+    serve_quietly,
+    theme_settings,
+    visit,
+)
 from tests.pages.drift_stores import add_hostile, with_demo
 
 pytestmark = pytest.mark.browser
@@ -22,10 +33,6 @@ NONE, EXACT, BLOCKED = (demo_run("qwen", lp) for lp in ("none", "exact", "blockl
 REPORTED = "reported-002-qwen-lp-64"
 JOB_LIMIT_MS = 120_000
 OVERFLOW = "frame => frame.scrollWidth - frame.clientWidth"
-COLOURS = """cell => {
-  const seen = getComputedStyle(cell), row = getComputedStyle(cell.closest('tr').querySelector('th'));
-  return [seen.color, row.backgroundColor];
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +55,8 @@ def row(page: Page, words: str) -> list[str]:
     return heading.first.locator("xpath=..").locator("td").all_inner_texts()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_figures_ratios_and_marks_stand_in_a_real_table(browser: Browser, server: Server, theme: Theme) -> None:
-    with visit(browser, server, path(NONE, EXACT, BLOCKED, REPORTED), theme=theme) as seen:
+def test_figures_ratios_and_marks_stand_in_a_real_table(browser: Browser, server: Server) -> None:
+    with visit(browser, server, path(NONE, EXACT, BLOCKED, REPORTED)) as seen:
         table = seen.page.get_by_role("table", name="Figures of each run")
         expect(table).to_be_visible()
         expect(table.get_by_role("columnheader")).to_have_count(4)
@@ -61,11 +67,13 @@ def test_figures_ratios_and_marks_stand_in_a_real_table(browser: Browser, server
         assert "too little to tell" in near
         assert "no interval" in stated and "reported ÷ measured" in stated
         assert "▼ worse" in row(seen.page, "cut")[2]
-        ink, ground = seen.page.locator(".beside tbody td").first.evaluate(COLOURS)
-        assert (ink, ground) == {
-            "light": ("rgb(21, 37, 43)", "rgb(251, 252, 252)"),
-            "dark": ("rgb(225, 234, 237)", "rgb(15, 23, 26)"),
-        }[theme]
+        themes: tuple[Theme, ...] = ("light", "dark")
+        for theme in themes:
+            seen.page.emulate_media(color_scheme=theme)
+            colours = theme_settings(theme)
+            expect(seen.page.locator(".beside tbody td").first).to_have_css("color", rgb(colours["textColor"]))
+            heading = seen.page.locator(".beside tbody th").first
+            expect(heading).to_have_css("background-color", rgb(colours["backgroundColor"]))
         hatched = seen.page.locator(".beside td.reported").first
         expect(hatched).to_have_css("background-image", re.compile("repeating-linear-gradient"))
         expect_harmless(seen)

@@ -70,18 +70,13 @@ def expect_atom(seen: Visit, atom: int) -> None:
     expect(seen.page).to_have_url(re.compile(rf"[?&]atom={atom}(&|$)"))
 
 
-def test_a_token_lights_its_atom_in_2d_and_in_3d(browser: Browser, server: Server) -> None:
+def test_a_token_lights_its_atom_and_an_atom_brings_the_strip_to_its_block(browser: Browser, server: Server) -> None:
     with visit(browser, server, JUNK) as seen:
+        expect(seen.page.locator(".alignment .scroller")).to_have_js_property("scrollLeft", 0)
         columns(seen).nth(12).click()
         expect(columns(seen).nth(12)).to_have_attribute("aria-selected", "true")
         expect(seen.page).to_have_url(re.compile("token=12"))
         expect_atom(seen, 0)
-        expect_harmless(seen)
-
-
-def test_an_atom_brings_the_strip_to_its_block(browser: Browser, server: Server) -> None:
-    with visit(browser, server, JUNK) as seen:
-        expect(seen.page.locator(".alignment .scroller")).to_have_js_property("scrollLeft", 0)
         atoms(seen).nth(9).click()
         expect_atom(seen, 9)
         own = seen.page.locator('.alignment .track .col[aria-label*="block 9"]').first
@@ -129,38 +124,22 @@ def test_a_bar_of_the_histogram_filters_the_table(browser: Browser, server: Serv
     with visit(browser, server, f"/drift?run={WITH_JUNK}") as seen:
         bars = seen.page.locator(".js-plotly-plot .bars .point path")
         expect(bars.first).to_be_visible()
-        click_at(seen, bars.nth(2))  # drift +2: behind 0 and +1
         chip = seen.page.get_by_role("button", name="Only molecules with drift +2 · LP position-blocklist")
-        expect(chip).to_be_visible()
+        click_at(seen, bars.nth(2), chip)  # behind 0 and +1
         expect(seen.page.get_by_text(re.compile(r"^\d+ of 64 samples"))).to_be_visible()
         expect(seen.page).to_have_url(re.compile("bin="))
         chip.click()
         expect(chip).to_have_count(0)
         expect(bars.first).to_be_visible()
-        click_at(seen, bars.last)  # cut
         chip = seen.page.get_by_role("button", name="Only molecules with a cut block")
+        click_at(seen, bars.last, chip)
         expect(seen.page.get_by_text(re.compile("^13 of 64 samples"))).to_be_visible()
         chip.click()
         expect(seen.page.get_by_text(re.compile("^64 samples"))).to_be_visible()
         expect_harmless(seen)
 
 
-def test_a_row_opens_its_molecule_and_a_blocks_row_selects_its_atom(browser: Browser, server: Server) -> None:
-    with visit(browser, server, f"/drift?run={WITH_JUNK}&order=As+written&sample=13") as seen:
-        expect(columns(seen).first).to_be_visible()
-        click_row(seen, 0, 2, 64)
-        expect(seen.page.get_by_text("row 3 of 64")).to_be_visible()
-        expect(seen.page).to_have_url(re.compile("sample=2(&|$)"))
-        seen.settle()
-        click_row(seen, 1, 4, 35)
-        expect_atom(seen, 4)
-        atoms(seen).nth(1).click()
-        expect_atom(seen, 1)
-        expect(seen.page).to_have_url(re.compile("sample=2(&|$)"))
-        expect_harmless(seen)
-
-
-def test_back_undoes_one_pick_at_a_time(browser: Browser, server: Server) -> None:
+def test_a_row_opens_its_molecule_and_back_undoes_one_pick_at_a_time(browser: Browser, server: Server) -> None:
     with visit(browser, server, f"{JUNK}&order=As+written&atom=5") as seen:
         expect_atom(seen, 5)
         click_row(seen, 0, 2, 64)
@@ -169,6 +148,11 @@ def test_back_undoes_one_pick_at_a_time(browser: Browser, server: Server) -> Non
         seen.page.go_back()
         expect(seen.page).to_have_url(re.compile("sample=13&.*atom=5"))
         expect_atom(seen, 5)
+        click_row(seen, 1, 4, 35)  # of the blocks
+        expect_atom(seen, 4)
+        atoms(seen).nth(1).click()
+        expect_atom(seen, 1)
+        expect(seen.page).to_have_url(re.compile("sample=13(&|$)"))
         expect_harmless(seen)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +9,18 @@ import pytest
 from playwright.sync_api import Locator, WebSocket, expect
 
 from tests.pages.beside_static import beside_static
-from tests.pages.browser import ROOT, Browser, Server, Theme, Visit, expect_harmless, serve, serve_quietly, visit
+from tests.pages.browser import (
+    ROOT,
+    Browser,
+    Server,
+    Theme,
+    Visit,
+    expect_harmless,
+    serve,
+    serve_quietly,
+    theme_settings,
+    visit,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -281,11 +291,10 @@ def test_another_molecule_is_looked_at_anew(seen: Visit) -> None:
 @pytest.mark.parametrize("theme", ["dark", "light"])
 def test_the_view_wears_the_theme(browser: Browser, server: Server, theme: Theme) -> None:
     """Live: it starts in the other one."""
-    config = tomllib.loads((ROOT / ".streamlit/config.toml").read_text(encoding="utf-8"))["theme"]
     with visit(browser, server, theme="light" if theme == "dark" else "dark") as seen:
         before = view(seen)
         seen.page.emulate_media(color_scheme=theme)
-        wanted = config[theme]["secondaryBackgroundColor"]
+        wanted = theme_settings(theme)["secondaryBackgroundColor"]
         seen.page.wait_for_function(CORNER, arg=[solid(seen).element_handle(), wanted])
         assert view(seen) == before
         expect_harmless(seen)

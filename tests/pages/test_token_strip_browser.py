@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Locator, expect
 
 from pages._shared.components.token_strip import visible
-from tests.pages.browser import ROOT, Server, Theme, Visit, serve_quietly
+from tests.pages.browser import ROOT, Server, Theme, Visit, serve_quietly, theme_settings
 from tests.pages.strip_demo_chips import HOSTILE, generated
 
 pytestmark = pytest.mark.browser
@@ -224,12 +223,12 @@ def test_ids_and_text_go_to_the_clipboard(seen: Visit) -> None:
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
 def test_the_strip_wears_the_theme(seen: Visit, theme: Theme) -> None:
-    said = tomllib.loads((ROOT / ".streamlit/config.toml").read_text(encoding="utf-8"))["theme"][theme]
+    settings = theme_settings(theme)
     names = {"--copy": "blueTextColor", "--free": "orangeTextColor", "--junk": "violetTextColor"}
     names |= {"--ink": "textColor", "--ground": "backgroundColor"}
     seen.page.emulate_media(color_scheme=theme)
     for name, key in names.items():
-        expect(seen.page.locator(".strip")).to_have_css(name, said[key])
+        expect(seen.page.locator(".strip")).to_have_css(name, settings[key])
 
 
 def test_painting_3000_chips_is_measured(seen: Visit, capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,9 +66,8 @@ def test_a_molecule_in_two_and_three_dimensions(browser: Browser, server: Server
         assert seen.outside == []
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_molecule_set_and_the_reports_figures(browser: Browser, server: Server, theme) -> None:
-    with visit(browser, server, "/tokenizer_lab?view=A+molecule+set&count=10", theme=theme) as seen:
+def test_a_molecule_set_and_the_reports_figures(browser: Browser, server: Server) -> None:
+    with visit(browser, server, "/tokenizer_lab?view=A+molecule+set&count=10", theme="dark") as seen:
         expect(seen.page.locator(".js-plotly-plot")).to_be_visible()
         seen.press("The reports' figures")
         expect(seen.page.get_by_text("002 · Skeleton (2.3)")).to_be_visible()
