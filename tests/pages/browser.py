@@ -340,6 +340,7 @@ def click_row(seen: Visit, table: int, row: int, row_height: int = 35) -> None:
 def click_at(seen: Visit, spot: Locator, result: Locator) -> None:
     """Plotly listens on a layer above its bars, and hears no click while it is drawing."""
     for _ in range(3):
+        spot.scroll_into_view_if_needed()
         spot.evaluate(AT_REST)
         box = spot.bounding_box()
         assert box is not None

@@ -72,7 +72,7 @@ def test_figures_ratios_and_marks_stand_in_a_real_table(browser: Browser, server
             seen.page.emulate_media(color_scheme=theme)
             colours = theme_settings(theme)
             expect(seen.page.locator(".beside tbody td").first).to_have_css("color", rgb(colours["textColor"]))
-            heading = seen.page.locator(".beside tbody th").first
+            heading = seen.page.locator(".beside tbody tr:has(td) th").first
             expect(heading).to_have_css("background-color", rgb(colours["backgroundColor"]))
         hatched = seen.page.locator(".beside td.reported").first
         expect(hatched).to_have_css("background-image", re.compile("repeating-linear-gradient"))

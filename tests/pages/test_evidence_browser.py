@@ -59,7 +59,6 @@ def test_the_first_visit_leads_from_a_conclusion_to_its_query(browser: Browser, 
 def test_a_part_of_a_bar_leads_to_its_claims(browser: Browser, server: Server) -> None:
     with visit(browser, server, "/evidence") as seen:
         bars = seen.page.locator(".js-plotly-plot .bars").nth(1).locator(".point path")
-        bars.first.scroll_into_view_if_needed()
         count = sum(row.name == "contradicted" and row.claim.report == "000" for row in ROWS)
         click_at(seen, bars.first, seen.page.get_by_text(f"{count} of {len(ROWS)} claims"))
         expect(seen.page).to_have_url(re.compile("verdict=contradicted"))
