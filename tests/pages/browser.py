@@ -372,7 +372,8 @@ def rgb(colour: str) -> str:
 
 def expect_well_in_both_themes(seen: Visit) -> None:
     """No exception, nothing wider than the window, nothing harmful, in light and then in dark."""
-    width = (seen.page.viewport_size or {})["width"]
+    size = seen.page.viewport_size
+    assert size is not None
     themes: tuple[Theme, ...] = ("light", "dark")
     for theme in themes:
         seen.page.emulate_media(color_scheme=theme)
@@ -380,7 +381,7 @@ def expect_well_in_both_themes(seen: Visit) -> None:
         expect(seen.page.get_by_test_id("stApp")).to_have_css("background-color", ground)
         seen.settle()
         assert seen.page.get_by_test_id("stException").count() == 0
-        assert seen.page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth") <= width
+        assert seen.page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth") <= size["width"]
         expect_harmless(seen)
 
 
