@@ -30,7 +30,7 @@ from engine.comparing.paired import Compared, compare_sums
 from engine.comparing.reading import samples_of
 from engine.errors import DriftscopeError
 from engine.figures.statistics import Array, paired_means, sums_by_molecule
-from engine.inspection.memo import Memo
+from engine.inspection.memo import Memo, computed_once
 from engine.store.entries import Entry
 from engine.store.store import Store
 
@@ -104,8 +104,6 @@ class Coverage:
 
 
 _kept: Memo[Coverage] = Memo(MOST_KEPT)
-_compared_kept: Memo[tuple[Compared, ...]] = Memo(MOST_KEPT)
-_ensembles: Memo[Chem.Mol | None] = Memo(MOST_ENSEMBLES)
 
 
 def known_coverage(entry: Entry, asked: CoverageRequest) -> Coverage | None:
@@ -145,12 +143,9 @@ def molecules_of(store: Store, entry: Entry) -> list[str]:
     return sorted(found, key=lambda smiles: hashlib.sha256(smiles.encode("utf-8", "replace")).digest())
 
 
+@computed_once(MOST_KEPT)
 def compare_coverage(control: Coverage, test: Coverage) -> tuple[Compared, ...]:
     """The four figures over the molecules that both have, with what may be noise; in the order of ``NAMES``."""
-    return _compared_kept.of((control, test), lambda: _compared(control, test))
-
-
-def _compared(control: Coverage, test: Coverage) -> tuple[Compared, ...]:
     sides = [{molecule.smiles: molecule for molecule in run.judged} for run in (control, test)]
     shared = [smiles for smiles in sides[0] if smiles in sides[1]]
     figures = [[[getattr(side[smiles], name) for name in NAMES] for smiles in shared] for side in sides]
@@ -163,7 +158,7 @@ def _compared(control: Coverage, test: Coverage) -> tuple[Compared, ...]:
 
 def _judged(smiles: str, texts: Iterable[str], asked: CoverageRequest) -> MoleculeCoverage | None:
     """None for a molecule without references."""
-    references = _ensembles.of((smiles, asked.references), lambda: _references(smiles, asked.references))
+    references = _references(smiles, asked.references)
     if references is None:
         return None
     conformers = list(_conformers(texts, references))
@@ -195,6 +190,7 @@ def _conformers(texts: Iterable[str], references: Chem.Mol) -> Iterator[Chem.Mol
             yield mol
 
 
+@computed_once(MOST_ENSEMBLES)
 def _references(smiles: str, count: int) -> Chem.Mol | None:
     try:
         return reference_conformers(parse_smiles(smiles), count, max_seconds=REFERENCE_S)

@@ -30,7 +30,7 @@ from engine.figures.statistics import (
     sums_by_molecule,
     unpaired_means,
 )
-from engine.inspection.memo import Memo
+from engine.inspection.memo import computed_once
 from engine.store.entries import Entry
 from engine.store.store import Store
 
@@ -97,17 +97,13 @@ class Pairs:
         return tuple(found)
 
 
-_kept: Memo[PairedRuns] = Memo(MOST_KEPT)
-
-
+@computed_once(MOST_KEPT)
 def compare_entries(store: Store, control: Entry, test: Entry, seed: int = 0) -> PairedRuns:
-    """Two runs. Kept for the last ones asked for."""
     without = [_why_none(entry) for entry in (control, test) if not has_samples(entry)]
     if without:
         nothing = tuple(Compared(name, 0, 0, None, None, None, None, without[0]) for name in NAMES)
         return PairedRuns(control.id, test.id, 0, 0, 0, 0, (), (), nothing, " ".join(without))
-    key = (control.key, test.key, seed)
-    return _kept.of(key, lambda: compared(samples_of(store, control), samples_of(store, test), seed))
+    return compared(samples_of(store, control), samples_of(store, test), seed)
 
 
 def compared(control: RunSamples, test: RunSamples, seed: int = 0) -> PairedRuns:

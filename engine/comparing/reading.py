@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.comparing.measures import COLUMNS, WEIGHTS
-from engine.inspection.memo import Memo
+from engine.inspection.memo import computed_once
 from engine.store.entries import Entry
 from engine.store.schema import BLOCKS, SAMPLES
 from engine.store.store import Store
@@ -59,23 +59,17 @@ class RunSamples:
         return len(self.sample_id)
 
 
-_kept: Memo[RunSamples] = Memo(MOST_KEPT)
-
-
 def run_samples(store: Store, run_id: str) -> RunSamples:
     """The run of this id, or of a part that no other id has; a run without samples has no rows."""
     return samples_of(store, store.entry(run_id))
-
-
-def samples_of(store: Store, entry: Entry) -> RunSamples:
-    return _kept.of(entry.key, lambda: _read(store, entry))
 
 
 def has_samples(entry: Entry) -> bool:
     return SAMPLES.name in entry.parts and entry.parts[SAMPLES.name].rows > 0
 
 
-def _read(store: Store, entry: Entry) -> RunSamples:
+@computed_once(MOST_KEPT)
+def samples_of(store: Store, entry: Entry) -> RunSamples:
     parameters = {"run": entry.id, "has_blocks": BLOCKS.name in entry.parts}
     table = store.table(_SAMPLES, parameters, of=[entry.id])
     return RunSamples(

@@ -23,11 +23,8 @@ from engine.inspection.runs import run_facts
 from engine.lp.constraint import Constraint, LpParameters, build_constraint
 from engine.lp.table import JUMP, KEEP, NEXT, NO_ID, STAY, SYMBOLS, Automaton, Program
 from engine.lp_records import split_cleanup
-from engine.models.registry import OWN_TOKENIZER, ModelEntry
-from engine.models.summary import summarise
 from engine.records import Molecule
 from engine.store.store import Store
-from engine.text.tokenizers import load_tokenizer
 
 Positions = Literal["fixed", "at most", "open"]
 MOST_MOLECULES = 1_000
@@ -95,20 +92,6 @@ def mask_sizes(constraint: Constraint, molecules: Iterable[Molecule], tokenizer:
         except DriftscopeError:
             refused += 1
     return MaskSizes(constraint.name, tokenizer, len(constraint.automaton.classes), tuple(sizes), refused, "")
-
-
-def mask_sizes_of_model(entry: ModelEntry, lp: str, molecules: Iterable[Molecule]) -> MaskSizes:
-    """Under an LP of a registered model, whose weights stay where they are."""
-    name, summary = split_cleanup(lp)[0], summarise(entry)
-    if summary.problem or summary.vocab_size is None:
-        return MaskSizes(name, entry.tokenizer, 0, (), 0, summary.problem)
-    try:
-        own = str(entry.folder) if entry.tokenizer == OWN_TOKENIZER else entry.tokenizer
-        tokenizer = load_tokenizer(own)
-        constraint = build_constraint(name, tokenizer, summary.vocab_size, LpParameters(form=entry.numbers))
-    except DriftscopeError as error:
-        return MaskSizes(name, entry.tokenizer, 0, (), 0, f"Its LP cannot be made here: {error.what}.")
-    return mask_sizes(constraint, molecules, tokenizer.name)
 
 
 def mask_sizes_of_run(store: Store, run_id: str, lp: str | None = None, most: int = MOST_MOLECULES) -> MaskSizes:

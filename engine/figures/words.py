@@ -111,12 +111,6 @@ def duration(value: float) -> str:
     return f"{total // 3_600:,} h {total % 3_600 // 60:02} min"
 
 
-def file_size(size: float) -> str:
-    """``5.20 MB`` of 5,200,000 bytes."""
-    scale, unit = next((one for one in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")) if size >= one[0]), (1.0, "bytes"))
-    return f"{number(size / scale) if scale > 1 else whole(size)} {unit}"
-
-
 def counted(count: int, noun: str, plural: str = "") -> str:
     """``1 run``, ``2 runs``"""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from engine.chem.smiles import enriched_descriptors
 from engine.errors import DriftscopeError
-from engine.inspection.memo import Memo
+from engine.inspection.memo import computed_once
 from engine.inspection.run_resources import number_format, placeholder_of, run_tokenizer
 from engine.inspection.runs import RunFacts
 from engine.records import NumberFormat
@@ -63,15 +63,8 @@ class AxisDrifts:
         return found
 
 
-_kept: Memo[AxisDrifts] = Memo(MOST_KEPT)
-
-
+@computed_once(MOST_KEPT)
 def axis_drifts(store: Store, run: RunFacts) -> AxisDrifts:
-    """Kept for the last runs asked for."""
-    return _kept.of(run.key, lambda: _axis_drifts(store, run))
-
-
-def _axis_drifts(store: Store, run: RunFacts) -> AxisDrifts:
     tokenizer, _ = run_tokenizer(run)
     if tokenizer is None:
         return AxisDrifts(np.zeros(0, np.int32), np.zeros((0, 3), np.int32))

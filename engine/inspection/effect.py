@@ -9,7 +9,7 @@ Surprise is -ln p; a probability that rounds to 0 counts as ``LEAST_P``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from engine.figures.statistics import Array, Bootstrap, Correlation, Interval, quotient, rank_correlation
-from engine.inspection.memo import Memo
-from engine.inspection.runs import RunFacts, run_facts
+from engine.inspection.memo import computed_once
+from engine.inspection.runs import RunFacts
 from engine.store.store import Store
 
 LEAST_P = 1e-30
@@ -46,35 +46,6 @@ WHERE run_id = $run AND CASE WHEN forced THEN p_raw ELSE allowed_mass END IS NOT
 GROUP BY ALL ORDER BY ALL
 """
 _SAMPLES = "SELECT sample_id, rmsd_ang, heavy_atoms FROM samples WHERE run_id = $run ORDER BY sample_id"
-
-
-@dataclass(frozen=True, slots=True)
-class ForcedToken:
-    pos: int
-    p_raw: float
-    rank: int | None
-
-    @property
-    def surprise_nat(self) -> float:
-        return -math.log(max(self.p_raw, LEAST_P))
-
-
-@dataclass(frozen=True, slots=True)
-class FreeToken:
-    pos: int
-    removed: float  # of the model's mass
-
-
-@dataclass(frozen=True, slots=True)
-class SampleEffect:
-    """One sample, token by token. Means are None where there is no token of the kind."""
-
-    forced: tuple[ForcedToken, ...]
-    free: tuple[FreeToken, ...]
-    first_choice: float | None  # share of forced tokens that were the model's own first choice
-    p_forced: float | None  # geometric mean
-    removed: float | None
-    rmsd_ang: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,49 +113,9 @@ class RunEffect:
     has_steps: bool  # whether the run kept steps at all, of whatever use
 
 
-_kept: Memo[RunEffect] = Memo(MOST_KEPT)
-
-
-def effect_of_run(store: Store, run_id: str) -> RunEffect:
-    """Kept for the last runs asked for. A run without steps has no figures."""
-    run = run_facts(store, run_id)
-    return _kept.of(run.key, lambda: _effect_of_run(store, run))
-
-
-def effect_of_sample(
-    steps: Mapping[int, Mapping[str, Any]] | Iterable[Mapping[str, Any]], rmsd_ang: float | None = None
-) -> SampleEffect:
-    """From rows of ``steps``, stored or scored anew. Rows that do not say what is asked of them are passed by."""
-    rows = sorted(steps.values() if isinstance(steps, Mapping) else steps, key=lambda row: row["pos"])
-    forced = tuple(
-        ForcedToken(row["pos"], row["p_raw"], row["rank_raw"])
-        for row in rows
-        if row["forced"] and row["p_raw"] is not None
-    )
-    free = tuple(
-        FreeToken(row["pos"], max(0.0, 1 - row["allowed_mass"]))
-        for row in rows
-        if not row["forced"] and row["allowed_mass"] is not None
-    )
-    surprise = _mean([token.surprise_nat for token in forced])
-    return SampleEffect(
-        forced=forced,
-        free=free,
-        first_choice=_mean([float(token.rank == 1) for token in forced]),
-        p_forced=None if surprise is None else math.exp(-surprise),
-        removed=_mean([token.removed for token in free]),
-        rmsd_ang=rmsd_ang,
-    )
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
-
-
-# --- a run --------------------------------------------------------------------------------------------------------
-
-
-def _effect_of_run(store: Store, run: RunFacts) -> RunEffect:
+@computed_once(MOST_KEPT)
+def effect_of_run(store: Store, run: RunFacts) -> RunEffect:
+    """A run without steps has no figures."""
     rows = store.table(_TOKENS, {"run": run.run_id, "most": MOST_SAMPLES})
     sample_ids, sample = np.unique(rows["sample_id"].to_numpy(), return_inverse=True)
     draws = Bootstrap(len(sample_ids))

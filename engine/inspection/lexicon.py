@@ -17,9 +17,9 @@ from typing import Any
 
 from engine.chem.enriched import skeleton_of
 from engine.errors import DriftscopeError
-from engine.inspection.memo import Memo
+from engine.inspection.memo import computed_once
 from engine.inspection.run_resources import number_format, placeholder_of, run_tokenizer
-from engine.inspection.runs import RunFacts, run_facts
+from engine.inspection.runs import RunFacts
 from engine.inspection.sample import molecule_asked
 from engine.store.store import Store
 from engine.text.generated import mode_of, read_generated
@@ -92,16 +92,9 @@ class _Tally:
         return JunkPiece(text, token_id, script, self.count, len(self.samples), mean, known)
 
 
-_kept: Memo[Lexicon] = Memo(MOST_KEPT)
-
-
-def lexicon_of(store: Store, run_id: str) -> Lexicon:
-    """All pieces, and how many samples they were counted in. Kept for the last runs asked for."""
-    run = run_facts(store, run_id)
-    return _kept.of(run.key, lambda: _lexicon(store, run))
-
-
-def _lexicon(store: Store, run: RunFacts) -> Lexicon:
+@computed_once(MOST_KEPT)
+def lexicon_of(store: Store, run: RunFacts) -> Lexicon:
+    """All pieces, and how many samples they were counted in."""
     texts = store.rows(_TEXTS, {"run": run.run_id})
     with_junk = len({row["sample_id"] for row in texts})
     tokenizer, _ = run_tokenizer(run)

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from engine.inspection.drifts import DriftBin, members
-from engine.inspection.memo import Memo
-from engine.inspection.runs import runs_with_samples
+from engine.inspection.memo import computed_once
+from engine.inspection.runs import RunFacts, runs_with_samples
 from engine.store.store import Store
 from engine.text.blocks import JUNK_KINDS
 
@@ -86,7 +86,6 @@ FROM samples JOIN runs USING (run_id)
      LEFT JOIN with_steps ON with_steps.run_id = samples.run_id AND with_steps.sample_id = samples.sample_id
 WHERE list_contains($runs, samples.run_id) ORDER BY list_position($runs, samples.run_id), samples.sample_id
 """
-_kept: Memo[pa.Table] = Memo(MOST_KEPT)
 
 
 def sample_table(store: Store, run_ids: Sequence[str], filter: Filter | None = None) -> pa.Table:
@@ -97,7 +96,9 @@ def sample_table(store: Store, run_ids: Sequence[str], filter: Filter | None = N
     and null where not known. Without ``worst`` the order is that of the runs given, then of their samples.
     """
     wanted = filter or Filter()
-    found = _whole_table(store, run_ids).filter(SHOWS[wanted.show])
+    runs = {run.run_id: run for run in runs_with_samples(store)}
+    chosen = [runs[run_id] for run_id in dict.fromkeys(run_ids) if run_id in runs]
+    found = _whole_table(store, *chosen).filter(SHOWS[wanted.show])
     if wanted.smiles:
         found = found.filter(pc.match_substring(found["smiles"], wanted.smiles))
     if wanted.bin is not None:
@@ -105,11 +106,9 @@ def sample_table(store: Store, run_ids: Sequence[str], filter: Filter | None = N
     return found if wanted.worst is None else _worst(found, wanted.worst)
 
 
-def _whole_table(store: Store, run_ids: Sequence[str]) -> pa.Table:
-    known = {run.run_id: run.key for run in runs_with_samples(store)}
-    asked = [run_id for run_id in dict.fromkeys(run_ids) if run_id in known]
-    parameters = {"runs": asked, "junk": sorted(JUNK_KINDS)}
-    return _kept.of(tuple(known[run_id] for run_id in asked), lambda: store.table(_TABLE, parameters))
+@computed_once(MOST_KEPT)
+def _whole_table(store: Store, *runs: RunFacts) -> pa.Table:
+    return store.table(_TABLE, {"runs": [run.run_id for run in runs], "junk": sorted(JUNK_KINDS)})
 
 
 def _inside(table: pa.Table, inside: pa.Table, run_ids: Sequence[str]) -> pa.Table:

@@ -55,7 +55,6 @@ class Inspected:
     molecule: Molecule  # without atoms where the SMILES that was asked for does not read
     tokenizer: TextTokenizer | None
     alignment: Alignment | None
-    ids_from_text: bool  # ids were made from the text, so they need not be those that the model wrote
     blocks: tuple[Row, ...]  # of blocks, in order
     steps: Mapping[int, Row]  # of steps, by pos; each of top_k has its piece beside its id
     estimates: Mapping[int, BlockEstimate]  # by block: what a cut cost, where the model was asked
@@ -88,7 +87,6 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
         molecule=molecule,
         tokenizer=tokenizer,
         alignment=alignment,
-        ids_from_text=alignment is not None and not has_ids,
         blocks=blocks,
         steps={row["pos"]: {**row, "top_k": top_k(row)} for row in steps},
         estimates=estimates_of(blocks, molecule, tokenizer),

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from engine.inspection.memo import Memo
+from engine.inspection.memo import computed_once
 from engine.logits.health import DAMAGED, check_values, damage_query
 from engine.store.entries import Entry
 from engine.store.store import Store
@@ -63,19 +63,13 @@ class Distribution:
         return (min(bin_.least for bin_ in bins), max(bin_.largest for bin_ in bins)) if bins else None
 
 
-_cache: Memo[Distribution] = Memo(MOST_CACHED)
-
-
-def distribution(store: Store, entry: Entry, checkpoint: str = "") -> Distribution:
-    """Of all checkpoints together, where none is named."""
-    return _cache.of((*entry.key, checkpoint), lambda: _distribution(store, entry, checkpoint))
-
-
 def scaled(value: float) -> float:
     return math.copysign(math.log10(1 + abs(value)), value)
 
 
-def _distribution(store: Store, entry: Entry, checkpoint: str) -> Distribution:
+@computed_once(MOST_CACHED)
+def distribution(store: Store, entry: Entry, checkpoint: str = "") -> Distribution:
+    """Of all checkpoints together, where none is named."""
     check_values(store, entry)
 
     def rows(sql: str, **parameters: float) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from engine.errors import StoreError
-from engine.inspection.memo import Memo
+from engine.inspection.memo import computed_once
 from engine.logits.causes import LogFinding
 from engine.logits.entries import MOST_INDEX
 from engine.logits.flags import FLAGS, Flag
@@ -134,14 +134,8 @@ class Health:
         }
 
 
-_cache: Memo[Health] = Memo(MOST_CACHED)
-
-
+@computed_once(MOST_CACHED)
 def health(store: Store, entry: Entry) -> Health:
-    return _cache.of(entry.key, lambda: _health(store, entry))
-
-
-def _health(store: Store, entry: Entry) -> Health:
     rule, row = load_rules().report, entry.row
     (answers,) = damage_query(store, entry, _ALL, above=rule.above).to_pylist()
     _check_counts(entry, *answers["counts"])

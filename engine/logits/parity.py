@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.errors import FileFormatError
-from engine.inspection.memo import Memo
+from engine.inspection.memo import computed_once
 from engine.logits.batches import Real, Whole
 from engine.logits.health_words import log_name
 from engine.logits.pairs import EntryGroups, MatchedEntries, ValuePairs, is_by_number, pairs_of, ratio
@@ -100,14 +100,8 @@ class Parity:
     diverging: EntryAgreement | None  # the first whose relative difference is larger
 
 
-_cache: Memo[Parity] = Memo(MOST_CACHED)
-
-
+@computed_once(MOST_CACHED)
 def compare_logs(store: Store, control: Entry, test: Entry) -> Parity:
-    return _cache.of((control.key, test.key), lambda: _compare(store, control, test))
-
-
-def _compare(store: Store, control: Entry, test: Entry) -> Parity:
     if control.id == test.id:
         raise FileFormatError(f"{control.id} is given twice", "Parity takes two logs")
     met, pairs = pairs_of(store, control, test)

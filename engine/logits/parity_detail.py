@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from engine.inspection.memo import Memo
+from engine.inspection.memo import computed_once
 from engine.logits.batches import Whole
 from engine.logits.health import check_values
 from engine.logits.pairs import MET, ValuePairs, pair_table, pairs_of
@@ -80,33 +80,25 @@ class ParityDetail:
 
 
 _COLUMNS = [column.name for column in fields(LoggedEntries)]
-_details: Memo[ParityDetail] = Memo(MOST_CACHED)
-_coverages: Memo[tuple[CheckpointCoverage, ...]] = Memo(MOST_CACHED)
 
 
-def detail(store: Store, control: Entry, test: Entry, checkpoint: str) -> ParityDetail:
-    return _details.of((control.key, test.key, checkpoint), lambda: _detail(store, control, test, checkpoint))
-
-
+@computed_once(MOST_CACHED)
 def coverage(store: Store, control: Entry, test: Entry) -> tuple[CheckpointCoverage, ...]:
     """Every checkpoint of either log, the control's first; also of logs that share nothing."""
-    return _coverages.of((control.key, test.key), lambda: tuple(_coverage(store, control, test)))
-
-
-def _coverage(store: Store, control: Entry, test: Entry) -> list[CheckpointCoverage]:
     for entry in (control, test):
         check_values(store, entry)
     rows = store.table(_LOGGED, of=[control.id, test.id]).to_pylist()
     rows.sort(key=lambda row: (row["log_id"] != control.id, row["place"]))
     both = {row["checkpoint"]: row["entries"] for row in pair_table(store, _BOTH, control, test).to_pylist()}
     logged = {(row["log_id"], row["checkpoint"]): LoggedEntries(**{k: row[k] for k in _COLUMNS}) for row in rows}
-    return [
+    return tuple(
         CheckpointCoverage(name, logged.get((control.id, name)), logged.get((test.id, name)), both.get(name, 0))
         for name in dict.fromkeys(row["checkpoint"] for row in rows)
-    ]
+    )
 
 
-def _detail(store: Store, control: Entry, test: Entry, checkpoint: str) -> ParityDetail:
+@computed_once(MOST_CACHED)
+def detail(store: Store, control: Entry, test: Entry, checkpoint: str) -> ParityDetail:
     met, pairs = pairs_of(store, control, test, checkpoint)
     positions = _positions(pairs)
     positions.sort(key=lambda row: (row.max_difference is not None, -(row.max_difference or 0)))

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.inspection.memo import Memo
+from engine.inspection.memo import computed_once
 from engine.logits.flags import FLAGS, names
 from engine.logits.health import DAMAGED, check_values, damage_parameters, damage_query
 from engine.logits.health_words import reasons
@@ -88,43 +88,29 @@ class FlagWindow:
     reasons: NDArray[np.object_]  # [T, P] a sentence per flagged value
 
 
-_texts: Memo[tuple[LoggedText, ...]] = Memo(MOST_CACHED)
-_positions: Memo[NDArray[np.int64]] = Memo(MOST_CACHED)
-_bins: Memo[list[TokenBin]] = Memo(MOST_CACHED)
-
-
+@computed_once(MOST_CACHED)
 def texts(store: Store, entry: Entry) -> tuple[LoggedText, ...]:
     """In the order in which they begin."""
-
-    def read() -> tuple[LoggedText, ...]:
-        check_values(store, entry)
-        return tuple(LoggedText(**row) for row in damage_query(store, entry, _TEXTS).to_pylist())
-
-    return _texts.of(entry.key, read)
+    check_values(store, entry)
+    return tuple(LoggedText(**row) for row in damage_query(store, entry, _TEXTS).to_pylist())
 
 
+@computed_once(MOST_CACHED)
 def positions_of(store: Store, entry: Entry, checkpoint: str) -> NDArray[np.int64]:
     """All that were logged at a checkpoint; [P], rising."""
-
-    def read() -> NDArray[np.int64]:
-        rows = store.table(_POSITIONS, {"checkpoint": checkpoint}, of=[entry.id])
-        return np.asarray(rows["position"].to_numpy(), dtype=np.int64)
-
-    return _positions.of((*entry.key, checkpoint), read)
+    rows = store.table(_POSITIONS, {"checkpoint": checkpoint}, of=[entry.id])
+    return np.asarray(rows["position"].to_numpy(), dtype=np.int64)
 
 
+@computed_once(MOST_CACHED)
 def token_bins(store: Store, entry: Entry, text: LoggedText, most: int = 120) -> list[TokenBin]:
     """A text's tokens in at most so many bins of equal width, without empty ones."""
     first, last = text.first_token, text.last_token
     width = -(-(last - first + 1) // most)
-
-    def read() -> list[TokenBin]:
-        place = {"checkpoint": text.checkpoint, "sequence": text.sequence}
-        rows = damage_query(store, entry, _BINS, **place, first=first, width=width).to_pylist()
-        starts = [first + width * row.pop("bin") for row in rows]
-        return [TokenBin(start, min(start + width - 1, last), **row) for start, row in zip(starts, rows, strict=True)]
-
-    return _bins.of((*entry.key, text.checkpoint, text.sequence, most), read)
+    place = {"checkpoint": text.checkpoint, "sequence": text.sequence}
+    rows = damage_query(store, entry, _BINS, **place, first=first, width=width).to_pylist()
+    starts = [first + width * row.pop("bin") for row in rows]
+    return [TokenBin(start, min(start + width - 1, last), **row) for start, row in zip(starts, rows, strict=True)]
 
 
 def window(

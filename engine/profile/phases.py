@@ -14,7 +14,8 @@ from statistics import median
 from typing import Any, Literal
 
 from engine.decode.phases import PREFIX, STEP
-from engine.profile.stored_trace import once_per_entry, stored_table
+from engine.inspection.memo import computed_once
+from engine.profile.stored_trace import stored_table
 from engine.store.columns import Table
 from engine.store.entries import Entry
 from engine.store.trace_schema import TRACE_MARKS, TRACE_STEPS
@@ -89,7 +90,7 @@ class Phases:
         return {name: sum(one.phases_us.get(name, 0.0) for one in some) / len(some) for name in names}
 
 
-@once_per_entry(6)
+@computed_once(6)
 def phases_of_steps(entry: Entry) -> Phases:
     """Of a trace of the store. One that was not captured here has no steps."""
     marks = [row for row in _rows_of(entry, TRACE_MARKS) if row["family"] == "annotation" and row["dur_us"] > 0]

@@ -6,22 +6,19 @@ does not know is None, never 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import wraps
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.errors import StoreError
-from engine.inspection.memo import Memo
 from engine.store.columns import Table
 from engine.store.entries import Entry
 from engine.store.trace_schema import TRACE_OPS
 
 Rows = Sequence[Mapping[str, Any]]
-Made = TypeVar("Made")
 COMPUTE = ("attention", "gemm")
 """What the reports call real compute; all other work is overhead to them."""
 
@@ -35,21 +32,6 @@ def stored_table(entry: Entry, table: Table) -> pa.Table | None:
         return pq.read_table(pa.BufferReader(content)).select(table.names)
     except (OSError, KeyError, pa.ArrowException) as error:
         raise StoreError(f"{table.name} of {entry.id} does not read", "Add the trace again") from error
-
-
-def once_per_entry(most: int) -> Callable[[Callable[..., Made]], Callable[..., Made]]:
-    """Keep what a function of entries computed for the last few of them: an entry never changes."""
-
-    def decorate(make: Callable[..., Made]) -> Callable[..., Made]:
-        memo: Memo[Made] = Memo(most)
-
-        @wraps(make)
-        def made(*entries: Entry) -> Made:
-            return memo.of(tuple((entry.files.where, *entry.key) for entry in entries), lambda: make(*entries))
-
-        return made
-
-    return decorate
 
 
 @dataclass(frozen=True, slots=True)

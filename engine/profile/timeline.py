@@ -16,7 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.profile.stored_trace import once_per_entry, stored_table
+from engine.inspection.memo import computed_once
+from engine.profile.stored_trace import stored_table
 from engine.store.entries import Entry
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE_EVENTS, TRACE_GAPS, TRACE_MARKS, TRACE_OPS, TRACE_TIMELINE
@@ -108,7 +109,7 @@ class EventWindow:
     count: int
 
 
-@once_per_entry(16)
+@computed_once(16)
 def timelines(entry: Entry) -> Mapping[str, Timeline]:
     """By side; empty where the trace has no time."""
     table = stored_table(entry, TRACE_TIMELINE)
@@ -133,7 +134,7 @@ def _timeline(side: str, table: pa.Table, edges: Floats) -> Timeline:
     return Timeline(side, tuple(names[place] for place in order), edges, busy[order])
 
 
-@once_per_entry(16)
+@computed_once(16)
 def gaps(entry: Entry) -> tuple[Gap, ...]:
     """The longest pauses of its devices, longest first."""
     table, ops = stored_table(entry, TRACE_GAPS), stored_table(entry, TRACE_OPS)
@@ -148,7 +149,7 @@ def gaps(entry: Entry) -> tuple[Gap, ...]:
     return tuple(sorted(pauses, key=lambda gap: -gap.gap_us))
 
 
-@once_per_entry(16)
+@computed_once(16)
 def _marks(entry: Entry) -> pa.Table:
     """With ``phase``, a number for each."""
     table = stored_table(entry, TRACE_MARKS)

@@ -39,7 +39,7 @@ _NO_RMSD = (
 def show(store: Store, runs: Sequence[RunFacts]) -> None:
     run = choose_one(runs)
     with st.spinner("Reading steps …"):
-        effect = effect_of_run(store, run.run_id)
+        effect = effect_of_run(store, run)
     if not effect.samples:
         st.info(_NO_STEPS, icon=":material/visibility_off:", title="No steps stored")
         return

@@ -28,7 +28,7 @@ COLUMNS = ("piece", "token_id", "script", "count", "samples", "mean_p_raw", "tok
 def show(store: Store, runs: Sequence[RunFacts]) -> None:
     run = choose_one(runs)
     with st.spinner("Reading the junk of this run …"):
-        lexicon = lexicon_of(store, run.run_id)
+        lexicon = lexicon_of(store, run)
     if not lexicon.pieces:
         if run.has_blocks:
             words = f"No block of {escape_markdown(run.name)} contains junk."

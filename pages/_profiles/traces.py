@@ -11,9 +11,10 @@ import streamlit as st
 
 from engine.errors import DriftscopeError, one_line
 from engine.figures.words import shortened
+from engine.inspection.memo import computed_once
 from engine.profile.cautions import cautions
 from engine.profile.compare import TraceComparison, compare
-from engine.profile.stored_trace import StoredTrace, once_per_entry
+from engine.profile.stored_trace import StoredTrace
 from engine.store.entries import Entry, model_name
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
@@ -175,12 +176,12 @@ def _is_captured(entry: Entry) -> bool:
     return entry.row.get("origin") == "measured" and entry.row.get("form") != "table"
 
 
-@once_per_entry(6)
+@computed_once(6)
 def trace_of(entry: Entry) -> StoredTrace:
     return StoredTrace.of(entry)
 
 
-@once_per_entry(4)
+@computed_once(4)
 def _comparison(control: Entry, test: Entry) -> TraceComparison:
     return compare(trace_of(control), trace_of(test))
 

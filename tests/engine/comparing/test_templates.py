@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
-
 import pytest
 import torch
 
 from engine.chem.smiles import parse_smiles
-from engine.comparing.templates import dense_mask_bytes, mask_sizes, mask_sizes_of_model, mask_sizes_of_run
+from engine.comparing.templates import dense_mask_bytes, mask_sizes, mask_sizes_of_run
 from engine.lp.constraint import build_constraint
 from engine.lp.driver import Tables
 from engine.lp.table import NO_ID
 from engine.lp_records import LPS
-from engine.models.registry import load_registry
 from engine.store.store import Store
 from engine.text.tokenizers import load_tokenizer
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
@@ -92,16 +88,6 @@ def test_a_run_has_its_own_lp_and_placeholder() -> None:
     assert (len(short.molecules), short.left_out) == (5, 59)
     assert short.longest is not None and found.longest is not None
     assert short.longest < found.longest
-
-
-def test_a_model_has_its_own_rows() -> None:
-    entry = load_registry().find("demo-qwen")
-    found = mask_sizes_of_model(entry, "position-blocklist+cleanup", [parse_smiles("C=O")])
-    (size,) = found.molecules
-    assert (found.lp, found.vocabulary, size.free_positions) == ("position-blocklist", 151_936, 40)
-    assert mask_sizes_of_model(entry, "nobody's", []).reason.startswith("Its LP cannot be made here: there is no LP")
-    missing = mask_sizes_of_model(replace(entry, shipped=Path("/nowhere/x.safetensors")), "exact", [])
-    assert missing.reason and missing.molecules == ()
 
 
 def test_what_cannot_be_counted_says_why(store: Store) -> None:

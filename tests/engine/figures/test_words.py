@@ -83,9 +83,6 @@ INF = math.inf
         (words.duration, 125, "2 min 05 s"),
         (words.duration, 12_000, "3 h 20 min"),
         (words.duration, INF, "never"),
-        (words.file_size, 512, "512 bytes"),
-        (words.file_size, 5_200_000, "5.20 MB"),
-        (words.file_size, 1.5e9, "1.50 GB"),
     ],
 )
 def test_a_figure_reads_one_way(write: Callable[[Any], str], value: float | None, text: str) -> None:

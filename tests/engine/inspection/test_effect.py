@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from engine.figures.statistics import Interval
-from engine.inspection.effect import LEAST_P, RunEffect, effect_of_run, effect_of_sample
+from engine.inspection.effect import RunEffect, effect_of_run
 from engine.inspection.effect_words import sentence_of
-from engine.inspection.runs import runs_with_samples
+from engine.inspection.runs import run_facts, runs_with_samples
 from engine.store.store import Store
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, step_row, write_run
 
@@ -34,7 +34,7 @@ def effect(store: Store, steps: Iterable[dict[str, Any]], **of_samples: list[Any
     count = max((row["sample_id"] for row in rows), default=0) + 1
     told = [{name: values[n] for name, values in of_samples.items()} for n in range(count)]
     write_run(store, "one", [sample_row(n, **told[n]) for n in range(count)], steps=rows, lp="position-blocklist")
-    return effect_of_run(store, "one")
+    return effect_of_run(store, run_facts(store, "one"))
 
 
 def two_samples() -> list[dict[str, Any]]:
@@ -46,36 +46,6 @@ def two_samples() -> list[dict[str, Any]]:
         rows += [free(sample, pos, 0.5, rule="last positions") for pos in (6, 7)]
         rows += [forced(sample, 8, 0.125, rank=7, piece=">"), forced(sample, 9, 1.0, piece=END)]
     return rows
-
-
-def test_a_sample_by_hand() -> None:
-    rows = {row["pos"]: row for row in two_samples() if row["sample_id"] == 0}
-    found = effect_of_sample(rows, rmsd_ang=0.7)
-    assert [(one.pos, one.p_raw, one.rank) for one in found.forced] == [
-        (0, 1.0, 1),
-        (1, 0.5, 1),
-        (8, 0.125, 7),
-        (9, 1.0, 1),
-    ]
-    assert [(one.pos, one.removed) for one in found.free] == [(2, 0), (3, 0), (4, 0), (5, 0), (6, 0.5), (7, 0.5)]
-    assert found.first_choice == 0.75
-    assert found.p_forced == pytest.approx((0.5 * 0.125) ** (1 / 4))
-    assert found.removed == pytest.approx(1 / 6)
-    assert found.rmsd_ang == 0.7
-
-
-def test_a_sample_without_steps_and_one_that_says_nothing() -> None:
-    for rows in ([], [forced(0, 0, None), free(0, 1, None)]):
-        found = effect_of_sample(rows)
-        assert (found.forced, found.free) == ((), ())
-        assert (found.first_choice, found.p_forced, found.removed) == (None, None, None)
-
-
-def test_rows_in_any_order_and_rounding_below_zero() -> None:
-    found = effect_of_sample([free(0, 3, -1e-9), forced(0, 1, 0.0), free(0, 0, 0.25)])
-    assert [one.pos for one in found.free] == [0, 3]
-    assert [one.removed for one in found.free] == [0.25, 0.0]
-    assert found.p_forced == pytest.approx(LEAST_P)
 
 
 def test_a_run_by_hand(store: Store) -> None:
@@ -207,7 +177,7 @@ def test_too_few_tokens_leave_it_open(store: Store) -> None:
 
 
 def test_no_lp_forces_and_takes_nothing() -> None:
-    found = effect_of_run(DEMO_STORE, demo_run("qwen", "none"))
+    found = effect_of_run(DEMO_STORE, run_facts(DEMO_STORE, demo_run("qwen", "none")))
     assert sentence_of(found) == (
         "No token was forced. At 4,730 free tokens the LP removed none of the model's mass."
         " In brackets: 95 % intervals over 16 samples."
@@ -216,7 +186,7 @@ def test_no_lp_forces_and_takes_nothing() -> None:
 
 @pytest.mark.parametrize("run_id", RUNS)
 def test_the_demo_agrees_with_its_steps(run_id: str) -> None:
-    found = effect_of_run(DEMO_STORE, run_id)
+    found = effect_of_run(DEMO_STORE, run_facts(DEMO_STORE, run_id))
     (told,) = DEMO_STORE.rows(
         """SELECT count(DISTINCT sample_id) AS samples, count_if(forced)::INT AS forced,
             count_if(NOT forced)::INT AS free, count_if(forced AND rank_raw = 1)::INT AS first,
@@ -244,7 +214,7 @@ def test_the_demo_agrees_with_its_steps(run_id: str) -> None:
 def test_forcing_by_position_is_told_from_the_exact_lp() -> None:
     """The question that the reports left open, on the runs that ship."""
     for model in ("qwen", "llama"):
-        blocklist = effect_of_run(DEMO_STORE, demo_run(model, "blocklist"))
+        blocklist = effect_of_run(DEMO_STORE, run_facts(DEMO_STORE, demo_run(model, "blocklist")))
         assert blocklist.forced_places[0].name == "closing a block"
         assert "does overrule the model where a block is closed" in sentence_of(blocklist)
-        assert "hardly ever" in sentence_of(effect_of_run(DEMO_STORE, demo_run(model, "exact")))
+        assert "hardly ever" in sentence_of(effect_of_run(DEMO_STORE, run_facts(DEMO_STORE, demo_run(model, "exact"))))

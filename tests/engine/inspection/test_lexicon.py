@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.inspection.lexicon import lexicon_of, script_of
+from engine.inspection.lexicon import Lexicon, lexicon_of, script_of
+from engine.inspection.runs import run_facts
 from engine.inspection.sample import inspect_sample
 from engine.store.store import Store
 from engine.text.tokenizers import load_tokenizer
@@ -29,6 +30,10 @@ def junk_run(store: Store, junk: str, *, steps: bool = False, tokens: bool = Tru
     write_run(store, "one", rows, blocks, known, tokenizer="qwen3", lp="none")
 
 
+def read_lexicon(store: Store, run_id: str) -> Lexicon:
+    return lexicon_of(store, run_facts(store, run_id))
+
+
 @pytest.mark.parametrize("model", ["qwen", "llama"])
 def test_pieces_are_those_that_the_alignment_marks(model: str) -> None:
     run_id = demo_run(model, "blocklist")
@@ -37,7 +42,7 @@ def test_pieces_are_those_that_the_alignment_marks(model: str) -> None:
         found = inspect_sample(DEMO_STORE, run_id, number)
         assert found.alignment is not None
         marked.update(row.token_id for row in found.alignment.rows if row.mark == "junk")
-    lexicon = lexicon_of(DEMO_STORE, run_id)
+    lexicon = read_lexicon(DEMO_STORE, run_id)
     counts = {piece.token_id: piece.count for piece in lexicon.pieces}
     assert marked and all(counts[id_] >= count for id_, count in marked.items())
     stored = DEMO_STORE.rows("SELECT sum(junk_tokens)::INT AS n FROM blocks WHERE run_id = $1", [run_id])
@@ -47,7 +52,7 @@ def test_pieces_are_those_that_the_alignment_marks(model: str) -> None:
 
 def test_pieces_stand_by_count_with_what_the_model_thought(store: Store) -> None:
     junk_run(store, "的的 foo", steps=True, samples=2)
-    pieces = lexicon_of(store, "one").pieces
+    pieces = read_lexicon(store, "one").pieces
     assert [piece.count for piece in pieces] == sorted((piece.count for piece in pieces), reverse=True)
     chinese = next(piece for piece in pieces if "的" in piece.piece)
     assert (chinese.script, chinese.samples) == ("CJK", 2)
@@ -58,13 +63,13 @@ def test_pieces_stand_by_count_with_what_the_model_thought(store: Store) -> None
 
 def test_without_steps_nobody_knows_what_the_model_thought(store: Store) -> None:
     junk_run(store, " foo")
-    (piece,) = lexicon_of(store, "one").pieces
+    (piece,) = read_lexicon(store, "one").pieces
     assert (piece.piece, piece.script, piece.mean_p_raw, piece.known) == (" foo", "Latin", None, 0)
 
 
 def test_hostile_pieces_stay_what_they_are(store: Store) -> None:
     junk_run(store, "\u202e<img")
-    pieces = [piece.piece for piece in lexicon_of(store, "one").pieces]
+    pieces = [piece.piece for piece in read_lexicon(store, "one").pieces]
     assert any("\u202e" in piece or "\\x" in piece for piece in pieces)
 
 
@@ -74,14 +79,14 @@ def test_half_a_character_is_bytes(store: Store) -> None:
     ids = [*whole, half, *QWEN.encode(">[O]<1.5,0.5,1.5>[/CONFORMER]")]
     rows = [sample_row(0, text=QWEN.decode(ids), token_ids=ids, tokens=len(ids))]
     write_run(store, "one", rows, [block_row(0, 0, junk_text="\ufffd")], tokenizer="qwen3", lp="none")
-    (piece,) = lexicon_of(store, "one").pieces
+    (piece,) = read_lexicon(store, "one").pieces
     assert (piece.token_id, piece.script) == (half, "bytes")
     assert piece.piece.startswith("\\x")
 
 
 def test_text_alone_gives_runs_of_one_script(tmp_path: Path) -> None:
     run_id = imported(tmp_path, document()).id
-    lexicon = lexicon_of(store_in(tmp_path), run_id)
+    lexicon = read_lexicon(store_in(tmp_path), run_id)
     assert not lexicon.by_token and lexicon.with_junk == 1
     told = {piece.piece: (piece.token_id, piece.script, piece.count) for piece in lexicon.pieces}
     assert told["amen"] == (None, "Latin", 1)
@@ -91,17 +96,17 @@ def test_text_alone_gives_runs_of_one_script(tmp_path: Path) -> None:
 def test_ids_without_their_tokenizer_fall_back_to_text(store: Store) -> None:
     rows = [sample_row(0, text="x", token_ids=[1, 2], tokens=2)]
     write_run(store, "one", rows, [block_row(0, 0, junk_text="的x")], tokenizer="/no/such")
-    assert [(piece.piece, piece.token_id) for piece in lexicon_of(store, "one").pieces] == [("x", None), ("的", None)]
+    assert [(piece.piece, piece.token_id) for piece in read_lexicon(store, "one").pieces] == [("x", None), ("的", None)]
 
 
 def test_a_prompt_that_does_not_read_is_passed_by(store: Store) -> None:
     rows = [sample_row(0, smiles="C(", text="x", token_ids=[1, 2], tokens=2)]
     write_run(store, "one", rows, [block_row(0, 0, junk_text="x")], tokenizer="qwen3", lp="none")
-    assert lexicon_of(store, "one").pieces == ()
+    assert read_lexicon(store, "one").pieces == ()
 
 
 def test_a_clean_run_has_no_lexicon() -> None:
-    lexicon = lexicon_of(DEMO_STORE, demo_run("qwen", "exact"))
+    lexicon = read_lexicon(DEMO_STORE, demo_run("qwen", "exact"))
     assert (lexicon.pieces, lexicon.read, lexicon.with_junk) == ((), 0, 0)
 
 

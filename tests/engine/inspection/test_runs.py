@@ -5,16 +5,20 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from engine.errors import StoreError
-from engine.inspection.memo import Memo
+from engine.inspection.memo import Memo, computed_once
 from engine.inspection.molecules import sample_table
 from engine.inspection.run_resources import number_format, placeholder_of, run_tokenizer
 from engine.inspection.runs import choose, run_facts, runs_with_samples
 from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.records import TRIMMED4
+from engine.store.entries import Entry
+from engine.store.files import LocalFiles
 from engine.store.store import Store
 from engine.text.blocks import READ_FORMAT
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, step_row, write_run
@@ -116,6 +120,23 @@ def test_what_was_computed_is_kept_and_the_oldest_let_go() -> None:
     memo: Memo[int] = Memo(2)
     made = itertools.count()
     assert [memo.of(key, lambda: next(made)) for key in "abacab"] == [0, 1, 0, 2, 0, 3]
+
+
+def test_arguments_count_however_they_are_given_and_entries_by_their_files() -> None:
+    made = itertools.count()
+
+    @computed_once(8)
+    def number(store: Store, entry: Entry, *, most: int = 3) -> int:
+        return next(made)
+
+    entry, other = (DEMO_STORE.entry(run.run_id) for run in runs_with_samples(DEMO_STORE)[:2])
+    renamed = replace(entry, row={**entry.row, "label": "another"})
+    assert [number(store, entry) for store in (DEMO_STORE, Store(entry.files))] == [0, 0]
+    assert number(store=DEMO_STORE, entry=renamed, most=3) == 0
+    assert [number(DEMO_STORE, entry, most=4), number(DEMO_STORE, other)] == [1, 2]
+    changed = {name: replace(part, sha256="0" * 64) for name, part in entry.parts.items()}
+    assert number(DEMO_STORE, replace(entry, parts=changed)) == 3
+    assert number(DEMO_STORE, replace(entry, files=LocalFiles(Path("elsewhere")))) == 4
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def said(store: Store, run_id: str, number: int = 0) -> str:
 @pytest.mark.parametrize("number", [0, 5, 63])
 def test_the_alignment_says_what_is_stored(run_id: str, number: int) -> None:
     found = inspect_sample(DEMO_STORE, run_id, number)
-    assert found.alignment is not None and not found.ids_from_text
+    assert found.alignment is not None
     assert [row["kinds"] for row in found.blocks] == [list(block.kinds) for block in found.alignment.blocks]
     for name in ("atom", "text", "drift", "needed", "junk_text", "junk_tokens"):
         assert [row[name] for row in found.blocks] == [getattr(block, name) for block in found.alignment.blocks]
@@ -96,7 +96,7 @@ def test_a_run_is_named_by_a_part_and_a_sample_by_its_number() -> None:
 def test_imported_text_is_cut_anew_and_says_so(tmp_path: Path) -> None:
     run_id = imported(tmp_path, document()).id
     found = inspect_sample(store_in(tmp_path), run_id, 1)
-    assert found.ids_from_text and not found.can_score
+    assert not found.can_score
     assert found.alignment is not None
     assert found.alignment.text == found.sample["text"]
     assert {row.forced for row in found.alignment.rows} == {None}
