@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -339,7 +340,7 @@ def test_an_overlay_draws_in_its_frame(seen: Visit) -> None:
 
 
 def test_a_browser_without_webgl_is_told(browser: Browser, server: Server) -> None:
-    with visit(browser, server) as seen:
+    with visit(browser, server) as seen, closing(seen.page):  # no later visit gets its tab
         seen.page.add_init_script("HTMLCanvasElement.prototype.getContext = () => null")
         seen.page.reload()
         expect(seen.page.get_by_text("The 3D view needs WebGL").first).to_be_visible()
