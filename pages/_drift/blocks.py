@@ -11,12 +11,11 @@ from engine.inspection.estimates import BlockEstimate
 from engine.inspection.sample import Inspected
 from pages._drift import state
 from pages._drift.state import spot_of
-from pages._shared.rows import picked_rows, show_rows
+from pages._shared.rows import picked_rows, show_rows, table_height
 from pages._shared.words import kind_words, visible_text
 
 KEY = "drift_blocks"
 MOST_ROWS_SHOWN = 12
-ROW_HEIGHT = 35
 
 
 def show(inspection: Inspected, estimates: Mapping[int, BlockEstimate], atom: int | None, estimated_by: str) -> None:
@@ -35,7 +34,7 @@ def show(inspection: Inspected, estimates: Mapping[int, BlockEstimate], atom: in
     st.dataframe(
         [_row(block, estimates.get(block["block"]), bool(estimates)) for block in inspection.blocks],
         hide_index=True,
-        height=38 + ROW_HEIGHT * min(len(inspection.blocks), MOST_ROWS_SHOWN),
+        height=table_height(min(len(inspection.blocks), MOST_ROWS_SHOWN)),
         column_config=_COLUMNS,
         key=KEY,
         on_select=select_atom,

@@ -20,6 +20,7 @@ from pages._drift.runs import choose_one
 from pages._drift.state import Spot
 from pages._shared.charts.card import draw
 from pages._shared.errors import escape_markdown
+from pages._shared.rows import table_height
 
 MOST_ROWS_SHOWN = 5
 LEAST_POINTS = 3
@@ -102,7 +103,7 @@ def _places(effect: RunEffect) -> None:
             column.dataframe(
                 rows,
                 hide_index=True,
-                height=38 + 35 * min(len(rows), MOST_ROWS_SHOWN),
+                height=table_height(min(len(rows), MOST_ROWS_SHOWN)),
                 column_config={
                     "where": config.TextColumn(where),
                     "tokens": config.NumberColumn("tokens", width=70),

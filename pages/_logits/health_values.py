@@ -14,12 +14,13 @@ from engine.logits.health import Health
 from engine.store.entries import Entry
 from engine.store.store import Store
 from pages._shared.charts.card import card, table_of
+from pages._shared.rows import table_height
 from pages._shared.table_files import table_buttons
 
 MOST_ROWS = 500
 MOST_PLACES = 200
 """Positions offered as filters."""
-HEIGHT, ROW_HEIGHT = 330, 35
+HEIGHT = 330
 POSITIONS_HELP = """
 By position in the row, which for logits is the token id. Shares are of the values logged there; *damaged* leaves out
 masks and padding, *huge* is the report's rule.
@@ -45,7 +46,7 @@ def show_positions(health: Health) -> None:
         st.dataframe(
             table,
             hide_index=True,
-            height=min(HEIGHT, ROW_HEIGHT * (table.num_rows + 1) + 2),
+            height=table_height(table.num_rows, HEIGHT),
             column_config={
                 "position": config.NumberColumn(format="localized", width=72),
                 "values": config.NumberColumn(format="localized", width=72),
@@ -125,7 +126,7 @@ def _table(flagged: FlaggedValues) -> None:
     st.dataframe(
         table_of(shown.to_pylist()),  # checkpoint names are untrusted text
         hide_index=True,
-        height=min(HEIGHT + 60, ROW_HEIGHT * (flagged.rows.num_rows + 1) + 2),
+        height=table_height(flagged.rows.num_rows, HEIGHT + 60),
         column_config={
             "line": config.NumberColumn("line", width=64, help="Of the file"),
             "checkpoint": config.TextColumn("checkpoint", width=90),

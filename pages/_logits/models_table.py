@@ -19,9 +19,10 @@ from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
 from pages._logits.logs import LogSelection
 from pages._shared.charts.card import table_of
+from pages._shared.rows import table_height
 from pages._shared.table_files import table_buttons
 
-ROW_HEIGHT, MOST_HEIGHT = 35, 400
+MOST_HEIGHT = 400
 MOST_POSITIONS = 6
 NO_LOG = "no log here"
 
@@ -175,7 +176,7 @@ def _table(rows: list[dict[str, Any]], key: str, columns: dict[str, Any], alt: s
     st.dataframe(
         rows,
         hide_index=True,
-        height=min(MOST_HEIGHT, ROW_HEIGHT * (len(rows) + 1) + 2),
+        height=table_height(len(rows), MOST_HEIGHT),
         column_config=columns,
         placeholder="–",
         key=key,

@@ -25,9 +25,10 @@ from pages._logits.logs import QUERY, LogSelection
 from pages._shared.charts.card import table_of
 from pages._shared.errors import escape_markdown
 from pages._shared.links import logits_address
+from pages._shared.rows import table_height
 from pages._shared.table_files import csv_of, file_button
 
-ROW_HEIGHT, MOST_ROWS = 35, 12
+MOST_ROWS = 12
 DIFFERENCES = {
     "largest": "Largest absolute difference of a pair",
     "mean": "Mean absolute difference",
@@ -162,7 +163,7 @@ def _table(rows: list[dict[str, Any]], config: dict[str, Any], alt: str) -> None
     st.dataframe(
         table_of(rows),
         hide_index=True,
-        height=2 + ROW_HEIGHT * (1 + max(1, min(len(rows), MOST_ROWS))),
+        height=table_height(min(len(rows), MOST_ROWS)),
         column_config=config,
         placeholder=UNKNOWN,
         alt=alt,

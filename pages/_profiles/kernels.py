@@ -24,13 +24,13 @@ from pages._shared.charts.chart import Axis, Chart, Marks, Row, chart, lanes
 from pages._shared.choices import one_of
 from pages._shared.errors import escape_markdown
 from pages._shared.html_table import grouped_table
-from pages._shared.rows import picked_rows, show_rows
+from pages._shared.rows import picked_rows, show_rows, table_height
 from pages._shared.table_files import file_button
 from pages._shared.theme import palette
 from pages._shared.words import visible_text
 
 KEY, PICKED = "kernel_rows", "operation"
-MOST_ROWS, ROW_HEIGHT, TABLE_HEIGHT = 1000, 35, 458
+MOST_ROWS, TABLE_HEIGHT = 1000, 458
 CHANGES: dict[str, Change] = {
     "only in B": "added",
     "only in A": "gone",
@@ -145,7 +145,7 @@ def _table(comparison: TraceComparison, rows: Sequence[KernelRow]) -> None:
     st.dataframe(
         table,
         hide_index=True,
-        height=min(TABLE_HEIGHT, ROW_HEIGHT * (len(rows) + 1) + 2),
+        height=table_height(len(rows), TABLE_HEIGHT),
         column_config=looks,
         key=KEY,
         on_select=lambda: _pick(rows),

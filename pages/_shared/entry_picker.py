@@ -16,11 +16,11 @@ from engine.errors import one_line
 from engine.figures.words import shortened
 from engine.store.entries import Entry, StoreListing
 from pages._shared.errors import escape_markdown
-from pages._shared.rows import picked_rows, show_rows
+from pages._shared.rows import picked_rows, show_rows, table_height
 from pages._shared.selection import Chosen, Selection, SelectionQuery
 from pages._shared.theme import palette
 
-TABLE_HEIGHT, ROW_HEIGHT = 262, 35
+TABLE_HEIGHT = 262
 FILTER_WIDTH, CONTROL_WIDTH, LEGEND_WIDTH = 150, 280, 400
 MOST_TEXT, MOST_NAME, MOST_DAMAGES = 400, 120, 10
 Row = dict[str, Any]
@@ -125,7 +125,7 @@ class EntryPicker(Generic[Chosen]):
         st.dataframe(
             list(rows.values()),
             hide_index=True,
-            height=min(TABLE_HEIGHT, ROW_HEIGHT * (len(rows) + 1) + 2),
+            height=table_height(len(rows), TABLE_HEIGHT),
             column_config={
                 "as": config.TextColumn("as", width=36, pinned=True, help="A is the control")
                 if self.query.has_control

@@ -1,10 +1,19 @@
-"""The selected rows of a table whose selection the page decides, not the table; and steps from row to row."""
+"""The selected rows of a table whose selection the page decides, not the table; steps from row to row; its height."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import streamlit as st
+
+ROW_PX, BORDERS_PX = 35, 2
+"""Of ``st.dataframe``; its header is as high as a row."""
+
+
+def table_height(rows: int, most_px: int | None = None) -> int:
+    """Of a table that shows all of its rows, or scrolls at ``most_px``; without a row, it has a line that says so."""
+    height = ROW_PX * (max(rows, 1) + 1) + BORDERS_PX
+    return height if most_px is None else min(height, most_px)
 
 
 def show_rows(key: str, rows: list[int]) -> None:

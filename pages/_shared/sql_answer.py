@@ -17,6 +17,7 @@ from pages._shared import sql_chart
 from pages._shared.choices import one_of
 from pages._shared.errors import error_markdown, escape_markdown
 from pages._shared.links import compare_address, inspector_address
+from pages._shared.rows import table_height
 from pages._shared.sql_chart import ORIGIN, REPORTED, ComparedRuns
 from pages._shared.sql_console import LIMITS, SqlOutcome
 from pages._shared.table_files import json_texts, table_buttons
@@ -25,7 +26,7 @@ RUN, SAMPLE = "run_id", "sample_id"
 INSPECTOR = "in the Drift inspector"
 TABLE, CHART = "Table", "Chart"
 MOST_NAMED = 5
-MOST_HEIGHT, ROW_HEIGHT = 460, 35
+MOST_HEIGHT = 460
 
 
 def show(outcome: SqlOutcome, runs: ComparedRuns | None) -> None:
@@ -62,7 +63,7 @@ def show(outcome: SqlOutcome, runs: ComparedRuns | None) -> None:
     st.dataframe(
         shown,
         hide_index=True,
-        height=min(MOST_HEIGHT, ROW_HEIGHT * (shown.num_rows + 1) + 3),
+        height=table_height(shown.num_rows, MOST_HEIGHT),
         column_config=columns,
         placeholder="null",
         key="sql_rows",

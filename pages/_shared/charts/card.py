@@ -18,6 +18,7 @@ from engine.errors import DriftscopeError, one_line
 from pages._shared.charts.chart import Chart, Row
 from pages._shared.choices import one_of
 from pages._shared.errors import error_markdown, escape_markdown
+from pages._shared.rows import table_height
 from pages._shared.table_files import csv_of, file_button
 
 QUIET = {"displayModeBar": False}
@@ -61,7 +62,7 @@ class Card:
             st.dataframe(
                 table,
                 hide_index=True,
-                height=38 + 35 * max(1, min(table.num_rows, MOST_ROWS)),
+                height=table_height(min(table.num_rows, MOST_ROWS)),
                 width=640,
                 column_config=dict(config or {}),
                 placeholder="–",
