@@ -183,7 +183,7 @@ def test_imported_text_says_what_cannot_be_shown(browser: Browser, server: Serve
         expect(seen.page.get_by_text("Only the text is stored")).to_be_visible()
         expect(columns(seen).first).to_be_visible()
         seen.press("What the LP did")
-        expect(seen.page.get_by_text("No steps stored")).to_be_visible()
+        expect(seen.page.get_by_test_id("stAlert").filter(has_text="No steps stored")).to_be_visible()
         expect_harmless(seen)
 
 
