@@ -3,7 +3,7 @@
 One run of all tests under coverage says which tests reach which line, and how long each takes. Then each fault is
 planted in a copy of the tree, and the tests that reach its line run until the first fails. Tests of the module's own
 file come first, then short ones. A test that fails without the fault too has caught nothing. Servers and commands in a
-process of their own are not measured, so a fault that only they reach counts as missed.
+process of their own are not measured, so a fault that only they reach counts as missed; browser tests are left out.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ def pytest_sessionfinish(session: Any) -> None:
 
 
 def measure(folder: Path, faults: list[Fault]) -> None:
-    """All tests once, under coverage of the faults' files: ``coverage`` and ``outcome.json`` in ``folder``."""
+    """All tests without a browser once, under coverage of the faults' files: ``coverage`` and ``outcome.json``."""
     files = ",".join(sorted({str(ROOT / fault.file) for fault in faults}))
     (folder / "coveragerc").write_text(CONFIG.format(files=files, data=folder / "coverage"))
     options = ["--cov", f"--cov-config={folder / 'coveragerc'}", "--cov-context=test", "--cov-report="]
-    done = run_tests([*options, "-n", "auto", "--dist=worksteal"], ROOT, folder / "outcome.json")
+    done = run_tests([*options, "-m", "not browser", "-n", "auto", "--dist=worksteal"], ROOT, folder / "outcome.json")
     if done not in (0, 1):
         raise SystemExit(f"the run under coverage ended with {done}")
 
