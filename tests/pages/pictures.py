@@ -68,12 +68,13 @@ def take(name: str, browser: BrowserContext, server: Server) -> bool:
         page.add_style_tag(content=NO_SIDEBAR)
         if picture.press:
             page.get_by_role("button", name=picture.press).first.click()
+            page.mouse.move(0, 0)
+            page.evaluate("document.activeElement?.blur()")  # no tooltip
         expect(page.get_by_text(picture.ready).first).to_be_visible(timeout=PATIENCE_MS)
         seen.settle()
         page.wait_for_timeout(4_000)  # for what draws itself after the page has settled: WebGL, charts
         if picture.top:
             _scroll_to(page, picture.top)
-        page.mouse.move(0, 0)  # no tooltip
         shot = Image.open(BytesIO(page.screenshot()))
         shot.convert("RGB").quantize(128, dither=Image.Dither.NONE).save(ROOT / "docs" / f"{name}.png", optimize=True)
         return not seen.outside

@@ -113,9 +113,10 @@ def test_files_come_in_and_one_goes_out_and_away(
         with page.expect_download() as download:
             page.get_by_role("button", name="Export").click()
         assert json.loads(download.value.path().read_bytes())["traceName"] == "made"
-        seen.fill("Label", "named here")
+        page.get_by_test_id("stForm").get_by_label("Label", exact=True).fill("named here")
         seen.press("Save label and notes")
         expect(page.get_by_text("Saved")).to_be_visible()
+        seen.settle()
         assert own_store.entry(entry.id, TRACE).row["label"] == "named here"
         page.get_by_role("button", name="Delete").click()
         page.get_by_role("button", name="Delete permanently").click()
