@@ -25,7 +25,7 @@ from pages._shared.words import run_title
 NAMED, OPEN = "runs named so far", "runs open"
 MOST_RUNS, FILTERS_FROM = 12, 9
 _EMPTY = """
-This store has no run with samples yet. Three ways to get one:
+Three ways to get one:
 
 - Generate a molecule on the **Live generation** page and press *Inspect* or *Save to store*.
 - From a terminal: `.venv/bin/python -m engine run --model demo-qwen --lp none --lp position-blocklist --lp exact`

@@ -141,8 +141,8 @@ def test_an_unsaved_run_is_shown_by_its_whole_name_and_can_be_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passing: str
 ) -> None:
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
-    assert "no run with samples" not in words(_open(run=passing))
-    assert "no run with samples" in words(_open())
+    assert "Three ways to get one" not in words(_open(run=passing))
+    assert "Three ways to get one" in words(_open())
     app = _open(run=passing, sample="0")
     assert "Not saved" in words(app)
     app.text_input(key=f"label-{passing}").set_value("mine")
