@@ -134,14 +134,14 @@ def run_junk(args: argparse.Namespace) -> None:
         for index, reading in enumerate(readings)
     ]
     if args.json:
-        counts = {"blocks": count.blocks, "bad_blocks": count.bad_blocks}
+        counts = {"blocks": count.blocks, "bad_blocks": count.not_triples}
         reported = {"letters": count.letters, "nonnumeric": count.nonnumeric}
         return emit_json({**counts, **reported, "kinds": count.by_kind, "rows": rows})
     bad = [row for row, reading in zip(rows, readings, strict=True) if not reading.is_clean_triple]
     if bad:
         lines = [(row["block"], repr(row["text"]), " ".join(row["kinds"]), repr(row["junk_text"])) for row in bad]
         write(table(("block", "text", "kinds", "junk"), lines[:MOST_ROWS]))
-    write(f"{count.blocks} blocks, {count.bad_blocks} of them not a clean triple{_more(len(bad))}")
+    write(f"{count.blocks} blocks, {count.not_triples} of them not a clean triple{_more(len(bad))}")
     return write(f"by the reports' counts: {count.letters} with letters, {count.nonnumeric} with anything non-numeric")
 
 

@@ -76,7 +76,7 @@ class JunkCount:
     """Both counts of the reports side by side, and ours, over blocks."""
 
     blocks: int
-    bad_blocks: int  # not a clean triple
+    not_triples: int  # blocks that are not a clean triple
     letters: int  # the reports' first rule: a letter in the block
     nonnumeric: int  # the reports' second rule: anything but digits . , -
     by_kind: dict[Kind, int]
@@ -132,7 +132,7 @@ def count_junk(readings: Sequence[BlockReading]) -> JunkCount:
     """The reports' two counts and ours over these blocks."""
     return JunkCount(
         blocks=len(readings),
-        bad_blocks=sum(not reading.is_clean_triple for reading in readings),
+        not_triples=sum(not reading.is_clean_triple for reading in readings),
         letters=sum(has_letter(reading.content) for reading in readings),
         nonnumeric=sum(has_nonnumeric(reading.content) for reading in readings),
         by_kind=dict(Counter(kind for reading in readings for kind in reading.kinds)),

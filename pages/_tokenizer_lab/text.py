@@ -198,7 +198,7 @@ def _junk_metrics(annotated: AnnotatedText) -> None:
     count = count_junk(annotated.readings)
     columns = st.columns(4)
     columns[0].metric("Blocks", count.blocks)
-    columns[1].metric("No clean triple", count.bad_blocks, help="Every block that is not just three numbers")
+    columns[1].metric("No clean triple", count.not_triples, help="Every block that is not just three numbers")
     columns[2].metric("With a letter", count.letters, help="The reports' first count of junk")
     columns[3].metric("Anything non-numeric", count.nonnumeric, help="The reports' second count: all but digits . , -")
 

@@ -52,7 +52,7 @@ def test_both_counts_of_the_reports_on_one_text() -> None:
     contents += ["1.234,-5.678,9.012"] * (1_619 - 180)
     text = "".join(f"[C]<{content}>" for content in contents)
     count = count_junk([read_block(block.content, lp=POSITION) for block in find_blocks(text)])
-    assert (count.blocks, count.letters, count.nonnumeric, count.bad_blocks) == (1_619, 61, 180, 180)
+    assert (count.blocks, count.letters, count.nonnumeric, count.not_triples) == (1_619, 61, 180, 180)
     assert f"{count.letters / count.blocks:.1%} {count.nonnumeric / count.blocks:.1%}" == "3.8% 11.1%"
     assert count.by_kind["letters"] == 61
     assert count.by_kind["unverified"] == 1_439
@@ -61,7 +61,7 @@ def test_both_counts_of_the_reports_on_one_text() -> None:
 def test_what_neither_count_sees() -> None:
     contents = ["1.0,2.0,3.00000", "1.0,2.0,3.0,4.0", "1.0,2.0", "1.0,2.0,3.0,", "1.02.0,3.0"]
     count = count_junk([read_block(content) for content in contents])
-    assert (count.bad_blocks, count.letters, count.nonnumeric) == (5, 0, 0)
+    assert (count.not_triples, count.letters, count.nonnumeric) == (5, 0, 0)
     assert set(count.by_kind) >= {"extra_digit", "fourth_number", "missing_z", "trailing_mark", "missing_comma"}
 
 
