@@ -7,7 +7,7 @@ from pages._compare import advice, charts, manage, sql, table
 from pages._compare.runs import chosen_runs
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
-from pages._shared.sections import show_open
+from pages._shared.sections import of_choice, show_open
 
 TITLE = "Compare runs"
 ICON = ":material/compare_arrows:"
@@ -17,8 +17,8 @@ LEAD = (
 )
 
 SECTIONS = {
-    "Side by side": table.show,
-    "Charts": charts.show,
+    "Side by side": of_choice(table.show),
+    "Charts": of_choice(charts.show),
     "Advice": advice.show,
     "SQL": sql.show,
     "Manage": manage.show,

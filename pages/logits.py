@@ -9,7 +9,7 @@ from pages._logits import health, manage, models, parity
 from pages._logits.logs import chosen_logs
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
-from pages._shared.sections import show_open
+from pages._shared.sections import of_choice, show_open
 
 TITLE = "Logit health"
 ICON = ":material/monitor_heart:"
@@ -20,8 +20,8 @@ LEAD = (
 
 SECTIONS = {
     "Models": models.show,
-    "Health": health.show,
-    "Parity": parity.show,
+    "Health": of_choice(health.show),
+    "Parity": of_choice(parity.show),
     "Logs": manage.show,
 }
 WITHOUT_CHOICE = ("Models", "Logs")  # these do not depend on the choice

@@ -6,11 +6,11 @@ import streamlit as st
 
 from engine.store.store import Store
 from pages._profiles import families, kernels, launches, manage, questions, reports, timeline
-from pages._profiles.traces import chosen_traces, of_traces
+from pages._profiles.traces import chosen_traces
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
 from pages._shared.html_table import style
-from pages._shared.sections import show_open
+from pages._shared.sections import of_choice, show_open
 
 TITLE = "Profiles"
 ICON = ":material/speed:"
@@ -20,10 +20,10 @@ LEAD = (
 )
 
 SECTIONS = {
-    "Families": of_traces("the families that its time goes to", families.show),
-    "Launches": of_traces("its launches and its steps", launches.show),
-    "Kernels": of_traces("its kernels", kernels.show),
-    "Timeline": of_traces("its work and its pauses", timeline.show),
+    "Families": of_choice(families.show),
+    "Launches": of_choice(launches.show),
+    "Kernels": of_choice(kernels.show),
+    "Timeline": of_choice(timeline.show),
     "Reports": reports.show,
     "SQL": questions.show,
     "Traces": manage.show,

@@ -26,11 +26,7 @@ from pages._shared.charts.chart import SYMBOLS
 MOST_TESTS = len(SYMBOLS) - 1
 
 
-def show(store: Store, chosen: RunSelection | None) -> None:
-    if chosen is None:
-        words = "Choose a control above, and tests to compare with it. Each chart answers one question about them."
-        st.info(words, icon=":material/arrow_upward:")
-        return
+def show(store: Store, chosen: RunSelection) -> None:
     st.html(Path(__file__).with_name("charts.css"))
     chosen = _drawn(chosen)
     with st.spinner("Comparing samples …"):

@@ -27,7 +27,6 @@ from pages._shared.table_files import file_button
 from pages._shared.theme import palette
 
 LEGEND: tuple[Mark, ...] = ("better", "worse", "differs", "noise", "doubtful", "unknown")
-NO_CONTROL = "Choose a control in the table of runs above, and tests to compare with it."
 REPORTED = (
     "Hatched columns are stated by a report and have no samples, so there is no interval; machine, molecules"
     " and model may differ. reported ÷ measured says how far apart two figures are, not what the LP did."
@@ -35,10 +34,7 @@ REPORTED = (
 ALONE = "Choose a test in the table of runs above to see ratios, with noise flagged."
 
 
-def show(store: Store, chosen: RunSelection | None) -> None:
-    if chosen is None:
-        st.info(NO_CONTROL, icon=":material/compare_arrows:", title="No run is compared")
-        return
+def show(store: Store, chosen: RunSelection) -> None:
     top = st.container()
     with st.expander("COV and MAT against reference ensembles", icon=":material/share_location:"):
         request = coverage.panel(store, chosen)

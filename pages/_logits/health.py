@@ -16,11 +16,7 @@ from pages._logits.logs import LogSelection
 from pages._shared.errors import escape_markdown
 
 
-def show(store: Store, chosen: LogSelection | None) -> None:
-    """Draw this section; ``chosen`` is None where no log is chosen."""
-    if chosen is None:
-        st.info("Tick a log above to see what is damaged in it, and where.", icon=":material/arrow_upward:")
-        return
+def show(store: Store, chosen: LogSelection) -> None:
     with st.container(key="logit-findings"):
         found = _findings(store, chosen)
     log = _of_which(chosen, found)

@@ -19,14 +19,14 @@ from pages._shared.selection import Selection, SelectionQuery
 
 FILTERS_FROM = 8
 _EMPTY = """
-Three ways to a first log:
+Three ways to get a first log:
 
-- Import one, or record one of an embedded model, below under *Logs*.
+- Import or record one below, under *Logs*.
 - Import files from a terminal: `.venv/bin/python -m engine logits add 'logs/*.jsonl.gz'`
 - Record one during a run:
   `.venv/bin/python -m engine run --model demo-qwen --lp none --sample-size 8 --log-logits 10 --add-log`
 
-What the report states of six models is below under *Models* all the same.
+The figures that the report states of six models are below, under *Models*.
 """
 
 

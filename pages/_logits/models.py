@@ -28,11 +28,9 @@ def show(store: Store, chosen: LogSelection | None) -> None:
     )
     models_table.show_reported(found)
     st.caption(escape_markdown(_caution()))
-    st.subheader("Logs of this store", anchor=False)
     if found.ranking.logs:
+        st.subheader("Logs of this store", anchor=False)
         models_table.show_logs(found, chosen)
-    else:
-        st.info("No log to rank yet. *Logs* says how to add one.", icon=":material/inbox:")
     for note in _notes(found):
         st.caption(escape_markdown(note))
     models_table.buttons(found)

@@ -45,11 +45,7 @@ mildest that leaves no flagged value. *relative* is the root mean square of the 
 """
 
 
-def show(store: Store, chosen: LogSelection | None) -> None:
-    """Draw this section; ``chosen`` is None where no log is chosen."""
-    if chosen is None:
-        st.info("Tick two logs of the same prompt above to see how far they agree.", icon=":material/checklist:")
-        return
+def show(store: Store, chosen: LogSelection) -> None:
     if chosen.test is None:
         st.info(ALONE, icon=":material/compare_arrows:")
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -27,11 +27,11 @@ FILTERS_FROM = 9
 MOST_CAUTION = 400
 _RUN_NAME = r"control=([^&]+)"
 _EMPTY = """
-Three ways to a first trace:
+Three ways to get a first trace:
 
 - Profile two runs: `.venv/bin/python -m engine run --model demo-qwen --lp none --lp exact --sample-size 8 --profile`
 - Import a file of torch's profiler: `.venv/bin/python -m engine trace add trace.json.gz`
-- Import one, or record one, in the *Traces* tab below.
+- Import or record one below, under *Traces*.
 """
 
 
@@ -43,20 +43,6 @@ def chosen_traces(store: Store, *, is_open: bool = True) -> TraceSelection | Non
     if chosen is not None:
         _cautions(chosen)
     return chosen
-
-
-def of_traces(what: str, show: Callable[[Store, TraceSelection], None]) -> Callable[..., None]:
-    """A section that needs a chosen trace; without one it says that ``what`` would be there, in the plural."""
-
-    def section(store: Store, chosen: TraceSelection | None) -> None:
-        if chosen is not None:
-            show(store, chosen)
-        elif store.found(TRACE).entries:
-            st.info(f"Tick one trace above, or two to compare, to see {what}.", icon=":material/arrow_upward:")
-        else:
-            st.caption(f"The store holds no trace yet: {what} will be here.")
-
-    return section
 
 
 def _row(entry: Entry, runs: Runs) -> dict[str, Any]:

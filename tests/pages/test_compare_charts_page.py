@@ -43,6 +43,7 @@ def charts_alone() -> None:
     chosen, complaints = QUERY.read(store.found())
     for complaint in complaints:
         st.error(complaint)
+    assert chosen is not None
     with shown_errors():
         compare_charts.show(store, chosen)
 
@@ -67,11 +68,6 @@ def said(app: AppTest) -> str:
 def charts(app: AppTest) -> dict[str, Any]:
     """Figures by the question above them, as the browser gets them."""
     return {chart.proto.id: json.loads(chart.proto.spec) for chart in app.get("plotly_chart")}
-
-
-def test_without_a_run_it_says_what_to_do(opened: Open) -> None:
-    app = opened(control="")
-    assert "Choose a control above" in said(app) and not app.get("plotly_chart")
 
 
 def test_every_question_has_its_chart_and_its_answer(opened: Open) -> None:

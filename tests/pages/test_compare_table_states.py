@@ -23,6 +23,7 @@ def _section() -> None:
 
     store = Store.open()
     chosen, _ = QUERY.read(store.found())
+    assert chosen is not None
     with shown_errors():
         compare_table.show(store, chosen)
 
@@ -48,14 +49,6 @@ def shown(app: AppTest) -> str:
 
 def tables(app: AppTest) -> str:
     return "\n".join(one.proto.body for one in app.get("html"))
-
-
-def test_nothing_chosen(opened: Open, tmp_path: Path) -> None:
-    app = opened(tmp_path)
-    assert [one.value for one in app.info] == [
-        "Choose a control in the table of runs above, and tests to compare with it."
-    ]
-    assert not tables(app)
 
 
 def test_one_run_alone(opened: Open) -> None:

@@ -32,7 +32,7 @@ from engine.store.store import Store
 from pages._profiles import timeline, traces
 store = Store.open().snapshot()
 chosen, _ = traces.query_of({}).read(store.found(traces.TRACE))
-traces.of_traces("its work and its pauses", timeline.show)(store, chosen)
+timeline.show(store, chosen)
 """
 Open = Callable[..., AppTest]
 
@@ -82,7 +82,6 @@ def window(app: AppTest) -> tuple[str, str]:
 
 
 def test_nothing_to_draw_says_why(store: Store) -> None:
-    assert "The store holds no trace yet: its work and its pauses will be here." in said(opened())
     publish_reported(store)
     words = said(opened(control="reported-003-qwen", test="reported-003-llama"))
     assert words.count("a report states sums only: no timeline") == 2
