@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ from engine.decode.steps import Request, Step, Stop
 from engine.lp.constraint import Constraint, LpParameters, build_constraint
 from engine.lp.driver import State, Tables
 from engine.lp.table import NO_ID
+from engine.models.layout import VOCAB_ROWS
 from engine.records import NumberFormat
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
 from tests.small_models import SMALL
@@ -34,20 +36,24 @@ class Written:
     reason: str = ""
 
 
-def small_model(tokenizer: str = "qwen3", rows: int = 0, seed: int = 0) -> Any:
+def fresh_model(tokenizer: str = "qwen3") -> Any:
     """Random weights, the head's apart from the embedding's: tied ones would repeat the token that came last."""
     shape = SMALL[tokenizer]
-    torch.manual_seed(seed)
-    model = shape.model(shape.config(rows or {"qwen3": 151_936, "llama3": 128_330}[tokenizer], end=0)).eval()
+    torch.manual_seed(0)
+    model = shape.model(shape.config(VOCAB_ROWS[tokenizer], end=0)).eval()
     torch.nn.init.normal_(model.model.embed_tokens.weight, 0.0, 0.3)
     model.lm_head.weight = torch.nn.Parameter(torch.randn_like(model.lm_head.weight) * 0.3)
     return model
 
 
+small_model = functools.cache(fresh_model)
+"""For tests that change nothing of it."""
+
+
+@functools.cache
 def made(lp: str, tokenizer: str = "qwen3", **parameters: Any) -> tuple[TextTokenizer, Constraint]:
     known = load_tokenizer(tokenizer)
-    rows = {"qwen3": 151_936, "llama3": 128_330}[tokenizer]
-    return known, build_constraint(lp, known, rows, LpParameters(**{"form": FORM, **parameters}))
+    return known, build_constraint(lp, known, VOCAB_ROWS[tokenizer], LpParameters(**{"form": FORM, **parameters}))
 
 
 def asked(

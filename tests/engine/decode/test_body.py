@@ -16,9 +16,9 @@ LENGTHS = (3, 9, 17, 6)
 VOCAB = 50
 
 
-def model(family: str, **changes: Any) -> Any:
+def model(family: str, layers: int = 3, **changes: Any) -> Any:
     torch.manual_seed(0)
-    shape = ModelShape(family, 32, 3, 4, 2, 48)  # type: ignore[arg-type]
+    shape = ModelShape(family, 32, layers, 4, 2, 48)  # type: ignore[arg-type]
     config = shape.config(VOCAB, end=0)
     for name, value in changes.items():
         setattr(config, name, value)
@@ -108,7 +108,7 @@ def test_a_row_is_replaced_without_a_trace() -> None:
 
 @pytest.mark.soak
 def test_a_compiled_body_gives_the_same() -> None:
-    made, rows = model("qwen3"), drawn_rows()
+    made, rows = model("qwen3", layers=sized(1, 3)), drawn_rows()
     body = Body(made, 64)
     body.compile(backend="aot_eager")
     for row in rows[: sized(1, None)]:

@@ -18,7 +18,9 @@ from tests.support import sized
 
 MODELS = ("demo-qwen", "demo-llama")
 MORE = ("demo-qwen-l3", "demo-llama:early")
-LP_NAMES = sized(["exact", "position-blocklist"], list(LPS))
+CASES = sized(
+    [("exact", "qwen3"), ("position-blocklist", "greedy")], [(lp, name) for lp in LPS for name in ("greedy", "qwen3")]
+)
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +30,7 @@ def loaded(request: pytest.FixtureRequest) -> LoadedModel:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("loaded", MODELS, indirect=True)
-@pytest.mark.parametrize("lp", LP_NAMES)
-@pytest.mark.parametrize("sampling", ["greedy", "qwen3"])
+@pytest.mark.parametrize(("lp", "sampling"), CASES)
 def test_the_fast_loop_writes_what_generate_writes(loaded: LoadedModel, lp: str, sampling: str) -> None:
     molecules = [parse_smiles(one.smiles) for one in load_held_out()[::50]]
     plan = Plan(lp, sampling=preset(sampling), batch_size=3, limit=sized(24, 80))

@@ -206,9 +206,14 @@ def short_from(rows_at_once: int, first: int = 0, kind: type[RuntimeError] = tor
     return check
 
 
-@pytest.mark.parametrize("constraint", [LETTERS_ONLY, NO_LP], ids=lambda constraint: constraint.name)
-@pytest.mark.parametrize("kind", [torch.OutOfMemoryError, RuntimeError])
-@pytest.mark.parametrize("first", [0, 1, 4])
+@pytest.mark.parametrize(
+    ("constraint", "kind", "first"),
+    [
+        *((constraint, torch.OutOfMemoryError, first) for constraint in (LETTERS_ONLY, NO_LP) for first in (0, 1, 4)),
+        (LETTERS_ONLY, RuntimeError, 1),
+    ],
+    ids=lambda given: getattr(given, "name", None) or getattr(given, "__name__", None),
+)
 def test_where_memory_is_short_the_samples_are_the_same(
     model: Any, constraint: Any, kind: type[RuntimeError], first: int
 ) -> None:

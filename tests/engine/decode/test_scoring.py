@@ -29,15 +29,14 @@ from engine.text.number_ids import number_ids
 from engine.text.template import build_template
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
 from tests.engine.decode.hf_tiny import END, LETTERS_ONLY, TOKENS, tiny_model
-from tests.engine.decode.reference import SMILES, asked, collected, made, small_model
+from tests.engine.decode.reference import SMILES, asked, collected, fresh_model, made
+from tests.engine.decode.reference import small_model as model
 
 NAMES = ("qwen3", "llama3")
 MIXED = SMILES[1:3]
 LIMIT = 20
 SHORT = "0.0,0.0,0.00"
 each = pytest.mark.parametrize("name", NAMES)
-
-model = functools.cache(small_model)
 
 
 @functools.cache
@@ -114,7 +113,7 @@ def test_as_a_plain_pass_of_the_whole_text_says(name: str) -> None:
 
 def test_a_row_without_a_token_has_no_mass() -> None:
     tokenizer, constraint, stored, _ = sampled("none", "qwen3")
-    wide = small_model()
+    wide = fresh_model()
     with torch.no_grad():
         wide.lm_head.weight[tokenizer.vocab_size :] *= 30
     (scored,) = score(Body(wide, 512), constraint, stored[:1], tokenizer.vocab_size)
@@ -354,7 +353,7 @@ def test_a_models_own_wish_at_a_forced_close(name: str, lp: str) -> None:
 @pytest.mark.parametrize(("wish", "kind"), [("closing", "exact"), ("going_on", "cut")])
 def test_what_a_model_wants_decides_between_exact_and_cut(name: str, wish: str, kind: str) -> None:
     tokenizer, constraint, stored, template = position_sample(name, "position-blocklist")
-    ids, eager = close_ids(tokenizer), small_model(name)
+    ids, eager = close_ids(tokenizer), fresh_model(name)
     wants(eager, stored, getattr(ids, wish))
     (scored,) = score(Body(eager, 512), constraint, [stored], tokenizer.vocab_size, candidates=None, close_ids=ids)
     masses = scored.masses
