@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 import pytest
@@ -19,8 +20,11 @@ from tests.engine.lp.walks import draw
 MOLECULES = [parse_smiles(smiles) for smiles in ("CC=O", "C", "c1ccccc1[N+](=O)[O-]", "C[C@H](N)C(=O)O")]
 ROWS = 151_936
 NAMES = tuple(LPS)
+STEPS = 40
+"""So many that the shortest answer ends."""
 
 
+@functools.cache
 def constraint(name: str) -> Constraint:
     return build_constraint(name, load_tokenizer("qwen3"), ROWS)
 
@@ -43,7 +47,7 @@ def test_a_row_is_alone_what_it_is_in_a_batch(name: str) -> None:
     batch, made = tables(name), constraint(name)
     alone = [Tables.of(made.automaton, [made.compile(molecule)]) for molecule in MOLECULES]
     states = [one.start() for one in alone]
-    for state, token in steps(batch, 60):
+    for state, token in steps(batch, STEPS):
         forced, live = batch.forced_id(state), batch.live_mask(state)
         for row, one in enumerate(alone):
             own = states[row]
@@ -55,7 +59,7 @@ def test_a_row_is_alone_what_it_is_in_a_batch(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_mask_is_the_live_ids_and_the_symbols_or_the_forced_token(name: str) -> None:
     made = tables(name)
-    for state, _ in list(steps(made, 60))[::3]:
+    for state, _ in list(steps(made, STEPS))[::3]:
         live, symbols, allowed = made.live_mask(state)
         expected = torch.zeros((len(MOLECULES), ROWS), dtype=torch.bool)
         expected[:, made.live] = live
@@ -165,7 +169,7 @@ def test_an_automaton_checks_itself(change: dict[str, object], message: str) -> 
 @pytest.mark.parametrize("name", NAMES)
 def test_few_ids_are_the_mask(name: str) -> None:
     made = tables(name)
-    for state, _ in list(steps(made, 60))[::3]:
+    for state, _ in list(steps(made, STEPS))[::3]:
         ids, legal = made.few(state)
         found = torch.zeros((len(MOLECULES), ROWS), dtype=torch.int8).scatter_reduce(
             1, ids, legal.to(torch.int8), "amax"
@@ -179,7 +183,7 @@ def test_what_is_appended_is_what_single_steps_force(name: str, run: int) -> Non
     """Tokens, counts and states of `advance` are those of taking the token and then what is forced, one by one."""
     made = tables(name)
     state, generator = made.start(), torch.Generator().manual_seed(run)
-    for _ in range(60):
+    for _ in range(STEPS):
         token = draw(made, state, generator)
         tokens, count, after = made.advance(state, token, run)
         assert int(count.max()) <= 2 + run

@@ -37,7 +37,7 @@ def test_the_tables_allow_what_the_row_loop_allows(tokenizer_name: str, name: st
     generator = torch.Generator().manual_seed(0)
     favoured = torch.tensor(tokenizer.encode("0123456789.,") + tokenizer.encode("1,-1"))
     state, written = tables.start(), torch.zeros((len(molecules), 0), dtype=torch.int64)
-    for _ in range(sized(45, 150)):
+    for _ in range(sized(30, 150)):
         mask = tables.mask(state)
         expected = loop(written.tolist(), torch.zeros(mask.shape)) == 0
         assert torch.equal(mask, expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from engine.chem.enriched import decode
 from engine.chem.smiles import parse_smiles, read_text_order, same_graph
 from engine.errors import ConstraintError
-from engine.lp.constraint import build_constraint
+from engine.lp.constraint import Constraint, build_constraint
 from engine.lp.processor import ConstraintProcessor
 from engine.records import Molecule
 from engine.text.tokenizers import load_tokenizer
@@ -30,8 +31,13 @@ def model() -> Any:
     return shape.model(shape.config(ROWS, end=END)).eval()
 
 
+@functools.cache
+def constraint(name: str) -> Constraint:
+    return build_constraint(name, TOKENIZER, ROWS)
+
+
 def processor(name: str = "exact", molecules: Sequence[Molecule] = MOLECULES) -> ConstraintProcessor:
-    return ConstraintProcessor(build_constraint(name, TOKENIZER, ROWS), molecules, END)
+    return ConstraintProcessor(constraint(name), molecules, END)
 
 
 def prompts(molecules: Sequence[Molecule] = MOLECULES) -> dict[str, torch.Tensor]:
