@@ -40,7 +40,7 @@ def network(corpus: PackedCorpus, shape: ModelShape = SMALL, seed: int = 0) -> N
 
 
 def test_the_loss_is_that_of_the_expanded_model(
-    corpus: PackedCorpus, batch: TrainBatch, small_packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: PackedCorpus, small_packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Trained: 100 live rows and one logit. Shipped: 151,673 rows. The same cross-entropy to a thousandth of a nat."""
     monkeypatch.setitem(RECIPES, "demo-qwen", replace(RECIPES["demo-qwen"], shape=SMALL))
@@ -52,6 +52,7 @@ def test_the_loss_is_that_of_the_expanded_model(
     expand(shipped_from(tmp_path / "c", small_packed), tmp_path / "full")
     full = AutoModelForCausalLM.from_pretrained(str(tmp_path / "full"))
     live = torch.from_numpy(LiveIds(corpus).ids)
+    batch = next(Batches(corpus, LiveIds(corpus), 200, seed=0).draw(Stage(1.0, 9, (2,))))
     with torch.no_grad():
         ours = net.losses(net.body, batch, torch.float32)
         logits = full(live[batch.ids[:, :-1]]).logits[..., :151_673]

