@@ -59,13 +59,8 @@ def shipped_lines(alias: str, step: str, content: bytes, tokenizer: str) -> str:
 
 def small_folder(folder: Path, tokenizer: str = "qwen3", *, rows: int | None = None, end: int | None = None) -> Path:
     """An ordinary Hugging Face folder with random weights, as ``save_pretrained`` writes it."""
-    import torch
-
-    shape = SMALL[tokenizer]
-    torch.manual_seed(0)
-    config = shape.config(rows or VOCAB_ROWS[tokenizer], end=end_token(tokenizer) if end is None else end)
-    shape.model(config).save_pretrained(folder)
-    return folder
+    made = _folder(tokenizer, rows or VOCAB_ROWS[tokenizer], end_token(tokenizer) if end is None else end)
+    return Path(shutil.copytree(made, folder, dirs_exist_ok=True))
 
 
 def use_small_model(patch: pytest.MonkeyPatch) -> None:
@@ -75,10 +70,27 @@ def use_small_model(patch: pytest.MonkeyPatch) -> None:
 
 
 @cache
-def _registry() -> Path:
-    """Made, and its model expanded, once a test run."""
+def _folder(tokenizer: str, rows: int, end: int) -> Path:
+    """Made once a test run: drawing the weights takes longer than copying them."""
+    import torch
+
+    shape, folder = SMALL[tokenizer], _temporary()
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        shape.model(shape.config(rows, end=end)).save_pretrained(folder)
+    return folder
+
+
+def _temporary() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="driftscope-small-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@cache
+def _registry() -> Path:
+    """Made, and its model expanded, once a test run."""
+    folder = _temporary()
     (folder / "cache").mkdir()
     (folder / "cache" / "tokenizers").symlink_to(Path.home() / ".cache" / "driftscope" / "tokenizers")
     return registered(folder, small_shipped())

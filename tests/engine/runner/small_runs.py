@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from engine.store.staging import Staging
 OF_THE_CLOCK = ("run_id", "decode_s")
 
 
+@functools.lru_cache(maxsize=2)
 def loaded(folder: Path) -> LoadedModel:
     return load_model(choice(folder).entry(), "cpu")
 

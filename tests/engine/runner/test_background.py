@@ -23,9 +23,10 @@ from engine.store.files import LocalFiles
 from engine.store.store import Store
 from engine.store.unfinished import abandon, unfinished_runs
 from tests.engine.store.reports.documents import document
+from tests.small_models import use_small_model
 
 PATIENCE_S = 120.0  # only where something hangs
-MODEL = ("--model", "demo-llama:early", "--threads=1")
+MODEL = ("--model", "small", "--threads=1")
 LONG = ("run", *MODEL, "--sample-size=60", "--group=1", "--batch-size=1", "--lp=exact")
 OF_A_SERVER = """
 import sys, threading
@@ -39,6 +40,7 @@ threading.Event().wait()
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalFiles:
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
+    use_small_model(monkeypatch)
     return LocalFiles(tmp_path / "store")
 
 
@@ -96,7 +98,7 @@ def test_a_run_is_stopped_and_gone_on_with_while_others_wait(board: TaskQueue, p
     assert [(part.lp, part.done, part.samples) for part in two.parts] == [("none", 2, 2), ("exact", 2, 2)]
     entries = Store(place).found().entries
     assert [entry.id for entry in entries] == list(two.run_ids)
-    assert entries[0].row["source"].startswith("python -m engine run --model demo-llama:early")
+    assert entries[0].row["source"].startswith("python -m engine run --model small")
     assert "progress" not in entries[0].row["source"] and "eof" not in entries[0].row["source"]
 
     again = board.submit("again", ["run", "--threads=1", "--resume", left.run_id], about=left.run_id)

@@ -219,9 +219,11 @@ def test_a_run_of_no_molecule(folder: Path, tmp_path: Path) -> None:
         begin(LocalFiles(tmp_path), loaded(folder), [], plan_of(folder))
 
 
-def test_a_prompt_longer_than_the_context_is_refused_before_anything_is_written(folder: Path, tmp_path: Path) -> None:
+def test_a_prompt_longer_than_the_context_is_refused_before_anything_is_written(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = loaded(folder)
-    model.model.config.max_position_embeddings = 30
+    monkeypatch.setattr(model.model.config, "max_position_embeddings", 30)
     with pytest.raises(ConstraintError, match="the model's context 30"):
         begin(
             LocalFiles(tmp_path),
