@@ -68,7 +68,7 @@ QUANTITIES: dict[str, Quantity] = {
     "copy": Quantity("COPY tokens", lambda text, tokenizer: _tokens(text, tokenizer) - _free(text, tokenizer)),
     "drift": Quantity("drift, in tokens", _drift),
     "vocab_size": Quantity("vocabulary size", lambda _, tokenizer: tokenizer.vocab_size),
-    "digit_tokens": Quantity("digits a token, at most", _digit_tokens, unit="digits"),
+    "digit_tokens": Quantity("digits per token, at most", _digit_tokens, unit="digits"),
     # The reports round to the hundred: a twentieth more or less is the same figure.
     "angle_tokens": Quantity("tokens with < or >", _angle_tokens, tolerance=0.05),
     "masked_entries": Quantity(  # FREE positions times blocked tokens: the scores that a blocklist LP overwrites

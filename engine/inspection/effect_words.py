@@ -80,7 +80,7 @@ def _blocking(effect: RunEffect) -> str:
         return f"At {counted(effect.free, 'free token')} the LP removed none of the model's mass."
     taken = f"At {counted(effect.free, 'free token')} the LP took {with_interval(removed, percent)} of the model's mass"
     if len(effect.free_places) > 1 and (heaviest := effect.free_places[0]).name:
-        taken += f", most under the rule “{heaviest.name}” ({with_interval(heaviest.removed, percent)} there)"
+        taken += f", and {with_interval(heaviest.removed, percent)} under the rule “{heaviest.name}”"
     return f"{taken}{_removed_trend(effect)}."
 
 
@@ -93,7 +93,7 @@ def _removed_trend(effect: RunEffect) -> str:
     way = "more towards the end" if trend.value > 0 else "less towards the end"
     if not trend.excludes_zero:
         way = "with no trend along the answers"
-    return f", {way} (second half less the first: {with_interval(trend, points)})"
+    return f", {way}: second half minus first half {with_interval(trend, points)}"
 
 
 # --- accuracy -----------------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def _no_accuracy(effect: RunEffect) -> str:
     if not known:
         return "RMSD is unknown, so the cost in accuracy is unknown."
     if known < LEAST_SAMPLES:
-        return f"RMSD is known of {counted(known, 'sample')}: too few to show a cost in accuracy."
+        return f"RMSD is known for {counted(known, 'sample')}: too few to show a cost in accuracy."
     return "It is the same in all samples, so its cost in accuracy is unknown."
 
 

@@ -20,7 +20,7 @@ MOST_CHARS = 40
 def trend_sentences(trend: Trend, whose: str) -> list[str]:
     """The answer first, then what speaks for it or against it."""
     if len(trend.points) < LEAST_POINTS:
-        return [f"{whose}: {_count(trend)} with a known {WORDS[trend.by]}, too few to ask."]
+        return [f"{whose}: {_count(trend)} with a known {WORDS[trend.by]}, too few to test."]
     more = {"vocab_size": _of_sizes, "precision": _of_precisions, "family": _of_families}[trend.by](trend)
     return [_answer(trend, whose), *filter(None, more)]
 
@@ -33,11 +33,11 @@ def _answer(trend: Trend, whose: str) -> str:
     word = WORDS[trend.by]
     if trend.p is None or trend.least_p is None:
         alike = len({point.at for point in trend.points}) < 2
-        return f"{whose} ({_count(trend)}) have the same {word if alike else 'garbage'}: there is no link to ask for."
+        return f"{whose} ({_count(trend)}) have the same {word if alike else 'garbage'}: there is no link to test."
     rank = f", rank correlation {trend.rho:+.2f}".replace("-", "−") if trend.rho is not None else ""
-    orders = f"{trend.orders:,} orders" if trend.is_exact else f"{trend.orders:,} drawn orders"
-    link = f"{whose} ({_count(trend)}{rank}): chance alone gives a link with {word} as strong in {chance(trend.p)}"
-    return f"{link} of the {orders}. {_power(trend)}"
+    orders = f"{trend.orders:,} {'' if trend.is_exact else 'random '}permutations"
+    link = f"{whose} ({_count(trend)}{rank}): a link with {word} at least as strong arises by chance"
+    return f"{link} in {chance(trend.p)} of the {orders}. {_power(trend)}"
 
 
 def _power(trend: Trend) -> str:
@@ -45,14 +45,14 @@ def _power(trend: Trend) -> str:
     assert trend.p is not None and trend.least_p is not None
     if trend.least_p > TELLING:
         return (
-            f"No order of so few points gives less than {chance(trend.least_p)}, so they can neither show a link "
-            "nor rule one out."
+            f"With so few points the smallest possible p-value is {chance(trend.least_p)}, so they can neither show a "
+            "link nor rule one out."
         )
     if trend.p <= TELLING:
-        return "That is a link; what makes it these points do not say, since models differ in more than this."
+        return "That is a link, but its cause is open: the models differ in more than this."
     if trend.least_p > TELLING / 10:
         return (
-            f"Only the most telling order could have been told from chance ({chance(trend.least_p)}): "
+            f"Only the strongest possible link would be significant (p = {chance(trend.least_p)}): "
             "no link is shown, and none is ruled out."
         )
     return "No link is shown; a weak one is not ruled out."
@@ -66,8 +66,8 @@ def _of_sizes(trend: Trend) -> list[str]:
     sizes = f"{float(one.at):,.0f} and {float(other.at):,.0f}"
     names = listed([shortened(point.model, MOST_CHARS) for point in (one, other)])
     return [
-        f"{names} have nearly the same size ({sizes}), and "
-        f"{percent(one.share)} and {percent(other.share)}: size alone does not decide."
+        f"{names} have nearly the same vocabulary size ({sizes}), but {percent(one.share)} and "
+        f"{percent(other.share)} garbage: size alone does not decide."
     ]
 
 
@@ -80,7 +80,7 @@ def _of_precisions(trend: Trend) -> list[str]:
     full = next((point for point in trend.points if point.share and point.at == "F32"), None)
     if full is not None:
         name = shortened(full.model, MOST_CHARS)
-        sentences.append(f"{name} has {percent(full.share)} at {full.at}: garbage needs no quantising.")
+        sentences.append(f"{name} has {percent(full.share)} at {full.at}: garbage does not need quantisation.")
     return [*sentences, _alone(trend)]
 
 
@@ -95,9 +95,9 @@ def _of_families(trend: Trend) -> list[str]:
     if shares and max(least) < min(chain(*shares.values())):
         orders = comb(len(trend.points), len(least))
         first = (
-            f"The {shortened(name, MOST_CHARS)} models have least ({listed([percent(share) for share in least])}); of "
-            f"{len(trend.points)} models any {len(least)} come first by chance in 1 of {orders} orders, and which to "
-            "ask about was chosen after the figures were seen."
+            f"The {shortened(name, MOST_CHARS)} models have the least garbage "
+            f"({listed([percent(share) for share in least])}). Any {len(least)} of {len(trend.points)} models rank "
+            f"lowest by chance in 1 of {orders} cases, and these were picked after the figures were seen."
         )
     return [first, _alone(trend)]
 
@@ -110,8 +110,8 @@ def _alone(trend: Trend) -> str:
     named = [shortened(name, MOST_CHARS) for name in alone[:MOST_NAMED]]
     if len(alone) > MOST_NAMED:
         named.append(f"{len(alone) - MOST_NAMED} more")
-    stands = "one model each stands" if len(alone) > 1 else "one model stands"
-    return f"Only {stands} for {listed(named)}: its tokenizer, its code or its prompt may be the reason as well."
+    have = "have one model each" if len(alone) > 1 else "has one model"
+    return f"{listed(named)} {have}: its tokenizer, its code or its prompt may be the reason as well."
 
 
 def _count(trend: Trend) -> str:

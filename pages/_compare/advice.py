@@ -188,7 +188,7 @@ def _probe(store: Store, advice: Advice) -> None:
             else "A probe writes the same held-out molecules under each LP, one LP after the other, into the store."
         )
         size = st.number_input(
-            "Molecules of a probe", LEAST_PROBED, MOST_PROBED, PROBED, key="advice_probe", bind="query-params",
+            "Molecules per probe run", LEAST_PROBED, MOST_PROBED, PROBED, key="advice_probe", bind="query-params",
             width=180,
             help="From the held-out molecules that ship. With fewer than 35, a 90 % rate cannot be confirmed.",
         )  # fmt: skip

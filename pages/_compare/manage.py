@@ -160,7 +160,9 @@ def _unfinished_list(store: Store, runs: list[Unfinished]) -> None:
         )
         return
     if len(runs) > MOST_UNFINISHED:
-        st.caption(f"The newest {MOST_UNFINISHED} of {len(runs):,}; `python -m engine runs --unfinished` lists all.")
+        st.caption(
+            f"The newest {MOST_UNFINISHED} of {len(runs):,}; `.venv/bin/python -m engine runs --unfinished` lists all."
+        )
     for run in runs[::-1][:MOST_UNFINISHED]:
         with st.container(border=True, horizontal=True, vertical_alignment="center", key=f"unfinished-{run.run_id}"):
             st.markdown(_unfinished_words(run), width="stretch")

@@ -61,18 +61,18 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
 
 
 def _metrics(effect: RunEffect) -> None:
-    first, *columns = st.columns(4)
-    first.metric("Samples with steps", f"{effect.samples:,}")
-    for column, label, figure, form, about in zip(
-        columns,
-        ("Forced: the model's own choice", "p of forced tokens", "Mass removed at free tokens"),
+    row = st.container(horizontal=True)
+    row.metric("Samples with steps", f"{effect.samples:,}", width="content")
+    for label, figure, form, about in zip(
+        ("Model's own choice", "p of forced tokens", "Mass removed"),
         (effect.first_choice, effect.p_forced, effect.removed),
         (percent, number, percent),
         ("share of forced tokens that were its likeliest", "geometric mean, before the LP", "mean over free tokens"),
         strict=True,
     ):
         within = "no such token" if figure is None else f"{with_interval(figure, form)} (95 % interval)"
-        column.metric(label, UNKNOWN if figure is None else form(figure.value), help=f"{about}: {within}")
+        value = UNKNOWN if figure is None else form(figure.value)
+        row.metric(label, value, help=f"{about}: {within}", width="content")
 
 
 def _places(effect: RunEffect) -> None:

@@ -108,7 +108,7 @@ def _table(lexicon: Lexicon) -> None:
             "p": config.NumberColumn(
                 "mean p raw", width=84, format="%.1e", help="Its probability before the LP, where steps are stored"
             ),
-            "known": config.NumberColumn("of", width=50, help="How many of them have stored steps"),
+            "known": config.NumberColumn("with steps", width=84, help="How many of them have stored steps"),
         },
         alt="Pieces of junk, most frequent first",
     )

@@ -52,7 +52,7 @@ def _filters(rows: Sequence[Judged]) -> None:
     find.text_input(
         "Contains",
         key=state.FIND,
-        placeholder="words of the claim, its section or its reason",
+        placeholder="any",
         bind="query-params",
         max_chars=MOST_CHARS,
     )

@@ -28,8 +28,8 @@ from pages._shared.verdicts import look_of, word_of
 from pages._shared.words import visible_text
 
 HOW_TO_BRING = {
-    "run": "Import the run with `python -m engine import FILE`, then re-check.",
-    "texts": "Import the report's file with `python -m engine import FILE`, then re-check.",
+    "run": "Import the run with `.venv/bin/python -m engine import FILE`, then re-check.",
+    "texts": "Import the report's file with `.venv/bin/python -m engine import FILE`, then re-check.",
 }
 _LEFT = ".st-key-related button { justify-content: flex-start; text-align: left; }"  # sentences, not words
 MOST_LINK = 6_000
@@ -86,8 +86,8 @@ def _reason(judged: Judged) -> None:
         st.markdown("This claim has not been checked yet. Use *Re-check all claims* at the top.")
         return
     figure = measured_words(judged)
-    if figure and not charts.can_compare(judged):
-        st.markdown(f"{SOURCES[verdict.source][1]}: **{escape_markdown(figure)}**")
+    if not charts.can_compare(judged):
+        st.markdown(SOURCES[verdict.source][1] + (f": **{escape_markdown(figure)}**" if figure else "."))
     st.markdown(f"**Why:** {rich(verdict.reason)}")
     how = HOW_TO_BRING.get(str(judged.claim.arguments.get("needs", "")))
     if judged.name == "not testable here" and how:
@@ -98,7 +98,7 @@ def _reason(judged: Judged) -> None:
 
 
 def _query(judged: Judged, verdict: Verdict) -> None:
-    st.markdown(f"**Query** · {escape_markdown(SOURCES[verdict.source][1].lower())}")
+    st.markdown("**Query**")
     sql, rest = sql_and_rest(verdict.query)
     if sql:
         st.code(sql, language="sql", wrap_lines=True)

@@ -75,7 +75,9 @@ def read_lines(text: str) -> tuple[tuple[Molecule, ...], list[str]]:
     """The first word of each line, as in .smi files; blank lines are skipped."""
     lines = [words[0] for line in text.splitlines() if (words := line.split())]
     if len(lines) > MOST_MOLECULES:
-        return (), [f"Limit: {MOST_MOLECULES} molecules, got {len(lines):,}. Use `python -m engine run` for more."]
+        return (), [
+            f"Limit: {MOST_MOLECULES} molecules, got {len(lines):,}. Use `.venv/bin/python -m engine run` for more."
+        ]
     results = [read_smiles(line) for line in lines]
     problems = [result for result in results if isinstance(result, str)]
     return tuple(result for result in results if isinstance(result, Molecule)), problems
@@ -100,15 +102,17 @@ def model_input() -> ModelEntry | None:
 
 def lane_inputs() -> list[tuple[str, BackendName, str]]:
     """LP, backend and placeholder of each lane in use."""
-    lanes = [_lane_input(number, column) for number, column in enumerate(st.columns(MOST_LANES, gap="medium"), start=1)]
+    with st.container(key="lane-inputs"):
+        columns = st.columns(MOST_LANES, gap="xsmall")
+    lanes = [_lane_input(number, column) for number, column in enumerate(columns, start=1)]
     return [lane for lane in lanes if lane[0] != NO_LANE]
 
 
 def _lane_input(number: int, column: DeltaGenerator) -> tuple[str, BackendName, str]:
     lps = lp_choices()
     options = lps if number == 1 else [NO_LANE, *lps]
-    choice, more = column.columns([4, 1], gap="xsmall", vertical_alignment="bottom")
-    lp = choice.selectbox(
+    row = column.container(horizontal=True, gap="xsmall", vertical_alignment="bottom", key=f"lane-input-{number}")
+    lp = row.selectbox(
         f"Lane {number}: LP",
         options,
         index=options.index(FIRST_LANES[number - 1]),
@@ -116,7 +120,7 @@ def _lane_input(number: int, column: DeltaGenerator) -> tuple[str, BackendName, 
         bind="query-params",
         help="The logits processor. " + ("" if number == 1 else f"{NO_LANE}: no lane."),
     )
-    with more.popover("", icon=":material/tune:", disabled=lp == NO_LANE, width="stretch", help="Backend, placeholder"):
+    with row.popover("", icon=":material/tune:", disabled=lp == NO_LANE, width="content", help="Backend, placeholder"):
         return (lp, *_lane_options(number, lp))
 
 

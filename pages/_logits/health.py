@@ -62,13 +62,13 @@ def _of_which(chosen: LogSelection, found: dict[str, Health]) -> Entry | None:
 
 
 def show_findings(log: Entry, health: Health) -> None:
-    answer, *details, by_report = health_sentences(health)
+    answer, *details, _ = health_sentences(health)
     st.markdown(escape_markdown(answer))
     _figures(health)
     for finding in health.findings:
         _finding(finding)
     places = details[-1] if health.flags else ""
-    notes = [text for text in (places, by_report, str(log.row.get("notes") or "")) if text]
+    notes = [text for text in (places, str(log.row.get("notes") or "")) if text]
     st.caption(escape_markdown(" ".join(notes)))
 
 

@@ -70,14 +70,14 @@ def _cause(entry: Entry) -> str:
 def _columns() -> dict[str, Any]:
     config = st.column_config
     return {
-        "engine": config.TextColumn("engine", width=110),
+        "engine": config.TextColumn("engine", width=200),
         "model": config.TextColumn("model", width=120),
         "precision": config.TextColumn("precision", width=76),
         "entries": config.NumberColumn("entries", width=72, format="localized", help="Lines with values"),
         "values": config.NumberColumn("values", width=80, format="localized"),
         "flagged": rate_column("flagged", "Entries with a value that our rules flag, on purpose or not"),
         "report": rate_column("by report", "Entries with a huge number: garbage by the report's own rule"),
-        "cause": config.TextColumn("likely cause", width=220),
+        "cause": config.TextColumn("likely cause", width=180),
         "file": config.TextColumn("file", width=150),
         "origin": origin_column(),
         "made": time_column("imported"),

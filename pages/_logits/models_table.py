@@ -154,15 +154,15 @@ _SHARED: dict[str, Any] = {
 }
 _REPORTED = _SHARED | {
     "reported": _rate("garbage, reported", "Share of tokens with garbage, as the report states it"),
-    "rule": _TEXT("logs here, report's rule", width=130, help=_RULE),
-    "ours": _TEXT("logs here, our rules", width=120, help=_OURS),
+    "rule": _TEXT("logs by report's rule", width=144, help=_RULE),
+    "ours": _TEXT("logs by our rules", width=120, help=_OURS),
     "positions": _TEXT("positions", width=76, help="Where the report saw garbage"),
     "size": _TEXT("parameters", width=84, help="As the report writes it"),
     "tokens": _NUMBER("garbage tokens", width=104, help="Where the report counts them"),
 }
 _LOGS = _SHARED | {
     "as": _TEXT("as", width=36),
-    "engine": _TEXT("engine", width=90),
+    "engine": _TEXT("engine", width=200),
     "rule": _rate("by the report's rule", _RULE),
     "ours": _rate("by our rules", _OURS),
     "positions": _TEXT("positions", width=110, help="With damaged values, most first"),

@@ -79,7 +79,7 @@ def _answer(chosen: LogSelection, parity: Parity) -> None:
     with st.container(key="parity-answer"):
         st.markdown(f"**{escape_markdown(first)}**")
         st.markdown("\n".join(f"- {escape_markdown(other)}" for other in others))
-    command = shlex.join(["python", "-m", "engine", "logits", "parity", parity.control, parity.test])
+    command = shlex.join([".venv/bin/python", "-m", "engine", "logits", "parity", parity.control, parity.test])
     with st.container(horizontal=True, vertical_alignment="center", key="parity-files"):
         whole, table = (lambda: json.dumps(asdict(parity), indent=1)), table_of(words.filter_rows(parity))
         file_button("JSON", whole, "parity.json", key="parity_json", help="All figures: filters, entries, divergence")

@@ -41,7 +41,7 @@ def _section(store: Store, chosen: TraceSelection | None) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", key="question-parts"):
         values = _parameters(view)
         if chosen is not None:
-            ids = chosen.ids if one_of("Of", (ALL, CHOSEN), SCOPE, width="content") == CHOSEN else ()
+            ids = chosen.ids if one_of("Traces", (ALL, CHOSEN), SCOPE, width="content") == CHOSEN else ()
     sql = scoped(view.filled(values), ids)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"##### {escape_markdown(view.title)}", width="stretch")
@@ -49,7 +49,7 @@ def _section(store: Store, chosen: TraceSelection | None) -> None:
             "Open in SQL", sql_address(sql), icon=":material/database:", type="tertiary", key="question_sql",
             help="In Compare runs, to be changed and saved",
         )  # fmt: skip
-    st.caption(escape_markdown(f"{view.description} Beside report {view.report}, {view.section}."))
+    st.caption(escape_markdown(f"{view.description} See report {view.report}, {view.section}."))
     version = tuple(entry.key for entry in store.found(TRACE).entries)
     running = run_statement(store, SqlStatement(sql), SLOT, version)
     outcome = running.outcome

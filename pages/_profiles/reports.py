@@ -206,9 +206,9 @@ def counts_csv(sets: Sequence[CountTable]) -> str:
 def derived_answer(derived: Sequence[DerivedFigure]) -> str:
     given = sum(one.ours is not None for one in derived)
     return (
-        f"{len(derived)} figures of report 003 do not follow from its counts: {given} differ when computed from the "
-        "reports’ own numbers, and the others need counts that it does not have. Most errors come from counting steps "
-        "as tokens, and from assuming 24 layers in both models."
+        f"{len(derived)} figures that report 003 derived from its counts are wrong: {given} differ when computed from "
+        f"the reports’ own numbers, and {len(derived) - given} has the wrong name. Most errors come from counting "
+        "steps as tokens, and from assuming 24 layers in both models."
     )
 
 
@@ -223,9 +223,10 @@ def derived_table(derived: Sequence[DerivedFigure], verdicts: Mapping[str, str])
 def _derived_row(one: DerivedFigure, verdict: Any) -> Iterator[str]:
     how = f"<code>{safe(one.computed_from)}</code>"
     ours = UNKNOWN if one.ours is None else f"<strong>{safe(figure(one.ours, one.unit))}</strong> {how}"
+    stated = safe(figure(one.stated, one.unit))
     sign = f"{look_of(verdict).sign} {verdict}" if verdict else "open"
     about, why = "This claim on the Evidence page", " ".join(one.why.split())
-    yield f'<tr><th scope="row">{safe(one.what)}</th><td><s>{safe(figure(one.stated, one.unit))}</s></td>'
+    yield f'<tr><th scope="row">{safe(one.what)}</th><td>{stated if one.ours is None else f"<s>{stated}</s>"}</td>'
     yield f'<td class="ours">{ours}</td><td class="why">{safe(why)}</td>'
     yield f'<td><a href="{claim_address(one.claim)}" target="_self" title="{about}">{safe(sign)}</a></td></tr>'
 

@@ -60,7 +60,7 @@ def show() -> None:
 
 def _molecules() -> list[str] | list[Chem.Mol]:
     """SMILES to embed, or molecules with coordinates."""
-    source_column, rest = st.columns([2, 3], gap="large")
+    source_column, rest = st.columns(2, gap="medium")
     with source_column:
         source = one_of("Molecules", list(SOURCES), "set")
     with rest:

@@ -145,11 +145,11 @@ def _show_molecule(molecule: Molecule, chosen: list[TextTokenizer], placeholder:
 
 def _template_metrics(tokenizer: TextTokenizer, template: Template) -> None:
     st.markdown(f"**{escape_markdown(label_of(tokenizer))}**")
-    columns = st.columns(4)
-    columns[0].metric("Template tokens", template.tokens)
-    columns[1].metric("FREE", template.free, help="Positions that the model fills")
-    columns[2].metric("COPY", template.copy, help="Positions that the LP forces")
-    columns[3].metric("Forced share", percent(template.copy / template.tokens))
+    row = st.container(horizontal=True, gap="medium")
+    row.metric("Template tokens", template.tokens, width="content")
+    row.metric("FREE", template.free, help="Positions that the model fills", width="content")
+    row.metric("COPY", template.copy, help="Positions that the LP forces", width="content")
+    row.metric("Forced share", percent(template.copy / template.tokens), width="content")
 
 
 # --- any other text -----------------------------------------------------------------------------------------------
@@ -196,11 +196,16 @@ def _chips(annotated: AnnotatedText, beyond: set[int]) -> list[Chip]:
 
 def _junk_metrics(annotated: AnnotatedText) -> None:
     count = count_junk(annotated.readings)
-    columns = st.columns(4)
-    columns[0].metric("Blocks", count.blocks)
-    columns[1].metric("No clean triple", count.not_triples, help="Every block that is not just three numbers")
-    columns[2].metric("With a letter", count.letters, help="The reports' first count of junk")
-    columns[3].metric("Anything non-numeric", count.nonnumeric, help="The reports' second count: all but digits . , -")
+    row = st.container(horizontal=True, gap="medium")
+    row.metric("Blocks", count.blocks, width="content")
+    row.metric("No clean triple", count.not_triples, help="Every block that is not just three numbers", width="content")
+    row.metric("With a letter", count.letters, help="The reports' first count of junk", width="content")
+    row.metric(
+        "Anything non-numeric",
+        count.nonnumeric,
+        help="The reports' second count: all but digits . , -",
+        width="content",
+    )
 
 
 def _blocks_table(annotated: AnnotatedText, needs: dict[str, list[BlockNeed]]) -> None:

@@ -34,7 +34,7 @@ def test_the_first_offer_is_one_command_that_reads(board: Board) -> None:
     assert (title, inputs, about) == ("3 runs of demo-llama:final", [], "")
     assert handed[0] == "run" and handed[1].startswith("--threads=")
     shown = command(app).split()
-    assert shown[:4] == ["python", "-m", "engine", "run"]
+    assert shown[:4] == [".venv/bin/python", "-m", "engine", "run"]
     assert shown[4:] == handed[2:]
     args = build_parser().parse_args(handed)
     assert (args.model, args.lp) == (["demo-llama:final"], ["none", "position-blocklist", "exact"])

@@ -151,7 +151,7 @@ def test_a_recording_is_one_command_that_reads(board: Board) -> None:
     app.button("start_log").click().run()
     ((title, handed, inputs, _),) = board.handed
     assert (title, inputs) == ("Log “mine”", [])
-    assert shown[:4] == ["python", "-m", "engine", "run"] and shown[4:] == handed[2:]
+    assert shown[:4] == [".venv/bin/python", "-m", "engine", "run"] and shown[4:] == handed[2:]
     args = build_parser().parse_args(handed)
     assert (args.log_logits, args.add_log, args.logit_log, args.label) == ((64, ()), True, None, "mine")
     assert (args.model, args.lp, args.sample_size) == (["demo-llama:final"], ["none"], 4)

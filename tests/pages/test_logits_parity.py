@@ -85,7 +85,7 @@ def test_garbage_asks_for_a_filter_and_is_told_apart(store: Store, tmp_path: Pat
     assert table["supported"].fillna("").tolist() == ["", "", "✓", *[""] * 5]
     assert float(table["largest"][0]) > 1e16 and float(table["largest"][1]) < 1e-3
     assert len(app.get("plotly_chart")) == 3
-    assert app.code[0].value == f"python -m engine logits parity {control.id} {test.id}"
+    assert app.code[0].value == f".venv/bin/python -m engine logits parity {control.id} {test.id}"
     assert f"log={control.id}&beside={test.id}" in app.get("link_button")[0].proto.url
 
 

@@ -179,7 +179,7 @@ def test_which_tasks_are_whose(board: Board) -> None:
 def test_a_capture_is_a_command_that_anybody_may_copy(board: Board) -> None:
     app = opened(manage="Record", run_from="SMILES", run_smiles="CC=O\nCCO", profile_steps="12", profile_skip="3")
     command = shlex.split(str(app.code[-1].value))
-    assert command[:3] == ["python", "-m", "engine"]
+    assert command[:3] == [".venv/bin/python", "-m", "engine"]
     args = build_parser().parse_args(command[3:])
     assert args.profile and (args.profile_steps, args.profile_skip) == (12, 3)
     assert (args.lp, args.smiles) == (["none", "exact"], ["CC=O", "CCO"])

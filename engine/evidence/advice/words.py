@@ -62,12 +62,12 @@ def _sureness(decision: Decision, measured: Measured, want: Want) -> str:
     share = decision.sureness
     if share is None:
         return "There are too few molecules to say how certain that is."
-    chance = "In every bootstrap draw" if share == 1 else f"In {percent(share)} of bootstrap draws"
-    winner = "one of them wins" if decision.ties else "it wins"
+    chance = "every bootstrap draw" if share == 1 else f"{percent(share)} of bootstrap draws"
+    winner = "One of them wins" if decision.ties else "It wins"
     doubt = "" if share >= SURE else ": likely, not certain" if share >= LIKELY else ": undecided"
     is_open = next(standing for standing in decision.standings if standing.lp == decision.lp).fits == "open"
     few = f" Its rate is uncertain: there are only {measured.figures(decision.lp).answers} answers." if is_open else ""
-    return f"{chance} {winner}{doubt}.{few}"
+    return f"{winner} in {chance}{doubt}.{few}"
 
 
 def reason(standing: Standing, measured: Measured, want: Want, least: float, decision: Decision) -> str:
@@ -130,8 +130,8 @@ def unknown(measured: Measured, setting: Setting, missing: Sequence[str], versio
     of = "" if sizes is None else f" of {sizes[0]} to {sizes[1]} heavy atoms"
     sentences = [
         f"{listed([name_of(lp) for lp in missing])}: not measured." if missing else "",
-        f"Other settings: everything here is {setting.words}. The cost per answer depends on the batch size, and a "
-        "full mask costs another share of the time on a GPU than on a CPU.",
+        f"Other settings: all of this is for {setting.words}. The cost per answer depends on the batch size, and a "
+        "full mask costs a different share of the time on a GPU than on a CPU.",
         f"A full batch: at most {answers} of {setting.batch_size} rows are used here, so larger runs cost less per "
         "molecule."
         if setting.batch_size is not None and answers < setting.batch_size

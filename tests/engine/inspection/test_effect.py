@@ -125,7 +125,7 @@ def test_size_may_explain_it(store: Store) -> None:
 def test_few_samples_with_rmsd_tell_nothing(store: Store) -> None:
     found = against_rmsd(store, [0.5, 0.6, None, None, None, None, None, None, None, None])
     assert found.rmsd_surprise is None and found.rmsd_samples == 2
-    assert "RMSD is known of 2 samples: too few" in sentence_of(found)
+    assert "RMSD is known for 2 samples: too few" in sentence_of(found)
     assert [point.rmsd_ang for point in found.points[:3]] == [0.5, 0.6, None]
 
 
