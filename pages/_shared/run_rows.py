@@ -12,10 +12,12 @@ from pages._shared.entry_picker import origin_column, per_cent, rate_column, tim
 
 RUN_CHOICES = {"model": "Model", "lp": "LP"}
 """Columns to filter by, and their labels."""
+JUNK_HELP = "Blocks with anything but digits . , -, or with a letter where a report counts only those"
 
 
 def run_row(entry: Entry) -> dict[str, Any]:
     run = RunFigures(entry)
+    junk = run.junk_letters_share if run.junk_nonnumeric_share is None else run.junk_nonnumeric_share
     return {
         "model": run.model,
         "lp": run.lp,
@@ -23,7 +25,7 @@ def run_row(entry: Entry) -> dict[str, Any]:
         "samples": run.samples,
         "pass": per_cent(run.pass_rate),
         "clean": per_cent(run.clean_rate),
-        "junk": per_cent(run.junk_letters_share),
+        "junk": per_cent(junk),
         "cut": per_cent(run.cut_share),
         "s": run.wall_s_a_sample,
         "ms": run.ms_a_token,
@@ -46,7 +48,7 @@ def run_columns() -> dict[str, Any]:
         "samples": config.NumberColumn("samples", width=66, format="localized"),
         "pass": rate_column("pass", "Samples without an issue, by the reports' rule"),
         "clean": rate_column("clean", "Passed, with no block that is junk or cut", "green"),
-        "junk": config.NumberColumn("junk", width=62, help="Blocks with a letter in them", format="%.1f %%"),
+        "junk": config.NumberColumn("junk", width=62, help=JUNK_HELP, format="%.1f %%"),
         "cut": config.NumberColumn("cut", width=62, help="Blocks closed inside their numbers", format="%.1f %%"),
         "s": config.NumberColumn("s / sample", width=76, help="Wall time over samples", format="%.3f"),
         "ms": config.NumberColumn("ms / token", width=76, format="%.3f"),
