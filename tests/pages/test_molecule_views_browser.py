@@ -27,8 +27,9 @@ pytestmark = pytest.mark.browser
 
 DEMO = ROOT / "tests/pages/molecule_demo.py"
 VIEW = "canvas => canvas._3dmol_viewer.getView().map(value => Math.round(1000 * value) / 1000)"
-SPOT = """(canvas, index) => {
+SPOT = """async (canvas, index) => {
   const viewer = canvas._3dmol_viewer;
+  await new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)));
   const { x, y, z } = viewer.getModel(0).selectedAtoms({ index })[0];
   return viewer.modelToScreen({ x, y, z });
 }"""

@@ -49,11 +49,21 @@ class Scene {
     this.told = told;
     this.viewer = $3Dmol.createViewer(element, { antialias: true });
     this.viewer.setHoverDuration(60);
+    this.draw = this.viewer.show.bind(this.viewer);
+    this.viewer.show = () => this.drawSoon();
     this.viewer.setViewChangeCallback(() => this.remember());
     this.models = [];
     this.main = null; // the model whose atoms count
     this.drawn = false;
     this.tellTheme();
+  }
+
+  // 3Dmol.js draws at every change, many times for one that a reader sees. Once a frame is enough.
+  drawSoon() {
+    this.frame ??= requestAnimationFrame(() => {
+      this.frame = undefined;
+      this.draw();
+    });
   }
 
   // Models ------------------------------------------------------------------------------------------------------------
@@ -189,13 +199,14 @@ class Scene {
   }
 
   picture() {
-    this.viewer.render();
+    this.draw();
     return this.viewer.pngURI();
   }
 
   destroy() {
     this.drawn = false;
     this.viewer.removeAllModels();
+    cancelAnimationFrame(this.frame);
     const canvas = this.viewer.getCanvas();
     canvas.getContext("webgl2")?.getExtension("WEBGL_lose_context")?.loseContext();
     this.element.replaceChildren();
