@@ -58,6 +58,12 @@ AT_REST = """async node => {
         await new Promise(done => setTimeout(done, 150));
     }
 }"""
+# Fades and slides cost a browser without a GPU much, and no test looks at them.
+AT_ONCE = """document.addEventListener("DOMContentLoaded", () => {
+    const style = document.createElement("style");
+    style.textContent = "*, ::before, ::after { animation: none !important; transition: none !important; }";
+    document.head.append(style);
+})"""
 Theme = Literal["light", "dark"]
 NOISE = ("GL Driver Message", "Unrecognized feature:", "can escape its sandboxing")
 
@@ -265,7 +271,9 @@ def _spare_tab(browser: Browser) -> Page:
         tab = _SPARE_TABS.pop()
         if tab in browser.pages:
             return tab
-    return browser.new_page()
+    page = browser.new_page()
+    page.add_init_script(AT_ONCE)
+    return page
 
 
 @contextmanager
