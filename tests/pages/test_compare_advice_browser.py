@@ -14,6 +14,7 @@ from tests.engine.evidence.advice_runs import MANY, MODEL, add
 from tests.pages.browser import ROOT, Browser, Server, Visit, expect_harmless, serve_quietly, visit
 from tests.pages.drift_stores import store_at
 from tests.small_models import use_small_model
+from tests.support import of_soak
 
 pytestmark = pytest.mark.browser
 
@@ -76,6 +77,7 @@ def test_hostile_names_are_text(browser: Browser, server: Server) -> None:
         expect_harmless(seen)
 
 
+@of_soak
 def test_a_probe_is_started_from_the_page(browser: Browser, server: Server, place: Path) -> None:
     """A model of random weights: what matters is that its runs come, and the advice with them."""
     store = Store(store_at(place / "store").home)

@@ -11,6 +11,7 @@ from playwright.sync_api import FilePayload, expect
 from engine.store.store import Store
 from tests.engine.store.reports.documents import document
 from tests.pages.browser import Browser, Server, expect_harmless, visit
+from tests.support import of_soak
 
 pytestmark = pytest.mark.browser
 
@@ -20,6 +21,7 @@ TWO_BY_TWO = "&run_model=demo-llama%3Aearly&run_lp=none&run_lp=exact&run_from=SM
 HOSTILE = "<img src=x onerror=alert(1)>[a](http://b.c).json"
 
 
+@of_soak
 def test_two_molecules_under_two_lps_from_start_to_end(browser: Browser, own_server: Server, own_store: Store) -> None:
     with visit(browser, own_server, MANAGE + TWO_BY_TWO) as seen:
         page = seen.page

@@ -32,6 +32,7 @@ from tests.pages.drift_stores import (
     store_at,
     with_demo,
 )
+from tests.support import of_soak
 
 pytestmark = pytest.mark.browser
 
@@ -156,6 +157,7 @@ def test_a_row_opens_its_molecule_and_back_undoes_one_pick_at_a_time(browser: Br
         expect_harmless(seen)
 
 
+@of_soak
 def test_a_run_without_steps_is_scored_by_a_model(browser: Browser, server: Server) -> None:
     with visit(browser, server, f"/drift?run={BARE}&sample=0") as seen:
         expect(seen.page.get_by_text("no steps stored")).to_be_visible()

@@ -13,6 +13,7 @@ from playwright.sync_api import Locator, expect
 from engine.store.store import Store
 from tests.pages.browser import ROOT, Browser, Server, Visit, serve_quietly, visit
 from tests.pages.live_pages import MODEL, small_registry
+from tests.support import of_soak
 
 pytestmark = pytest.mark.browser
 PATIENCE_MS = 90_000  # for what a model has to write first
@@ -137,6 +138,7 @@ def test_chips_come_while_a_lane_is_written_and_only_new_ones(browser: Browser, 
         assert seen.outside == []
 
 
+@of_soak
 def test_two_readers_share_the_worker_and_a_closed_tab_gives_it_back(browser: Browser, server: Server) -> None:
     with visit(browser, server, path(lp2="—", lp3="—", smiles="CCN")) as second:
         with visit(browser, server, path(most_tokens=ENDLESS)) as first:

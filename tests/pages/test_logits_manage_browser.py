@@ -14,6 +14,7 @@ from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
 from tests.engine.logits.logs import clean, objects, text
 from tests.pages.browser import Browser, Server, expect_harmless, visit
+from tests.support import of_soak
 
 pytestmark = pytest.mark.browser
 
@@ -63,6 +64,7 @@ def test_two_logs_from_upload_to_parity(browser: Browser, own_server: Server, ow
         expect_harmless(seen)
 
 
+@of_soak
 def test_a_log_is_recorded_looked_at_and_deleted(browser: Browser, own_server: Server, own_store: Store) -> None:
     before = {entry.id for entry in own_store.found(LOGIT_LOG).entries}
     with visit(browser, own_server, LOGS + RECORD, width=820) as seen:

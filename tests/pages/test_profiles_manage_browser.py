@@ -16,6 +16,7 @@ from engine.store.store import Store
 from engine.store.trace_schema import TRACE
 from tests.engine.profile.made_traces import write_trace
 from tests.pages.browser import Browser, Server, Visit, expect_harmless, visit
+from tests.support import of_soak
 
 pytestmark = pytest.mark.browser
 
@@ -42,6 +43,7 @@ def drag(seen: Visit, spot: Locator) -> None:
     seen.page.mouse.up()
 
 
+@of_soak
 def test_a_run_is_captured_without_and_with_an_lp_and_compared(
     browser: Browser, own_server: Server, own_store: Store
 ) -> None:

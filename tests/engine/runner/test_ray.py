@@ -26,18 +26,13 @@ from engine.store.store import Store
 from tests.cli import run_json
 from tests.engine.runner.small_runs import choice, content, finished, molecules, plan_of, started
 from tests.small_models import small_folder
-from tests.support import sized, soaking
+from tests.support import of_soak, sized
 
 MOLECULES = sized(6, 16)  # in groups of one: a worker that is killed has some before and some behind it
 ASKED: dict[str, Any] = {"group": 1, "plan": {"limit": 400}}
 HERE = Pool(1, 0, 1)
 # Ray Data sets options of its own that it has deprecated itself.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data.context")
-
-
-def of_soak(test: Any) -> Any:
-    """A cluster and its actors take half a minute to start: too much for `make test`, which tries a worker alone."""
-    return pytest.mark.soak(pytest.mark.skipif(not soaking(), reason="in `make soak` only")(test))
 
 
 @pytest.fixture(scope="module")
