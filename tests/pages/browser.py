@@ -59,11 +59,8 @@ AT_REST = """async node => {
     }
 }"""
 # Fades and slides cost a browser without a GPU much, and no test looks at them.
-AT_ONCE = """document.addEventListener("DOMContentLoaded", () => {
-    const style = document.createElement("style");
-    style.textContent = "*, ::before, ::after { animation: none !important; transition: none !important; }";
-    document.head.append(style);
-})"""
+AT_ONCE = """document.addEventListener("DOMContentLoaded", () => document.head.insertAdjacentHTML("beforeend",
+    "<style>*, ::before, ::after { animation: none !important; transition: none !important; }</style>"))"""
 Theme = Literal["light", "dark"]
 NOISE = ("GL Driver Message", "Unrecognized feature:", "can escape its sandboxing")
 
@@ -196,6 +193,7 @@ def chromium() -> Iterator[Browser]:
             profile, executable_path=path, args=FLAGS, locale="en-GB"
         )
         browser.set_default_timeout(LIMIT_MS)
+        browser.add_init_script(AT_ONCE)
         try:
             yield browser
         finally:
@@ -271,9 +269,7 @@ def _spare_tab(browser: Browser) -> Page:
         tab = _SPARE_TABS.pop()
         if tab in browser.pages:
             return tab
-    page = browser.new_page()
-    page.add_init_script(AT_ONCE)
-    return page
+    return browser.new_page()
 
 
 @contextmanager
