@@ -137,8 +137,8 @@ def compute_words(comparison: TraceComparison, *, of_span: bool) -> str:
         return f"The share of attention and gemm in {of_what} is not known for both."
     control, test = percent(figure.control / 100), percent(figure.test / 100)
     if is_alone(comparison):
-        return f"Attention and gemm are {control} of {of_what}; {percent(1 - figure.control / 100)} is all else."
-    return f"Attention and gemm are {control} of {of_what} in A and {test} in B; the rest is all else."
+        return f"Attention and gemm are {control} of {of_what}; {percent(1 - figure.control / 100)} is other work."
+    return f"Attention and gemm are {control} of {of_what} in A and {test} in B."
 
 
 def other_words(trace: StoredTrace, families: Sequence[FamilyRow], *, of_test: bool = False) -> str:

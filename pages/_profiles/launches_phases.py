@@ -68,7 +68,7 @@ def _means(chosen: TraceSelection, traces: Traces) -> None:
         frame.tell(mean_words(chosen, traces))
         if lanes:
             frame.data(lambda: _rows(lanes))
-            frame.draw(_chart(lanes, "mean of a step"))
+            frame.draw(_chart(lanes, "mean per step"))
         frame.leave_out(*_unknown(chosen, [trace for trace in traces if not trace[1].steps]))
 
 

@@ -185,12 +185,12 @@ class EntryPicker(Generic[Chosen]):
 
 
 def show_damages(found: StoreListing) -> None:
-    """What the store leaves out because it is damaged; nothing, where nothing is."""
+    """What is damaged in the store; nothing, where nothing is."""
     if not found.damages:
         return
     count = len(found.damages)
     said = "1 entry of the store is" if count == 1 else f"{count} entries of the store are"
-    with st.expander(f"{said} damaged and left out", icon=":material/warning:"):
+    with st.expander(f"{said} damaged", icon=":material/warning:"):
         lines = [f"- {escape_markdown(f'{damage.where}: {damage.what}')}" for damage in found.damages[:MOST_DAMAGES]]
         more = [f"- and {count - MOST_DAMAGES} more"] if count > MOST_DAMAGES else []
         st.markdown("\n".join([*lines, *more, "", "`.venv/bin/python -m engine verify` looks at every byte."]))

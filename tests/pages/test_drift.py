@@ -124,7 +124,7 @@ def test_an_empty_store_and_a_damaged_one(tmp_path: Path, monkeypatch: pytest.Mo
     broken.mkdir(parents=True)
     (broken / "run.json").write_text("{", encoding="utf-8")
     app = _open()
-    assert [expander.label for expander in app.expander] == ["1 entry of the store is damaged and left out"]
+    assert [expander.label for expander in app.expander] == ["1 entry of the store is damaged"]
     assert "run_id=broken" in words(app)
 
 
