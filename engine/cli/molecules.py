@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 
 from engine.cli.options import add_command, add_decimals_option
 from engine.cli.output import emit_json, given_text, path_of, table, write
@@ -13,7 +14,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     encode = add_command(commands, "encode", run_encode, "an SDF or MOL file as enriched text")
     encode.add_argument("file", help="an .sdf, .mol or .sdf.gz file with 3D coordinates")
     add_decimals_option(encode)
-    decode = add_command(commands, "decode", run_decode, "enriched text as a molecule")
+    decode = add_command(commands, "decode", run_decode, "enriched text as a molecule, and whether its stereo is right")
     decode.add_argument("text", help="enriched text, with or without its tags; - reads standard input")
     decode.add_argument("--sdf", metavar="FILE", help="write the conformer as SDF")
     decode.add_argument("--xyz", metavar="FILE", help="write the conformer as XYZ")
@@ -34,6 +35,7 @@ def run_encode(args: argparse.Namespace) -> None:
 
 def run_decode(args: argparse.Namespace) -> None:
     from engine.chem.enriched import decode
+    from engine.chem.stereo import judge_stereo
     from engine.chem.structure_files import to_sdf, to_xyz
 
     decoded = decode(given_text(args.text, None))
@@ -41,8 +43,11 @@ def run_decode(args: argparse.Namespace) -> None:
         path_of(args.sdf).write_text(to_sdf([decoded.mol]), encoding="utf-8")
     if args.xyz:
         path_of(args.xyz).write_text(to_xyz(decoded.mol), encoding="utf-8")
+    stereo = judge_stereo(decoded.mol, decoded.mol)
     if args.json:
-        return emit_json({"smiles": decoded.smiles, "coordinates": decoded.coordinates})
+        judged = {"right": stereo.right, "sites": [asdict(site) for site in stereo.sites]}
+        return emit_json({"smiles": decoded.smiles, "coordinates": decoded.coordinates, "stereo": judged})
     atoms = zip(decoded.mol.GetAtoms(), decoded.numbers, strict=True)
     write(decoded.smiles)
-    return write(table(("atom", "x", "y", "z"), [(atom.GetSymbol(), *numbers) for atom, numbers in atoms]))
+    write(table(("atom", "x", "y", "z"), [(atom.GetSymbol(), *numbers) for atom, numbers in atoms]))
+    return write(stereo.words())

@@ -1,0 +1,181 @@
+"""Hands of conformers: right ones pass, mirrored ones are caught, and what nobody specified is not judged."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from rdkit import Chem, rdBase
+from rdkit.Chem import rdDistGeom
+from rdkit.Chem.EnumerateStereoisomers import EnumerateStereoisomers, StereoEnumerationOptions
+
+from engine.chem.conformers import reference_conformers
+from engine.chem.frame import add_conformer
+from engine.chem.smiles import parse_smiles
+from engine.chem.stereo import StereoVerdict, judge_stereo
+from engine.errors import GraphMismatchError
+from tests.support import ROOT, sized
+
+PARTS = 4  # of the large property, so that processes can share them
+MOLECULES, CONFORMERS = sized(200, 2_000), 10
+
+
+def moved(mol: Chem.Mol, by: np.ndarray) -> Chem.Mol:
+    """A copy whose coordinates are multiplied by a vector or a matrix."""
+    copy = Chem.Mol(mol)
+    copy.RemoveAllConformers()
+    positions = mol.GetConformer().GetPositions()
+    add_conformer(copy, positions * by if by.ndim == 1 else positions @ by)
+    return copy
+
+
+MIRROR, PRESS = np.array([-1.0, 1.0, 1.0]), np.array([1.0, 1.0, 0.0])
+
+
+def judged(smiles: str, by: np.ndarray | None = None) -> StereoVerdict:
+    molecule = parse_smiles(smiles)
+    conformer = reference_conformers(molecule)
+    return judge_stereo(molecule.mol, conformer if by is None else moved(conformer, by))
+
+
+@pytest.mark.parametrize(
+    ("smiles", "sites"),
+    [
+        ("C[C@H](N)C(=O)O", 1),  # an implicit hydrogen
+        ("[H][C@](F)(Cl)Br", 1),
+        ("F[C@](Cl)(Br)I", 1),  # four neighbours
+        ("C[S@](=O)c1ccccc1", 1),
+        ("C[P@](=O)(O)c1ccccc1", 1),
+        ("C[C@H]1C[N@]1C", 2),  # a ring nitrogen, which AssignStereochemistryFrom3D loses
+        ("C[N@@+](CC)(CCC)c1ccccc1", 1),
+        ("O=C(O)[C@H](O)[C@@H](O)C(=O)N", 2),
+        ("C[C@@]12CC[C@@H](C1)C(C)(C)C2=O", 2),
+    ],
+)
+def test_a_chiral_molecule_is_right_and_its_mirror_image_is_not(smiles: str, sites: int) -> None:
+    right, mirrored = judged(smiles), judged(smiles, MIRROR)
+    assert right.right is True
+    assert len(right.sites) == sites
+    assert mirrored.right is False
+    assert {site.word for site in mirrored.sites} == {"mirrored"}
+
+
+@pytest.mark.parametrize(
+    "smiles",
+    [
+        "OC(=O)[C@H](O)[C@H](O)C(=O)O",  # meso tartaric acid
+        "C[C@H]1CC[C@@H](C)CC1",
+        "O[C@H]1[C@H](O)[C@@H](O)[C@H](O)[C@@H](O)[C@@H]1O",
+        "C[C@H](F)[C@H](O)[C@@H](C)F",  # a centre whose neighbours differ in their hands alone
+        "F/C=C/F",
+    ],
+)
+def test_what_equals_its_mirror_image_is_right_both_ways(smiles: str) -> None:
+    assert judged(smiles).right is True
+    assert judged(smiles, MIRROR).right is True
+
+
+@pytest.mark.parametrize("smiles", ["CCO", "CC(N)C(=O)O", "CC=CC", "FC(Cl)Br"])
+def test_what_nobody_specified_is_not_judged(smiles: str) -> None:
+    assert judged(smiles) == StereoVerdict((), complete=True)
+    assert judged(smiles).right is None
+
+
+def test_a_double_bond_on_the_other_side_and_a_twisted_one() -> None:
+    molecule, other = parse_smiles("C/C=C/C(F)F"), parse_smiles("C/C=C\\C(F)F")
+    (site,) = judge_stereo(molecule.mol, reference_conformers(other)).wrong
+    assert (site.atoms, site.word) == ((1, 2), "other side")
+    for degrees, word in [(0, "other side"), (45, "other side"), (90, "twisted"), (135, "right"), (180, "right")]:
+        angle = np.radians(degrees + 45)
+        copy = parse_smiles("F/C=C/F").mol
+        add_conformer(copy, np.array([[1, 1, 0], [0, 0, 0], [0, 0, 1.3], [np.cos(angle), np.sin(angle), 2]]))
+        assert [site.word for site in judge_stereo(parse_smiles("F/C=C/F").mol, copy).sites] == [word], degrees
+
+
+def test_a_flat_centre_and_a_nearly_planar_one() -> None:
+    smiles = "F[C@](Cl)(Br)I"
+    assert [site.word for site in judged(smiles, PRESS).sites] == ["flat"]
+    words = []
+    for height in (0.8, 0.1, 0.02, -0.02, -0.8):
+        mol = parse_smiles("C[S@](=O)c1ccccc1").mol
+        turns = np.radians([0, 120, 240])
+        arms = np.stack([np.cos(turns), np.sin(turns), np.full(3, height)], axis=1)
+        (sulfur,) = (atom for atom in mol.GetAtoms() if atom.GetSymbol() == "S")
+        xyz = np.random.default_rng(0).normal(size=(mol.GetNumAtoms(), 3)) + 9
+        xyz[sulfur.GetIdx()] = 0
+        for bond, arm in zip(sulfur.GetBonds(), arms, strict=True):
+            xyz[bond.GetOtherAtomIdx(sulfur.GetIdx())] = arm
+        add_conformer(mol, xyz)
+        words += [site.word for site in judge_stereo(parse_smiles("C[S@](=O)c1ccccc1").mol, mol).sites]
+    assert words == ["right", "nearly planar", "flat", "flat", "mirrored"]
+
+
+def test_the_order_of_the_answers_atoms_is_free() -> None:
+    asked = parse_smiles("C[C@H](N)C(=O)N[C@@H](CO)/C=C/c1ccccc1")
+    conformer = reference_conformers(asked)
+    order = np.random.default_rng(1).permutation(conformer.GetNumAtoms()).tolist()
+    shuffled = Chem.RenumberAtoms(conformer, order)
+    assert judge_stereo(asked.mol, shuffled) == judge_stereo(asked.mol, conformer)
+    assert judge_stereo(asked.mol, Chem.AddHs(shuffled, addCoords=True)).right is True
+
+
+def test_many_equal_groups_do_not_hide_a_hand() -> None:
+    """Fifteen methyls on three centres: 6 ** 5 * 6 symmetries, were they counted."""
+    smiles = "CC(C)(C)[C@H](C(F)(F)F)N(C(C)(C)C)C(C(C)(C)C)C(C)(C)C"
+    assert judged(smiles).right is True
+    assert judged(smiles, MIRROR).right is False
+
+
+def test_another_molecule_is_refused() -> None:
+    with pytest.raises(GraphMismatchError, match="another molecule"):
+        judge_stereo(parse_smiles("C[C@H](N)O").mol, reference_conformers(parse_smiles("CC(N)CO")))
+
+
+def isomers(wanted: int) -> Iterator[Chem.Mol]:
+    """Molecules with all stereo specified: held-out ones, also with a fluorine in place of a hydrogen of a CH2."""
+    lines = (ROOT / "data/heldout.smi").read_text(encoding="utf-8").split()
+    options = StereoEnumerationOptions(maxIsomers=1, rand=3, unique=True)
+    bases = (Chem.MolFromSmiles(line) for line in lines if len(line) < 26)
+    all_ = (
+        isomer for mol in bases for variant in _fluorinated(mol) for isomer in EnumerateStereoisomers(variant, options)
+    )
+    stereo = (mol for mol in all_ if Chem.FindMolChiralCenters(mol, useLegacyImplementation=False))
+    yield from itertools.islice(stereo, wanted)
+
+
+def _fluorinated(mol: Chem.Mol) -> Iterator[Chem.Mol]:
+    yield mol
+    for atom in mol.GetAtoms():
+        if atom.GetSymbol() == "C" and atom.GetDegree() == 2 and atom.GetTotalNumHs() == 2:
+            copy = Chem.RWMol(mol)
+            copy.AddBond(atom.GetIdx(), copy.AddAtom(Chem.Atom("F")), Chem.BondType.SINGLE)
+            Chem.SanitizeMol(copy)
+            yield copy.GetMol()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(PARTS))
+def test_right_conformers_pass_and_mirrored_ones_are_caught(part: int) -> None:
+    judged_right = chiral = 0
+    with rdBase.BlockLogs():
+        for mol in itertools.islice(isomers(MOLECULES), part, None, PARTS):
+            asked = parse_smiles(Chem.MolToSmiles(mol)).mol
+            whole = Chem.AddHs(asked)
+            settings = rdDistGeom.ETKDGv3()
+            settings.randomSeed, settings.maxIterations = 7, 5
+            rdDistGeom.EmbedMultipleConfs(whole, CONFORMERS, settings)
+            flipped = Chem.Mol(asked)
+            for atom in flipped.GetAtoms():
+                atom.InvertChirality()
+            is_chiral = Chem.CanonSmiles(Chem.MolToSmiles(flipped)) != Chem.CanonSmiles(Chem.MolToSmiles(asked))
+            for conformer in whole.GetConformers():
+                one = Chem.RemoveHs(Chem.Mol(whole, confId=conformer.GetId()))
+                assert judge_stereo(asked, one).right is True, Chem.MolToSmiles(asked)
+                judged_right += 1
+                if conformer.GetId() == 0 and is_chiral:
+                    assert judge_stereo(asked, moved(one, MIRROR)).right is False, Chem.MolToSmiles(asked)
+                    chiral += 1
+    assert judged_right >= 0.9 * CONFORMERS * MOLECULES / PARTS
+    assert chiral >= 0.8 * MOLECULES / PARTS
