@@ -126,6 +126,12 @@ def test_the_sentence_of_the_exact_lp(demo: tuple[Comparison, list[FigureRow]]) 
     assert said.endswith("the same RMSD (0.681 Å).")
 
 
+def test_each_pass_rate_is_its_own_runs() -> None:
+    comparison = compare_with(DEMO_STORE, demo_run("llama", "none"), [demo_run("llama", "blocklist")])
+    said = sentence(1, comparison.control, comparison.tests[0], rows_of(comparison, {}))
+    assert "same pass rate within noise (98.4 % of 64 and 100 % of 64)" in said
+
+
 def test_the_sentence_of_a_position_lp_says_junk_cut_and_on_how_many_pairs(
     demo: tuple[Comparison, list[FigureRow]],
 ) -> None:

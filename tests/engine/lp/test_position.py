@@ -49,6 +49,23 @@ def test_the_tables_allow_what_the_row_loop_allows(tokenizer_name: str, name: st
         state, written = tables.step(state, token), torch.cat([written, token[:, None]], dim=1)
 
 
+@pytest.mark.parametrize("tokenizer_name", NAMES)
+@pytest.mark.parametrize("content", ["0.5,-1.25,0.123456", "-3.1,2.0,7.5,", "1.0,2.0,3.00a"])
+def test_a_number_is_followed_until_its_block_closes(tokenizer_name: str, content: str) -> None:
+    tokenizer, molecules = load_tokenizer(tokenizer_name), [parse_smiles("CO")]
+    made = build_constraint("truncating", tokenizer, ROWS[tokenizer_name], LpParameters(form=TRIMMED4))
+    loop = RowLoop("truncating", tokenizer, ROWS[tokenizer_name], molecules, LpParameters(form=TRIMMED4))
+    tables = Tables.of(made.automaton, [made.compile(molecules[0])])
+    state, written, wanted = tables.start(), list[int](), tokenizer.encode(content)
+    while not tokenizer.decode(written).count(">"):
+        mask = tables.mask(state)
+        assert torch.equal(mask, loop([written], torch.zeros(mask.shape)) == 0)
+        forced = int(tables.forced_id(state)[0])
+        written.append(forced if forced != NO_ID else wanted.pop(0))
+        state = tables.step(state, torch.tensor(written[-1:]))
+    assert tokenizer.decode(written).startswith(f"[CONFORMER][C]<{content[:11]}")
+
+
 def test_all_names_of_the_reports_are_there() -> None:
     assert lp_record("generic").name == lp_record("v3.8").name == "position-blocklist"
     assert {lp_record(name).name for name in ALIASES} <= set(LPS)

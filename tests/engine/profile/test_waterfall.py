@@ -58,6 +58,13 @@ def test_small_families_are_one_step_and_still_add_up(tmp_path: Path) -> None:
     assert len(whole.steps) == 5 and REST not in [step.family for step in whole.steps]  # one alone is not put away
 
 
+def test_the_largest_step_per_token_comes_first(tmp_path: Path) -> None:
+    told = TraceMetadata(tokens=10), TraceMetadata(tokens=20)
+    found = compared(tmp_path, [(GEMM, 10), (CAT, 8)], [(GEMM, 20), (CAT, 10)], *told)
+    assert [step.family for step in waterfall(found).steps] == ["gemm", "concat"]
+    assert [step.family for step in waterfall(found, "token").steps] == ["concat", "gemm"]
+
+
 def test_over_what_both_cover(tmp_path: Path) -> None:
     told = TraceMetadata(tokens=10, samples=1), TraceMetadata(tokens=20)
     found = compared(tmp_path, [(GEMM, 10)] * 2, [(GEMM, 10)] * 4, *told)
