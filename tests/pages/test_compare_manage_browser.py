@@ -56,6 +56,7 @@ def test_two_molecules_under_two_lps_from_start_to_end(browser: Browser, own_ser
         expect_harmless(seen)
 
 
+@of_soak
 def test_a_run_is_stopped_and_can_be_resumed(browser: Browser, own_server: Server, own_store: Store) -> None:
     with visit(browser, own_server, f"{MANAGE}&run_model=demo-llama%3Aearly&run_lp=exact&run_first=2000") as seen:
         page = seen.page

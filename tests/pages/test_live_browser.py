@@ -90,6 +90,7 @@ def test_the_browsers_back_button_leads_to_a_page_that_can_generate(browser: Bro
         assert seen.outside == []
 
 
+@of_soak
 def test_what_was_chosen_in_a_closed_menu_warns_nobody(browser: Browser, server: Server) -> None:
     with visit(browser, server, path(backend2="hf", sampling="greedy", lp3="—", smiles="C")) as seen:
         generate(seen)

@@ -22,6 +22,7 @@ from tests.pages.browser import (
     visit,
 )
 from tests.pages.logit_logs import add, add_all, add_hostile, store_at
+from tests.support import of_soak
 
 pytestmark = pytest.mark.browser
 
@@ -93,6 +94,7 @@ def test_logs_are_ticked_swapped_and_let_go_of(browser: Browser, server: Server)
         expect_harmless(seen)
 
 
+@of_soak
 def test_a_window_moves_over_ten_thousand_tokens(browser: Browser, server: Server) -> None:
     with visit(browser, server, "/logits?view=Health&log=long") as seen:
         own = card(seen, "map")

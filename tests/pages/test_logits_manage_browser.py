@@ -39,6 +39,7 @@ def two_logs() -> list[FilePayload]:
     ]
 
 
+@of_soak
 def test_two_logs_from_upload_to_parity(browser: Browser, own_server: Server, own_store: Store) -> None:
     with visit(browser, own_server, LOGS) as seen:
         page = seen.page

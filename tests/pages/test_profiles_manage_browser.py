@@ -87,6 +87,7 @@ def test_a_run_is_captured_without_and_with_an_lp_and_compared(
         expect_harmless(seen)
 
 
+@of_soak
 def test_files_come_in_and_one_goes_out_and_away(
     browser: Browser, own_server: Server, own_store: Store, tmp_path: Path
 ) -> None:

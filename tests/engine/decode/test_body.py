@@ -10,7 +10,7 @@ import torch
 from engine.decode.body import Body, KvCache, grid_places, packed_places
 from engine.errors import ModelError
 from engine.models.shapes import ModelShape
-from tests.support import sized
+from tests.support import of_soak, sized
 
 LENGTHS = (3, 9, 17, 6)
 VOCAB = 50
@@ -106,7 +106,7 @@ def test_a_row_is_replaced_without_a_trace() -> None:
         torch.testing.assert_close(hidden[0], expected(made, [row])[0], atol=2e-5, rtol=1e-4)
 
 
-@pytest.mark.soak
+@of_soak
 def test_a_compiled_body_gives_the_same() -> None:
     made, rows = model("qwen3", layers=sized(1, 3)), drawn_rows()
     body = Body(made, 64)

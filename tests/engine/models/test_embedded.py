@@ -94,8 +94,4 @@ def test_plain_transformers_loads_and_runs_it(entry: ModelEntry) -> None:
         torch.manual_seed(0)
         written = model.generate(inputs["input_ids"], attention_mask=inputs["attention_mask"], max_new_tokens=20)
     assert "[CONFORMER]" in tokenizer.decode(written[0])
-    assert int(written.max()) < loaded_size(entry)
-
-
-def loaded_size(entry: ModelEntry) -> int:
-    return load_model(entry, "cpu").tokenizer.vocab_size
+    assert int(written.max()) < len(tokenizer)

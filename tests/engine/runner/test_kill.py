@@ -17,7 +17,7 @@ from engine.store.staging import Staging, unfinished_ids
 from engine.store.store import Store, damaged_parts
 from tests.engine.runner.small_runs import content, finished, loaded, molecules, opened, plan_of, started
 from tests.small_models import small_folder
-from tests.support import sized
+from tests.support import of_soak, sized
 
 MOLECULES = sized(4, 8)
 PRELOADED = ["tests.engine.runner.warm"]
@@ -45,7 +45,7 @@ def work(place: str, folder: str, run_id: str) -> None:
     finished(opened(staging, model))
 
 
-@pytest.mark.soak
+@of_soak
 def test_a_run_killed_at_random_moments_resumes_to_the_same_content(folder: Path, tmp_path: Path) -> None:
     whole = content(finished(started(tmp_path / "whole", folder, MOLECULES, keep_steps=4, plan=SHORT)))
     processes = multiprocessing.get_context("forkserver")

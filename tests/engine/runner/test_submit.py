@@ -28,7 +28,7 @@ from engine.store.staging import Staging
 from engine.store.store import Store
 from tests.engine.runner.small_runs import choice, content, fake_slurm, finished, loaded, molecules, plan_of, started
 from tests.small_models import small_folder
-from tests.support import sized
+from tests.support import of_soak, sized
 
 MOLECULES = 6  # in groups of two
 
@@ -84,7 +84,7 @@ def test_tasks_in_this_process_write_what_one_process_writes(folder: Path, whole
     assert one.publish_if_whole()  # it is shown: nothing is left to do, and that is no error
 
 
-@pytest.mark.soak
+@of_soak
 def test_tasks_in_processes_of_their_own(folder: Path, whole: Any, tmp_path: Path) -> None:
     submitted = submit(account(tmp_path, folder), Cluster("local", tasks=sized(1, 2)))
     assert submitted.cancel == f"kill {' '.join(submitted.ids)}"

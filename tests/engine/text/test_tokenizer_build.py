@@ -16,11 +16,12 @@ from engine.errors import AssetError
 from engine.text import tokenizer_build
 from engine.text.tokenizers import load_tokenizer
 from tests.small_tokenizers import small_byte_level, small_metaspace
-from tests.support import ROOT
+from tests.support import ROOT, of_soak
 
 NAMES = ("qwen3", "llama3")
 
 
+@of_soak
 def test_two_processes_may_build_at_once(tmp_path: Path) -> None:
     code = (
         "import sys; from engine.text.tokenizer_build import built_in as load;"

@@ -26,7 +26,7 @@ from engine.training.recipes import RECIPES, Stage
 from engine.training.trainer import CHECKPOINT, LOG, SNAPSHOTS, Options, Training, TrainingState
 from tests.cli import run
 from tests.small_models import write_registry
-from tests.support import ROOT, sized
+from tests.support import ROOT, of_soak, sized
 
 SMALL = ModelShape("qwen3", 32, 1, 2, 1, 48)
 STAGES = (Stage(0.5, 8, (1,)), Stage(1.0, 12, (4,)))
@@ -213,6 +213,7 @@ def test_wrong_input_is_one_line(small_packed: Path, tmp_path: Path) -> None:
     )
 
 
+@of_soak
 def test_the_trainer_needs_torch_transformers_numpy_and_safetensors_only(small_packed: Path, tmp_path: Path) -> None:
     """It has to run where nothing else is installed."""
     blocked = f"import sys\nfor name in {FORBIDDEN!r}: sys.modules[name] = None\n"
@@ -223,6 +224,7 @@ def test_the_trainer_needs_torch_transformers_numpy_and_safetensors_only(small_p
     assert "no card was written" in done.stderr  # Pillow is not there either
 
 
+@of_soak
 def test_a_terminated_training_saves_first(small_packed: Path, tmp_path: Path) -> None:
     code = SMALLER + f"sys.exit(main({command(small_packed, tmp_path, '--hours', '1')!r}))"
     process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stderr=subprocess.PIPE, text=True)
