@@ -25,7 +25,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pytest
 from playwright.sync_api import (
@@ -115,11 +115,10 @@ def _forked(arguments: list[str], environment: dict[str, str], log_file: Path) -
     process = int(answers.readline())
 
     def has_ended() -> bool:
-        try:
+        with suppress(ProcessLookupError):
             os.kill(process, 0)
-        except ProcessLookupError:
-            return True
-        return False
+            return False
+        return True
 
     try:
         yield has_ended
@@ -158,13 +157,11 @@ def _port() -> Iterator[int]:
 
 
 def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
+    with suppress(OSError), socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("localhost", port))
-        except OSError:
-            return False
-    return True
+        probe.bind(("localhost", port))
+        return True
+    return False
 
 
 def _wait_until_healthy(has_ended: Callable[[], bool], server: Server) -> None:
@@ -240,6 +237,8 @@ def visit(
 ) -> Iterator[Visit]:
     page, others = _spare_tab(browser), list(browser.pages)
     browser.grant_permissions(["clipboard-read", "clipboard-write"], origin=server.url)
+    _OPEN.append(page)
+    page.bring_to_front()
     page.set_viewport_size({"width": width, "height": height})
     page.emulate_media(color_scheme=theme)
     seen = Visit(page)
@@ -250,17 +249,21 @@ def visit(
             seen.settle()
             yield seen
     finally:
+        _OPEN.remove(page)
         for opened in [tab for tab in browser.pages if tab not in (*others, *_SPARE_TABS)]:
             opened.close()
         if not page.is_closed():
             page.evaluate("sessionStorage.clear()")
             page.goto(f"{server.url}/_stcore/health")  # the session ends, the tab's process stays
             _SPARE_TABS.append(page)
+        if _OPEN:
+            _OPEN[-1].bring_to_front()
         if len(browser.pages) == len(_SPARE_TABS) + 1:  # beside the browser's own empty one
             browser.clear_cookies()
 
 
 _SPARE_TABS: list[Page] = []
+_OPEN: list[Page] = []  # by visits; the last is in front: one behind another draws a frame a second
 
 
 def _spare_tab(browser: Browser) -> Page:
@@ -378,8 +381,7 @@ def expect_well_in_both_themes(seen: Visit) -> None:
     """No exception, nothing wider than the window, nothing harmful, in light and then in dark."""
     size = seen.page.viewport_size
     assert size is not None
-    themes: tuple[Theme, ...] = ("light", "dark")
-    for theme in themes:
+    for theme in get_args(Theme):
         seen.page.emulate_media(color_scheme=theme)
         ground = rgb(theme_settings(theme)["backgroundColor"])
         expect(seen.page.get_by_test_id("stApp")).to_have_css("background-color", ground)
