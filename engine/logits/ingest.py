@@ -171,7 +171,7 @@ class _Log:
         if self.known is not None:
             return AddedLog(self.known, is_new=False)
         assert self.staging is not None
-        if self.lines.rows:
+        if self.lines.numbers:
             self._flush(self.staging)
         row = {key: value for key, value in self._row().items() if value is not None}
         return AddedLog(self.staging.publish(row), is_new=True)
