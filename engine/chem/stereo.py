@@ -1,4 +1,4 @@
-"""The hands of a conformer: is each stereocentre and double bond in space as its SMILES says?
+"""The stereo of a conformer: is each stereocentre and double bond in space as its SMILES says?
 
 Only what the SMILES specifies is judged. A centre by the sign of the volume that its neighbours span, against its
 chiral tag; a double bond by the side on which its stereo atoms lie. Molecules equal their own symmetric images, so the
@@ -30,7 +30,7 @@ TWISTED = 0.5
 MOST_SYMMETRIES = 10_000
 _PLACE = "place"
 
-Word = Literal["right", "nearly planar", "flat", "mirrored", "twisted", "other side"]
+Word = Literal["right", "nearly planar", "flat", "mirrored", "twisted", "wrong side"]
 SOUND: frozenset[Word] = frozenset({"right", "nearly planar"})
 
 _HANDS = {Chem.ChiralType.CHI_TETRAHEDRAL_CCW: 1.0, Chem.ChiralType.CHI_TETRAHEDRAL_CW: -1.0}
@@ -103,7 +103,7 @@ def judge_stereo(asked: Chem.Mol, answer: Chem.Mol) -> StereoVerdict:
     if not goals:
         return StereoVerdict((), complete=True)
     with captured_log():
-        heavy = Chem.RemoveHs(answer)
+        heavy = answer if answer.GetNumAtoms() == asked.GetNumAtoms() else Chem.RemoveHs(answer)
     positions = np.asarray(conformer_of(heavy, -1).GetPositions(), dtype=np.float64)
     maps, complete = _symmetries(asked, heavy)
     goals = [goal for goal in goals if (maps[:, goal.spanned_by] >= 0).all()]
@@ -151,7 +151,7 @@ def _unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _word(goal: _Asked, value: float) -> Word:
     if goal.is_bond:
-        return "right" if value >= TWISTED else "twisted" if value > -TWISTED else "other side"
+        return "right" if value >= TWISTED else "twisted" if value > -TWISTED else "wrong side"
     if value >= FLAT:
         return "right" if value >= NEARLY_PLANAR else "nearly planar"
     return "flat" if value > -FLAT else "mirrored"

@@ -86,8 +86,8 @@ def test_what_nobody_specified_is_not_judged(smiles: str) -> None:
 def test_a_double_bond_on_the_other_side_and_a_twisted_one() -> None:
     molecule, other = parse_smiles("C/C=C/C(F)F"), parse_smiles("C/C=C\\C(F)F")
     (site,) = judge_stereo(molecule.mol, reference_conformers(other)).wrong
-    assert (site.atoms, site.word) == ((1, 2), "other side")
-    for degrees, word in [(0, "other side"), (45, "other side"), (90, "twisted"), (135, "right"), (180, "right")]:
+    assert (site.atoms, site.word) == ((1, 2), "wrong side")
+    for degrees, word in [(0, "wrong side"), (45, "wrong side"), (90, "twisted"), (135, "right"), (180, "right")]:
         angle = np.radians(degrees + 45)
         copy = parse_smiles("F/C=C/F").mol
         add_conformer(copy, np.array([[1, 1, 0], [0, 0, 0], [0, 0, 1.3], [np.cos(angle), np.sin(angle), 2]]))

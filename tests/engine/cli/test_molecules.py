@@ -67,11 +67,13 @@ def test_decode() -> None:
     ]
 
 
-def test_decode_says_whether_the_hands_are_right() -> None:
+def test_decode_says_whether_the_stereo_is_right() -> None:
     blocks = ("<1.5,0.0,0.0>", "<0.0,0.0,0.0>", "<-0.5,1.4,0.0>", "<-0.5,-0.7,1.2>")
     right, wrong = (f"[F]{{}}[C{hand}H]{{}}([Cl]{{}})[Br]{{}}".format(*blocks) for hand in ("@", "@@"))
     assert run("decode", right).out.endswith("\nstereo: 1 of 1 right\n")
     assert run("decode", wrong).out.endswith("\nstereo: 0 of 1 right; atom 1 mirrored\n")
+    explicit = "[H]<0.3,-0.4,-1.0>[C@@]{1}([Cl]{2})([Br]{3})[F]{0}".format(*blocks)
+    assert "of 1 right" in run("decode", explicit).out  # hydrogens that stand in the text stay
     judged = run_json("decode", wrong)["stereo"]
     assert judged["right"] is False
     assert [(site["atoms"], site["word"]) for site in judged["sites"]] == [([1], "mirrored")]
