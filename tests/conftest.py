@@ -14,7 +14,7 @@ COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], p
 # Examples follow from the test's own source: a run that was green stays green until the code changes.
 # `--hypothesis-profile=explore` draws new ones instead.
 settings.register_profile("test", COMMON, derandomize=True, database=None, max_examples=25)
-settings.register_profile("soak", COMMON, derandomize=True, database=None, max_examples=600)
+settings.register_profile("soak", COMMON, derandomize=True, database=None, max_examples=500)
 settings.register_profile("explore", COMMON, max_examples=1000)
 
 

@@ -99,6 +99,7 @@ def test_what_was_chosen_in_a_closed_menu_warns_nobody(browser: Browser, server:
     assert "Session State API" not in server.log()
 
 
+@of_soak
 def test_lanes_without_room_stand_in_two_rows(browser: Browser, server: Server) -> None:
     with visit(browser, server, path(lp4="truncating", smiles="C"), width=820) as seen:
         generate(seen)
@@ -108,6 +109,7 @@ def test_lanes_without_room_stand_in_two_rows(browser: Browser, server: Server) 
         assert len(boxes) == 4 and all(box is not None and box["width"] >= 190 for box in boxes)
 
 
+@of_soak
 def test_one_lane_of_four_is_stopped_and_the_others_are_written(browser: Browser, server: Server) -> None:
     with visit(browser, server, path(lp4="truncating", most_tokens=ENDLESS, smiles="CCO")) as seen:
         generate(seen)

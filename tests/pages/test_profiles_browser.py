@@ -24,6 +24,7 @@ from tests.pages.browser import (
     visit,
 )
 from tests.pages.profile_traces import HOSTILE, both, hostile, on_gpu
+from tests.support import of_soak
 
 pytestmark = pytest.mark.browser
 
@@ -53,6 +54,7 @@ def stays_within(seen: Visit, width: int) -> None:
     assert seen.page.get_by_test_id("stException").count() == 0
 
 
+@of_soak
 def test_two_traces_are_ticked_swapped_and_left(browser: Browser, server: Server) -> None:
     with visit(browser, server, "/profiles") as seen:
         expect(legend(seen)).to_have_text(["B · tiny:final · exact"])

@@ -24,6 +24,7 @@ from engine.store.store import Store
 from engine.store.unfinished import abandon, unfinished_runs
 from tests.engine.store.reports.documents import document
 from tests.small_models import use_small_model
+from tests.support import of_soak
 
 PATIENCE_S = 120.0  # only where something hangs
 MODEL = ("--model", "small", "--threads=1")
@@ -72,6 +73,7 @@ def has_written(board: TaskQueue, task: Task, samples: int) -> Callable[[], bool
     return lambda: any(part.done >= samples for part in seen(board, task).parts)
 
 
+@of_soak
 def test_a_run_is_stopped_and_gone_on_with_while_others_wait(board: TaskQueue, place: LocalFiles) -> None:
     long = board.submit("long", LONG)
     waiting = board.submit("two", ["run", *MODEL, "--lp", "none", "--lp", "exact", "--", "CC=O", "CCO"])
