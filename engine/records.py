@@ -122,5 +122,36 @@ class Check:
     unverified_blocks: int
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One thing that is wrong with a molecule in space, at which atoms of its text."""
+
+    check: str
+    atoms: tuple[int, ...]
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a molecule is right in space, beside the `Check` of its text."""
+
+    stereo_sites: int
+    stereo_sites_right: int
+    stereo_right: bool | None  # None where the SMILES specifies nothing
+    geometry_right: bool | None  # None where nothing could be judged
+    failed: tuple[Failure, ...]
+    strain_kcal: float | None = None  # None where not asked for
+    strain_moved_ang: float | None = None
+    strain_field: str | None = None
+
+    def is_usable(self, clean: bool) -> bool | None:
+        """Clean text, stereo right or none specified, geometry right; None where that cannot be said."""
+        if not clean or self.stereo_right is False:
+            return False
+        return self.geometry_right
+
+
+VERDICT_COLUMNS = tuple(column.name for column in fields(Verdict))
+"""What the table ``samples`` has of a verdict, under the same names."""
 CHECK_COLUMNS = tuple(column.name for column in fields(Check) if column.name not in ("blocks", "unverified_blocks"))
 """What the table ``samples`` and the JSON of ``generate`` have of a check, under the same names."""

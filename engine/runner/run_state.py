@@ -6,7 +6,7 @@ It needs no model, so it also serves a process that submits the run and waits.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from engine.decode.requests import default_limit
@@ -16,7 +16,7 @@ from engine.records import Molecule
 from engine.runner.plan import RunPlan, RunProgress
 from engine.store.entries import Entry
 from engine.store.groups import Group, totals
-from engine.store.sample_rows import RMSD_SUM
+from engine.store.sample_rows import run_columns
 from engine.store.staging import Staging
 from engine.text.blocks import SOUND
 
@@ -98,11 +98,3 @@ class RunState:
             "checked_samples": sum(check["checked"] for check in resumed),
             "diverged_samples": sum(check["diverged"] for check in resumed),
         }
-
-
-def run_columns(sums: Mapping[str, float]) -> dict[str, float | int]:
-    """Sums of the groups as columns: seconds and megabytes as floats, others as integers; of RMSDs the mean."""
-    columns = {name: value if name.endswith(("_s", "_mb")) else int(value) for name, value in sums.items()}
-    if columns.pop(RMSD_SUM, None) is not None:
-        columns["rmsd_ang"] = sums[RMSD_SUM] / sums["rmsd_samples"]
-    return columns

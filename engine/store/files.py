@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
+import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -185,3 +187,22 @@ def _sync(folder: Path) -> None:
         os.fsync(number)
     finally:
         os.close(number)
+
+
+@contextmanager
+def alone(files: Files, folder: str) -> Iterator[None]:
+    """One process at a time in a folder, where the place has locks; the others wait."""
+    if not isinstance(files, LocalFiles):
+        yield
+        return
+    number = os.open(files.root / folder / ".lock-alone", os.O_CREAT | os.O_RDWR, 0o644)
+    try:
+        with contextlib.suppress(OSError):  # a disk without locks
+            fcntl.flock(number, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(number)
+
+
+def json_bytes(document: Mapping[str, Any]) -> bytes:
+    return (json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8", "replace")

@@ -9,20 +9,22 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import pyarrow as pa
 
 from engine.decode.samples import Sample
 from engine.decode.steps import Diagnosis
-from engine.records import CHECK_COLUMNS, Block, Check
+from engine.records import CHECK_COLUMNS, VERDICT_COLUMNS, Block, Check, Verdict
 from engine.store.schema import BLOCKS, SAMPLES, STEPS
 from engine.text.align import AlignedToken
 from engine.text.blocks import SOUND, has_letter, has_nonnumeric
 
 RMSD_SUM = "rmsd_sum_ang"
-"""No column: what ``rmsd_ang`` of a run is made of."""
+STRAIN_SUM = "strain_sum_kcal"
+_MEANS = (("rmsd_ang", RMSD_SUM, "rmsd_samples"), ("strain_kcal", STRAIN_SUM, "strain_samples"))
+_MEASURES = ("_s", "_mb", "_ang", "_kcal")
 BLOCK_COLUMNS = tuple(field.name for field in fields(Block))
 DIAGNOSIS_COLUMNS = ("block", "rule", "p_raw", "p_lp", "allowed_mass", "rank_raw", "entropy_nat")
 
@@ -47,6 +49,7 @@ class StoredSample:
     raw_chars: int | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
     continued: Mapping[int, str] = field(default_factory=dict)  # by block
+    verdict: Verdict | None = None
     has_template: bool = True  # a report file's tokenizer may be unknown
 
     @classmethod
@@ -133,10 +136,50 @@ def sums_of(samples: Sequence[StoredSample]) -> dict[str, float]:
     rmsds = [sample.rmsd_ang for sample in samples if sample.rmsd_ang is not None and math.isfinite(sample.rmsd_ang)]
     if rmsds:
         sums |= {"rmsd_samples": len(rmsds), RMSD_SUM: math.fsum(rmsds)}
+    sums |= verdict_sums((sample.check.clean, sample.verdict) for sample in samples if sample.verdict is not None)
     if all(sample.token_ids is not None for sample in samples):
         sums["tokens"] = sum(len(sample.token_ids or ()) for sample in samples)
         sums["forced_tokens"] = sum(sum(sample.forced or ()) for sample in samples)
     return sums
+
+
+def verdict_sums(judged: Iterable[tuple[bool, Verdict]]) -> dict[str, float]:
+    """What verdicts add up to, each with whether its text is clean; nothing where there are none."""
+    pairs = list(judged)
+    verdicts = [verdict for _, verdict in pairs]
+    if not verdicts:
+        return {}
+    sums: dict[str, float] = {
+        "judged": len(verdicts),
+        "stereo_judged": sum(verdict.stereo_right is not None for verdict in verdicts),
+        "stereo_right": sum(verdict.stereo_right is True for verdict in verdicts),
+        "stereo_sites": sum(verdict.stereo_sites for verdict in verdicts),
+        "stereo_sites_right": sum(verdict.stereo_sites_right for verdict in verdicts),
+        "geometry_judged": sum(verdict.geometry_right is not None for verdict in verdicts),
+        "geometry_right": sum(verdict.geometry_right is True for verdict in verdicts),
+        "usable": sum(verdict.is_usable(clean) is True for clean, verdict in pairs),
+    }
+    strains = [verdict.strain_kcal for verdict in verdicts if verdict.strain_kcal is not None]
+    if strains:
+        sums |= {"strain_samples": len(strains), STRAIN_SUM: math.fsum(strains)}
+    return sums
+
+
+def run_columns(sums: Mapping[str, float]) -> dict[str, float | int]:
+    """Sums of groups as columns of ``runs``: measures as floats, counts as integers; of RMSDs and strains the mean."""
+    columns = {name: value if name.endswith(_MEASURES) else int(value) for name, value in sums.items()}
+    for mean, total, count in _MEANS:
+        if columns.pop(total, None) is not None:
+            columns[mean] = sums[total] / sums[count]
+    return columns
+
+
+def verdict_row(clean: bool, verdict: Verdict | None) -> dict[str, Any]:
+    """Columns of ``samples``; all null without a verdict."""
+    if verdict is None:
+        return {}
+    row = {name: getattr(verdict, name) for name in VERDICT_COLUMNS}
+    return row | {"failed": [asdict(failure) for failure in verdict.failed], "usable": verdict.is_usable(clean)}
 
 
 def _sample_row(run_id: str, sample: StoredSample) -> dict[str, Any]:
@@ -161,6 +204,7 @@ def _sample_row(run_id: str, sample: StoredSample) -> dict[str, Any]:
         "drift": sum(drifts) if drifts else None,
         "decode_s": sample.decode_s,
         "rmsd_ang": sample.rmsd_ang,
+        **verdict_row(sample.check.clean, sample.verdict),
         "extra": json.dumps(sample.extra, ensure_ascii=False, sort_keys=True) if sample.extra else None,
     }
 

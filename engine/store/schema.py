@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from engine.store.columns import FLAG, FLAGS, IDS, MOMENT, REAL, SMALL, TEXTS
+from engine.store.columns import FAILURES, FLAG, FLAGS, IDS, MOMENT, REAL, SMALL, TEXTS
 from engine.store.columns import TEXT as TEXT
 from engine.store.columns import VERSION as VERSION
 from engine.store.columns import WHOLE as WHOLE
@@ -52,13 +52,35 @@ RUNS = _table(
     ("molecules", WHOLE, "different molecules"),
     ("samples", WHOLE, "answers"),
     ("passes", WHOLE, "samples without an issue, by the reports' rule: junk may pass"),
+    ("decodes", WHOLE, "samples without an issue whose every block the group's reader takes, junk or not", False, 2),
     ("clean", WHOLE, "samples that passed, with every block exact or unverified"),
+    ("reported_passes", WHOLE, "passes that an imported file states, by the rule of its own program", False, 2),
+    ("reported_failures", WHOLE, "failures that it states", False, 2),
     ("blocks", WHOLE, "coordinate blocks"),
     ("junk_letters", WHOLE, "blocks with a letter: the reports' first count"),
     ("junk_nonnumeric", WHOLE, "blocks with anything but digits . , -: the reports' second count"),
     ("bad_blocks", WHOLE, "blocks that are neither exact nor unverified"),
     ("cut_blocks", WHOLE, "blocks closed by force in the middle of their numbers"),
     ("unverified_blocks", WHOLE, "blocks closed by force, of which nobody knows what the model wanted"),
+    (
+        "misread_blocks",
+        WHOLE,
+        "blocks that the group's reader puts over 0.01 angstrom off what they say",
+        False,
+        2,
+    ),
+    ("misread_most_ang", REAL, "the farthest of them", False, 2),
+    ("judged", WHOLE, "samples with a verdict on their molecule; null where none was asked for", False, 2),
+    ("judged_with", TEXT, "what judged their geometry, its version and settings", False, 2),
+    ("stereo_judged", WHOLE, "judged samples whose SMILES specifies a centre or double bond", False, 2),
+    ("stereo_right", WHOLE, "those with all of them as the SMILES says", False, 2),
+    ("stereo_sites", WHOLE, "centres and double bonds that were judged", False, 2),
+    ("stereo_sites_right", WHOLE, "those as the SMILES says", False, 2),
+    ("geometry_judged", WHOLE, "judged samples whose geometry could be judged", False, 2),
+    ("geometry_right", WHOLE, "those without a failed check", False, 2),
+    ("usable", WHOLE, "judged samples that are clean, with stereo and geometry right", False, 2),
+    ("strain_kcal", REAL, "mean of its samples' strain_kcal; null where not asked for", False, 2),
+    ("strain_samples", WHOLE, "samples that it is the mean of", False, 2),
     ("rmsd_ang", REAL, "mean of its samples' rmsd_ang; null where not asked for"),
     ("rmsd_samples", WHOLE, "samples that it is the mean of"),
     ("wall_s", REAL, "from templates to the last answer read and checked; parts of all writers added up"),
@@ -95,6 +117,7 @@ SAMPLES = _table(
     ("forced", FLAGS, "for each token, whether the LP left no choice"),
     ("stop_reason", TEXT, "end, length, time, cancelled, empty_mask, desync"),
     ("passed", FLAG, "by the reports' rule: no issue; junk may pass", True),
+    ("decodes", FLAG, "without an issue, and the group's reader takes every block, junk or not", False, 2),
     ("clean", FLAG, "passed, and every block exact or unverified", True),
     ("issues", TEXTS, "the reports' issues, in their words"),
     ("parsed", FLAG, "the text without its blocks is a SMILES"),
@@ -113,6 +136,15 @@ SAMPLES = _table(
     ("cut_blocks", SMALL, "those closed by force in the middle"),
     ("drift", SMALL, "sum of the blocks' drifts where known"),
     ("decode_s", REAL, "from its first token to its last, beside the others of its batch"),
+    ("stereo_sites", SMALL, "centres and double bonds that the SMILES specifies; null where not judged", False, 2),
+    ("stereo_sites_right", SMALL, "those that are in space as it says", False, 2),
+    ("stereo_right", FLAG, "all of them; null where there is none, or it was not judged", False, 2),
+    ("geometry_right", FLAG, "no check of geometry failed; null where none could be made", False, 2),
+    ("usable", FLAG, "clean, stereo right or none specified, geometry right; null where not judged", False, 2),
+    ("failed", FAILURES, "checks of the molecule that failed, at which atoms of its text", False, 2),
+    ("strain_kcal", REAL, "kcal/mol above the relaxed conformer; null where not asked for", False, 2),
+    ("strain_moved_ang", REAL, "how far heavy atoms move when it relaxes, RMSD", False, 2),
+    ("strain_field", TEXT, "MMFF94, UFF where that has no parameters, or GFN2-xTB", False, 2),
     ("rmsd_ang", REAL, "heavy atoms, against the nearest of some reference conformers; null where not asked for"),
     ("extra", TEXT, "JSON: what a report file said beyond these columns"),
     order=("sample_id",),

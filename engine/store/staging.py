@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import json
 import logging
 import os
 import re
@@ -25,7 +24,7 @@ import pyarrow.parquet as pq
 
 from engine.errors import DriftscopeError, RunError, StoreError, nearest, shown
 from engine.store.entries import NAME, USER_SHEET, Entry, TableFile, entry_folder, parse_entry, read_object
-from engine.store.files import ASIDE, REMOVED, Files, LocalFiles
+from engine.store.files import ASIDE, REMOVED, Files, LocalFiles, alone, json_bytes
 from engine.store.groups import COMPRESSION, Group, HashedFile, group_of, group_sheet, write_part
 from engine.store.schema import KINDS, VERSION, Kind, Table
 
@@ -71,7 +70,7 @@ class Staging:
             raise StoreError(f"{id_} is there already", "Choose another name")
         for name, content in (beside or {}).items():  # before the sheet: without one it was never begun
             files.write(f"{staging.folder}/{name}", content)
-        files.write(f"{staging.folder}/{kind.sheet}", _json(sheet))
+        files.write(f"{staging.folder}/{kind.sheet}", json_bytes(sheet))
         return staging
 
     @classmethod
@@ -85,7 +84,7 @@ class Staging:
             raise RunError(f"no unfinished {kind.key} is named {shown(id_)}", nearest(id_, known))
         content = files.read(f"{ASIDE}/{chosen}/{kind.sheet}")
         sheet = read_object(content, kind.sheet)
-        parse_entry(_json({"tables": {}, **sheet}), kind, chosen, "", files)  # an unfinished one has no tables yet
+        parse_entry(json_bytes({"tables": {}, **sheet}), kind, chosen, "", files)  # an unfinished one has no tables yet
         return cls(files, kind, chosen, sheet)
 
     def lock(self, rank: int = 0) -> None:
@@ -124,7 +123,7 @@ class Staging:
 
     def write_note(self, rank: int, **values: Sequence[Any]) -> None:
         """Keep lists of values beside the groups, in a file of this writer's own."""
-        self.files.write(f"{self.folder}/told-{rank:04d}-{time.time_ns()}.json", _json(values))
+        self.files.write(f"{self.folder}/told-{rank:04d}-{time.time_ns()}.json", json_bytes(values))
 
     def notes(self) -> dict[str, list[Any]]:
         """The notes of all writers, each value once."""
@@ -173,7 +172,7 @@ class Staging:
         for table, rows in tables.items():
             parts[table] = write_part(self.files, self.folder, f"{table}-{name}.parquet", rows)
         group = Group(name, tuple(members), parts, dict(sums or {}), dict(peaks or {}))
-        self.files.write(f"{self.folder}/group-{name}.json", _json(group_sheet(group)))
+        self.files.write(f"{self.folder}/group-{name}.json", json_bytes(group_sheet(group)))
         return group
 
     def publish(self, row: Mapping[str, Any], **more: Any) -> Entry:
@@ -181,7 +180,7 @@ class Staging:
 
         Of several who do so at once one comes through, and the others get an error.
         """
-        with self._alone():
+        with alone(self.files, self.folder):  # the rename lets one of them through where there are no locks
             entry = self._show({**self.sheet["row"], **row}, more)
         self.release()
         with contextlib.suppress(DriftscopeError):  # it is shown, so what is left is for `sweep`
@@ -212,7 +211,7 @@ class Staging:
             if some:
                 parts[table.name] = self._merged(some, into, table)
         tables = {name: part.sheet() for name, part in parts.items()}
-        content = _json({**self.sheet, **more, "row": row, "tables": tables})
+        content = json_bytes({**self.sheet, **more, "row": row, "tables": tables})
         entry = parse_entry(content, self.kind, self.id, entry_folder(self.kind, self.id), self.files)
         self._not_shown()
         self.files.write(f"{into}/{self.kind.sheet}", content)
@@ -228,20 +227,6 @@ class Staging:
         for name in self.files.sizes(entry.folder):
             if name not in wanted:
                 self.files.remove(f"{entry.folder}/{name}")
-
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        """One process at a time, where the place has locks; the others wait."""
-        if not isinstance(self.files, LocalFiles):
-            yield
-            return
-        number = os.open(self.files.root / self.folder / ".lock-publish", os.O_CREAT | os.O_RDWR, 0o644)
-        try:
-            with contextlib.suppress(OSError):  # a disk without locks; the rename lets one of them through
-                fcntl.flock(number, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(number)
 
     def abandon(self) -> None:
         """Throw away what was written."""
@@ -346,10 +331,6 @@ def _sizes(files: Files, folder: str) -> dict[str, int]:
         return files.sizes(folder)
     except DriftscopeError:
         return {}
-
-
-def _json(document: Mapping[str, Any]) -> bytes:
-    return (json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8", "replace")
 
 
 def _number(name: str) -> int:

@@ -7,7 +7,6 @@ one's own (``DRIFTSCOPE_STORE``, ``--store``) is shown alone.
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 from collections.abc import Callable, Collection, Sequence
@@ -22,7 +21,7 @@ import pyarrow.parquet as pq
 from engine.errors import StoreError, shown
 from engine.paths import DATA
 from engine.store.entries import USER_KEYS, USER_SHEET, Damage, Entry, StoreListing, entry_folder, read_entries
-from engine.store.files import Files, LocalFiles
+from engine.store.files import Files, LocalFiles, json_bytes
 from engine.store.schema import KINDS, RUN, Kind
 from engine.store.staging import sweep
 from engine.store.views import connect, datasets
@@ -160,8 +159,7 @@ class Store:
             if key not in USER_KEYS or len(value) > MOST_NOTE:
                 raise StoreError(f"{key} of {len(value):,} characters cannot be", f"At most {MOST_NOTE:,}")
         sheet = {key: entry.row.get(key) or "" for key in USER_KEYS} | texts
-        content = json.dumps(sheet, ensure_ascii=False, indent=1).encode("utf-8", "replace")
-        entry.files.write(f"{entry.folder}/{USER_SHEET}", content)
+        entry.files.write(f"{entry.folder}/{USER_SHEET}", json_bytes(sheet))
         self._forget()
         return self.entry(entry.id, kind)
 
