@@ -123,7 +123,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailedCheck:
     """One thing that is wrong with a molecule in space, at which atoms of its text."""
 
     check: str
@@ -132,14 +132,14 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class MoleculeVerdict:
     """Whether a molecule is right in space, beside the `Check` of its text."""
 
     stereo_sites: int
     stereo_sites_right: int
     stereo_right: bool | None  # None where the SMILES specifies nothing
     geometry_right: bool | None  # None where nothing could be judged
-    failed: tuple[Failure, ...]
+    failed: tuple[FailedCheck, ...]
     strain_kcal: float | None = None  # None where not asked for
     strain_moved_ang: float | None = None
     strain_field: str | None = None
@@ -151,7 +151,7 @@ class Verdict:
         return self.geometry_right
 
 
-VERDICT_COLUMNS = tuple(column.name for column in fields(Verdict))
+VERDICT_COLUMNS = tuple(column.name for column in fields(MoleculeVerdict))
 """What the table ``samples`` has of a verdict, under the same names."""
 CHECK_COLUMNS = tuple(column.name for column in fields(Check) if column.name not in ("blocks", "unverified_blocks"))
 """What the table ``samples`` and the JSON of ``generate`` have of a check, under the same names."""

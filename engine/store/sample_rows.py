@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from engine.decode.samples import Sample
 from engine.decode.steps import Diagnosis
-from engine.records import CHECK_COLUMNS, VERDICT_COLUMNS, Block, Check, Verdict
+from engine.records import CHECK_COLUMNS, VERDICT_COLUMNS, Block, Check, MoleculeVerdict
 from engine.store.schema import BLOCKS, SAMPLES, STEPS
 from engine.text.align import AlignedToken
 from engine.text.blocks import SOUND, has_letter, has_nonnumeric
@@ -49,7 +49,7 @@ class StoredSample:
     raw_chars: int | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
     continued: Mapping[int, str] = field(default_factory=dict)  # by block
-    verdict: Verdict | None = None
+    verdict: MoleculeVerdict | None = None
     has_template: bool = True  # a report file's tokenizer may be unknown
 
     @classmethod
@@ -143,7 +143,7 @@ def sums_of(samples: Sequence[StoredSample]) -> dict[str, float]:
     return sums
 
 
-def verdict_sums(judged: Iterable[tuple[bool, Verdict]]) -> dict[str, float]:
+def verdict_sums(judged: Iterable[tuple[bool, MoleculeVerdict]]) -> dict[str, float]:
     """What verdicts add up to, each with whether its text is clean; nothing where there are none."""
     pairs = list(judged)
     verdicts = [verdict for _, verdict in pairs]
@@ -174,7 +174,7 @@ def run_columns(sums: Mapping[str, float]) -> dict[str, float | int]:
     return columns
 
 
-def verdict_row(clean: bool, verdict: Verdict | None) -> dict[str, Any]:
+def verdict_row(clean: bool, verdict: MoleculeVerdict | None) -> dict[str, Any]:
     """Columns of ``samples``; all null without a verdict."""
     if verdict is None:
         return {}

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.errors import StoreError
-from engine.records import Failure, Verdict
+from engine.records import FailedCheck, MoleculeVerdict
 from engine.store.rewriting import rewrite_samples
 from engine.store.sample_rows import run_columns, verdict_row, verdict_sums
 from engine.store.schema import SAMPLES, VERSION
@@ -19,9 +19,11 @@ from engine.store.store import Store
 from tests.engine.store.faults import Fault, raising
 from tests.engine.store.stored_runs import assert_whole, folder_of, store_at, written
 
-RIGHT = Verdict(2, 2, True, True, ())
-WRONG = Verdict(3, 2, False, True, (Failure("stereo", (4,), "mirrored"),), strain_kcal=5.0, strain_field="MMFF94")
-UNKNOWN = Verdict(0, 0, None, None, ())
+RIGHT = MoleculeVerdict(2, 2, True, True, ())
+WRONG = MoleculeVerdict(
+    3, 2, False, True, (FailedCheck("stereo", (4,), "mirrored"),), strain_kcal=5.0, strain_field="MMFF94"
+)
+UNKNOWN = MoleculeVerdict(0, 0, None, None, ())
 
 
 @pytest.fixture
@@ -31,7 +33,7 @@ def store(tmp_path: Path) -> Store:
     return store
 
 
-def judged(store: Store, *verdicts: Verdict) -> None:
+def judged(store: Store, *verdicts: MoleculeVerdict) -> None:
     entry = store.entry("one")
     rows = pq.read_table(entry.path("samples"), partitioning=None).to_pylist()
     for row, verdict in zip(rows, verdicts, strict=False):
@@ -65,11 +67,13 @@ def test_rows_and_rates_are_there_and_the_rest_is_as_it_was(store: Store) -> Non
     [
         (True, RIGHT, True), (False, RIGHT, False), (True, WRONG, False),
         (True, UNKNOWN, None), (False, UNKNOWN, False),
-        (True, Verdict(0, 0, None, True, ()), True), (True, Verdict(1, 1, True, False, ()), False),
-        (True, Verdict(1, 0, False, None, ()), False),
+        (True, MoleculeVerdict(0, 0, None, True, ()), True), (True, MoleculeVerdict(1, 1, True, False, ()), False),
+        (True, MoleculeVerdict(1, 0, False, None, ()), False),
     ],
 )  # fmt: skip
-def test_usable_is_clean_with_stereo_and_geometry_right(clean: bool, verdict: Verdict, usable: bool | None) -> None:
+def test_usable_is_clean_with_stereo_and_geometry_right(
+    clean: bool, verdict: MoleculeVerdict, usable: bool | None
+) -> None:
     assert verdict.is_usable(clean) is usable
     assert verdict_sums([(clean, verdict)])["usable"] == (usable is True)
 
