@@ -144,11 +144,9 @@ class MoleculeVerdict:
     strain_moved_ang: float | None = None
     strain_field: str | None = None
 
-    def is_usable(self, clean: bool) -> bool | None:
-        """Clean text, stereo right or none specified, geometry right; None where that cannot be said."""
-        if not clean or self.stereo_right is False:
-            return False
-        return self.geometry_right
+    def is_usable(self, clean: bool) -> bool:
+        """Clean text, stereo right or none specified, geometry right; what could not be judged is not right."""
+        return clean and self.stereo_right is not False and self.geometry_right is True
 
 
 VERDICT_COLUMNS = tuple(column.name for column in fields(MoleculeVerdict))

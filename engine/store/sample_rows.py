@@ -157,7 +157,7 @@ def verdict_sums(judged: Iterable[tuple[bool, MoleculeVerdict]]) -> dict[str, fl
         "stereo_sites_right": sum(verdict.stereo_sites_right for verdict in verdicts),
         "geometry_judged": sum(verdict.geometry_right is not None for verdict in verdicts),
         "geometry_right": sum(verdict.geometry_right is True for verdict in verdicts),
-        "usable": sum(verdict.is_usable(clean) is True for clean, verdict in pairs),
+        "usable": sum(verdict.is_usable(clean) for clean, verdict in pairs),
     }
     strains = [verdict.strain_kcal for verdict in verdicts if verdict.strain_kcal is not None]
     if strains:

@@ -66,7 +66,7 @@ def test_rows_and_rates_are_there_and_the_rest_is_as_it_was(store: Store) -> Non
     ("clean", "verdict", "usable"),
     [
         (True, RIGHT, True), (False, RIGHT, False), (True, WRONG, False),
-        (True, UNKNOWN, None), (False, UNKNOWN, False),
+        (True, UNKNOWN, False), (False, UNKNOWN, False),
         (True, MoleculeVerdict(0, 0, None, True, ()), True), (True, MoleculeVerdict(1, 1, True, False, ()), False),
         (True, MoleculeVerdict(1, 0, False, None, ()), False),
     ],
@@ -75,7 +75,7 @@ def test_usable_is_clean_with_stereo_and_geometry_right(
     clean: bool, verdict: MoleculeVerdict, usable: bool | None
 ) -> None:
     assert verdict.is_usable(clean) is usable
-    assert verdict_sums([(clean, verdict)])["usable"] == (usable is True)
+    assert verdict_sums([(clean, verdict)])["usable"] == usable
 
 
 def test_a_run_of_the_first_version_becomes_one_of_this(store: Store) -> None:
