@@ -36,6 +36,7 @@ RUN_COLUMNS = (
     ("samples", "samples"),
     ("passed", share("passes", "samples")),
     ("clean", share("clean", "samples")),
+    ("usable", share("usable", "judged")),
     ("blocks", "blocks"),
     ("letters", "junk_letters"),
     ("not num.", "junk_nonnumeric"),

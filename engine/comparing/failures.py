@@ -18,19 +18,29 @@ from engine.store.store import Store
 
 BINS = 24
 AT_LIMIT = "length"
+MOLECULE = "molecule: "
+"""Begins a reason that a verdict on the molecule names; the others are the text's, in the reports' words."""
 
 # A set of names, so that a sample counts once in a reason that is named twice.
-_REASONS = """
-SELECT run_id, issue, count(*) AS samples
-FROM (SELECT run_id, unnest(list_distinct(issues)) AS issue FROM samples WHERE list_contains($runs, run_id))
-GROUP BY ALL ORDER BY ALL
+_FAILED = f"""
+WITH named AS (
+    SELECT run_id, list_distinct(list_concat(coalesce(issues, []), list_transform(coalesce(failed, []),
+               lambda found: '{MOLECULE}' || found['check']))) AS reasons,
+           NOT passed OR len(reasons) > 0 AS has_failed
+    FROM samples WHERE list_contains($runs, run_id)
+)
 """
-_TOTALS = """
-SELECT run_id, count(*) AS samples, count_if(NOT passed)::BIGINT AS failed,
-       count_if(len(list_distinct(issues)) > 1)::BIGINT AS several,
-       count_if(NOT passed AND coalesce(len(issues), 0) = 0)::BIGINT AS unnamed,
-       coalesce(sum(len(list_distinct(issues))), 0)::BIGINT AS issues
-FROM samples WHERE list_contains($runs, run_id) GROUP BY ALL
+_REASONS = f"""
+{_FAILED}
+SELECT run_id, issue, count(*) AS samples
+FROM (SELECT run_id, unnest(reasons) AS issue FROM named) GROUP BY ALL ORDER BY ALL
+"""
+_TOTALS = f"""
+{_FAILED}
+SELECT run_id, count(*) AS samples, count_if(has_failed)::BIGINT AS failed,
+       count_if(len(reasons) > 1)::BIGINT AS several, count_if(has_failed AND len(reasons) = 0)::BIGINT AS unnamed,
+       coalesce(sum(len(reasons)), 0)::BIGINT AS issues
+FROM named GROUP BY ALL
 """
 _LENGTHS = """
 SELECT run_id, passed, tokens, stop_reason = $limit AS at_limit FROM samples WHERE list_contains($runs, run_id)

@@ -133,7 +133,7 @@ def sums_of(samples: Sequence[StoredSample]) -> dict[str, float]:
         "chars_raw": sum(len(sample.text) if sample.raw_chars is None else sample.raw_chars for sample in samples),
         "chars_clean": sum(len(sample.text) for sample in samples),
     }
-    rmsds = [sample.rmsd_ang for sample in samples if sample.rmsd_ang is not None and math.isfinite(sample.rmsd_ang)]
+    rmsds = _finite(sample.rmsd_ang for sample in samples)
     if rmsds:
         sums |= {"rmsd_samples": len(rmsds), RMSD_SUM: math.fsum(rmsds)}
     sums |= verdict_sums((sample.check.clean, sample.verdict) for sample in samples if sample.verdict is not None)
@@ -159,7 +159,7 @@ def verdict_sums(judged: Iterable[tuple[bool, MoleculeVerdict]]) -> dict[str, fl
         "geometry_right": sum(verdict.geometry_right is True for verdict in verdicts),
         "usable": sum(verdict.is_usable(clean) for clean, verdict in pairs),
     }
-    strains = [verdict.strain_kcal for verdict in verdicts if verdict.strain_kcal is not None]
+    strains = _finite(verdict.strain_kcal for verdict in verdicts)
     if strains:
         sums |= {"strain_samples": len(strains), STRAIN_SUM: math.fsum(strains)}
     return sums
@@ -172,6 +172,10 @@ def run_columns(sums: Mapping[str, float]) -> dict[str, float | int]:
         if columns.pop(total, None) is not None:
             columns[mean] = sums[total] / sums[count]
     return columns
+
+
+def _finite(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None and math.isfinite(value)]
 
 
 def verdict_row(clean: bool, verdict: MoleculeVerdict | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Where do failures go? Reasons by run, in the reports' words, as shares of each run's samples."""
+"""Where do failures go? Reasons by run, of texts and of judged molecules, as shares of each run's samples."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ HELP = """
 Samples by the reason why they failed, and their share of the run's samples. A sample with two reasons counts in both,
 so the reasons may add up to more than the failed samples; both totals are given.
 
-It cannot say why a model went wrong, only what the check found, in the reports' own words. Junk that parses is not
-a failure here.
+It cannot say why a model went wrong, only what was found: of the text in the reports' own words, and where molecules
+were judged, the checks that they failed. Junk that parses is not a failure here.
 """
 MOST_REASONS = 10
 MOST_WIDE_CELLS = 5  # that have room for a share below the count

@@ -75,6 +75,16 @@ _GROUPS: dict[str, tuple[tuple[str, str, str, Form, str], ...]] = {
         ("drift_abs_mean", "mean absolute drift", "tokens per block", "number", "Where drift is known"),
     ),
     "Conformers": (
+        ("usable_rate", "usable", "%", "share", "Of judged answers: clean, stereo right, geometry right"),
+        (
+            "stereo_right_rate",
+            "stereo right",
+            "%",
+            "share",
+            "Of answers whose SMILES specifies any: all right",
+        ),
+        ("geometry_right_rate", "geometry right", "%", "share", "No check of bonds, angles, clashes or planes failed"),
+        ("strain_kcal", "strain", "kcal/mol", "number", "Mean over answers: above the relaxed conformer"),
         ("rmsd_ang", "RMSD", "Å", "number", "Mean over answers: heavy atoms, to the nearest reference conformer"),
         ("cov_r", "COV-R", "%", "share", "References with a generated conformer within the threshold"),
         ("cov_p", "COV-P", "%", "share", "Generated conformers with a reference within the threshold"),

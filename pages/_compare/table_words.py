@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.comparing.figures import ComparedRun, RunFigures
+from engine.comparing.measures import MEASURES
 from engine.comparing.paired import PairedRuns
 from engine.figures.words import UNKNOWN, counted, hundredths, number, percent, signed, span, times, whole
 from engine.store.entries import Entry
@@ -68,11 +69,12 @@ def change(value: float, measure: str) -> str:
 
 
 def unit_of_change(measure: str) -> str:
-    if measure in ("passed", "clean", "forced_share", "cov_r", "cov_p"):
+    if measure in ("cov_r", "cov_p") or (measure in MEASURES and MEASURES[measure].unit == "share"):
         return "points"
     if measure in ("rmsd_ang", "mat_r", "mat_p"):
         return "Å"
-    return {"decode_s": "s", "ms_a_token": "ms", "tokens": "tokens", "drift_abs": "tokens"}.get(measure, "per sample")
+    units = {"decode_s": "s", "ms_a_token": "ms", "tokens": "tokens", "drift_abs": "tokens", "strain_kcal": "kcal/mol"}
+    return units.get(measure, "per sample")
 
 
 def pairs_words(cell: FigureCell, paired: PairedRuns | None) -> str:
@@ -158,16 +160,20 @@ def sentence(column: int, control: RunFigures, beside: ComparedRun, rows: list[F
     run = beside.figures
     if "reported" in (run.origin, control.origin):
         return _reported(column, control, run, rows)
-    first, test = (cell_of(rows, "clean_rate", place) for place in (0, column))
-    clean = f"{percent(test.value)} clean (control {percent(first.value)})" if test.mark in CLEAR else ""
     parts = [
         _time(cell_of(rows, "wall_s_a_sample", column)),
         _passes(rows, column, control, run),
-        clean,
+        _share(rows, column, "clean"),
+        _share(rows, column, "usable"),
         _blocks(rows, column, run),
         _rmsd(rows, column),
     ]
     return "; ".join(part for part in parts if part) + "."
+
+
+def _share(rows: list[FigureRow], column: int, word: str) -> str:
+    first, test = (cell_of(rows, f"{word}_rate", place) for place in (0, column))
+    return f"{percent(test.value)} {word} (control {percent(first.value)})" if test.mark in CLEAR else ""
 
 
 def _reported(column: int, control: RunFigures, run: RunFigures, rows: list[FigureRow]) -> str:

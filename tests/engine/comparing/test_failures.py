@@ -38,6 +38,26 @@ def test_a_sample_with_two_issues_counts_in_both(two: Store) -> None:
     assert (second.run_id, second.samples, second.failed, second.issues, second.several) == ("two", 2, 1, 1, 0)
 
 
+def test_a_judged_molecule_fails_by_its_checks(store: Store) -> None:
+    twice = [{"check": "stereo", "atoms": [place], "detail": "mirrored"} for place in (1, 4)]
+    clash = {"check": "clash", "atoms": [0, 5], "detail": "0.8 A"}
+    rows = [
+        sample_row(0),
+        sample_row(1, failed=[]),
+        sample_row(2, failed=twice),
+        sample_row(3, failed=[*twice, clash], issues=["no match"], **FAILED),
+    ]
+    write_run(store, "one", rows)
+    found = failures(store, ["one"])
+    assert [(reason.issue, reason.total) for reason in found.reasons] == [
+        ("molecule: stereo", 2),
+        ("molecule: clash", 1),
+        ("no match", 1),
+    ]
+    (run,) = found.runs
+    assert (run.samples, run.failed, run.issues, run.several, run.unnamed) == (4, 2, 4, 1, 0)
+
+
 def test_runs_without_samples_are_missing(two: Store) -> None:
     found = failures(DEMO_STORE, [demo_run("llama", "allowlist"), "reported-002-qwen-lp-64"])
     assert found.missing == ("reported-002-qwen-lp-64",)

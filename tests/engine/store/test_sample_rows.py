@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from engine.decode.samples import Reader
 from engine.decode.steps import Candidate, Diagnosis
-from engine.records import TRIMMED4, Block, Check
+from engine.records import TRIMMED4, VERDICT_COLUMNS, Block, Check, FailedCheck, MoleculeVerdict
 from engine.store.entries import Entry
 from engine.store.files import LocalFiles
 from engine.store.groups import totals
@@ -74,6 +74,19 @@ CHECK = st.builds(
     blocks=COUNTS,
     unverified_blocks=COUNTS,
 )
+VERDICT = st.builds(
+    MoleculeVerdict,
+    stereo_sites=COUNTS,
+    stereo_sites_right=COUNTS,
+    stereo_right=maybe(st.booleans()),
+    geometry_right=maybe(st.booleans()),
+    failed=st.lists(
+        st.builds(FailedCheck, check=TEXTS, atoms=st.lists(COUNTS, max_size=3).map(tuple), detail=TEXTS), max_size=2
+    ).map(tuple),
+    strain_kcal=maybe(REALS),
+    strain_moved_ang=maybe(REALS),
+    strain_field=maybe(TEXTS),
+)
 SAMPLE = st.builds(
     StoredSample,
     sample_id=SMALL,
@@ -92,6 +105,7 @@ SAMPLE = st.builds(
     raw_chars=maybe(COUNTS),
     extra=st.dictionaries(TEXTS, st.none() | TEXTS | st.integers(-5, 5) | st.lists(TEXTS, max_size=2), max_size=3),
     continued=st.dictionaries(SMALL, TEXTS, max_size=2),
+    verdict=maybe(VERDICT),
     has_template=st.booleans(),
 )
 
@@ -136,8 +150,18 @@ def answers(store: Store, *asked: str) -> list[list[dict[str, Any]]]:
 def expected(one: StoredSample) -> dict[str, Any]:
     check, drifts = one.check, [each.drift for each in one.blocks if each.drift is not None]
     bad = sum(any(kind not in ("exact", "unverified") for kind in each.kinds) for each in one.blocks)
+    verdict: dict[str, Any] = dict.fromkeys((*VERDICT_COLUMNS, "usable"))
+    if one.verdict is not None:
+        failed = [
+            {"check": each.check, "atoms": list(each.atoms), "detail": each.detail} for each in one.verdict.failed
+        ]
+        verdict = {name: getattr(one.verdict, name) for name in VERDICT_COLUMNS} | {"failed": failed}
+        right = one.verdict.stereo_right in (True, None) and one.verdict.geometry_right is True
+        verdict["usable"] = check.clean and right
     return {
         "run_id": "one",
+        **verdict,
+        "decodes": None,
         **{name: getattr(one, name) for name in ("sample_id", "generation", "smiles", "text", "stop_reason")},
         **{name: getattr(one, name) for name in ("heavy_atoms", "atoms", "decode_s", "rmsd_ang")},
         "token_ids": None if one.token_ids is None else list(one.token_ids),
