@@ -1,8 +1,9 @@
 """One molecule of the plan to its training texts: conformers in the principal-axis frame, and the ways to write them.
 
-A conformer's first text is canonical, further ones write the same atoms in random orders. A share of the molecules
-takes the stereo that its conformer happens to have, so that ``@`` and ``/`` are learnt from flat sources. Every text
-is decoded again and compared before it is used. Chance is a hash of the molecule and the seed.
+A conformer's first text is canonical, further ones write the same atoms in random orders. The sources are flat: a share
+of the molecules is written as one drawn isomer, every centre and double bond specified, the first that embeds. A chiral
+conformer gives its mirror image too, as texts of their own. Every text is decoded again, compared, and its stereo
+judged in space before it is used. Chance is a hash of the molecule and the seed.
 
 What this module does not know: which of many conformers matters (ETKDGv3 draws one), and the machine's patience: the
 embedding's time limit is set so high that no molecule of these sizes meets it.
@@ -11,8 +12,9 @@ embedding's time limit is set so high that no molecule of these sizes meets it.
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -24,16 +26,18 @@ from rdkit import Chem
 from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import Enriched, decode, encode, enriched_text
 from engine.chem.frame import place_in_frame
-from engine.chem.rdkit_log import captured_log
-from engine.chem.smiles import enriched_descriptors, graph_key, parse_smiles, same_graph
+from engine.chem.smiles import enriched_descriptors, graph_key, molecule_of, parse_smiles, same_graph
+from engine.chem.stereo import judge_stereo
 from engine.errors import DriftscopeError
-from engine.records import TRIMMED4
+from engine.records import TRIMMED4, Molecule
 from engine.training.held_out import skeleton, skeleton_is_held_out
 from engine.training.molecule_sets import EMBED_SECONDS, draw
 from engine.training.shards import Arrays, Meta
+from engine.training.variants import stereoisomers
 
 UNITS_PER_ANG = 10_000
 Numbers = tuple[tuple[str, str, str], ...]
+_CENTRE = re.compile("@+")
 
 
 class RefusedError(DriftscopeError):
@@ -45,7 +49,7 @@ class TextRecipe:
     seed: int = 0
     conformers: int = 1
     random_orders: int = 0
-    stereo_share: float = 0.5
+    stereo_share: float = 0.9
     held_out: bool = False
 
 
@@ -59,18 +63,14 @@ class ConformerTexts:
 
 def texts_of(smiles: str, recipe: TextRecipe) -> list[ConformerTexts]:
     """The conformers of one molecule, or the ``DriftscopeError`` that says why it has none."""
-    molecule = parse_smiles(smiles)
-    seed = draw("embed", str(recipe.seed), smiles) % 2**31
-    placed = place_in_frame(reference_conformers(molecule, recipe.conformers, seed=seed, max_seconds=EMBED_SECONDS))
-    takes_stereo = draw("stereo", str(recipe.seed), smiles) / 2**64 < recipe.stereo_share
-    made = []
-    for conformer in placed.GetConformers():
-        alone = Chem.Mol(placed, False, conformer.GetId())
-        if takes_stereo:
-            with captured_log():
-                Chem.AssignStereochemistryFrom3D(alone)
-        made.append(_written(alone, recipe))
-    return made
+    flat = parse_smiles(smiles)
+    refusals = []
+    for molecule in _isomers(flat, recipe):
+        try:
+            return _conformers(molecule, recipe)
+        except DriftscopeError as error:  # not every isomer exists: norbornane's bridgeheads are tied
+            refusals.append(error)
+    raise refusals[0]
 
 
 def make_conformers(payload: dict[str, Any]) -> tuple[Meta, Arrays]:
@@ -84,12 +84,14 @@ def make_conformers(payload: dict[str, Any]) -> tuple[Meta, Arrays]:
         except DriftscopeError as error:
             refusals[type(error).__name__] += 1
     sizes = Counter(len(conformer.xyz) for conformer in made)
+    centres = Counter(len(_CENTRE.findall(smiles)) for conformer in made for smiles, _ in conformer.texts)
     meta = {
         "molecules": len(payload["smiles"]),
         "conformers": len(made),
         "texts": sum(len(conformer.texts) for conformer in made),
         "atoms": sum(len(conformer.xyz) for conformer in made),
         "sizes": {str(size): count for size, count in sorted(sizes.items())},
+        "centres": {str(number): count for number, count in sorted(centres.items())},
         "refusals": dict(sorted(refusals.items())),
     }
     return meta, as_arrays(made)
@@ -131,6 +133,31 @@ def answer_of(conformer: ConformerTexts, text: int) -> str:
     return enriched_text(smiles, enriched_descriptors(smiles), numbers_of(conformer.xyz[list(order)]))
 
 
+def _isomers(flat: Molecule, recipe: TextRecipe) -> Iterator[Molecule]:
+    """The molecules to try: drawn isomers where stereo is to be stated, then the molecule as it is."""
+    if draw("stereo", str(recipe.seed), flat.smiles) / 2**64 < recipe.stereo_share:
+        yield from map(molecule_of, stereoisomers(flat.mol, draw("isomer", str(recipe.seed), flat.smiles)))
+    yield flat
+
+
+def _conformers(molecule: Molecule, recipe: TextRecipe) -> list[ConformerTexts]:
+    seed = draw("embed", str(recipe.seed), molecule.smiles) % 2**31
+    embedded = reference_conformers(molecule, recipe.conformers, seed=seed, max_seconds=EMBED_SECONDS)
+    alone = [Chem.Mol(embedded, False, conformer.GetId()) for conformer in embedded.GetConformers()]
+    images = (image for mol in alone for image in (mol, _mirrored(mol)) if image is not None)
+    return [_written(place_in_frame(image), recipe) for image in images]
+
+
+def _mirrored(mol: Chem.Mol) -> Chem.Mol | None:
+    """The mirror image of a molecule and its conformer; None where the SMILES of both is the same."""
+    image = Chem.Mol(mol)
+    for atom in image.GetAtoms():
+        atom.InvertChirality()
+    conformer: Any = image.GetConformer()
+    conformer.SetPositions(np.ascontiguousarray(conformer.GetPositions() * (-1.0, 1.0, 1.0)))
+    return None if Chem.MolToSmiles(image) == Chem.MolToSmiles(mol) else image
+
+
 def _written(mol: Chem.Mol, recipe: TextRecipe) -> ConformerTexts:
     enriched = encode(mol, TRIMMED4)
     if parse_smiles(enriched.smiles).smiles != enriched.smiles:
@@ -142,6 +169,7 @@ def _written(mol: Chem.Mol, recipe: TextRecipe) -> ConformerTexts:
     first = decode(enriched.text)
     if not same_graph(first.mol, mol) or numbers_of(xyz) != enriched.numbers:
         raise RefusedError("the text does not decode to the molecule that it was made of")
+    _check_stereo(first.mol)
     texts = {enriched.smiles: tuple(range(len(xyz)))}
     texts.update(_random_orders(first.mol, enriched, recipe))
     made = ConformerTexts(xyz, tuple(texts.items()))
@@ -150,7 +178,14 @@ def _written(mol: Chem.Mol, recipe: TextRecipe) -> ConformerTexts:
         decoded = decode(answer_of(made, text)).mol
         if graph_key(decoded) != key and not same_graph(decoded, first.mol):
             raise RefusedError("a random order of the atoms does not decode to the same graph")
+        _check_stereo(decoded)
     return made
+
+
+def _check_stereo(decoded: Chem.Mol) -> None:
+    wrong = judge_stereo(decoded, decoded).wrong
+    if wrong:
+        raise RefusedError(f"the conformer has other stereo than its text: atom {wrong[0].atoms[0]} {wrong[0].word}")
 
 
 def _random_orders(mol: Chem.Mol, enriched: Enriched, recipe: TextRecipe) -> dict[str, tuple[int, ...]]:

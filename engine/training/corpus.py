@@ -35,7 +35,7 @@ from engine.training.tool import Progress, ToolParser, run_tool
 
 log = logging.getLogger(__name__)
 
-FORMAT = "1"
+FORMAT = "2"
 """Raise it when a change gives other molecules, conformers or texts for the same options."""
 SHARD_MOLECULES = 500  # some seconds of work
 MANIFEST, SETTINGS, PLAN = "manifest.json", "settings.json", "plan.arrays"
@@ -148,10 +148,11 @@ def _plan(folder: Path, settings: Settings, source: Iterable[str], workers: int)
 
 
 def _manifest(settings: Settings, plan: Sequence[tuple[str, str]], finished: Sequence[FinishedJob]) -> Meta:
-    refusals, sizes = Counter[str](), Counter[int]()
+    refusals, sizes, centres = Counter[str](), Counter[int](), Counter[int]()
     for done in finished:
         refusals.update(done.meta["refusals"])
-        sizes.update({int(size): count for size, count in done.meta["sizes"].items()})
+        for counts, name in ((sizes, "sizes"), (centres, "centres")):
+            counts.update({int(value): count for value, count in done.meta[name].items()})
     return {
         "settings": asdict(settings),
         "versions": _versions(),
@@ -160,7 +161,8 @@ def _manifest(settings: Settings, plan: Sequence[tuple[str, str]], finished: Seq
         "conformers": sum(done.meta["conformers"] for done in finished),
         "texts": sum(done.meta["texts"] for done in finished),
         "atoms": sum(done.meta["atoms"] for done in finished),
-        "sizes": {str(size): sizes[size] for size in sorted(sizes)},
+        "sizes": {str(size): sizes[size] for size in sorted(sizes)},  # conformers by heavy atoms
+        "centres": {str(number): centres[number] for number in sorted(centres)},  # texts
         "shards": {done.path.name: done.meta["key"] for done in finished},
     }
 
@@ -178,6 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--most-atoms", type=int, default=wanted.most_atoms, metavar="N", help="heavy atoms (%(default)s)")
     add("--fragment-share", type=float, default=wanted.fragment_share, metavar="F", help="pieces (%(default)s)")
     add("--charged-share", type=float, default=wanted.charged_share, metavar="F", help="ions (%(default)s)")
+    add("--branched-share", type=float, default=wanted.branched_share, metavar="F", help="made chiral (%(default)s)")
     add("--stereo-share", type=float, default=recipe.stereo_share, metavar="F", help="stereo stated (%(default)s)")
     add("--conformers", type=int, default=recipe.conformers, metavar="N", help="a molecule (%(default)s)")
     add("--random-orders", type=int, default=recipe.random_orders, metavar="N", help="more texts (%(default)s)")
@@ -207,6 +210,7 @@ def settings_of(chosen: argparse.Namespace) -> Settings:
         chosen.charged_share,
         chosen.seed,
         chosen.held_out,
+        branched_share=chosen.branched_share,
     )
     recipe = TextRecipe(chosen.seed, chosen.conformers, chosen.random_orders, chosen.stereo_share, chosen.held_out)
     if chosen.source is None:

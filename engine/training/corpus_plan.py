@@ -1,8 +1,9 @@
 """Which molecules the corpus holds: whole MOSES molecules, pieces of them, and ions of both, each once.
 
 The source is read in an order drawn by hash. Each of its molecules is offered whole where it is small enough, and as a
-few pieces of drawn sizes; a share of them becomes ions. Those on the wrong side of the held-out split are dropped. The
-offers are then taken in order until both quotas are full, and shuffled, so that any slice of the plan is a fair sample.
+few pieces of drawn sizes. Few of these have a stereocentre: a share of them gets groups that make some, and a share
+becomes ions. Those on the wrong side of the held-out split are dropped. The offers are then taken in order until both
+quotas are full, and shuffled, so that any slice of the plan is a fair sample.
 What this module does not know: which of them embed.
 """
 
@@ -25,7 +26,7 @@ from engine.training.jobs import FileJob, run_jobs
 from engine.training.molecule_sets import draw
 from engine.training.shards import Arrays, Meta, read_arrays
 from engine.training.tool import Progress
-from engine.training.variants import charged, piece_near
+from engine.training.variants import branched, charged, piece_near
 
 SOURCES_A_JOB = 1_000
 WHOLE, PIECE = "whole", "piece"
@@ -41,6 +42,7 @@ class MoleculePlan:
     seed: int = 0
     held_out: bool = False
     pieces_each: int = 3
+    branched_share: float = 0.8
 
     def __post_init__(self) -> None:
         if self.molecules < 1:
@@ -50,7 +52,11 @@ class MoleculePlan:
                 f"sizes of {self.least_atoms} to {self.most_atoms} heavy atoms were asked for",
                 "Give 1 <= least <= most <= 100",
             )
-        for name, share in (("fragment", self.fragment_share), ("charged", self.charged_share)):
+        for name, share in (
+            ("fragment", self.fragment_share),
+            ("charged", self.charged_share),
+            ("branched", self.branched_share),
+        ):
             if not 0 <= share <= 1:
                 raise DriftscopeError(f"the {name} share is {share:g}", "Give a number from 0 to 1")
         if self.seed < 0:
@@ -123,7 +129,9 @@ def offers(source: str, wanted: MoleculePlan, kinds: Sequence[str]) -> Iterator[
 
 
 def _fit(kind: str, mol: Chem.Mol, wanted: MoleculePlan, rng: random.Random) -> Iterator[tuple[str, str]]:
-    """The molecule, or an ion of it, if it may be used."""
+    """The molecule, with groups that make stereocentres, or an ion of it, if it may be used."""
+    if rng.random() < wanted.branched_share:
+        mol = branched(mol, wanted.most_atoms, rng)
     if rng.random() < wanted.charged_share:
         mol = next(charged(mol, rng.getrandbits(32)), mol)
     is_sized = wanted.least_atoms <= mol.GetNumHeavyAtoms() <= wanted.most_atoms

@@ -25,8 +25,9 @@ from engine.training.shards import write_bytes, write_json
 NO_FIGURE = "-"
 NAME = "card"
 DATA = (
-    "MOSES molecules and pieces of them, 4 to 18 heavy atoms, a tenth of them ions; one ETKDGv3 conformer each, in its "
-    "principal-axis frame; none whose skeleton is held out"
+    "MOSES molecules and pieces of them, 4 to 18 heavy atoms, most with groups that make stereocentres, a tenth of "
+    "them ions; one isomer of each, with one ETKDGv3 conformer and its mirror image, in the principal-axis frame; none "
+    "whose skeleton is held out"
 )
 
 

@@ -1,9 +1,10 @@
 """Molecules made out of flat, neutral ones: stereoisomers, ions, labelled forms, salts and fragments.
 
-Every function but ``piece_near`` takes a sanitised molecule and a ``draw``, a large integer that stands for chance, and
-yields sanitised candidates, the preferred one first. The same molecule and draw give the same candidates in the same
-order. ``fragments`` cuts one or two bonds, for the shipped molecule set; ``piece_near`` reaches every size. What this
-module does not know: whether a candidate can exist in three dimensions or can be synthesised; the builder embeds it.
+Most functions take a sanitised molecule and a ``draw``, a large integer that stands for chance, and yield sanitised
+candidates, the preferred one first; ``branched`` and ``piece_near`` take a generator and give one molecule. The same
+molecule and chance give the same candidates in the same order. ``fragments`` cuts one or two bonds, for the shipped
+molecule set; ``piece_near`` reaches every size. What this module does not know: whether a candidate can exist in three
+dimensions or can be synthesised; the builder embeds it.
 """
 
 from __future__ import annotations
@@ -48,6 +49,24 @@ def dehydrogenated(mol: Chem.Mol, draw: int) -> Iterator[Chem.Mol]:
         changed.GetBondBetweenAtoms(start, end).SetBondType(Chem.BondType.DOUBLE)
         for flat in sanitised(changed):
             yield from double_bond_isomers(flat, draw)
+
+
+def branched(mol: Chem.Mol, most: int, rng: Random) -> Chem.Mol:
+    """The molecule with one to three small groups on carbons of two hydrogens, up to ``most`` atoms in all.
+
+    Such a carbon is a stereocentre from then on, unless its neighbours are alike. The same random state gives the same.
+    """
+    for _ in range(rng.choice((1, 1, 2, 2, 3))):
+        carbons = [atom for (atom,) in mol.GetSubstructMatches(_CH2)]
+        if not carbons or mol.GetNumAtoms() >= most:
+            break
+        carbon = rng.choice(carbons)
+        plain = all(neighbour.GetAtomicNum() == 6 for neighbour in mol.GetAtomWithIdx(carbon).GetNeighbors())
+        changed = Chem.RWMol(mol)
+        group = changed.AddAtom(Chem.Atom(rng.choice((6, 6, 7, 8, 9, 17) if plain else (6,))))
+        changed.AddBond(carbon, group, Chem.BondType.SINGLE)
+        mol = next(sanitised(changed), mol)
+    return mol
 
 
 def charged(mol: Chem.Mol, draw: int) -> Iterator[Chem.Mol]:
@@ -101,6 +120,7 @@ def sanitised(mol: Chem.Mol) -> Iterator[Chem.Mol]:
 
 
 _CHAIN_BOND = Chem.MolFromSmarts("[CX4;!R;!H0;!H3]-;!@[CX4,$([NX3;!$(N-[CX3]);!$(N-S)]);!R;!H0;!H3]")
+_CH2 = Chem.MolFromSmarts("[CX4H2]")
 _CUTTABLE = Chem.MolFromSmarts("[!D1]-;!@[!D1]")
 
 _AMINE = "[NX3;+0;!$(N-[!#6]);!$(N~[#6;!X4])]"

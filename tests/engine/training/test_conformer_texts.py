@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from rdkit import Chem
 
 from engine.chem.enriched import decode, format_number
 from engine.chem.molecule_sets import load_molecule_set
 from engine.chem.smiles import parse_smiles, same_graph
+from engine.chem.stereo import Site, StereoVerdict, judge_stereo
 from engine.errors import EmbedError
 from engine.records import TRIMMED4
 from engine.training import conformer_texts
@@ -48,7 +50,7 @@ def test_every_text_decodes_to_the_same_graph_and_the_same_places(smiles: str) -
 
 
 def test_random_orders_differ_and_share_one_conformer() -> None:
-    (made,) = made_of(FLAT, random_orders=6)
+    (made,) = made_of(FLAT, random_orders=6, stereo_share=0.0)
     assert len({smiles for smiles, _ in made.texts}) == len(made.texts) == 7
 
 
@@ -67,10 +69,42 @@ def test_stereo_is_stated_or_left_out() -> None:
     assert flat.texts[0][0] == parse_smiles(FLAT).smiles
 
 
-def test_each_conformer_states_its_own_stereo() -> None:
-    made = made_of(FLAT, conformers=8, stereo_share=1.0)
-    assert len(made) == 8
-    assert len({one.texts[0][0] for one in made}) > 1
+def test_a_chiral_conformer_comes_with_its_mirror_image() -> None:
+    made = made_of(FLAT, conformers=2, random_orders=1, stereo_share=1.0)
+    assert len(made) == 4
+    assert len({one.texts[0][0] for one in made}) == 2
+    for one, image in (made[:2], made[2:]):
+        assert Chem.CanonSmiles(_other_hand(one.texts[0][0])) == image.texts[0][0]
+        assert (np.linalg.norm(one.xyz, axis=1).round(-2) == np.linalg.norm(image.xyz, axis=1).round(-2)).all()
+        assert all(verdict_of(conformer, text).right for conformer in (one, image) for text in (0, 1))
+
+
+def test_what_equals_its_mirror_image_comes_alone() -> None:
+    meso = "O[C@H](C(=O)O)[C@@H](O)C(=O)O"
+    (made,) = texts_of(meso, TextRecipe(held_out=is_held_out(meso)))
+    assert verdict_of(made, 0).right
+
+
+def test_an_isomer_that_cannot_be_embedded_gives_way_to_another() -> None:
+    bridged = "CC1CC2CCC1C2"  # of its eight isomers four have impossible bridgeheads
+    for seed in (2, 4):  # the first isomer drawn is one of those
+        made = made_of(bridged, seed=seed, stereo_share=1.0)
+        assert len(made) == 2 and verdict_of(made[0], 0).right
+
+
+def test_a_conformer_of_other_stereo_than_its_text_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    verdict = StereoVerdict((Site((1,), -0.7, "mirrored"),), complete=True)
+    monkeypatch.setattr(conformer_texts, "judge_stereo", lambda asked, answer: verdict)
+    with pytest.raises(RefusedError, match="other stereo than its text: atom 1 mirrored"):
+        made_of(FLAT)
+
+
+def verdict_of(made: ConformerTexts, text: int) -> StereoVerdict:
+    return judge_stereo(parse_smiles(made.texts[text][0]).mol, decode(answer_of(made, text)).mol)
+
+
+def _other_hand(smiles: str) -> str:
+    return smiles.replace("@@", "!").replace("@", "@@").replace("!", "@")
 
 
 def test_the_other_side_of_the_split_is_refused() -> None:
@@ -81,11 +115,11 @@ def test_the_other_side_of_the_split_is_refused() -> None:
 def test_refusals_are_counted_and_arrays_give_all_back() -> None:
     job = {"recipe": {"held_out": is_held_out(FLAT), "random_orders": 2}, "smiles": [FLAT, "C1#CC1", "no molecule"]}
     meta, arrays = make_conformers(job)
-    assert meta["molecules"] == 3 and meta["conformers"] == 1
+    assert meta["molecules"] == 3 and meta["conformers"] == 2
+    assert meta["centres"] == {"2": 6}
     assert meta["refusals"] == {EmbedError.__name__: 1, "SmilesError": 1}
-    (one,) = from_arrays(arrays)
-    (direct,) = made_of(FLAT, random_orders=2)
-    assert one.texts == direct.texts and (one.xyz == direct.xyz).all()
+    for one, direct in zip(from_arrays(arrays), made_of(FLAT, random_orders=2), strict=True):
+        assert one.texts == direct.texts and (one.xyz == direct.xyz).all()
     assert from_arrays(as_arrays([])) == []
 
 

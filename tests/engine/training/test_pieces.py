@@ -8,7 +8,7 @@ import pytest
 from rdkit import Chem
 
 from engine.chem.molecule_sets import load_molecule_set
-from engine.training.variants import piece_near
+from engine.training.variants import branched, piece_near
 
 DRUGS = [entry.smiles for entry in load_molecule_set(60, tag="moses")]
 
@@ -49,3 +49,15 @@ def test_hydrogens_take_the_place_of_what_is_cut() -> None:
     pyrrole = Chem.MolFromSmiles("O=C(CCCC)n1cccc1")
     found = {Chem.MolToSmiles(piece) for k in range(20) if (piece := piece_near(pyrrole, 5, 5, Random(k)))}
     assert "c1cc[nH]c1" in found
+
+
+def test_groups_make_stereocentres_and_fit() -> None:
+    flat = Chem.MolFromSmiles("CCCC(=O)NCCc1ccccc1")
+    made = {Chem.MolToSmiles(branched(flat, 15, Random(k))) for k in range(40)}
+    sizes = {Chem.MolFromSmiles(smiles).GetNumAtoms() for smiles in made}
+    assert sizes == {15} and len(made) > 5, "one more atom fits"
+    centres = [Chem.FindPotentialStereo(Chem.MolFromSmiles(smiles)) for smiles in made]
+    assert sum(len(found) == 1 for found in centres) > len(made) / 2
+    assert not any("FC(" in smiles and "NC(F)" in smiles for smiles in made), "no halogen beside a nitrogen"
+    ring = Chem.MolFromSmiles("c1ccccc1")
+    assert Chem.MolToSmiles(branched(ring, 99, Random(0))) == Chem.MolToSmiles(ring)
