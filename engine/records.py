@@ -109,6 +109,7 @@ class Check:
     """What is right and wrong with one generated answer."""
 
     passed: bool  # the reports' rule: no issue named; junk may pass
+    decodes: bool  # the runner's rule: the group's reader takes every block, junk or not
     clean: bool  # passed, one block an atom, and every block exact or unverified
     issues: tuple[str, ...]
     parsed: bool

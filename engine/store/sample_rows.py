@@ -123,6 +123,7 @@ def sums_of(samples: Sequence[StoredSample]) -> dict[str, float]:
     sums: dict[str, float] = {
         "samples": len(samples),
         "passes": sum(sample.check.passed for sample in samples),
+        "decodes": sum(sample.check.decodes for sample in samples),
         "clean": sum(sample.check.clean for sample in samples),
         "blocks": len(blocks),
         "junk_letters": sum(has_letter(block.text) for block in blocks),

@@ -1,8 +1,10 @@
-"""The check of a sample: the reports' issues, ``passed`` by their rule and ``clean`` by ours.
+"""The check of a sample: the issues, ``passed`` by the reports' rule, ``decodes`` by their runner's, ``clean`` by ours.
 
 The reports strip the blocks, read the SMILES that is left and compare it with the prompt's; a block full of junk
-passes. ``clean`` looks into the blocks too. Whether a conformer is good chemistry is not known here (see
-``engine.chem.rmsd``).
+passes. Their runner, from v3.9 on, also wants its decoder to take every block (``engine.chem.group_reader``): that
+stops at what holds no number, and takes most junk. It does not ask for coordinates that are not all zero, which is
+ours, so that an answer may decode and not pass. ``clean`` looks into the blocks. Whether a conformer is good chemistry
+is not known here (see ``engine.chem.rmsd``).
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ from collections.abc import Sequence
 
 from rdkit import Chem
 
-from engine.chem.enriched import CLOSE_TAG, OPEN_TAG
+from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, Decoded, prompt_smiles
+from engine.chem.group_reader import decode_parts, why_not_taken
 from engine.chem.smiles import MOST_CHARACTERS, bare_form, read_text_order, same_graph
-from engine.errors import MoleculeSizeError, SmilesError
+from engine.errors import EnrichedError, MoleculeSizeError, SmilesError
 from engine.records import Check, Molecule
 from engine.text.blocks import SOUND, SPECIAL_TOKEN, BlockReading, find_blocks, read_block
 
@@ -26,6 +29,7 @@ NO_COORDINATES = "no real coordinates"
 ISSUES = (NO_CONFORMER, NOT_CLOSED, NOT_PARSED, MISMATCH, NO_COORDINATES)
 
 _DESCRIPTOR = re.compile(r"\[[^\[\]]*\]")
+_UNKNOWN_TOKEN = re.compile(r"<\|?unk\|?>|\[UNK\]", re.IGNORECASE)
 _PADDING = re.compile(rf"\A(?:\s*{SPECIAL_TOKEN.pattern})+")
 
 
@@ -64,10 +68,19 @@ def check_sample(
     is_same = mol is not None and same_graph(mol, prompt.mol)
     has_real = _has_real_coordinates(readings)
     issues = _issues(text, blocks=len(blocks), parsed=mol is not None, is_same=is_same, has_real=has_real)
+    decodes = (
+        not {NO_CONFORMER, NOT_CLOSED, NOT_PARSED, MISMATCH}.intersection(issues)
+        and mol is not None
+        and mol.GetNumAtoms() == len(blocks)
+        and all(block.closed and why_not_taken(block.content) is None for block in blocks)
+        and _UNKNOWN_TOKEN.search(text) is None
+        and not asks_for_another(text, prompt)
+    )
     is_sound = all(SOUND.issuperset(reading.kinds) for reading in readings)
     return Check(
         passed=not issues,
-        clean=not issues and is_sound and len(readings) == prompt.atoms,
+        decodes=decodes,
+        clean=decodes and not issues and is_sound and len(readings) == prompt.atoms,
         issues=issues,
         parsed=mol is not None,
         parse_error=parse_error,
@@ -79,6 +92,27 @@ def check_sample(
         blocks=len(readings),
         unverified_blocks=sum("unverified" in reading.kinds for reading in readings),
     )
+
+
+def asks_for_another(text: str, prompt: Molecule) -> bool:
+    """Whether the text holds the prompt of another molecule."""
+    smiles = prompt_smiles(text).strip()
+    if smiles in ("", prompt.smiles, prompt.source):
+        return False
+    mol, _ = _parse(smiles)
+    return mol is None or not same_graph(mol, prompt.mol)
+
+
+def decode_as_group(text: str) -> Decoded:
+    """The molecule and conformer that the group's decoder makes of an answer, with or without its tags."""
+    answer = answer_of(text)
+    blocks = find_blocks(answer)
+    never_closed = next((index for index, block in enumerate(blocks) if not block.closed), None)
+    if never_closed is not None:
+        raise EnrichedError("the block is not closed by '>'", block=never_closed, text=blocks[never_closed].content)
+    if not blocks:
+        raise EnrichedError("there is no block in it", text=answer)
+    return decode_parts(extract_smiles(answer), [block.content for block in blocks])
 
 
 def _issues(text: str, *, blocks: int, parsed: bool, is_same: bool, has_real: bool) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ from engine.store.reports.format import (
 from engine.store.sample_rows import StoredSample
 from engine.text.align import block_of, is_need_known
 from engine.text.blocks import SPECIAL_TOKEN, BlockReading, FoundBlock, find_blocks, read_block
-from engine.text.check import MISMATCH, check_sample
+from engine.text.check import MISMATCH, asks_for_another, check_sample
 from engine.text.generated import needed_by_blocks, units_between
 from engine.text.match import Unit, match_units
 from engine.text.template import block_spans, build_template
@@ -223,6 +223,8 @@ class TextReader:
         for generation, decoded in enumerate(item.texts):
             before, text, after = split_text(decoded, item.smiles)
             blocks, check = self._judged(text, prompt, units, free)
+            if asks_for_another(before, prompt.molecule):
+                check = replace(check, decodes=False, clean=False)
             sample = StoredSample(
                 sample_id=first + generation,
                 generation=generation,
@@ -248,7 +250,7 @@ class TextReader:
         check = check_sample(text, prompt.molecule, lp=lp, readings=readings)
         if prompt.error:
             issues = (PROMPT_NOT_READ, *(issue for issue in check.issues if issue != MISMATCH))
-            check = replace(check, passed=False, clean=False, issues=issues, same_graph=False)
+            check = replace(check, passed=False, decodes=False, clean=False, issues=issues, same_graph=False)
         return tuple(self._blocks(text, blocks, readings, units, free)), check
 
     def _blocks(

@@ -62,6 +62,7 @@ BLOCK = st.builds(
 CHECK = st.builds(
     Check,
     passed=st.booleans(),
+    decodes=st.booleans(),
     clean=st.booleans(),
     issues=st.lists(TEXTS).map(tuple),
     parsed=st.booleans(),
@@ -111,7 +112,7 @@ SAMPLE = st.builds(
 
 
 def sample(sample_id: int = 0, **more: Any) -> StoredSample:
-    check = Check(True, True, (), True, None, True, True, "CC=O", "CC=O", True, 1, 0)
+    check = Check(True, True, True, (), True, None, True, True, "CC=O", "CC=O", True, 1, 0)
     given: dict[str, Any] = {"heavy_atoms": 3, "atoms": 3, "text": "[CONFORMER]", "check": check, "blocks": ()}
     return StoredSample(sample_id, 0, "CC=O", **(given | more))
 
@@ -159,6 +160,7 @@ def expected(one: StoredSample) -> dict[str, Any]:
         right = one.verdict.stereo_right in (True, None) and one.verdict.geometry_right is True
         verdict["usable"] = check.clean and right
     return {
+        **dict.fromkeys(name for name in SAMPLES.names if name != "extra"),
         "run_id": "one",
         **verdict,
         "decodes": None,
@@ -166,7 +168,9 @@ def expected(one: StoredSample) -> dict[str, Any]:
         **{name: getattr(one, name) for name in ("heavy_atoms", "atoms", "decode_s", "rmsd_ang")},
         "token_ids": None if one.token_ids is None else list(one.token_ids),
         "forced": None if one.forced is None else list(one.forced),
-        **{name: getattr(check, name) for name in ("passed", "clean", "parsed", "parse_error", "same_graph")},
+        **{
+            name: getattr(check, name) for name in ("passed", "decodes", "clean", "parsed", "parse_error", "same_graph")
+        },
         **{name: getattr(check, name) for name in ("exact_match", "generated_smiles", "extracted_smiles")},
         "has_real_coordinates": check.has_real_coordinates,
         "issues": list(check.issues),
@@ -275,7 +279,7 @@ def test_the_cleaned_text_is_kept_beside_the_raw_one() -> None:
 
 
 def test_what_samples_add_up_to() -> None:
-    failed = Check(False, False, ("a", "b"), False, "no", False, False, "", None, False, 3, 1)
+    failed = Check(False, False, False, ("a", "b"), False, "no", False, False, "", None, False, 3, 1)
     samples = [
         sample(
             0, token_ids=(1, 2, 3), forced=(True, True, False), text="abc", raw_chars=10, blocks=(block(), block(1))
@@ -294,8 +298,9 @@ def test_what_samples_add_up_to() -> None:
         ),
     ]
     assert sums_of(samples) == {
-        "samples": 2, "passes": 1, "clean": 1, "blocks": 6, "junk_letters": 1, "junk_nonnumeric": 2, "bad_blocks": 3,
-        "cut_blocks": 1, "unverified_blocks": 1, "chars_raw": 12, "chars_clean": 5, "tokens": 4, "forced_tokens": 2,
+        "samples": 2, "passes": 1, "decodes": 1, "clean": 1, "blocks": 6, "junk_letters": 1, "junk_nonnumeric": 2,
+        "bad_blocks": 3, "cut_blocks": 1, "unverified_blocks": 1, "chars_raw": 12, "chars_clean": 5, "tokens": 4,
+        "forced_tokens": 2,
     }  # fmt: skip
     assert set(sums_of(samples)) <= set(RUN.main.names)
 

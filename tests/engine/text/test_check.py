@@ -98,6 +98,7 @@ def test_all_of_a_good_answer() -> None:
     check = check_sample(f"[CONFORMER]{GOOD}[/CONFORMER]", ACETALDEHYDE)
     assert check == Check(
         passed=True,
+        decodes=True,
         clean=True,
         issues=(),
         parsed=True,
@@ -186,6 +187,7 @@ def test_another_molecule_never_passes(one: Molecule, other: Molecule, seed: int
 def check_consistent(check: Check) -> None:
     assert check.passed == (not check.issues)
     assert check.clean <= check.passed
+    assert check.clean <= check.decodes <= check.same_graph
     assert set(check.issues) <= set(ISSUES)
     assert list(check.issues) == sorted(check.issues, key=ISSUES.index)
     assert check.parsed == (check.parse_error is None) == (check.generated_smiles is not None)

@@ -1,0 +1,87 @@
+"""The group's decoder of enriched text, as its runner (from v3.9 on) and its inference use it.
+
+It splits a block at commas, wants three parts, and takes of each part the *last* thing that reads as a number. So it
+takes blocks that hold junk, and ``-0.2623(cc6`` becomes 6.0: a position that the text does not state, and that nobody
+is told of. ``engine.chem.enriched`` takes nothing for a number that is none. What this module does not know: where the
+blocks of a text stand (``engine.text.blocks``), and what a sample needs besides to decode (``engine.text.check``).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from engine.chem.enriched import Decoded
+from engine.chem.frame import add_conformer
+from engine.chem.smiles import read_text_order
+from engine.errors import EnrichedError, SmilesError
+
+BAD_TRIPLET, BAD_FLOAT = "Bad coord triplet", "Bad float token"
+MISREAD_ANG = 0.01
+"""A position that is farther than this from what the text states is misread."""
+_ROUNDING = 1e-9
+
+_FLOAT = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")  # not ASCII alone: other scripts' digits count
+_PLAIN = re.compile(r"-?\d+(?:\.\d+)?", re.ASCII)
+
+Numbers = tuple[str, str, str]
+Position = tuple[float, float, float]
+
+
+def why_not_taken(content: str) -> str | None:
+    """The error with which the group's decoder refuses a block's content; None where it takes it."""
+    parts = content.split(",")
+    if len(parts) != 3:
+        return BAD_TRIPLET
+    return None if all(_FLOAT.search(part) for part in parts) else BAD_FLOAT
+
+
+def numbers_taken(content: str) -> Numbers:
+    """What the decoder takes for x, y and z: of each part the last number."""
+    problem = why_not_taken(content)
+    if problem is not None:
+        raise EnrichedError(problem, text=f"<{content}>")
+    x, y, z = (_FLOAT.findall(part)[-1] for part in content.split(","))
+    return x, y, z
+
+
+def position_of(numbers: Numbers) -> Position:
+    """The numbers as Python reads them, which makes an infinity of ``1e999``."""
+    x, y, z = map(float, numbers)
+    return x, y, z
+
+
+def is_misread(content: str, stated: Sequence[float | None]) -> bool:
+    """Whether the decoder takes this block and puts its atom elsewhere than ``stated``, the numbers that it states.
+
+    Where not all three can be told, it is misread if the decoder took a part for a number that is none.
+    """
+    if why_not_taken(content) is not None:
+        return False
+    if None not in stated:
+        return misread_by(content, stated) > MISREAD_ANG + _ROUNDING
+    return not all(_PLAIN.fullmatch(part) for part in content.split(","))
+
+
+def misread_by(content: str, stated: Sequence[float | None]) -> float:
+    """How far, in angstrom, the decoder puts the atom of this block from the three numbers that it states."""
+    return math.dist(position_of(numbers_taken(content)), [math.nan if x is None else x for x in stated])
+
+
+def decode_parts(smiles: str, contents: Sequence[str]) -> Decoded:
+    """The molecule and conformer that the decoder makes of a SMILES and its blocks' contents."""
+    numbers = []
+    for block, content in enumerate(contents):
+        problem = why_not_taken(content)
+        if problem is not None:
+            raise EnrichedError(problem, block=block, text=f"<{content}>")
+        numbers.append(numbers_taken(content))
+    try:
+        mol = read_text_order(smiles)
+    except SmilesError as error:
+        raise EnrichedError(f"its SMILES is not a molecule: {error.reason}", text=smiles) from error
+    if mol.GetNumAtoms() != len(numbers):
+        raise EnrichedError(f"{mol.GetNumAtoms()} atoms but {len(numbers)} blocks", text=smiles)
+    add_conformer(mol, [position_of(triple) for triple in numbers])
+    return Decoded(smiles, mol, tuple(numbers))
