@@ -43,8 +43,9 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("--model", metavar="A", help="ALIAS or ALIAS:STEP")
     parser.add_argument("--lp", action="append", metavar="NAME", help="a candidate; may be repeated (default: five)")
-    parser.add_argument("--want", choices=("clean", "passed"), default="clean", help="what counts as usable (clean)")
-    parser.add_argument("--least", type=float, default=0.9, metavar="SHARE", help="required share of usable ones (0.9)")
+    wanted = ("usable", "clean", "passed")
+    parser.add_argument("--want", choices=wanted, help="what counts (usable where all answers are judged, else clean)")
+    parser.add_argument("--least", type=float, default=0.9, metavar="SHARE", help="required share of these (0.9)")
     add_molecule_option(parser, "--molecules", "also: time and yield for N molecules")
     parser.add_argument("--seed", type=int, default=0, help="of the bootstrap, and of a probe's samples")
     what = "Default: the setting that most LPs have runs of; for a probe, the defaults of `run`."
@@ -175,9 +176,9 @@ def _show(advice: Advice, args: argparse.Namespace) -> None:
 
 
 def _columns(advice: Advice, molecules: int | None) -> tuple[str, ...]:
-    more = () if molecules is None else (f"time for {molecules:,}", f"{advice.request.want} of them")
+    more = () if molecules is None else (f"time for {molecules:,}", f"{advice.want} of them")
     rates = ("LP", "clean %", "passed %", "s per sample")
-    return (*rates, f"s per {advice.request.want} conformer", "vs best", "cut %", "letters %", "RMSD Å", *more)
+    return (*rates, f"s per {advice.want} conformer", "vs best", "cut %", "letters %", "RMSD Å", *more)
 
 
 def _rows(advice: Advice, molecules: int | None) -> list[list[str]]:
@@ -189,7 +190,7 @@ def _rows(advice: Advice, molecules: int | None) -> list[list[str]]:
             with_interval(lp.clean_rate, percent),
             with_interval(lp.pass_rate, percent),
             words.cost_words(lp.seconds_a_sample),
-            words.cost_words(lp.cost(advice.request.want)),
+            words.cost_words(lp.cost(advice.want)),
             "" if standing.over_least is None else with_interval(standing.over_least, times),
             with_interval(lp.cut_share, percent),
             with_interval(lp.letters_share, percent),

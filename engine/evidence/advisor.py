@@ -29,6 +29,7 @@ from engine.evidence.advice.settings import (
     settings_of,
 )
 from engine.evidence.advice.words import cautions, name_of, reason, sentence, unknown
+from engine.figures.words import counted
 from engine.lp_records import LPS, full_name
 from engine.models.registry import load_registry
 from engine.store.entries import Entry, model_name
@@ -39,10 +40,13 @@ ANY = SettingFilter()
 
 @dataclass(frozen=True, slots=True)
 class AdviceRequest:
-    """Candidates, what counts as usable, and the setting. Empty ``runs`` are all of the store."""
+    """Candidates, what is wanted, and the setting. Empty ``runs`` are all of the store.
+
+    Without a ``want``, usable answers where all of them are judged, clean ones where not.
+    """
 
     lps: tuple[str, ...] = CANDIDATES
-    want: Want = "clean"
+    want: Want | None = None
     least: float = LEAST_RATE
     filter: SettingFilter = ANY
     runs: tuple[str, ...] = ()
@@ -73,6 +77,7 @@ class Advice:
 
     model: str
     request: AdviceRequest
+    want: Want
     setting: Setting
     measured: Measured
     decision: Decision
@@ -93,8 +98,8 @@ class Advice:
         return molecules * figures.seconds_a_sample.value
 
     def expected_usable(self, figures: LpFigures, molecules: int) -> float:
-        """Usable answers among so many."""
-        return molecules * figures.rate(self.request.want).value
+        """Wanted answers among so many."""
+        return molecules * figures.rate(self.want).value
 
 
 def models_with_data(store: Store) -> list[ModelData]:
@@ -159,17 +164,18 @@ def _evidence(model: str, entries: Sequence[Entry], request: AdviceRequest) -> E
 
 
 def _advice(evidence: Evidence, measured: Measured, request: AdviceRequest, elsewhere: str) -> Advice:
-    want, least = request.want, request.least
+    want, least = _want(measured, request), request.least
     decision = decide(measured, want, least)
     apart = [f"{name_of(lp)}: its run asked other molecules" for lp in measured.apart]
     missing = tuple(lp for lp in request.lps if lp not in measured.names)
     versions = {entry.row.get("git_commit") for lp in measured.names for entry in evidence.runs[lp][:1]}
-    probe = probe_command(evidence.model, request.lps, evidence.setting, want)
+    probe = probe_command(evidence.model, request.lps, evidence.setting, request.want)
     size, is_held_out = _molecules(evidence, measured)
     more = run_command(evidence.model, missing, evidence.setting, size if is_held_out else None)
     return Advice(
         model=evidence.model,
         request=request,
+        want=want,
         setting=evidence.setting,
         measured=measured,
         decision=decision,
@@ -178,13 +184,21 @@ def _advice(evidence: Evidence, measured: Measured, request: AdviceRequest, else
         rule=rule_words(want, least),
         reasons=tuple(reason(standing, measured, want, least, decision) for standing in decision.standings),
         cautions=cautions(decision, measured, want),
-        unknown=unknown(measured, evidence.setting, missing, len(versions)),
+        unknown=unknown(measured, evidence.setting, missing, len(versions), want),
         missing=missing,
         others=evidence.others,
         left_out=tuple(part for part in (*apart, *evidence.left_out, elsewhere) if part),
         commands=(more, probe) if missing else (probe,),
         probe=probe,
     )
+
+
+def _want(measured: Measured, request: AdviceRequest) -> Want:
+    unjudged = [figures.run_id for figures in measured.lps if figures.judged < figures.answers]
+    if request.want == "usable" and unjudged:
+        what = f"{counted(len(unjudged), 'run has', 'runs have')} answers without a verdict on their molecule"
+        raise RunError(what, f"Judge them first: `python -m engine judge {unjudged[0]}`; or --want clean")
+    return request.want or ("clean" if unjudged else "usable")
 
 
 def _molecules(evidence: Evidence, measured: Measured) -> tuple[int, bool]:

@@ -10,7 +10,6 @@ import json
 import re
 import shlex
 from collections.abc import Sequence
-from typing import get_args
 
 import streamlit as st
 
@@ -32,7 +31,7 @@ from pages._shared.errors import escape_markdown, shown_errors
 from pages._shared.managing import tasks
 from pages._shared.table_files import file_button
 
-WANTS: dict[str, Want] = {want.capitalize(): want for want in get_args(Want)}
+WANTS: dict[str, Want | None] = {"Usable": None, "Clean": "clean", "Passed": "passed"}
 ANY_SETTING = "The one with most LPs"
 MOLECULES, MOST_MOLECULES = 10_000, 1_000_000_000
 MOST_NAMED = 8
@@ -45,7 +44,10 @@ Advice needs runs that were measured here, with samples and times; this store ha
 - Start runs of one model under several LPs under **Manage**.
 - From a terminal: `.venv/bin/python -m engine advise --model demo-qwen --probe 64`
 """
-_HELP = "Clean: passed, and every number is whole. Passed is the reports' rule, under which junk and cut numbers pass."
+_HELP = (
+    "Usable: clean, with the molecule right in space; clean where answers are not judged. "
+    "Clean: passed, and every number is whole. Passed is the reports' rule, under which junk and cut numbers pass."
+)
 
 
 def show(store: Store, chosen: RunSelection | None) -> None:
@@ -97,7 +99,7 @@ def _inputs(models: dict[str, list[Entry]], chosen: RunSelection | None) -> tupl
         )  # fmt: skip
         model = model if model in models else first
         setting = _setting_input(list(settings_of(models[model])))
-        want = WANTS[one_of("Usable means", list(WANTS), "advice_want", help=_HELP)]
+        want = WANTS[one_of("Wanted", list(WANTS), "advice_want", help=_HELP)]
         count = st.number_input(
             "Molecules to write", 1, MOST_MOLECULES, MOLECULES, key="advice_molecules", bind="query-params", width=150,
             help="The table shows the time for this many under each LP",

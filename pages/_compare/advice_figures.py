@@ -33,7 +33,7 @@ Row = Mapping[str, Any]
 
 
 def show_cost(advice: Advice, chosen: RunSelection | None) -> None:
-    want, rows = advice.request.want, rows_of(advice, chosen)
+    want, rows = advice.want, rows_of(advice, chosen)
     with card("advice-cost", f"What does a {want} conformer cost?", HELP) as panel:
         panel.tell(answer(advice))
         if any(math.isfinite(row["cost"].value) for row in rows):
@@ -47,8 +47,8 @@ def rows_of(advice: Advice, chosen: RunSelection | None) -> list[Row]:
             "lp": figures.lp,
             "label": label_of(figures, chosen),
             "standing": standing_word(advice, standing),
-            "cost": figures.cost(advice.request.want),
-            "rate": words.rate_words(figures, advice.request.want),
+            "cost": figures.cost(advice.want),
+            "rate": words.rate_words(figures, advice.want),
             "run_id": figures.run_id,
         }
         for figures, standing in zip(advice.measured.lps, advice.decision.standings, strict=True)
@@ -70,7 +70,7 @@ def label_of(figures: LpFigures, chosen: RunSelection | None) -> str:
 
 
 def answer(advice: Advice) -> str:
-    want = advice.request.want
+    want = advice.want
     known = [figures for figures in advice.measured.lps if math.isfinite(figures.cost(want).value)]
     never = [words.name_of(figures.lp) for figures in advice.measured.lps if figures not in known]
     tail = f" No {want} answer under {listed(never)}." if never else ""
@@ -166,7 +166,7 @@ def show_table(advice: Advice, molecules: int, chosen: RunSelection | None) -> N
     st.dataframe(
         rows,
         hide_index=True,
-        column_config=_columns(advice.request.want, molecules),
+        column_config=_columns(advice.want, molecules),
         placeholder="–",
         alt="Each LP's rates, costs, junk, cut and RMSD",
         key="advice-table",
@@ -187,7 +187,7 @@ def _table_row(
         "clean": with_interval(figures.clean_rate, percent),
         "passed": with_interval(figures.pass_rate, percent),
         "sample": words.cost_words(figures.seconds_a_sample),
-        "usable": words.cost_words(figures.cost(advice.request.want)),
+        "usable": words.cost_words(figures.cost(advice.want)),
         "over": over,
         "takes": duration(advice.expected_s(figures, molecules)),
         "gives": round(advice.expected_usable(figures, molecules)),

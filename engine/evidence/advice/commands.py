@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from engine.decode.presets import PRESETS
 from engine.errors import RegistryError
-from engine.evidence.advice.figures import WANTS, Want
+from engine.evidence.advice.figures import Want
 from engine.evidence.advice.settings import CANDIDATES, Setting, SettingFilter
 from engine.models.registry import load_registry
 
@@ -25,7 +25,7 @@ def run_command(model: str, lps: Sequence[str], setting: Setting, molecules: int
     return shlex.join([*PROGRAM, "run", *which, *_lps(lps), *source, *_options(setting), *limit, *compiled])
 
 
-def probe_command(model: str, lps: Sequence[str], setting: Setting, want: Want) -> str:
+def probe_command(model: str, lps: Sequence[str], setting: Setting, want: Want | None) -> str:
     """A probe, or a run where a probe cannot have this setting or this model."""
     is_plain = setting.sampling in PRESETS and setting.most_tokens is None and not setting.is_compiled
     if not is_plain or not is_registered(model):
@@ -33,7 +33,7 @@ def probe_command(model: str, lps: Sequence[str], setting: Setting, want: Want) 
     return _probe(model, lps, want, _options(setting))
 
 
-def first_command(model: str, lps: Sequence[str], wanted: SettingFilter, want: Want) -> str:
+def first_command(model: str, lps: Sequence[str], wanted: SettingFilter, want: Want | None) -> str:
     """A probe under the filter's setting, for a model without runs."""
     values = {name: getattr(wanted, name) for name in ("sampling", "batch_size", "backend", "device")}
     options = [(f"--{name.replace('_', '-')}", str(value)) for name, value in values.items() if value]
@@ -48,10 +48,10 @@ def is_registered(model: str) -> bool:
     return True
 
 
-def _probe(model: str, lps: Sequence[str], want: Want, options: Sequence[str]) -> str:
+def _probe(model: str, lps: Sequence[str], want: Want | None, options: Sequence[str]) -> str:
     names = [] if tuple(lps) == CANDIDATES or len(lps) < LEAST_LPS else _lps(lps)
-    usable = [] if want == WANTS[0] else ["--want", want]
-    return shlex.join([*PROGRAM, "advise", "--model", model, "--probe", str(PROBED), *names, *options, *usable])
+    wanted = [] if want is None else ["--want", want]
+    return shlex.join([*PROGRAM, "advise", "--model", model, "--probe", str(PROBED), *names, *options, *wanted])
 
 
 def _lps(lps: Sequence[str]) -> list[str]:

@@ -1,20 +1,20 @@
 """An advice as one JSON document, for `advise --json` and for the page's download. These keys stay.
 
 An interval is ``{value, low, high}``: null where it is not known or there are too few molecules, ``inf`` where it is
-infinite (no usable answer, or none in more than one draw in forty).
+infinite (no wanted answer, or none in more than one draw in forty).
 
 | key | what |
 |---|---|
 | ``model``, ``setting`` | alias:step; sampling, batch, backend, device and the rest that all runs here share |
-| ``want``, ``least`` | clean or passed; the least rate that fits |
+| ``want``, ``least`` | usable, clean or passed; the least rate that fits |
 | ``verdict`` | one, tie, none fits, or too little |
 | ``lp``, ``ties[]`` | what is advised, null where nothing is; what costs the same within noise |
-| ``cheapest``, ``sureness`` | LP of the cheapest usable conformer; share of draws in which the advised wins |
+| ``cheapest``, ``sureness`` | LP of the cheapest wanted conformer; share of draws in which the advised wins |
 | ``sentence``, ``rule``, ``cautions[]``, ``unknown[]`` | words |
 | ``reports`` | ``says`` (use an LP, no LP, open, unknown), ``agrees``, ``pass_rate`` without an LP, ``sentence`` |
 | ``molecules``, ``heavy_atoms[]`` | shared by all runs; those of the smallest and the largest |
 | ``lps[]`` | one object an LP: ``lp``, ``run_id``, counts, intervals, ``fits``, ``wins``, ``over_least``, ``reason``, |
-| | ``expected`` with ``molecules``, ``seconds`` and ``usable`` where a number of molecules was given |
+| | ``expected`` with ``molecules``, ``seconds`` and ``usable`` (as wanted) where a number of molecules was given |
 | ``missing[]``, ``commands[]`` | LPs without a run, and what to type |
 | ``others[]``, ``left_out[]`` | runs of other settings, and other runs that were not used |
 """
@@ -38,7 +38,7 @@ def document(advice: Advice, molecules: int | None = None) -> dict[str, Any]:
     return {
         "model": advice.model,
         "setting": asdict(advice.setting),
-        "want": advice.request.want,
+        "want": advice.want,
         "least": advice.request.least,
         "verdict": decision.verdict,
         "lp": decision.lp or None,

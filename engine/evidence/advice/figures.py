@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +29,23 @@ from engine.store.entries import Entry
 from engine.store.store import Store
 
 Array = NDArray[np.float64]
-Want = Literal["clean", "passed"]
+Want = Literal["usable", "clean", "passed"]
 
-WANTS: tuple[Want, ...] = ("clean", "passed")
+WANTS: tuple[Want, ...] = get_args(Want)
 BASE = "none"
+RATES: dict[Want, str] = {"usable": "usable_rate", "clean": "clean_rate", "passed": "pass_rate"}
+COSTS: dict[Want, str] = {want: f"seconds_a_{want}" for want in WANTS}
+QUOTIENTS = {
+    "seconds_a_sample": ("seconds", "answers"),
+    **{RATES[want]: (want, "answers") for want in WANTS},
+    **{COSTS[want]: ("seconds", want) for want in WANTS},
+    "letters_share": ("letters", "blocks"),
+    "nonnumeric_share": ("nonnumeric", "blocks"),
+    "cut_share": ("cut", "blocks"),
+    "rmsd_ang": ("rmsd_ang", "rmsd_known"),
+}
+"""Figures that are one sum of `Answers` over another: columns of the draws, in this order."""
+TIMES = ("seconds_a_sample", *COSTS.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +59,15 @@ class LpFigures:
     answers: int
     passed: int
     clean: int
+    judged: int  # answers with a verdict on their molecule
+    usable: int  # of them
     pass_rate: Interval
     clean_rate: Interval
+    usable_rate: Interval  # of all answers; it means nothing before all are judged
     seconds_a_sample: Interval
     seconds_a_clean: Interval  # infinite where no answer is clean
     seconds_a_passed: Interval
+    seconds_a_usable: Interval
     letters_share: Interval | None  # of blocks
     nonnumeric_share: Interval | None
     cut_share: Interval | None
@@ -61,13 +78,16 @@ class LpFigures:
     rmsd_ratio: Interval | None  # over the answers that have one in both runs
 
     def rate(self, want: Want) -> Interval:
-        return self.clean_rate if want == "clean" else self.pass_rate
+        rate: Interval = getattr(self, RATES[want])
+        return rate
 
     def cost(self, want: Want) -> Interval:
-        return self.seconds_a_clean if want == "clean" else self.seconds_a_passed
+        cost: Interval = getattr(self, COSTS[want])
+        return cost
 
-    def usable(self, want: Want) -> int:
-        return self.clean if want == "clean" else self.passed
+    def count(self, want: Want) -> int:
+        count: int = getattr(self, want)
+        return count
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,8 +130,8 @@ def measure(store: Store, runs: Mapping[str, Sequence[Entry]], seed: int = 0) ->
         tuple(figures),
         tuple(smiles),
         (round(float(atoms.min())), round(float(atoms.max()))) if len(atoms) and atoms.min() > 0 else None,
-        None if drawn is None else {"clean": _side_by_side(drawn, 1), "passed": _side_by_side(drawn, 2)},
-        None if drawn is None else {"clean": _side_by_side(drawn, 3), "passed": _side_by_side(drawn, 4)},
+        None if drawn is None else {want: _side_by_side(drawn, RATES[want]) for want in WANTS},
+        None if drawn is None else {want: _side_by_side(drawn, COSTS[want]) for want in WANTS},
         tuple(lp for lp in runs if lp not in some),
     )
 
@@ -122,83 +142,75 @@ class _Side:
     runs: Sequence[Entry]
     drawn: Array | None  # [draws, parts]
 
-    def share(self, part: int) -> Interval | None:
+    def share(self, figure: str) -> Interval | None:
         """A quotient with its interval; None where it is over nothing."""
-        value, weight = _parts(self.answers)[part]
-        part_sum, whole = float(value.sum()), float(weight.sum())
-        if not whole:
+        value, weight = (float(getattr(self.answers, part).sum()) for part in QUOTIENTS[figure])
+        if not weight:
             return None
-        column = self.column(part) if part_sum else None  # of nothing every draw has nothing, which is no certainty
-        return interval(part_sum / whole, column, len(self.answers.smiles))
+        column = self.column(figure) if value else None  # of nothing every draw has nothing, which is no certainty
+        return interval(value / weight, column, len(self.answers.smiles))
 
-    def column(self, part: int) -> Array | None:
-        return None if self.drawn is None else self.drawn[:, part]
+    def column(self, figure: str) -> Array | None:
+        return None if self.drawn is None else self.drawn[:, _place(figure)]
 
-    def cost(self, part: int) -> Interval:
-        return self.share(part) or Interval(math.inf, *((math.inf, math.inf) if self.drawn is not None else ()))
+    def cost(self, figure: str) -> Interval:
+        return self.share(figure) or Interval(math.inf, *((math.inf, math.inf) if self.drawn is not None else ()))
 
 
-def _parts(answers: Answers) -> list[tuple[Array, Array]]:
-    return [
-        (answers.seconds, answers.answers),
-        (answers.clean, answers.answers),
-        (answers.passed, answers.answers),
-        (answers.seconds, answers.clean),
-        (answers.seconds, answers.passed),
-        (answers.letters, answers.blocks),
-        (answers.nonnumeric, answers.blocks),
-        (answers.cut, answers.blocks),
-        (answers.rmsd_ang, answers.rmsd_known),
-    ]
+def _place(figure: str) -> int:
+    return list(QUOTIENTS).index(figure)
 
 
 def _draws(answers: Mapping[str, Answers], runs: Mapping[str, Sequence[Entry]], seed: int) -> dict[str, Array]:
-    parts = [_parts(of_lp) for of_lp in answers.values()]
-    drawn = drawn_ratios([part for of_lp in parts for part in of_lp], seed)
+    parts = [
+        (getattr(of_lp, value), getattr(of_lp, weight))
+        for of_lp in answers.values()
+        for value, weight in QUOTIENTS.values()
+    ]
+    drawn = drawn_ratios(parts, seed)
     draws = {}
     for place, lp in enumerate(answers):
-        columns = drawn[:, place * len(parts[0]) : (place + 1) * len(parts[0])].copy()
+        columns = drawn[:, place * len(QUOTIENTS) : (place + 1) * len(QUOTIENTS)].copy()
         clock = drawn_clock(runs[lp], seed + place + 1)
         if clock is not None:
-            columns[:, [0, 3, 4]] *= clock[:, None]  # what is in seconds
+            columns[:, [_place(figure) for figure in TIMES]] *= clock[:, None]
         draws[lp] = columns
     return draws
 
 
-def _side_by_side(drawn: Mapping[str, Array], part: int) -> Array:
-    return np.stack([columns[:, part] for columns in drawn.values()], axis=1) if drawn else np.empty((RESAMPLES, 0))
+def _side_by_side(drawn: Mapping[str, Array], figure: str) -> Array:
+    columns = [columns[:, _place(figure)] for columns in drawn.values()]
+    return np.stack(columns, axis=1) if drawn else np.empty((RESAMPLES, 0))
 
 
 def _figures(store: Store, lp: str, side: _Side, base: _Side | None, seed: int) -> LpFigures:
     answers, entry = side.answers, side.runs[0]
-    count, passed, clean = (round(float(part.sum())) for part in (answers.answers, answers.passed, answers.clean))
+    counts = {name: round(float(getattr(answers, name).sum())) for name in ("answers", "judged", *WANTS)}
     unverified, blocks = entry.row.get("unverified_blocks"), entry.row.get("blocks")
     time_ratio = rmsd_ratio = None
     if base is not None and lp != BASE:
         rmsd_ratio = compare_entries(store, base.runs[0], entry, seed).measure("rmsd_ang").ratio
-        base_s, drawn, base_drawn = base.cost(0).value, side.column(0), base.column(0)
-        if base_s:
+        mine, theirs = side.cost("seconds_a_sample").value, base.cost("seconds_a_sample").value
+        drawn, base_drawn = side.column("seconds_a_sample"), base.column("seconds_a_sample")
+        if theirs:
             ratios = None if drawn is None or base_drawn is None else drawn / base_drawn
-            time_ratio = interval(side.cost(0).value / base_s, ratios, len(answers.smiles))
+            time_ratio = interval(mine / theirs, ratios, len(answers.smiles))
+    figures: dict[str, Any] = dict(counts)
+    figures |= {RATES[want]: _rate(counts[want], counts["answers"]) for want in WANTS}
+    figures |= {name: side.cost(name) for name in TIMES}
+    figures |= {name: side.share(name) for name in ("letters_share", "nonnumeric_share", "cut_share", "rmsd_ang")}
     return LpFigures(
         lp=lp,
         run_id=entry.id,
         repeats=len(side.runs) - 1,
         clock_spread=spread(side.runs),
-        answers=count,
-        passed=passed,
-        clean=clean,
-        pass_rate=Interval(quotient(passed, count) or 0.0, *wilson(passed, count)),
-        clean_rate=Interval(quotient(clean, count) or 0.0, *wilson(clean, count)),
-        seconds_a_sample=side.cost(0),
-        seconds_a_clean=side.cost(3),
-        seconds_a_passed=side.cost(4),
-        letters_share=side.share(5),
-        nonnumeric_share=side.share(6),
-        cut_share=side.share(7),
         unverified_share=quotient(unverified, blocks),
-        rmsd_ang=side.share(8),
         rmsd_answers=round(float(answers.rmsd_known.sum())),
         time_ratio=time_ratio,
         rmsd_ratio=rmsd_ratio,
+        **figures,
     )
+
+
+def _rate(count: int, answers: int) -> Interval:
+    return Interval(quotient(count, answers) or 0.0, *wilson(count, answers))

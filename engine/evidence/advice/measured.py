@@ -34,6 +34,8 @@ class Answers:
 
     smiles: tuple[str, ...]
     answers: Array
+    judged: Array  # answers with a verdict on their molecule
+    usable: Array
     clean: Array
     passed: Array
     seconds: Array
@@ -73,6 +75,8 @@ def _read(store: Store, entry: Entry, wall_s: float) -> Answers:
     rmsd = columns["rmsd_ang"]
     figures = (
         np.ones(len(run)),
+        np.isfinite(columns["usable"]),
+        np.nan_to_num(columns["usable"]),
         columns["clean"],
         columns["passed"],
         wall_s * _shares(run),

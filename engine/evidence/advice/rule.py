@@ -1,13 +1,13 @@
 """The rule that an advice follows. It is written here once, and the page and the terminal show these words.
 
-1. An LP *fits* where at least nine in ten of its answers are usable (clean, or passed where that is wanted). It fits
+1. An LP *fits* where at least nine in ten of its answers are as wanted (usable, else clean, or passed). It fits
    for sure where Wilson's interval lies above that, fails where it lies below, and is open between; an open one counts
    where its own rate reaches it.
-2. Of those that fit, the one with the fewest seconds per usable conformer wins.
+2. Of those that fit, the one with the fewest seconds per wanted conformer wins.
 3. An LP that costs the same within noise ties with the winner: the ratio's interval contains 1, or the ratio is under
-   ``SAME_TIME``, because no interval covers other load on the machine. Of ties, the surest usable rate comes first.
+   ``SAME_TIME``, because no interval covers other load on the machine. Of ties, the surest rate comes first.
 4. How sure: the share of draws of molecules in which the same rule picks it.
-5. Where none fits, none is advised; the cheapest usable conformer is named all the same.
+5. Where none fits, none is advised; the cheapest wanted conformer is named all the same.
 6. Of fewer than two LPs, or fewer than six molecules, nothing is advised.
 """
 
@@ -39,7 +39,7 @@ class Standing:
     lp: str
     fits: Fits
     counts: bool  # among those that the cost decides
-    cost: Interval  # seconds a usable conformer
+    cost: Interval  # seconds a wanted conformer
     over_least: Interval | None  # its cost over the least among those that count; None of that one itself
     wins: float | None  # share of draws
 
@@ -49,14 +49,14 @@ class Decision:
     verdict: Verdict
     lp: str  # that is advised; empty where none is
     ties: tuple[str, ...]  # those that cost the same within noise
-    cheapest: str  # of a usable conformer, whether it fits or not; empty where no answer is usable
+    cheapest: str  # of a wanted conformer, whether it fits or not; empty where no answer is as wanted
     sureness: float | None  # share of draws in which it wins, or one that ties with it
     standings: tuple[Standing, ...]
     why_too_little: str
 
 
 def rule_words(want: Want, least: float) -> str:
-    verb = "are clean" if want == "clean" else "pass"
+    verb = "pass" if want == "passed" else f"are {want}"
     return (
         f"An LP fits where at least {100 * least:g} % of its answers {verb}. Of those that fit, the one with "
         f"the fewest seconds per {want} conformer wins. A ratio to the winner is a tie if its interval contains 1 or "
@@ -123,7 +123,7 @@ def _over(figures: LpFigures, best: LpFigures, measured: Measured, want: Want) -
     if measured.costs is None:
         return Interval(value)
     mine, theirs = (measured.costs[want][:, measured.names.index(side.lp)] for side in (figures, best))
-    with np.errstate(invalid="ignore"):  # a draw in which neither has a usable answer tells nothing
+    with np.errstate(invalid="ignore"):  # a draw in which neither has a wanted answer tells nothing
         return interval(value, mine / theirs, measured.molecules)
 
 

@@ -9,7 +9,7 @@ from engine.evidence.advice.figures import BASE, LpFigures, Measured, Want
 from engine.evidence.advice.rule import Decision, Standing
 from engine.evidence.advice.settings import Setting
 from engine.figures.statistics import ROUNDING, Interval
-from engine.figures.words import listed, number, percent, seconds, times, with_interval
+from engine.figures.words import counted, listed, number, percent, seconds, times, with_interval
 
 SURE = 0.95
 LIKELY = 0.8
@@ -22,8 +22,8 @@ def cost_words(cost: Interval) -> str:
 
 
 def rate_words(figures: LpFigures, want: Want) -> str:
-    count = figures.usable(want)
-    verb = ("is clean" if count == 1 else "are clean") if want == "clean" else ("passes" if count == 1 else "pass")
+    count = figures.count(want)
+    verb = ("passes" if count == 1 else "pass") if want == "passed" else f"{'is' if count == 1 else 'are'} {want}"
     return f"{count} of {figures.answers} answers {verb}, {with_interval(figures.rate(want), percent)}"
 
 
@@ -99,6 +99,9 @@ def cautions(decision: Decision, measured: Measured, want: Want) -> tuple[str, .
         clean = f"{figures.clean or 'none'} of {figures.answers} answers of {name_of(figures.lp)}"
         verb = "is" if figures.clean == 1 else "are"
         sentences.append(f"Passed is the reports' rule, and junk and cut numbers pass: {clean} {verb} clean.")
+    if want != "usable" and figures.judged == figures.answers > figures.usable:
+        right = f"{figures.usable or 'none'} of {figures.answers} answers"
+        sentences.append(f"{want.capitalize()} is said of the text alone: the molecule is right, too, in {right}.")
     shares = (("cut", figures.cut_share), ("broken by letters", figures.letters_share))
     bad = [
         f"{with_interval(share, percent)} of its blocks are {what}"
@@ -123,13 +126,18 @@ def cautions(decision: Decision, measured: Measured, want: Want) -> tuple[str, .
 # --- what is not known ------------------------------------------------------------------------------------------------
 
 
-def unknown(measured: Measured, setting: Setting, missing: Sequence[str], versions: int) -> tuple[str, ...]:
+def unknown(measured: Measured, setting: Setting, missing: Sequence[str], versions: int, want: Want) -> tuple[str, ...]:
     """What the figures do not say; ``missing`` LPs have no run, ``versions`` of the program wrote the others."""
+    unjudged = sum(figures.judged < figures.answers for figures in measured.lps)
     answers = min((figures.answers for figures in measured.lps), default=0)
     sizes = measured.heavy_atoms
     of = "" if sizes is None else f" of {sizes[0]} to {sizes[1]} heavy atoms"
     sentences = [
         f"{listed([name_of(lp) for lp in missing])}: not measured." if missing else "",
+        f"Whether the molecules are right: {unjudged} of these {counted(len(measured.lps), 'run')} "
+        f"{'has' if unjudged == 1 else 'have'} no verdict, so {want} answers count: `python -m engine judge RUN`."
+        if unjudged
+        else "",
         f"Other settings: all of this is for {setting.words}. The cost per answer depends on the batch size, and a "
         "full mask costs a different share of the time on a GPU than on a CPU.",
         f"A full batch: at most {answers} of {setting.batch_size} rows are used here, so larger runs cost less per "

@@ -36,6 +36,7 @@ def add(
     *,
     clean: int | None = None,
     passed: int | None = None,
+    usable: int | None = None,
     smiles: Sequence[str] = MANY,
     run_id: str = "",
     cut: int = 0,
@@ -43,6 +44,7 @@ def add(
     **about: Any,
 ) -> str:
     """A run of one answer a molecule that takes so many seconds each. The first ``clean`` are clean, and so on.
+    With ``usable`` they are judged.
 
     Where ``cut`` is given, each answer has two blocks, and the first of so many answers is cut.
     """
@@ -61,6 +63,7 @@ def add(
             clean=number < clean,
             blocks=2,
             cut_blocks=int(number < cut),
+            usable=None if usable is None else number < usable,
             **({"rmsd_ang": rmsd_ang[number]} if rmsd_ang else {}),
         )
         for number, one in enumerate(smiles)

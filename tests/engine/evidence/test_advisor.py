@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from engine.errors import DriftscopeError
+from engine.errors import DriftscopeError, RunError
 from engine.evidence.advice.settings import SettingFilter
 from engine.evidence.advisor import AdviceRequest, advise, find_model, models_with_data
 from engine.store.store import Store
@@ -50,6 +50,26 @@ def test_what_passes_may_be_wanted_and_says_what_that_hides(store: Store) -> Non
     assert advice.decision.lp == "position-allowlist"
     assert f"none of {COUNT} answers of position-allowlist are clean" in advice.cautions[0]
     assert "50.0 % (50.0–50.0) of its blocks are cut" in advice.cautions[1]
+
+
+def test_usable_is_wanted_where_all_are_judged_and_clean_where_not(store: Store) -> None:
+    add(store, "none", 1.0, usable=COUNT)
+    add(store, "exact", 0.25, usable=COUNT // 2)
+    advice = advise(store, MODEL)
+    assert (advice.want, advice.decision.lp) == ("usable", "none")
+    assert advice.sentence.startswith(f"Use no LP. {COUNT} of {COUNT} answers are usable, 100 %")
+    exact = advice.measured.figures("exact")
+    assert (exact.usable, exact.usable_rate.value, exact.seconds_a_usable.value) == (COUNT // 2, 0.5, 0.5)
+    advice = advise(store, MODEL, AdviceRequest(want="clean"))
+    assert (advice.want, advice.decision.lp) == ("clean", "exact")
+    assert advice.cautions[0].endswith(f"the molecule is right, too, in {COUNT // 2} of {COUNT} answers.")
+    add(store, "position-allowlist", 0.1)
+    advice = advise(store, MODEL)
+    assert (advice.want, advice.decision.lp) == ("clean", "position-allowlist")
+    assert any("1 of these 3 runs has no verdict" in part for part in advice.unknown)
+    with pytest.raises(RunError, match="1 run has answers without a verdict") as found:
+        advise(store, MODEL, AdviceRequest(want="usable"))
+    assert "engine judge position-allowlist" in found.value.fix
 
 
 def test_half_the_time_at_half_the_rate_does_not_fit(store: Store) -> None:
