@@ -17,6 +17,7 @@ IMPORT_NAMES = {
     "torch": "torch",
     "transformers": "transformers",
     "rdkit": "rdkit.Chem",
+    "posebusters": "posebusters",
     "plotly": "plotly.graph_objects",
     "stmol": "stmol",
     "ipython_genutils": "ipython_genutils",

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem
 
+from engine.chem.bounds import CONJUGATED_ENDS
 from engine.chem.frame import add_conformer, conformer_of
 from engine.chem.rdkit_log import captured_log
 from engine.errors import ConformerError, GraphMismatchError, shown
@@ -25,8 +26,6 @@ from engine.errors import ConformerError, GraphMismatchError, shown
 MAX_MATCHES = 10_000
 ENSEMBLE_MAX_MATCHES = 1_000
 _BLOCK = 4_096  # matches aligned at once
-
-_TERMINAL = Chem.MolFromSmarts("[O,N;D1;$([O,N;D1]-[*]=[O,N;D1]),$([O,N;D1]=[*]-[O,N;D1])]~[*]")
 
 Array = NDArray[np.float64]
 Mols: TypeAlias = Chem.Mol | Sequence[Chem.Mol]
@@ -187,7 +186,7 @@ def _flat_smiles(mol: Chem.Mol) -> str:
 def _loosened(mol: Chem.Mol) -> Chem.Mol:
     """A copy in which the terminal atoms of conjugated groups are alike, as RDKit's own search has them."""
     loose = Chem.RWMol(mol)
-    for terminal, centre in mol.GetSubstructMatches(_TERMINAL, uniquify=False, maxMatches=10 * mol.GetNumAtoms()):
+    for terminal, centre in mol.GetSubstructMatches(CONJUGATED_ENDS, uniquify=False, maxMatches=10 * mol.GetNumAtoms()):
         loose.GetAtomWithIdx(terminal).SetFormalCharge(0)
         loose.GetBondBetweenAtoms(terminal, centre).SetBondType(Chem.BondType.SINGLE)
     return loose.GetMol()

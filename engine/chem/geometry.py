@@ -1,0 +1,205 @@
+"""The geometry of a conformer, by the checks of PoseBusters: bonds, angles, clashes, what is flat and what is not.
+
+A faster path to what `posebusters.PoseBusters(config="mol_fast").bust` answers: what depends on the graph alone is made
+once per molecule, the rest is arithmetic. `python -m bench.geometry` holds the two beside each other, check by check. A
+check that PoseBusters answers with NaN is *not judged* here. Its energy ratio comes from the library, on request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from rdkit import Chem, rdBase
+from rdkit.Chem.inchi import MolFromInchi, MolToInchi
+
+from engine.chem.bounds import APART, Floats, PairBounds, pair_bounds
+from engine.chem.frame import add_conformer, conformer_of
+from engine.chem.rdkit_log import captured_log
+from engine.records import FailedCheck
+
+POSEBUSTERS = "0.6.5"
+"""The version that this agrees with."""
+MOST_FAILURES = 12
+"""Of one check; the rest are counted. A molecule whose atoms all lie in one place fails hundreds of times."""
+
+BOND_LENGTHS, BOND_ANGLES, CLASH = "bond_lengths", "bond_angles", "internal_steric_clash"
+AROMATIC, RINGS, DOUBLE_BONDS = "aromatic_ring_flatness", "non-aromatic_ring_non-flatness", "double_bond_flatness"
+INCHI, ENERGY = "inchi_convertible", "internal_energy"
+_OF_PAIRS = dict(zip(APART, (BOND_LENGTHS, BOND_ANGLES, CLASH), strict=True))
+
+SettingsName = Literal["mol_fast", "mol", "group"]
+_GRAPH = ("sanitization", "all_atoms_connected", "no_radicals")
+_FAST = (*_GRAPH, INCHI, *_OF_PAIRS.values(), AROMATIC, RINGS, DOUBLE_BONDS)
+SETTINGS: dict[SettingsName, tuple[str, ...]] = {
+    "mol_fast": _FAST,
+    "mol": (*_FAST, ENERGY),
+    "group": (*(name for name in _FAST if name not in ("no_radicals", RINGS)), ENERGY),
+}
+"""Checks by settings, under PoseBusters' own names: two of its own, and those that the group evaluates with."""
+
+MOST_OFF_PLANE_ANG = 0.25
+LEAST_OFF_PLANE_ANG = 0.05
+_RING_ATOM = "[C,O,S,N;R1]"
+_PLANES = {
+    AROMATIC: ("[ar5^2]1[ar5^2][ar5^2][ar5^2][ar5^2]1", "[ar6^2]1[ar6^2][ar6^2][ar6^2][ar6^2][ar6^2]1"),
+    RINGS: (
+        f"{_RING_ATOM}~1{_RING_ATOM}{_RING_ATOM}{_RING_ATOM}{_RING_ATOM}{_RING_ATOM}1",
+        f"[C;R1]~1[C;R1]{_RING_ATOM}~{_RING_ATOM}[C;R1][C;R1]1",
+        f"[C;R1]~1[C;R1][C;R1]~[C;R1]{_RING_ATOM}[C;R1]1",
+        f"[C;R1]~1[C;R1][C;R1]{_RING_ATOM}~{_RING_ATOM}[C;R1]1",
+        f"[C;R1]~1[C;R1]{_RING_ATOM}[C;R1]~[C;R1][C;R1]1",
+    ),
+    DOUBLE_BONDS: ("[C;X3;^2](*)(*)=[C;X3;^2](*)(*)",),
+}
+_PATTERNS = {check: [Chem.MolFromSmarts(smarts) for smarts in all_smarts] for check, all_smarts in _PLANES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class GeometryVerdict:
+    """What failed, and which checks could not be made."""
+
+    failed: tuple[FailedCheck, ...]
+    not_judged: tuple[str, ...] = ()
+
+    @property
+    def right(self) -> bool | None:
+        """None where nothing failed, but not every check could be made."""
+        return False if self.failed else None if self.not_judged else True
+
+    def of(self, check: str) -> bool | None:
+        return None if check in self.not_judged else all(failure.check != check for failure in self.failed)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GeometryChecks:
+    """What must hold of any conformer of one molecule."""
+
+    mol: Chem.Mol  # sanitised, without conformers
+    checks: tuple[str, ...]
+    of_graph: tuple[FailedCheck, ...]  # what fails in every conformer
+    bounds: PairBounds | None
+    planes: tuple[tuple[str, tuple[int, ...]], ...]  # check and atoms
+    is_sane: bool
+
+    def judge(self, positions: Floats) -> GeometryVerdict:
+        """Positions [atoms, 3] in angstrom."""
+        if not np.isfinite(positions).all():
+            return GeometryVerdict(self.of_graph, tuple(name for name in self.checks if name not in _GRAPH))
+        placed = Chem.Mol(self.mol)
+        add_conformer(placed, positions)
+        not_judged: list[str] = []
+        failed = list(self.of_graph)
+        if not (self.is_sane and _has_inchi(placed)):
+            failed.append(FailedCheck(INCHI, (), "no InChI can be written that reads back"))
+        if self.bounds is None:
+            not_judged += _OF_PAIRS.values()
+        else:
+            failed += _wrong_pairs(self.bounds, positions)
+        if self.is_sane:
+            failed += _wrong_planes(self.planes, positions)
+        else:
+            not_judged += _PLANES
+        if ENERGY in self.checks:
+            energy = _energy_ratio(placed)
+            not_judged += [] if energy is not None else [ENERGY]
+            failed += [energy] if isinstance(energy, FailedCheck) else []
+        return GeometryVerdict(
+            tuple(failure for failure in failed if failure.check in self.checks),
+            tuple(name for name in not_judged if name in self.checks),
+        )
+
+
+def geometry_checks(mol: Chem.Mol, settings: SettingsName = "mol_fast", *, energy: bool = False) -> GeometryChecks:
+    """The checks of a hydrogen-suppressed molecule; ``energy`` adds those settings' energy ratio, a second each."""
+    sane = Chem.Mol(mol)
+    sane.RemoveAllConformers()
+    with captured_log():
+        problems = [problem.Message().strip() for problem in Chem.DetectChemistryProblems(sane)]
+        is_sane = Chem.SanitizeMol(sane, catchErrors=True) == Chem.SanitizeFlags.SANITIZE_NONE
+    parts = len(Chem.GetMolFrags(sane))
+    of_graph = [FailedCheck("sanitization", (), problem) for problem in problems]
+    if parts > 1:
+        of_graph.append(FailedCheck("all_atoms_connected", (), f"{parts} parts without a bond between them"))
+    radicals = tuple(atom.GetIdx() for atom in sane.GetAtoms() if atom.GetNumRadicalElectrons())
+    if radicals:
+        of_graph.append(FailedCheck("no_radicals", radicals, "unpaired electrons"))
+    checks = SETTINGS[settings]
+    return GeometryChecks(
+        sane,
+        checks if energy else tuple(name for name in checks if name != ENERGY),
+        tuple(of_graph),
+        pair_bounds(sane) if is_sane else None,
+        tuple(_planes(sane)) if is_sane else (),
+        is_sane,
+    )
+
+
+def judge_geometry(mol: Chem.Mol, settings: SettingsName = "mol_fast", *, energy: bool = False) -> GeometryVerdict:
+    """The first conformer of one molecule."""
+    positions = np.asarray(conformer_of(mol).GetPositions(), dtype=np.float64)
+    return geometry_checks(mol, settings, energy=energy).judge(positions)
+
+
+def judged_with(settings: SettingsName) -> str:
+    """What a stored verdict says of its geometry."""
+    return f"posebusters {POSEBUSTERS}, {settings}, rdkit {rdBase.rdkitVersion}"
+
+
+def _planes(mol: Chem.Mol) -> Iterator[tuple[str, tuple[int, ...]]]:
+    for check, patterns in _PATTERNS.items():
+        for pattern in patterns:
+            yield from ((check, match) for match in mol.GetSubstructMatches(pattern))
+
+
+def _has_inchi(mol: Chem.Mol) -> bool:
+    """Its stereo layer is read from the conformer, so this is asked of each."""
+    with captured_log():
+        return MolFromInchi(MolToInchi(mol)) is not None
+
+
+def _wrong_pairs(bounds: PairBounds, positions: Floats) -> Iterator[FailedCheck]:
+    distances = bounds.distances(positions)
+    errors = bounds.errors(distances)
+    wrong = np.flatnonzero(bounds.wrong(errors))
+    wrong = wrong[np.argsort(-np.abs(errors[wrong]), kind="stable")]  # worst first
+    for place, apart in enumerate(APART):
+        of_kind = wrong[bounds.apart[wrong] == place]
+        for pair in of_kind[:MOST_FAILURES].tolist():
+            atoms = (bounds.first[pair], bounds.centre[pair], bounds.second[pair])
+            allowed = f"at least {bounds.least[pair]:.2f}" if errors[pair] < 0 else f"at most {bounds.most[pair]:.2f}"
+            words = {"bond": "long", "angle": "between the ends of the angle", "other": "apart"}[apart]
+            detail = f"{distances[pair]:.2f} Å {words}, {allowed} is allowed"
+            yield FailedCheck(_OF_PAIRS[apart], tuple(int(atom) for atom in atoms if atom >= 0), detail)
+        if len(of_kind) > MOST_FAILURES:
+            yield FailedCheck(_OF_PAIRS[apart], (), f"and {len(of_kind) - MOST_FAILURES} more")
+
+
+def _wrong_planes(planes: tuple[tuple[str, tuple[int, ...]], ...], positions: Floats) -> Iterator[FailedCheck]:
+    for check, atoms in planes:
+        off = _off_plane(positions[list(atoms)])
+        if check == RINGS and not off >= LEAST_OFF_PLANE_ANG:
+            detail = f"flat within {off:.2f} Å, at least {LEAST_OFF_PLANE_ANG} is expected"
+            yield FailedCheck(check, atoms, detail)
+        if check != RINGS and not off <= MOST_OFF_PLANE_ANG:
+            yield FailedCheck(check, atoms, f"{off:.2f} Å off its plane, at most {MOST_OFF_PLANE_ANG} is allowed")
+
+
+def _off_plane(points: Floats) -> float:
+    """As PoseBusters measures it: the largest distance on the side that the normal points to."""
+    centred = points - points.mean(axis=0)
+    return float(np.dot(centred, np.linalg.svd(centred)[2][-1]).max())
+
+
+def _energy_ratio(mol: Chem.Mol) -> FailedCheck | bool | None:
+    """The library's: UFF energy with hydrogens, over the mean of 50 relaxed conformers."""
+    from posebusters.modules.energy_ratio import check_energy_ratio
+
+    with captured_log():
+        results = check_energy_ratio(mol, threshold_energy_ratio=100.0, ensemble_number_conformations=50, num_threads=1)
+    ratio, passes = results["results"]["energy_ratio"], results["results"]["energy_ratio_passes"]
+    if passes != passes:  # NaN: not judged
+        return None
+    return True if passes else FailedCheck(ENERGY, (), f"{ratio:,.0f} times the mean of 50 conformers, at most 100")

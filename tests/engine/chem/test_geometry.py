@@ -1,0 +1,182 @@
+"""Geometry: each check answers as PoseBusters does, and names the atoms that are wrong."""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+import numpy as np
+import posebusters.modules.distance_geometry as library
+import pytest
+from rdkit import Chem
+
+from bench.geometry import bust, compare, poses
+from engine.chem import bounds
+from engine.chem.bounds import pair_bounds
+from engine.chem.conformers import reference_conformers
+from engine.chem.frame import add_conformer
+from engine.chem.geometry import (
+    AROMATIC,
+    BOND_ANGLES,
+    BOND_LENGTHS,
+    CLASH,
+    DOUBLE_BONDS,
+    ENERGY,
+    MOST_FAILURES,
+    POSEBUSTERS,
+    RINGS,
+    SETTINGS,
+    GeometryVerdict,
+    geometry_checks,
+    judge_geometry,
+    judged_with,
+)
+from engine.chem.smiles import parse_smiles
+from engine.records import FailedCheck
+from tests.support import sized
+
+
+def embedded(smiles: str) -> Chem.Mol:
+    return reference_conformers(parse_smiles(smiles))
+
+
+def moved(mol: Chem.Mol, positions: np.ndarray) -> Chem.Mol:
+    copy = Chem.Mol(mol)
+    copy.RemoveAllConformers()
+    add_conformer(copy, positions)
+    return copy
+
+
+def with_atom_moved(smiles: str, atom: int, to: np.ndarray) -> GeometryVerdict:
+    mol = embedded(smiles)
+    positions = mol.GetConformer().GetPositions()
+    positions[atom] = to
+    return judge_geometry(moved(mol, positions))
+
+
+@pytest.mark.soak
+def test_every_check_answers_as_posebusters_does() -> None:
+    agreement = compare(sized(60, 300))
+    assert not agreement.differ
+    assert {BOND_LENGTHS, BOND_ANGLES, CLASH, AROMATIC, RINGS} <= set(+agreement.failed)
+    assert set(agreement.failed) == set(SETTINGS["mol_fast"])
+
+
+def test_the_version_that_this_agrees_with_is_the_one_that_is_installed_and_stated() -> None:
+    assert importlib.metadata.version("posebusters") == POSEBUSTERS
+    assert judged_with("group").startswith(f"posebusters {POSEBUSTERS}, group, rdkit ")
+
+
+@pytest.mark.parametrize("smiles", ["CCO", "c1ccc2ccccc2c1", "C1CCCCC1", "CC(C)=C(C)C", "C", "CC(=O)[O-]", "[H][H]"])
+def test_a_reference_conformer_is_right(smiles: str) -> None:
+    verdict = judge_geometry(embedded(smiles))
+    assert verdict.right is True
+    assert not verdict.failed
+
+
+def test_a_bond_that_is_too_long_is_named() -> None:
+    failed = with_atom_moved("CCO", 2, np.array([4.0, 0.0, 0.0])).failed
+    bond = next(failure for failure in failed if failure.check == BOND_LENGTHS)
+    assert bond.atoms == (1, 2)
+    assert bond.detail.endswith(" is allowed")
+    assert "Å long, at most" in bond.detail
+
+
+def test_an_angle_is_named_with_its_centre_and_a_clash_with_its_pair() -> None:
+    mol = embedded("OCCCCO")
+    positions = mol.GetConformer().GetPositions()
+    positions[5] = positions[0] + [0.5, 0.0, 0.0]
+    checks = {failure.check: failure for failure in judge_geometry(moved(mol, positions)).failed}
+    assert checks[CLASH].atoms[0] in (0, 1)
+    assert checks[CLASH].atoms[1] == 5
+    assert "apart, at least" in checks[CLASH].detail
+    folded = with_atom_moved("CCO", 2, embedded("CCO").GetConformer().GetPositions()[0] + 0.4)
+    assert [failure.atoms for failure in folded.failed if failure.check == BOND_ANGLES] == [(0, 1, 2)]
+
+
+def test_planes_are_named_with_their_atoms() -> None:
+    benzene, cyclohexane = embedded("c1ccccc1"), embedded("C1CCCCC1")
+    bent = benzene.GetConformer().GetPositions()
+    bent[0] += [0.0, 0.0, 1.0]
+    ring = next(failure for failure in judge_geometry(moved(benzene, bent)).failed if failure.check == AROMATIC)
+    assert sorted(ring.atoms) == list(range(6))
+    flat = judge_geometry(moved(cyclohexane, benzene.GetConformer().GetPositions()))
+    assert sorted(next(failure.atoms for failure in flat.failed if failure.check == RINGS)) == list(range(6))
+    alkene = embedded("CC(C)=C(C)C")
+    twisted = alkene.GetConformer().GetPositions()
+    axis = twisted[3] - twisted[1]
+    axis /= np.linalg.norm(axis)
+    for end in (4, 5):
+        arm = twisted[end] - twisted[3]
+        twisted[end] = twisted[3] + axis * (arm @ axis) + np.cross(axis, arm)  # a quarter turn
+    verdict = judge_geometry(moved(alkene, twisted))
+    assert verdict.of(DOUBLE_BONDS) is False
+    assert bust(poses(), moved(alkene, twisted))[DOUBLE_BONDS] is False
+
+
+@pytest.mark.parametrize(
+    ("smiles", "check"), [("C[CH2]", "no_radicals"), ("[Na+].[Cl-]", "all_atoms_connected"), ("C[S]C", None)]
+)
+def test_what_the_graph_decides_fails_in_every_conformer(smiles: str, check: str | None) -> None:
+    mol = Chem.MolFromSmiles(smiles)
+    add_conformer(mol, np.arange(mol.GetNumAtoms() * 3, dtype=float).reshape(-1, 3))
+    assert {failure.check for failure in judge_geometry(mol).failed} - {BOND_LENGTHS, BOND_ANGLES} == (
+        {check} if check else set()
+    )
+
+
+def test_a_molecule_without_bounds_is_not_judged_there_and_not_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise RuntimeError
+
+    mol = embedded("CCO")
+    monkeypatch.setattr(bounds, "GetMoleculeBoundsMatrix", refuse)
+    monkeypatch.setattr(library, "GetMoleculeBoundsMatrix", refuse)
+    verdict = judge_geometry(mol)
+    assert {verdict.of(check) for check in (BOND_LENGTHS, BOND_ANGLES, CLASH)} == {None}
+    assert verdict.right is None
+    assert {name: verdict.of(name) for name in SETTINGS["mol_fast"]} == bust(poses(), mol)
+
+
+def test_positions_that_are_not_finite_are_not_judged() -> None:
+    verdict = geometry_checks(Chem.MolFromSmiles("CC")).judge(np.array([[0.0, 0, 0], [np.inf, 0, 0]]))
+    assert verdict.right is None
+    assert verdict.of("no_radicals") is True
+
+
+def test_of_a_collapsed_molecule_the_worst_pairs_are_listed_and_the_rest_counted() -> None:
+    mol = embedded("CCCCCCCCCCCC")
+    failed = judge_geometry(moved(mol, np.zeros((12, 3)))).failed
+    clashes = [failure for failure in failed if failure.check == CLASH]
+    assert len(clashes) == MOST_FAILURES + 1
+    assert clashes[-1] == FailedCheck(CLASH, (), f"and {66 - 11 - 10 - MOST_FAILURES} more")
+
+
+def test_the_groups_settings_leave_out_radicals_and_puckers_and_ask_for_the_energy_on_request() -> None:
+    assert set(SETTINGS["mol_fast"]) - set(SETTINGS["group"]) == {"no_radicals", RINGS}
+    assert judge_geometry(Chem.Mol(embedded("CCO")), "group").of(ENERGY) is True  # not asked for, so it does not fail
+    squeezed = embedded("CCO")
+    squeezed = moved(squeezed, squeezed.GetConformer().GetPositions() * 0.5)
+    energies = [f for f in judge_geometry(squeezed, "group", energy=True).failed if f.check == ENERGY]
+    assert len(energies) == 1
+    assert "at most 100" in energies[0].detail
+    assert judge_geometry(embedded("CCO"), "mol", energy=True).right is True
+
+
+def test_the_bounds_of_equal_ends_are_shared_and_hydrogens_do_not_count() -> None:
+    acid = pair_bounds(Chem.MolFromSmiles("CC(=O)[O-]"))
+    assert acid is not None
+    double, single = (acid.lower[(acid.first == 1) & (acid.second == oxygen)] for oxygen in (2, 3))
+    assert double == single
+    water = pair_bounds(Chem.AddHs(Chem.MolFromSmiles("O")))
+    assert water is not None
+    assert len(water.first) == 0
+
+
+def test_what_passes_lies_between_least_and_most() -> None:
+    pairs = pair_bounds(Chem.MolFromSmiles("CCCC"))
+    assert pairs is not None
+    for distances, is_wrong in ((pairs.least, False), (pairs.least * 0.999, True)):
+        assert pairs.wrong(pairs.errors(distances + 1e-9)).all() == is_wrong
+    bonds = np.isfinite(pairs.most)
+    assert not pairs.wrong(pairs.errors(np.where(bonds, pairs.most, 99.0) - 1e-9)).any()
+    assert pairs.wrong(pairs.errors(np.where(bonds, pairs.most, 99.0) + 1e-6))[bonds].all()
