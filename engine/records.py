@@ -21,6 +21,7 @@ Kind = Literal[
     "missing_comma",
     "trailing_mark",
     "missing_z",
+    "integer",
     "cut",
     "unverified",
 ]
@@ -32,16 +33,19 @@ MOST_INTEGER_DIGITS = 6
 
 @dataclass(frozen=True, slots=True)
 class NumberFormat:
-    """How a model writes a coordinate: truncated to ``most_decimals``, trailing zeros dropped to ``least_decimals``."""
+    """How a model writes a coordinate: truncated to ``most_decimals``, trailing zeros dropped to ``least_decimals``.
+
+    Where these are none, the point goes with the last zero: ``0``, ``-2``, ``0.25``.
+    """
 
     least_decimals: int = 4
     most_decimals: int = 4
     most_integer_digits: int = 3
 
     def __post_init__(self) -> None:
-        if not 1 <= self.least_decimals <= self.most_decimals <= MOST_DECIMALS:
+        if not 0 <= self.least_decimals <= self.most_decimals <= MOST_DECIMALS or not self.most_decimals:
             raise ValueError(
-                f"decimals must satisfy 1 <= least <= most <= {MOST_DECIMALS}, "
+                f"decimals must satisfy 0 <= least <= most <= {MOST_DECIMALS}, and most be 1 or more, "
                 f"got {self.least_decimals}, {self.most_decimals}"
             )
         if not 1 <= self.most_integer_digits <= MOST_INTEGER_DIGITS:
@@ -49,12 +53,22 @@ class NumberFormat:
                 f"most_integer_digits must lie in 1..{MOST_INTEGER_DIGITS}, got {self.most_integer_digits}"
             )
 
+    @property
+    def words(self) -> str:
+        """Which writer it is."""
+        if self.least_decimals == self.most_decimals:
+            return f"always {self.most_decimals} decimal{'s' if self.most_decimals > 1 else ''}"
+        dropped = "further zeros" if self.least_decimals else "trailing zeros and a trailing point"
+        return f"{self.least_decimals} to {self.most_decimals} decimals, {dropped} dropped"
+
 
 FIXED4 = NumberFormat()
 """Always four decimals: the format's first form."""
 TRIMMED4 = NumberFormat(least_decimals=1)
-"""Up to four decimals, trailing zeros dropped, as the reports' models write them."""
-WIDEST = NumberFormat(1, MOST_DECIMALS, MOST_INTEGER_DIGITS)
+"""One to four decimals, further trailing zeros dropped, as the embedded models write them."""
+SHORTEST4 = NumberFormat(least_decimals=0)
+"""Up to four decimals, trailing zeros and then a trailing point dropped, as the reports' models write them."""
+WIDEST = NumberFormat(0, MOST_DECIMALS, MOST_INTEGER_DIGITS)
 """What any model may write: all that reads as a number at all."""
 
 

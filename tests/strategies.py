@@ -18,7 +18,7 @@ from rdkit.Geometry import Point3D
 from engine.chem.enriched import enriched_text, format_number
 from engine.chem.molecule_sets import load_molecule_set
 from engine.chem.smiles import parse_smiles
-from engine.records import FIXED4, TRIMMED4, Molecule, NumberFormat
+from engine.records import FIXED4, SHORTEST4, TRIMMED4, Molecule, NumberFormat
 
 # One of each kind that the codec has to carry: stereo, charges, isotopes, hydrogens that stay, aromatic and two-letter
 # atoms, ring numbers over nine, fragments, dative bonds both ways, and what is highly symmetric.
@@ -68,7 +68,7 @@ def seeds() -> st.SearchStrategy[int]:
 
 
 def formats() -> st.SearchStrategy[NumberFormat]:
-    return st.sampled_from((FIXED4, TRIMMED4, NumberFormat(2, 3, 2), NumberFormat(1, 6, 4)))
+    return st.sampled_from((FIXED4, TRIMMED4, SHORTEST4, NumberFormat(2, 3, 2), NumberFormat(1, 6, 4)))
 
 
 def random_number(rng: random.Random, form: NumberFormat) -> str:

@@ -44,7 +44,7 @@ MOST_ATOMS = 5_000
 """Explicit atoms of one text; RDKit's canonical ordering recurses along the molecule and ends the process at 50,000."""
 
 _NUMBER = re.compile(
-    rf"-?(?:0|[1-9]\d{{0,{WIDEST.most_integer_digits - 1}}})\.\d{{1,{WIDEST.most_decimals}}}", re.ASCII
+    rf"-?(?:0|[1-9]\d{{0,{WIDEST.most_integer_digits - 1}}})(?:\.\d{{1,{WIDEST.most_decimals}}})?", re.ASCII
 )
 _DESCRIPTOR = re.compile(r"\[[!-;=?-Z\\^-~]+\]")  # ASCII that is seen, but for angle and square brackets
 _LINK = re.compile(r"->|<-(?=\[|%|[0-9(])|%\(\d+\)|%\d\d|[0-9]|[-=#$:~/\\.()]", re.ASCII)
@@ -82,7 +82,7 @@ def format_number(value: float, form: NumberFormat = FIXED4) -> str:
     text = f"{abs(cut) if cut == 0 else cut:f}"
     whole, decimals = text.split(".")
     kept = decimals[: form.least_decimals] + decimals[form.least_decimals :].rstrip("0")
-    return f"{whole}.{kept}"
+    return f"{whole}.{kept}" if kept else whole
 
 
 def encode(mol: Chem.Mol, form: NumberFormat = FIXED4, *, conformer: int = -1) -> Enriched:
@@ -175,7 +175,7 @@ def why_not_a_triple(content: str) -> str | None:
         return f"{len(numbers)} numbers instead of three"
     for axis, number in zip("xyz", numbers, strict=True):
         if not _NUMBER.fullmatch(number):
-            return f"{axis} is {shown(number)}, which is no decimal number" if number else f"{axis} is missing"
+            return f"{axis} is {shown(number)}, which is no number" if number else f"{axis} is missing"
     return None
 
 

@@ -40,8 +40,9 @@ def run(args: argparse.Namespace) -> int:
     elif summaries:
         write(table(COLUMNS, map(_row, summaries)))
         for summary in summaries:
-            if summary.entry.notes:
-                write(f"{summary.entry.name}: {summary.entry.notes}")
+            about = [summary.entry.notes, "" if summary.problem else f"numbers: {summary.entry.numbers.words}"]
+            if any(about):
+                write(f"{summary.entry.name}: {'; '.join(filter(None, about))}")
     else:
         write("no model is registered")
     for summary in summaries:

@@ -84,7 +84,9 @@ def add_molecule_option(group: Any, name: str, what: str) -> None:
 
 
 def add_decimals_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--least-decimals", type=int, choices=(1, 2, 3, 4), default=4, help="1 drops trailing zeros")
+    parser.add_argument(
+        "--least-decimals", type=int, choices=range(5), default=4, help="1 drops trailing zeros, 0 a trailing point too"
+    )
 
 
 def add_threads_option(group: Any) -> None:
@@ -116,7 +118,7 @@ def add_plan_options(parser: argparse.ArgumentParser, *, several: bool = False) 
         lp.add_argument(*names, default="exact", metavar="NAME", help=f"{lps}; NAME+cleanup cleans up after")
         lp.add_argument("--no-logit-processor", dest="lp", action="store_const", const="none", help="--lp none")
     group.add_argument("--placeholder", default="", help="for a position LP (default: the LP's own)")
-    group.add_argument("--decimals", type=_decimals, metavar="LEAST-MOST", help="decimals (default: the model's)")
+    group.add_argument("--decimals", type=_decimals, metavar="LEAST-MOST", help="such as 0-4 (default: the model's)")
     group.add_argument("--integer-digits", type=whole(6), metavar="N", help="at most (default: the model's)")
     group.add_argument("--last-positions", type=int, default=2, metavar="N", help="without , and - at a block's end")
     group.add_argument("--backend", default="fast", metavar="B", help="fast (ours) or hf (plain generate)")

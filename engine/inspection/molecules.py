@@ -3,7 +3,8 @@
 Kinds of blocks fall into four heaps. *Sound* are ``exact`` and ``unverified``. *Junk* has something in it that does
 not belong there: letters, punctuation, an extra digit, a fourth number, a missing comma, a trailing mark. *Cut* was
 closed by force, or by the end of the text, in the middle of its numbers. ``missing_z`` alone is neither: the model
-itself ended its block early. A block may be junk and cut at once.
+itself ended its block early; nor is ``integer``: it ended a number before its decimals. A block may be junk and cut at
+once.
 """
 
 from __future__ import annotations

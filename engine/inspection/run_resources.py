@@ -25,7 +25,9 @@ def run_tokenizer(run: RunFacts) -> tuple[TextTokenizer | None, str]:
 
 
 def number_format(run: RunFacts) -> NumberFormat:
-    """As the model's registry entry says; else any number of up to four decimals."""
+    """As the run says; else its model's registry entry; else any number of up to four decimals."""
+    if run.form is not None:
+        return run.form
     entry = model_entry(run)
     return READ_FORMAT if entry is None else entry.numbers
 

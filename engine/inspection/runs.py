@@ -7,11 +7,13 @@ out.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import datetime
 
 from engine.errors import shown
 from engine.lp_records import LpRecord, split_cleanup, stored_lp
+from engine.records import NumberFormat
 from engine.store.entries import Entry, model_name, only_id, run_value
 from engine.store.schema import BLOCKS, RUNS, SAMPLES, STEPS
 from engine.store.store import Store
@@ -36,6 +38,7 @@ class RunFacts:
     cut_blocks: int | None
     junk_letters: int | None
     created_at: datetime | None
+    form: NumberFormat | None  # of the numbers that its model might write, or that an import found in its texts
     has_blocks: bool
     has_steps: bool  # of some samples at least
     key: tuple[str, ...]  # the run and its files' checksums: what is computed of it holds as long as this does
@@ -81,6 +84,14 @@ def _facts(entry: Entry) -> RunFacts:
         "samples": entry.parts[SAMPLES.name].rows,
         "has_blocks": BLOCKS.name in entry.parts,
         "has_steps": STEPS.name in entry.parts,
+        "form": form_of(entry),
         "key": entry.key,
     }
     return RunFacts(**{**columns, **facts})
+
+
+def form_of(entry: Entry) -> NumberFormat | None:
+    """A sheet may say anything."""
+    with suppress(LookupError, TypeError, ValueError):
+        return NumberFormat(**(entry.sheet.get("form") or entry.sheet["plan"]["plan"]["form"]))
+    return None

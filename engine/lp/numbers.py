@@ -141,10 +141,10 @@ def _steps(at: At, kinds: list[Digits], form: NumberFormat, width: int) -> Itera
         target = _after_digits(at, kind, form, width)
         if target is not None:
             yield kind.name, target
-    if at.decimals < 0:
-        if at.integer:
-            yield POINT, replace(at, decimals=0, is_open=True)
-    elif at.decimals >= form.least_decimals and not (at.negative and at.is_zero):
+    if at.decimals < 0 and at.integer:
+        yield POINT, replace(at, decimals=0, is_open=True)
+    is_complete = at.integer > 0 and at.decimals != 0 and max(at.decimals, 0) >= form.least_decimals
+    if is_complete and not (at.negative and at.is_zero):
         if at.axis == len(AXES) - 1:
             yield CLOSE, None
         else:

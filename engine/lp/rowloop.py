@@ -94,20 +94,27 @@ class RowLoop:
 
     def _ending(self, pieces: Sequence[str]) -> str:
         """Whether the block's closing token is not legal, legal, or the only one."""
-        axis, decimals, complete = 0, -1, False
+        axis, digits, decimals, complete = 0, 0, -1, False
         for piece in pieces:
-            closable = axis == 2 and decimals >= max(1, self._form.least_decimals)
+            closable = axis == 2 and self._is_number(digits, decimals)
             if piece in (",", ",-") and axis < 2:
                 axis, decimals = axis + 1, -1
             elif axis == 2 and piece == "." and decimals < 0:
                 decimals = 0
             elif decimals >= 0 and set(piece) <= _DIGITS:
                 decimals += len(piece)
+            elif axis == 2 and set(piece) <= _DIGITS:
+                digits += len(piece)
             elif closable:
                 complete = True
-        if axis < 2 or decimals < max(1, self._form.least_decimals):
+        if axis < 2 or not self._is_number(digits, decimals):
             return "forced" if decimals >= self._form.most_decimals and axis == 2 else "no"
         return "forced" if complete or decimals >= self._form.most_decimals else "may"
+
+    def _is_number(self, digits: int, decimals: int) -> bool:
+        """Of so many integer digits, and of decimals, -1 without a point."""
+        least = self._form.least_decimals
+        return decimals >= max(1, least) or (least == 0 and digits > 0 > decimals)
 
     def _is_blocked(self, text: str) -> bool:
         if self._name == "position-allowlist":

@@ -1,9 +1,9 @@
 """The reports' first solution: a position LP under which the model may end a block before the template does.
 
-As ``position-blocklist``; from z's first decimal on (from the least decimals on, if the format has more) the template's
-closing token is legal beside the rest, and choosing it jumps behind the block. With the most decimals written it is
-forced, and a piece that is no number makes the number complete and forces it too. It cannot help a number that is
-longer than its template: the positions end, and the block is cut.
+As ``position-blocklist``; from z's first decimal on (from the least decimals on, if the format has more; from its first
+digit, if integers are numbers too) the template's closing token is legal beside the rest, and choosing it jumps behind
+the block. With the most decimals written it is forced, and a piece that is no number makes the number complete and
+forces it too. It cannot help a number that is longer than its template: the positions end, and the block is cut.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FIRST_DIGITS = 5
 """Class of tokens of one digit; those of more follow, up to the format's most and all beyond it."""
 X, Y, Z_INTEGER = range(3)
 FIRST_DECIMAL = 3
-"""Node of a z with a point and no decimals; one more for each decimal, the last is the complete number."""
+"""Node of a z with a point and no decimals; one more for each decimal; then the complete number, and a whole one."""
 
 
 class TruncatingConstraint:
@@ -63,12 +63,17 @@ def _automaton(tokenizer: TextTokenizer, form: NumberFormat, vocab_rows: int) ->
     classes[vocabulary.is_blocked] = DEAD
     close = FIRST_DIGITS + most  # the first symbol, behind the classes of tokens
     complete = FIRST_DECIMAL + most
-    goto = np.full((complete + 1, close + SYMBOLS), ILLEGAL, dtype=np.int16)
+    whole = complete + 1
+    goto = np.full((whole + 1, close + SYMBOLS), ILLEGAL, dtype=np.int16)
     move = np.full(goto.shape, NEXT, dtype=np.int8)
     move[:, close] = JUMP
-    for node in range(complete):
+    for node in (*range(complete), whole):
         goto[node, 1:close] = node
     goto[X, COMMA], goto[Y, COMMA], goto[Z_INTEGER, POINT] = Y, Z_INTEGER, FIRST_DECIMAL
+    if form.least_decimals == 0:
+        goto[Z_INTEGER, FIRST_DIGITS:close] = whole
+    goto[whole, [close, POINT]] = X, FIRST_DECIMAL
+    goto[whole, [OTHER, COMMA, MINUS]] = complete
     for written in range(most):
         node = FIRST_DECIMAL + written
         for digits in range(1, most + 1):
@@ -78,5 +83,6 @@ def _automaton(tokenizer: TextTokenizer, form: NumberFormat, vocab_rows: int) ->
             goto[node, [OTHER, POINT, COMMA, MINUS]] = complete
     goto[complete, close] = X
     decimals = [f"z: {written} decimals" for written in range(most)]
-    rules = ("x", "y", "z before its point", *decimals, "a complete number: only the closing token")
+    ends = ("a complete number: only the closing token", "z: an integer so far")
+    rules = ("x", "y", "z before its point", *decimals, *ends)
     return Automaton(padded(classes, vocab_rows), goto, move, rules)

@@ -7,7 +7,7 @@
     step = "2e"
     folder = "/data/checkpoints/m380/2e"   # Hugging Face, weights as safetensors; relative to this file
     tokenizer = "llama3"                   # qwen3, llama3, a path, or "own": the checkpoint's
-    decimals = [1, 4]                      # least and most that it writes; [4, 4] without it
+    decimals = [0, 4]                      # least and most that it writes; [4, 4] without it
     integer_digits = 3
     dtype = "bfloat16"                     # computed in; float32 without it
     notes = "two epochs, drug-like molecules"
@@ -29,7 +29,7 @@ from typing import Any, Literal, cast, get_args
 from engine.errors import RegistryError, nearest, shown
 from engine.models.layout import VOCAB_ROWS
 from engine.paths import DATA
-from engine.records import TRIMMED4, NumberFormat
+from engine.records import SHORTEST4, NumberFormat
 
 EMBEDDED = DATA / "models.toml"
 USER_VARIABLE = "DRIFTSCOPE_MODELS"
@@ -107,7 +107,7 @@ def entry_of_folder(folder: Path, tokenizer: str | None = None) -> ModelEntry:
         alias=name.group() if name else "checkpoint",
         step="path",
         tokenizer=tokenizer or OWN_TOKENIZER,
-        numbers=TRIMMED4,
+        numbers=SHORTEST4,
         dtype="float32",
         notes="",
         source=folder,

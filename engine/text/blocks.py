@@ -15,15 +15,15 @@ from itertools import pairwise
 from typing import get_args
 
 from engine.lp_records import lp_of_text
-from engine.records import MOST_DECIMALS, MOST_INTEGER_DIGITS, TRIMMED4, Kind, NumberFormat
+from engine.records import MOST_DECIMALS, MOST_INTEGER_DIGITS, SHORTEST4, Kind, NumberFormat
 
-READ_FORMAT = TRIMMED4
-"""What counts as a number when nothing is known of the model: one to four decimals, up to three integer digits."""
+READ_FORMAT = SHORTEST4
+"""What counts as a number when nothing is known of the model: up to four decimals and three integer digits."""
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 SOUND: frozenset[Kind] = frozenset({"exact", "unverified"})
 CUT_KINDS: frozenset[Kind] = frozenset({"cut"})
-JUNK_KINDS: frozenset[Kind] = frozenset(KINDS) - SOUND - CUT_KINDS - {"missing_z"}
+JUNK_KINDS: frozenset[Kind] = frozenset(KINDS) - SOUND - CUT_KINDS - {"missing_z", "integer"}
 """A block is junk when one of these is among its kinds; ``JunkCount`` below has the reports' two counts."""
 NUMERIC = frozenset("0123456789.,-")
 _DIGITS = frozenset("0123456789.-")
@@ -33,7 +33,9 @@ _TAGS = ("[SMILES]", "[/SMILES]", "[CONFORMER]", "[/CONFORMER]")
 
 # A number as it may be damaged: (whole)(points)(decimals), with the points or what stands before them missing.
 _NUMBER = re.compile(r"-?(\d+)(?:(\.+)(\d*))?|-?()(?<!\.)(\.++)(\d+)", re.ASCII)
-_WRITTEN = re.compile(rf"-?\d{{1,{MOST_INTEGER_DIGITS}}}\.\d{{1,{MOST_DECIMALS}}}(?!\d)", re.ASCII)
+_DECIMAL = re.compile(rf"-?\d{{1,{MOST_INTEGER_DIGITS}}}\.\d{{1,{MOST_DECIMALS}}}(?!\d)", re.ASCII)
+# An integer that nothing follows may be the beginning of a longer number.
+_ANY_NUMBER = re.compile(rf"{_DECIMAL.pattern}|-?\d{{1,{MOST_INTEGER_DIGITS}}}(?=,)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +210,8 @@ def _start_of_triple(form: NumberFormat) -> re.Pattern[str]:
 
 
 def _number_pattern(form: NumberFormat) -> str:
-    return rf"-?{_integer_pattern(form)}\.\d{{1,{form.most_decimals}}}"
+    decimals = rf"\.\d{{1,{form.most_decimals}}}"
+    return rf"-?{_integer_pattern(form)}" + (decimals if form.least_decimals else f"(?:{decimals})?")
 
 
 def _integer_pattern(form: NumberFormat) -> str:
@@ -226,10 +229,13 @@ def _junk_span(content: str, form: NumberFormat) -> tuple[int, int]:
         return start, length
     longest = 3 * (form.most_integer_digits + form.most_decimals + 2) + 2
     ends = range(max(start + 1, length - longest), length)
-    whole = [end for end in ends if clean.fullmatch(content[:start] + content[end:])]
-    apart = [end for end in whole if not _joins_digits(content, start, end)]
+    whole = [
+        end for end in ends if clean.fullmatch(content[:start] + content[end:]) and not _beheads(content, start, end)
+    ]
     if whole:
-        return start, (apart or whole)[0]
+        apart = [end for end in whole if not _joins_digits(content, start, end)]
+        is_surplus = content[start : whole[0]].isdigit()  # digits too many, as in 1234.0
+        return start, whole[0] if is_surplus or not apart else apart[0]
     foreign = _first_foreign(content)
     return (length, length) if foreign == length else (foreign, length)
 
@@ -237,6 +243,12 @@ def _junk_span(content: str, form: NumberFormat) -> tuple[int, int]:
 def _joins_digits(content: str, junk_start: int, junk_end: int) -> bool:
     """Whether without its junk the content would have a number that nobody wrote."""
     return content[:junk_start][-1:] in _DIGITS and content[junk_end:][:1] in _DIGITS
+
+
+def _beheads(content: str, junk_start: int, junk_end: int) -> bool:
+    """Whether the junk would take a number's point and leave its decimals: ``.5`` is not ``5``."""
+    is_behind_point = content[junk_end - 1] == "." and content[junk_end : junk_end + 1].isdigit()
+    return is_behind_point and content[:junk_start][-1:] != "."
 
 
 def _first_foreign(content: str) -> int:
@@ -249,8 +261,8 @@ def _complete_numbers(content: str, junk_start: int, junk_end: int, form: Number
         return tuple(without_junk.split(","))
     # From x on and no further than all is whole: the second number of a block whose x is damaged is not its x.
     numbers: list[str] = []
-    position = 0
-    while len(numbers) < 3 and (match := _WRITTEN.match(content, position)):
+    position, number = 0, _DECIMAL if form.least_decimals else _ANY_NUMBER
+    while len(numbers) < 3 and (match := number.match(content, position)):
         numbers.append(match.group())
         position = match.end() + content.startswith(",", match.end())
     return tuple(numbers)
@@ -277,7 +289,7 @@ def _kinds_of_damaged(content: str, form: NumberFormat, is_whole_without_junk: b
     is_numeric = foreign == len(content)
     if is_numeric or not is_whole_without_junk:
         kinds |= _kinds_of_numbers(content[:foreign], form, is_whole=is_numeric, may_be_cut=may_be_cut)
-    return kinds or {"punctuation"}  # a number that the model ended without its point: nobody cut it
+    return kinds or {"punctuation"}  # a number that the model ended behind its point: nobody cut it
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +317,7 @@ def _kinds_of_numbers(head: str, form: NumberFormat, *, is_whole: bool, may_be_c
     """Kinds of the numeric beginning of a block; ``is_whole`` when nothing foreign follows it."""
     numbers = [_Parts.of(match) for match in _NUMBER.finditer(head)]
     gaps = [head[left.end : right.start] for left, right in pairwise(numbers)]
-    damaged = _DamagedHead(numbers, gaps, form, is_whole and head[-1:] in (".", ",", "-"), is_whole)
+    damaged = _DamagedHead(numbers, gaps, form, is_whole and head[-1:] in (".", ",", "-"), is_whole, may_be_cut)
     return {kind for kind, _, applies in NUMBER_RULES if applies(damaged) and (may_be_cut or kind != "cut")}
 
 
@@ -318,6 +330,7 @@ class _DamagedHead:
     form: NumberFormat
     ends_in_mark: bool
     is_whole: bool  # nothing foreign follows
+    may_be_cut: bool
 
     @property
     def has_extra_digit(self) -> bool:
@@ -331,16 +344,24 @@ class _DamagedHead:
         return any(len(number.points) > 1 or not number.whole for number in self.numbers)
 
     @property
+    def has_integer(self) -> bool:
+        """A number that the model ended before its point, where the format wants decimals."""
+        is_last_ended = self.is_whole and not self.may_be_cut
+        ended = (self.numbers if is_last_ended else self.numbers[:-1])[:3]
+        return self.form.least_decimals > 0 and any(not number.points and not number.decimals for number in ended)
+
+    @property
     def stops_short(self) -> bool:
-        """A number is missing, is only begun, or was ended without decimals."""
-        count = len(self.numbers)
-        ended = (self.numbers[:-1] if self.ends_in_mark or not self.is_whole else self.numbers)[:3]
-        is_begun = count == 3 and not self.numbers[2].decimals and self.ends_in_mark
-        return count < 3 or is_begun or any(not number.decimals for number in ended)
+        """A number is missing or only begun."""
+        if len(self.numbers) != 3:
+            return len(self.numbers) < 3
+        is_begun = self.ends_in_mark or (self.is_whole and self.form.least_decimals > 0)
+        return is_begun and not self.numbers[2].decimals
 
 
 NUMBER_RULES: tuple[tuple[Kind, str, Callable[[_DamagedHead], bool]], ...] = (
     ("extra_digit", "1.0,2.0,3.00000", lambda head: head.has_extra_digit),
+    ("integer", "1.0,2,3.0", lambda head: head.has_integer),
     ("fourth_number", "1.0,2.0,3.0,4.0", lambda head: len(head.numbers) > 3),
     ("missing_comma", "1.0-2.0,3.0", lambda head: any("," not in gap for gap in head.gaps)),
     ("punctuation", "1.0,,2.0,3.0", lambda head: head.has_stray_mark),

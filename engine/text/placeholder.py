@@ -25,7 +25,7 @@ from engine.text.drift import block_contents, needed_tokens
 from engine.text.template import build_templates
 from engine.text.tokenizers import TextTokenizer
 
-_NUMBER = re.compile(r"(-?)(\d+)\.(\d+)", re.ASCII)
+_NUMBER = re.compile(r"(-?)(\d+)(?:\.(\d+))?", re.ASCII)
 _TRIPLE = re.compile(rf"{_NUMBER.pattern},{_NUMBER.pattern},{_NUMBER.pattern}", re.ASCII)
 _PROBE = "[C]<>[C]<>"
 MOST_WEIGHT = 1e6
@@ -76,7 +76,7 @@ def _level(number: re.Match[str]) -> str:
     sign, whole, decimals = number.groups()
     # A leading zero never stands before another digit, so longer integers are levelled to ones and zeros.
     integer = "0" if len(whole) == 1 else "1" + "0" * (len(whole) - 1)
-    return f"{sign}{integer}.{'0' * len(decimals)}"
+    return f"{sign}{integer}.{'0' * len(decimals)}" if decimals else f"{sign}{integer}"
 
 
 def _by_free_count(shapes: Counter[str], tokenizer: TextTokenizer) -> dict[int, str]:
@@ -90,9 +90,9 @@ def _by_free_count(shapes: Counter[str], tokenizer: TextTokenizer) -> dict[int, 
 
 
 def _regular_shapes() -> list[str]:
-    """Placeholders with one to four decimals on each axis and either sign of x: all counts in between."""
-    axes = itertools.product(("", "-"), (1, 2, 3, 4), (1, 2, 3, 4), (1, 2, 3, 4))
-    return [f"{sign}0.{'0' * x},0.{'0' * y},0.{'0' * z}" for sign, x, y, z in axes]
+    """Placeholders with up to four decimals on each axis and either sign of x: all counts in between."""
+    axes = itertools.product(("", "-"), *[("0", "0.0", "0.00", "0.000", "0.0000")] * 3)
+    return [f"{sign}{x},{y},{z}" for sign, x, y, z in axes]
 
 
 def free_count(placeholder: str, tokenizer: TextTokenizer) -> int:

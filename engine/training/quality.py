@@ -27,7 +27,7 @@ from engine.errors import DriftscopeError, ModelError
 from engine.models.devices import pick_device
 from engine.models.loading import quiet_transformers
 from engine.models.shipped import SAMPLING
-from engine.records import Kind, Molecule
+from engine.records import TRIMMED4, Kind, Molecule
 from engine.text.blocks import find_blocks, read_block
 from engine.text.check import answer_of, check_sample
 from engine.text.tokenizers import TextTokenizer
@@ -221,7 +221,7 @@ def _judged(
     seed: int,
 ) -> ModelAnswer:
     text = tokenizer.decode(ids)
-    readings = [read_block(block.content, closed=block.closed) for block in find_blocks(answer_of(text))]
+    readings = [read_block(block.content, form=TRIMMED4, closed=block.closed) for block in find_blocks(answer_of(text))]
     check = check_sample(text, molecule, readings=readings)
     measured = None
     if check.same_graph:

@@ -72,10 +72,12 @@ def _bad_words(blocks: Sequence[Row]) -> str:
     by_block = [faults(block) for block in blocks]
     junk, cut = (sum(fault in block_faults for block_faults in by_block) for fault in ("junk", "cut"))
     short = sum("missing_z" in (block["kinds"] or ()) and not faults(block) for block in blocks)
+    whole = sum("integer" in (block["kinds"] or ()) and not faults(block) for block in blocks)
     parts = [
         (junk, "has junk", "have junk"),
         (cut, "was cut", "were cut"),
         (short, "has fewer than three numbers", "have fewer than three numbers"),
+        (whole, "has a number without decimals", "have numbers without decimals"),
     ]
     return ", ".join(
         f"{count} of {len(blocks)} blocks {singular if count == 1 else plural}"

@@ -15,7 +15,7 @@ from engine.chem.molecule_sets import TAGS, load_molecule_set
 from engine.chem.structure_files import read_molecules
 from engine.errors import DriftscopeError
 from engine.lp_records import DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER
-from engine.records import FIXED4, TRIMMED4, NumberFormat
+from engine.records import FIXED4, SHORTEST4, TRIMMED4, NumberFormat
 from engine.text.drift import DriftSummary, drift_summary
 from engine.text.placeholder import FittedPlaceholder, fit_placeholder
 from engine.text.template import GUESSED_PLACEHOLDER
@@ -28,7 +28,7 @@ from pages._tokenizer_lab import drift_view as view
 from pages._tokenizer_lab.choices import PLACEHOLDERS, folder_input, reference_text, tokenizers
 from pages._tokenizer_lab.drift_view import DriftRow
 
-FORMS = {"Four decimals": FIXED4, "Trailing zeros dropped": TRIMMED4}
+FORMS = {"Four decimals": FIXED4, "Trailing zeros dropped": TRIMMED4, "Trailing zeros and point dropped": SHORTEST4}
 MOST_MOLECULES = 400
 EXAMPLE = "CC(=O)Oc1ccccc1C(=O)O\nCn1c(=O)c2c(ncn2C)n(C)c1=O"
 _ENDINGS = (".sdf", ".mol", ".smi", ".csv", ".tsv", ".txt", ".gz")

@@ -53,7 +53,7 @@ def test_a_message_says_where_and_what_to_do() -> None:
     assert str(EnrichedError("the block is empty", block=2, position=7, text="<>")) == expected
 
 
-@pytest.mark.parametrize("numbers", [(0, 4, 3), (3, 2, 3), (1, 13, 3), (1, 4, 0), (1, 4, 7)])
+@pytest.mark.parametrize("numbers", [(-1, 4, 3), (0, 0, 3), (3, 2, 3), (1, 13, 3), (1, 4, 0), (1, 4, 7)])
 def test_a_number_format_checks_itself(numbers: tuple[int, int, int]) -> None:
     with pytest.raises(ValueError, match=r"decimals must satisfy|most_integer_digits must lie"):
         NumberFormat(*numbers)

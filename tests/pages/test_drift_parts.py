@@ -71,6 +71,11 @@ def test_a_drawing_has_no_layer_for_clicks_and_none_where_the_smiles_does_not_re
             [block_row(0, 0, kinds=["missing_z"])],
             "1 of 1 blocks has fewer than three numbers.",
         ),
+        (
+            sample_row(0, clean=False),
+            [block_row(0, 0, kinds=["integer"]), block_row(0, 1, kinds=["integer"])],
+            "is not clean: 2 of 2 blocks have numbers without decimals.",
+        ),
     ],
 )
 def test_a_verdict_in_words(sample: dict[str, Any], blocks: list[dict[str, Any]], said: str) -> None:

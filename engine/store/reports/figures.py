@@ -16,7 +16,8 @@ from typing import Any
 
 from engine.decode.presets import PRESETS
 from engine.errors import FileFormatError, PlaceholderError
-from engine.lp_records import DEFAULT_PLACEHOLDER, split_cleanup
+from engine.lp_records import DEFAULT_PLACEHOLDER, split_cleanup, stored_lp
+from engine.records import NumberFormat
 from engine.store.reports.format import (
     AT_TOP,
     METADATA,
@@ -37,6 +38,8 @@ from engine.store.reports.format import (
     totals_of,
 )
 from engine.store.reports.texts import ReportItem, TextReader, malformed
+from engine.text.blocks import READ_FORMAT
+from engine.text.number_form import found_form
 from engine.text.template import check_placeholder
 from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer
 
@@ -52,6 +55,7 @@ class RunOfFile:
     row: Mapping[str, Any]
     reader: TextReader
     passes: int  # by the file
+    form: NumberFormat | None  # as its texts show; None where they are too few
     extra: Mapping[str, Any]
     notes: tuple[str, ...]
 
@@ -83,6 +87,8 @@ def read_run(
     )
     placeholder = _placeholder(values.text("placeholder")) or placeholder_of(lp)
     name, loaded = _tokenizer(tokenizer, values.text("tokenizer_name"))
+    forced_close = stored_lp(lp).closed_by != "model"
+    form, numbers = found_form((text for item in items for text in item.texts), forced_close=forced_close)
     row = {
         "origin": "imported",
         "created_at": _moment(metadata.get("timestamp")),
@@ -103,10 +109,14 @@ def read_run(
     row = {key: value for key, value in row.items() if value is not None}
     return RunOfFile(
         row=row,
-        reader=TextReader(lp and split_cleanup(lp)[0], placeholder or DEFAULT_PLACEHOLDER, loaded),
+        reader=TextReader(lp and split_cleanup(lp)[0], placeholder or DEFAULT_PLACEHOLDER, loaded, form or READ_FORMAT),
         passes=sum(item.passed for item in items),
+        form=form,
         extra=_extra(metadata, top, row, len(items), missing),
-        notes=_notes(metadata, lp, name, loaded),
+        notes=(
+            *_notes(metadata, lp, name, loaded),
+            *([f"Number format by {numbers:,} numbers of the texts: {form.words}."] if form else ()),
+        ),
     )
 
 

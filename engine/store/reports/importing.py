@@ -18,7 +18,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +113,8 @@ def import_report(
         known = {key: value for key, value in row.items() if value is not None}
         staging = begin_anew(store.home, RUN, report.run_id, known)
         with whole_or_nothing(staging):
-            return staging.publish(_write(staging, report, run, progress))
+            form = {} if run.form is None else {"form": asdict(run.form)}
+            return staging.publish(_write(staging, report, run, progress), **form)
 
 
 # --- into the store -----------------------------------------------------------------------------------------------

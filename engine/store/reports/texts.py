@@ -19,7 +19,7 @@ from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS, prompt_of, pr
 from engine.chem.smiles import in_text_order, parse_smiles
 from engine.errors import DriftscopeError, FileFormatError, shown
 from engine.lp_records import UNKNOWN_LP
-from engine.records import CHECK_COLUMNS, Block, Check, Molecule
+from engine.records import CHECK_COLUMNS, Block, Check, Molecule, NumberFormat
 from engine.store.reports.format import (
     AFTER,
     ALONE,
@@ -42,7 +42,7 @@ from engine.store.reports.format import (
 )
 from engine.store.sample_rows import StoredSample
 from engine.text.align import block_of, is_need_known
-from engine.text.blocks import SPECIAL_TOKEN, BlockReading, FoundBlock, find_blocks, read_block
+from engine.text.blocks import READ_FORMAT, SPECIAL_TOKEN, BlockReading, FoundBlock, find_blocks, read_block
 from engine.text.check import MISMATCH, asks_for_another, check_sample
 from engine.text.generated import needed_by_blocks, units_between
 from engine.text.match import Unit, match_units
@@ -211,6 +211,7 @@ class TextReader:
     lp: str | None
     placeholder: str
     tokenizer: TextTokenizer | None
+    form: NumberFormat = READ_FORMAT
 
     def samples(self, item: ReportItem, first: int) -> list[StoredSample]:
         """The item's generations as samples that count from ``first``."""
@@ -246,7 +247,7 @@ class TextReader:
     ) -> tuple[tuple[Block, ...], Check]:
         lp = self.lp or UNKNOWN_LP.name
         blocks = find_blocks(text)
-        readings = [read_block(block.content, lp=lp, closed=block.closed) for block in blocks]
+        readings = [read_block(block.content, form=self.form, lp=lp, closed=block.closed) for block in blocks]
         check = check_sample(text, prompt.molecule, lp=lp, readings=readings)
         if prompt.error:
             issues = (PROMPT_NOT_READ, *(issue for issue in check.issues if issue != MISMATCH))

@@ -29,7 +29,7 @@ from engine.errors import (
     NoEnrichedFormError,
     UnsupportedMoleculeError,
 )
-from engine.records import FIXED4, TRIMMED4, Molecule, NumberFormat
+from engine.records import FIXED4, SHORTEST4, TRIMMED4, Molecule, NumberFormat
 from tests.strategies import (
     MOLECULES,
     formats,
@@ -63,6 +63,10 @@ from tests.support import sized
         (0.1204, TRIMMED4, "0.1204"),
         (0.12, TRIMMED4, "0.12"),
         (-0.00001, TRIMMED4, "0.0"),
+        (-0.00001, SHORTEST4, "0"),
+        (-2.0, SHORTEST4, "-2"),
+        (0.25, SHORTEST4, "0.25"),
+        (100.00004, SHORTEST4, "100"),
         (1.23456789, NumberFormat(2, 3, 2), "1.234"),
         (1.2, NumberFormat(2, 3, 2), "1.20"),
         (np.float32(0.5), FIXED4, "0.5000"),
@@ -102,6 +106,9 @@ def test_the_format_is_that_of_the_field() -> None:
     assert decoded.smiles == "CC=O"
     short = encode(with_xyz("CC=O", [(1.5, -0.25, 0), (1, 2, 3), (0, 0, 0)]), TRIMMED4)
     assert short.text == "[C]<1.5,-0.25,0.0>[C]<1.0,2.0,3.0>=[O]<0.0,0.0,0.0>"
+    shortest = encode(with_xyz("CC=O", [(1.5, -0.25, 0), (1, -2, 10), (0, 0, 0)]), SHORTEST4)
+    assert shortest.text == "[C]<1.5,-0.25,0>[C]<1,-2,10>=[O]<0,0,0>"
+    assert decode(shortest.text).coordinates == [[1.5, -0.25, 0.0], [1.0, -2.0, 10.0], [0.0, 0.0, 0.0]]
 
 
 @pytest.mark.parametrize(
@@ -180,7 +187,7 @@ def check_second_writing(decoded: Decoded, form: NumberFormat) -> None:
 @pytest.mark.soak
 def test_shipped_molecules_survive() -> None:
     for seed, smiles in enumerate(shipped_smiles()[: sized(100, 2000)]):
-        check_round_trip(parse_smiles(smiles), seed, (FIXED4, TRIMMED4)[seed % 2])
+        check_round_trip(parse_smiles(smiles), seed, (FIXED4, TRIMMED4, SHORTEST4)[seed % 3])
 
 
 @pytest.mark.parametrize("smiles", MOLECULES)

@@ -33,7 +33,7 @@ def test_one_model_as_a_table(mine: Path) -> None:
     head, row, note = result.out.splitlines()
     assert head.split()[:4] == ["model", "family", "tokenizer", "rows"]
     assert row.split()[:4] == ["small:final", "Qwen", "qwen3", "151,936"]
-    assert note == "small:final: made on the spot"
+    assert note == "small:final: made on the spot; numbers: 1 to 4 decimals, further zeros dropped"
     assert (result.code, result.err) == (0, "")
 
 

@@ -48,6 +48,9 @@ def test_encode_drops_trailing_zeros_when_asked(tmp_path: Path) -> None:
     assert run_json("encode", str(tmp_path / "one.mol"))["enriched"] == "[C]<1.5000,-2.2500,0.0000>"
     trimmed = run_json("encode", str(tmp_path / "one.mol"), "--least-decimals", "1")
     assert trimmed["enriched"] == "[C]<1.5,-2.25,0.0>"
+    shortest = run_json("encode", str(tmp_path / "one.mol"), "--least-decimals", "0")
+    assert shortest["enriched"] == "[C]<1.5,-2.25,0>"
+    assert run_json("decode", shortest["enriched"])["coordinates"] == [[1.5, -2.25, 0.0]]
 
 
 NO_STEREO = "stereo: the SMILES specifies none"
@@ -110,7 +113,7 @@ def test_there_and_back_by_files(tmp_path: Path, smiles: str) -> None:
         (("decode", "[C]<1.0,2.0>"), "block 0, at position 3: 2 numbers instead of three"),
         (("decode", "[C]<1.0,2.0,0.8415amen>"), "character 'a' is no part of a number"),
         (("decode", "[\udcff]<1.0,2.0,3.0>"), "character 1 of the text is not valid Unicode"),
-        (("decode", "[C]<" + "9" * 400 + ".0,1.0,1.0>"), "which is no decimal number"),
+        (("decode", "[C]<" + "9" * 400 + ".0,1.0,1.0>"), "which is no number"),
         (("decode", f"[C]{B}", "--sdf", "no/such/folder/x.sdf"), "No such file or directory 'no/such/folder/x.sdf'"),
         (("decode", f"[C]{B}", "--xyz", "/"), "Is a directory '/'"),
         (("decode", f"[C]{B}", "--xyz", "\0"), "is not a path"),

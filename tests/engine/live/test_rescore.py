@@ -9,7 +9,7 @@ import pytest
 
 from engine.live.lane import lane_work
 from engine.live.rescore import Question, costs_work, score_work
-from engine.records import TRIMMED4
+from engine.records import SHORTEST4
 from engine.runner.plan import ModelChoice
 from engine.service import Service
 from engine.store.files import LocalFiles
@@ -34,7 +34,7 @@ def question(store: Store, model: ModelChoice, **more: Any) -> Question:
         "smiles": row["smiles"],
         "lp": run["lp"],
         "placeholder": run["placeholder"] or "",
-        "form": TRIMMED4,
+        "form": SHORTEST4,
         "token_ids": tuple(row["token_ids"]),
         "forced": tuple(row["forced"]),
     }

@@ -52,11 +52,13 @@ class AnswerGrammar:
     def lark(self) -> str:
         """For llguidance: its regular expressions may be negated, so a negative zero is simply taken out."""
         form, (opening, closing) = self.form, self.tags
+        decimals = f"\\.[0-9]{{{max(1, form.least_decimals)},{form.most_decimals}}}"
+        decimals = decimals if form.least_decimals else f"({decimals})?"
         body = " ".join("NUMBER" if piece is None else json.dumps(piece) for piece in self.pieces[1:-1])
         return (
             f"start: <[{opening}]> {body} <[{closing}]>\n"
             f"NUMBER: /-?(0|[1-9][0-9]{{0,{form.most_integer_digits - 1}}})"
-            f"\\.[0-9]{{{form.least_decimals},{form.most_decimals}}}/ & ~/-0\\.0*/\n"
+            f"{decimals}/ & ~/-0(\\.0*)?/\n"
         )
 
     def endings(self, text: str) -> Iterator[str]:
@@ -95,18 +97,19 @@ class AnswerGrammar:
 def _number_ends(form: NumberFormat, begun: str) -> tuple[str, ...]:
     """What makes a number of its beginning, in every shape."""
     wholes = ["0", *("1" * width for width in range(1, form.most_integer_digits + 1))]
-    decimals = ["1" * width for width in range(form.least_decimals, form.most_decimals + 1)]
-    numbers = [f"{sign}{whole}.{part}" for sign in ("", "-") for whole in wholes for part in decimals]
+    decimals = ["." * (width > 0) + "1" * width for width in range(form.least_decimals, form.most_decimals + 1)]
+    numbers = [f"{sign}{whole}{part}" for sign in ("", "-") for whole in wholes for part in decimals]
     ends = {number[start:] for number in numbers for start in range(len(number) + 1)}
     return tuple(sorted(end for end in ends if is_number(form, begun + end)))
 
 
 def is_number(form: NumberFormat, text: str) -> bool:
     """Whether a model with this format may write the number."""
-    found = re.fullmatch(r"-?(0|[1-9][0-9]*)\.([0-9]+)", text)
-    if found is None or re.fullmatch(r"-0\.0*", text):
+    found = re.fullmatch(r"-?(0|[1-9][0-9]*)(?:\.([0-9]+))?", text)
+    if found is None or re.fullmatch(r"-0(\.0*)?", text):
         return False
-    return len(found[1]) <= form.most_integer_digits and form.least_decimals <= len(found[2]) <= form.most_decimals
+    decimals = len(found[2] or "")
+    return len(found[1]) <= form.most_integer_digits and form.least_decimals <= decimals <= form.most_decimals
 
 
 def _filled(pieces: Sequence[str | None], form: NumberFormat, sign: str) -> str:

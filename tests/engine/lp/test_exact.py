@@ -15,7 +15,7 @@ from engine.chem.smiles import parse_smiles, read_text_order, same_graph
 from engine.errors import ConstraintError, TokenizerError
 from engine.lp.driver import LOST, Tables
 from engine.lp.exact import ExactConstraint
-from engine.records import FIXED4, TRIMMED4, Molecule, NumberFormat
+from engine.records import FIXED4, SHORTEST4, TRIMMED4, Molecule, NumberFormat
 from engine.text.tokenizer_build import NAMES
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
 from tests.engine.lp.walks import random_answers
@@ -23,7 +23,7 @@ from tests.small_tokenizers import small_byte_level
 from tests.support import sized
 
 ROWS = {"qwen3": 151_936, "llama3": 128_330}
-FORMATS = [TRIMMED4, FIXED4, NumberFormat(1, 2, 1), NumberFormat(3, 7, 5)]
+FORMATS = [TRIMMED4, FIXED4, SHORTEST4, NumberFormat(1, 2, 1), NumberFormat(3, 7, 5)]
 DOUBLE_PLUS = replace(parse_smiles("[Ca+2]"), smiles="[Ca++]", descriptors=("[Ca++]",))
 
 each = pytest.mark.parametrize("name", NAMES)
@@ -54,10 +54,11 @@ def ids_of(tokenizer: TextTokenizer, molecule: Molecule, contents: list[str]) ->
 
 
 def is_in(form: NumberFormat, number: str) -> bool:
-    found = re.fullmatch(r"(-?)(0|[1-9]\d*)\.(\d+)", number, re.ASCII)
+    found = re.fullmatch(r"(-?)(0|[1-9]\d*)(?:\.(\d+))?", number, re.ASCII)
     if not found or (found[1] and not float(number)):
         return False
-    return len(found[2]) <= form.most_integer_digits and form.least_decimals <= len(found[3]) <= form.most_decimals
+    decimals = len(found[3] or "")
+    return len(found[2]) <= form.most_integer_digits and form.least_decimals <= decimals <= form.most_decimals
 
 
 @pytest.mark.soak
@@ -87,8 +88,8 @@ def test_every_well_formed_text_is_accepted(name: str, form: NumberFormat) -> No
     def number() -> str:
         whole = str(rng.randrange(10 ** rng.randint(1, form.most_integer_digits)))
         digits = "".join(rng.choice("0019") for _ in range(rng.randint(form.least_decimals, form.most_decimals)))
-        sign = "-" if rng.random() < 0.5 and float(f"{whole}.{digits}") else ""
-        return f"{sign}{whole}.{digits}"
+        text = f"{whole}.{digits}" if digits else whole
+        return f"-{text}" if rng.random() < 0.5 and float(text) else text
 
     for molecule in [*molecules(sized(12, 400)), DOUBLE_PLUS]:
         contents = [",".join(number() for _ in range(3)) for _ in range(molecule.atoms)]
@@ -108,6 +109,16 @@ def test_every_well_formed_text_is_accepted(name: str, form: NumberFormat) -> No
 def test_no_other_text_is(name: str, content: str) -> None:
     molecule, tokenizer = parse_smiles("C"), load_tokenizer(name)
     assert not is_accepted(constraint(name), molecule, ids_of(tokenizer, molecule, [content]))
+
+
+@each
+@pytest.mark.parametrize(
+    "content", ["-0,1,1", "1,-0,1", "1.,2,3", "1,2,3.", "01,2,3", "1,2", "1,2,3,4", "1,2,-", "1.25000,2,3"]
+)
+def test_no_other_text_is_where_integers_are_numbers(name: str, content: str) -> None:
+    molecule, tokenizer = parse_smiles("C"), load_tokenizer(name)
+    assert is_accepted(constraint(name, SHORTEST4), molecule, ids_of(tokenizer, molecule, ["0,-2,0.25"]))
+    assert not is_accepted(constraint(name, SHORTEST4), molecule, ids_of(tokenizer, molecule, [content]))
 
 
 @each

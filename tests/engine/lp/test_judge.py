@@ -23,7 +23,7 @@ from engine.chem.molecule_sets import load_molecule_set
 from engine.chem.smiles import parse_smiles
 from engine.lp.driver import LOST, Tables
 from engine.lp.exact import ExactConstraint
-from engine.records import FIXED4, TRIMMED4, Molecule, NumberFormat
+from engine.records import FIXED4, SHORTEST4, TRIMMED4, Molecule, NumberFormat
 from engine.text.tokenizer_build import NAMES
 from engine.text.tokenizers import load_tokenizer
 from tests.engine.lp.grammars import AnswerGrammar, Judge
@@ -34,7 +34,7 @@ if importlib.util.find_spec("llguidance") is None and not os.environ.get("CI"):
     pytest.skip("llguidance is not installed (requirements-dev.txt)", allow_module_level=True)
 
 ROWS = {"qwen3": 151_936, "llama3": 128_330}
-FORMATS = (TRIMMED4, FIXED4, NumberFormat(1, 2, 1), NumberFormat(3, 7, 5))
+FORMATS = (TRIMMED4, FIXED4, SHORTEST4, NumberFormat(1, 2, 1), NumberFormat(3, 7, 5))
 # A minus sign after `++]` changes the token before it; a segment may begin with `><-`, or end the text with a digit.
 MOLECULES = (
     replace(parse_smiles("[Ca+2]"), smiles="[Ca++]", descriptors=("[Ca++]",)),
@@ -91,7 +91,7 @@ def numbers(draw: st.DrawFn, form: NumberFormat) -> str:
     whole = draw(st.integers(0, 10 ** draw(st.integers(1, form.most_integer_digits)) - 1))
     decimals = draw(st.text("0019", min_size=form.least_decimals, max_size=form.most_decimals))
     sign = draw(st.sampled_from(("", "-"))) if whole or decimals.strip("0") else ""
-    return f"{sign}{whole}.{decimals}"
+    return f"{sign}{whole}.{decimals}" if decimals else f"{sign}{whole}"
 
 
 @st.composite

@@ -46,7 +46,7 @@ def test_a_tokenizer_is_a_name_or_a_path_beside_the_file(tmp_path: Path, given: 
         (('alias = "m380"\n', ""), "`alias` is missing"),
         (("folder", "notes"), "`folder` is for a checkpoint's folder"),
         (('"llama3"', '"llama3"\ndtype = "float8"'), "`dtype` is 'float8'. Use one of float32, bfloat16, float16"),
-        (('"llama3"', '"llama3"\ndecimals = [4, 1]'), "decimals must satisfy 1 <= least <= most"),
+        (('"llama3"', '"llama3"\ndecimals = [4, 1]'), "decimals must satisfy 0 <= least <= most"),
         (('"llama3"', '"llama3"\ndecimals = 4'), "`decimals` is '4', which is of the wrong type"),
         (('"llama3"', '"llama3"\ndecimals = [1, 4, 5]'), "`decimals` is '[1, 4, 5]'. Give the least and the most"),
         (('"llama3"', '"llama3"\ndecimals = [true, 4]'), "`decimals` is '[True, 4]'"),

@@ -178,6 +178,7 @@ FILLS: dict[Kind, tuple[str, str]] = {  # what the model begins with, and what i
     "letters": ("1.0,2.0,3.0", "amen"),
     "punctuation": ("1.0,2.0,3.0", "}"),
     "extra_digit": ("1.0,2.0,3.0000", "0"),
+    "integer": ("1.0,2,3.0", "0"),
     "fourth_number": ("1.0,2.0,3.0,4.0", "0"),
     "missing_comma": ("1.0-2.0,3.0", "0"),
     "trailing_mark": ("1.0,2.0,3.0", ","),
@@ -195,7 +196,7 @@ def test_every_kind_is_reached() -> None:
         free = [token.id for token in tokenizer.tokens(f"[C]<{begun}") if token.start >= 4]
         free = [*free, *tokenizer.encode(repeated) * template.free][: template.free]
         ids = [*template.ids[: len(template.ids) - template.free - 1].tolist(), *free, int(template.ids[-1])]
-        (block,) = align(template, ids, tokenizer, lp="position-blocklist").blocks
+        (block,) = align(template, ids, tokenizer, lp="position-blocklist", form=TRIMMED4).blocks
         assert expected in block.kinds
     (by_model,) = align(template, tokenizer.encode("[C]<1.0,2.0,3.0>"), tokenizer, lp="none").blocks
     assert by_model.kinds == ("exact",)

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.records import FIXED4, TRIMMED4, WIDEST, Kind, NumberFormat
+from engine.records import FIXED4, SHORTEST4, TRIMMED4, WIDEST, Kind, NumberFormat
 from engine.text.blocks import (
+    JUNK_KINDS,
     KINDS,
     NUMBER_RULES,
     NUMERIC,
@@ -79,10 +80,12 @@ def test_what_neither_count_sees() -> None:
         ("1.0,2.0", "missing_z", "missing_z cut", "", "1.0 2.0"),
         ("1.0,2.0,", "trailing_mark missing_z", "trailing_mark missing_z cut", "", "1.0 2.0"),
         ("1.0,2.0,-", "trailing_mark missing_z", "trailing_mark missing_z cut", "", "1.0 2.0"),
-        ("1.0,2.0,3", "punctuation", "cut", "", "1.0 2.0"),
+        ("1,2", "missing_z", "missing_z cut", "", "1"),  # the 2 may be the beginning of 2.5
+        ("1.0,2.0,3", "exact", "unverified", "", "1.0 2.0 3"),
+        ("0,-2,0.25", "exact", "unverified", "", "0 -2 0.25"),
         ("1.0,2.0,3.", "trailing_mark", "trailing_mark cut", "", "1.0 2.0"),
-        ("1,2,3", "punctuation", "cut", "", ""),
-        ("1.,2.0,3.0", "punctuation", "cut", "", ""),
+        ("1,2,3amen", "letters", "letters", "amen", "1 2 3"),
+        ("1.,2.0,3.0", "punctuation", "punctuation", "", ""),
         ("1.0,2.0,3.0,", "trailing_mark", "trailing_mark", ",", "1.0 2.0 3.0"),
         ("1.0,2.0,3.0-", "trailing_mark", "trailing_mark", "-", "1.0 2.0 3.0"),
         ("1.0,2.0,3.0000.", "trailing_mark", "trailing_mark", ".", "1.0 2.0 3.0000"),
@@ -105,7 +108,7 @@ def test_what_neither_count_sees() -> None:
         ("x-123.4567,-123.4567,-123.4567", "letters", "letters", "x", "-123.4567 -123.4567 -123.4567"),
         ("1.0,2.0abc,3.0", "letters", "letters", "abc", "1.0 2.0 3.0"),
         ("1.0,2.0abc5,3.0", "letters", "letters", "abc5", "1.0 2.0 3.0"),  # not 2.05, which nobody wrote
-        ("1.0,2a.0,3.0", "letters", "letters", "a", "1.0"),
+        ("1.0,2a.0,3.0", "letters", "letters", "a.0", "1.0 2 3.0"),  # not 2.0, which nobody wrote
         ("1.0,2.0,3.0\n", "punctuation", "punctuation", "\n", "1.0 2.0 3.0"),
         ("1.0,2.0,3.0的", "letters", "letters", "的", "1.0 2.0 3.0"),
         ("\u0661.0,2.0,3.0", "punctuation missing_z", "punctuation missing_z cut", "\u0661.0,2.0,3.0", ""),
@@ -127,14 +130,24 @@ def test_kinds_junk_and_numbers(content: str, free: str, forced: str, junk: str,
 
 @pytest.mark.parametrize(("kind", "example"), [(kind, example) for kind, example, _ in NUMBER_RULES])
 def test_each_rule_has_an_example(kind: Kind, example: str) -> None:
-    assert kind in read_block(example, lp=POSITION).kinds
-    assert ("cut" in read_block(example).kinds) is False
+    assert kind in read_block(example, lp=POSITION, form=TRIMMED4).kinds
+    assert ("cut" in read_block(example, form=TRIMMED4).kinds) is False
 
 
 def test_numbers_are_those_of_their_axes() -> None:
     """The second number of a block whose x is damaged was once taken for x."""
     assert read_block("1..5,2.0,3.0").numbers == ()
-    assert read_block("1.0,2,3.0").numbers == ("1.0",)
+    assert read_block("1.0,2,3.0", form=TRIMMED4).numbers == ("1.0",)
+
+
+def test_an_integer_is_a_number_where_the_format_allows_it() -> None:
+    for content in ("1.0,2.0,3", "1.0,2,3.0", "1,2,3"):
+        assert read_block(content, form=SHORTEST4).kinds == ("exact",)
+        assert read_block(content, form=TRIMMED4).kinds == ("integer",)
+    assert read_block("1.0,2.0,3", form=TRIMMED4, lp=POSITION).kinds == ("cut",)  # who knows what would have followed
+    assert read_block("1.0,2,3.0", form=TRIMMED4, lp=POSITION).kinds == ("integer",)
+    assert read_block("1.0,2,3.0amen", form=TRIMMED4).kinds == ("letters", "integer")
+    assert "integer" not in JUNK_KINDS
 
 
 @pytest.mark.parametrize(
@@ -356,4 +369,4 @@ def test_huge_texts_are_searched_in_bounded_time(piece: str) -> None:
 
 
 def test_the_read_format_is_the_loosest_of_the_field() -> None:
-    assert NumberFormat(1, 4, 3) == READ_FORMAT
+    assert NumberFormat(0, 4, 3) == READ_FORMAT

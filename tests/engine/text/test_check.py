@@ -133,7 +133,7 @@ def test_under_a_position_lp_blocks_are_unverified_and_may_be_clean() -> None:
     check = check_sample(GOOD, ACETALDEHYDE, lp="position-blocklist")
     assert (check.passed, check.clean, check.unverified_blocks) == (True, True, 3)
     readings = [read_block(block.content, lp="position-blocklist") for block in find_blocks(GOOD)]
-    settled = [*readings[:2], read_block("1.0,-2.0,0", lp="position-blocklist")]
+    settled = [*readings[:2], read_block("1.0,-2.0,0.", lp="position-blocklist")]
     better = check_sample(GOOD, ACETALDEHYDE, lp="position-blocklist", readings=settled)
     assert (better.clean, better.unverified_blocks) == (False, 2)  # an alignment knew more than the text
 

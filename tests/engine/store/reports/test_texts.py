@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 
 from engine.errors import TokenizerError
+from engine.inspection.run_resources import number_format
+from engine.inspection.runs import run_facts
 from engine.store.reports.importing import import_report
 from engine.store.reports.texts import PROMPT_NOT_READ, split_text
 from engine.text.align import align
@@ -58,6 +60,27 @@ def test_without_a_known_tokenizer_or_lp_there_is_no_drift(tmp_path: Path) -> No
         assert "without drift" in entry.row["notes"]
         kinds = rows(tmp_path / str(number), "SELECT kinds FROM blocks WHERE sample_id = 0")
         assert {kind["kinds"][0] for kind in kinds} == {"unverified"}
+
+
+@pytest.mark.parametrize(
+    ("others", "writer", "kinds"),
+    [
+        ("0.25,-2,0.1234", "0 to 4 decimals, trailing zeros and a trailing point dropped", ["exact", "exact"]),
+        ("0.25,-2.0,0.1234", "1 to 4 decimals, further zeros dropped", ["integer", "exact"]),
+        ("0.2500,-2.0000,0.1234", "always 4 decimals", ["integer", "exact"]),
+    ],
+)
+def test_the_number_format_is_found_from_all_texts_and_told(
+    others: str, writer: str, kinds: list[str], tmp_path: Path
+) -> None:
+    texts = ["0.1234,1.5,3", *[f"1.2345,-0.{number}7,0.1234" for number in range(100, 150)], *[others] * 20]
+    items = [{"prompt_smiles": "C", "decoded_text": f"[CONFORMER][C]<{text}>[/CONFORMER]"} for text in texts]
+    entry = imported(tmp_path, document(logit_processor_enabled=False) | {"passes": items, "failures": []})
+    assert f"Number format by 213 numbers of the texts: {writer}." in entry.row["notes"]
+    found = rows(tmp_path, "SELECT kinds[1] AS kind FROM blocks ORDER BY sample_id LIMIT 2")
+    assert [row["kind"] for row in found] == kinds
+    run = run_facts(store_in(tmp_path), entry.id)
+    assert run.form is not None and number_format(run).words == writer
 
 
 def test_a_tokenizer_can_be_given(tmp_path: Path) -> None:
