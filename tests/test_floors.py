@@ -63,6 +63,7 @@ TOP_LEVEL = {
     "requirements-bench.txt",
     "requirements-dev.txt",
     "requirements-parity.txt",
+    "requirements-xtb.txt",
     "requirements.txt",
     "tests",
 }

@@ -183,7 +183,7 @@ def _set_apart(embedded: Chem.Mol) -> None:
 
 def _relax(embedded: Chem.Mol, deadline: float) -> dict[str, str | float]:
     """Minimise in place, in slices, so that the deadline is seen; the properties for the conformer."""
-    name, field = _force_field(embedded)
+    name, field = force_field(embedded)
     if field is None:
         return {FORCE_FIELD: name}
     before = embedded.GetConformer().GetPositions()
@@ -201,7 +201,8 @@ def _relax(embedded: Chem.Mol, deadline: float) -> dict[str, str | float]:
     return {FORCE_FIELD: name, ENERGY: energy}
 
 
-def _force_field(embedded: Chem.Mol) -> tuple[str, Any]:
+def force_field(embedded: Chem.Mol) -> tuple[str, Any]:
+    """MMFF94, UFF where that lacks parameters, or none; of the first conformer, hydrogens included."""
     parameters: Any = rdForceFieldHelpers.MMFFGetMoleculeProperties(embedded)
     if parameters is not None:
         return "MMFF94", rdForceFieldHelpers.MMFFGetMoleculeForceField(embedded, parameters)

@@ -11,7 +11,7 @@ What this module does not know: allenes, atropisomers, and centres with more tha
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -47,11 +47,13 @@ class Site:
     """A centre or a double bond that the SMILES specifies, by atoms in its order.
 
     ``value`` is positive on the side that was asked for: a centre's volume, or the cosine of a bond's torsion.
+    ``found`` are the same atoms in the answer, hydrogens that SMILES leaves implicit not counted.
     """
 
     atoms: tuple[int, ...]
     value: float
     word: Word
+    found: tuple[int, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,10 @@ def judge_stereo(asked: Chem.Mol, answer: Chem.Mol) -> StereoVerdict:
     words = [[_word(goal, value) for value in row] for goal, row in zip(goals, values, strict=True)]
     sound = np.array([[word in SOUND for word in row] for row in words]).reshape(len(goals), len(maps))
     best = int(sound.sum(axis=0).argmax())
-    sites = (Site(goal.atoms, float(values[k, best]), words[k][best]) for k, goal in enumerate(goals))
+    sites = (
+        Site(goal.atoms, float(values[k, best]), words[k][best], tuple(maps[best, goal.atoms].tolist()))
+        for k, goal in enumerate(goals)
+    )
     return StereoVerdict(tuple(sites), complete)
 
 

@@ -139,7 +139,7 @@ SAMPLES = _table(
     ("stereo_sites", SMALL, "centres and double bonds that the SMILES specifies; null where not judged", False, 2),
     ("stereo_sites_right", SMALL, "those that are in space as it says", False, 2),
     ("stereo_right", FLAG, "all of them; null where there is none, or it was not judged", False, 2),
-    ("geometry_right", FLAG, "no check of geometry failed; null where none could be made", False, 2),
+    ("geometry_right", FLAG, "no check of geometry failed; null where not all could be made", False, 2),
     ("usable", FLAG, "clean, stereo right or none specified, geometry right; null where not judged", False, 2),
     ("failed", FAILURES, "checks of the molecule that failed, at which atoms of its text", False, 2),
     ("strain_kcal", REAL, "kcal/mol above the relaxed conformer; null where not asked for", False, 2),

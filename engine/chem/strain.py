@@ -1,0 +1,157 @@
+"""The strain of a conformer: how far its energy lies above the relaxed conformer, and how far its atoms move to it.
+
+Hydrogens are added and relaxed alone first, since a text has none. MMFF94, or UFF where that lacks parameters; GFN2-xTB
+by tblite on request, where it is installed. Relaxing goes downhill to the nearest minimum, which is not the molecule's
+lowest. Parts without a bond between them do not see each other in a force field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from rdkit import Chem
+from rdkit.Chem.rdMolAlign import AlignMol
+
+from engine.chem.conformers import force_field
+from engine.chem.frame import conformer_of
+from engine.chem.rdkit_log import captured_log
+from engine.errors import AssetError
+
+StrainMethod = Literal["force-field", "gfn2-xtb"]
+XTB = "GFN2-xTB"
+MOST_STEPS, STEPS_AT_A_TIME = 10_000, 500
+MOST_XTB_STEPS, XTB_GRADIENT, XTB_REACH = 500, 1e-3, 0.3  # hartree/bohr, and bohr that an atom moves per step
+KCAL_PER_HARTREE, BOHR_PER_ANG = 627.5094740631, 1.8897261246
+
+Floats = NDArray[np.float64]
+Energy = Callable[[Floats], tuple[float, Floats]]
+
+
+@dataclass(frozen=True, slots=True)
+class Strain:
+    """Energy above the relaxed conformer, by which field, and the RMSD of heavy atoms between the two."""
+
+    kcal: float
+    heavy_atoms: int
+    moved_ang: float
+    field: str
+    converged: bool
+
+    @property
+    def kcal_per_atom(self) -> float:
+        return self.kcal / max(self.heavy_atoms, 1)
+
+    @property
+    def field_words(self) -> str:
+        return self.field if self.converged else f"{self.field}, stopped before a minimum"
+
+
+def strain_of(mol: Chem.Mol, method: StrainMethod = "force-field") -> Strain | None:
+    """Of the first conformer of a sanitised molecule; None where no field has parameters or a finite energy for it."""
+    conformer_of(mol)
+    with captured_log():
+        full = Chem.AddHs(mol, addCoords=True)
+        heavy = [atom.GetIdx() for atom in full.GetAtoms() if atom.GetAtomicNum() > 1]
+        try:
+            return _by_xtb(full, heavy) if method == "gfn2-xtb" else _by_force_field(full, heavy)
+        except (RuntimeError, ValueError):  # atoms in one place
+            return None
+
+
+def _by_force_field(full: Chem.Mol, heavy: list[int]) -> Strain | None:
+    name, field = force_field(full)
+    if field is None:
+        return None
+    field.Initialize()
+    for atom in heavy:
+        field.AddFixedPoint(atom)
+    is_settled = _minimised(field)
+    start, before = field.CalcEnergy(), Chem.Mol(full)
+    _, field = force_field(full)
+    field.Initialize()
+    is_settled &= _minimised(field)
+    return _strain(before, full, heavy, (start, field.CalcEnergy()), name, is_settled)
+
+
+def _minimised(field: Any) -> bool:
+    return any(field.Minimize(maxIts=STEPS_AT_A_TIME) == 0 for _ in range(0, MOST_STEPS, STEPS_AT_A_TIME))
+
+
+def _strain(
+    before: Chem.Mol, after: Chem.Mol, heavy: list[int], energies: tuple[float, float], name: str, is_settled: bool
+) -> Strain | None:
+    kcal = float(energies[0] - energies[1])
+    if not np.isfinite(kcal):
+        return None
+    moved = AlignMol(after, before, atomMap=[(atom, atom) for atom in heavy]) if len(heavy) > 1 else 0.0
+    return Strain(kcal, len(heavy), float(moved), name, is_settled)
+
+
+def _by_xtb(full: Chem.Mol, heavy: list[int]) -> Strain | None:
+    energy = _xtb_energy(full)
+    positions = full.GetConformer().GetPositions() * BOHR_PER_ANG
+    free = np.ones(len(positions), dtype=bool)
+    free[heavy] = False
+    start, placed, is_settled = _downhill(energy, positions, free)
+    end, relaxed, is_whole_settled = _downhill(energy, placed, np.ones_like(free))
+    before = Chem.Mol(full)
+    before.GetConformer().SetPositions(placed / BOHR_PER_ANG)
+    full.GetConformer().SetPositions(relaxed / BOHR_PER_ANG)
+    energies = (start * KCAL_PER_HARTREE, end * KCAL_PER_HARTREE)
+    return _strain(before, full, heavy, energies, XTB, is_settled and is_whole_settled)
+
+
+def _xtb_energy(mol: Chem.Mol) -> Energy:
+    """Positions in bohr to hartree and hartree/bohr."""
+    try:
+        from tblite.interface import Calculator
+    except ImportError as error:
+        raise AssetError(
+            "tblite is not installed, which computes GFN2-xTB", "pip install -r requirements-xtb.txt"
+        ) from error
+    numbers = np.array([atom.GetAtomicNum() for atom in mol.GetAtoms()])
+    unpaired = sum(atom.GetNumRadicalElectrons() for atom in mol.GetAtoms())
+    positions = mol.GetConformer().GetPositions() * BOHR_PER_ANG
+    calculator = Calculator(XTB, numbers, positions, float(Chem.GetFormalCharge(mol)), unpaired)
+    calculator.set("verbosity", 0)
+
+    def energy(positions: Floats) -> tuple[float, Floats]:
+        calculator.update(positions)
+        result = calculator.singlepoint()
+        return float(result.get("energy")), np.asarray(result.get("gradient"))
+
+    return energy
+
+
+def _downhill(energy: Energy, positions: Floats, free: NDArray[np.bool_]) -> tuple[float, Floats, bool]:
+    """BFGS over the free atoms: energy, positions, and whether the gradient vanished."""
+    here = positions.copy()
+    size = 3 * int(free.sum())
+    value, gradient = energy(here)
+    slope, inverse = gradient[free].ravel(), np.eye(size)
+    for _ in range(MOST_XTB_STEPS):
+        if not size or np.abs(slope).max() < XTB_GRADIENT:
+            return value, here, True
+        step = -inverse @ slope
+        step *= min(1.0, XTB_REACH / np.abs(step).max())
+        for _ in range(10):
+            there = here.copy()
+            there[free] += step.reshape(-1, 3)
+            new_value, gradient = energy(there)
+            if new_value <= value + 1e-4 * (step @ slope):
+                break
+            step *= 0.5
+        else:
+            inverse = np.eye(size)
+            if new_value >= value:
+                return value, here, False
+        change = gradient[free].ravel() - slope
+        if (curve := step @ change) > 1e-10:
+            left = np.eye(size) - np.outer(step, change) / curve
+            inverse = left @ inverse @ left.T + np.outer(step, step) / curve
+        here, value, slope = there, new_value, slope + change
+    return value, here, False

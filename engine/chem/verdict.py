@@ -1,0 +1,89 @@
+"""The verdict on an answer's molecule: stereo against the SMILES that was asked, geometry, and strain on request.
+
+What the text says is for `engine.text.check`; whether both together make a usable conformer, `MoleculeVerdict` says.
+Atoms are those of the text, in its order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from rdkit import Chem
+
+from engine.chem.enriched import decode
+from engine.chem.geometry import GeometryChecks, SettingsName, geometry_checks
+from engine.chem.rdkit_log import captured_log
+from engine.chem.stereo import judge_stereo
+from engine.chem.strain import StrainMethod, strain_of
+from engine.errors import DriftscopeError, EnrichedError, GraphMismatchError
+from engine.records import FailedCheck, MoleculeVerdict
+
+LOADED, GRAPH, STEREO = "loaded", "graph", "stereo"
+"""Checks beside those of `engine.chem.geometry`: a conformer could be read; it is of the molecule; hands and sides."""
+_PLACE = "text_atom"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeSettings:
+    """What is judged beside stereo: by which checks, and what takes long and is done on request."""
+
+    geometry: SettingsName = "mol_fast"
+    energy: bool = False
+    strain: StrainMethod | None = None
+
+
+def judge_answer(text: str, asked: Chem.Mol | None, settings: JudgeSettings | None = None) -> MoleculeVerdict:
+    """Of enriched text that should be ``asked``; without it, or where it is None, that of the text itself."""
+    settings = settings or JudgeSettings()
+    try:
+        decoded = decode(text)
+    except DriftscopeError as error:
+        block = error.block if isinstance(error, EnrichedError) else None
+        return MoleculeVerdict(0, 0, None, None, (FailedCheck(LOADED, () if block is None else (block,), error.what),))
+    heavy, places = _heavy(decoded.mol)
+    failed: list[FailedCheck] = []
+    sites, right, stereo_right = 0, 0, None
+    try:
+        stereo = judge_stereo(decoded.mol if asked is None else asked, heavy)
+    except GraphMismatchError:
+        failed.append(FailedCheck(GRAPH, (), "another molecule than the one that was asked for"))
+    else:
+        sites, right, stereo_right = len(stereo.sites), len(stereo.sites) - len(stereo.wrong), stereo.right
+        failed += [FailedCheck(STEREO, site.found, site.word) for site in stereo.wrong if stereo.complete]
+    geometry = _checks(decoded.smiles, settings.geometry, settings.energy).judge(heavy.GetConformer().GetPositions())
+    failed += geometry.failed
+    strain = None if settings.strain is None else strain_of(heavy, settings.strain)
+    return MoleculeVerdict(
+        stereo_sites=sites,
+        stereo_sites_right=right,
+        stereo_right=stereo_right,
+        geometry_right=geometry.right,
+        failed=tuple(
+            FailedCheck(failure.check, tuple(places[atom] for atom in failure.atoms), failure.detail)
+            for failure in failed
+        ),
+        strain_kcal=None if strain is None else strain.kcal,
+        strain_moved_ang=None if strain is None else strain.moved_ang,
+        strain_field=None if strain is None else strain.field_words,
+    )
+
+
+@lru_cache(maxsize=64)
+def _checks(smiles: str, settings: SettingsName, energy: bool) -> GeometryChecks:
+    """Samples of one molecule come one after the other. ``smiles`` is the text's own, so atoms are in its order."""
+    parameters = Chem.SmilesParserParams()
+    parameters.removeHs = False
+    heavy, _ = _heavy(Chem.MolFromSmiles(smiles, parameters))
+    return geometry_checks(heavy, settings, energy=energy)
+
+
+def _heavy(mol: Chem.Mol) -> tuple[Chem.Mol, tuple[int, ...]]:
+    """The molecule without hydrogens that SMILES leaves implicit, and each atom's place in the text."""
+    if all(atom.GetAtomicNum() > 1 for atom in mol.GetAtoms()):
+        return mol, tuple(range(mol.GetNumAtoms()))
+    for atom in mol.GetAtoms():
+        atom.SetIntProp(_PLACE, atom.GetIdx())
+    with captured_log():
+        heavy = Chem.RemoveHs(mol)
+    return heavy, tuple(atom.GetIntProp(_PLACE) for atom in heavy.GetAtoms())
