@@ -27,7 +27,7 @@ from engine.text.blocks import JUNK_KINDS
 MOST_KEPT = 4
 """Tables that are kept, so that another filter need not read a million blocks again."""
 
-Show = Literal["all", "junk", "cut", "failed", "unverified", "clean"]
+Show = Literal["all", "junk", "cut", "failed", "unverified", "clean", "usable", "wrong", "stereo", "geometry", "clash"]
 SHOWS: dict[Show, Any] = {
     "all": pc.scalar(True),
     "junk": pc.field("junk_blocks") > 0,
@@ -35,7 +35,13 @@ SHOWS: dict[Show, Any] = {
     "failed": ~pc.field("passed"),
     "unverified": pc.field("unverified_blocks") > 0,
     "clean": pc.field("clean"),
+    "usable": pc.field("usable"),
+    "wrong": pc.field("checks") != "",
+    "stereo": ~pc.field("stereo_right"),
+    "geometry": ~pc.field("geometry_right"),
+    "clash": pc.match_substring(pc.field("checks"), "clash"),
 }
+"""Those of the molecule are only true of samples that were judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,9 @@ SELECT samples.run_id, samples.sample_id, generation, smiles,
        CASE WHEN model_step IS NULL THEN coalesce(model_alias, '')
             ELSE coalesce(model_alias, '') || ':' || model_step END AS model,
        coalesce(lp, '') AS lp, coalesce(tokenizer, '') AS tokenizer,
-       passed, samples.clean, stop_reason, issues, atoms, heavy_atoms, samples.tokens,
+       passed, samples.clean, samples.usable, samples.stereo_right, samples.geometry_right,
+       array_to_string(list_sort(list_distinct(list_transform(failed, lambda found: found['check']))), ', ') AS checks,
+       samples.strain_kcal, stop_reason, issues, atoms, heavy_atoms, samples.tokens,
        samples.forced_tokens / nullif(samples.tokens, 0) AS forced_share,
        coalesce(samples.blocks, 0) AS blocks,
        coalesce(junk_blocks, 0)::INT AS junk_blocks,
@@ -92,9 +100,10 @@ WHERE list_contains($runs, samples.run_id) ORDER BY list_position($runs, samples
 def sample_table(store: Store, run_ids: Sequence[str], filter: Filter | None = None) -> pa.Table:
     """One row per sample: see the columns of ``samples``, and beside them what only its run and its blocks say.
 
-    ``model`` is ``alias:step``, ``forced_share`` the share of forced tokens, ``junk_tokens`` null where ids are not
-    known, ``drift`` the sum over its blocks with ``drift_min`` and ``drift_max``, ``drifts`` one a block in their order
-    and null where not known. Without ``worst`` the order is that of the runs given, then of their samples.
+    ``model`` is ``alias:step``, ``forced_share`` the share of forced tokens, ``checks`` what the molecule fails (null
+    where not judged), ``junk_tokens`` null where ids are not known, ``drift`` the sum over its blocks with
+    ``drift_min`` and ``drift_max``, ``drifts`` one a block in their order and null where not known. Without ``worst``
+    the order is that of the runs given, then of their samples.
     """
     wanted = filter or Filter()
     runs = {run.run_id: run for run in runs_with_samples(store)}
@@ -126,10 +135,12 @@ def _numbers(table: pa.Table, runs: pa.Array) -> NDArray[np.int64]:
 
 
 def _worst(table: pa.Table, most: int) -> pa.Table:
-    """Failed ones first, then by bad blocks, cut blocks, distance of the drift from 0 and RMSD."""
+    """Failed ones first, then those that are not usable (not clean where not judged), then by bad blocks, cut blocks,
+    distance of the drift from 0 and RMSD."""
     keys = pa.table(
         {
             "passed": table["passed"].cast(pa.int8()),
+            "usable": pc.coalesce(table["usable"], table["clean"]).cast(pa.int8()),
             "bad": pc.negate(table["bad_blocks"]),
             "cut": pc.negate(table["cut_blocks"]),
             "drift": pc.negate(pc.abs(table["drift"])),

@@ -37,6 +37,7 @@ class RunFacts:
     bad_blocks: int | None
     cut_blocks: int | None
     junk_letters: int | None
+    judged: int | None  # samples with a verdict on their molecule
     created_at: datetime | None
     form: NumberFormat | None  # of the numbers that its model might write, or that an import found in its texts
     has_blocks: bool

@@ -26,13 +26,25 @@ from pages._shared.components.viewer3d import model_of, viewer3d
 from pages._shared.errors import escape_markdown
 from pages._shared.table_files import file_button
 from pages._shared.theme import DARK, palette
-from pages._shared.words import Fault, block_words, faults, signed, verdict, visible_text
+from pages._shared.words import (
+    Fault,
+    atom_faults,
+    block_words,
+    failed_words,
+    faults,
+    molecule_words,
+    signed,
+    verdict,
+    visible_text,
+)
 
 VIEW_HEIGHT = 340
 NOTE_CHARS = 10
+NOTES: dict[Fault, str] = {"junk": "!", "cut": "cut", "wrong": "x"}
 MOST_NOTES = 6
+MOST_FAILED = 6
 STRIP, DRAWING, SHAPE = "drift_strip", "drift_drawing", "drift_shape"
-Badge = tuple[str, Literal["blue", "gray", "green", "red", "violet"]]
+Badge = tuple[str, Literal["blue", "gray", "green", "red", "violet", "yellow"]]
 Faulty = tuple[int, Fault, str]
 Blocks = Mapping[int, Mapping[str, Any]]
 
@@ -44,6 +56,7 @@ def show(inspection: Inspected) -> None:
         for words, colour in _badges(inspection):
             st.badge(escape_markdown(words), color=colour)
     st.markdown(escape_markdown(verdict(sample, inspection.blocks)))
+    _failed(inspection)
     _linked(inspection)
 
 
@@ -60,15 +73,36 @@ def _badges(inspection: Inspected) -> list[Badge]:
             (f"LP {inspection.run.lp}" if inspection.run.lp else "", "blue"),
             (f"sample {sample['sample_id']}", "gray"),
             ("clean", "green") if sample["clean"] else ("passed", "gray") if sample["passed"] else ("failed", "red"),
+            (molecule_words(sample), "green" if sample["usable"] else "yellow"),
             (f"{counted(junk, 'block')} with junk" if junk else "", "violet"),
             (f"{counted(cut, 'block')} cut" if cut else "", "red"),
             (f"drift {signed(sample['drift'])}" if sample["drift"] is not None else "", "gray"),
             (f"{tokens:,} tokens" if tokens else "", "gray"),
             (f"{percent(forced / tokens)} forced" if tokens and forced is not None else "", "gray"),
             (f"RMSD {sample['rmsd_ang']:.2f} Å" if sample["rmsd_ang"] is not None else "", "gray"),
+            (f"strain {sample['strain_kcal']:.1f} kcal/mol" if sample["strain_kcal"] is not None else "", "gray"),
         )
         if badge[0]
     ]
+
+
+def _failed(inspection: Inspected) -> None:
+    """The checks that the molecule fails; each leads to its atom in every view."""
+    failed = inspection.sample["failed"] or ()
+    for place, check in enumerate(failed[:MOST_FAILED]):
+        atom = next((atom for atom in check["atoms"] if atom < inspection.molecule.atoms), None)
+        st.button(
+            escape_markdown(failed_words(check)),
+            key=f"failed-{place}",
+            type="tertiary",
+            icon=":material/warning:",
+            disabled=atom is None,
+            on_click=state.put_atom,
+            args=(spot_of(inspection), atom),
+            help="Show it in 2D, in 3D and in the tokens",
+        )
+    if len(failed) > MOST_FAILED:
+        st.caption(f"and {len(failed) - MOST_FAILED} more; all are in the table *samples*, column *failed*")
 
 
 # --- linked views -------------------------------------------------------------------------------------------------
@@ -106,7 +140,7 @@ def _linked(inspection: Inspected) -> None:
 def _drawing(inspection: Inspected, of_atom: Blocks, atom: int | None) -> None:
     is_dark = palette() is DARK
     try:
-        svg = _svg(inspection.molecule.smiles, inspection, tuple(_faulty(of_atom)), is_dark)
+        svg = _svg(inspection.molecule.smiles, inspection, tuple(_faulty(inspection, of_atom)), is_dark)
     except DriftscopeError as error:
         st.info(escape_markdown(str(error)), icon=":material/polyline:")
         return
@@ -121,26 +155,33 @@ def _drawing(inspection: Inspected, of_atom: Blocks, atom: int | None) -> None:
     )
 
 
-def _faulty(of_atom: Blocks) -> list[Faulty]:
-    """Atom, fault and note of each damaged block. A block with both counts as junk; its note has both."""
+def _faulty(inspection: Inspected, of_atom: Blocks) -> list[Faulty]:
+    """Atom, fault and note. A block that is junk and cut counts as junk; its note has both."""
+    found = {
+        atom: fault
+        for atom, fault in atom_faults(inspection.sample, of_atom.values()).items()
+        if 0 <= atom < inspection.molecule.atoms
+    }
+    if len(found) > MOST_NOTES:  # long notes would cover one another
+        return [(atom, fault, NOTES[fault]) for atom, fault in found.items()]
     faulty: list[Faulty] = []
-    for atom, block in of_atom.items():
-        block_faults = faults(block)
-        if block_faults:
-            junk = visible_text(block["junk_text"] or "")
-            words = [f"! {junk}"[:NOTE_CHARS] if "junk" in block_faults else "", "cut" if "cut" in block_faults else ""]
-            faulty.append((atom, block_faults[0], " ".join(word for word in words if word)))
-    if len(faulty) > MOST_NOTES:  # they would cover one another
-        return [(atom, fault, "!" if fault == "junk" else "cut") for atom, fault, _ in faulty]
+    for atom, fault in found.items():
+        words = ["wrong"] if fault == "wrong" else []
+        block_faults = () if fault == "wrong" else faults(of_atom[atom])
+        if "junk" in block_faults:
+            words.append(f"! {visible_text(of_atom[atom]['junk_text'] or '')}"[:NOTE_CHARS])
+        words += ["cut"] if "cut" in block_faults else []
+        faulty.append((atom, fault, " ".join(words)))
     return faulty
 
 
 @st.cache_data(max_entries=200, show_spinner=False)
 def _svg(smiles: str, _one: Inspected, faulty: tuple[Faulty, ...], is_dark: bool) -> str:
     colours = palette()
+    hues: dict[Fault, str] = {"junk": colours.junk, "cut": colours.cut, "wrong": colours.wrong}
     return draw_svg(
         _one.molecule,
-        highlights={atom: colours.junk if fault == "junk" else colours.cut for atom, fault, _ in faulty},
+        highlights={atom: hues[fault] for atom, fault, _ in faulty},
         notes={atom: note for atom, _, note in faulty},
         width=520,
         height=VIEW_HEIGHT,
@@ -164,7 +205,7 @@ def _shape(inspection: Inspected, of_atom: Blocks, atom: int | None) -> None:
         return
     names = _names(inspection, of_atom)
     places = inspection.conformer_atoms  # the molecule's atom by the conformer's
-    by_fault = {known: fault for known, fault, _ in _faulty(of_atom)}
+    by_fault = {known: fault for known, fault, _ in _faulty(inspection, of_atom)}
 
     def pick(place: int | None) -> None:
         atom = -1 if place is None else places[place]
@@ -230,6 +271,7 @@ def _strip(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]], atom: 
         caption=f"Aligned {by} · {steps_words}",
         selected=token if token is not None and token < len(columns) else None,
         block=atom,
+        wrong={atom for failed in inspection.sample["failed"] or () for atom in failed["atoms"]},
         on_pick=lambda column: state.put_atom(spot_of(inspection), None if column is None else atoms[column], column),
     )
 

@@ -14,7 +14,8 @@ import streamlit as st
 from engine.chem.drawing import draw_svg
 from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError
-from engine.figures.words import counted
+from engine.figures.words import counted, percent, with_interval
+from engine.inspection.damage import damage
 from engine.inspection.molecules import Filter, Show, sample_table
 from engine.inspection.runs import RunFacts
 from engine.store.store import Store
@@ -24,7 +25,7 @@ from pages._drift import molecule as drift_molecule
 from pages._drift.state import Spot
 from pages._shared.errors import error_markdown, escape_markdown
 from pages._shared.inspected import inspected
-from pages._shared.rows import picked_rows, show_rows, show_steps
+from pages._shared.rows import picked_rows, show_rows, show_steps, table_height
 from pages._shared.theme import DARK, palette
 from pages._shared.words import visible_text
 
@@ -41,6 +42,14 @@ SHOWS: dict[str, Show] = {
     "Unverified": "unverified",
     "Clean": "clean",
 }
+JUDGED: dict[str, Show] = {
+    "Usable": "usable",
+    "Molecule wrong": "wrong",
+    "Stereo wrong": "stereo",
+    "Geometry wrong": "geometry",
+    "Clash": "clash",
+}
+"""Filters for runs with verdicts on their molecules."""
 ORDERS: dict[str, tuple[str, bool] | None] = {
     "Worst first": None,
     "As written": None,
@@ -57,7 +66,7 @@ _SELECTOR = re.compile(r"<circle [^>]*atom-selector[^>]*/>\s*")
 
 
 def show(store: Store, runs: Sequence[RunFacts]) -> None:
-    _filters()
+    _filters(any(run.judged for run in runs))
     table = _filtered(store, runs)
     chosen = state.spot([run.run_id for run in runs])
     if chosen is None and table.num_rows:
@@ -80,6 +89,7 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
         else:
             st.info("No molecule matches the filters.", icon=":material/filter_alt_off:", title="No match")
             st.button("Clear filters", icon=":material/filter_alt_off:", key="drop_filters", on_click=_clear_filters)
+        _damage(store, runs)
     with right:
         drift_histogram.show(store, runs, inspection)
     if error_words:
@@ -92,9 +102,11 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
 # --- filters ------------------------------------------------------------------------------------------------------
 
 
-def _filters() -> None:
+def _filters(is_judged: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", key="drift-filters"):  # wraps on narrow screens
-        st.segmented_control("Show only", list(SHOWS), key="show", bind="query-params", wrap=True)
+        st.segmented_control(
+            "Show only", [*SHOWS, *(JUDGED if is_judged else ())], key="show", bind="query-params", wrap=True
+        )
         st.space("stretch")
         st.text_input(
             "SMILES contains", key="contains", placeholder="any", bind="query-params", max_chars=300, width=170
@@ -123,7 +135,7 @@ def _clear_filters() -> None:
 def _filtered(store: Store, runs: Sequence[RunFacts]) -> pa.Table:
     order = st.session_state.get("order") or "Worst first"
     chosen = Filter(
-        show=SHOWS.get(st.session_state.get("show") or "", "all"),
+        show=(SHOWS | JUDGED).get(st.session_state.get("show") or "", "all"),
         smiles=(st.session_state.get("contains") or "").strip(),
         worst=EVERYTHING if order == "Worst first" else None,
         bin=state.bar(),
@@ -162,6 +174,7 @@ def _rows(table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts]) -> Non
     part = table.slice(start, ROWS_PER_PAGE)
     inside = place is not None and start <= place < start + part.num_rows
     differing = [name for name in ("model", "lp") if len({getattr(run, name) for run in runs}) > 1]
+    is_judged = any(run.judged for run in runs)
     show_rows(KEY, [place - start] if inside and place is not None else [])
 
     def open_selected() -> None:
@@ -170,7 +183,7 @@ def _rows(table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts]) -> Non
             state.put_spot(_spot_at(part, selected[0]))
 
     above.dataframe(
-        [_row(sample, differing) for sample in part.to_pylist()],
+        [_row(sample, differing, is_judged) for sample in part.to_pylist()],
         hide_index=True,
         height=min(TABLE_HEIGHT, 40 + ROW_HEIGHT * part.num_rows),
         row_height=ROW_HEIGHT,
@@ -196,11 +209,12 @@ def _spot_at(table: pa.Table, place: int) -> Spot:
     return Spot(table["run_id"][place].as_py(), table["sample_id"][place].as_py())
 
 
-def _row(sample: Mapping[str, Any], differing: Sequence[str]) -> dict[str, Any]:
+def _row(sample: Mapping[str, Any], differing: Sequence[str], is_judged: bool) -> dict[str, Any]:
     row: dict[str, Any] = {"drawing": drawing(sample["smiles"], palette() is DARK)}
     row |= {name: sample[name] for name in differing}
     return row | {
         "verdict": "clean" if sample["clean"] else "passed" if sample["passed"] else "failed",
+        **({"checks": checks_words(sample["checks"])} if is_judged else {}),
         "junk": sample["junk_blocks"],
         "cut": sample["cut_blocks"],
         "drifts": [0 if drift is None else drift for drift in sample["drifts"]],
@@ -213,6 +227,11 @@ def _row(sample: Mapping[str, Any], differing: Sequence[str]) -> dict[str, Any]:
     }
 
 
+def checks_words(checks: str | None) -> str | None:
+    """Nothing where the molecule was not judged."""
+    return checks if checks is None else checks.replace("_", " ") or "right"
+
+
 def _columns(table: pa.Table) -> dict[str, Any]:
     config = st.column_config
     atoms = max(1, int(pc.max(table["blocks"]).as_py() or 0))
@@ -223,6 +242,9 @@ def _columns(table: pa.Table) -> dict[str, Any]:
         "lp": config.TextColumn("LP", width=110),
         "verdict": config.TextColumn(
             "pass", width=56, help="passed: the reports' rule, junk may pass. clean: passed, and every block is exact"
+        ),
+        "checks": config.TextColumn(
+            "molecule", width=110, help="Its verdict: right in space, or the checks that it fails"
         ),
         "junk": config.ProgressColumn(
             "junk", width=64, help="Blocks with junk", format="%d", min_value=0, max_value=atoms, color="violet"
@@ -279,3 +301,26 @@ def _heading(table: pa.Table, chosen: Spot) -> None:
         st.subheader("One molecule", anchor=False, width="stretch")
         words = f"row {(place or 0) + 1:,} of {table.num_rows:,}"
         show_steps(place, table.num_rows, words, lambda target: state.put_spot(_spot_at(table, target)))
+
+
+def _damage(store: Store, runs: Sequence[RunFacts]) -> None:
+    """Text beside molecule; nothing for runs whose molecules were not judged."""
+    rows = damage(store, [run.run_id for run in runs]) if any(run.judged for run in runs) else []
+    if not rows:
+        return
+    with st.expander("Does damage in the text go with damage in the molecule?", icon=":material/compare_arrows:"):
+        st.dataframe(
+            [
+                {
+                    "text": row.text,
+                    "judged": row.samples,
+                    "stereo right": with_interval(row.stereo_right, percent),
+                    "geometry right": with_interval(row.geometry_right, percent),
+                }
+                for row in rows
+            ],
+            hide_index=True,
+            height=table_height(len(rows)),
+            alt="Judged samples by what their text has, and how many of their molecules are right",
+        )
+        st.caption("A sample counts once, under the worst that its text has. In brackets the 95 % interval.")

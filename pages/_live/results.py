@@ -27,7 +27,7 @@ from pages._shared.components.token_strip import visible
 from pages._shared.components.view3d import show_conformer, show_overlay
 from pages._shared.errors import escape_markdown
 from pages._shared.inspected import inspected, open_store
-from pages._shared.words import Fault, faults, verdict
+from pages._shared.words import atom_faults, verdict
 
 HEIGHT_PX, HALF_PX = 300, 190  # lanes are narrow: a reference "beside" is drawn below
 PLACES = ("on top", "beside", "hidden")
@@ -106,12 +106,12 @@ def _conformer(lane: Running, seen: Inspected) -> None:
         return
     reference, words = _nearest(seen)
     place = st.session_state.get("reference") or PLACES[0]
+    found = atom_faults(seen.sample, seen.blocks)
     is_beside = reference is not None and place == "beside"
     show_overlay(
         seen.conformer,
         reference if place == "on top" else None,
-        junk=_marked(seen, "junk"),
-        cut=_marked(seen, "cut"),
+        marks={place: found[atom] for place, atom in enumerate(seen.conformer_atoms) if atom in found},
         height=HALF_PX if is_beside else HEIGHT_PX,
         alt=f"Conformer of lane {lane.number} in three dimensions",
     )
@@ -120,11 +120,6 @@ def _conformer(lane: Running, seen: Inspected) -> None:
     if seen.why_no_conformer:
         st.caption(escape_markdown(seen.why_no_conformer))
     st.caption(words)
-
-
-def _marked(seen: Inspected, fault: Fault) -> list[int]:
-    atoms = {row["atom"] for row in seen.blocks if fault in faults(row)}
-    return [place for place, atom in enumerate(seen.conformer_atoms) if atom in atoms]
 
 
 def _nearest(seen: Inspected) -> tuple[Chem.Mol | None, str]:

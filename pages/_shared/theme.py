@@ -26,6 +26,7 @@ class Palette:
     junk: str  # positive drift
     cut: str  # negative drift
     exact: str
+    wrong: str  # an atom that a check of the molecule names
     neutral: str
     accent: str
     background: str
@@ -43,6 +44,7 @@ LIGHT = Palette(
     junk="#cc79a7",
     cut="#d55e00",
     exact="#009e73",
+    wrong="#f0e442",
     neutral="#7b8d93",
     accent="#0b6b74",
     background="#fbfcfc",
@@ -59,6 +61,7 @@ DARK = Palette(
     junk="#cc79a7",
     cut="#e8752a",
     exact="#2bb58c",
+    wrong="#f0e442",
     neutral="#8a9ba1",
     accent="#1f828c",
     background="#0f171a",

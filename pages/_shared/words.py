@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from engine.comparing.figures import RunFigures
 from engine.errors import visible
+from engine.figures.words import listed
 from engine.text.blocks import CUT_KINDS, JUNK_KINDS
 
 Row = Mapping[str, Any]
-Fault = Literal["junk", "cut"]
+Fault = Literal["junk", "cut", "wrong"]
+"""What is wrong at an atom: with its block, or where a check of the molecule names it."""
 TOKENIZER_NAMES = {"qwen3": "Qwen3", "llama3": "LLaMA-3.2 chem"}
 MOST_JUNK_SHOWN = 24
 
@@ -39,6 +41,35 @@ def faults(block: Row) -> tuple[Fault, ...]:
     kinds = set(block["kinds"] or ())
     junk: tuple[Fault, ...] = ("junk",) if kinds & JUNK_KINDS else ()
     return (*junk, "cut") if kinds & CUT_KINDS else junk
+
+
+def atom_faults(sample: Row, blocks: Iterable[Row]) -> dict[int, Fault]:
+    """By atom, the worst of its faults: junk before cut before wrong, as the tokens show them."""
+    found: dict[int, Fault] = {atom: "wrong" for failed in sample.get("failed") or () for atom in failed["atoms"]}
+    for block in blocks:
+        of_block = faults(block)
+        if of_block and block["atom"] is not None:
+            found[block["atom"]] = of_block[0]
+    return found
+
+
+def failed_words(failed: Row) -> str:
+    """``bond lengths: 1.92 Å long, at most ... (atoms 3 and 4)``"""
+    atoms = [str(atom) for atom in failed["atoms"]]
+    where = f" (atom{'s' if len(atoms) > 1 else ''} {listed(atoms)})" if atoms else ""
+    return f"{failed['check'].replace('_', ' ')}: {failed['detail']}{where}"
+
+
+def molecule_words(sample: Row) -> str:
+    """The verdict on the molecule: usable, or the checks that it fails; nothing where it was not judged."""
+    if sample.get("usable") is None:
+        return ""
+    checks = dict.fromkeys(failed["check"].replace("_", " ") for failed in sample["failed"] or ())
+    if checks:
+        return f"wrong: {', '.join(checks)}"
+    if sample["geometry_right"] is None:
+        return "geometry not judged"
+    return "usable" if sample["usable"] else "right, from a text that is not clean"
 
 
 def kind_words(block: Row) -> str:

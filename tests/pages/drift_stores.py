@@ -10,12 +10,13 @@ from typing import Any
 
 from engine.chem.smiles import parse_smiles
 from engine.decode.samples import Reader
-from engine.records import TRIMMED4
+from engine.records import TRIMMED4, FailedCheck, MoleculeVerdict
 from engine.store.entries import entry_folder
 from engine.store.files import LocalFiles
 from engine.store.reports.importing import import_report
-from engine.store.sample_rows import StoredSample, tables_of
-from engine.store.schema import RUN
+from engine.store.rewriting import rewrite_samples
+from engine.store.sample_rows import StoredSample, run_columns, tables_of, verdict_row, verdict_sums
+from engine.store.schema import RUN, SAMPLES
 from engine.store.store import DEMO, Store
 from engine.text.tokenizers import load_tokenizer
 from tests.engine.inspection.made import DEMO_STORE, demo_run, write_run
@@ -84,3 +85,19 @@ def add_imported(store: Store, folder: Path) -> str:
     file.write_text(json.dumps(DOCUMENT), encoding="utf-8")
     imported = import_report(store, file, tokenizer="qwen3")
     return str(getattr(imported, "id", ""))
+
+
+def add_verdicts(store: Store, run_id: str) -> None:
+    """The first sample's molecule is mirrored at its second atom and has a clash, all others are right."""
+    entry = store.entry(run_id)
+    rows = store.rows("SELECT * FROM samples WHERE run_id = $run ORDER BY sample_id", {"run": run_id})
+    wrong = (FailedCheck("stereo", (1,), "mirrored"), FailedCheck("internal_steric_clash", (0, 2), "0.8 Å apart"))
+    pairs = []
+    for row in rows:
+        is_wrong = row["sample_id"] == 0
+        verdict = MoleculeVerdict(
+            1, 1 - is_wrong, not is_wrong, not is_wrong, wrong if is_wrong else (), strain_kcal=7.5
+        )
+        row |= verdict_row(row["clean"], verdict)
+        pairs.append((row["clean"], verdict))
+    rewrite_samples(entry, SAMPLES.rows(rows), run_columns(verdict_sums(pairs)))

@@ -112,11 +112,11 @@ if shown:
                     label=f"Conformers of {choice}",
                     names=names,
                     selected=state.get("atom"),
-                    marks={1: "junk", 2: "cut"},
+                    marks={1: "junk", 2: "cut", 3: "wrong"},
                     on_pick=pick,
                 )
 if overlaid and choice in MOLECULES:
     made, _, best = conformers(MOLECULES[choice])
-    show_overlay(made, best, junk={1}, cut={2}, alt="Both conformers")
+    show_overlay(made, best, marks={1: "junk", 2: "cut"}, alt="Both conformers")
 st.text(f"atom: {state.get('atom')}")
 st.text(f"told: {state.get('told', [])}")

@@ -27,6 +27,7 @@ from tests.pages.drift_stores import (
     add_bare,
     add_hostile,
     add_imported,
+    add_verdicts,
     store_at,
     with_demo,
 )
@@ -351,3 +352,38 @@ def test_what_the_lp_did_to_the_model_and_what_is_missing_for_it(opened: Open) -
     assert "too few for a chart" not in words(whole) and len(whole.get("plotly_chart")) == 4
     assert [metric.value for metric in app.metric] == ["16", "93.9 %", "0.446", "4.4 %"]
     assert "--keep-steps" in words(opened(run=BARE, view="What the LP did"))
+
+
+# --- verdicts on molecules ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("judged")
+    store = with_demo(folder, EXACT)
+    add_verdicts(store, EXACT)
+    return folder
+
+
+def test_a_wrong_molecule_is_found_named_and_shown(judged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(judged))
+    app = _open()
+    assert table(app)["checks"].iloc[0] == "internal steric clash, stereo", "the worst comes first"
+    assert set(table(app)["checks"].iloc[1:]) == {"right"}
+    assert "Clash" in str(app.main)
+    app = _open(show="Clash")
+    assert list(table(app)["sample"]) == [0]
+    assert "wrong: stereo, internal steric clash" in words(app)
+    assert "strain 7.5 kcal/mol" in words(app)
+    button = app.button(key="failed-0")
+    assert button.label.replace("\\", "") == "stereo: mirrored (atom 1)"
+    button.click().run()
+    assert query(app, "atom") == "1"
+    of_texts = next(frame.value for frame in app.dataframe if "stereo right" in frame.value)
+    assert list(of_texts["text"]) == ["clean"] and of_texts["stereo right"].iloc[0].startswith("98.4 %")
+
+
+def test_without_verdicts_no_filter_and_no_column_speaks_of_them(opened: Open) -> None:
+    app = opened()
+    assert "checks" not in table(app).columns
+    assert "Clash" not in str(app.main)

@@ -138,7 +138,7 @@ def overlay_page() -> None:
 
     mol = reference_conformers(parse_smiles("CC(=O)N"), 1, seed=0)
     mol.SetProp("_Name", "</script><script>alert(1)</script>")
-    show_overlay(mol, mol, junk=[1, 77], cut={1, 2}, alt="both")
+    show_overlay(mol, mol, marks={1: "junk", 77: "junk", 2: "cut", 3: "wrong"}, alt="both")
 
 
 def test_an_overlay_is_two_models_and_a_mark_an_atom(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,8 +148,8 @@ def test_an_overlay_is_two_models_and_a_mark_an_atom(monkeypatch: pytest.MonkeyP
     [(source, look)] = frames
     assert look["alt"] == "both"
     assert source.count(".addModel(") == 2
-    assert source.count(".addSphere(") == 2
-    assert re.findall(r"addLabel\(\"(.*?)\"", source) == ["!", r"\u2702\ufe0e"]
+    assert source.count(".addSphere(") == 3
+    assert re.findall(r"addLabel\(\"(.*?)\"", source) == ["!", r"\u2702\ufe0e", r"\u26a0\ufe0e"]
     assert '"opacity": 0.6' in source
     assert "alert" not in source
     assert set(re.findall(r"https?://[^\"' ]+", source)) <= {"https://medium.com/@vschroeder/javascript-how-to"}

@@ -48,11 +48,14 @@ Texts = dict[str, int]
 
 
 def packed(
-    columns: Sequence[AlignedToken], steps: Mapping[int, StepFacts], elements: Sequence[str]
+    columns: Sequence[AlignedToken],
+    steps: Mapping[int, StepFacts],
+    elements: Sequence[str],
+    wrong: frozenset[int] = frozenset(),
 ) -> dict[str, object]:
     """All that is drawn. It does not depend on what is selected, so that it travels once."""
     texts: Texts = {}
-    content = _tokens(columns, texts) | {"elements": [sendable(element) for element in elements]}
+    content = _tokens(columns, texts, wrong) | {"elements": [sendable(element) for element in elements]}
     content |= {"steps": _steps(columns, steps, texts), "digest": digest(columns)}
     return content | {"texts": [visible(piece, DETAIL_CHARS) for piece in texts]}
 
@@ -61,7 +64,7 @@ def _number(piece: str, texts: Texts) -> int:
     return texts.setdefault(piece, len(texts))
 
 
-def _tokens(columns: Sequence[AlignedToken], texts: Texts) -> dict[str, object]:
+def _tokens(columns: Sequence[AlignedToken], texts: Texts, wrong: frozenset[int]) -> dict[str, object]:
     return {
         "pos": [column.pos for column in columns],
         "ids": [column.token_id for column in columns],
@@ -78,9 +81,15 @@ def _tokens(columns: Sequence[AlignedToken], texts: Texts) -> dict[str, object]:
         "roles": "".join(_ROLE_CODES[column.role] for column in columns),
         "blocks": [column.block for column in columns],
         "forced": "".join(_FORCED_CODES[column.forced] for column in columns),
-        "marks": "".join(_MARK_CODES[column.mark] for column in columns),
+        "marks": "".join(_mark(column, wrong) for column in columns),
         "drift": [column.running_drift for column in columns],
     }
+
+
+def _mark(column: AlignedToken, wrong: frozenset[int]) -> str:
+    """A number of a wrong block is marked where nothing worse is."""
+    is_wrong = column.block in wrong and column.text_role == "FREE"
+    return "w" if is_wrong and not column.mark else _MARK_CODES[column.mark]
 
 
 def _steps(

@@ -10,6 +10,7 @@ const ROLES = { C: ["copy", "COPY"], F: ["free", "FREE"], B: ["boundary", "BOUND
 const MARKS = {
   j: ["junk", "junk: no part of the numbers", "!"],
   c: ["cut", "cut: the LP closed the number", "✂\uFE0E"],
+  w: ["wrong", "wrong: a check of the molecule names its atom", ""],
   b: ["beyond", "beyond: the template has no position for it", "+"],
   l: ["left_over", "left over: a position that the text did not use", "○"],
 };
@@ -198,7 +199,7 @@ function newColumn(model, i, left, width) {
   column.append(newCell("t", data.roles[i], model.text(data.template_pieces[i])));
   const generated = newCell("g", data.text_roles[i], model.text(data.pieces[i]));
   const mark = MARKS[data.marks[i]];
-  if (mark) generated.append(newElement("i", "", mark[2]));
+  if (mark?.[2]) generated.append(newElement("i", "", mark[2]));
   column.append(generated);
   indices.set(column, i);
   return column;

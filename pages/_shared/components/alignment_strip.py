@@ -8,7 +8,7 @@ columns and steps come from. Pieces are untrusted; they are sent as text that ca
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
@@ -36,14 +36,16 @@ def alignment_strip(
     caption: str = "",
     selected: int | None = None,
     block: int | None = None,
+    wrong: Collection[int] = (),
     on_pick: OnPick | None = None,
     height: int | None = None,
 ) -> None:
     """Draw the strip. ``steps`` are by ``AlignedToken.pos``, ``elements`` by template block.
 
     ``selected`` is the selected column and scrolled to whenever it changes; ``block`` is a template block to outline,
-    scrolled to when it changes and nothing is selected. ``on_pick`` is called with the picked column, None when the
-    pick was cleared, before the run that follows. ``height`` limits the whole, in pixels; more is scrolled.
+    scrolled to when it changes and nothing is selected; numbers of ``wrong`` blocks are marked. ``on_pick`` is called
+    with the picked column, None when the pick was cleared, before the run that follows. ``height`` limits the whole, in
+    pixels; more is scrolled.
     """
     made_on = digest(columns)
     _deliver_simulated(key, made_on, len(columns), on_pick)
@@ -60,7 +62,7 @@ def alignment_strip(
         key,
         data,
         sent_under(key),
-        packed(columns, steps, elements),
+        packed(columns, steps, elements, frozenset(wrong)),
         on_picked_change=partial(_take, key, made_on, len(columns), on_pick),
     )
 

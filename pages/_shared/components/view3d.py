@@ -6,7 +6,7 @@ script and escapes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Mapping
 from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +18,7 @@ from rdkit import Chem
 
 from engine.assets import FILE_NAME, three_d_mol
 from engine.errors import AssetError
+from pages._shared.components.atom_picks import NO_MARKS, AtomMark
 from pages._shared.components.mol_blocks import mol_block, without_hydrogens, without_last_hydrogens
 from pages._shared.errors import escape_markdown
 from pages._shared.theme import Palette, palette
@@ -26,7 +27,11 @@ from pages._shared.theme import Palette, palette
 SCRIPT = f"app/static/{FILE_NAME}"
 GHOST_OPACITY = 0.6
 MARK_RADIUS_ANG = 0.6
-MARKS = {"junk": "!", "cut": "\u2702\ufe0e"}  # the token strip's characters
+MARKS: dict[AtomMark, str] = {
+    "junk": "!",
+    "cut": "\u2702\ufe0e",
+    "wrong": "\u26a0\ufe0e",
+}  # the token strip's characters
 
 Array = NDArray[np.float64]
 
@@ -43,15 +48,14 @@ def show_overlay(
     conformer: Chem.Mol,
     reference: Chem.Mol | None,
     *,
-    junk: Collection[int] = (),
-    cut: Collection[int] = (),
+    marks: Mapping[int, AtomMark] = NO_MARKS,
     height: int = 320,
     alt: str = "3D view of the conformer on top of the reference",
 ) -> None:
     """Draw the conformer in its own colours, with the reference in translucent grey where it lies, heavy atoms alone.
 
-    Both are drawn where they are: ``engine.chem.rmsd.superpose`` lays one on the other. ``junk`` and ``cut`` are atoms
-    of the conformer; each has a sphere and a character, ``!`` for junk and scissors for cut.
+    Both are drawn where they are: ``engine.chem.rmsd.superpose`` lays one on the other. ``marks`` are by
+    atom of the conformer: each has a sphere and a character, ``!`` for junk, scissors for cut, a warning for wrong.
     """
     if not _has_script():
         return
@@ -63,8 +67,9 @@ def show_overlay(
         view.addModel(mol_block(_turned(without_hydrogens(reference), turn)), "mol")
         grey = {"color": colours.neutral, "opacity": GHOST_OPACITY}
         view.setStyle({"model": 1}, {"stick": {"radius": 0.11, **grey}})
-    for atom, mark in _marked(junk, cut, shown.GetNumAtoms()):
-        _add_mark(view, shown, atom, mark, colours)
+    for atom, mark in sorted(marks.items()):
+        if 0 <= atom < shown.GetNumAtoms():
+            _add_mark(view, shown, atom, mark, colours)
     _showmol(_finished(view), height, alt)
 
 
@@ -75,13 +80,6 @@ def _has_script() -> bool:
         st.info(escape_markdown(str(error)), icon=":material/view_in_ar:")
         return False
     return True
-
-
-def _marked(junk: Collection[int], cut: Collection[int], atoms: int) -> Iterator[tuple[int, str]]:
-    """Atoms with their mark; one that has both blocks' faults shows junk, as the text does."""
-    for atom in sorted({*junk, *cut}):
-        if 0 <= atom < atoms:
-            yield atom, "junk" if atom in junk else "cut"
 
 
 def _view(block: str, height: int) -> Any:
@@ -115,10 +113,10 @@ def _finished(view: Any) -> Any:
     return view
 
 
-def _add_mark(view: Any, mol: Chem.Mol, atom: int, mark: str, colours: Palette) -> None:
+def _add_mark(view: Any, mol: Chem.Mol, atom: int, mark: AtomMark, colours: Palette) -> None:
     spot = mol.GetConformer().GetAtomPosition(atom)
     centre = {"x": round(spot.x, 4), "y": round(spot.y, 4), "z": round(spot.z, 4)}
-    colour = colours.junk if mark == "junk" else colours.cut
+    colour = {"junk": colours.junk, "cut": colours.cut, "wrong": colours.wrong}[mark]
     view.addSphere({"center": centre, "radius": MARK_RADIUS_ANG, "color": colour, "opacity": 0.6})
     label = {"position": centre, "fontColor": colours.text, "fontSize": 14, "alignment": "center", "inFront": True}
     label["screenOffset"] = {"x": 18, "y": 18}

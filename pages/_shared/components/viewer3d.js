@@ -4,7 +4,7 @@
 const HINT = "Drag or arrow keys turn, + and - zoom, n and p step through atoms";
 const WHEEL = "After a click into the view the wheel zooms; before, it scrolls the page.";
 const UNHEARD_MS = 3000; // how long a click outlives messages that do not know of it
-const MARK_WORDS = { junk: "junk", cut: "cut" };
+const MARK_WORDS = { junk: "junk", cut: "cut", wrong: "wrong in space" };
 
 export function mount(shell) {
   return new Viewer(shell);

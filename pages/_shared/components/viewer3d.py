@@ -9,22 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Literal
 
 from rdkit import Chem
 
 from engine.assets import FILE_NAME, three_d_mol
 from engine.errors import AssetError
-from pages._shared.components.atom_picks import OnPick, known, picked_atom, show_pickable
+from pages._shared.components.atom_picks import NO_MARKS, AtomMark, OnPick, known, picked_atom, show_pickable
 from pages._shared.components.mol_blocks import mol_block, without_hydrogens, without_last_hydrogens
 from pages._shared.components.once import Component, source
 from pages._shared.components.token_strip import sendable
 
 __all__ = ["Model3d", "model_of", "picked_atom", "viewer3d"]
-
-AtomMark = Literal["junk", "cut"]
-NO_MARKS: Mapping[int, AtomMark] = MappingProxyType({})
 
 _V3000_COUNTS = re.compile(r"^M  V30 COUNTS (\d+) ", re.MULTILINE)
 

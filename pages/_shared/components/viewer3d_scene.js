@@ -5,6 +5,7 @@ const GHOST = { radius: 0.11, opacity: 0.6 };
 const MARKS = {
   junk: { hue: "--st-violet-color", ink: "--st-violet-text-color", text: "!" },
   cut: { hue: "--st-red-color", ink: "--st-red-text-color", text: "\u2702\uFE0E" }, // scissors, as text and not as a picture
+  wrong: { hue: "--st-yellow-color", ink: "--st-yellow-text-color", text: "\u26A0\uFE0E" },
 };
 const CARBON = ["--st-gray-text-color", "--st-blue-color", "--st-green-color", "--st-orange-color"]; // of each model that is no ghost
 const FALLBACK = "#7b8d93";

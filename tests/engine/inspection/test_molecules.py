@@ -22,6 +22,13 @@ def ids(store: Store, *runs: str, **wanted: Any) -> list[tuple[str, int]]:
     return list(zip(table["run_id"].to_pylist(), table["sample_id"].to_pylist(), strict=True))
 
 
+STEREO = {"stereo_right": False, "failed": [{"check": "stereo", "atoms": [2], "detail": "mirrored"}] * 2}
+CLASH = {
+    "geometry_right": False,
+    "failed": [{"check": "internal_steric_clash", "atoms": [0, 1], "detail": "0.8 Å"}],
+}
+
+
 @pytest.fixture
 def mixed(store: Store) -> Store:
     """A clean sample, one with junk, one cut, one that failed, one unverified, one without blocks."""
@@ -29,11 +36,24 @@ def mixed(store: Store) -> Store:
         store,
         "one",
         [
-            sample_row(0, smiles="CO", drift=0, rmsd_ang=0.5, tokens=9, forced_tokens=3, blocks=2),
-            sample_row(1, smiles="c1ccccc1", clean=False, bad_blocks=1, drift=2, blocks=2, tokens=9),
+            sample_row(
+                0,
+                smiles="CO",
+                usable=True,
+                geometry_right=True,
+                failed=[],
+                drift=0,
+                rmsd_ang=0.5,
+                tokens=9,
+                forced_tokens=3,
+                blocks=2,
+            ),
+            sample_row(
+                1, smiles="c1ccccc1", clean=False, usable=False, **STEREO, bad_blocks=1, drift=2, blocks=2, tokens=9
+            ),
             sample_row(2, smiles="CN", clean=False, bad_blocks=1, cut_blocks=1, blocks=2),
             sample_row(3, smiles="CC", clean=False, passed=False, issues=["SMILES mismatch"]),
-            sample_row(4, smiles="CF", blocks=1, drift=-3),
+            sample_row(4, smiles="CF", usable=False, **CLASH, blocks=1, drift=-3),
             sample_row(5, smiles="C"),
         ],
         [
@@ -76,6 +96,7 @@ def test_a_row_says_what_its_sample_run_and_blocks_say(mixed: Store) -> None:
     assert (junk["drift"], junk["drift_min"], junk["drift_max"]) == (2, 2, 2)
     assert (junk["has_steps"], junk["has_ids"], cut["has_steps"], cut["has_ids"]) == (True, True, False, False)
     assert (cut["cut_blocks"], cut["junk_blocks"], cut["junk_tokens"]) == (1, 0, None)
+    assert [row["checks"] for row in rows] == ["", "stereo", None, None, "internal_steric_clash", None]
     assert failed["issues"] == ["SMILES mismatch"]
     assert unverified["unverified_blocks"] == 1
     assert (bare["drifts"], bare["blocks"], bare["junk_blocks"]) == ([], 0, 0)
@@ -90,6 +111,11 @@ def test_a_row_says_what_its_sample_run_and_blocks_say(mixed: Store) -> None:
         ("failed", [3]),
         ("unverified", [4]),
         ("clean", [0, 4, 5]),
+        ("usable", [0]),
+        ("wrong", [1, 4]),
+        ("stereo", [1]),
+        ("geometry", [4]),
+        ("clash", [4]),
     ],
 )
 def test_what_is_shown(mixed: Store, show: Show, expected: list[int]) -> None:
@@ -97,7 +123,8 @@ def test_what_is_shown(mixed: Store, show: Show, expected: list[int]) -> None:
 
 
 def test_every_show_is_tried() -> None:
-    assert set(get_args(Show)) == {"all", "junk", "cut", "failed", "unverified", "clean"}
+    of_texts = {"all", "junk", "cut", "failed", "unverified", "clean"}
+    assert set(get_args(Show)) == of_texts | {"usable", "wrong", "stereo", "geometry", "clash"}
     with pytest.raises(ValueError, match="show must be one of"):
         Filter(show="bad")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="worst must be at least 0"):

@@ -1,0 +1,59 @@
+"""Does damage in the text go with damage in the molecule? Judged samples by what their text has and by their verdict.
+
+A sample counts once, under the worst that its text has: junk, cut, unverified, clean, else other. Rates have Wilson's
+interval, which treats the answers of one molecule as independent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.figures.statistics import Interval, wilson
+from engine.store.store import Store
+
+TEXTS = ("junk", "cut", "unverified", "clean", "other")
+
+_COUNTS = """
+WITH of_blocks AS (
+    SELECT run_id, sample_id, count_if(junk_text <> '') AS junk, count_if(list_contains(kinds, 'cut')) AS cut,
+           count_if(list_contains(kinds, 'unverified')) AS unverified
+    FROM blocks WHERE list_contains($runs, run_id) GROUP BY ALL
+)
+SELECT CASE WHEN junk > 0 THEN 'junk' WHEN cut > 0 THEN 'cut' WHEN unverified > 0 THEN 'unverified'
+            WHEN clean THEN 'clean' ELSE 'other' END AS text,
+       count(*)::BIGINT AS samples,
+       count(stereo_right)::BIGINT AS stereo_judged, count_if(stereo_right)::BIGINT AS stereo_right,
+       count(geometry_right)::BIGINT AS geometry_judged, count_if(geometry_right)::BIGINT AS geometry_right
+FROM samples LEFT JOIN of_blocks USING (run_id, sample_id)
+WHERE list_contains($runs, run_id) AND usable IS NOT NULL GROUP BY ALL
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TextDamage:
+    """Judged samples whose text has this; a rate is None where none of them has what it is of."""
+
+    text: str
+    samples: int
+    stereo_right: Interval | None
+    geometry_right: Interval | None
+
+
+def damage(store: Store, run_ids: Sequence[str]) -> list[TextDamage]:
+    """The kinds of text that there are, worst first; nothing where no sample was judged."""
+    rows = {row["text"]: row for row in store.table(_COUNTS, {"runs": list(run_ids)}, of=run_ids).to_pylist()}
+    return [
+        TextDamage(
+            text,
+            rows[text]["samples"],
+            _rate(rows[text]["stereo_right"], rows[text]["stereo_judged"]),
+            _rate(rows[text]["geometry_right"], rows[text]["geometry_judged"]),
+        )
+        for text in TEXTS
+        if text in rows
+    ]
+
+
+def _rate(count: int, of: int) -> Interval | None:
+    return Interval(count / of, *wilson(count, of)) if of else None
