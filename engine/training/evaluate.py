@@ -1,12 +1,16 @@
-"""How many held-out molecules the model copies right while it is being trained: by ids, without RDKit.
+"""How many held-out molecules the model copies right while it is being trained, and how many have the right stereo.
 
-Sampled as the preset ``qwen3`` samples (temperature 0.7, top-p 0.8, top-k 20), over the live ids only: the tail has no
-rows yet. The figures that a card states come from the shipped form, in ``quality``; these steer the training.
+Copies are judged by ids, without RDKit. Where RDKit is installed, the stereo of each right copy is judged in space:
+what the exact LP, which forces the copy and no number, leaves to the model. Sampled as the preset ``qwen3`` samples
+(temperature 0.7, top-p 0.8, top-k 20), over the live ids only: the tail has no rows yet. The figures that a card
+states come from the shipped form, in ``quality``; these steer the training.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +25,8 @@ from engine.training.structure import Segments, StructureJudge
 
 SIZES = (8, 12, 16)
 """Figures are given for molecules of at most so many atoms, and more than the size before."""
+SITES = (1, 2, 3)
+"""And for molecules that state so many stereocentres and double bonds; the last one for more, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +42,12 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class PassRate:
-    """``right`` and ``asked`` by the classes of ``SIZES``."""
+    """``right`` and ``asked`` by the classes of ``SIZES``; molecules of right and of judged stereo by ``SITES``."""
 
     right: tuple[int, ...]
     asked: tuple[int, ...]
+    stereo_right: tuple[int, ...] = ()
+    stereo_judged: tuple[int, ...] = ()  # empty where there is no RDKit
 
     @property
     def share(self) -> float:
@@ -49,7 +57,16 @@ class PassRate:
         parts = [
             f"{right} of {asked} up to {most}" for right, asked, most in zip(self.right, self.asked, SIZES, strict=True)
         ]
-        return f"{100 * self.share:.1f} % right ({', '.join(parts)} atoms)"
+        copied = f"{100 * self.share:.1f} % right ({', '.join(parts)} atoms)"
+        return f"{copied}; stereo right {self.stereo_line()}" if self.stereo_judged else copied
+
+    def stereo_line(self) -> str:
+        counts = zip(self.stereo_right, self.stereo_judged, SITES, strict=True)
+        return ", ".join(f"{right} of {judged} with {sites}" for right, judged, sites in counts) + " or more sites"
+
+    def as_json(self) -> dict[str, Any]:
+        judged = {"stereo_rate": sum(self.stereo_right) / sum(self.stereo_judged)} if any(self.stereo_judged) else {}
+        return {"pass_rate": self.share, **judged, **asdict(self)}
 
 
 class Examination:
@@ -58,6 +75,8 @@ class Examination:
     def __init__(self, corpus: PackedCorpus, live: LiveIds, count: int) -> None:
         self._live = live
         self._judge = StructureJudge(corpus.numbers)
+        self._stereo = _stereo_judge()
+        self._pieces = corpus.pieces
         self.prompts: list[Prompt] = []
         for part in corpus.parts:
             for row in np.flatnonzero(part.is_canonical & (part.atoms <= SIZES[-1])):
@@ -74,6 +93,7 @@ class Examination:
     def rate(self, network: Network, seed: int = 0, batch: int = 64) -> PassRate:
         """Ask each prompt once. The network's mode and the global generator are left as they were."""
         right, asked = [0] * len(SIZES), [0] * len(SIZES)
+        stereo_right, stereo_judged = [0] * len(SITES), [0] * len(SITES)
         was_training = network.training
         network.eval()
         order = sorted(self.prompts, key=lambda prompt: prompt.most)
@@ -85,9 +105,17 @@ class Examination:
                 for prompt, answer in zip(group, self._answers(network, group), strict=True):
                     size = next(number for number, most in enumerate(SIZES) if prompt.atoms <= most)
                     asked[size] += 1
-                    right[size] += self._judge.first_wrong(answer, prompt.plain, prompt.signed) is None
+                    if self._judge.first_wrong(answer, prompt.plain, prompt.signed) is not None:
+                        continue
+                    right[size] += 1
+                    sites, is_right = self._stereo("".join(self._pieces[id_] for id_ in answer[:-1]))
+                    if sites:
+                        stereo_judged[min(sites, SITES[-1]) - 1] += 1
+                        stereo_right[min(sites, SITES[-1]) - 1] += is_right
         network.train(was_training)
-        return PassRate(tuple(right), tuple(asked))
+        if self._stereo is _not_judged:
+            return PassRate(tuple(right), tuple(asked))
+        return PassRate(tuple(right), tuple(asked), tuple(stereo_right), tuple(stereo_judged))
 
     def _answers(self, network: Network, group: list[Prompt]) -> list[list[int]]:
         """The answers in the tokenizer's numbering, up to their end token."""
@@ -115,3 +143,23 @@ class Examination:
             ends = np.flatnonzero(row == end)
             answers.append(self._live.ids[row[: ends[0] + 1] if len(ends) else row].tolist())
         return answers
+
+
+def _stereo_judge() -> Callable[[str], tuple[int, bool]]:
+    """A function of enriched text: how many sites its SMILES specifies, and whether all are right in space."""
+    try:
+        from engine.chem.enriched import decode
+        from engine.chem.stereo import judge_stereo
+    except ImportError:  # a machine that only trains
+        return _not_judged
+
+    def judged(text: str) -> tuple[int, bool]:
+        mol = decode(text).mol
+        verdict = judge_stereo(mol, mol)
+        return len(verdict.sites), not verdict.wrong
+
+    return judged
+
+
+def _not_judged(text: str) -> tuple[int, bool]:
+    return 0, False

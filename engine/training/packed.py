@@ -162,6 +162,7 @@ class PackedCorpus:
         self.vocab_size = int(about["vocab_size"])
         self.numbers = NumberIds.from_json(about["numbers"])
         self.live_ids = np.array([id_ for id_, _ in about["live"]], dtype=np.int32)  # sorted
+        self.pieces: dict[int, str] = {int(id_): piece for id_, piece in about["live"]}
 
     def __len__(self) -> int:
         return sum(int(part["texts"]) for part in self.manifest["parts"].values())

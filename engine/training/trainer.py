@@ -141,7 +141,7 @@ class Training:
         rate = self.examination.rate(self.network)
         self.state.pass_rate = rate.share
         log.info("%s after %.2f M tokens: %s", self.recipe.alias, self.state.tokens / 1e6, rate.line())
-        self._write_log({"pass_rate": rate.share, **asdict(rate)})
+        self._write_log(rate.as_json())
         path = self.folder / SNAPSHOTS / f"{self.state.tokens:012d}.safetensors"
         checkpoint.save(path, self.network.weights(), asdict(self.state), torch.float16)
         if self.options.snapshots:

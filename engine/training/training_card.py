@@ -18,7 +18,7 @@ from PIL import Image
 
 from engine.errors import FileFormatError
 from engine.models.shapes import ModelShape
-from engine.training.charts import BLUE, GREEN, ORANGE, ChartLine, line_chart, linear_axis, log_axis
+from engine.training.charts import BLUE, GREEN, GREY, ORANGE, ChartLine, line_chart, linear_axis, log_axis
 from engine.training.recipes import Recipe, Stage
 from engine.training.shards import write_bytes, write_json
 
@@ -100,7 +100,7 @@ def optimiser_of(recipe: Recipe, kinds: Sequence[str]) -> str:
 
 # --- the training log -------------------------------------------------------------------------------------------------
 
-CURVES = ("structure_nat", "numbers_nat", "pass_rate")
+CURVES = ("structure_nat", "numbers_nat", "pass_rate", "stereo_rate")
 Curves = dict[str, list[tuple[int, float]]]
 """Each of ``CURVES`` as pairs of tokens seen and the value then."""
 
@@ -138,8 +138,8 @@ def _add(curves: Curves, entry: dict[str, Any]) -> None:
 
 
 def curve_chart(title: str, curves: Curves) -> Image.Image:
-    """Both losses on a logarithmic axis, and the share of held-out molecules copied right on another."""
-    structure, numbers, rates = ([(tokens / 1e6, value) for tokens, value in curves[name]] for name in CURVES)
+    """Both losses on a logarithmic axis, the shares of held-out molecules copied and of stereo right on another."""
+    structure, numbers, rates, hands = ([(tokens / 1e6, value) for tokens, value in curves[name]] for name in CURVES)
     seen = [*structure, *numbers, *rates, (0.0, 0.0)]
     return line_chart(
         title,
@@ -149,6 +149,7 @@ def curve_chart(title: str, curves: Curves) -> Image.Image:
             ChartLine("structure loss", structure, BLUE),
             ChartLine("number loss", numbers, ORANGE),
             ChartLine("held-out molecules copied right", [(x, 100 * y) for x, y in rates], GREEN, "right", marks=True),
+            *([ChartLine("stereo right, of these", [(x, 100 * y) for x, y in hands], GREY, "right")] if hands else []),
         ],
         right=linear_axis("held-out molecules copied right", 0, 100, unit=" %", ticks=5),
     )
@@ -195,7 +196,7 @@ def training_lines(
             ("number loss at the end", number(last["numbers_nat"], 4, " nat a token")),
             (
                 "last examination while it was trained",
-                f"{number(last['pass_rate'], 3, '')} of the molecules copied right",
+                f"{number(last['pass_rate'], 3, '')} of the molecules copied right{_hands(last)}",
             ),
         ],
     )
@@ -211,6 +212,11 @@ def training_lines(
     if facts.gpu_command:
         yield from (f"It was trained on a CPU only. A run on a GPU is owed: `{facts.gpu_command}`", "")
     yield from (f"![Training curve: losses and held-out pass rate against tokens seen]({name}.png)", "")
+
+
+def _hands(last: Mapping[str, float | None]) -> str:
+    rate = last.get("stereo_rate")
+    return "" if rate is None else f", {rate:.3f} of those that state stereo with the right one"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], bold: str = "") -> Iterator[str]:

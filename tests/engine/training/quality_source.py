@@ -73,7 +73,7 @@ def write_log(path: Path, entries: Sequence[dict[str, Any]] | None = None) -> Pa
         place = {"tokens": 50_000 * step, "texts": 280 * step, "step": 25 * step, "spent_s": 90.0 * step}
         made.append({**place, "structure_nat": 11 * 0.8**step, "numbers_nat": 0.7 + 9 * 0.7**step, "rate": 1e-3})
         if step % 8 == 0:
-            made.append({**place, "pass_rate": step / 50, "right": [step], "asked": [50]})
+            made.append({**place, "pass_rate": step / 50, "right": [step], "asked": [50], "stereo_rate": step / 80})
     lines = [json.dumps(entry) for entry in (made if entries is None else entries)]
     path.write_text("\n".join([*lines, ""]), encoding="utf-8")
     return path

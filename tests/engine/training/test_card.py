@@ -77,6 +77,7 @@ def test_every_figure_of_the_json_is_in_the_card(tmp_path: Path, measured: Quali
     assert [(path, value) for path, value in checked if not has(card, value)] == []
     assert document["quality"] == measured.as_json()
     assert document["training"]["pass_rate"] == pytest.approx(0.8)
+    assert "0.800 of the molecules copied right, 0.500 of those that state stereo with the right one" in card
 
 
 def test_every_fact_is_in_the_card(tmp_path: Path, measured: Quality, log_path: Path) -> None:
@@ -124,7 +125,7 @@ def test_a_model_that_gets_nothing_right_has_a_card_too(tmp_path: Path, log_path
     nothing = Quality((), 0, 32, 1_000, 151_936)
     log_path.write_text('{"tokens": 5, "structure_nat": NaN, "numbers_nat": Infinity}\n', encoding="utf-8")
     card, document = written(tmp_path / "models", replace(FACTS, stages=()), nothing, log_path)
-    assert document["training"] == {"structure_nat": None, "numbers_nat": None, "pass_rate": None}
+    assert document["training"] == {"structure_nat": None, "numbers_nat": None, "pass_rate": None, "stereo_rate": None}
     assert document["quality"]["bonds"]["deviation_ang"] is None
     assert "nan" not in card.lower().replace("nano", "") and "inf" not in re.findall(r"\binf\b", card)
     assert "Of 0 blocks 0 are not exact." in card

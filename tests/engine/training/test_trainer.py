@@ -11,6 +11,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -20,7 +21,10 @@ from engine.models.registry import load_registry
 from engine.models.shapes import ModelShape
 from engine.text.tokenizer_build import folder_of
 from engine.training import checkpoint, ship
-from engine.training.evaluate import PassRate
+from engine.training.batches import LiveIds
+from engine.training.evaluate import Examination, PassRate, Prompt
+from engine.training.network import Network
+from engine.training.number_tokens import PROMPT
 from engine.training.packed import PackedCorpus
 from engine.training.recipes import RECIPES, Stage
 from engine.training.trainer import CHECKPOINT, LOG, SNAPSHOTS, Options, Training, TrainingState
@@ -275,10 +279,42 @@ def test_a_pass_rate_tells_of_the_sizes() -> None:
     assert rate.line() == "54.0 % right (4 of 5 up to 8, 20 of 25 up to 12, 30 of 70 up to 16 atoms)"
 
 
-def test_an_examination_takes_held_out_prompts_that_the_model_can_read(small_packed: Path) -> None:
-    from engine.training.batches import LiveIds
-    from engine.training.evaluate import Examination
+def test_a_pass_rate_tells_of_the_stereo() -> None:
+    rate = PassRate((4, 0, 0), (5, 0, 0), (2, 1, 0), (3, 2, 1))
+    assert rate.line().endswith("stereo right 2 of 3 with 1, 1 of 2 with 2, 0 of 1 with 3 or more sites")
+    assert rate.as_json()["stereo_rate"] == 0.5
+    assert "stereo_rate" not in PassRate((4,), (5,), (0, 0, 0), (0, 0, 0)).as_json()
 
+
+@pytest.mark.parametrize("tokenizer", ["qwen3", "llama3"])
+def test_an_examination_judges_the_stereo_of_right_copies(
+    small_packed: Path, tokenizer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = PackedCorpus(small_packed, tokenizer)
+    examination = Examination(corpus, LiveIds(corpus), 60)
+    monkeypatch.setattr(Examination, "_answers", lambda self, network, group: references(corpus, group))
+    network = Network(ModelShape("qwen3", 32, 1, 2, 1, 48), 9, 0, 9, 0)
+    rate = examination.rate(network)
+    assert rate.share == 1
+    assert rate.stereo_right == rate.stereo_judged and min(rate.stereo_judged[:2]) > 5
+    for part in corpus.parts:
+        part.xyz[:, 2] *= -1  # mirrored; a double bond has the same side in a mirror
+    rate = examination.rate(network)
+    assert rate.share == 1
+    assert sum(rate.stereo_right) < sum(rate.stereo_judged) / 4
+
+
+def references(corpus: PackedCorpus, group: list[Prompt]) -> list[list[int]]:
+    """The texts that the corpus has of these prompts."""
+    live, answers = LiveIds(corpus), {}
+    for part in corpus.parts:
+        for row in range(len(part)):
+            ids, kinds = part.tokens(np.array([row])).text(0)
+            answers[live.local(ids[kinds == PROMPT]).tobytes()] = ids[kinds != PROMPT].tolist()
+    return [answers[prompt.ids.tobytes()] for prompt in group]
+
+
+def test_an_examination_takes_held_out_prompts_that_the_model_can_read(small_packed: Path) -> None:
     corpus = PackedCorpus(small_packed, "llama3")
     found = Examination(corpus, LiveIds(corpus), 5).prompts
     assert len(found) == 5
