@@ -14,6 +14,10 @@ from engine.live.lane_state import LaneWatch
 from engine.text.match import first_difference
 from engine.text.tokenizers import load_tokenizer
 
+OF_RUN = (
+    "samples passes clean usable stereo_right geometry_right strain_kcal blocks bad_blocks cut_blocks rmsd_ang".split()
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
@@ -37,8 +41,7 @@ def figures_of(watch: LaneWatch, row: Mapping[str, Any] | None) -> dict[str, Any
         "forced_share": quotient(counted.forced_tokens, counted.tokens),
         "forward_passes": counted.forward_passes,
     }
-    names = ("samples", "passes", "clean", "blocks", "bad_blocks", "cut_blocks", "rmsd_ang")
-    return figures | {name: None if row is None else row.get(name) for name in names}
+    return figures | {name: None if row is None else row.get(name) for name in OF_RUN}
 
 
 def with_ratios(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -36,6 +36,7 @@ from pages._shared.words import (
     signed,
     verdict,
     visible_text,
+    wrong_atoms,
 )
 
 VIEW_HEIGHT = 340
@@ -271,7 +272,7 @@ def _strip(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]], atom: 
         caption=f"Aligned {by} · {steps_words}",
         selected=token if token is not None and token < len(columns) else None,
         block=atom,
-        wrong={atom for failed in inspection.sample["failed"] or () for atom in failed["atoms"]},
+        wrong=wrong_atoms(inspection.sample),
         on_pick=lambda column: state.put_atom(spot_of(inspection), None if column is None else atoms[column], column),
     )
 

@@ -14,7 +14,9 @@ from pages._live import lanes as live_lanes
 from pages._live import session
 from pages._shared.components.molecule2d import molecule2d
 from pages._shared.errors import escape_markdown
+from pages._shared.inspected import inspected_in, open_store
 from pages._shared.theme import DARK, palette
+from pages._shared.words import wrong_atoms
 
 HEIGHT_PX = 210
 TICK_S = 0.5
@@ -83,20 +85,35 @@ def _is_shown(molecule: Molecule) -> bool:
     return bool(lanes) and lanes[0].watch.molecule_of(shown_sample()).smiles == molecule.smiles
 
 
+def _wrong_in() -> dict[int, str]:
+    """Atoms that a check of a finished lane's molecule names: the lanes' numbers."""
+    store, lanes_of = open_store(), dict[int, list[int]]()
+    for lane in session.lanes():
+        seen = inspected_in(store, lane.run_id, shown_sample())
+        for atom in () if seen is None else wrong_atoms(seen.sample):
+            lanes_of.setdefault(atom, []).append(lane.number)
+    return {atom: ",".join(map(str, numbers)) for atom, numbers in lanes_of.items()}
+
+
 def _draw(molecule: Molecule) -> None:
+    is_shown = _is_shown(molecule)
+    wrong = {atom: lanes for atom, lanes in _wrong_in().items() if atom < molecule.atoms} if is_shown else {}
     try:
-        svg = draw_svg(molecule, dark=palette() is DARK, height=HEIGHT_PX)
+        highlights = dict.fromkeys(wrong, palette().wrong)
+        svg = draw_svg(molecule, highlights=highlights, notes=wrong, dark=palette() is DARK, height=HEIGHT_PX)
     except DriftscopeError as error:
         st.info(escape_markdown(str(error)), icon=":material/image_not_supported:")
         return
-    is_shown = _is_shown(molecule)
     picked = live_lanes.picked_atom(shown_sample()) if is_shown else None
     running = next((lane for lane in session.lanes() if lane.seen.state == "running"), None)
     molecule2d(
         svg,
         key="drawing",
         label=f"2D drawing of {molecule.smiles}",
-        atoms=[f"atom {atom}, {descriptor}" for atom, descriptor in enumerate(molecule.descriptors)],
+        atoms=[
+            f"atom {atom}, {descriptor}" + (f": wrong in lane {wrong[atom]}" if atom in wrong else "")
+            for atom, descriptor in enumerate(molecule.descriptors)
+        ],
         selected=picked,
         lit=running.watch.atom_being_written(shown_sample()) if running is not None and is_shown else None,
         height=HEIGHT_PX,

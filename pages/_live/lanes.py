@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
@@ -115,11 +117,11 @@ def counters(lane: Running, shown: int) -> None:
     )
 
 
-def strip(lane: Running, shown: int) -> None:
-    """The lane's tokens; the selected one highlights its atom in the drawing."""
+def strip(lane: Running, shown: int, wrong: Collection[int] = ()) -> None:
+    """The lane's tokens; the selected one highlights its atom in the drawing. Numbers of ``wrong`` atoms are marked."""
     aligned = lane.watch.alignment(shown)
     token_stream(
-        [] if aligned is None else chips_of(aligned)[0],
+        [] if aligned is None else chips_of(aligned, wrong)[0],
         stream=f"{lane.name}-{shown}",
         key=_key(lane),
         label=f"Lane {lane.number}",
@@ -157,7 +159,7 @@ def forget_picks() -> None:
         st.session_state.pop(name, None)
 
 
-def chips_of(aligned: Alignment) -> tuple[list[Chip], list[int | None]]:
+def chips_of(aligned: Alignment, wrong: Collection[int] = ()) -> tuple[list[Chip], list[int | None]]:
     """The written tokens, and the atom that each belongs to."""
     rows = [row for row in aligned.rows if row.pos is not None]
     chips = [
@@ -166,7 +168,7 @@ def chips_of(aligned: Alignment) -> tuple[list[Chip], list[int | None]]:
             id=row.token_id,
             role=row.text_role or "",
             forced=row.forced,
-            mark=_MARKS.get(row.mark, ""),
+            mark=_MARKS.get(row.mark) or ("wrong" if row.block in wrong and row.text_role == "FREE" else ""),
             block=row.text_block if row.text_block >= 0 else None,
             start=row.start,
             end=row.end,

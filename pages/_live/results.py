@@ -27,14 +27,15 @@ from pages._shared.components.token_strip import visible
 from pages._shared.components.view3d import show_conformer, show_overlay
 from pages._shared.errors import escape_markdown
 from pages._shared.inspected import inspected, open_store
-from pages._shared.words import atom_faults, verdict
+from pages._shared.words import atom_faults, failed_words, verdict, wrong_atoms
 
 HEIGHT_PX, HALF_PX = 300, 190  # lanes are narrow: a reference "beside" is drawn below
+MOST_FAILED = 3
 PLACES = ("on top", "beside", "hidden")
 BADGES: dict[str, Any] = {
-    "clean": {"label": "clean", "color": "green", "icon": ":material/check:"},
-    "passed": {"label": "passed, damaged", "color": "orange", "icon": ":material/warning:"},
-    "failed": {"label": "failed", "color": "red", "icon": ":material/close:"},
+    "clean": {"label": "text clean", "color": "green", "icon": ":material/check:"},
+    "passed": {"label": "text passed, damaged", "color": "orange", "icon": ":material/warning:"},
+    "failed": {"label": "text failed", "color": "red", "icon": ":material/close:"},
 }
 COLUMNS: dict[str, Any] = {
     "lane": st.column_config.TextColumn("Lane", pinned=True),
@@ -47,6 +48,10 @@ COLUMNS: dict[str, Any] = {
     "forward_passes": st.column_config.NumberColumn("Passes", help="Forward passes; forced tokens may need none"),
     "passes": st.column_config.NumberColumn("Passed", help="By the reports' rule: no issue found; junk may pass"),
     "clean": st.column_config.NumberColumn("Clean", help="Passed, and every block exact or unverified"),
+    "usable": st.column_config.NumberColumn("Usable", help="Clean, stereo right, geometry right"),
+    "stereo_right": st.column_config.NumberColumn("Stereo right", help="All that the SMILES specifies, in space"),
+    "geometry_right": st.column_config.NumberColumn("Geometry right", help="No check of PoseBusters failed"),
+    "strain_kcal": st.column_config.NumberColumn("Strain", format="%.1f kcal/mol", help="Above the relaxed conformer"),
     "bad_blocks": st.column_config.NumberColumn("Damaged blocks", help="Neither exact nor unverified"),
     "cut_blocks": st.column_config.NumberColumn("Cut blocks"),
     "rmsd_ang": st.column_config.NumberColumn(
@@ -78,20 +83,57 @@ def show_results(shown: int) -> None:
 
 def _outcome(lane: Running, entry: Entry | None, shown: int) -> None:
     """The shown sample: the check, the conformer, the text."""
+    wrong: set[int] = set()
     if lane.run_id is not None and entry is None:
         st.caption("This run was removed. Generate it again.")
     if entry is not None:
         store = open_store()
         seen = inspected(store, run_facts(store, entry.id), shown)
-        st.badge(**BADGES["clean" if seen.sample["clean"] else "passed" if seen.sample["passed"] else "failed"])
-        st.markdown(escape_markdown(verdict(seen.sample, seen.blocks)))
+        _verdict(seen)
         _conformer(lane, seen)
+        wrong = wrong_atoms(seen.sample)
     counters(lane, shown)
-    strip(lane, shown)
+    strip(lane, shown, wrong)
     if entry is not None:
         lane_files(lane, entry, shown)
     for note in lane.watch.finished.notes if lane.watch.finished else ():
         st.caption(escape_markdown(note))
+
+
+def _verdict(seen: Inspected) -> None:
+    """Text, stereo, geometry, RMSD and strain, each with its mark; then what is wrong in words."""
+    sample = seen.sample
+    with st.container(horizontal=True, gap="small"):
+        for badge in verdict_badges(sample):
+            st.badge(**badge)
+    st.markdown(escape_markdown(verdict(sample, seen.blocks)))
+    failed = sample["failed"] or ()
+    for check in failed[:MOST_FAILED]:
+        st.caption(f":material/warning: {escape_markdown(failed_words(check))}")
+    if len(failed) > MOST_FAILED:
+        st.caption(f"and {len(failed) - MOST_FAILED} more failed checks")
+
+
+def verdict_badges(sample: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What is not known has no badge."""
+    badges = [BADGES["clean" if sample["clean"] else "passed" if sample["passed"] else "failed"]]
+    if sample["usable"] is not None:
+        sites, right = sample["stereo_sites"], sample["stereo_sites_right"]
+        of_sites = f"stereo {right} of {sites}" if sites else "no stereo asked"
+        badges.append(_badge(of_sites, sample["stereo_right"]))
+        words = {True: "geometry right", False: "geometry wrong", None: "geometry not judged"}
+        badges.append(_badge(words[sample["geometry_right"]], sample["geometry_right"]))
+    if sample["rmsd_ang"] is not None:
+        badges.append(_badge(f"RMSD {sample['rmsd_ang']:.2f} Å", None))
+    if sample["strain_kcal"] is not None:
+        badges.append(_badge(f"strain {sample['strain_kcal']:.1f} kcal/mol", None))
+    return badges
+
+
+def _badge(label: str, is_right: bool | None) -> dict[str, Any]:
+    colour = {True: "green", False: "yellow", None: "gray"}[is_right]
+    icon = {True: ":material/check:", False: ":material/warning:", None: None}[is_right]
+    return {"label": label, "color": colour, "icon": icon}
 
 
 def choose_reference() -> None:

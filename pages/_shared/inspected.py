@@ -8,7 +8,7 @@ from __future__ import annotations
 import streamlit as st
 
 from engine.errors import DriftscopeError
-from engine.inspection.runs import RunFacts
+from engine.inspection.runs import RunFacts, run_facts
 from engine.inspection.sample import Inspected, inspect_sample
 from engine.store.entries import Entry
 from engine.store.store import Store
@@ -31,6 +31,13 @@ def save_run(entry: Entry, label: str = "") -> None:
 def open_store() -> Store:
     """The store, and beside it what the live page wrote and nobody has saved."""
     return with_temporary(Store.open()).snapshot()
+
+
+def inspected_in(store: Store, run_id: str | None, sample_id: int) -> Inspected | None:
+    """None where the run is not there, or not any more."""
+    if run_id is None or run_id not in {entry.id for entry in store.found().entries}:
+        return None
+    return inspected(store, run_facts(store, run_id), sample_id)
 
 
 @st.cache_resource(max_entries=128, show_spinner="Aligning tokens …", hash_funcs={RunFacts: lambda run: run.key})

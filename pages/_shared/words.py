@@ -45,12 +45,17 @@ def faults(block: Row) -> tuple[Fault, ...]:
 
 def atom_faults(sample: Row, blocks: Iterable[Row]) -> dict[int, Fault]:
     """By atom, the worst of its faults: junk before cut before wrong, as the tokens show them."""
-    found: dict[int, Fault] = {atom: "wrong" for failed in sample.get("failed") or () for atom in failed["atoms"]}
+    found: dict[int, Fault] = dict.fromkeys(wrong_atoms(sample), "wrong")
     for block in blocks:
         of_block = faults(block)
         if of_block and block["atom"] is not None:
             found[block["atom"]] = of_block[0]
     return found
+
+
+def wrong_atoms(sample: Row) -> set[int]:
+    """Atoms that a failed check of the molecule names."""
+    return {atom for failed in sample.get("failed") or () for atom in failed["atoms"]}
 
 
 def failed_words(failed: Row) -> str:
