@@ -183,6 +183,6 @@ def _continuation(number: int, block: _Begun, ids: Sequence[int], tokenizer: Tex
 
 
 def _distance(before: str, after: str) -> float | None:
-    """Between the two as read."""
+    """Between the two as read: a z that was cut to ``3`` is 3."""
     points = [[float(number) for number in read_block(text, form=WIDEST).numbers] for text in (before, after)]
     return math.dist(*points) if len(points[0]) == AXES else None

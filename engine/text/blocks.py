@@ -289,7 +289,7 @@ def _kinds_of_damaged(content: str, form: NumberFormat, is_whole_without_junk: b
     is_numeric = foreign == len(content)
     if is_numeric or not is_whole_without_junk:
         kinds |= _kinds_of_numbers(content[:foreign], form, is_whole=is_numeric, may_be_cut=may_be_cut)
-    return kinds or {"punctuation"}  # a number that the model ended behind its point: nobody cut it
+    return kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,8 +338,10 @@ class _DamagedHead:
 
     @property
     def has_stray_mark(self) -> bool:
-        """A mark where none belongs, such as ``,,`` or ``--1`` or ``1..0`` or ``.5``."""
+        """A mark where none belongs, such as ``,,`` or ``--1`` or ``1..0`` or ``.5`` or ``1.,``."""
         if any("," in gap and gap != "," for gap in self.gaps) or (self.numbers and self.numbers[0].start > 0):
+            return True
+        if any(number.points and not number.decimals for number in self.numbers[:-1]):
             return True
         return any(len(number.points) > 1 or not number.whole for number in self.numbers)
 

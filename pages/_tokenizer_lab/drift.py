@@ -36,7 +36,7 @@ _ENDINGS = (".sdf", ".mol", ".smi", ".csv", ".tsv", ".txt", ".gz")
 
 def show() -> None:
     molecules = _molecules()
-    help_ = "Some models drop trailing zeros: 0.5 instead of 0.5000. Only then is drift positive."
+    help_ = "Some models write 0.5, not 0.5000; some write 2, not 2.0. Only if zeros are dropped is drift positive."
     form = FORMS[one_of("Number format", list(FORMS), "decimals", help=help_)]
     placeholders = _placeholders()
     texts = _texts(molecules, form)
