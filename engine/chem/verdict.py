@@ -45,6 +45,8 @@ def judge_answer(text: str, asked: Chem.Mol | None, settings: JudgeSettings | No
     failed: list[FailedCheck] = []
     sites, right, stereo_right = 0, 0, None
     try:
+        if asked is not None and _graph(asked) != _graph(heavy):
+            raise GraphMismatchError("the answer is another molecule")
         stereo = judge_stereo(decoded.mol if asked is None else asked, heavy)
     except GraphMismatchError:
         failed.append(FailedCheck(GRAPH, (), "another molecule than the one that was asked for"))
@@ -76,6 +78,10 @@ def _checks(smiles: str, settings: SettingsName, energy: bool) -> GeometryChecks
     parameters.removeHs = False
     heavy, _ = _heavy(Chem.MolFromSmiles(smiles, parameters))
     return geometry_checks(heavy, settings, energy=energy)
+
+
+def _graph(mol: Chem.Mol) -> str:
+    return str(Chem.MolToSmiles(mol, isomericSmiles=False))
 
 
 def _heavy(mol: Chem.Mol) -> tuple[Chem.Mol, tuple[int, ...]]:

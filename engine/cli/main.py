@@ -20,6 +20,7 @@ GROUPS = (
     "generate",
     "logits",
     "run",
+    "judge",
     "runs",
     "sql",
     "reports",

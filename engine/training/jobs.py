@@ -10,17 +10,15 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import multiprocessing
 import multiprocessing.connection
-import signal
-import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from engine.errors import DriftscopeError, FileFormatError
+from engine.processes import WorkerProcess, ignore_interrupts
 from engine.training.shards import Arrays, Meta, read_meta, write_arrays
 
 log = logging.getLogger(__name__)
@@ -111,17 +109,11 @@ def _in_parallel(jobs: Iterable[FileJob], workers: int) -> Generator[FinishedJob
             worker.end()
 
 
-class _Worker:
-    """A process that runs one job at a time. Neither it nor its parent has threads: an end is an end of the pipe."""
+class _Worker(WorkerProcess):
+    """A process that runs one job at a time. Files are renamed into place, so it may end at once."""
 
     def __init__(self) -> None:
-        # Not fork: RDKit and numpy have threads and locks by now.
-        context = multiprocessing.get_context("spawn")
-        self.connection, other = context.Pipe()
-        self.process = context.Process(target=_work, args=(other,), daemon=True)
-        with _interrupts_later():
-            self.process.start()
-        other.close()  # or the end of the worker would not end the pipe
+        super().__init__(_work)
 
     def send(self, job: FileJob) -> None:
         try:
@@ -138,15 +130,9 @@ class _Worker:
             raise answer
         return cast(FinishedJob, answer)
 
-    def end(self) -> None:
-        """At once: files are renamed into place, so nothing is left half done."""
-        self.process.terminate()
-        self.process.join()
-        self.connection.close()
-
 
 def _work(connection: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+    ignore_interrupts()
     try:
         while True:
             job = connection.recv()
@@ -164,16 +150,3 @@ def _worker_ended() -> DriftscopeError:
         "a worker process ended before its work was done (killed, or out of memory)",
         "Run the same command again: what is finished is kept. Fewer --workers need less memory",
     )
-
-
-@contextmanager
-def _interrupts_later() -> Iterator[None]:
-    """A worker that starts in here never hears of Ctrl-C, not even before it could say that it does not want to."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,173 @@
+"""Many answers judged, in processes beside this one, each with a limit.
+
+A library may take hours over one molecule, or crash: then its process is ended, the sample's verdict says so, and the
+next one goes on in a new process. Few samples are under way at a time, so memory does not grow with their number.
+"""
+
+from __future__ import annotations
+
+import multiprocessing.connection
+import os
+import time
+from collections import deque
+from collections.abc import Generator, Iterable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from rdkit import Chem
+
+from engine.chem.smiles import parse_smiles
+from engine.chem.verdict import JudgeSettings, judge_answer
+from engine.errors import DriftscopeError
+from engine.processes import WorkerProcess, ignore_interrupts
+from engine.records import FailedCheck, MoleculeVerdict
+
+LIMIT_S = 60.0
+TIME, CRASH = "time_limit", "crash"
+"""Checks of answers that could not be judged to the end."""
+_READY = "ready"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeTask:
+    """One answer: its text without prompt and end token, and the SMILES that was asked, empty for the text's own."""
+
+    key: int
+    text: str
+    smiles: str
+
+
+class JudgePool:
+    """Takes tasks at any time and hands verdicts back when asked; between, its processes work on what they have."""
+
+    def __init__(
+        self, settings: JudgeSettings | None = None, *, workers: int | None = None, limit_s: float = LIMIT_S
+    ) -> None:
+        self.settings, self.limit_s = settings or JudgeSettings(), limit_s
+        self.workers = workers or available_cores()
+        self.waiting: deque[JudgeTask] = deque()
+        self._pool: list[_JudgeProcess] = []
+        self._done: list[tuple[JudgeTask, MoleculeVerdict]] = []
+
+    def __enter__(self) -> JudgePool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._pool:
+            process.end()
+        self._pool.clear()
+
+    @property
+    def under_way(self) -> int:
+        """Tasks without a verdict yet."""
+        return len(self.waiting) + sum(process.task is not None for process in self._pool)
+
+    def add(self, task: JudgeTask) -> None:
+        self.waiting.append(task)
+        self._advance(wait_s=0.0)
+
+    def verdicts(self, *, wait: bool) -> list[tuple[JudgeTask, MoleculeVerdict]]:
+        """What is done since the last call; with ``wait`` at least one, while any is under way."""
+        self._advance(wait_s=0.0)
+        while wait and not self._done and self.under_way:
+            self._advance(wait_s=1.0)
+        done, self._done = self._done, []
+        return done
+
+    def _advance(self, wait_s: float) -> None:
+        """Hand out tasks, take answers, and end what is over its limit."""
+        while len(self._pool) < min(self.workers, self.under_way):
+            self._pool.append(_JudgeProcess(self.settings))
+        self._hand_out()
+        left = [process.began + self.limit_s - time.monotonic() for process in self._pool if process.task is not None]
+        by_connection: dict[Any, _JudgeProcess] = {process.connection: process for process in self._pool}
+        for connection in multiprocessing.connection.wait(list(by_connection), max(0.0, min([wait_s, *left]))):
+            self._receive(by_connection[connection])
+        for process in [process for process in self._pool if process.task is not None]:
+            if time.monotonic() - process.began > self.limit_s:
+                self._give_up(process, FailedCheck(TIME, (), f"stopped after {self.limit_s:g} s"))
+        self._hand_out()
+
+    def _hand_out(self) -> None:
+        for process in self._pool:
+            if self.waiting and process.is_idle:
+                process.send(self.waiting.popleft())
+
+    def _receive(self, process: _JudgeProcess) -> None:
+        try:
+            answer = process.connection.recv()
+        except (EOFError, OSError):
+            if process.task is None:
+                raise DriftscopeError("a process that judges ended before its work", "Try again") from None
+            self._give_up(process, FailedCheck(CRASH, (), "the process that judged it ended"))
+            return
+        if answer != _READY and process.task is not None:
+            self._done.append((process.task, answer))
+        process.task, process.is_ready = None, True
+
+    def _give_up(self, process: _JudgeProcess, failure: FailedCheck) -> None:
+        assert process.task is not None
+        self._done.append((process.task, MoleculeVerdict(0, 0, None, None, (failure,))))
+        self._pool.remove(process)
+        process.end()
+
+
+class _JudgeProcess(WorkerProcess):
+    def __init__(self, settings: JudgeSettings) -> None:
+        super().__init__(_judge, settings)
+        self.task: JudgeTask | None = None
+        self.began = 0.0
+        self.is_ready = False
+
+    @property
+    def is_idle(self) -> bool:
+        return self.is_ready and self.task is None
+
+    def send(self, task: JudgeTask) -> None:
+        self.task, self.began = task, time.monotonic()
+        with suppress(OSError):  # it has ended: the end of its pipe says so
+            self.connection.send(task)
+
+
+def judged(
+    tasks: Iterable[JudgeTask],
+    settings: JudgeSettings | None = None,
+    *,
+    workers: int | None = None,
+    limit_s: float = LIMIT_S,
+) -> Generator[tuple[JudgeTask, MoleculeVerdict], None, None]:
+    """Each task with its verdict, as they are done; tasks are taken from the iterable as they are needed."""
+    with JudgePool(settings, workers=workers, limit_s=limit_s) as pool:
+        for task in tasks:
+            pool.add(task)
+            yield from pool.verdicts(wait=pool.under_way > 2 * pool.workers)
+        while pool.under_way:
+            yield from pool.verdicts(wait=True)
+
+
+def available_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _judge(connection: Any, settings: JudgeSettings) -> None:
+    ignore_interrupts()
+    os.environ["OMP_NUM_THREADS"] = "1"  # before tblite is loaded
+    with closing(connection):
+        try:
+            connection.send(_READY)
+            while True:
+                task = connection.recv()
+                connection.send(judge_answer(task.text, _asked(task.smiles), settings))
+        except (EOFError, OSError):
+            return  # the parent is gone
+
+
+@lru_cache(maxsize=64)
+def _asked(smiles: str) -> Chem.Mol | None:
+    """None where it does not read: then nothing is asked."""
+    try:
+        return parse_smiles(smiles).mol
+    except DriftscopeError:
+        return None

@@ -1,0 +1,184 @@
+"""``judge``: whether molecules are right in space, of one text or of a stored run."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from engine.cli.options import add_command, open_store, whole
+from engine.cli.output import StatusLine, bar, emit_json, given_text, note, table, write
+from engine.cli.progress_option import add_progress_options, reporting
+from engine.errors import DriftscopeError, RunError
+
+if TYPE_CHECKING:
+    from engine.chem.verdict import JudgeSettings
+    from engine.inspection.judging import JudgedRun
+
+OF_SAMPLE = ("decodes", "clean", "stereo_right", "geometry_right", "usable", "failed", "strain_kcal")
+RATES = {
+    "decodes": "samples",
+    "clean": "samples",
+    "stereo_right": "stereo_judged",
+    "geometry_right": "geometry_judged",
+    "usable": "judged",
+}
+"""Columns of a run, and what each is a share of."""
+COUNTS = ("judged", "stereo_judged", "stereo_sites", "stereo_sites_right", "geometry_judged")
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = add_command(
+        commands,
+        "judge",
+        run,
+        "whether molecules are right in space: stereo, geometry, strain",
+        "Judges the molecules of a stored run, or of one text. What is judged of a run of your own is stored with it.",
+        store=True,
+    )
+    parser.add_argument("run_id", metavar="RUN", nargs="?", help="its id, or a part of it that no other has")
+    parser.add_argument("--text", help="one answer in place of a run; - reads standard input")
+    parser.add_argument("--smiles", metavar="S", help="the molecule that the text should be (default: its own)")
+    add_judge_options(parser)
+    add_progress_options(parser)
+
+
+def add_judge_options(group: Any) -> None:
+    group.add_argument("--strain", action="store_true", help="also the energy above the relaxed conformer (MMFF94)")
+    group.add_argument("--xtb", action="store_true", help="strain by GFN2-xTB, with tblite (requirements-xtb.txt)")
+    group.add_argument(
+        "--settings", choices=("mol_fast", "mol", "group"), default="mol_fast", help="PoseBusters' checks of geometry"
+    )
+    group.add_argument(
+        "--energy", action="store_true", help="its energy ratio too (settings mol, group; a second each)"
+    )
+    group.add_argument("--workers", type=whole(256), metavar="N", help="processes that judge (default: all cores)")
+    group.add_argument("--limit", type=whole(86_400), metavar="S", help="seconds per molecule (default 60)")
+
+
+def settings_of(args: argparse.Namespace) -> JudgeSettings:
+    from engine.chem.verdict import JudgeSettings
+
+    if args.energy and args.settings == "mol_fast":
+        raise RunError(
+            "the settings mol_fast have no energy ratio", "Give --settings mol or group, or leave --energy out"
+        )
+    return JudgeSettings(args.settings, args.energy, "gfn2-xtb" if args.xtb else "force-field" if args.strain else None)
+
+
+def run(args: argparse.Namespace) -> int:
+    if (args.run_id is None) == (args.text is None):
+        raise RunError("give either a run or --text", "`runs` lists the runs")
+    if args.text is not None:
+        return _judge_text(args)
+    if args.smiles:
+        raise RunError("--smiles goes with --text", "A run knows its molecules")
+    return _judge_run(args)
+
+
+def _judge_text(args: argparse.Namespace) -> int:
+    from engine.chem.enriched import prompt_smiles
+    from engine.chem.smiles import parse_smiles
+    from engine.chem.verdict import judge_answer
+    from engine.text.check import answer_of, check_sample, extract_smiles
+
+    text = given_text(args.text, None)
+    answer = answer_of(text)
+    molecule, decodes, clean = None, False, False
+    try:
+        molecule = parse_smiles(args.smiles or prompt_smiles(text).strip() or extract_smiles(answer))
+        check = check_sample(text, molecule)
+        decodes, clean = check.decodes, check.clean
+    except DriftscopeError:
+        if args.smiles:
+            raise
+    verdict = judge_answer(answer, None if molecule is None else molecule.mol, settings_of(args))
+    document = {"decodes": decodes, "clean": clean, **asdict(verdict), "usable": verdict.is_usable(clean)}
+    if args.json:
+        emit_json({"smiles": None if molecule is None else molecule.smiles, **document})
+        return 0
+    for name in ("decodes", "clean", "stereo_right", "geometry_right", "usable"):
+        write(f"{name.replace('_', ' '):<15} {_yes(document[name])}")
+    if verdict.strain_kcal is not None:
+        moved = f"heavy atoms move {verdict.strain_moved_ang:.2f} Å"
+        write(f"{'strain':<15} {verdict.strain_kcal:,.1f} kcal/mol ({verdict.strain_field}), {moved}")
+    if verdict.failed:
+        write(table(("failed", "atoms", ""), [(f.check, _atoms(f.atoms), f.detail) for f in verdict.failed]))
+    return 0
+
+
+def _judge_run(args: argparse.Namespace) -> int:
+    from engine.chem.judges import LIMIT_S
+    from engine.inspection.judging import judge_run
+
+    line = StatusLine(is_quiet=args.json)
+    with reporting(args) as say:
+
+        def progress(done: int, samples: int) -> None:
+            say(done=done, samples=samples)
+            line.draw(f"{bar(done / samples)} {done:,}/{samples:,} samples judged", now=done == samples)
+
+        judged = judge_run(
+            open_store(args),
+            args.run_id,
+            settings_of(args),
+            workers=args.workers,
+            limit_s=args.limit or LIMIT_S,
+            progress=progress,
+        )
+        line.clear()
+        say(now=True, run_id=judged.entry.id, state="done")
+    for words in judged.not_finished:
+        note(words)
+    if not judged.is_stored:
+        where = judged.entry.files.where
+        note(f"{judged.entry.id} lies in {where}, which is read-only: judged and printed, not stored")
+    if args.json:
+        emit_json(_document(judged))
+    else:
+        _write_rates(judged)
+    return 0
+
+
+def _document(judged: JudgedRun) -> dict[str, Any]:
+    """Rates are shares from 0 to 1, null where there is nothing to share."""
+    columns = {"samples": len(judged.rows), "clean": sum(row["clean"] for row in judged.rows), **judged.columns}
+    return {
+        "run_id": judged.entry.id,
+        "stored": judged.is_stored,
+        "judged_with": columns["judged_with"],
+        **{name: columns.get(name, 0) for name in COUNTS},
+        **{
+            name: columns[name] / columns[whole] if columns.get(whole) and columns.get(name) is not None else None
+            for name, whole in RATES.items()
+        },
+        "strain_kcal": columns.get("strain_kcal"),
+        "samples": [
+            {name: row[name] for name in ("sample_id", "generation", "smiles", *OF_SAMPLE)} for row in judged.rows
+        ],
+    }
+
+
+def _write_rates(judged: JudgedRun) -> None:
+    document = _document(judged)
+    counts = {**document, "samples": len(judged.rows)}
+    rows = [
+        (name.replace("_", " "), "" if document[name] is None else f"{document[name]:.1%}", f"of {counts[whole]:,}")
+        for name, whole in RATES.items()
+    ]
+    write(table(("", "share", "samples"), rows))
+    if document["strain_kcal"] is not None:
+        write(f"strain: {document['strain_kcal']:,.1f} kcal/mol on average")
+    failed = Counter(check for row in judged.rows for check in {failure["check"] for failure in row["failed"] or ()})
+    if failed:
+        write(table(("failed check", "samples"), failed.most_common()))
+    write(f"{judged.entry.id}: {document['judged_with']}")
+
+
+def _yes(value: object) -> str:
+    return "nothing to judge" if value is None else "yes" if value else "no"
+
+
+def _atoms(atoms: tuple[int, ...]) -> str:
+    return "-".join(map(str, atoms))

@@ -1,0 +1,102 @@
+"""Stored answers judged: the verdicts on a run's molecules, into its own rows where it is the user's.
+
+Needs no model, so old runs and imported reports are judged like any other. Of a run from before the runner's rule was
+stored, that is made up for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from engine.chem.geometry import judged_with
+from engine.chem.judges import CRASH, LIMIT_S, TIME, JudgeTask, judged
+from engine.chem.smiles import parse_smiles
+from engine.chem.verdict import JudgeSettings
+from engine.errors import DriftscopeError, StoreError
+from engine.records import MoleculeVerdict
+from engine.store.entries import Entry
+from engine.store.rewriting import rewrite_samples
+from engine.store.sample_rows import run_columns, verdict_row, verdict_sums
+from engine.store.schema import SAMPLES
+from engine.store.store import Store
+from engine.text.check import answer_of, check_sample
+
+Row = dict[str, Any]
+ON_REQUEST = ("strain_kcal", "strain_moved_ang", "strain_field")
+"""Stay null, or as they were, where strain is not asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRun:
+    """A run with its verdicts; ``rows`` are those of ``samples``."""
+
+    entry: Entry
+    rows: list[Row]
+    columns: dict[str, Any]  # of ``runs``
+    is_stored: bool
+    not_finished: tuple[str, ...]  # samples that a library could not judge, each in words
+
+
+def judge_run(
+    store: Store,
+    run_id: str,
+    settings: JudgeSettings | None = None,
+    *,
+    workers: int | None = None,
+    limit_s: float = LIMIT_S,
+    progress: Callable[[int, int], None] = lambda done, samples: None,
+) -> JudgedRun:
+    """Judge all samples of a run. One that lies in a place which is only read is not changed."""
+    settings = settings or JudgeSettings()
+    entry = store.entry(run_id)
+    rows = _rows(store, entry)
+    if not rows:
+        raise StoreError(f"{entry.id} has no samples to judge", "Reported runs have figures alone")
+    _make_up_decodes(rows)
+    verdicts: dict[int, MoleculeVerdict] = {}
+    for task, verdict in judged(_tasks(rows), settings, workers=workers, limit_s=limit_s):
+        verdicts[task.key] = verdict
+        progress(len(verdicts), len(rows))
+    for place, row in enumerate(rows):
+        kept = {} if settings.strain else {name: row[name] for name in ON_REQUEST}
+        row |= verdict_row(row["clean"], verdicts[place]) | kept
+    columns: dict[str, Any] = run_columns(verdict_sums((row["clean"], verdicts[k]) for k, row in enumerate(rows)))
+    columns["judged_with"] = judged_with(settings.geometry)
+    if all(row["decodes"] is not None for row in rows):
+        columns["decodes"] = sum(row["decodes"] for row in rows)
+    is_own = entry.files is store.home
+    if is_own:
+        entry = rewrite_samples(entry, SAMPLES.rows(rows), columns)
+    not_finished = tuple(
+        f"sample {row['sample_id']} ({row['smiles']}): {failure.detail}"
+        for place, row in enumerate(rows)
+        for failure in verdicts[place].failed
+        if failure.check in (TIME, CRASH)
+    )
+    return JudgedRun(entry, rows, columns, is_own, not_finished)
+
+
+def _rows(store: Store, entry: Entry) -> list[Row]:
+    sql = f"SELECT {', '.join(SAMPLES.names)} FROM samples WHERE run_id = $run ORDER BY sample_id"
+    table: pa.Table = store.table(sql, {"run": entry.id}, of=[entry.id])
+    rows: list[Row] = table.to_pylist()
+    return rows
+
+
+def _tasks(rows: list[Row]) -> Iterator[JudgeTask]:
+    for place, row in enumerate(rows):
+        yield JudgeTask(place, answer_of(row["text"] or ""), row["smiles"] or "")
+
+
+def _make_up_decodes(rows: list[Row]) -> None:
+    """Of a run that was stored before there was this column."""
+    for row in rows:
+        if row["decodes"] is None and row["text"]:
+            try:
+                row["decodes"] = check_sample(row["text"], parse_smiles(row["smiles"])).decodes
+            except DriftscopeError:  # the SMILES that was asked for does not read
+                continue

@@ -1,0 +1,73 @@
+"""Many judged beside each other: every task gets one verdict, whatever becomes of its process."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from engine.chem import judges
+from engine.chem.judges import CRASH, TIME, JudgePool, JudgeTask, judged
+from engine.errors import DriftscopeError
+from tests.judge_processes import ANSWER, ends_at_once, scripted
+
+GOOD = "[C]<0.0000,0.0000,0.0000>[O]<1.4000,0.0000,0.0000>"
+LONG = "[C]<0.0000,0.0000,0.0000>[O]<3.4000,0.0000,0.0000>"
+
+
+def test_each_task_is_judged_once_and_against_the_molecule_that_was_asked() -> None:
+    tasks = [JudgeTask(0, GOOD, "CO"), JudgeTask(1, LONG, "CO"), JudgeTask(2, GOOD, "CN"), JudgeTask(3, GOOD, "not")]
+    verdicts = {task.key: verdict for task, verdict in judged(tasks, workers=1)}
+    assert [verdicts[key].geometry_right for key in range(4)] == [True, False, True, True]
+    assert [[failure.check for failure in verdicts[key].failed] for key in range(4)] == [
+        [], ["bond_lengths"], ["graph"], [],
+    ]  # fmt: skip
+
+
+def test_what_hangs_is_stopped_and_what_dies_is_named_and_the_rest_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judges, "_judge", scripted)
+    texts = ["a", "hang", "b", "die", "c", "d"]
+    found = list(judged((JudgeTask(key, text, "") for key, text in enumerate(texts)), workers=2, limit_s=1.0))
+    assert sorted(task.key for task, _ in found) == list(range(6))
+    checks = {task.text: [failure.check for failure in verdict.failed] for task, verdict in found}
+    assert checks == {"a": [], "b": [], "c": [], "d": [], "hang": [TIME], "die": [CRASH]}
+    assert all(verdict == ANSWER for task, verdict in found if len(task.text) == 1)
+    of_hanging = next(verdict for task, verdict in found if task.text == "hang")
+    assert of_hanging.geometry_right is None
+    assert of_hanging.failed[0].detail == "stopped after 1 s"
+
+
+def test_tasks_are_taken_as_they_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judges, "_judge", scripted)
+    taken = 0
+
+    def tasks() -> Iterator[JudgeTask]:
+        nonlocal taken
+        for key in range(1_000):
+            taken = key
+            yield JudgeTask(key, "a", "")
+
+    finished = judged(tasks(), workers=1)
+    for done, _ in enumerate(finished):
+        assert taken - done <= 4
+        if done == 20:
+            break
+    finished.close()
+
+
+def test_a_process_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judges, "_judge", ends_at_once)
+    with pytest.raises(DriftscopeError, match="ended before its work"):
+        list(judged([JudgeTask(key, "a", "") for key in range(3)], workers=1))
+
+
+def test_the_pool_leaves_no_process_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judges, "_judge", scripted)
+    with JudgePool(workers=2) as pool:
+        for text in ("hang", "hang"):
+            pool.add(JudgeTask(0, text, ""))
+        processes = [process.process for process in pool._pool]
+        assert len(processes) == 2
+    assert all(not process.is_alive() for process in processes)
+    assert signal.getsignal(signal.SIGINT) is not signal.SIG_IGN

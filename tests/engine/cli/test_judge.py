@@ -1,0 +1,98 @@
+"""``judge``: a text or a run from a terminal, with the keys that others rely on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.chem.conformers import reference_conformers
+from engine.chem.enriched import encode
+from engine.chem.smiles import parse_smiles
+from engine.store.files import LocalFiles
+from engine.store.store import VARIABLE, Store
+from tests.cli import run, run_json
+from tests.engine.inspection.made import sample_row, write_run
+from tests.engine.store.stored_runs import store_at
+
+SMILES = "C[C@H](N)C(=O)O"
+KEYS = {"decodes", "clean", "stereo_right", "geometry_right", "usable", "failed", "strain_kcal"}
+BENT = "[C]<0.0000,0.0000,0.0000>[O]<3.4000,0.0000,0.0000>"
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return f"[CONFORMER]{encode(reference_conformers(parse_smiles(SMILES))).text}[/CONFORMER]"
+
+
+def test_a_text_against_its_own_molecule_and_against_the_mirror_image(text: str) -> None:
+    own, same, mirrored = (
+        run_json("judge", "--text", text, *more)
+        for more in ([], ["--smiles", SMILES], ["--smiles", SMILES.replace("@", "@@")])
+    )
+    assert set(own) >= KEYS
+    assert own == same
+    assert own["usable"] is own["stereo_right"] is own["geometry_right"] is own["clean"] is own["decodes"] is True
+    assert own["strain_kcal"] is None
+    assert mirrored["stereo_right"] is mirrored["usable"] is mirrored["clean"] is False
+    assert [(fault["check"], fault["atoms"], fault["detail"]) for fault in mirrored["failed"]] == [
+        ("stereo", [1], "mirrored")
+    ]
+
+
+def test_a_text_in_words_with_its_strain() -> None:
+    shown = run("judge", "--text", BENT, "--strain").out
+    assert "stereo right    nothing to judge" in shown
+    assert "geometry right  no" in shown
+    assert "bond_lengths  0-1    3.40 Å long, at most" in shown
+    assert "kcal/mol (MMFF94), heavy atoms move" in shown
+
+
+def test_a_text_that_is_no_molecule_fails_and_is_no_error() -> None:
+    found = run_json("judge", "--text", "[C]<0.0000,0.00")
+    assert (found["decodes"], found["clean"], found["usable"]) == (False, False, False)
+    assert [fault["check"] for fault in found["failed"]] == ["loaded"]
+
+
+def test_a_run_with_its_rates_and_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = store_at(tmp_path)
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    good = BENT.replace("3.4", "1.4")
+    write_run(store, "one", [sample_row(0, text=good), sample_row(1, text=BENT), sample_row(2, clean=False)])
+    result = run("judge", "one", "--json", "--workers", "1")
+    found = result.document
+    assert result.err == ""
+    assert found["stored"] is True
+    assert (found["decodes"], found["clean"], found["stereo_right"]) == (None, 2 / 3, None)
+    assert (found["geometry_right"], found["usable"], found["judged"]) == (0.5, 1 / 3, 3)
+    assert [set(sample) >= KEYS for sample in found["samples"]] == [True] * 3
+    assert [sample["usable"] for sample in found["samples"]] == [True, False, False]
+    assert run_json("runs")[0]["usable"] == 1
+
+
+def test_a_read_only_run_is_judged_and_not_stored_which_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside = store_at(tmp_path / "beside")
+    write_run(beside, "one", [sample_row(0, text=BENT, decodes=True)])
+    opened = Store(LocalFiles(tmp_path / "own"), (beside.home,))
+    monkeypatch.setattr(Store, "open", classmethod(lambda cls, place=None: opened))
+    result = run("judge", "one", "--workers", "1")
+    assert "read-only: judged and printed, not stored" in result.err
+    assert "geometry right  0.0%    of 1" in result.out
+    assert "bond_lengths" in result.out
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        ([], "either a run or --text"),
+        (["one", "--text", "x"], "either a run or --text"),
+        (["one", "--smiles", "C"], "--smiles goes with --text"),
+        (["reported-000"], "no samples to judge"),
+        (["--text", BENT, "--energy"], "no energy ratio"),
+        (["--text", BENT, "--smiles", "C("], "C("),
+    ],
+)
+def test_what_does_not_go_together_is_one_line(words: list[str], part: str) -> None:
+    assert part in run("judge", *words).error

@@ -1,0 +1,83 @@
+"""A stored run judged: its samples' rows and its own get the verdicts, where it may be changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.chem import judges
+from engine.chem.verdict import JudgeSettings
+from engine.inspection.judging import judge_run
+from engine.store.files import LocalFiles
+from engine.store.store import Store
+from tests.engine.inspection.made import sample_row, write_run
+from tests.engine.store.stored_runs import assert_whole
+from tests.judge_processes import scripted
+
+GOOD = "[CONFORMER][C]<0.0000,0.0000,0.0000>[O]<1.4000,0.0000,0.0000>[/CONFORMER]"
+LONG = GOOD.replace("1.4000", "3.4000")
+HAND = "[CONFORMER][C]<0.0,0.0,1.5>[C@H]<0.0,0.0,0.0>([O]<1.4,0.0,-0.5>)[F]<-0.6,1.2,-0.5>[/CONFORMER]"
+
+
+def write(store: Store, *rows: dict[str, Any]) -> None:
+    write_run(store, "one", rows)
+
+
+def test_rows_and_rates_of_a_run_of_ones_own_are_stored(store: Store) -> None:
+    write(
+        store,
+        sample_row(0, text=GOOD, decodes=True),
+        sample_row(1, text=LONG, decodes=True),
+        sample_row(2, text="[CONFORMER][C]<0.0000,", clean=False, passed=False),
+        sample_row(3, text=HAND, smiles="C[C@H](O)F"),
+        sample_row(4, text=HAND.replace("@", "@@"), smiles="C[C@@H](O)F"),
+        sample_row(5, text=GOOD, smiles="what?", clean=False),
+    )
+    seen: list[tuple[int, int]] = []
+    judged = judge_run(store, "one", workers=1, progress=lambda done, samples: seen.append((done, samples)))
+    assert judged.is_stored
+    assert not judged.not_finished
+    assert seen == [(done, 6) for done in range(1, 7)]
+    known = store.rows("SELECT * FROM samples ORDER BY sample_id")
+    assert [row["geometry_right"] for row in known[:3]] == [True, False, None]
+    assert [row["usable"] for row in known[:3]] == [True, False, False]
+    assert [row["failed"] for row in known[:1]] == [[]]
+    assert known[1]["failed"][0]["check"] == "bond_lengths"
+    assert known[1]["failed"][0]["atoms"] == [0, 1]
+    assert {known[3]["stereo_right"], known[4]["stereo_right"]} == {True, False}
+    assert [row["decodes"] for row in known] == [True, True, False, True, True, None]  # made up for, where it reads
+    run = store.entry("one").row
+    assert (run["judged"], run["stereo_judged"], run["stereo_right"]) == (6, 2, 1)
+    assert run["judged_with"].startswith("posebusters ")
+    assert "decodes" not in run
+    assert known[0]["text"] == GOOD
+    assert_whole(store)
+
+
+def test_strain_is_judged_on_request_and_stays_when_judged_again_without(store: Store) -> None:
+    write(store, sample_row(0, text=GOOD))
+    strained = judge_run(store, "one", JudgeSettings(strain="force-field"), workers=1)
+    again = judge_run(store, "one", workers=1)
+    assert strained.rows[0]["strain_kcal"] == again.rows[0]["strain_kcal"] is not None
+    assert store.entry("one").row["strain_kcal"] == strained.rows[0]["strain_kcal"]
+
+
+def test_a_run_in_a_place_that_is_only_read_is_not_changed(store: Store, tmp_path: Any) -> None:
+    write(store, sample_row(0, text=LONG))
+    reader = Store(LocalFiles(tmp_path / "own"), (store.home,))
+    judged = judge_run(reader, "one", workers=1)
+    assert not judged.is_stored
+    assert judged.rows[0]["geometry_right"] is False
+    assert store.rows("SELECT geometry_right, usable FROM samples") == [{"geometry_right": None, "usable": None}]
+
+
+def test_what_could_not_be_judged_is_named_and_not_usable(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judges, "_judge", scripted)
+    write(store, sample_row(7, text="hang", smiles="CCO"), sample_row(8, text="a"))
+    judged = judge_run(store, "one", workers=2, limit_s=0.5)
+    assert judged.not_finished == ("sample 7 (CCO): stopped after 0.5 s",)
+    assert store.rows("SELECT usable, geometry_right FROM samples ORDER BY sample_id") == [
+        {"usable": False, "geometry_right": None},
+        {"usable": True, "geometry_right": True},
+    ]
