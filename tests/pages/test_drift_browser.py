@@ -29,6 +29,7 @@ from tests.pages.drift_stores import (
     add_bare,
     add_hostile,
     add_imported,
+    add_verdicts,
     store_at,
     with_demo,
 )
@@ -48,6 +49,7 @@ IN_VIEW = """column => {
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("drift")
     store = with_demo(folder / "store", WITH_JUNK, EXACT)
+    add_verdicts(store, EXACT)
     add_bare(store)
     add_hostile(store)
     add_imported(store, folder)
@@ -85,6 +87,19 @@ def test_a_token_lights_its_atom_and_an_atom_brings_the_strip_to_its_block(brows
         seen.page.wait_for_function(IN_VIEW, arg=own.element_handle())
         atoms(seen).nth(9).press("Escape")
         expect(seen.page).not_to_have_url(re.compile("atom="))
+        expect_harmless(seen)
+
+
+def test_a_wrong_centre_is_seen_in_2d_in_3d_and_in_the_tokens(browser: Browser, server: Server) -> None:
+    with visit(browser, server, f"/drift?run={EXACT}&sample=0") as seen:
+        seen.press("stereo: mirrored (atom 1)")
+        expect_atom(seen, 1)
+        expect(seen.page.locator(".molecule svg")).to_contain_text("wrong")
+        expect(seen.page.locator(".viewer .name")).to_contain_text("wrong in space")
+        own = seen.page.locator('.alignment .track .col.wrong[aria-label*="block 1"]').first
+        expect(own).to_be_attached()
+        seen.page.wait_for_function(IN_VIEW, arg=own.element_handle())
+        expect(seen.page.locator(".alignment .tally")).to_contain_text("wrong")
         expect_harmless(seen)
 
 
