@@ -41,7 +41,7 @@ from pages._shared.words import (
 
 VIEW_HEIGHT = 340
 NOTE_CHARS = 10
-NOTES: dict[Fault, str] = {"junk": "!", "cut": "cut", "wrong": "x"}
+NOTES: dict[Fault, str] = {"junk": "!", "cut": "cut", "wrong": "✗"}
 MOST_NOTES = 6
 MOST_FAILED = 6
 STRIP, DRAWING, SHAPE = "drift_strip", "drift_drawing", "drift_shape"
@@ -167,7 +167,7 @@ def _faulty(inspection: Inspected, of_atom: Blocks) -> list[Faulty]:
         return [(atom, fault, NOTES[fault]) for atom, fault in found.items()]
     faulty: list[Faulty] = []
     for atom, fault in found.items():
-        words = ["wrong"] if fault == "wrong" else []
+        words = [NOTES[fault]] if fault == "wrong" else []
         block_faults = () if fault == "wrong" else faults(of_atom[atom])
         if "junk" in block_faults:
             words.append(f"! {visible_text(of_atom[atom]['junk_text'] or '')}"[:NOTE_CHARS])

@@ -244,7 +244,7 @@ def _columns(table: pa.Table) -> dict[str, Any]:
             "pass", width=56, help="passed: the reports' rule, junk may pass. clean: passed, and every block is exact"
         ),
         "checks": config.TextColumn(
-            "molecule", width=110, help="Its verdict: right in space, or the checks that it fails"
+            "in space", width=110, help="Its verdict: right in space, or the checks that it fails"
         ),
         "junk": config.ProgressColumn(
             "junk", width=64, help="Blocks with junk", format="%d", min_value=0, max_value=atoms, color="violet"

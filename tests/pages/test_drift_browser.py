@@ -94,7 +94,7 @@ def test_a_wrong_centre_is_seen_in_2d_in_3d_and_in_the_tokens(browser: Browser, 
     with visit(browser, server, f"/drift?run={EXACT}&sample=0") as seen:
         seen.press("stereo: mirrored (atom 1)")
         expect_atom(seen, 1)
-        expect(seen.page.locator(".molecule svg")).to_contain_text("wrong")
+        expect(seen.page.locator(".molecule svg")).to_contain_text("✗")
         expect(seen.page.locator(".viewer .name")).to_contain_text("wrong in space")
         own = seen.page.locator('.alignment .track .col.wrong[aria-label*="block 1"]').first
         expect(own).to_be_attached()
