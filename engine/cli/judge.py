@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from engine.cli.options import add_command, open_store, whole
 from engine.cli.output import StatusLine, bar, emit_json, given_text, note, table, write
 from engine.cli.progress_option import add_progress_options, reporting
-from engine.errors import DriftscopeError, RunError
+from engine.errors import RunError
 
 if TYPE_CHECKING:
     from engine.chem.verdict import JudgeSettings
@@ -78,22 +78,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _judge_text(args: argparse.Namespace) -> int:
-    from engine.chem.enriched import prompt_smiles
-    from engine.chem.smiles import parse_smiles
     from engine.chem.verdict import judge_answer
-    from engine.text.check import answer_of, check_sample, extract_smiles
+    from engine.inspection.judging import asked_of
+    from engine.text.check import answer_of, check_sample
 
     text = given_text(args.text, None)
-    answer = answer_of(text)
-    molecule, decodes, clean = None, False, False
-    try:
-        molecule = parse_smiles(args.smiles or prompt_smiles(text).strip() or extract_smiles(answer))
+    molecule, decodes, clean = asked_of(text, args.smiles or ""), False, False
+    if molecule is not None:
         check = check_sample(text, molecule)
         decodes, clean = check.decodes, check.clean
-    except DriftscopeError:
-        if args.smiles:
-            raise
-    verdict = judge_answer(answer, None if molecule is None else molecule.mol, settings_of(args))
+    verdict = judge_answer(answer_of(text), None if molecule is None else molecule.mol, settings_of(args))
     document = {"decodes": decodes, "clean": clean, **asdict(verdict), "usable": verdict.is_usable(clean)}
     if args.json:
         emit_json({"smiles": None if molecule is None else molecule.smiles, **document})

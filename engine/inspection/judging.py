@@ -12,18 +12,19 @@ from typing import Any
 
 import pyarrow as pa
 
+from engine.chem.enriched import prompt_smiles
 from engine.chem.geometry import judged_with
 from engine.chem.judges import CRASH, LIMIT_S, TIME, JudgeTask, judged
 from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import JudgeSettings
 from engine.errors import DriftscopeError, StoreError
-from engine.records import MoleculeVerdict
+from engine.records import Molecule, MoleculeVerdict
 from engine.store.entries import Entry
 from engine.store.rewriting import rewrite_samples
 from engine.store.sample_rows import run_columns, verdict_row, verdict_sums
 from engine.store.schema import SAMPLES
 from engine.store.store import Store
-from engine.text.check import answer_of, check_sample
+from engine.text.check import answer_of, check_sample, extract_smiles
 
 Row = dict[str, Any]
 ON_REQUEST = ("strain_kcal", "strain_moved_ang", "strain_field")
@@ -78,6 +79,24 @@ def judge_run(
         if failure.check in (TIME, CRASH)
     )
     return JudgedRun(entry, rows, columns, is_own, not_finished)
+
+
+def asked_of(text: str, smiles: str = "") -> Molecule | None:
+    """The molecule that a text should be: the one named, that of its prompt, or its own; None where none reads."""
+    try:
+        return parse_smiles(smiles or prompt_smiles(text).strip() or extract_smiles(answer_of(text)))
+    except DriftscopeError:
+        if smiles:
+            raise
+        return None
+
+
+def judge_text(text: str, *, limit_s: float = LIMIT_S) -> tuple[bool, MoleculeVerdict]:
+    """Whether one text is clean, and the verdict on its molecule, in a process with a limit."""
+    molecule = asked_of(text)
+    task = JudgeTask(0, answer_of(text), "" if molecule is None else molecule.smiles)
+    ((_, verdict),) = judged([task], JudgeSettings(strain="force-field"), workers=1, limit_s=limit_s)
+    return molecule is not None and check_sample(text, molecule).clean, verdict
 
 
 def _rows(store: Store, entry: Entry) -> list[Row]:

@@ -27,6 +27,7 @@ from pages._shared.components.token_strip import visible
 from pages._shared.components.view3d import show_conformer, show_overlay
 from pages._shared.errors import escape_markdown
 from pages._shared.inspected import inspected, open_store
+from pages._shared.verdict_badges import molecule_badges
 from pages._shared.words import atom_faults, failed_words, verdict, wrong_atoms
 
 HEIGHT_PX, HALF_PX = 300, 190  # lanes are narrow: a reference "beside" is drawn below
@@ -104,7 +105,8 @@ def _verdict(seen: Inspected) -> None:
     """Text, stereo, geometry, RMSD and strain, each with its mark; then what is wrong in words."""
     sample = seen.sample
     with st.container(horizontal=True, gap="small"):
-        for badge in verdict_badges(sample):
+        st.badge(**BADGES["clean" if sample["clean"] else "passed" if sample["passed"] else "failed"])
+        for badge in molecule_badges(sample):
             st.badge(**badge)
     st.markdown(escape_markdown(verdict(sample, seen.blocks)))
     failed = sample["failed"] or ()
@@ -112,28 +114,6 @@ def _verdict(seen: Inspected) -> None:
         st.caption(f":material/warning: {escape_markdown(failed_words(check))}")
     if len(failed) > MOST_FAILED:
         st.caption(f"and {len(failed) - MOST_FAILED} more failed checks")
-
-
-def verdict_badges(sample: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What is not known has no badge."""
-    badges = [BADGES["clean" if sample["clean"] else "passed" if sample["passed"] else "failed"]]
-    if sample["usable"] is not None:
-        sites, right = sample["stereo_sites"], sample["stereo_sites_right"]
-        of_sites = f"stereo {right} of {sites}" if sites else "no stereo asked"
-        badges.append(_badge(of_sites, sample["stereo_right"]))
-        words = {True: "geometry right", False: "geometry wrong", None: "geometry not judged"}
-        badges.append(_badge(words[sample["geometry_right"]], sample["geometry_right"]))
-    if sample["rmsd_ang"] is not None:
-        badges.append(_badge(f"RMSD {sample['rmsd_ang']:.2f} Å", None))
-    if sample["strain_kcal"] is not None:
-        badges.append(_badge(f"strain {sample['strain_kcal']:.1f} kcal/mol", None))
-    return badges
-
-
-def _badge(label: str, is_right: bool | None) -> dict[str, Any]:
-    colour = {True: "green", False: "yellow", None: "gray"}[is_right]
-    icon = {True: ":material/check:", False: ":material/warning:", None: None}[is_right]
-    return {"label": label, "color": colour, "icon": icon}
 
 
 def choose_reference() -> None:

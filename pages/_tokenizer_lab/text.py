@@ -9,7 +9,9 @@ from engine.chem.enriched import decode, skeleton_of
 from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError, EmbedError, SmilesError, TextError
 from engine.figures.words import counted, percent
-from engine.records import Molecule
+from engine.inspection.judging import judge_text
+from engine.records import Molecule, MoleculeVerdict
+from engine.store.sample_rows import verdict_row
 from engine.text.annotate import (
     MOST_CHARACTERS,
     AnnotatedText,
@@ -27,6 +29,8 @@ from pages._shared.components.token_strip import Chip, token_strip
 from pages._shared.components.view3d import show_conformer
 from pages._shared.errors import escape_markdown
 from pages._shared.theme import DARK, palette
+from pages._shared.verdict_badges import molecule_badges
+from pages._shared.words import failed_words
 from pages._tokenizer_lab.choices import (
     drift_words,
     folder_input,
@@ -43,6 +47,8 @@ EXAMPLES = {
     "Aspirin": "CC(=O)Oc1ccccc1C(=O)O",
     "Glycine zwitterion": "C(C(=O)[O-])[NH3+]",
 }
+JUDGE_LIMIT_S = 20.0
+MOST_FAILED = 5
 JUNK_NOTE = "junk: not part of the three numbers"
 BEYOND_NOTE = "beyond the placeholder's positions: a position LP would cut it off"
 KIND_WORDS = {
@@ -175,7 +181,31 @@ def _show_text(text: str, chosen: list[TextTokenizer], placeholder: str) -> None
         )
     if annotated.blocks:
         _junk_metrics(annotated)
+        if kind_of_input(text) == "enriched":
+            _molecule_verdict(text)
         _blocks_table(annotated, needs_by_tokenizer)
+
+
+def _molecule_verdict(text: str) -> None:
+    """Whether the molecule is right, too."""
+    try:
+        clean, verdict = _judged(text)
+    except DriftscopeError as error:
+        st.info(escape_markdown(str(error)), icon=":material/info:")
+        return
+    row = verdict_row(clean, verdict)
+    with st.container(horizontal=True, gap="small", key="verdict"):
+        for badge in molecule_badges(row):
+            st.badge(**badge)
+    for failed in row["failed"][:MOST_FAILED]:
+        st.caption(f":material/warning: {escape_markdown(failed_words(failed))}")
+    if len(row["failed"]) > MOST_FAILED:
+        st.caption(f"and {len(row['failed']) - MOST_FAILED} more failed checks")
+
+
+@st.cache_data(max_entries=200, show_spinner="Judging the molecule …")
+def _judged(text: str) -> tuple[bool, MoleculeVerdict]:
+    return judge_text(text, limit_s=JUDGE_LIMIT_S)
 
 
 def _chips(annotated: AnnotatedText, beyond: set[int]) -> list[Chip]:

@@ -189,3 +189,27 @@ def test_the_reports_expectations_stand_beside_the_measure(lab) -> None:
     app = lab(view="A molecule set", count="10")
     said = " ".join(markdown.value for markdown in app.markdown).replace("\\", "")
     assert "report 001 expected 18 to 25" in said and "to reduce drift by about 30 %" in said
+
+
+HANDED = "[N]<-1.2,0.3,0.7>[C@@H]<0.0,0.0,0.0>([F]<0.5,1.2,-0.4>)[Cl]<1.1,-1.1,0.6>"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[C]<6.9467,-1.369,0.8415amen>=[O]<-1.2034,-0.5100,0.8012>", ["no conformer to judge", "loaded:"]),
+        ("[C]<0.0,0.0,0.0>[O]<0.2,0.0,0.0>", ["no stereo specified", "geometry wrong", "bond lengths:"]),
+        (HANDED, ["stereo 1 of 1 right"]),
+        (HANDED.replace("@@", "@"), ["stereo 0 of 1 right", "stereo: mirrored (atom 1)"]),
+    ],
+)
+def test_enriched_text_has_a_verdict(lab, text: str, words: list[str]) -> None:
+    app = lab(text=text)
+    assert not app.exception and not app.error
+    said = "\n".join(one.value for one in (*app.markdown, *app.caption)).replace("\\", "")
+    assert all(word in said for word in words), said
+
+
+def test_a_bare_coordinate_has_none(lab) -> None:
+    app = lab(text="<0.0,0.0,0.0>")
+    assert not any("stereo" in one.value or "geometry" in one.value for one in app.markdown)
