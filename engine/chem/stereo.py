@@ -122,6 +122,11 @@ def judge_stereo(asked: Chem.Mol, answer: Chem.Mol) -> StereoVerdict:
     return StereoVerdict(tuple(sites), complete)
 
 
+def spanning_atoms(mol: Chem.Mol) -> list[tuple[int, ...]]:
+    """For each site that the molecule specifies, the atoms by whose places it is judged: four or five."""
+    return [goal.spanned_by for goal in (*_centres(mol), *_double_bonds(mol))]
+
+
 def _centres(mol: Chem.Mol) -> Iterator[_Asked]:
     for atom in mol.GetAtoms():
         neighbours = [bond.GetOtherAtomIdx(atom.GetIdx()) for bond in atom.GetBonds()]

@@ -15,9 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.training.number_tokens import MOST_DECIMALS
+from engine.training.number_tokens import MOST_DECIMALS, SIGN
 from engine.training.packed import PackedCorpus
-from engine.training.recipes import Stage, kind_weights
+from engine.training.recipes import DECIDING, Stage, kind_weights
 
 POOL = 768
 """Texts that are drawn together; sorted by length they make batches with next to no padding."""
@@ -26,10 +26,11 @@ ROUND = 8
 
 @dataclass(frozen=True, slots=True)
 class TrainBatch:
-    """``ids[:, 1:]`` are the targets of ``ids[:, :-1]``; a weight stands at its target's place."""
+    """``ids[:, 1:]`` are the targets of ``ids[:, :-1]``; what tells of a target stands at its place."""
 
     ids: Tensor  # int64 [B, T]
     weights: Tensor  # float32 [B, T - 1]
+    numbers: Tensor  # bool [B, T - 1] whether it is part of a number
     tokens: int  # without padding
 
     @property
@@ -77,11 +78,12 @@ class Batches:
         rows = self._random.choice(fitting, size=min(POOL, len(fitting)), replace=False)
         drawn = part.tokens(rows, min(decimals, MOST_DECIMALS))
         ids = self._live.local(drawn.ids)
-        weights = self._weights[drawn.kinds]
+        numbers = drawn.kinds >= SIGN
+        weights = self._weights[drawn.kinds] * np.where(drawn.deciding & numbers, DECIDING, 1).astype(np.float32)
         lengths = np.diff(drawn.starts)
         groups = list(self._groups(np.argsort(lengths, kind="stable"), lengths))
         for group in self._random.permutation(len(groups)):
-            yield self._padded(ids, weights, drawn.starts, lengths, groups[group])
+            yield self._padded(ids, weights, numbers, drawn.starts, groups[group])
 
     def state(self) -> dict[str, object]:
         return cast(dict[str, object], self._random.bit_generator.state)
@@ -103,16 +105,21 @@ class Batches:
         self,
         ids: NDArray[np.int64],
         weights: NDArray[np.float32],
+        numbers: NDArray[np.bool_],
         starts: NDArray[np.int64],
-        lengths: NDArray[np.int64],
         group: NDArray[np.int64],
     ) -> TrainBatch:
-        longest = int(lengths[group].max())
+        longest = int(np.diff(starts)[group].max())
         width = -(-longest // ROUND) * ROUND + 1
         block = np.full((len(group), width), self._live.end, dtype=np.int64)
         weight = np.zeros((len(group), width), dtype=np.float32)
+        number = np.zeros((len(group), width), dtype=np.bool_)
+        tokens = 0
         for row, text in enumerate(group):
             span = slice(int(starts[text]), int(starts[text + 1]))
-            block[row, : lengths[text]] = ids[span]
-            weight[row, : lengths[text]] = weights[span]
-        return TrainBatch(torch.from_numpy(block), torch.from_numpy(weight[:, 1:].copy()), int(lengths[group].sum()))
+            length = span.stop - span.start
+            for rows, values in ((block, ids), (weight, weights), (number, numbers)):
+                rows[row, :length] = values[span]
+            tokens += length
+        weight, number = weight[:, 1:].copy(), number[:, 1:].copy()
+        return TrainBatch(torch.from_numpy(block), torch.from_numpy(weight), torch.from_numpy(number), tokens)

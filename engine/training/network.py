@@ -73,7 +73,7 @@ class Network(nn.Module):
         targets = ids[:, 1:].flatten()[wanted]
         nats = functional.cross_entropy(torch.cat((logits, tail[:, None]), dim=1), targets, reduction="none")
         weight = weights.flatten()[wanted]
-        copied = weight > 1
+        copied = ~batch.numbers.to(device).flatten()[wanted]
         return Losses(
             (nats * weight).sum() / weight.sum(),
             nats.detach()[copied].mean(),

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from engine.errors import FileFormatError, shown
 from engine.text.number_ids import NumberIds
+from engine.training.first_atoms_frame import first_atoms_frame
 from engine.training.number_tokens import (
     END,
     MOST_DECIMALS,
@@ -49,6 +50,7 @@ class Batch:
 
     ids: NDArray[np.int32]  # [tokens]
     kinds: NDArray[np.uint8]  # [tokens]
+    deciding: NDArray[np.bool_]  # [tokens] of an atom whose place decides a stereocentre or the side of a double bond
     starts: Index  # [texts + 1]
 
     def text(self, row: int) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
@@ -57,9 +59,9 @@ class Batch:
 
 
 class PackedPart:
-    """One file of the packed corpus, for one tokenizer."""
+    """One file of the packed corpus, for one tokenizer; ``framed``: in the frame of each text's first atoms."""
 
-    def __init__(self, arrays: Arrays, slot: str, numbers: NumberIds, end: int) -> None:
+    def __init__(self, arrays: Arrays, slot: str, numbers: NumberIds, end: int, *, framed: bool = False) -> None:
         self.numbers = numbers
         of_slot = {
             name.removeprefix(f"{slot}."): value for name, value in arrays.items() if name.startswith(f"{slot}.")
@@ -70,6 +72,10 @@ class PackedPart:
         self.is_canonical = np.diff(conformer, prepend=-1) > 0  # [texts] the others are random orders
         self.xyz = unpacked_xyz(arrays["xyz"], arrays["atoms"].astype(np.int64))  # [atoms, 3] in 1e-4 angstrom
         self._row = _rows_of_atoms(arrays, conformer, self.atoms, self.is_canonical)  # [atoms of all texts]
+        if framed:  # by the order of its atoms, which each text has of its own
+            self.xyz, self._row = first_atoms_frame(self.xyz[self._row], self.atoms), np.arange(len(self._row))
+        # A corpus that was packed before it had stereo lacks them.
+        self._deciding = arrays.get("deciding", np.zeros(len(self._row), dtype=np.uint8)) > 0  # [atoms of all texts]
         self._atom_start = _starts(self.atoms)
         self._segment = arrays["segments"].astype(np.int64)  # [atoms + 1 of all texts]
         prompts = of_slot["known"].astype(np.int32)[of_slot["prompts"]]
@@ -87,14 +93,14 @@ class PackedPart:
         """The ids of these texts, in this order; of all, without ``rows``."""
         chosen = np.arange(len(self)) if rows is None else np.asarray(rows, dtype=np.int64)
         table, table_starts = self._table(decimals)
-        chunks, chunk_starts = self._chunks(chosen, decimals)
+        chunks, deciding, chunk_starts = self._chunks(chosen, decimals)
         lengths = table.lengths[chunks]
         ends = np.cumsum(lengths)
         total = int(ends[-1]) if len(ends) else 0
         place = np.repeat(table_starts[chunks] - (ends - lengths), lengths)
         place += np.arange(total)
         starts = np.concatenate(([0], ends))[chunk_starts]
-        return Batch(table.ids[place], table.kinds[place], starts)
+        return Batch(table.ids[place], table.kinds[place], np.repeat(deciding, lengths), starts)
 
     def segments(self, row: int) -> tuple[list[list[int]], list[list[int]]]:
         """The structure of a text: its segments as they stand before a plain number, and before a minus sign."""
@@ -107,14 +113,17 @@ class PackedPart:
         )
         return plain, signed
 
-    def _chunks(self, rows: Index, decimals: int) -> tuple[Index, Index]:
-        """The table entries of the texts in a row, and where each text's begin (and the last ends)."""
+    def _chunks(self, rows: Index, decimals: int) -> tuple[Index, NDArray[np.bool_], Index]:
+        """The table entries of the texts in a row, which belong to deciding atoms, where each text's begin and end."""
         atoms = self.atoms[rows]
         starts = _starts(CHUNKS_AN_ATOM * atoms + 2)
         chunks = np.empty(int(starts[-1]), dtype=np.int64)
         chunks[starts[:-1]] = rows
         atom_place = ragged_range(starts[:-1] + 1, atoms, CHUNKS_AN_ATOM)  # [atoms]
         atom = ragged_range(self._atom_start[rows], atoms)
+        deciding = np.zeros(len(chunks), dtype=np.bool_)
+        for place in range(CHUNKS_AN_ATOM):
+            deciding[atom_place + place] = self._deciding[atom]
         segment_place = ragged_range(self._atom_start[rows] + rows, atoms)  # a text has one segment more than atoms
         base = len(self)
         units = self.xyz[self._row[atom]]  # [atoms, 3]
@@ -130,7 +139,7 @@ class PackedPart:
         for axis in range(3):
             chunks[atom_place + 2 + 2 * axis] = base + fraction[:, axis]
         chunks[starts[1:] - 1] = len(self) + self._segment[self._atom_start[rows] + rows + atoms]
-        return chunks, starts
+        return chunks, deciding, starts
 
     def _table(self, decimals: int) -> tuple[TokenTable, Index]:
         if not 1 <= decimals <= MOST_DECIMALS:
@@ -145,8 +154,9 @@ class PackedPart:
 class PackedCorpus:
     """All parts of a packed corpus for one tokenizer; a part is read when it is first asked for."""
 
-    def __init__(self, folder: Path, tokenizer: str) -> None:
+    def __init__(self, folder: Path, tokenizer: str, *, framed: bool = False) -> None:
         self.folder = folder
+        self.framed = framed
         self.tokenizer = tokenizer
         self.manifest = read_json(folder / MANIFEST)
         if self.manifest.get("format") != PACKED_FORMAT:
@@ -176,7 +186,7 @@ class PackedCorpus:
         meta, arrays = read_arrays(self.folder / name)
         if meta.get("texts") != self.manifest["parts"][name]["texts"]:
             raise FileFormatError(f"{self.folder / name} belongs to another corpus", "Pack it again")
-        return PackedPart(arrays, self.slot, self.numbers, self.end)
+        return PackedPart(arrays, self.slot, self.numbers, self.end, framed=self.framed)
 
 
 def packed_xyz(xyz: NDArray[np.int32], atoms: Index) -> NDArray[np.uint8]:

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 
 from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS, prompt_of, segments_of
+from engine.chem.smiles import read_text_order
+from engine.chem.stereo import spanning_atoms
 from engine.errors import DriftscopeError, TokenizerError
 from engine.paths import cache_folder
 from engine.text.number_ids import NumberIds, number_ids
@@ -90,6 +92,7 @@ def part_arrays(part: Sequence[ConformerTexts], tokenizers: Sequence[TextTokeniz
         "xyz": packed_xyz(np.concatenate([conformer.xyz for conformer in part]), atoms),
         "order": np.array(others, dtype=np.uint16),  # rows of each atom of each text but the canonical ones
         "segments": np.array(segments, dtype=np.uint32),  # [atoms + 1 of all texts] index into the dictionary
+        "deciding": np.array([bit for smiles, _ in texts for bit in deciding_atoms(smiles)], dtype=np.uint8),
     }
     for slot, tokenizer in enumerate(tokenizers):
         prompts = tokenizer.encode_batch([prompt_of(smiles) for smiles, _ in texts])
@@ -102,6 +105,16 @@ def part_arrays(part: Sequence[ConformerTexts], tokenizers: Sequence[TextTokeniz
         }
         arrays.update({f"t{slot}.{name}": array for name, array in tables.items()})
     return arrays, list(numbered)
+
+
+def deciding_atoms(smiles: str) -> list[bool]:
+    """For each atom of a SMILES whether its place, given those of the atoms before it, decides a hand or a side.
+
+    That is the fourth atom written of a stereocentre and its neighbours, or of those that span a double bond.
+    """
+    mol = read_text_order(smiles)
+    fourth = {sorted(atoms)[3] for atoms in spanning_atoms(mol)}
+    return [atom in fourth for atom in range(mol.GetNumAtoms())]
 
 
 def full_text(conformer: ConformerTexts, text: int) -> str:

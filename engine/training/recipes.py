@@ -29,6 +29,8 @@ WEIGHTS = {
     "decimal_3": 0.25,
     "decimal_4": 0.25,
 }
+DECIDING = 6.0
+"""Times the weight of a number, where the place of its atom decides the hand of a stereocentre or a bond's side."""
 
 
 @dataclass(frozen=True, slots=True)

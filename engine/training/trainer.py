@@ -82,7 +82,7 @@ class Training:
         if options.threads:
             torch.set_num_threads(options.threads)
         self.recipe, self.folder, self.options = recipe, folder, options
-        corpus = PackedCorpus(packed, recipe.tokenizer)
+        corpus = PackedCorpus(packed, recipe.tokenizer, framed=True)
         self.live = LiveIds(corpus)
         self.device = pick_device(options.device)
         self.precision = faster_precision(self.device) if options.precision == "auto" else options.precision

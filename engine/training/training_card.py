@@ -19,15 +19,15 @@ from PIL import Image
 from engine.errors import FileFormatError
 from engine.models.shapes import ModelShape
 from engine.training.charts import BLUE, GREEN, GREY, ORANGE, ChartLine, line_chart, linear_axis, log_axis
-from engine.training.recipes import Recipe, Stage
+from engine.training.recipes import DECIDING, Recipe, Stage
 from engine.training.shards import write_bytes, write_json
 
 NO_FIGURE = "-"
 NAME = "card"
 DATA = (
     "MOSES molecules and pieces of them, 4 to 18 heavy atoms, most with groups that make stereocentres, a tenth of "
-    "them ions; one isomer of each, with one ETKDGv3 conformer and its mirror image, in the principal-axis frame; none "
-    "whose skeleton is held out"
+    "them ions; one isomer of each, with one ETKDGv3 conformer and its mirror image, in the frame of the text's first "
+    "atoms: the first in the origin, the second on x; none whose skeleton is held out"
 )
 
 
@@ -94,7 +94,7 @@ def optimiser_of(recipe: Recipe, kinds: Sequence[str]) -> str:
     return (
         f"{matrices}; learning rate {recipe.learning_rate:g}, falling "
         f"over the last {100 * recipe.decay:.0f} %; {recipe.tokens_a_step:,} tokens a step; tokens that are copied "
-        "weigh 3, those of numbers 0.5 and less"
+        f"weigh 3, those of numbers 0.5 and less, {DECIDING:g} times that where an atom decides a stereocentre"
     )
 
 

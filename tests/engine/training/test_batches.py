@@ -77,6 +77,19 @@ def test_the_same_seed_draws_the_same_and_a_restored_one_goes_on(corpus: PackedC
     assert not all(torch.equal(a.ids, b.ids) for a, b in zip(drawn(other, 4), expected, strict=True))
 
 
+def test_numbers_that_decide_a_hand_count_more(corpus: PackedCorpus, live: LiveIds) -> None:
+    stage = Stage(1.0, most_atoms=9, decimals=(1,))
+    weights = torch.cat(
+        [batch.weights[batch.numbers] for batch in drawn(Batches(corpus, live, 1000, seed=0), 4, stage)]
+    )
+    assert sorted(set(weights.tolist())) == [0.5, 3.0]
+    assert 0.02 < float((weights == 3).float().mean()) < 0.4
+    others = torch.cat(
+        [batch.weights[~batch.numbers] for batch in drawn(Batches(corpus, live, 1000, seed=0), 4, stage)]
+    )
+    assert sorted(set(others.tolist())) == [0.0, 3.0]  # prompts and padding, copies
+
+
 def test_few_texts_still_make_a_batch(corpus: PackedCorpus, live: LiveIds) -> None:
     few = Stage(1.0, most_atoms=4, decimals=(1,))
     assert drawn(Batches(corpus, live, 1_000_000, seed=0), 1, few)[0].texts >= 1

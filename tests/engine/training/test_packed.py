@@ -13,9 +13,10 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 
-from engine.chem.enriched import enriched_text, format_number
+from engine.chem.enriched import decode, enriched_text, format_number
 from engine.chem.molecule_sets import load_molecule_set
 from engine.chem.smiles import enriched_descriptors, split_smiles
+from engine.chem.stereo import judge_stereo
 from engine.errors import FileFormatError
 from engine.records import NumberFormat
 from engine.text.number_ids import number_ids
@@ -25,9 +26,9 @@ from engine.training.conformer_texts import ConformerTexts, TextRecipe
 from engine.training.corpus import Settings, build_corpus, read_corpus
 from engine.training.corpus_plan import MoleculePlan
 from engine.training.moses import read_csv
-from engine.training.number_tokens import KINDS
+from engine.training.number_tokens import KINDS, SIGN
 from engine.training.packed import PackedCorpus, PackedPart, packed_xyz, unpacked_xyz
-from engine.training.packing import full_text, main, part_arrays
+from engine.training.packing import deciding_atoms, full_text, main, part_arrays
 from engine.training.structure import StructureJudge
 from tests.engine.training.corpus_source import write_source
 from tests.support import ROOT, sized
@@ -130,6 +131,43 @@ def test_a_packed_corpus_gives_the_tokenizers_ids(corpus: Path, packed: Path, na
     assert canonical.tolist() == [text == 0 for _, text in texts]
     atoms = np.concatenate([part.atoms for part in read.parts])
     assert atoms.tolist() == [len(one.xyz) for one, _ in texts]
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_a_framed_text_has_its_first_atoms_in_front_and_the_stereo_that_it_states(packed: Path, name: str) -> None:
+    tokenizer = load_tokenizer(name)
+    framed, plain = (PackedCorpus(packed, name, framed=framed).parts[0] for framed in (True, False))
+    stated = 0
+    for row in range(0, len(framed), 3):
+        ids, placed = framed.tokens(np.array([row])).text(0)[0], framed.xyz[framed._row[_atoms(framed, row)]]
+        decoded = decode(tokenizer.decode(ids[:-1].tolist()).partition("[/SMILES]")[2])
+        assert decoded.numbers[0] == ("0.0", "0.0", "0.0") and decoded.numbers[1][1:] == ("0.0", "0.0")
+        before = plain.xyz[plain._row[_atoms(plain, row)]]
+        steps, steps_before = (np.linalg.norm(xyz[1:] - xyz[:-1], axis=1) for xyz in (placed, before))
+        np.testing.assert_allclose(steps, steps_before, atol=2)
+        verdict = judge_stereo(decoded.mol, decoded.mol)
+        assert not verdict.wrong
+        stated += len(verdict.sites)
+    assert stated > 5
+
+
+def _atoms(part: PackedPart, row: int) -> slice:
+    return slice(int(part._atom_start[row]), int(part._atom_start[row + 1]))
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_tokens_of_deciding_atoms_are_known(packed: Path, name: str) -> None:
+    tokenizer = load_tokenizer(name)
+    part = PackedCorpus(packed, name).parts[0]
+    for row in range(0, len(part), 5):
+        batch = part.tokens(np.array([row]))
+        numbers = batch.kinds >= SIGN
+        text = tokenizer.decode(batch.ids[:-1].tolist())
+        decoded = decode(text.partition("[/SMILES]")[2])
+        flags = deciding_atoms(decoded.smiles)
+        wanted = [number for flag, triple in zip(flags, decoded.numbers, strict=True) if flag for number in triple]
+        found = tokenizer.decode(batch.ids[numbers & batch.deciding].tolist())
+        assert found.replace(",", "") == "".join(wanted)
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
