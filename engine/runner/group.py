@@ -29,7 +29,7 @@ from engine.models.loading import LoadedModel
 from engine.records import Molecule
 from engine.runner.plan import RunPlan
 from engine.store.groups import Group
-from engine.store.sample_rows import StoredSample, step_rows, steps_table, sums_of, tables_of
+from engine.store.sample_rows import StoredSample, peaks_of, step_rows, steps_table, sums_of, tables_of
 from engine.store.schema import SAMPLES, STEPS
 from engine.store.staging import Staging
 from engine.text.blocks import CloseMass
@@ -155,7 +155,7 @@ class GroupWork:
         sums["template_s"] = generation.template_s
         sums["wall_s"] = wall_s
         sums["judging_s"] = generation.template_s + time.perf_counter() - self.began - wall_s
-        return tables, sums, {"peak_memory_mb": counters.peak_memory_mb}
+        return tables, sums, {"peak_memory_mb": counters.peak_memory_mb, **peaks_of(stored)}
 
     def _keeps(self, sample: Sample) -> bool:
         return sample.sample_id < self.plan.keep_steps

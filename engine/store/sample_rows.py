@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from engine.chem.group_reader import is_misread, misread_by
 from engine.decode.samples import Sample
 from engine.decode.steps import Diagnosis
 from engine.records import CHECK_COLUMNS, VERDICT_COLUMNS, Block, Check, MoleculeVerdict
@@ -131,6 +132,7 @@ def sums_of(samples: Sequence[StoredSample]) -> dict[str, float]:
         "bad_blocks": sum(sample.bad_blocks for sample in samples),
         "cut_blocks": sum(sample.cut_blocks for sample in samples),
         "unverified_blocks": sum("unverified" in block.kinds for block in blocks),
+        "misread_blocks": sum(is_misread(block.text, (block.x, block.y, block.z)) for block in blocks),
         "chars_raw": sum(len(sample.text) if sample.raw_chars is None else sample.raw_chars for sample in samples),
         "chars_clean": sum(len(sample.text) for sample in samples),
     }
@@ -142,6 +144,13 @@ def sums_of(samples: Sequence[StoredSample]) -> dict[str, float]:
         sums["tokens"] = sum(len(sample.token_ids or ()) for sample in samples)
         sums["forced_tokens"] = sum(sum(sample.forced or ()) for sample in samples)
     return sums
+
+
+def peaks_of(samples: Sequence[StoredSample]) -> dict[str, float]:
+    """Figures of which a run has the largest, by column of ``runs``; nothing where no block is misread by so much."""
+    places = [(block.text, (block.x, block.y, block.z)) for sample in samples for block in sample.blocks]
+    misread = _finite(misread_by(*place) for place in places if is_misread(*place))
+    return {"misread_most_ang": max(misread)} if misread else {}
 
 
 def verdict_sums(judged: Iterable[tuple[bool, MoleculeVerdict]]) -> dict[str, float]:

@@ -20,8 +20,10 @@ from engine.lp_records import DEFAULT_PLACEHOLDER, split_cleanup, stored_lp
 from engine.records import NumberFormat
 from engine.store.reports.format import (
     AT_TOP,
+    FAILURES,
     METADATA,
     METADATA_COLUMNS,
+    PASSES,
     REPORTED,
     REPORTED_PASSES,
     RUN_OWN,
@@ -34,6 +36,7 @@ from engine.store.reports.format import (
     metadata_of,
     otherwise,
     placeholder_of,
+    rule_of,
     tokenizer_of,
     totals_of,
 )
@@ -56,6 +59,7 @@ class RunOfFile:
     reader: TextReader
     passes: int  # by the file
     form: NumberFormat | None  # as its texts show; None where they are too few
+    rule: str  # that the file goes by
     extra: Mapping[str, Any]
     notes: tuple[str, ...]
 
@@ -64,7 +68,10 @@ class RunOfFile:
         extra, notes = dict(self.extra), list(self.notes)
         if differing:
             extra[REPORTED_PASSES] = self.passes
-            notes.append(f"The file has {self.passes:,} passes; of {differing:,} samples our check says otherwise.")
+            notes.append(
+                f"The file has {self.passes:,} passes, by {self.rule}; "
+                f"of {differing:,} samples our check of passed says otherwise."
+            )
         columns = {key: self.row[key] for key in ("chars_raw", "chars_clean") if key in self.row}
         if extra:
             columns["extra"] = json.dumps(extra, ensure_ascii=False, sort_keys=True)
@@ -105,6 +112,8 @@ def read_run(
         "wall_s": (totals := _FileValues(top)).real("time_taken"),
         "chars_raw": totals.whole("total_chars_raw"),
         "chars_clean": totals.whole("total_chars_clean"),
+        "reported_passes": None if PASSES in missing else sum(item.passed for item in items),
+        "reported_failures": None if FAILURES in missing else sum(not item.passed for item in items),
     }
     row = {key: value for key, value in row.items() if value is not None}
     return RunOfFile(
@@ -112,6 +121,7 @@ def read_run(
         reader=TextReader(lp and split_cleanup(lp)[0], placeholder or DEFAULT_PLACEHOLDER, loaded, form or READ_FORMAT),
         passes=sum(item.passed for item in items),
         form=form,
+        rule=rule_of(values.text("version") or ""),
         extra=_extra(metadata, top, row, len(items), missing),
         notes=(
             *_notes(metadata, lp, name, loaded),

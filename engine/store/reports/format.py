@@ -78,6 +78,14 @@ def lp_of(enabled: bool | None, processor: str, version: str) -> str | None:
     return ALIASES.get(name)
 
 
+def rule_of(version: str) -> str:
+    """By which rule the program of this version told passes from failures."""
+    digits = _VERSION.fullmatch(version.strip())
+    if digits is None:
+        return "a rule that it does not name"
+    return "the runner's rule (decodes)" if (int(digits[1]), int(digits[2])) >= (3, 9) else "the reports' rule (passed)"
+
+
 def family_of(*names: str) -> str | None:
     """Qwen or LLaMA, by the first of the names that tells."""
     for name in names:

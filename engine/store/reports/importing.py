@@ -28,7 +28,7 @@ from engine.store.groups import totals
 from engine.store.reports.figures import RunOfFile, read_run
 from engine.store.reports.format import FAILURES, METADATA, PASSES, REPORTED_PASSED, compact
 from engine.store.reports.texts import ReportItem, malformed, read_item
-from engine.store.sample_rows import StoredSample, sums_of, tables_of
+from engine.store.sample_rows import StoredSample, peaks_of, sums_of, tables_of
 from engine.store.schema import RUN
 from engine.store.staging import Staging
 from engine.store.store import Store
@@ -133,7 +133,8 @@ def _write(staging: Staging, report: ReportFile, run: RunOfFile, progress: Progr
         differing += sum(REPORTED_PASSED in sample.extra for sample in samples)  # our check says otherwise
         if len(waiting) >= GROUP or done == report.samples:
             members = [sample.sample_id for sample in waiting]
-            staging.add(tables_of(staging.id, waiting), members, sums=sums_of(waiting), number=number)
+            tables, sums, peaks = tables_of(staging.id, waiting), sums_of(waiting), peaks_of(waiting)
+            staging.add(tables, members, sums=sums, peaks=peaks, number=number)
             waiting, number = [], number + 1
         if progress is not None:
             progress(done, report.samples)

@@ -6,6 +6,7 @@ import json
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -21,7 +22,7 @@ from engine.records import TRIMMED4, VERDICT_COLUMNS, Block, Check, FailedCheck,
 from engine.store.entries import Entry
 from engine.store.files import LocalFiles
 from engine.store.groups import totals
-from engine.store.sample_rows import StoredSample, step_rows, steps_table, sums_of, tables_of
+from engine.store.sample_rows import StoredSample, peaks_of, step_rows, steps_table, sums_of, tables_of
 from engine.store.schema import BLOCKS, RUN, SAMPLES, STEPS, Kind
 from engine.store.staging import Staging
 from engine.store.store import Store
@@ -300,9 +301,18 @@ def test_what_samples_add_up_to() -> None:
     assert sums_of(samples) == {
         "samples": 2, "passes": 1, "decodes": 1, "clean": 1, "blocks": 6, "junk_letters": 1, "junk_nonnumeric": 2,
         "bad_blocks": 3, "cut_blocks": 1, "unverified_blocks": 1, "chars_raw": 12, "chars_clean": 5, "tokens": 4,
-        "forced_tokens": 2,
+        "forced_tokens": 2, "misread_blocks": 0,
     }  # fmt: skip
     assert set(sums_of(samples)) <= set(RUN.main.names)
+
+
+def test_the_farthest_misread_block_is_a_peak() -> None:
+    far = block(0, "1.0,2.0,3.0(cc6", ("letters",))
+    infinite = block(1, "1.0,2.0,3.0 1e999", ("letters",))
+    nowhere = replace(block(2, "1.0,2.0,abra9", ("letters",)), z=None)
+    samples = [sample(0, blocks=(block(), far)), sample(1, blocks=(infinite, nowhere))]
+    assert (sums_of(samples)["misread_blocks"], peaks_of(samples)) == (3, {"misread_most_ang": 3.0})
+    assert peaks_of(samples[:0]) == peaks_of([sample(blocks=(block(), infinite, nowhere))]) == {}
 
 
 def test_tokens_are_not_added_up_where_some_are_not_known() -> None:

@@ -49,7 +49,9 @@ def test_each_known_key_lands(tmp_path: Path) -> None:
         "tokenizer": "qwen3", "vocab_size": 151_673, "lp": "position-blocklist", "placeholder": "0.0000,0.0000,0.0000",
         "sampling": "p0.8_t1.2", "temperature": 1.2, "top_p": 0.8, "min_p": 0.0,
         "batch_size": 32, "generations": 1, "kv_cache": "dynamic", "attention": "sdpa",
-        "molecules": 2, "samples": 3, "passes": 2, "clean": 1, "blocks": 9, "bad_blocks": 3, "cut_blocks": 1,
+        "molecules": 2, "samples": 3, "passes": 2, "decodes": 1, "clean": 1, "blocks": 9, "bad_blocks": 3,
+        "cut_blocks": 1, "misread_blocks": 1, "misread_most_ang": pytest.approx(1.5858), "reported_passes": 2,
+        "reported_failures": 1,
         "unverified_blocks": 6, "junk_letters": 1, "junk_nonnumeric": 2,
         "wall_s": 115.46, "chars_raw": 48_815, "chars_clean": 48_810,
     }  # fmt: skip
@@ -69,6 +71,7 @@ def test_totals_that_a_file_lacks_are_counted(tmp_path: Path) -> None:
     texts = [item["decoded_text"].removeprefix(PROMPT).split("<|")[0] for item in content["passes"]]
     assert row["chars_raw"] == row["chars_clean"] == sum(map(len, texts))
     assert row.get("wall_s") is None and row.get("lp") is None and row.get("created_at") is None
+    assert (row["reported_passes"], row.get("reported_failures")) == (2, None)
     assert "LP" in row["notes"] and "tokenizer" in row["notes"]
 
 

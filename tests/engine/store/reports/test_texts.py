@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from engine.errors import TokenizerError
 from engine.inspection.run_resources import number_format
 from engine.inspection.runs import run_facts
+from engine.store.reports.format import rule_of
 from engine.store.reports.importing import import_report
 from engine.store.reports.texts import PROMPT_NOT_READ, split_text
 from engine.text.align import align
@@ -151,6 +152,28 @@ def test_a_prompt_that_cannot_be_read_keeps_its_sample(smiles: str, tmp_path: Pa
     assert rows(tmp_path, "SELECT DISTINCT atom, template_free FROM blocks") == [{"atom": -1, "template_free": None}]
 
 
+def test_damage_that_the_groups_reader_takes_is_counted_and_measured(tmp_path: Path) -> None:
+    content = document() | {"failures": []}
+    damaged = CLEAN.replace(">[/", "(cc6>[/")
+    assert damaged != CLEAN
+    texts = (CLEAN, damaged, CLEAN.replace(">[/", "(cc>[/"), CLEAN.replace(">[/", ",>[/"))
+    content["passes"] = [content["passes"][0] | {"decoded_text": f"[SMILES]CC=O[/SMILES]{text}"} for text in texts]
+    row = imported(tmp_path, content).row
+    assert [row[name] for name in ("samples", "passes", "decodes", "clean", "misread_blocks")] == [4, 4, 3, 1, 1]
+    (z,) = {float(one["z"]) for one in rows(tmp_path, "SELECT z FROM blocks WHERE block = 2 AND sample_id < 3")}
+    assert row["misread_most_ang"] == pytest.approx(abs(6 - z))
+    (old,) = rows(tmp_path, "SELECT count_if(decodes) AS n FROM samples")
+    assert old["n"] == 3
+
+
+@pytest.mark.parametrize(
+    ("version", "rule"),
+    [("v3.8", "the reports' rule"), ("3.9.1", "the runner's rule"), ("v4.3", "the runner's rule"), ("", "not name")],
+)
+def test_which_rule_a_file_goes_by_is_told_by_its_version(version: str, rule: str) -> None:
+    assert rule in rule_of(version)
+
+
 def test_our_check_counts_and_the_files_verdict_is_kept(tmp_path: Path) -> None:
     content = document()
     wrong = content["passes"].pop(0) | {"issues": ["their own words"]}
@@ -159,7 +182,8 @@ def test_our_check_counts_and_the_files_verdict_is_kept(tmp_path: Path) -> None:
     content["failures"].append(wrong)
     row = imported(tmp_path, content).row
     assert row["passes"] == 2 and json.loads(row["extra"])["reported_passes"] == 2
-    assert "2 passes" in row["notes"]
+    assert "2 passes" in row["notes"] and "by the reports' rule" in row["notes"]
+    assert (row["reported_passes"], row["reported_failures"]) == (2, 1)
     mine = {one["sample_id"]: one for one in rows(tmp_path, "SELECT sample_id, passed, issues, extra FROM samples")}
     assert [mine[number]["passed"] for number in range(3)] == [True, False, True]
     assert mine[1]["issues"] == [MISMATCH]
