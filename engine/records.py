@@ -6,7 +6,7 @@ Coordinates are in angstrom. Positions in text count characters from 0; ``end`` 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
     from rdkit import Chem
@@ -166,5 +166,14 @@ class MoleculeVerdict:
 
 VERDICT_COLUMNS = tuple(column.name for column in fields(MoleculeVerdict))
 """What the table ``samples`` has of a verdict, under the same names."""
+ReaderName = Literal["strict", "group"]
+READERS: tuple[ReaderName, ...] = get_args(ReaderName)
+READER_HELP = "strict refuses damaged numbers; group reads as the group's runner does: the last number of each part"
+RULE_HELP = {
+    "passed": "The reports' rule: no issue named; junk may pass",
+    "decodes": "The rule of the group's runner since v3.9: its reader takes every block, junk or not",
+    "clean": "Ours: passed, decodes, and every block exact or unverified",
+}
+"""What each of the three words for a text says, for every page and command that shows one."""
 CHECK_COLUMNS = tuple(column.name for column in fields(Check) if column.name not in ("blocks", "unverified_blocks"))
 """What the table ``samples`` and the JSON of ``generate`` have of a check, under the same names."""

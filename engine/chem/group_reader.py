@@ -23,7 +23,7 @@ MISREAD_ANG = 0.01
 _ROUNDING = 1e-9
 
 _FLOAT = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")  # not ASCII alone: other scripts' digits count
-_PLAIN = re.compile(r"-?\d+(?:\.\d+)?", re.ASCII)
+_PLAIN = re.compile(r"-?\d+(?:\.\d*)?", re.ASCII)  # a cut number too, which ends in its point
 
 Numbers = tuple[str, str, str]
 Position = tuple[float, float, float]

@@ -10,6 +10,7 @@ from engine.cli.options import (
     add_command,
     add_model_options,
     add_plan_options,
+    add_reader_option,
     entry_of,
     plan_of,
     read_molecules,
@@ -33,6 +34,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add_model_options(parser)
     add_plan_options(parser)
     parser.add_argument("--sdf", metavar="FILE", help="write all readable conformers as SDF")
+    add_reader_option(parser)
     add_profile_options(parser, "generate")
     add_profile_store(parser)
     add_log_options(parser)
@@ -68,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
             stopped = True
         display.close()
     if sdf is not None:
-        write_sdf(sdf, generation.in_order())
+        write_sdf(sdf, generation.in_order(), args.reader)
     if args.json:
         emit_json(document(generation, skipped))
     if stopped:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from engine.decode.generation import Generation
     from engine.decode.samples import Sample
     from engine.decode.steps import Step, Stop
+    from engine.records import ReaderName
 
 DIM, BOLD, RED, YELLOW, GREEN, PLAIN = "\033[2m", "\033[1m", "\033[31m", "\033[33m", "\033[32m", "\033[0m"
 UNLIKELY = 0.01
@@ -83,6 +84,7 @@ def summary(generation: Generation) -> str:
     rate = counters.tokens / counters.decode_s if counters.decode_s else 0.0
     return (
         f"{sum(sample.check.passed for sample in samples)} of {len(samples)} passed, "
+        f"{sum(sample.check.decodes for sample in samples)} decode, "
         f"{sum(sample.check.clean for sample in samples)} clean; {bad} of {len(blocks)} blocks not exact; "
         f"{counters.tokens:,} tokens ({counters.forced_tokens:,} forced) in {counters.decode_s:.2f} s, "
         f"{rate:,.0f} tokens/s, {counters.forward_passes:,} passes; "
@@ -92,6 +94,8 @@ def summary(generation: Generation) -> str:
 
 def _heading(sample: Sample, *, colours: bool) -> str:
     state, colour = ("clean", GREEN) if sample.check.clean else ("passed", YELLOW)
+    if not sample.check.decodes:
+        state = "passed, does not decode"
     if not sample.check.passed:
         state, colour = "; ".join(sample.check.issues), RED
     stopped = "" if sample.stop_reason == "end" else f" (stopped: {sample.stop_reason})"
@@ -162,15 +166,15 @@ def sample_document(sample: Sample) -> dict[str, Any]:
     return row
 
 
-def write_sdf(path: Path, samples: Sequence[Sample]) -> None:
+def write_sdf(path: Path, samples: Sequence[Sample], reader: ReaderName = "strict") -> None:
     """All conformers that can be read, and a note of how many cannot."""
-    from engine.chem.enriched import decode
     from engine.chem.structure_files import to_sdf
+    from engine.text.readers import decode_with
 
     mols, unread = [], 0
     for sample in samples:
         try:
-            mols.append(decode(sample.text).mol)
+            mols.append(decode_with(reader, sample.text).mol)
         except EnrichedError:
             unread += 1
     path.write_text(to_sdf(mols), encoding="utf-8")

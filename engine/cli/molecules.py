@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from engine.cli.options import add_command, add_decimals_option
+from engine.cli.options import add_command, add_decimals_option, add_reader_option
 from engine.cli.output import emit_json, given_text, path_of, table, write
 from engine.records import NumberFormat
 
@@ -18,6 +18,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     decode.add_argument("text", help="enriched text, with or without its tags; - reads standard input")
     decode.add_argument("--sdf", metavar="FILE", help="write the conformer as SDF")
     decode.add_argument("--xyz", metavar="FILE", help="write the conformer as XYZ")
+    add_reader_option(decode)
 
 
 def run_encode(args: argparse.Namespace) -> None:
@@ -34,11 +35,11 @@ def run_encode(args: argparse.Namespace) -> None:
 
 
 def run_decode(args: argparse.Namespace) -> None:
-    from engine.chem.enriched import decode
     from engine.chem.stereo import judge_stereo
     from engine.chem.structure_files import to_sdf, to_xyz
+    from engine.text.readers import decode_with
 
-    decoded = decode(given_text(args.text, None))
+    decoded = decode_with(args.reader, given_text(args.text, None))
     if args.sdf:
         path_of(args.sdf).write_text(to_sdf([decoded.mol]), encoding="utf-8")
     if args.xyz:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from engine.cli.output import note, path_of, read_text
 from engine.errors import ConstraintError, DriftscopeError, RegistryError, shown
 from engine.lp_records import LPS
-from engine.records import NumberFormat
+from engine.records import READER_HELP, READERS, NumberFormat
 
 if TYPE_CHECKING:
     from engine.decode.plan import Plan
@@ -87,6 +87,10 @@ def add_decimals_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--least-decimals", type=int, choices=range(5), default=4, help="1 drops trailing zeros, 0 a trailing point too"
     )
+
+
+def add_reader_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--reader", choices=READERS, default="strict", help=READER_HELP)
 
 
 def add_threads_option(group: Any) -> None:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.cli.options import add_command, open_store
+from engine.cli.options import add_command, add_reader_option, open_store
 from engine.cli.output import StatusLine, bar, emit_json, note, path_of
 from engine.cli.progress_option import add_progress_options
 from engine.cli.store_entries import entry_row, read_files, show_runs
@@ -15,6 +15,7 @@ from engine.errors import FileFormatError
 if TYPE_CHECKING:
     from engine.cli.progress_option import Say
     from engine.store.entries import Entry
+    from engine.store.store import Store
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -40,6 +41,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("run_id", metavar="RUN")
     parser.add_argument("file", metavar="FILE", nargs="?", help="default: RUN.json")
+    parser.add_argument("--sdf", metavar="FILE", help="write its conformers as SDF, and no report")
+    add_reader_option(parser)
     parser.add_argument("--force", action="store_true", help="overwrite an existing file")
 
 
@@ -70,13 +73,33 @@ def import_files(args: argparse.Namespace) -> int:
 def export_file(args: argparse.Namespace) -> int:
     from engine.store.reports.exporting import export_report
 
-    entry = open_store(args).entry(args.run_id)
-    path = path_of(args.file or f"{entry.id}.json")
+    store = open_store(args)
+    entry = store.entry(args.run_id)
+    path = path_of(args.sdf or args.file or f"{entry.id}.json")
     if path.exists() and not args.force:
         raise FileFormatError(f"{path} already exists", "Give another name, or --force")
+    if args.sdf:
+        return _export_sdf(store, entry, path, args)
     export_report(entry, path)
     if args.json:
         emit_json([{**entry_row(entry), "file": str(path)}])
     else:
         note(f"{path}: {entry.row.get('samples') or 0:,} samples")
+    return 0
+
+
+def _export_sdf(store: Store, entry: Entry, path: Path, args: argparse.Namespace) -> int:
+    from engine.chem.structure_files import to_sdf
+    from engine.inspection.conformers import conformers_of
+
+    if args.file:
+        raise FileFormatError(f"a report goes to {args.file} or conformers to {args.sdf}", "Give one of the two")
+    mols, properties = conformers_of(store, entry.id, reader=args.reader)
+    path.write_text(to_sdf(mols, properties), encoding="utf-8")
+    if args.json:
+        emit_json([{**entry_row(entry), "file": str(path), "conformers": len(mols), "reader": args.reader}])
+    else:
+        unread = (entry.row.get("samples") or len(mols)) - len(mols)
+        failed = f", {unread:,} samples cannot be read" if unread else ""
+        note(f"{path}: {len(mols):,} conformers{failed}, by the {args.reader} reader")
     return 0

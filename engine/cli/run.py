@@ -234,7 +234,7 @@ class _RunDisplay:
         bad = f", {progress.bad_blocks} of {progress.blocks} blocks bad" if progress.bad_blocks else ""
         self.line.draw(
             f"{bar(work)} {progress.done}/{progress.samples} samples, {progress.samples_a_second:,.1f} samples/s"
-            f"{left}, {progress.pass_rate:.1%} passed{bad}",
+            f"{left}, {progress.pass_rate:.1%} passed, {progress.decodes_rate:.1%} decode{bad}",
             now=progress.done == progress.samples,
         )
 

@@ -29,6 +29,8 @@ COMPARED: Columns = (
     ("passed", figure("pass_rate", ".1%")),
     ("from", figure("pass_rate_low", ".1%")),
     ("to", figure("pass_rate_high", ".1%")),
+    ("decodes", figure("decodes_rate", ".1%")),
+    ("clean", figure("clean_rate", ".1%")),
     ("letters", "junk_letters"),
     ("not num.", "junk_nonnumeric"),
     ("cut", "cut_blocks"),

@@ -28,6 +28,14 @@ def _tokens_per_s(row: Row) -> str:
     return f"{row['tokens'] / row['decode_s']:,.0f}" if row["tokens"] and row["decode_s"] else ""
 
 
+def _by_file(row: Row) -> str:
+    """Passes among the items of an imported file, as the file has them."""
+    passes, failures = row["reported_passes"], row["reported_failures"]
+    if passes is None or failures is None:
+        return ""
+    return f"{passes:,} of {passes + failures:,}"
+
+
 RUN_COLUMNS = (
     ("run", "run_id"),
     ("origin", "origin"),
@@ -35,8 +43,10 @@ RUN_COLUMNS = (
     ("LP", "lp"),
     ("samples", "samples"),
     ("passed", share("passes", "samples")),
+    ("decodes", share("decodes", "samples")),
     ("clean", share("clean", "samples")),
     ("usable", share("usable", "judged")),
+    ("by its file", _by_file),
     ("blocks", "blocks"),
     ("letters", "junk_letters"),
     ("not num.", "junk_nonnumeric"),

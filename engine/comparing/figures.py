@@ -33,6 +33,7 @@ QUOTIENTS = {
     "tokens_a_sample": ("tokens", "samples"),
     "forced_share": ("forced_tokens", "tokens"),
     "pass_rate": ("passes", "samples"),
+    "decodes_rate": ("decodes", "samples"),
     "clean_rate": ("clean", "samples"),
     "usable_rate": ("usable", "judged"),
     "stereo_right_rate": ("stereo_right", "stereo_judged"),
@@ -97,6 +98,12 @@ class RunFigures:
         return "decode_s" if self.decode_s else "wall_s"
 
     @property
+    def reported_pass_rate(self) -> float | None:
+        """Of an imported file's own items."""
+        passes, failures = self.entry.row.get("reported_passes"), self.entry.row.get("reported_failures")
+        return None if passes is None or failures is None else quotient(passes, passes + failures)
+
+    @property
     def pass_rate_low(self) -> float | None:
         return self._pass_interval[0]
 
@@ -149,6 +156,7 @@ RATIOS: dict[str, str] = {
     "forward_passes": "",
     "forced_share": "forced_share",
     "pass_rate": "passed",
+    "decodes_rate": "decodes",
     "clean_rate": "clean",
     "usable_rate": "usable",
     "stereo_right_rate": "stereo_right",
@@ -168,11 +176,14 @@ RATIOS: dict[str, str] = {
 
 
 ROW_COLUMNS = (
-    "origin label model_alias model_step model_family tokenizer lp backend sampling samples passes clean blocks "
-    "junk_letters junk_nonnumeric bad_blocks cut_blocks wall_s decode_s tokens forced_tokens forward_passes chars_raw "
-    "chars_clean"
+    "origin label model_alias model_step model_family tokenizer lp backend sampling samples passes decodes clean "
+    "blocks junk_letters junk_nonnumeric bad_blocks cut_blocks wall_s decode_s tokens forced_tokens forward_passes "
+    "chars_raw chars_clean"
 ).split()
-ROW_FIGURES = ("pass_rate", "pass_rate_low", "pass_rate_high", "ms_a_token", "wall_s_a_sample", "forced_share")
+ROW_FIGURES = (
+    "pass_rate", "pass_rate_low", "pass_rate_high", "decodes_rate", "clean_rate", "ms_a_token", "wall_s_a_sample",
+    "forced_share",
+)  # fmt: skip
 ROW_RATIOS = ("wall_s", "tokens", "ms_a_token", "forward_passes", "pass_rate", "wall_s_a_sample")
 """Columns, figures and ratios of a row of `compare --json`."""
 

@@ -46,6 +46,7 @@ MEASURES = _by_name(
     Measure("ms_a_token", "time per token, in a batch with others", "ms", "less", "tokens", TIME_CAUTION, TIME_DOUBT),
     Measure("forced_share", "tokens forced by the LP", "share", "neither", "tokens"),
     Measure("passed", "samples without an issue, by the reports' rule", "share", "more"),
+    Measure("decodes", "samples whose every block the group's reader takes, junk or not", "share", "more"),
     Measure("clean", "samples that passed with every block exact or unverified", "share", "more"),
     Measure("usable", "judged samples that are clean, with stereo and geometry right", "share", "more"),
     Measure("stereo_right", "samples with every specified centre and double bond as the SMILES says", "share", "more"),

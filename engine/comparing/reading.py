@@ -32,8 +32,8 @@ WITH of_blocks AS (
 )
 SELECT sample_id, smiles, coalesce(generation, 0) AS generation,
        (row_number() OVER (PARTITION BY smiles, generation ORDER BY sample_id) - 1)::INT AS repeat,
-       decode_s, tokens::DOUBLE AS tokens, passed::INT::DOUBLE AS passed, clean::INT::DOUBLE AS clean,
-       usable::INT::DOUBLE AS usable, stereo_right::INT::DOUBLE AS stereo_right,
+       decode_s, tokens::DOUBLE AS tokens, passed::INT::DOUBLE AS passed, decodes::INT::DOUBLE AS decodes,
+       clean::INT::DOUBLE AS clean, usable::INT::DOUBLE AS usable, stereo_right::INT::DOUBLE AS stereo_right,
        geometry_right::INT::DOUBLE AS geometry_right, strain_kcal,
        CASE WHEN $has_blocks THEN coalesce(junk_letters, 0) END::DOUBLE AS junk_letters,
        CASE WHEN $has_blocks THEN coalesce(junk_nonnumeric, 0) END::DOUBLE AS junk_nonnumeric,

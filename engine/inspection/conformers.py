@@ -6,6 +6,7 @@ bonds between them; how many are missing, and why the text did not decode, is re
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,13 +15,15 @@ from rdkit import Chem
 
 from engine.chem.enriched import decode
 from engine.chem.frame import add_conformer
+from engine.chem.group_reader import is_misread, misread_by
 from engine.chem.rdkit_log import captured_log
 from engine.errors import DriftscopeError
-from engine.records import Molecule
+from engine.records import Molecule, ReaderName
 from engine.store.store import Store
+from engine.text.readers import decode_with
 
 Row = Mapping[str, Any]
-PROPERTIES = ("run_id", "sample_id", "smiles", "passed", "clean", "bad_blocks", "cut_blocks", "rmsd_ang")
+PROPERTIES = ("run_id", "sample_id", "smiles", "passed", "decodes", "clean", "bad_blocks", "cut_blocks", "rmsd_ang")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,6 +47,38 @@ def conformer_of(sample: Row, blocks: Sequence[Row], molecule: Molecule) -> Shap
     if len(atoms) != mol.GetNumAtoms():  # a cleanup removed blocks, or their rows are missing
         atoms = list(range(mol.GetNumAtoms())) if mol.GetNumAtoms() == molecule.atoms else [-1] * mol.GetNumAtoms()
     return Shape(mol, tuple(atoms), "")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupShape:
+    """A damaged text's conformer by the group's reader, whose atoms stand in the order of the blocks."""
+
+    mol: Chem.Mol | None
+    misread: Mapping[int, float]  # by block: how far off, in angstrom; NaN where the text states no position
+    farthest: int | None  # the block of the largest displacement
+    why_not: str  # the reader's error
+
+
+def group_conformer_of(sample: Row, blocks: Sequence[Row]) -> GroupShape | None:
+    """What the group's reader makes of a text that ours does not decode; None where there is nothing to tell apart."""
+    if not sample["text"] or not blocks:
+        return None
+    try:
+        decode(sample["text"])
+        return None
+    except DriftscopeError:
+        pass
+    misread: dict[int, float] = {}
+    for index, row in enumerate(blocks):
+        stated = (row["x"], row["y"], row["z"])
+        if is_misread(row["text"], stated):
+            misread[index] = misread_by(row["text"], stated)
+    known = {index: ang for index, ang in misread.items() if math.isfinite(ang)}
+    farthest = max(known, key=known.__getitem__, default=None)
+    try:
+        return GroupShape(decode_with("group", sample["text"]).mol, misread, farthest, "")
+    except DriftscopeError as error:
+        return GroupShape(None, misread, farthest, error.what)
 
 
 def _partial(reason: str, blocks: Sequence[Row], molecule: Molecule) -> Shape:
@@ -78,9 +113,9 @@ def _only(molecule: Molecule, kept: Sequence[int]) -> Chem.Mol:
 
 
 def conformers_of(
-    store: Store, run_id: str, sample_ids: Iterable[int] | None = None
+    store: Store, run_id: str, sample_ids: Iterable[int] | None = None, reader: ReaderName = "strict"
 ) -> tuple[list[tuple[str, Chem.Mol]], list[dict[str, Any]]]:
-    """A run's named molecules and their properties, by sample; texts that do not decode are left out."""
+    """A run's named molecules and their properties, by sample; texts that the reader refuses are left out."""
     rows = store.rows(
         f"SELECT text, {', '.join(PROPERTIES)} FROM samples WHERE run_id = $run ORDER BY sample_id", {"run": run_id}
     )
@@ -90,7 +125,7 @@ def conformers_of(
         if chosen is not None and row["sample_id"] not in chosen:
             continue
         try:
-            mols.append((f"{run_id} #{row['sample_id']}", decode(row["text"] or "").mol))
+            mols.append((f"{run_id} #{row['sample_id']}", decode_with(reader, row["text"] or "").mol))
         except DriftscopeError:
             continue
         properties.append({name: row[name] for name in PROPERTIES if row[name] is not None})

@@ -27,12 +27,15 @@ from engine.text.blocks import JUNK_KINDS
 MOST_KEPT = 4
 """Tables that are kept, so that another filter need not read a million blocks again."""
 
-Show = Literal["all", "junk", "cut", "failed", "unverified", "clean", "usable", "wrong", "stereo", "geometry", "clash"]
+Show = Literal[
+    "all", "junk", "cut", "failed", "undecoded", "unverified", "clean", "usable", "wrong", "stereo", "geometry", "clash"
+]  # fmt: skip
 SHOWS: dict[Show, Any] = {
     "all": pc.scalar(True),
     "junk": pc.field("junk_blocks") > 0,
     "cut": pc.field("cut_blocks") > 0,
     "failed": ~pc.field("passed"),
+    "undecoded": ~pc.field("decodes"),
     "unverified": pc.field("unverified_blocks") > 0,
     "clean": pc.field("clean"),
     "usable": pc.field("usable"),
@@ -77,7 +80,7 @@ SELECT samples.run_id, samples.sample_id, generation, smiles,
        CASE WHEN model_step IS NULL THEN coalesce(model_alias, '')
             ELSE coalesce(model_alias, '') || ':' || model_step END AS model,
        coalesce(lp, '') AS lp, coalesce(tokenizer, '') AS tokenizer,
-       passed, samples.clean, samples.usable, samples.stereo_right, samples.geometry_right,
+       passed, samples.decodes, samples.clean, samples.usable, samples.stereo_right, samples.geometry_right,
        array_to_string(list_sort(list_distinct(list_transform(failed, lambda found: found['check']))), ', ') AS checks,
        samples.strain_kcal, stop_reason, issues, atoms, heavy_atoms, samples.tokens,
        samples.forced_tokens / nullif(samples.tokens, 0) AS forced_share,

@@ -16,7 +16,7 @@ from rdkit import Chem
 from engine.chem.enriched import prompt_smiles
 from engine.chem.smiles import in_text_order, parse_smiles
 from engine.errors import DriftscopeError, StoreError
-from engine.inspection.conformers import conformer_of
+from engine.inspection.conformers import GroupShape, conformer_of, group_conformer_of
 from engine.inspection.estimates import BlockEstimate, estimates_of
 from engine.inspection.realign import aligned_as_stored
 from engine.inspection.run_resources import run_tokenizer
@@ -61,6 +61,7 @@ class Inspected:
     conformer: Chem.Mol | None
     conformer_atoms: tuple[int, ...]
     why_no_conformer: str  # or why some of its atoms are not there
+    by_group: GroupShape | None  # what the group's reader makes of a text that ours does not decode
     missing: tuple[str, ...]
     can_score: bool  # the ids are there as written and the LP is known, so a model can compute their probabilities
 
@@ -93,6 +94,7 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
         conformer=shape.mol,
         conformer_atoms=shape.atoms,
         why_no_conformer=shape.why_not,
+        by_group=group_conformer_of(sample, blocks),
         missing=tuple(
             words
             for words in (

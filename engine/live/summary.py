@@ -15,8 +15,8 @@ from engine.text.match import first_difference
 from engine.text.tokenizers import load_tokenizer
 
 OF_RUN = (
-    "samples passes clean usable stereo_right geometry_right strain_kcal blocks bad_blocks cut_blocks rmsd_ang".split()
-)
+    "samples passes decodes clean usable stereo_right geometry_right strain_kcal blocks bad_blocks cut_blocks rmsd_ang"
+).split()
 
 
 @dataclass(frozen=True, slots=True)

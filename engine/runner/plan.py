@@ -129,6 +129,7 @@ class RunProgress:
     samples: int
     done: int
     passed: int
+    decodes: int
     bad_blocks: int
     blocks: int
     tokens: int
@@ -144,3 +145,7 @@ class RunProgress:
     @property
     def pass_rate(self) -> float:
         return self.passed / self.done if self.done else 0.0
+
+    @property
+    def decodes_rate(self) -> float:
+        return self.decodes / self.done if self.done else 0.0

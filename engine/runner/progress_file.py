@@ -29,6 +29,7 @@ class PartProgress:
     samples: int = 0
     done: int = 0
     passed: int = 0
+    decodes: int = 0
     bad_blocks: int = 0
     blocks: int = 0
     tokens: int = 0

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 
 from rdkit import Chem
 
-from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, Decoded, prompt_smiles
-from engine.chem.group_reader import decode_parts, why_not_taken
+from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, prompt_smiles
+from engine.chem.group_reader import why_not_taken
 from engine.chem.smiles import MOST_CHARACTERS, bare_form, read_text_order, same_graph
-from engine.errors import EnrichedError, MoleculeSizeError, SmilesError
+from engine.errors import MoleculeSizeError, SmilesError
 from engine.records import Check, Molecule
 from engine.text.blocks import SOUND, SPECIAL_TOKEN, BlockReading, find_blocks, read_block
 
@@ -101,18 +101,6 @@ def asks_for_another(text: str, prompt: Molecule) -> bool:
         return False
     mol, _ = _parse(smiles)
     return mol is None or not same_graph(mol, prompt.mol)
-
-
-def decode_as_group(text: str) -> Decoded:
-    """The molecule and conformer that the group's decoder makes of an answer, with or without its tags."""
-    answer = answer_of(text)
-    blocks = find_blocks(answer)
-    never_closed = next((index for index, block in enumerate(blocks) if not block.closed), None)
-    if never_closed is not None:
-        raise EnrichedError("the block is not closed by '>'", block=never_closed, text=blocks[never_closed].content)
-    if not blocks:
-        raise EnrichedError("there is no block in it", text=answer)
-    return decode_parts(extract_smiles(answer), [block.content for block in blocks])
 
 
 def _issues(text: str, *, blocks: int, parsed: bool, is_same: bool, has_real: bool) -> tuple[str, ...]:

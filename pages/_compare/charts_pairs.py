@@ -49,6 +49,7 @@ WORDS = {
     "ms_a_token": "time per token",
     "forced_share": "forced share",
     "passed": "passed",
+    "decodes": "decodes",
     "clean": "clean",
     "usable": "usable",
     "stereo_right": "stereo right",

@@ -14,6 +14,7 @@ from engine.comparing.figures import RATIOS, ComparedRun, Comparison, Ratio, Run
 from engine.comparing.measures import MEASURES, Measure
 from engine.comparing.paired import Compared
 from engine.figures.statistics import Interval
+from engine.records import RULE_HELP
 
 Mark = Literal["", "better", "worse", "differs", "noise", "same", "doubtful", "unknown"]
 Form = Literal["number", "share", "count"]
@@ -61,8 +62,10 @@ _GROUPS: dict[str, tuple[tuple[str, str, str, Form, str], ...]] = {
     "Answers": (
         ("molecules", "molecules", "", "count", "Distinct molecules"),
         ("samples", "samples", "", "count", "Answers"),
-        ("pass_rate", "passed", "%", "share", "By the reports' rule: no issue named; junk may pass"),
-        ("clean_rate", "clean", "%", "share", "Passed, and every block exact or unverified"),
+        ("pass_rate", "passed", "%", "share", RULE_HELP["passed"]),
+        ("decodes_rate", "decodes", "%", "share", RULE_HELP["decodes"]),
+        ("clean_rate", "clean", "%", "share", RULE_HELP["clean"]),
+        ("reported_pass_rate", "passed, by its file", "%", "share", "As an imported file counts, by its own rule"),
     ),
     "Blocks": (
         ("blocks", "blocks", "", "count", "Coordinate blocks found"),

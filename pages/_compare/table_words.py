@@ -163,6 +163,7 @@ def sentence(column: int, control: RunFigures, beside: ComparedRun, rows: list[F
     parts = [
         _time(cell_of(rows, "wall_s_a_sample", column)),
         _passes(rows, column, control, run),
+        _share(rows, column, "decodes", "decode"),
         _share(rows, column, "clean"),
         _share(rows, column, "usable"),
         _blocks(rows, column, run),
@@ -171,9 +172,9 @@ def sentence(column: int, control: RunFigures, beside: ComparedRun, rows: list[F
     return "; ".join(part for part in parts if part) + "."
 
 
-def _share(rows: list[FigureRow], column: int, word: str) -> str:
-    first, test = (cell_of(rows, f"{word}_rate", place) for place in (0, column))
-    return f"{percent(test.value)} {word} (control {percent(first.value)})" if test.mark in CLEAR else ""
+def _share(rows: list[FigureRow], column: int, figure: str, word: str = "") -> str:
+    first, test = (cell_of(rows, f"{figure}_rate", place) for place in (0, column))
+    return f"{percent(test.value)} {word or figure} (control {percent(first.value)})" if test.mark in CLEAR else ""
 
 
 def _reported(column: int, control: RunFigures, run: RunFigures, rows: list[FigureRow]) -> str:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from engine.chem.structure_files import to_sdf
 from engine.inspection.conformers import PROPERTIES, conformers_of
 from engine.inspection.sample import Inspected
+from engine.records import ReaderName
 from engine.store.schema import STEPS
 from engine.store.store import Store
 from pages._shared.table_files import file_button, parquet_of, table_buttons
@@ -19,14 +20,17 @@ from pages._shared.table_files import file_button, parquet_of, table_buttons
 def buttons(store: Store, table: pa.Table) -> None:
     table_buttons(table, "molecules", key="molecules", what="These rows")
     file_button("SDF", partial(sdf_of, store, table), "conformers.sdf", help="Conformers of the texts that decode")
+    group_help = "As the group's runner reads them: junk is taken for numbers where there are any"
+    by_group = partial(sdf_of, store, table, "group")
+    file_button("SDF by the group's reader", by_group, "conformers-group.sdf", help=group_help)
 
 
-def sdf_of(store: Store, table: pa.Table) -> str:
-    """The conformers of a table's samples, run by run; a text that does not decode is left out."""
+def sdf_of(store: Store, table: pa.Table, reader: ReaderName = "strict") -> str:
+    """The conformers of a table's samples, run by run; a text that the reader refuses is left out."""
     by_run: dict[str, list[int]] = {}
     for run_id, sample_id in zip(table["run_id"].to_pylist(), table["sample_id"].to_pylist(), strict=True):
         by_run.setdefault(run_id, []).append(sample_id)
-    return "".join(to_sdf(*conformers_of(store, run_id, samples)) for run_id, samples in by_run.items())
+    return "".join(to_sdf(*conformers_of(store, run_id, samples, reader)) for run_id, samples in by_run.items())
 
 
 def sdf_of_one(inspection: Inspected) -> str:
@@ -38,6 +42,18 @@ def sdf_of_one(inspection: Inspected) -> str:
     if inspection.conformer is None:
         return ""
     return to_sdf([(f"{inspection.run.run_id} #{sample['sample_id']}", inspection.conformer)], [properties])
+
+
+def sdf_by_group(inspection: Inspected) -> str:
+    """The conformer that the group's reader makes of the text; ``misread_most_ang`` says how far it is off."""
+    group, sample = inspection.by_group, inspection.sample
+    if group is None or group.mol is None:
+        return ""
+    properties = {name: sample[name] for name in PROPERTIES if sample.get(name) is not None}
+    properties |= {"reader": "group", "misread_blocks": len(group.misread)}
+    if group.farthest is not None:
+        properties["misread_most_ang"] = group.misread[group.farthest]
+    return to_sdf([(f"{inspection.run.run_id} #{sample['sample_id']}", group.mol)], [properties])
 
 
 def steps_of_one(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]]) -> bytes:

@@ -14,6 +14,7 @@ import streamlit as st
 from engine.chem.drawing import draw_svg
 from engine.errors import DriftscopeError
 from engine.figures.words import counted, percent
+from engine.inspection.conformers import GroupShape
 from engine.inspection.estimates import BlockEstimate
 from engine.inspection.realign import atoms_of_columns
 from engine.inspection.sample import Inspected
@@ -42,9 +43,11 @@ from pages._shared.words import (
 VIEW_HEIGHT = 340
 NOTE_CHARS = 10
 NOTES: dict[Fault, str] = {"junk": "!", "cut": "cut", "wrong": "✗"}
+GROUP_HELP = "The conformer as the group's runner reads it: the last number of each part, whatever stands around it"
 MOST_NOTES = 6
 MOST_FAILED = 6
 STRIP, DRAWING, SHAPE = "drift_strip", "drift_drawing", "drift_shape"
+OTHER_READER = "drift_other_reader"
 Badge = tuple[str, Literal["blue", "gray", "green", "red", "violet", "yellow"]]
 Faulty = tuple[int, Fault, str]
 Blocks = Mapping[int, Mapping[str, Any]]
@@ -74,6 +77,9 @@ def _badges(inspection: Inspected) -> list[Badge]:
             (f"LP {inspection.run.lp}" if inspection.run.lp else "", "blue"),
             (f"sample {sample['sample_id']}", "gray"),
             ("clean", "green") if sample["clean"] else ("passed", "gray") if sample["passed"] else ("failed", "red"),
+            ("does not decode", "red")
+            if sample["decodes"] is False
+            else ("decodes" if sample["decodes"] else "", "gray"),
             (molecule_words(sample), "green" if sample["usable"] else "yellow"),
             (f"{counted(junk, 'block')} with junk" if junk else "", "violet"),
             (f"{counted(cut, 'block')} cut" if cut else "", "red"),
@@ -212,8 +218,12 @@ def _shape(inspection: Inspected, of_atom: Blocks, atom: int | None) -> None:
         atom = -1 if place is None else places[place]
         state.put_atom(spot_of(inspection), atom if atom >= 0 else None)
 
+    models = [model_of(inspection.conformer, "the generated conformer")]
+    group = inspection.by_group
+    if group is not None and group.mol is not None and st.toggle("Group's reader on top", key=OTHER_READER):
+        models.append(model_of(group.mol, "the same text by the group's reader", ghost=True))
     viewer3d(
-        [model_of(inspection.conformer, "the generated conformer")],
+        models,
         key=SHAPE,
         label=f"3D view of {inspection.molecule.smiles}",
         names=[names[known] if 0 <= known < len(names) else f"atom {n}" for n, known in enumerate(places)],
@@ -224,6 +234,22 @@ def _shape(inspection: Inspected, of_atom: Blocks, atom: int | None) -> None:
     )
     if inspection.why_no_conformer:
         st.caption(escape_markdown(inspection.why_no_conformer))
+    if group is not None:
+        st.caption(escape_markdown(_group_words(inspection, group)))
+
+
+def _group_words(inspection: Inspected, group: GroupShape) -> str:
+    """How the group's reader differs from ours in this text."""
+    if group.mol is None:
+        return f"The group's reader refuses this text: {group.why_not}."
+    if not group.misread:
+        return "The group's reader takes this text, and every atom stands where its numbers put it."
+    count = f"The group's reader takes this text, and misreads {len(group.misread)} of {len(inspection.blocks)} blocks"
+    if group.farthest is None:
+        return f"{count}, which state no three numbers."
+    atom = inspection.blocks[group.farthest]["atom"]
+    name = f"atom {atom}" if atom is not None and atom >= 0 else f"block {group.farthest}"
+    return f"{count}: {name} by {group.misread[group.farthest]:.2f} Å, the most."
 
 
 def _selected_words(
@@ -309,5 +335,9 @@ def _text(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]]) -> None
     with st.container(horizontal=True):
         if inspection.conformer is not None:
             file_button("Conformer as SDF", lambda: files.sdf_of_one(inspection), "conformer.sdf")
+        if inspection.by_group is not None and inspection.by_group.mol is not None:
+            file_button(
+                "By the group's reader", lambda: files.sdf_by_group(inspection), "conformer-group.sdf", help=GROUP_HELP
+            )
         if steps:
             file_button("Steps as Parquet", lambda: files.steps_of_one(inspection, steps), "steps.parquet")

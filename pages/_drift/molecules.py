@@ -18,6 +18,7 @@ from engine.figures.words import counted, percent, with_interval
 from engine.inspection.damage import damage
 from engine.inspection.molecules import Filter, Show, sample_table
 from engine.inspection.runs import RunFacts
+from engine.records import RULE_HELP
 from engine.store.store import Store
 from pages._drift import files, state
 from pages._drift import histogram as drift_histogram
@@ -39,6 +40,7 @@ SHOWS: dict[str, Show] = {
     "With junk": "junk",
     "Cut": "cut",
     "Failed": "failed",
+    "Does not decode": "undecoded",
     "Unverified": "unverified",
     "Clean": "clean",
 }
@@ -214,6 +216,7 @@ def _row(sample: Mapping[str, Any], differing: Sequence[str], is_judged: bool) -
     row |= {name: sample[name] for name in differing}
     return row | {
         "verdict": "clean" if sample["clean"] else "passed" if sample["passed"] else "failed",
+        "decodes": sample["decodes"],
         **({"checks": checks_words(sample["checks"])} if is_judged else {}),
         "junk": sample["junk_blocks"],
         "cut": sample["cut_blocks"],
@@ -241,8 +244,9 @@ def _columns(table: pa.Table) -> dict[str, Any]:
         "model": config.TextColumn("model", width=120),
         "lp": config.TextColumn("LP", width=110),
         "verdict": config.TextColumn(
-            "pass", width=56, help="passed: the reports' rule, junk may pass. clean: passed, and every block is exact"
+            "pass", width=56, help=f"passed: {RULE_HELP['passed']}. clean: {RULE_HELP['clean']}."
         ),
+        "decodes": config.CheckboxColumn("decodes", width=62, help=RULE_HELP["decodes"]),
         "checks": config.TextColumn(
             "in space", width=110, help="Its verdict: right in space, or the checks that it fails"
         ),
@@ -288,10 +292,12 @@ def drawing(smiles: str, dark: bool) -> str | None:
 def _counts(table: pa.Table, samples: int) -> str:
     columns = {name: table[name].to_numpy() for name in ("junk_blocks", "cut_blocks", "passed", "clean")}
     shown = f"{table.num_rows:,} of " if table.num_rows < samples else ""
+    decodes = pc.sum(table["decodes"]).as_py()  # None where only old runs are chosen, which do not know
+    decode = "" if decodes is None else f"{decodes:,} decode, "
     return (
         f"{shown}{counted(samples, 'sample')}: {int((columns['junk_blocks'] > 0).sum()):,} with junk, "
         f"{int((columns['cut_blocks'] > 0).sum()):,} with a cut, {int((~columns['passed']).sum()):,} failed, "
-        f"{int(columns['clean'].sum()):,} clean."
+        f"{decode}{int(columns['clean'].sum()):,} clean."
     )
 
 

@@ -10,7 +10,7 @@ import streamlit as st
 from engine.evidence.checks.finding import VERDICTS
 from engine.figures.words import percent
 from engine.store.store import Store
-from pages._evidence import charts, state
+from pages._evidence import charts, misread, state
 from pages._evidence.claims import Judged
 from pages._evidence.words import (
     apart_words,
@@ -40,6 +40,7 @@ def show(store: Store, rows: Sequence[Judged]) -> None:
     st.markdown(escape_markdown(by_report_sentence(rows)))
     draw(charts.by_report(rows, palette()), key=CHART, on_select=_take, selection_mode="points")
     st.caption("Click a bar segment to see its claims.")
+    misread.show(store)
 
 
 def by_report_sentence(rows: Sequence[Judged]) -> str:

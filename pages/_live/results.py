@@ -16,6 +16,7 @@ from engine.inspection.runs import run_facts
 from engine.inspection.sample import Inspected
 from engine.live.lane import REFERENCE_S
 from engine.live.summary import figures_of, first_divergence, with_ratios
+from engine.records import RULE_HELP
 from engine.store.entries import Entry
 from pages._live import session
 from pages._live.files import lane_files
@@ -36,6 +37,7 @@ PLACES = ("on top", "beside", "hidden")
 BADGES: dict[str, Any] = {
     "clean": {"label": "text clean", "color": "green", "icon": ":material/check:"},
     "passed": {"label": "text passed, damaged", "color": "orange", "icon": ":material/warning:"},
+    "undecoded": {"label": "text passed, does not decode", "color": "orange", "icon": ":material/warning:"},
     "failed": {"label": "text failed", "color": "red", "icon": ":material/close:"},
 }
 COLUMNS: dict[str, Any] = {
@@ -47,8 +49,9 @@ COLUMNS: dict[str, Any] = {
     "speed_ratio": st.column_config.NumberColumn("Tokens/s, ratio", format="%.2f×", help="Divided by the first lane's"),
     "forced_share": st.column_config.NumberColumn("Forced", format="percent", help="Tokens without a choice"),
     "forward_passes": st.column_config.NumberColumn("Passes", help="Forward passes; forced tokens may need none"),
-    "passes": st.column_config.NumberColumn("Passed", help="By the reports' rule: no issue found; junk may pass"),
-    "clean": st.column_config.NumberColumn("Clean", help="Passed, and every block exact or unverified"),
+    "passes": st.column_config.NumberColumn("Passed", help=RULE_HELP["passed"]),
+    "decodes": st.column_config.NumberColumn("Decodes", help=RULE_HELP["decodes"]),
+    "clean": st.column_config.NumberColumn("Clean", help=RULE_HELP["clean"]),
     "usable": st.column_config.NumberColumn("Usable", help="Clean, stereo right, geometry right"),
     "stereo_right": st.column_config.NumberColumn("Stereo right", help="All that the SMILES specifies, in space"),
     "geometry_right": st.column_config.NumberColumn("Geometry right", help="No check of PoseBusters failed"),
@@ -105,7 +108,7 @@ def _verdict(seen: Inspected) -> None:
     """Text, stereo, geometry, RMSD and strain, each with its mark; then what is wrong in words."""
     sample = seen.sample
     with st.container(horizontal=True, gap="small"):
-        st.badge(**BADGES["clean" if sample["clean"] else "passed" if sample["passed"] else "failed"])
+        st.badge(**BADGES[_word(sample)])
         for badge in molecule_badges(sample):
             st.badge(**badge)
     st.markdown(escape_markdown(verdict(sample, seen.blocks)))
@@ -114,6 +117,12 @@ def _verdict(seen: Inspected) -> None:
         st.caption(f":material/warning: {escape_markdown(failed_words(check))}")
     if len(failed) > MOST_FAILED:
         st.caption(f"and {len(failed) - MOST_FAILED} more failed checks")
+
+
+def _word(sample: Mapping[str, Any]) -> str:
+    if sample["clean"] or not sample["passed"]:
+        return "clean" if sample["clean"] else "failed"
+    return "undecoded" if sample["decodes"] is False else "passed"
 
 
 def choose_reference() -> None:

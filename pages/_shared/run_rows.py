@@ -7,6 +7,7 @@ from typing import Any
 import streamlit as st
 
 from engine.comparing.figures import RunFigures
+from engine.records import RULE_HELP
 from engine.store.entries import Entry
 from pages._shared.entry_picker import origin_column, per_cent, rate_column, time_column
 
@@ -24,6 +25,7 @@ def run_row(entry: Entry) -> dict[str, Any]:
         "origin": run.origin,
         "samples": run.samples,
         "pass": per_cent(run.pass_rate),
+        "decodes": per_cent(run.decodes_rate),
         "clean": per_cent(run.clean_rate),
         "usable": per_cent(run.usable_rate),
         "junk": per_cent(junk),
@@ -47,8 +49,9 @@ def run_columns() -> dict[str, Any]:
         "lp": config.TextColumn("LP", width=130),
         "origin": origin_column(),
         "samples": config.NumberColumn("samples", width=66, format="localized"),
-        "pass": rate_column("pass", "Samples without an issue, by the reports' rule"),
-        "clean": rate_column("clean", "Passed, with no block that is junk or cut", "green"),
+        "pass": rate_column("pass", RULE_HELP["passed"]),
+        "decodes": rate_column("decodes", RULE_HELP["decodes"]),
+        "clean": rate_column("clean", RULE_HELP["clean"], "green"),
         "usable": rate_column("usable", "Of judged answers: clean, stereo right, geometry right", "green"),
         "junk": config.NumberColumn("junk", width=62, help=JUNK_HELP, format="%.1f %%"),
         "cut": config.NumberColumn("cut", width=62, help="Blocks closed inside their numbers", format="%.1f %%"),

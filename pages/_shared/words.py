@@ -93,15 +93,18 @@ def block_words(block: Row) -> str:
 
 
 def verdict(sample: Row, blocks: Sequence[Row]) -> str:
-    """Passed or not, clean or not, and why."""
+    """Passed or not, decodes or not, clean or not, and why; what an old run does not know of these is left out."""
     of_blocks = _bad_words(blocks)
     if sample["clean"]:
         before = f" As it was written, before the clean-up, {of_blocks}." if of_blocks else ""
         return f"Passed and clean: every atom has its block, and every block its three numbers.{before}"
+    why_not = of_blocks or "not every atom has a block of its own"
     if sample["passed"]:
-        return f"Passes the reports' rule, but is not clean: {of_blocks or 'not every atom has a block of its own'}."
+        by_runner = {True: ", and decodes by the runner's", False: ", does not decode by the runner's", None: ""}
+        return f"Passes the reports' rule{by_runner[sample['decodes']]}, but is not clean: {why_not}."
     reasons = "; ".join(sample["issues"] or ()) or "no reason was kept"
-    return f"Failed: {reasons}." + (f" Besides, {of_blocks}." if of_blocks else "")
+    decodes = " It decodes by the runner's rule." if sample["decodes"] else ""
+    return f"Failed: {reasons}.{decodes}" + (f" Besides, {of_blocks}." if of_blocks else "")
 
 
 def _bad_words(blocks: Sequence[Row]) -> str:

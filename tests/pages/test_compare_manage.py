@@ -44,7 +44,7 @@ def test_a_task_at_work_tells_how_far_it_is(board: Board, place: Path) -> None:
     first = PartProgress(0, 2, "done", "a", model_alias="demo", model_step="final", lp="none", work=1.0)
     now = PartProgress(
         1, 2, "running", "b", model_alias="demo", model_step="final", lp="exact", samples=40, done=10, passed=9,
-        bad_blocks=2, blocks=80, tokens=1, written=10, seconds=5.0, work=0.25,
+        decodes=8, bad_blocks=2, blocks=80, tokens=1, written=10, seconds=5.0, work=0.25,
     )  # fmt: skip
     board.tell("running", first, now)
     board.tell("waiting", title="later", ahead=1)
@@ -57,7 +57,13 @@ def test_a_task_at_work_tells_how_far_it_is(board: Board, place: Path) -> None:
     assert bar.proto.value == 62
     told = bar.proto.text.replace("\\", "").split(" · ")
     assert told[:3] == ["2 of 2: demo:final", "exact", "10 of 40 samples"]
-    assert told[3:] == ["2.0 per second", "15 s left of this run", "90.0 % passed", "2 of 80 blocks bad"]
+    assert told[3:] == [
+        "2.0 per second",
+        "15 s left of this run",
+        "90.0 % passed",
+        "80.0 % decode",
+        "2 of 80 blocks bad",
+    ]
     app.button("stop-2").click().run()
     assert board.told[1][0].state == "stopped"
 

@@ -65,6 +65,9 @@ def test_a_drawing_has_no_layer_for_clicks_and_none_where_the_smiles_does_not_re
             [block_row(0, 0, kinds=["letters"]), block_row(0, 1, kinds=["cut", "letters"]), block_row(0, 2)],
             "is not clean: 2 of 3 blocks have junk, 1 of 3 blocks was cut.",
         ),
+        (sample_row(0, clean=False), [], "Passes the reports' rule, and decodes by the runner's, but is not clean"),
+        (sample_row(0, clean=False, decodes=False), [], "Passes the reports' rule, does not decode by the runner's"),
+        (sample_row(0, clean=False, decodes=None), [], "Passes the reports' rule, but is not clean"),
         (sample_row(0, clean=False, passed=False, issues=["no end", "no SMILES"]), [], "Failed: no end; no SMILES."),
         (
             sample_row(0, clean=False),

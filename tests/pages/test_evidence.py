@@ -297,3 +297,19 @@ def test_a_claims_text_is_shown_as_it_is_written(opened: Open, monkeypatch: pyte
         assert shown and "<img" not in shown.replace("\\<img", "") and "\u202e" not in shown
         assert "\\[a\\]\\(http" in shown
         assert not app.exception
+
+
+def test_what_the_group_reader_misreads_is_told_with_figures_of_stored_runs(opened: Open, tmp_path: Path) -> None:
+    app = opened()
+    assert not app.exception
+    said = words(app)
+    assert "In 8 blocks of 818 (1.0 %) of demo-llama:final's run under position-blocklist" in said
+    assert "by up to 9.00 Å" in said and "0.0(O9" in said
+    rows = app.dataframe[-1].value
+    assert rows["misread"].iloc[0] == 8 and set(rows["origin"]) == {"measured"}
+
+
+def test_without_a_misread_block_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
+    app = _open()
+    assert "No stored run has a block that the group's reader misreads." in words(app) and not app.dataframe

@@ -14,11 +14,27 @@ from engine.service import Service
 from engine.store.store import Store
 from pages._live import session
 from pages._live.inputs import FIRST_MOLECULE, read_lines
+from pages._live.results import BADGES, _word
 from tests.pages.live_pages import MODEL, small_registry
 from tests.service_harness import PATIENCE_S
 
 PAGE = str(ROOT / "pages" / "live.py")
 Live = Callable[..., AppTest]
+
+
+@pytest.mark.parametrize(
+    ("passed", "decodes", "clean", "label"),
+    [
+        (True, True, True, "text clean"),
+        (True, True, False, "text passed, damaged"),
+        (True, None, False, "text passed, damaged"),  # an old run does not know
+        (True, False, False, "text passed, does not decode"),
+        (False, True, False, "text failed"),
+        (False, False, False, "text failed"),
+    ],
+)
+def test_the_badge_of_a_sample(passed: bool, decodes: bool | None, clean: bool, label: str) -> None:
+    assert BADGES[_word({"passed": passed, "decodes": decodes, "clean": clean})]["label"] == label
 
 
 @pytest.fixture(scope="module")

@@ -48,7 +48,8 @@ from engine.store.reports.format import (
 )
 from engine.store.schema import SAMPLES
 
-COLUMNS = ("sample_id", "generation", "smiles", "text", *CHECK_COLUMNS, "extra")
+_OF_CHECK = (name for name in CHECK_COLUMNS if name != "decodes")  # the format has no key for it, old runs no column
+COLUMNS = ("sample_id", "generation", "smiles", "text", *_OF_CHECK, "extra")
 
 
 @dataclass(frozen=True, slots=True)

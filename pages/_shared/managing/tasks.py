@@ -190,6 +190,7 @@ def progress_words(seen: TaskSnapshot, counted: str = "samples") -> str:
         words.append(f"{duration(round(at.seconds_left))} left{' of this run' if at.parts > 1 else ''}")
     if at.done and at.tokens:
         words.append(f"{percent(at.passed / at.done)} passed")
+        words.append(f"{percent(at.decodes / at.done)} decode")
         words.append(f"{at.bad_blocks:,} of {at.blocks:,} blocks bad")
     return " · ".join(words)
 

@@ -22,7 +22,8 @@ from engine.chem.smiles import parse_smiles
 from engine.errors import EnrichedError
 from engine.records import TRIMMED4
 from engine.text.blocks import read_block
-from engine.text.check import check_sample, decode_as_group
+from engine.text.check import check_sample
+from engine.text.readers import decode_as_group, decode_with
 from tests.strategies import Written, enriched_texts
 
 INF = math.inf
@@ -209,11 +210,21 @@ def test_text_without_damage_reads_the_same_in_both_decoders(one: Written) -> No
     ],
 )
 def test_what_the_decoder_misreads(content: str, misread: bool, by: float | None) -> None:
-    numbers = [float(number) for number in read_block(content).numbers]
+    numbers = [float(number) for number in read_block(content, form=TRIMMED4).numbers]
     stated = [*numbers, *[None] * (3 - len(numbers))]
     assert is_misread(content, stated) == misread
     if by is not None:
         assert misread_by(content, stated) == pytest.approx(by, abs=1e-9)
+
+
+def test_each_reader_by_its_name() -> None:
+    damaged = TAGGED.replace("0.5>[/", "-0.2623(cc6>[/")
+    assert decode_with("group", damaged).coordinates[2] == [1.0, -2.0, 6.0]
+    with pytest.raises(EnrichedError, match="no part of a number"):
+        decode_with("strict", damaged)
+    assert decode_with("strict", TAGGED).numbers == decode_with("group", TAGGED).numbers
+    with pytest.raises(EnrichedError, match="block 2: a coordinate is not finite"):
+        decode_with("group", TAGGED.replace("0.5>[/", "1e999>[/"))
 
 
 def test_errors_of_a_rebuilt_molecule() -> None:

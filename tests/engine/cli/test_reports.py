@@ -51,6 +51,27 @@ def test_a_run_goes_out_as_it_came_in(tmp_path: Path) -> None:
     assert json.loads((tmp_path / f"{row['run_id']}.json").read_text()) == made
 
 
+def test_conformers_of_a_run_go_out_by_either_reader(tmp_path: Path) -> None:
+    made = document()
+    text = made["passes"][0]["decoded_text"]
+    damaged = made["passes"][0] | {"decoded_text": text.replace(">[/", "(cc6>[/")}
+    (tmp_path / "one.json").write_text(json.dumps(made | {"passes": [made["passes"][0], damaged], "failures": []}))
+    (row,) = run_json("import", "one.json")
+    assert (row["samples"], row["decodes"], row["misread_blocks"]) == (2, 2, 1)
+    strict, group = (
+        run_json("export", row["run_id"], "--sdf", f"{reader}.sdf", "--reader", reader)[0]
+        for reader in ("strict", "group")
+    )
+    assert (strict["conformers"], group["conformers"]) == (1, 2)
+    first, second = (tmp_path / "group.sdf").read_text().split("$$$$\n")[:2]
+    assert first == (tmp_path / "strict.sdf").read_text().split("$$$$\n")[0]
+    assert "6.0000 O" in second and "6.0000 O" not in first
+    assert run("export", row["run_id"], "--sdf", "strict.sdf").code == 2
+    told = run("export", row["run_id"], "--sdf", "strict.sdf", "--force").err
+    assert told == "strict.sdf: 1 conformers, 1 samples cannot be read, by the strict reader\n"
+    assert run("export", row["run_id"], "out.json", "--sdf", "other.sdf").code == 2
+
+
 def test_one_bad_file_of_several_is_left_out(tmp_path: Path) -> None:
     written(tmp_path / "one.json")
     (tmp_path / "two.json").write_text("{")

@@ -187,7 +187,12 @@ def test_columns_by_hand(store: Store) -> None:
         "decode_s": 0.5,
         "tokens": 10,
         "passed": 1,
+        "decodes": 1,
         "clean": 1,
+        "usable": 0,
+        "stereo_right": 0,
+        "geometry_right": 1,
+        "strain_kcal": 2.5,
         "junk_letters": 1,
         "junk_nonnumeric": 2,
         "cut_blocks": 1,
@@ -198,7 +203,7 @@ def test_columns_by_hand(store: Store) -> None:
         "drift": -1,
     }
     known = {name for name, values in found.items() if values[1] == values[1]}  # NaN is not itself
-    assert known == {"passed", "clean", "junk_letters", "junk_nonnumeric", "cut_blocks"}
+    assert known == {"passed", "decodes", "clean", "junk_letters", "junk_nonnumeric", "cut_blocks"}
     assert (found["junk_letters"][1], found["passed"][1]) == (0, 0)
 
 

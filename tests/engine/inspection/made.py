@@ -15,7 +15,7 @@ Row = Mapping[str, Any]
 
 
 def sample_row(sample_id: int, **said: Any) -> dict[str, Any]:
-    usual = {"generation": 0, "smiles": "CO", "text": "", "passed": True, "clean": True, "issues": []}
+    usual = {"generation": 0, "smiles": "CO", "text": "", "issues": [], "passed": True, "decodes": True, "clean": True}
     return {"sample_id": sample_id, **usual, **said}
 
 

@@ -51,8 +51,8 @@ def mixed(store: Store) -> Store:
             sample_row(
                 1, smiles="c1ccccc1", clean=False, usable=False, **STEREO, bad_blocks=1, drift=2, blocks=2, tokens=9
             ),
-            sample_row(2, smiles="CN", clean=False, bad_blocks=1, cut_blocks=1, blocks=2),
-            sample_row(3, smiles="CC", clean=False, passed=False, issues=["SMILES mismatch"]),
+            sample_row(2, smiles="CN", decodes=False, clean=False, bad_blocks=1, cut_blocks=1, blocks=2),
+            sample_row(3, smiles="CC", decodes=False, clean=False, passed=False, issues=["SMILES mismatch"]),
             sample_row(4, smiles="CF", usable=False, **CLASH, blocks=1, drift=-3),
             sample_row(5, smiles="C"),
         ],
@@ -109,6 +109,7 @@ def test_a_row_says_what_its_sample_run_and_blocks_say(mixed: Store) -> None:
         ("junk", [1]),
         ("cut", [2]),
         ("failed", [3]),
+        ("undecoded", [2, 3]),
         ("unverified", [4]),
         ("clean", [0, 4, 5]),
         ("usable", [0]),
@@ -123,7 +124,7 @@ def test_what_is_shown(mixed: Store, show: Show, expected: list[int]) -> None:
 
 
 def test_every_show_is_tried() -> None:
-    of_texts = {"all", "junk", "cut", "failed", "unverified", "clean"}
+    of_texts = {"all", "junk", "cut", "failed", "undecoded", "unverified", "clean"}
     assert set(get_args(Show)) == of_texts | {"usable", "wrong", "stereo", "geometry", "clash"}
     with pytest.raises(ValueError, match="show must be one of"):
         Filter(show="bad")  # type: ignore[arg-type]

@@ -10,12 +10,13 @@ from rdkit import Chem
 
 from engine.chem.enriched import decode
 from engine.errors import StoreError
+from engine.inspection.conformers import GroupShape
 from engine.inspection.runs import runs_with_samples
 from engine.inspection.sample import inspect_sample, molecule_asked
 from engine.store.store import Store
 from engine.text.tokenizers import load_tokenizer
 from tests.engine.inspection.made import DEMO_STORE, block_row, demo_run, sample_row, step_row, write_run
-from tests.engine.store.reports.documents import CLEAN, document, imported, one_text, store_in
+from tests.engine.store.reports.documents import CLEAN, PROMPT, document, imported, one_text, store_in
 from tests.engine.store.stored_runs import folder_of
 
 RUNS = [run.run_id for run in runs_with_samples(DEMO_STORE)]
@@ -202,3 +203,21 @@ def test_extra_of_any_kind_is_no_prompt() -> None:
     for extra in (None, "", "[]", "{", '{"text_before": 7}', json.dumps({"text_before": "[SMILES]"})):
         molecule, why = molecule_asked({"smiles": "CO", "extra": extra})
         assert (molecule.smiles, why) == ("CO", "")
+
+
+def test_what_the_group_reader_makes_of_a_damaged_text(tmp_path: Path) -> None:
+    def read(text: str) -> GroupShape | None:
+        place = tmp_path / str(len(list(tmp_path.iterdir())))
+        imported(place, one_text(f"{PROMPT}{text}", "CC=O"))
+        return inspect_sample(store_in(place), "imported", 0).by_group
+
+    assert read(CLEAN) is None
+    taken = read(CLEAN.replace(">[/", "(cc6>[/"))
+    assert taken is not None and taken.mol is not None
+    assert taken.farthest == 2 and taken.misread == pytest.approx({2: 6.4})
+    assert list(taken.mol.GetConformer().GetAtomPosition(2)) == [2.0, 0.1, 6.0]
+    refused = read(CLEAN.replace("0.3>", "0.3,>").replace(">[/", "(cc6>[/"))
+    assert refused is not None and refused.mol is None and "Bad coord triplet" in refused.why_not
+    infinite = read(CLEAN.replace(">[/", " 1e999>[/"))
+    assert infinite is not None and infinite.mol is None and "not finite" in infinite.why_not
+    assert infinite.farthest is None and list(infinite.misread) == [2]
