@@ -55,6 +55,11 @@ class JudgePool:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends its processes; what they have not judged is dropped."""
+        self.waiting.clear()
         for process in self._pool:
             process.end()
         self._pool.clear()

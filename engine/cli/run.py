@@ -76,6 +76,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     group.add_argument("--label", default="", help="a name of your own")
     add_molecule_option(group, "--keep-steps", "keep the steps of the first N samples")
     add_rmsd_option(group)
+    group.add_argument("--judge", action="store_true", help="judge the molecules while the model writes (see `judge`)")
+    group.add_argument("--strain", action="store_true", help="judge them, with their strain (MMFF94)")
     group.add_argument("--no-closing", action="store_true", help="skip the check of blocks that were closed by force")
     add_molecule_option(group, "--group", "molecules saved at a time: what a killed run loses at most")
     group.add_argument("--resume", metavar="RUN", help="resume a stopped run (see `runs --unfinished`)")
@@ -156,6 +158,8 @@ def _plans(args: argparse.Namespace) -> list[tuple[ModelEntry, list[RunPlan]]]:
                 keep_steps=args.keep_steps or 0,
                 closing=not args.no_closing,
                 rmsd=args.rmsd or 0,
+                judge=args.judge,
+                strain=args.strain,
                 group=args.group or 0,
                 label=args.label,
                 source=typed_command("run"),

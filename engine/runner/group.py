@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import decode
+from engine.chem.judges import JudgePool, JudgeTask, available_cores
 from engine.chem.rmsd import least_rmsd
 from engine.decode.body import Body
 from engine.decode.closing import close_ids
@@ -26,19 +27,22 @@ from engine.decode.scoring import Scored, score
 from engine.decode.steps import Counters, Diagnosis, Step, StepObserver, Stop, Tap
 from engine.errors import DriftscopeError
 from engine.models.loading import LoadedModel
-from engine.records import Molecule
+from engine.records import Molecule, MoleculeVerdict
 from engine.runner.plan import RunPlan
 from engine.store.groups import Group
 from engine.store.sample_rows import StoredSample, peaks_of, step_rows, steps_table, sums_of, tables_of
 from engine.store.schema import SAMPLES, STEPS
 from engine.store.staging import Staging
 from engine.text.blocks import CloseMass
+from engine.text.check import answer_of
 from engine.text.generated import mode_of
 
 Item = TypeVar("Item")
 
 REFERENCE_S = 20.0
 """Longest search for a molecule's reference conformers in a batch run."""
+BESIDE = max(1, available_cores() // 2)
+"""Processes that judge while the model computes."""
 COUNTED = "tokens forced_tokens forward_passes prefill_s forward_s constraint_s sampling_s decode_s".split()
 
 
@@ -55,12 +59,18 @@ class GroupWriter:
         self.tap: Tap | None = None  # sees what is written, not what is only checked
         self.watch: StepObserver | None = None
         self._generation: Generation | None = None  # has what all groups share
+        self._judges = None if plan.judge_settings is None else JudgePool(plan.judge_settings, workers=BESIDE)
+
+    def close(self) -> None:
+        """Ends the processes that judge."""
+        if self._judges is not None:
+            self._judges.close()
 
     def work(self, places: Sequence[int], molecules: Sequence[Molecule]) -> GroupWork:
         """Iterate over its events, then `add` it. ``places``: the molecules' places in the run."""
         generation = self._generate(places, molecules)
         generation.tap, generation.watch = self.tap, self.watch
-        return GroupWork(generation, self.staging.id, self.plan)
+        return GroupWork(generation, self.staging.id, self.plan, judges=self._judges)
 
     def add(self, work: GroupWork, number: int) -> Group:
         tables, sums, peaks = work.rows()
@@ -115,6 +125,8 @@ class GroupWork:
     on_judged: Callable[[int], None] = lambda done: None  # gets the number of scored samples
     was_cancelled: bool = False
     judged: list[Sample] = field(default_factory=list)  # by `rows`: the scored samples
+    judges: JudgePool | None = None  # of the molecules, beside the model
+    verdicts: dict[int, MoleculeVerdict] = field(default_factory=dict)  # by sample
     began: float = field(default_factory=time.perf_counter)
 
     def events(self, cancelled: Callable[[], bool]) -> Iterator[Step | Stop]:
@@ -126,6 +138,10 @@ class GroupWork:
             else:
                 self.seconds[event.sample] = now - begins.get(event.sample, now)
                 self.was_cancelled |= event.reason == "cancelled"
+                if self.judges is not None:
+                    sample = self.generation.samples[-1]
+                    self.judges.add(JudgeTask(sample.sample_id, answer_of(sample.text), sample.smiles))
+                    self._take_verdicts(wait=False)
             yield event
 
     def rows(self) -> tuple[dict[str, pa.Table], dict[str, float], dict[str, float]]:
@@ -133,12 +149,19 @@ class GroupWork:
         generation = self.generation
         wall_s = generation.template_s + time.perf_counter() - self.began
         judged = list(self._judged(generation.in_order()))
+        while self.judges is not None and self.judges.under_way:
+            if self.cancelled():
+                raise ScoringCancelledError
+            self._take_verdicts(wait=True)
         references = _References(self.plan.rmsd, self.reference_s)
         stored: list[StoredSample] = []
         for sample, _, _ in self._until_cancelled(judged):
             molecule = generation.molecule_of(sample.sample_id)
             seconds, rmsd_ang = self.seconds.get(sample.sample_id), references.rmsd_ang(molecule, sample)
-            stored.append(StoredSample.of(sample, molecule.heavy_atoms, decode_s=seconds, rmsd_ang=rmsd_ang))
+            verdict = self.verdicts.get(sample.sample_id)
+            stored.append(
+                StoredSample.of(sample, molecule.heavy_atoms, decode_s=seconds, rmsd_ang=rmsd_ang, verdict=verdict)
+            )
             self.on_judged(len(stored))
         self.judged = [sample for sample, _, _ in judged]
         tables = tables_of(self.run_id, stored)
@@ -156,6 +179,10 @@ class GroupWork:
         sums["wall_s"] = wall_s
         sums["judging_s"] = generation.template_s + time.perf_counter() - self.began - wall_s
         return tables, sums, {"peak_memory_mb": counters.peak_memory_mb, **peaks_of(stored)}
+
+    def _take_verdicts(self, *, wait: bool) -> None:
+        assert self.judges is not None
+        self.verdicts |= {task.key: verdict for task, verdict in self.judges.verdicts(wait=wait)}
 
     def _keeps(self, sample: Sample) -> bool:
         return sample.sample_id < self.plan.keep_steps

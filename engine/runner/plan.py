@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from engine.chem.verdict import JudgeSettings
 from engine.decode.plan import Plan
 from engine.decode.presets import PRESETS, Sampling
 from engine.errors import RunError
@@ -55,6 +56,8 @@ class RunPlan:
     group: int = 0  # 0: a few batches
     label: str = ""
     source: str = ""
+    judge: bool = False  # the molecules too, in processes beside the model
+    strain: bool = False  # judged, with their strain
 
     def __post_init__(self) -> None:
         if self.keep_steps < 0 or self.rmsd < 0 or self.group < 0:
@@ -64,6 +67,13 @@ class RunPlan:
             )
         if self.plan.time_limit_s is not None:
             raise RunError("a run has no time limit", "Stop it at any time, and resume it with --resume")
+
+    @property
+    def judge_settings(self) -> JudgeSettings | None:
+        """None where molecules are not judged."""
+        if not (self.judge or self.strain):
+            return None
+        return JudgeSettings(strain="force-field" if self.strain else None)
 
     @property
     def molecules_a_group(self) -> int:

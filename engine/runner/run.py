@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import io
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -101,6 +102,12 @@ class Run(RunState):
         It counts as resumed where some (of those given) were written before.
         """
         self.staging.lock(self.rank)
+        with closing(self._writer):
+            yield from self._progress(cancelled, groups)
+
+    def _progress(
+        self, cancelled: Callable[[], bool], groups: Collection[int] | None
+    ) -> Generator[RunProgress, None, None]:
         self._writer.note_device()
         own = set(range(len(self.groups)) if groups is None else groups)
         written = own - set(self.left())

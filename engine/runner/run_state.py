@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from engine.chem.geometry import judged_with
 from engine.decode.requests import default_limit
 from engine.decode.samples import Sample
 from engine.errors import RunError, StoreError
@@ -92,9 +93,11 @@ class RunState:
         row, written = self.staging.sheet["row"], self.staging.notes()
         notes = " ".join([*filter(None, [row.get("notes")]), *written.get("notes", [])])
         resumed = written.get("resumed", [])
+        settings = self.plan.judge_settings
         return {
             "device": ", ".join(written.get("devices", [])) or row.get("device"),
             "notes": notes or None,
+            "judged_with": None if settings is None else judged_with(settings.geometry),
             "resumed": len(resumed),
             "checked_samples": sum(check["checked"] for check in resumed),
             "diverged_samples": sum(check["diverged"] for check in resumed),

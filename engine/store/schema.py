@@ -97,7 +97,11 @@ RUNS = _table(
     ("rmsd_ang", REAL, "mean of its samples' rmsd_ang; null where not asked for"),
     ("rmsd_samples", WHOLE, "samples that it is the mean of"),
     ("wall_s", REAL, "from templates to the last answer read and checked; parts of all writers added up"),
-    ("judging_s", REAL, "after it and no part of it: RMSD, kept steps, what the model wanted at forced closes"),
+    (
+        "judging_s",
+        REAL,
+        "after it and no part of it: RMSD, kept steps, what the model wanted at forced closes, verdicts not done yet",
+    ),
     ("template_s", REAL, "compiling constraints and prompts"),
     ("prefill_s", REAL, "reading prompts"),
     ("forward_s", REAL, "passes through the model, the output head among them"),

@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 from engine.chem.smiles import parse_smiles
+from engine.chem.verdict import JudgeSettings
 from engine.decode.generation import Generation
 from engine.errors import ConstraintError, DriftscopeError, RunError, StoreError
+from engine.inspection.judging import judge_run
+from engine.records import VERDICT_COLUMNS
 from engine.runner.plan import RunPlan, new_run_id, sampling_name
 from engine.runner.run import Run, begin, molecules_of, resume
 from engine.store.files import LocalFiles
@@ -19,6 +22,7 @@ from engine.store.schema import RUN, RUNS
 from engine.store.staging import Staging, unfinished_ids
 from engine.store.store import Store
 from tests.engine.runner.small_runs import content, finished, loaded, molecules, opened, plan_of, started
+from tests.engine.store.stored_runs import store_at
 from tests.small_models import small_folder
 
 
@@ -100,6 +104,19 @@ def test_rmsd_is_there_where_it_was_asked_for_and_the_graph_is_right(folder: Pat
     assert "rmsd_ang" not in without.row and "rmsd_samples" not in without.row
 
 
+def test_a_run_that_is_judged_while_it_is_written_has_what_judging_it_later_finds(folder: Path, tmp_path: Path) -> None:
+    beside = finished(started(tmp_path / "a", folder, 3, judge=True, strain=True, plan={"limit": None}))
+    later = finished(started(tmp_path / "b", folder, 3, plan={"limit": None}))
+    assert all(row["usable"] is None and row["failed"] is None for row in content(later)["samples"])
+    judged = judge_run(store_at(tmp_path / "b"), later.id, JudgeSettings(strain="force-field"), workers=1)
+    names = [*VERDICT_COLUMNS, "usable"]
+    rows = [[row[name] for name in names] for row in content(beside)["samples"]]
+    assert rows == [[row[name] for name in names] for row in content(judged.entry)["samples"]]
+    assert any(row["failed"] for row in content(beside)["samples"]), "random coordinates are wrong"
+    assert {name: beside.row[name] for name in judged.columns} == judged.columns
+    assert "judged_with" not in later.row and "judged" not in later.row
+
+
 def test_groups_are_of_like_length_and_hold_every_molecule_once(folder: Path) -> None:
     plan = plan_of(folder, group=3)
     groups = plan.groups([5, 9, 5, 7, 1, 9, 2])
@@ -109,7 +126,7 @@ def test_groups_are_of_like_length_and_hold_every_molecule_once(folder: Path) ->
 
 
 def test_a_plan_comes_back_from_its_sheet(folder: Path) -> None:
-    plan = plan_of(folder, keep_steps=3, label="ü", plan={"lp": "truncating", "placeholder": "0.0,0.0,0.0"})
+    plan = plan_of(folder, keep_steps=3, label="ü", judge=True, plan={"lp": "truncating", "placeholder": "0.0,0.0,0.0"})
     assert RunPlan.read(json.loads(json.dumps(plan.sheet()))) == plan
 
 
