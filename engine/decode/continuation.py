@@ -10,7 +10,6 @@ cut. It takes those that it is given (see ``cuts_of`` for those that an LP close
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -26,7 +25,7 @@ from engine.lp.driver import LOST, Tables
 from engine.lp.exact import ExactConstraint
 from engine.lp.table import NO_ID, Cells, Program
 from engine.records import WIDEST, Molecule
-from engine.text.blocks import read_block
+from engine.text.blocks import displacement_ang
 from engine.text.tokenizers import TextTokenizer
 
 GREEDY = Sampling(0.0)
@@ -179,10 +178,4 @@ def _continuation(number: int, block: _Begun, ids: Sequence[int], tokenizer: Tex
     before = tokenizer.decode([block.opening, *block.inside]).rpartition("<")[2]
     text = tokenizer.decode([block.opening, *block.inside, *added]).rpartition("<")[2]
     digits = sum(map(str.isdigit, text[len(before) :]))
-    return Continuation(number, text, len(block.inside) + len(added), added, digits, _distance(before, text))
-
-
-def _distance(before: str, after: str) -> float | None:
-    """Between the two as read: a z that was cut to ``3`` is 3."""
-    points = [[float(number) for number in read_block(text, form=WIDEST).numbers] for text in (before, after)]
-    return math.dist(*points) if len(points[0]) == AXES else None
+    return Continuation(number, text, len(block.inside) + len(added), added, digits, displacement_ang(before, text))

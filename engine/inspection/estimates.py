@@ -5,13 +5,12 @@ These are estimates: the continuation is greedy, after a text that may contain e
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.records import WIDEST, Molecule
-from engine.text.blocks import read_block
+from engine.records import Molecule
+from engine.text.blocks import displacement_ang
 from engine.text.drift import needed_by_content
 from engine.text.tokenizers import TextTokenizer
 
@@ -42,10 +41,9 @@ def estimates_of(
 def estimate(written: str, continued: str, descriptor: str, tokenizer: TextTokenizer | None) -> BlockEstimate:
     """What is lost between a block as written and as the model would have finished it."""
     has_prefix = continued.startswith(written)
-    points = [[float(number) for number in read_block(text, form=WIDEST).numbers] for text in (written, continued)]
     return BlockEstimate(
         text=continued,
         needed=needed_by_content([(descriptor, continued)], tokenizer)[0] if tokenizer is not None else None,
         digits_lost=sum(map(str.isdigit, continued[len(written) :])) if has_prefix else None,
-        displacement_ang=math.dist(*points) if all(len(point) == 3 for point in points) else None,
+        displacement_ang=displacement_ang(written, continued),
     )

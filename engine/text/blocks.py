@@ -7,6 +7,7 @@ probabilities can tell (``cut`` or ``exact`` of a clean triple under a position 
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from itertools import pairwise
 from typing import get_args
 
 from engine.lp_records import lp_of_text
-from engine.records import MOST_DECIMALS, MOST_INTEGER_DIGITS, SHORTEST4, Kind, NumberFormat
+from engine.records import MOST_DECIMALS, MOST_INTEGER_DIGITS, SHORTEST4, WIDEST, Kind, NumberFormat
 
 READ_FORMAT = SHORTEST4
 """What counts as a number when nothing is known of the model: up to four decimals and three integer digits."""
@@ -128,6 +129,13 @@ def read_block(
         kinds = _kinds_of_damaged(content, form, is_whole_without_junk, may_be_cut=forced_close or not closed)
     ordered = tuple(sorted(kinds, key=KINDS.index))
     return BlockReading(content, ordered, is_clean, start, end, _complete_numbers(content, start, end, form))
+
+
+def displacement_ang(cut: str, whole: str) -> float | None:
+    """Between the two as read. None where no z is left of a cut one, or only digits: of 73.2 that may be 7."""
+    points = [[float(number) for number in read_block(text, form=WIDEST).numbers] for text in (cut, whole)]
+    is_begun = cut != whole and "." not in cut.rpartition(",")[2]
+    return math.dist(*points) if not is_begun and all(len(point) == 3 for point in points) else None
 
 
 def count_junk(readings: Sequence[BlockReading]) -> JunkCount:

@@ -106,7 +106,7 @@ def test_there_and_back_by_files(tmp_path: Path, smiles: str) -> None:
         (("encode", ""), "'' is not a path"),
         (("encode", "a\0.sdf"), "is not a path"),
         (("encode", "molecule.txt"), "is not of a known kind"),
-        (("encode", "x.sdf", "--least-decimals", "0"), "invalid choice: 0"),
+        (("encode", "x.sdf", "--least-decimals", "5"), "invalid choice: 5"),
         (("decode",), "the following arguments are required: text"),
         (("decode", ""), "there is nothing in it"),
         (("decode", "CCO"), "'C' stands outside brackets"),

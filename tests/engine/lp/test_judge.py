@@ -34,7 +34,7 @@ if importlib.util.find_spec("llguidance") is None and not os.environ.get("CI"):
     pytest.skip("llguidance is not installed (requirements-dev.txt)", allow_module_level=True)
 
 ROWS = {"qwen3": 151_936, "llama3": 128_330}
-FORMATS = (TRIMMED4, FIXED4, SHORTEST4, NumberFormat(1, 2, 1), NumberFormat(3, 7, 5))
+FORMATS = (SHORTEST4, FIXED4, NumberFormat(1, 2, 1), NumberFormat(3, 7, 5))
 # A minus sign after `++]` changes the token before it; a segment may begin with `><-`, or end the text with a digit.
 MOLECULES = (
     replace(parse_smiles("[Ca+2]"), smiles="[Ca++]", descriptors=("[Ca++]",)),

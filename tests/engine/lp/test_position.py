@@ -23,8 +23,7 @@ ROWS = {"qwen3": 151_936, "llama3": 128_330}
 BY_POSITION = [name for name, info in LPS.items() if info.placeholder]
 PARAMETERS = [
     LpParameters(),
-    LpParameters("0,0.00,0.0", SHORTEST4),
-    LpParameters("1.23,-4.56,7.89"),
+    LpParameters("1.23,-4.56,7", SHORTEST4),
     LpParameters("0.00,0.00,0.00", NumberFormat(2, 3, 2)),
 ]
 
@@ -32,7 +31,7 @@ PARAMETERS = [
 @pytest.mark.soak
 @pytest.mark.parametrize("tokenizer_name", NAMES)
 @pytest.mark.parametrize("name", BY_POSITION)
-@pytest.mark.parametrize("parameters", PARAMETERS[: sized(2, 4)], ids=lambda given: given.placeholder or "own")
+@pytest.mark.parametrize("parameters", PARAMETERS[: sized(1, 3)], ids=lambda given: given.placeholder or "own")
 def test_the_tables_allow_what_the_row_loop_allows(tokenizer_name: str, name: str, parameters: LpParameters) -> None:
     tokenizer = load_tokenizer(tokenizer_name)
     molecules = [parse_smiles(entry.smiles) for entry in load_molecule_set(sized(2, 6), tag="small")]

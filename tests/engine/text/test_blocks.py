@@ -18,6 +18,7 @@ from engine.text.blocks import (
     BlockReading,
     CloseMass,
     count_junk,
+    displacement_ang,
     find_blocks,
     has_letter,
     has_nonnumeric,
@@ -132,6 +133,21 @@ def test_kinds_junk_and_numbers(content: str, free: str, forced: str, junk: str,
 def test_each_rule_has_an_example(kind: Kind, example: str) -> None:
     assert kind in read_block(example, lp=POSITION, form=TRIMMED4).kinds
     assert ("cut" in read_block(example, form=TRIMMED4).kinds) is False
+
+
+@pytest.mark.parametrize(
+    ("cut", "whole", "expected"),
+    [
+        ("1.5,-2.0,3.1", "1.5,-2.0,3.125", 0.025),
+        ("1,0,-2.5", "1,0,-2.75", 0.25),
+        ("1,0,7", "1,0,73.2", None),
+        ("1,0,7", "1,0,7", 0.0),
+        ("1,0", "1,0,7", None),
+        ("1.0,2.0,3.0", "的", None),
+    ],
+)
+def test_how_far_a_cut_is_off(cut: str, whole: str, expected: float | None) -> None:
+    assert displacement_ang(cut, whole) == (None if expected is None else pytest.approx(expected))
 
 
 def test_numbers_are_those_of_their_axes() -> None:
