@@ -169,7 +169,7 @@ def verdict_sums(judged: Iterable[tuple[bool, MoleculeVerdict]]) -> dict[str, fl
         "geometry_right": sum(verdict.geometry_right is True for verdict in verdicts),
         "usable": sum(verdict.is_usable(clean) for clean, verdict in pairs),
     }
-    strains = _finite(verdict.strain_kcal for verdict in verdicts)
+    strains = _finite(verdict.strain_kcal for verdict in verdicts if verdict.geometry_right)
     if strains:
         sums |= {"strain_samples": len(strains), STRAIN_SUM: math.fsum(strains)}
     return sums

@@ -55,7 +55,9 @@ COLUMNS: dict[str, Any] = {
     "usable": st.column_config.NumberColumn("Usable", help="Clean, stereo right, geometry right"),
     "stereo_right": st.column_config.NumberColumn("Stereo right", help="All that the SMILES specifies, in space"),
     "geometry_right": st.column_config.NumberColumn("Geometry right", help="No check of PoseBusters failed"),
-    "strain_kcal": st.column_config.NumberColumn("Strain", format="%.1f kcal/mol", help="Above the relaxed conformer"),
+    "strain_kcal": st.column_config.NumberColumn(
+        "Strain", format="%.1f kcal/mol", help="Above the relaxed conformer; mean where geometry is right"
+    ),
     "bad_blocks": st.column_config.NumberColumn("Damaged blocks", help="Neither exact nor unverified"),
     "cut_blocks": st.column_config.NumberColumn("Cut blocks"),
     "rmsd_ang": st.column_config.NumberColumn(

@@ -23,6 +23,7 @@ RIGHT = MoleculeVerdict(2, 2, True, True, ())
 WRONG = MoleculeVerdict(
     3, 2, False, True, (FailedCheck("stereo", (4,), "mirrored"),), strain_kcal=5.0, strain_field="MMFF94"
 )
+CRUSHED = MoleculeVerdict(0, 0, None, False, (FailedCheck("bond_lengths", (0, 1), "0.2 Å"),), strain_kcal=900.0)
 UNKNOWN = MoleculeVerdict(0, 0, None, None, ())
 
 
@@ -44,19 +45,19 @@ def judged(store: Store, *verdicts: MoleculeVerdict) -> None:
 
 def test_rows_and_rates_are_there_and_the_rest_is_as_it_was(store: Store) -> None:
     before = store.entry("one")
-    judged(store, RIGHT, WRONG, UNKNOWN)
+    judged(store, RIGHT, WRONG, UNKNOWN, CRUSHED)
     after = store.snapshot().entry("one")
     row = after.row
-    assert (row["judged"], row["stereo_judged"], row["stereo_right"]) == (3, 2, 1)
+    assert (row["judged"], row["stereo_judged"], row["stereo_right"]) == (4, 2, 1)
     assert (row["stereo_sites"], row["stereo_sites_right"]) == (5, 4)
-    assert (row["geometry_judged"], row["geometry_right"]) == (2, 2)
-    assert (row["strain_kcal"], row["strain_samples"]) == (5.0, 1)
+    assert (row["geometry_judged"], row["geometry_right"]) == (3, 2)
+    assert (row["strain_kcal"], row["strain_samples"]) == (5.0, 1), "of right geometry alone"
     assert {key: row[key] for key in before.row} == dict(before.row)
     assert after.parts["blocks"] == before.parts["blocks"]
     assert after.key != before.key, "what was computed of the old rows is not taken for the new ones"
     known = store.rows("SELECT stereo_right, failed[1].check AS failed, text FROM samples ORDER BY sample_id")
     assert [(row["stereo_right"], row["failed"]) for row in known[:4]] == [
-        (True, None), (False, "stereo"), (None, None), (None, None),
+        (True, None), (False, "stereo"), (None, None), (None, "bond_lengths"),
     ]  # fmt: skip
     assert all(row["text"] for row in known)
     assert_whole(store)
