@@ -18,11 +18,12 @@ from engine.chem.judges import CRASH, LIMIT_S, TIME, JudgeTask, judged
 from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import JudgeSettings
 from engine.errors import DriftscopeError, StoreError
+from engine.inspection.misread import misread_of
 from engine.records import Molecule, MoleculeVerdict
 from engine.store.entries import Entry
 from engine.store.rewriting import rewrite_samples
 from engine.store.sample_rows import run_columns, verdict_row, verdict_sums
-from engine.store.schema import SAMPLES
+from engine.store.schema import BLOCKS, SAMPLES
 from engine.store.store import Store
 from engine.text.check import answer_of, check_sample, extract_smiles
 
@@ -69,6 +70,11 @@ def judge_run(
     columns["judged_with"] = judged_with(settings.geometry)
     if all(row["decodes"] is not None for row in rows):
         columns["decodes"] = sum(row["decodes"] for row in rows)
+    if BLOCKS.name in entry.parts and entry.row.get("misread_blocks") is None:
+        misread = misread_of(store, entry)
+        columns["misread_blocks"] = misread.misread
+        if misread.most_ang is not None:
+            columns["misread_most_ang"] = misread.most_ang
     is_own = entry.files is store.home
     if is_own:
         entry = rewrite_samples(entry, SAMPLES.rows(rows), columns)

@@ -114,7 +114,7 @@ def _copying(quality: Quality) -> Iterable[str]:
         "",
     )
     kinds = ", ".join(f"{kind.replace('_', ' ')} {count:,}" for kind, count in sorted(figures["kinds"].items()))
-    names = ("ended", "parsed", "same_graph", "passed", "clean")
+    names = ("ended", "parsed", "same_graph", "passed", "decodes", "clean")
     yield from table(
         ("heavy atoms", "asked", *(name.replace("_", " ") for name in names)),
         [
@@ -126,8 +126,8 @@ def _copying(quality: Quality) -> Iterable[str]:
     yield from (
         "",
         "*Ended*: closed by its end token. *Parsed*: without its blocks it is a SMILES. *Same graph*: that of the "
-        "molecule asked for. *Passed*: the reports' rule, in which junk inside a block may pass. *Clean*: passed, and "
-        "every block is three numbers.",
+        "molecule asked for. *Passed*: the reports' rule, in which junk inside a block may pass. *Decodes*: the "
+        "group's reader takes every block, junk or not. *Clean*: passed, decodes, and every block is three numbers.",
         "",
         f"Of {figures['blocks']:,} blocks {figures['inexact_blocks']:,} are not exact"
         f"{f', by kind: {kinds}' if kinds else ''}.",

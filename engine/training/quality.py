@@ -54,6 +54,7 @@ class ModelAnswer:
     parsed: bool
     same_graph: bool
     passed: bool
+    decodes: bool
     clean: bool
     blocks: int
     inexact_blocks: int
@@ -85,7 +86,7 @@ class Quality:
 
     def as_json(self) -> dict[str, Any]:
         """Figures only, in plain numbers; what could not be measured is null."""
-        flags = ("ended", "parsed", "same_graph", "passed", "clean")
+        flags = ("ended", "parsed", "same_graph", "passed", "decodes", "clean")
         unseen = [sample.unseen_tokens for sample in self.samples if sample.unseen_tokens is not None]
         return {
             "seed": self.seed,
@@ -238,6 +239,7 @@ def _judged(
         parsed=check.parsed,
         same_graph=check.same_graph,
         passed=check.passed,
+        decodes=check.decodes,
         clean=check.clean,
         blocks=check.blocks,
         inexact_blocks=sum(reading.kinds != ("exact",) for reading in readings),

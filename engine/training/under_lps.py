@@ -48,6 +48,7 @@ class Rates:
     lp: str
     samples: int
     passed: int
+    decodes: int
     clean: int
     blocks: int
     letters: int  # blocks with a letter
@@ -69,6 +70,7 @@ def measure_lp(loaded: LoadedModel, molecules: Sequence[Molecule], lp: str, batc
         lp=lp,
         samples=len(samples),
         passed=sum(sample.check.passed for sample in samples),
+        decodes=sum(sample.check.decodes for sample in samples),
         clean=sum(sample.check.clean for sample in samples),
         blocks=len(blocks),
         letters=sum(has_letter(block.text) for block in blocks),
@@ -103,10 +105,12 @@ def section(rates: Sequence[Rates], command: str) -> Iterator[str]:
         "more than half of the model's mass wanted to go on, or a number is missing or incomplete."
     )
     yield ""
-    head = ("LP", "passed", "clean", "blocks", "letters", "not numeric", "cut", "exact")
+    head = ("LP", "passed", "decodes", "clean", "blocks", "letters", "not numeric", "cut", "exact")
     rows = []
     for rate in rates:
-        of_samples = [f"{100 * count / max(1, rate.samples):.1f} %" for count in (rate.passed, rate.clean)]
+        of_samples = [
+            f"{100 * count / max(1, rate.samples):.1f} %" for count in (rate.passed, rate.decodes, rate.clean)
+        ]
         counts = (rate.letters, rate.nonnumeric, rate.cut, rate.exact)
         of_blocks = [f"{100 * count / max(1, rate.blocks):.1f} %" for count in counts]
         rows.append((f"`{rate.lp}`", *of_samples, f"{rate.blocks:,}", *of_blocks))

@@ -107,11 +107,11 @@ def test_a_wrong_molecule_and_junk_are_told_apart(monkeypatch: pytest.MonkeyPatc
     other, junk, right = found["O=C([O-])c1ccncc1Cl"], found["CC[C@@H](N)CO"], found["CCO"]
     for sample in (other, found["CCC/C=C/CN"]):
         assert (sample.parsed, sample.same_graph, sample.passed, sample.distances) == (True, False, False, None)
-    assert (junk.same_graph, junk.passed, junk.clean, junk.kinds, junk.inexact_blocks) == (
-        *(True, True, False, ("letters",), 1),
+    assert (junk.same_graph, junk.passed, junk.decodes, junk.clean, junk.kinds, junk.inexact_blocks) == (
+        *(True, True, True, False, ("letters",), 1),
     )
     assert junk.distances is None
-    assert right.clean and right.unseen_tokens is not None and right.tokens - 3 == right.unseen_tokens
+    assert right.clean and right.decodes and right.unseen_tokens is not None and right.tokens - 3 == right.unseen_tokens
 
 
 def test_the_same_graph_in_another_order_is_measured_too() -> None:

@@ -17,7 +17,7 @@ from engine.training.under_lps import BEHIND, TITLE, Rates, add_to_card, main, m
 from tests.small_models import use_small_model
 
 MOLECULES = [parse_smiles("CC=O"), parse_smiles("CCO")]
-RATES = Rates("exact", 200, 200, 199, 1000, 1, 20, 300, 679, 5)
+RATES = Rates("exact", 200, 200, 200, 199, 1000, 1, 20, 300, 679, 5)
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> LoadedModel:
 
 def test_blocks_are_counted_and_judged(loaded: LoadedModel) -> None:
     exact = measure_lp(loaded, MOLECULES, "exact")
-    assert (exact.samples, exact.passed, exact.clean) == (2, 2, 2)
+    assert (exact.samples, exact.passed, exact.decodes, exact.clean) == (2, 2, 2, 2)
     assert (exact.blocks, exact.exact, exact.cut, exact.letters, exact.nonnumeric) == (6, 6, 0, 0, 0)
     short = measure_lp(loaded, MOLECULES, "position-allowlist")
     assert short.blocks == 6
@@ -44,7 +44,7 @@ def test_a_card_gets_one_section(tmp_path: Path) -> None:
         add_to_card(card, [RATES], "the command")
         text = card.read_text()
         assert text.count(TITLE) == 1
-        assert "| `exact` | 100.0 % | 99.5 % | 1,000 | 0.1 % | 2.0 % | 30.0 % | 67.9 % |" in text
+        assert "| `exact` | 100.0 % | 100.0 % | 99.5 % | 1,000 | 0.1 % | 2.0 % | 30.0 % | 67.9 % |" in text
         assert text.index("text") < text.index(TITLE) < text.index("the command") < text.index(BEHIND)
     document = json.loads(card.with_suffix(".json").read_text())
     assert document["name"] == "one" and document["lps"]["exact"]["cut"] == 300 and document["lps_by"] == "the command"
