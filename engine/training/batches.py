@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.training.number_tokens import MOST_DECIMALS, SIGN
+from engine.training.number_tokens import DECIMAL_1, MOST_DECIMALS, SIGN
 from engine.training.packed import PackedCorpus
 from engine.training.recipes import DECIDING, Stage, kind_weights
 
@@ -79,7 +79,8 @@ class Batches:
         drawn = part.tokens(rows, min(decimals, MOST_DECIMALS))
         ids = self._live.local(drawn.ids)
         numbers = drawn.kinds >= SIGN
-        weights = self._weights[drawn.kinds] * np.where(drawn.deciding & numbers, DECIDING, 1).astype(np.float32)
+        deciding = drawn.deciding & numbers & (drawn.kinds <= DECIMAL_1)  # no hand hangs on a late digit
+        weights = self._weights[drawn.kinds] * np.where(deciding, DECIDING, 1).astype(np.float32)
         lengths = np.diff(drawn.starts)
         groups = list(self._groups(np.argsort(lengths, kind="stable"), lengths))
         for group in self._random.permutation(len(groups)):
