@@ -1,47 +1,57 @@
-"""A process of our own that works for another one over a pipe, and ends with it."""
+"""A process of our own that works for another one over a pipe, and ends with it.
+
+Started anew, as a program: a fork would copy locks that RDKit and numpy hold, and ``multiprocessing`` would run the
+parent's main module once more in the worker, which in an app is a page.
+"""
 
 from __future__ import annotations
 
 import multiprocessing
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import os
+import subprocess
+import sys
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
 from typing import Any
 
 
 class WorkerProcess:
-    """Runs ``work(connection, *arguments)``. Neither it nor its parent's side has threads: an end ends the pipe."""
+    """Runs ``work(connection, *arguments)``, a function of an importable module. An end of either side ends the pipe.
+
+    It is in a session of its own, so Ctrl-C is the parent's business alone.
+    """
 
     def __init__(self, work: Callable[..., None], *arguments: Any) -> None:
-        # Not fork: RDKit and numpy have threads and locks by now.
-        context = multiprocessing.get_context("spawn")
-        self.connection, other = context.Pipe()
-        self.process = context.Process(target=work, args=(other, *arguments), daemon=True)
-        with _interrupts_later():
-            self.process.start()
-        other.close()  # or the end of the worker would not end the pipe
+        self.connection, other = multiprocessing.Pipe()
+        with other:  # or the end of the worker would not end the pipe
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", __name__, str(other.fileno())],
+                pass_fds=[other.fileno()],
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            )
+        self._ended = weakref.finalize(self, _end, self.process)
+        self.connection.send((work, arguments))
 
     def end(self) -> None:
         """At once, whatever it does."""
-        self.process.kill()
-        self.process.join()
+        self._ended()
         self.connection.close()
 
 
-def ignore_interrupts() -> None:
-    """For a worker: Ctrl-C is the parent's business."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
 
 
-@contextmanager
-def _interrupts_later() -> Iterator[None]:
-    """A worker that starts in here never hears of Ctrl-C, not even before it could say that it does not want to."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+def _work(descriptor: str) -> None:
+    with Connection(int(descriptor)) as connection, suppress(EOFError):  # the parent is gone
+        work, arguments = connection.recv()
+        work(connection, *arguments)
+
+
+if __name__ == "__main__":
+    _work(sys.argv[1])

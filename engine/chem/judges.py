@@ -21,7 +21,7 @@ from rdkit import Chem
 from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import JudgeSettings, judge_answer
 from engine.errors import DriftscopeError
-from engine.processes import WorkerProcess, ignore_interrupts
+from engine.processes import WorkerProcess
 from engine.records import FailedCheck, MoleculeVerdict
 
 LIMIT_S = 60.0
@@ -157,7 +157,6 @@ def available_cores() -> int:
 
 
 def _judge(connection: Any, settings: JudgeSettings) -> None:
-    ignore_interrupts()
     os.environ["OMP_NUM_THREADS"] = "1"  # before tblite is loaded
     with closing(connection):
         try:

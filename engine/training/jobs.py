@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from engine.errors import DriftscopeError, FileFormatError
-from engine.processes import WorkerProcess, ignore_interrupts
+from engine.processes import WorkerProcess
 from engine.training.shards import Arrays, Meta, read_meta, write_arrays
 
 log = logging.getLogger(__name__)
@@ -132,7 +132,6 @@ class _Worker(WorkerProcess):
 
 
 def _work(connection: Any) -> None:
-    ignore_interrupts()
     try:
         while True:
             job = connection.recv()

@@ -69,5 +69,5 @@ def test_the_pool_leaves_no_process_behind(monkeypatch: pytest.MonkeyPatch) -> N
             pool.add(JudgeTask(0, text, ""))
         processes = [process.process for process in pool._pool]
         assert len(processes) == 2
-    assert all(not process.is_alive() for process in processes)
+    assert all(process.poll() is not None for process in processes)
     assert signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
