@@ -17,7 +17,7 @@ from engine.records import Molecule
 from engine.runner.plan import RunPlan, RunProgress
 from engine.store.entries import Entry
 from engine.store.groups import Group, totals
-from engine.store.sample_rows import run_columns
+from engine.store.sample_rows import SINCE_2, run_columns
 from engine.store.staging import Staging
 from engine.text.blocks import SOUND
 
@@ -50,7 +50,10 @@ class RunState:
             raise RunError(
                 f"{self.staging.id} lacks {len(left)} of {len(self.groups)} groups", "Resume it with --resume"
             )
-        return self.staging.publish({**run_columns(totals(self.finished)), **self._noted_columns()})
+        sums = totals(self.finished)
+        if not all(SINCE_2[0] in group.sums for group in self.finished):  # begun by a version that did not count these
+            sums = {name: value for name, value in sums.items() if name not in SINCE_2}
+        return self.staging.publish({**run_columns(sums), **self._noted_columns()})
 
     def publish_if_whole(self) -> bool:
         """Publishes the run if no group is left; whether it is in the store now. Several processes may try at once."""

@@ -26,6 +26,8 @@ RMSD_SUM = "rmsd_sum_ang"
 STRAIN_SUM = "strain_sum_kcal"
 _MEANS = (("rmsd_ang", RMSD_SUM, "rmsd_samples"), ("strain_kcal", STRAIN_SUM, "strain_samples"))
 _MEASURES = ("_s", "_mb", "_ang", "_kcal")
+SINCE_2 = ("decodes", "misread_blocks", "misread_most_ang")
+"""Figures of a group of samples that schema version 2 brought."""
 BLOCK_COLUMNS = tuple(field.name for field in fields(Block))
 DIAGNOSIS_COLUMNS = ("block", "rule", "p_raw", "p_lp", "allowed_mass", "rank_raw", "entropy_nat")
 

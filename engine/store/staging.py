@@ -236,8 +236,8 @@ class Staging:
     def _merged(self, parts: Sequence[TableFile], into: str, table: Table) -> TableFile:
         file = f"{table.name}.parquet"
         if self._has_its_order(parts, table):
-            return self._written_through(parts, into, file)
-        rows = pa.concat_tables(self._file(part).read() for part in parts)
+            return self._written_through(parts, into, file, table)
+        rows = pa.concat_tables(_with_all_columns(self._file(part).read(), table) for part in parts)
         keys = [(key, "ascending") for key in table.order]
         return write_part(self.files, into, file, rows.sort_by(keys) if keys else rows)
 
@@ -251,26 +251,38 @@ class Staging:
             return True
         return _is_ascending(pa.concat_tables(self._file(part).read(list(table.order)) for part in parts))
 
-    def _written_through(self, parts: Sequence[TableFile], into: str, file: str) -> TableFile:
+    def _written_through(self, parts: Sequence[TableFile], into: str, file: str, table: Table) -> TableFile:
         """TableFile by part, so that no more than a piece is held."""
-        total, schema = 0, self._file(parts[0]).schema_arrow
+        total = 0
         with self.files.writing(f"{into}/{file}") as target:
             hashed = HashedFile(target)
-            with pq.ParquetWriter(hashed, schema, compression=COMPRESSION) as writer:
-                for rows in _pieces(self._batches(parts)):
+            with pq.ParquetWriter(hashed, table.schema, compression=COMPRESSION) as writer:
+                for rows in _pieces(self._batches(parts, table)):
                     total += rows.num_rows
                     writer.write_table(rows)
         return TableFile(file, total, hashed.bytes, hashed.hash.hexdigest())
 
-    def _batches(self, parts: Sequence[TableFile]) -> Iterator[pa.RecordBatch]:
+    def _batches(self, parts: Sequence[TableFile], table: Table) -> Iterator[pa.RecordBatch]:
         for part in parts:
-            yield from self._file(part).iter_batches(PIECE_ROWS)
+            for batch in self._file(part).iter_batches(PIECE_ROWS):
+                yield from _with_all_columns(pa.Table.from_batches([batch]), table).to_batches()
 
     def _file(self, part: TableFile) -> pq.ParquetFile:
         content = self.files.read(f"{self.folder}/{part.file}")
         if hashlib.sha256(content).hexdigest() != part.sha256:
             raise StoreError(f"{self.folder}/{part.file} is damaged", "Remove it, then use --resume")
         return pq.ParquetFile(pa.BufferReader(content))
+
+
+def _with_all_columns(rows: pa.Table, table: Table) -> pa.Table:
+    """Columns that the rows of an older version lack are null: a run may have been begun by it."""
+    if rows.column_names == list(table.names):
+        return rows
+    columns = [
+        rows[column.name] if column.name in rows.column_names else pa.nulls(rows.num_rows, column.type)
+        for column in table
+    ]
+    return pa.Table.from_arrays(columns, schema=table.schema)
 
 
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from engine.chem.smiles import parse_smiles
@@ -17,9 +18,12 @@ from engine.inspection.judging import judge_run
 from engine.records import VERDICT_COLUMNS
 from engine.runner.plan import RunPlan, new_run_id, sampling_name
 from engine.runner.run import Run, begin, molecules_of, resume
+from engine.store import staging
 from engine.store.files import LocalFiles
-from engine.store.schema import RUN, RUNS
-from engine.store.staging import Staging, unfinished_ids
+from engine.store.groups import write_part
+from engine.store.sample_rows import SINCE_2
+from engine.store.schema import RUN, RUNS, SAMPLES
+from engine.store.staging import MOST_SORTED_BYTES, Staging, unfinished_ids
 from engine.store.store import Store
 from tests.engine.runner.small_runs import content, finished, loaded, molecules, opened, plan_of, started
 from tests.engine.store.stored_runs import store_at
@@ -184,6 +188,30 @@ def test_a_group_that_is_damaged_is_written_anew(folder: Path, tmp_path: Path) -
     again = opened(run.staging, run.loaded)
     assert len(again.left()) == 1
     assert content(finished(again)) == whole
+
+
+@pytest.mark.parametrize("most", [0, MOST_SORTED_BYTES], ids=["written through", "sorted"])
+def test_a_run_that_an_older_version_began_is_finished_without_what_that_did_not_count(
+    most: int, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = started(tmp_path, folder, 4)
+    for _ in run.progress(lambda: bool(run.finished)):
+        pass
+    run.staging.release()
+    (sheet,) = (tmp_path / "staging" / run.staging.id).glob("group-*.json")
+    group = json.loads(sheet.read_text())
+    old = [column.name for column in SAMPLES if column.since == 1]
+    file = sheet.parent / group["tables"]["samples"]["file"]
+    rows = pq.read_table(file, partitioning=None).select(old)
+    part = write_part(run.staging.files, f"staging/{run.staging.id}", file.name, rows)
+    group["tables"]["samples"] = part.sheet()
+    group["sums"] = {name: value for name, value in group["sums"].items() if name not in SINCE_2}
+    sheet.write_text(json.dumps(group))
+    monkeypatch.setattr(staging, "MOST_SORTED_BYTES", most)
+    entry = finished(opened(run.staging, run.loaded))
+    assert (entry.row["samples"], entry.row.get("decodes"), entry.row.get("misread_blocks")) == (4, None, None)
+    known = {row["sample_id"]: row["decodes"] for row in content(entry)["samples"]}
+    assert sorted(known) == [0, 1, 2, 3] and sum(value is None for value in known.values()) == 2
 
 
 def test_a_run_with_groups_to_go_is_not_shown(folder: Path, tmp_path: Path) -> None:
