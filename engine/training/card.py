@@ -7,17 +7,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
 from engine.chem.enriched import CLOSE_TAG, prompt_of
+from engine.errors import FileFormatError
 from engine.training.charts import GREY, ORANGE, Bars, histogram_chart
 from engine.training.geometry import BOND_EDGES_ANG
 from engine.training.quality import ALL, Quality
-from engine.training.shards import write_bytes, write_json
+from engine.training.shards import read_json, write_bytes, write_json
 from engine.training.training_card import (
     NO_FIGURE,
     TrainingFacts,
@@ -31,6 +32,8 @@ from engine.training.training_card import (
 )
 
 FAMILIES = {"qwen3": "Qwen3", "llama": "LLaMA"}
+LAST_SECTION = "## What it is not good for"
+"""What further tools measure goes before it."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -47,6 +50,19 @@ def write_card(folder: Path, name: str, facts: TrainingFacts, quality: Quality, 
     write_json(folder / f"{name}.json", document)
     write_bytes(card, "\n".join([*_lines(name, facts, quality, last), ""]).encode())
     return card
+
+
+def put_section(card: Path, lines: Sequence[str], figures: Mapping[str, Any]) -> None:
+    """Put a section into a card, or in place of the one of its title, and its figures into the card's JSON."""
+    sections = re.split(r"(?m)^(?=## )", card.read_text(encoding="utf-8"))
+    places = [place for place, text in enumerate(sections) if text.startswith(LAST_SECTION)]
+    if not places:
+        raise FileFormatError(f"{card} is no card that `measure` has written", "Measure the model first")
+    sections.insert(places[0], "\n".join([*lines, "", ""]))
+    same = [place for place, text in enumerate(sections) if text.startswith(f"{lines[0]}\n") and place != places[0]]
+    write_bytes(card, "".join(text for place, text in enumerate(sections) if place not in same).encode())
+    document = read_json(card.with_suffix(".json"))
+    write_json(card.with_suffix(".json"), {**document, **figures})
 
 
 def bonds_chart(facts: TrainingFacts, quality: Quality) -> Image.Image:
@@ -73,7 +89,7 @@ def _lines(name: str, facts: TrainingFacts, quality: Quality, last: Mapping[str,
     yield from _copying(quality)
     yield from _geometry(name, quality)
     yield from (
-        "## What it is not good for",
+        LAST_SECTION,
         "",
         "- Conformers to work with. Use RDKit: it is better, and faster.",
         f"- Molecules of more than {facts.most_atoms} heavy atoms: it has never seen any.",

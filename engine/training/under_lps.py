@@ -13,16 +13,14 @@ import json
 import logging
 import sys
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from engine.chem.molecule_sets import load_held_out
 from engine.chem.smiles import parse_smiles
 from engine.decode.generation import Generation
 from engine.decode.plan import Plan
-from engine.errors import FileFormatError
 from engine.lp_records import LPS
 from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import load_registry
@@ -30,15 +28,13 @@ from engine.records import Molecule
 from engine.runner.group import GroupWork
 from engine.runner.plan import ModelChoice, RunPlan
 from engine.text.blocks import has_letter, has_nonnumeric
-from engine.training.shards import read_json, write_bytes, write_json
+from engine.training.card import put_section
 from engine.training.tool import Progress, ToolParser, run_tool
 from engine.training.training_card import table
 
 log = logging.getLogger(__name__)
 
 TITLE = "## Under the LPs"
-BEHIND = "## What it is not good for"
-"""The card's section that the table goes before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +79,8 @@ def measure_lp(loaded: LoadedModel, molecules: Sequence[Molecule], lp: str, batc
 
 def add_to_card(card: Path, rates: Sequence[Rates], command: str) -> None:
     """Put the table into the card, or in place of the one that is there, and the figures into its JSON."""
-    text = card.read_text(encoding="utf-8")
-    if BEHIND not in text:
-        raise FileFormatError(f"{card} is no card that `measure` has written", "Measure the model first")
-    before, _, behind = text.partition(BEHIND)
-    before = before.partition(TITLE)[0]
-    lines = "\n".join(section(rates, command))
-    write_bytes(card, f"{before}{lines}\n\n{BEHIND}{behind}".encode())
-    document: Mapping[str, Any] = read_json(card.with_suffix(".json"))
-    write_json(
-        card.with_suffix(".json"), {**document, "lps": {rate.lp: asdict(rate) for rate in rates}, "lps_by": command}
-    )
+    figures = {"lps": {rate.lp: asdict(rate) for rate in rates}, "lps_by": command}
+    put_section(card, list(section(rates, command)), figures)
 
 
 def section(rates: Sequence[Rates], command: str) -> Iterator[str]:

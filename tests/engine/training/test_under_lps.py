@@ -13,7 +13,8 @@ from engine.errors import FileFormatError
 from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import load_registry
 from engine.training import under_lps
-from engine.training.under_lps import BEHIND, TITLE, Rates, add_to_card, main, measure_lp
+from engine.training.card import LAST_SECTION as BEHIND
+from engine.training.under_lps import TITLE, Rates, add_to_card, main, measure_lp
 from tests.small_models import use_small_model
 
 MOLECULES = [parse_smiles("CC=O"), parse_smiles("CCO")]
