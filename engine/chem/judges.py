@@ -69,6 +69,11 @@ class JudgePool:
         """Tasks without a verdict yet."""
         return len(self.waiting) + sum(process.task is not None for process in self._pool)
 
+    def start(self) -> None:
+        """All processes now, before there is work."""
+        while len(self._pool) < self.workers:
+            self._pool.append(_JudgeProcess(self.settings))
+
     def add(self, task: JudgeTask) -> None:
         self.waiting.append(task)
         self._advance(wait_s=0.0)

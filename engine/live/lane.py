@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from engine.chem.judges import JudgePool
 from engine.chem.smiles import parse_smiles
 from engine.decode.samples import Sample
 from engine.decode.steps import Counters, Step, StopReason
@@ -30,6 +31,8 @@ FLUSH_S = 0.05
 """Tokens are sent on this often, so that a page that polls four times per second always finds some."""
 REFERENCE_S = 5.0
 """Longest search for a molecule's reference conformers, while a user waits."""
+JUDGE_LIMIT_S = 20.0
+"""Longest judging of one molecule, while a user waits."""
 MOST_MOLECULES, MOST_ANSWERS = 100, 400
 MOST_SCORED_TOKENS = 6_000
 """Samples are scored in full, with token probabilities per step, up to this many tokens of a lane."""
@@ -109,6 +112,25 @@ class LaneFinished:
 LaneEvent = LaneOpened | LaneTokens | LaneCounts | SampleEnded | LaneSamples | LaneFinished
 
 
+_kept_judges: list[JudgePool] = []
+"""One at most, kept from lane to lane: only the worker's thread uses it, and starting it takes a second."""
+
+
+def _judges(plan: RunPlan) -> JudgePool | None:
+    if plan.judge_settings is None:
+        return None
+    if not _kept_judges or _kept_judges[0].settings != plan.judge_settings:
+        _end_judges()
+        _kept_judges.append(JudgePool(plan.judge_settings, workers=1, limit_s=JUDGE_LIMIT_S))
+        _kept_judges[0].start()
+    return _kept_judges[0]
+
+
+def _end_judges() -> None:
+    while _kept_judges:
+        _kept_judges.pop().close()
+
+
 def warm(choice: ModelChoice) -> Callable[[Models], object]:
     """For ``Service.wake``: imports torch and transformers, and loads the model."""
 
@@ -140,7 +162,7 @@ def _written(lane: Lane, files: Files, control: Control) -> Iterator[LaneEvent]:
     try:
         plan = RunPlan.read(staging.sheet["plan"])
         run = Run(staging, loaded, molecules, plan)
-        writer = GroupWriter(staging, loaded, plan)
+        writer = GroupWriter(staging, loaded, plan, judges=_judges(plan))
         writer.note_device()
         (places,) = run.groups
         work = writer.work(places, [molecules[place] for place in places])
@@ -161,6 +183,7 @@ def _written(lane: Lane, files: Files, control: Control) -> Iterator[LaneEvent]:
     finally:
         if not is_kept:
             staging.abandon()
+            _end_judges()  # they may have answers of this lane
 
 
 def _generated(work: GroupWork, control: Control) -> Iterator[LaneEvent]:

@@ -53,18 +53,30 @@ class ScoringCancelledError(Exception):
 class GroupWriter:
     """Writes groups of one run, one after the other, with one model and under one rank."""
 
-    def __init__(self, staging: Staging, loaded: LoadedModel, plan: RunPlan, rank: int = 0) -> None:
+    def __init__(
+        self,
+        staging: Staging,
+        loaded: LoadedModel,
+        plan: RunPlan,
+        rank: int = 0,
+        *,
+        judges: JudgePool | None = None,
+    ) -> None:
+        """``judges`` are those of the caller, who closes them; without, the plan says whether there are some."""
         self.staging, self.loaded, self.plan, self.rank = staging, loaded, plan, rank
         self.notes: list[str] = []
         self.tap: Tap | None = None  # sees what is written, not what is only checked
         self.watch: StepObserver | None = None
         self._generation: Generation | None = None  # has what all groups share
-        self._judges = None if plan.judge_settings is None else JudgePool(plan.judge_settings, workers=BESIDE)
+        self._own_judges: JudgePool | None = None
+        if judges is None and plan.judge_settings is not None:
+            judges = self._own_judges = JudgePool(plan.judge_settings, workers=BESIDE)
+        self._judges = judges
 
     def close(self) -> None:
         """Ends the processes that judge."""
-        if self._judges is not None:
-            self._judges.close()
+        if self._own_judges is not None:
+            self._own_judges.close()
 
     def work(self, places: Sequence[int], molecules: Sequence[Molecule]) -> GroupWork:
         """Iterate over its events, then `add` it. ``places``: the molecules' places in the run."""

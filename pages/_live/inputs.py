@@ -169,6 +169,7 @@ def lanes_of(
                 replace(plan, lp=lp, backend=backend, placeholder=placeholder),
                 keep_steps=kept,
                 rmsd=REFERENCES,
+                strain=True,
                 source=SOURCE,
             ),
         )

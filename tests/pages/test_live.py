@@ -194,6 +194,8 @@ def test_three_lanes_from_click_to_result(live: Live) -> None:
     assert list(rows["lane"]) == ["1 · none", "2 · position-blocklist", "3 · exact"]
     assert rows["time_ratio"].iloc[0] == 1.0 and rows["time_ratio"].notna().all()
     assert list(rows["clean"])[2] == 1
+    assert rows["geometry_right"].iloc[2] in (0, 1), "its molecule was judged"
+    assert "geometry right]" in texts(app) or "geometry wrong]" in texts(app)
     assert "first differs from lane 1 at token" in texts(app)
     assert "reference conformers" in texts(app)
     app.segmented_control(key="reference").set_value("beside").run()
