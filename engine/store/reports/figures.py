@@ -66,18 +66,15 @@ class RunOfFile:
     def late_columns(self, differing: int) -> dict[str, Any]:
         """The columns that are known after all samples were read; they replace sums over the samples."""
         extra, notes = dict(self.extra), list(self.notes)
+        words = f"The file has {self.passes:,} passes, by {self.rule}"
         if differing:
             extra[REPORTED_PASSES] = self.passes
-            notes.append(
-                f"The file has {self.passes:,} passes, by {self.rule}; "
-                f"of {differing:,} samples our check of passed says otherwise."
-            )
+            words += f"; of {differing:,} samples our check of passed says otherwise"
+        notes.append(f"{words}.")
         columns = {key: self.row[key] for key in ("chars_raw", "chars_clean") if key in self.row}
         if extra:
             columns["extra"] = json.dumps(extra, ensure_ascii=False, sort_keys=True)
-        if notes:
-            columns["notes"] = " ".join(notes)
-        return columns
+        return columns | {"notes": " ".join(notes)}
 
 
 def read_run(

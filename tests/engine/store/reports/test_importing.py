@@ -43,6 +43,7 @@ def test_each_known_key_lands(tmp_path: Path) -> None:
     assert row.pop("created_at").isoformat() == "2025-12-13T10:20:30+00:00"
     extra = json.loads(row.pop("extra"))
     assert row.pop("run_id").startswith("imported-")
+    assert row.pop("notes") == "The file has 2 passes, by the reports' rule (passed)."
     assert row == {
         "origin": "imported", "source": "run.json", "label": "mine",
         "model_alias": "qwen3_06b_pre", "model_step": "40k", "model_family": "Qwen",

@@ -166,6 +166,13 @@ def test_damage_that_the_groups_reader_takes_is_counted_and_measured(tmp_path: P
     assert old["n"] == 3
 
 
+def test_a_file_that_agrees_with_us_says_its_rule_too(tmp_path: Path) -> None:
+    for version, rule in (("v3.8", "the reports' rule (passed)"), ("v3.9", "the runner's rule (decodes)")):
+        content = document(version=version) | {"failures": []}
+        row = imported(tmp_path / version, content).row
+        assert f"The file has 2 passes, by {rule}." in row["notes"]
+
+
 @pytest.mark.parametrize(
     ("version", "rule"),
     [("v3.8", "the reports' rule"), ("3.9.1", "the runner's rule"), ("v4.3", "the runner's rule"), ("", "not name")],
