@@ -2,6 +2,9 @@
 
 ``python -m bench.geometry`` asks both of the same conformers, drawn by a seed: written by the demo's models, embedded
 by ETKDG, mirrored, perturbed, pressed flat, shrunk, and collapsed to a point; of drug-like, small and odd molecules.
+
+``--many 1000`` then times a thousand conformers of 25 heavy atoms, in turn on both sides with as many processes: all of
+a verdict but its strain here, from the text on; geometry alone there.
 """
 
 from __future__ import annotations
@@ -9,13 +12,16 @@ from __future__ import annotations
 import argparse
 import logging
 import math
+import os
 import random
+import resource
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,16 +29,19 @@ from numpy.typing import NDArray
 from rdkit import Chem
 
 from engine.chem.conformers import reference_conformers
-from engine.chem.enriched import decode
+from engine.chem.enriched import decode, encode
 from engine.chem.frame import add_conformer
 from engine.chem.geometry import MOST_FAILURES, judge_geometry, judged_with
+from engine.chem.judges import JudgePool, JudgeTask
 from engine.chem.molecule_sets import load_molecule_set, load_named
 from engine.chem.rdkit_log import captured_log
-from engine.chem.smiles import read_text_order
+from engine.chem.smiles import parse_smiles, read_text_order
 from engine.errors import DriftscopeError
+from engine.records import MoleculeVerdict
 from engine.store.store import DEMO, Store
 
-CONFORMERS = 5_000
+CONFORMERS, MANY = 5_000, 1_000
+HEAVY_ATOMS, EACH = 25, 8
 MOST_ATOMS = 60
 ODD = (
     *"C CC N#N [H][H] [2H]O [CH3] [CH2] C[O] CN(C)[O] [Na+].[Cl-] CC(=O)[O-].[Na+] C[N+](=O)[O-] C[NH+](C)C".split(),
@@ -75,11 +84,11 @@ def bust(engine: Any, mol: Chem.Mol) -> dict[str, bool | None]:
     }
 
 
-def poses() -> Any:
+def poses(max_workers: int = 0) -> Any:
     from posebusters import PoseBusters
 
     logging.getLogger("posebusters").setLevel(logging.ERROR)
-    return PoseBusters(config="mol_fast")
+    return PoseBusters(config="mol_fast", max_workers=max_workers, chunk_size=None)
 
 
 @dataclass(slots=True)
@@ -126,8 +135,6 @@ def _written() -> list[str]:
 @cache
 def _embedded(smiles: str) -> Chem.Mol:
     """A reference conformer, or the bare molecule where it cannot be embedded."""
-    from engine.chem.smiles import parse_smiles
-
     try:
         return reference_conformers(parse_smiles(smiles, most_heavy_atoms=MOST_ATOMS), max_seconds=5.0)
     except DriftscopeError:
@@ -156,9 +163,67 @@ def _deformed(positions: NDArray[np.float64], kind: str, noise: np.random.Genera
     return positions
 
 
+def many(count: int, workers: int) -> str:
+    """Times of both sides, and the memory of the processes here after a tenth of the work and at the end."""
+    texts = _texts_of_size(count)
+    begin, before_s = time.perf_counter(), _children_s()
+    peaks: list[float] = []
+    with JudgePool(workers=workers) as pool:
+        waiting = (JudgeTask(key, text, smiles) for key, (text, smiles, _) in enumerate(texts))
+        verdicts: dict[int, MoleculeVerdict] = {}
+        while len(verdicts) < count:
+            while pool.under_way < 4 * workers and (task := next(waiting, None)) is not None:
+                pool.add(task)
+            verdicts |= {task.key: verdict for task, verdict in pool.verdicts(wait=True)}
+            if len(verdicts) >= count // 10 * (len(peaks) * 9 + 1):
+                peaks.append(sum(_memory_mb(pid) for pid in pool.pids))
+    ours_s, ours_cpu_s = time.perf_counter() - begin, _children_s() - before_s
+    begin, before_s = time.perf_counter(), _children_s()
+    table = poses(max_workers=workers).bust([mol for _, _, mol in texts])
+    theirs_s, theirs_cpu_s = time.perf_counter() - begin, _children_s() - before_s
+    right = sum(verdict.geometry_right is True for verdict in verdicts.values())
+    return (
+        f"{count:,} conformers of {HEAVY_ATOMS} heavy atoms, {len({smiles for _, smiles, _ in texts}):,} molecules, "
+        f"{workers} processes: {ours_s:.1f} s here, {theirs_s:.1f} s there\n"
+        f"CPU of these processes, their start included: {ours_cpu_s:.1f} s here, {theirs_cpu_s:.1f} s there\n"
+        f"geometry right: {right} here, {int(table.all(axis=1).sum())} there\n"
+        f"memory of the processes here: {peaks[0]:.0f} MB after a tenth, {peaks[-1]:.0f} MB at the end"
+    )
+
+
+def _texts_of_size(count: int) -> list[tuple[str, str, Chem.Mol]]:
+    """Text, SMILES and molecule: embedded, half of them perturbed."""
+    noise, texts = np.random.default_rng(0), []
+    for entry in load_molecule_set():
+        molecule = parse_smiles(entry.smiles)
+        if molecule.atoms != HEAVY_ATOMS:
+            continue
+        for conformer in reference_conformers(molecule, EACH).GetConformers():
+            mol = Chem.Mol(molecule.mol)
+            moved = noise.normal(0.0, 0.1 * (conformer.GetId() % 2), (HEAVY_ATOMS, 3))
+            add_conformer(mol, conformer.GetPositions() + moved)
+            texts.append((encode(mol).text, molecule.smiles, decode(encode(mol).text).mol))
+        if len(texts) >= count:
+            return texts[:count]
+    raise ValueError(f"only {len(texts)} conformers")
+
+
+def _children_s() -> float:
+    """CPU of the processes that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _memory_mb(pid: int) -> float:
+    pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--conformers", type=int, default=CONFORMERS)
+    parser.add_argument("--many", type=int, default=MANY)
+    parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()
     agreement = compare(args.conformers)
     print(f"{judged_with('mol_fast')}; at most {MOST_FAILURES} failures of a check are listed")
@@ -170,6 +235,7 @@ def main() -> None:
     print("\n".join(agreement.differ[:20]))
     each = [seconds / args.conformers * 1e3 for seconds in (agreement.theirs_s, agreement.ours_s)]
     print(f"CPU per conformer, each molecule taken for new: {each[0]:.1f} ms there, {each[1]:.1f} ms here")
+    print(many(args.many, args.workers))
 
 
 if __name__ == "__main__":

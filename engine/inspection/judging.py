@@ -7,6 +7,7 @@ stored, that is made up for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,9 +61,10 @@ def judge_run(
         raise StoreError(f"{entry.id} has no samples to judge", "Reported runs have figures alone")
     _make_up_decodes(rows)
     verdicts: dict[int, MoleculeVerdict] = {}
-    for task, verdict in judged(_tasks(rows), settings, workers=workers, limit_s=limit_s):
-        verdicts[task.key] = verdict
-        progress(len(verdicts), len(rows))
+    with closing(judged(_tasks(rows), settings, workers=workers, limit_s=limit_s)) as found:
+        for task, verdict in found:
+            verdicts[task.key] = verdict
+            progress(len(verdicts), len(rows))
     for place, row in enumerate(rows):
         kept = {} if settings.strain else {name: row[name] for name in ON_REQUEST}
         row |= verdict_row(row["clean"], verdicts[place]) | kept

@@ -92,3 +92,26 @@ def test_what_the_group_reader_misreads_is_made_up_for_in_an_old_run(store: Stor
     write_run(store, "new", [sample_row(0, text=GOOD)], [far], bad_blocks=1, misread_blocks=0)
     judge_run(store, "new", workers=1)
     assert store.entry("new").row["misread_blocks"] == 0
+
+
+def test_ctrl_c_leaves_the_run_as_it_was_and_no_process(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judges, "_judge", scripted)
+    write(store, *(sample_row(number, text="a") for number in range(8)))
+    before = store.entry("one")
+    processes = []
+
+    class Remembered(judges._JudgeProcess):
+        def __init__(self, settings: JudgeSettings) -> None:
+            super().__init__(settings)
+            processes.append(self.process)
+
+    monkeypatch.setattr(judges, "_JudgeProcess", Remembered)
+
+    def interrupt(done: int, samples: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        judge_run(store, "one", workers=2, progress=interrupt)
+    assert processes
+    assert all(process.poll() is not None for process in processes)
+    assert store.entry("one").parts == before.parts
