@@ -24,6 +24,13 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use_small_model(monkeypatch)
 
 
+def test_numbers_without_a_point_are_written_and_read() -> None:
+    given = ("--model", "small", "--decimals", "0-1", "--integer-digits", "1", "--n", "3")
+    samples = run_json("generate", "CC=O", *given)["samples"]
+    assert all(sample["clean"] for sample in samples)
+    assert any(re.search(r"[<,]-?\d[,>]", sample["text"]) for sample in samples)
+
+
 def test_samples_as_json() -> None:
     document = run_json("generate", "CC=O", "OCC", *ASKED, "--n", "2", "--seed", "3")
     assert keys(document, ["samples", "decode_s", "tokens", "forward_passes"])
@@ -164,6 +171,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "time": (["CC=O", "--model", "small", "--time-limit", "-1"], "time limit -1.0 s"),
     "temperature": (["CC=O", "--model", "small", "--temperature", "-1"], "do not fit"),
     "decimals": (["CC=O", "--model", "small", "--decimals", "4-1"], "there is no such number format"),
+    "no decimals": (["CC=O", "--model", "small", "--decimals", "0"], "and most be 1 or more, got 0, 0"),
     "device": (["CC=O", "--model", "small", "--device", "tpu9"], "there is no device 'tpu9'"),
     "sdf": (["CC=O", "--model", "small", "--sdf", ""], "is not a path"),
     "n": (["CC=O", "--model", "small", "--n", "0"], "is not a whole number"),

@@ -241,6 +241,13 @@ def test_junk(tmp_path: Path) -> None:
     assert run_json("junk", "-", stdin=text.encode()) == document
 
 
+def test_integers_of_an_unknown_writer_are_numbers() -> None:
+    text = "[C]<1.6656,0,-0.255>"
+    assert run_json("junk", text)["rows"][0]["kinds"] == ["exact"]
+    assert run_json("junk", text, "--lp", "position-blocklist")["rows"][0]["kinds"] == ["unverified"]
+    assert run_json("decode", text)["coordinates"] == [[1.6656, 0.0, -0.255]]
+
+
 def test_junk_under_an_lp() -> None:
     for lp in ("cleanup", *LP_NAMES):
         (clean, short) = run_json("junk", "[C]<1.0,2.0,3.0>[C]<1.0,2.0>", "--lp", lp)["rows"]
