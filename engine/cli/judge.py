@@ -163,7 +163,7 @@ def _write_rates(judged: JudgedRun) -> None:
     ]
     write(table(("", "share", "samples"), rows))
     if document["strain_kcal"] is not None:
-        write(f"strain: {document['strain_kcal']:,.1f} kcal/mol on average")
+        write(f"strain: {document['strain_kcal']:,.1f} kcal/mol on average, where geometry is right")
     failed = Counter(check for row in judged.rows for check in {failure["check"] for failure in row["failed"] or ()})
     if failed:
         write(table(("failed check", "samples"), failed.most_common()))

@@ -30,7 +30,7 @@ from engine.chem.geometry import (
     judge_geometry,
     judged_with,
 )
-from engine.chem.smiles import parse_smiles
+from engine.chem.smiles import parse_smiles, read_text_order
 from engine.records import FailedCheck
 from tests.support import sized
 
@@ -59,6 +59,26 @@ def test_every_check_answers_as_posebusters_does() -> None:
     assert not agreement.differ
     assert {BOND_LENGTHS, BOND_ANGLES, CLASH, AROMATIC, RINGS} <= set(+agreement.failed)
     assert set(agreement.failed) == set(SETTINGS["mol_fast"])
+
+
+@pytest.mark.parametrize(
+    "smiles",
+    [
+        "B12B3B4B1B5B2B3B45",  # boron cages, one of them charged
+        "[B-]12[B-]3[B-]4[B-]1[B-]5[B-]2[B-]3[B-]45",
+        "[NH3]->[Pt](Cl)(Cl)<-[NH3]",
+        "[Fe+2].c1cc[cH-]c1.c1cc[cH-]c1",
+        "O=C1CCCCCCCCCCCCCC1",
+        "[2H]C([2H])[O]",
+        "[Fe]",
+        "[H]/N=C/C=C=C",
+    ],
+)
+def test_cages_metals_and_single_atoms_in_random_places_answer_as_posebusters_does(smiles: str) -> None:
+    mol = read_text_order(smiles)
+    positions = np.random.default_rng(0).normal(0.0, 1.5, (mol.GetNumAtoms(), 3))
+    placed = moved(mol, positions)
+    assert {name: judge_geometry(placed).of(name) for name in SETTINGS["mol_fast"]} == bust(poses(), placed)
 
 
 def test_the_version_that_this_agrees_with_is_the_one_that_is_installed_and_stated() -> None:
