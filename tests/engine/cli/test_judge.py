@@ -58,7 +58,8 @@ def test_a_run_with_its_rates_and_samples(tmp_path: Path, monkeypatch: pytest.Mo
     store = store_at(tmp_path)
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     good = BENT.replace("3.4", "1.4")
-    write_run(store, "one", [sample_row(0, text=good), sample_row(1, text=BENT), sample_row(2, clean=False)])
+    empty = sample_row(2, clean=False, decodes=None)
+    write_run(store, "one", [sample_row(0, text=good), sample_row(1, text=BENT), empty])
     result = run("judge", "one", "--json", "--workers", "1")
     found = result.document
     assert result.err == ""
