@@ -22,10 +22,13 @@ MOLECULE = "molecule: "
 """Begins a reason that a verdict on the molecule names; the others are the text's, in the reports' words."""
 
 # A set of names, so that a sample counts once in a reason that is named twice.
+CHECK_WORDS = (
+    "CASE found['check'] WHEN 'loaded' THEN 'no conformer to judge' ELSE replace(found['check'], '_', ' ') END"
+)
 _FAILED = f"""
 WITH named AS (
     SELECT run_id, list_distinct(list_concat(coalesce(issues, []), list_transform(coalesce(failed, []),
-               lambda found: '{MOLECULE}' || found['check']))) AS reasons,
+               lambda found: '{MOLECULE}' || {CHECK_WORDS}))) AS reasons,
            NOT passed OR len(reasons) > 0 AS has_failed
     FROM samples WHERE list_contains($runs, run_id)
 )

@@ -28,7 +28,7 @@ from pages._shared.errors import error_markdown, escape_markdown
 from pages._shared.inspected import inspected
 from pages._shared.rows import picked_rows, show_rows, show_steps, table_height
 from pages._shared.theme import DARK, palette
-from pages._shared.words import visible_text
+from pages._shared.words import check_words, visible_text
 
 KEY = "drift_molecules"
 ROWS_PER_PAGE = 100
@@ -232,7 +232,7 @@ def _row(sample: Mapping[str, Any], differing: Sequence[str], is_judged: bool) -
 
 def checks_words(checks: str | None) -> str | None:
     """Nothing where the molecule was not judged."""
-    return checks if checks is None else checks.replace("_", " ") or "right"
+    return checks if checks is None else ", ".join(map(check_words, checks.split(", "))) if checks else "right"
 
 
 def _columns(table: pa.Table) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
+from engine.chem.verdict import LOADED
 from engine.comparing.figures import RunFigures
 from engine.errors import visible
 from engine.figures.words import listed
@@ -62,14 +63,18 @@ def failed_words(failed: Row) -> str:
     """``bond lengths: 1.92 Å long, at most ... (atoms 3 and 4)``"""
     atoms = [str(atom) for atom in failed["atoms"]]
     where = f" (atom{'s' if len(atoms) > 1 else ''} {listed(atoms)})" if atoms else ""
-    return f"{failed['check'].replace('_', ' ')}: {failed['detail']}{where}"
+    return f"{check_words(failed['check'])}: {failed['detail']}{where}"
+
+
+def check_words(check: str) -> str:
+    return "no conformer to judge" if check == LOADED else check.replace("_", " ")
 
 
 def molecule_words(sample: Row) -> str:
     """The verdict on the molecule: usable, or the checks that it fails; nothing where it was not judged."""
     if sample.get("usable") is None:
         return ""
-    checks = dict.fromkeys(failed["check"].replace("_", " ") for failed in sample["failed"] or ())
+    checks = dict.fromkeys(check_words(failed["check"]) for failed in sample["failed"] or ())
     if checks:
         return f"wrong: {', '.join(checks)}"
     if sample["geometry_right"] is None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.evidence.advisor import advise
+from engine.evidence.advisor import AdviceRequest, advise
 from engine.paths import ROOT
 from engine.store.store import Store
 from pages._compare.advice import of_size, words_of
@@ -108,7 +108,7 @@ def test_names_that_anybody_may_have_written_are_text(planted: Store) -> None:
 
 
 def test_the_chart_answers_its_question() -> None:
-    advice = advise(DEMO_STORE, "demo-qwen")
+    advice = advise(DEMO_STORE, "demo-qwen", AdviceRequest(want="clean"))
     assert answer(advice) == (
         "Lowest cost: exact, 0.082 s (0.078–0.086). Highest: position-blocklist, 16.1 s (6.28–∞). "
         "No clean answer under position-allowlist."

@@ -384,6 +384,6 @@ def test_a_wrong_molecule_is_found_named_and_shown(judged: Path, monkeypatch: py
 
 
 def test_without_verdicts_no_filter_and_no_column_speaks_of_them(opened: Open) -> None:
-    app = opened()
+    app = opened(run=BARE)
     assert "checks" not in table(app).columns
     assert "Clash" not in str(app.main)

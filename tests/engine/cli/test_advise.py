@@ -59,7 +59,9 @@ def test_candidates_and_what_is_wanted(store: Store) -> None:
 
 
 def test_a_terminal_is_told_what_and_why() -> None:
-    found = run("advise", "--model", "demo-qwen", "--molecules", "10000", "--store", str(DEMO))
+    ours = ("advise", "--model", "demo-qwen", "--molecules", "10000", "--store", str(DEMO))
+    assert "The cheapest usable conformer comes from exact" in run(*ours).out.splitlines()[2]
+    found = run(*ours, "--want", "clean")
     assert (found.code, found.err) == (0, "")
     first, _, sentence, *_ = found.out.splitlines()
     assert first == "demo-qwen:final: sampling qwen3, batches of 32, backend fast, cpu in float32; 64 molecules"

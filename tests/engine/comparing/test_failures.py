@@ -61,7 +61,10 @@ def test_a_judged_molecule_fails_by_its_checks(store: Store) -> None:
 def test_runs_without_samples_are_missing(two: Store) -> None:
     found = failures(DEMO_STORE, [demo_run("llama", "allowlist"), "reported-002-qwen-lp-64"])
     assert found.missing == ("reported-002-qwen-lp-64",)
-    assert [(reason.issue, reason.samples) for reason in found.reasons] == [("no real coordinates", (58,))]
+    assert [(reason.issue, reason.samples) for reason in found.reasons] == [
+        ("molecule: no conformer to judge", (64,)),
+        ("no real coordinates", (58,)),
+    ]
     assert failures(two, []).runs == ()
 
 

@@ -298,7 +298,9 @@ def test_a_model_that_no_registry_names_is_run_from_its_folder(store: Store) -> 
 def test_the_demo_contradicts_the_reports_rule() -> None:
     """Without an LP nearly all answers pass, and the exact LP is faster all the same."""
     for model in ("demo-qwen", "demo-llama"):
-        advice = advise(DEMO_STORE, model)
+        usable = advise(DEMO_STORE, model)
+        assert (usable.want, usable.decision.verdict, usable.decision.cheapest) == ("usable", "none fits", "exact")
+        advice = advise(DEMO_STORE, model, AdviceRequest(want="clean"))
         assert advice.decision.lp == "exact" and advice.decision.sureness == 1.0
         assert (advice.reports.says, advice.reports.agrees) == ("no LP", False)
-        assert advise(DEMO_STORE, model).decision == advice.decision  # drawn alike
+        assert advise(DEMO_STORE, model).decision == usable.decision  # drawn alike
