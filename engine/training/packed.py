@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from engine.errors import FileFormatError, shown
 from engine.text.number_ids import NumberIds
-from engine.training.first_atoms_frame import first_atoms_frame
 from engine.training.number_tokens import (
     END,
     MOST_DECIMALS,
@@ -36,6 +35,7 @@ from engine.training.number_tokens import (
     joined,
 )
 from engine.training.shards import Arrays, read_arrays, read_json
+from engine.training.text_frame import text_frame
 
 MANIFEST = "manifest.json"
 PACKED_FORMAT = 1
@@ -59,7 +59,7 @@ class Batch:
 
 
 class PackedPart:
-    """One file of the packed corpus, for one tokenizer; ``framed``: in the frame of each text's first atoms."""
+    """One file of the packed corpus, for one tokenizer; ``framed``: each text in its own ``text_frame``."""
 
     def __init__(self, arrays: Arrays, slot: str, numbers: NumberIds, end: int, *, framed: bool = False) -> None:
         self.numbers = numbers
@@ -73,8 +73,9 @@ class PackedPart:
         self.xyz = unpacked_xyz(arrays["xyz"], arrays["atoms"].astype(np.int64))  # [atoms, 3] in 1e-4 angstrom
         self._row = _rows_of_atoms(arrays, conformer, self.atoms, self.is_canonical)  # [atoms of all texts]
         if framed:  # by the order of its atoms, which each text has of its own
-            self.xyz, self._row = first_atoms_frame(self.xyz[self._row], self.atoms), np.arange(len(self._row))
-        # A corpus that was packed before it had stereo lacks them.
+            self.xyz = text_frame(self.xyz[self._row], self.atoms, arrays.get("anchors"))
+            self._row = np.arange(len(self._row))
+        # A corpus that was packed before it had stereo lacks these.
         self._deciding = arrays.get("deciding", np.zeros(len(self._row), dtype=np.uint8)) > 0  # [atoms of all texts]
         self._atom_start = _starts(self.atoms)
         self._segment = arrays["segments"].astype(np.int64)  # [atoms + 1 of all texts]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,7 @@ def part_arrays(part: Sequence[ConformerTexts], tokenizers: Sequence[TextTokeniz
     texts = [(smiles, order) for conformer in part for smiles, order in conformer.texts]
     numbered: dict[str, int] = {}
     segments = [numbered.setdefault(text, len(numbered)) for smiles, _ in texts for text in segments_of(smiles)]
+    stereo = [stereo_atoms(smiles) for smiles, _ in texts]
     atoms = np.array([len(conformer.xyz) for conformer in part], dtype=np.int64)
     others = [row for conformer in part for _, order in conformer.texts[1:] for row in order]
     arrays: Arrays = {
@@ -92,7 +94,10 @@ def part_arrays(part: Sequence[ConformerTexts], tokenizers: Sequence[TextTokeniz
         "xyz": packed_xyz(np.concatenate([conformer.xyz for conformer in part]), atoms),
         "order": np.array(others, dtype=np.uint16),  # rows of each atom of each text but the canonical ones
         "segments": np.array(segments, dtype=np.uint32),  # [atoms + 1 of all texts] index into the dictionary
-        "deciding": np.array([bit for smiles, _ in texts for bit in deciding_atoms(smiles)], dtype=np.uint8),
+        "deciding": np.array(
+            [bit for marks in stereo for bit in marks.deciding], dtype=np.uint8
+        ),  # [atoms of all texts]
+        "anchors": np.array([marks.anchors for marks in stereo], dtype=np.uint16),  # [texts, 3]
     }
     for slot, tokenizer in enumerate(tokenizers):
         prompts = tokenizer.encode_batch([prompt_of(smiles) for smiles, _ in texts])
@@ -107,14 +112,24 @@ def part_arrays(part: Sequence[ConformerTexts], tokenizers: Sequence[TextTokeniz
     return arrays, list(numbered)
 
 
-def deciding_atoms(smiles: str) -> list[bool]:
-    """For each atom of a SMILES whether its place, given those of the atoms before it, decides a hand or a side.
+@dataclass(frozen=True, slots=True)
+class StereoAtoms:
+    """For each atom of a text whether its place, given those of the atoms before it, decides a hand or a side.
 
-    That is the fourth atom written of a stereocentre and its neighbours, or of those that span a double bond.
+    That is the fourth atom written of a stereocentre and its neighbours, or of those that span a double bond. The
+    anchors are the three before the first of these.
     """
+
+    deciding: tuple[bool, ...]
+    anchors: tuple[int, int, int]  # three times 0 where the text states no stereo
+
+
+def stereo_atoms(smiles: str) -> StereoAtoms:
     mol = read_text_order(smiles)
-    fourth = {sorted(atoms)[3] for atoms in spanning_atoms(mol)}
-    return [atom in fourth for atom in range(mol.GetNumAtoms())]
+    written = sorted((sorted(atoms) for atoms in spanning_atoms(mol)), key=lambda order: order[3])
+    fourth = {order[3] for order in written}
+    first, second, third = written[0][:3] if written else (0, 0, 0)
+    return StereoAtoms(tuple(atom in fourth for atom in range(mol.GetNumAtoms())), (first, second, third))
 
 
 def full_text(conformer: ConformerTexts, text: int) -> str:

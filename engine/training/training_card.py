@@ -26,8 +26,8 @@ NO_FIGURE = "-"
 NAME = "card"
 DATA = (
     "MOSES molecules and pieces of them, 4 to 18 heavy atoms, most with groups that make stereocentres, a tenth of "
-    "them ions; one isomer of each, with one ETKDGv3 conformer and its mirror image, in the frame of the text's first "
-    "atoms: the first in the origin, the second on x; none whose skeleton is held out"
+    "them ions; one isomer of each, with one ETKDGv3 conformer and its mirror image, in the frame of the first "
+    "stereocentre's first three atoms; none whose skeleton is held out"
 )
 
 

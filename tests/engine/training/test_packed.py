@@ -28,7 +28,7 @@ from engine.training.corpus_plan import MoleculePlan
 from engine.training.moses import read_csv
 from engine.training.number_tokens import KINDS, SIGN
 from engine.training.packed import PackedCorpus, PackedPart, packed_xyz, unpacked_xyz
-from engine.training.packing import deciding_atoms, full_text, main, part_arrays
+from engine.training.packing import full_text, main, part_arrays, stereo_atoms
 from engine.training.structure import StructureJudge
 from tests.engine.training.corpus_source import write_source
 from tests.support import ROOT, sized
@@ -134,14 +134,15 @@ def test_a_packed_corpus_gives_the_tokenizers_ids(corpus: Path, packed: Path, na
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
-def test_a_framed_text_has_its_first_atoms_in_front_and_the_stereo_that_it_states(packed: Path, name: str) -> None:
+def test_a_framed_text_has_its_anchors_in_place_and_the_stereo_that_it_states(packed: Path, name: str) -> None:
     tokenizer = load_tokenizer(name)
     framed, plain = (PackedCorpus(packed, name, framed=framed).parts[0] for framed in (True, False))
     stated = 0
     for row in range(0, len(framed), 3):
         ids, placed = framed.tokens(np.array([row])).text(0)[0], framed.xyz[framed._row[_atoms(framed, row)]]
         decoded = decode(tokenizer.decode(ids[:-1].tolist()).partition("[/SMILES]")[2])
-        assert decoded.numbers[0] == ("0.0", "0.0", "0.0") and decoded.numbers[1][1:] == ("0.0", "0.0")
+        first, second, _ = stereo_atoms(decoded.smiles).anchors
+        assert decoded.numbers[first] == ("0.0", "0.0", "0.0") and decoded.numbers[second or 1][1:] == ("0.0", "0.0")
         before = plain.xyz[plain._row[_atoms(plain, row)]]
         steps, steps_before = (np.linalg.norm(xyz[1:] - xyz[:-1], axis=1) for xyz in (placed, before))
         np.testing.assert_allclose(steps, steps_before, atol=2)
@@ -164,7 +165,7 @@ def test_tokens_of_deciding_atoms_are_known(packed: Path, name: str) -> None:
         numbers = batch.kinds >= SIGN
         text = tokenizer.decode(batch.ids[:-1].tolist())
         decoded = decode(text.partition("[/SMILES]")[2])
-        flags = deciding_atoms(decoded.smiles)
+        flags = stereo_atoms(decoded.smiles).deciding
         wanted = [number for flag, triple in zip(flags, decoded.numbers, strict=True) if flag for number in triple]
         found = tokenizer.decode(batch.ids[numbers & batch.deciding].tolist())
         assert found.replace(",", "") == "".join(wanted)
