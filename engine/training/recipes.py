@@ -3,8 +3,7 @@
 Learnt by trial on a CPU: copying the molecule is the hard part, the numbers are easy. So structure weighs more than
 digits, late digits weigh little (they are noise that no model can guess), and the texts grow: few atoms and one decimal
 first, since copying is learnt where the copied tokens stand close together, then more of both. The hands of
-stereocentres are learnt in the smallest molecules first, in the frame of the first atoms, where they are hardly more
-than a sign.
+stereocentres are learnt in the smallest molecules first; ``text_frame`` makes the first one's hand a sign.
 """
 
 from __future__ import annotations
