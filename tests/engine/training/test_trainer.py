@@ -249,12 +249,12 @@ def command(packed: Path, folder: Path, *end: str) -> list[str]:
 
 
 @pytest.mark.soak
-def test_a_minutes_training_of_the_real_recipe_copies_better_and_better(
+def test_a_short_training_of_the_real_recipe_copies_better_and_better(
     small_packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """End to end at the true width: 60 seconds under soak, some steps otherwise."""
+    """End to end at the true width: 40 seconds under soak, some steps otherwise."""
     monkeypatch.undo()
-    options = sized(["--texts", "80"], ["--hours", str(60 / 3600)])
+    options = sized(["--texts", "80"], ["--hours", str(40 / 3600)])
     data = ["--data", str(small_packed), "--held-out", str(small_packed), "--out", str(tmp_path / "t")]
     more = ["--prompts", "4", "--tokens-a-step", "2048"]
     document = run_json_of("train", "--model", "demo-qwen", *options, *data, *more)
