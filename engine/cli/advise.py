@@ -177,7 +177,7 @@ def _show(advice: Advice, args: argparse.Namespace) -> None:
 
 def _columns(advice: Advice, molecules: int | None) -> tuple[str, ...]:
     more = () if molecules is None else (f"time for {molecules:,}", f"{advice.want} of them")
-    rates = ("LP", "clean %", "passed %", "s per sample")
+    rates = ("LP", "usable %", "clean %", "passed %", "s per sample")
     return (*rates, f"s per {advice.want} conformer", "vs best", "cut %", "letters %", "RMSD Å", *more)
 
 
@@ -187,6 +187,7 @@ def _rows(advice: Advice, molecules: int | None) -> list[list[str]]:
     rows = []
     for lp, standing in zip(advice.measured.lps, advice.decision.standings, strict=True):
         figures = (
+            with_interval(lp.usable_rate, percent),
             with_interval(lp.clean_rate, percent),
             with_interval(lp.pass_rate, percent),
             words.cost_words(lp.seconds_a_sample),

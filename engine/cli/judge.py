@@ -93,7 +93,7 @@ def _judge_text(args: argparse.Namespace) -> int:
         emit_json({"smiles": None if molecule is None else molecule.smiles, **document})
         return 0
     for name in ("decodes", "clean", "stereo_right", "geometry_right", "usable"):
-        write(f"{name.replace('_', ' '):<15} {_yes(document[name])}")
+        write(f"{name.replace('_', ' '):<15} {_yes(name, document[name])}")
     if verdict.strain_kcal is not None:
         moved = f"heavy atoms move {verdict.strain_moved_ang:.2f} Å"
         write(f"{'strain':<15} {verdict.strain_kcal:,.1f} kcal/mol ({verdict.strain_field}), {moved}")
@@ -170,8 +170,10 @@ def _write_rates(judged: JudgedRun) -> None:
     write(f"{judged.entry.id}: {document['judged_with']}")
 
 
-def _yes(value: object) -> str:
-    return "nothing to judge" if value is None else "yes" if value else "no"
+def _yes(name: str, value: object) -> str:
+    if value is None:
+        return "nothing to judge" if name == "stereo_right" else "not judged"
+    return "yes" if value else "no"
 
 
 def _atoms(atoms: tuple[int, ...]) -> str:

@@ -194,7 +194,7 @@ def _advice(evidence: Evidence, measured: Measured, request: AdviceRequest, else
 
 
 def _want(measured: Measured, request: AdviceRequest) -> Want:
-    unjudged = [figures.run_id for figures in measured.lps if figures.judged < figures.answers]
+    unjudged = [figures.run_id for figures in measured.lps if figures.usable is None]
     if request.want == "usable" and unjudged:
         what = f"{counted(len(unjudged), 'run has', 'runs have')} answers without a verdict on their molecule"
         raise RunError(what, f"Judge them first: `python -m engine judge {unjudged[0]}`; or --want clean")

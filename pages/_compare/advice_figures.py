@@ -184,10 +184,11 @@ def _table_row(
     return {
         "lp": label_of(figures, chosen),
         "standing": standing_word(advice, standing),
+        "usable": with_interval(figures.usable_rate, percent),
         "clean": with_interval(figures.clean_rate, percent),
         "passed": with_interval(figures.pass_rate, percent),
         "sample": words.cost_words(figures.seconds_a_sample),
-        "usable": words.cost_words(figures.cost(advice.want)),
+        "cost": words.cost_words(figures.cost(advice.want)),
         "over": over,
         "takes": duration(advice.expected_s(figures, molecules)),
         "gives": round(advice.expected_usable(figures, molecules)),
@@ -205,10 +206,11 @@ def _columns(want: str, molecules: int) -> dict[str, Any]:
     return {
         "lp": config.TextColumn("LP", pinned=True),
         "standing": config.TextColumn("result", width=100),
+        "usable": config.TextColumn("usable", help="Clean answers with stereo and geometry right"),
         "clean": config.TextColumn("clean", help="Answers that passed, with every block exact or unverified"),
         "passed": config.TextColumn("passed", help="The reports' rule: junk and cut numbers may pass"),
         "sample": config.TextColumn("per sample", help="Wall time over all answers"),
-        "usable": config.TextColumn(
+        "cost": config.TextColumn(
             f"per {want} conformer", help=f"Wall time over {want} answers; rejected ones count in the time"
         ),
         "over": config.TextColumn("vs best", help="Its cost over the lowest among the LPs that fit"),

@@ -65,7 +65,7 @@ def test_the_advice_is_the_command_lines(planted: Store) -> None:
     assert [one.value for one in app.code] == [f".venv/bin/{command}" for command in advice.commands]
     table = app.dataframe[-1].value
     assert list(table["standing"]) == ["fits", "does not fit", "advised"]
-    assert list(table["usable"]) == ["1.00 s (1.00–1.00)", "never", "0.250 s (0.250–0.250)"]
+    assert list(table["cost"]) == ["1.00 s (1.00–1.00)", "never", "0.250 s (0.250–0.250)"]
     assert list(table["takes"]) == ["2 h 46 min", "16 min 40 s", "41 min 40 s"]
 
 

@@ -60,14 +60,14 @@ class LpFigures:
     passed: int
     clean: int
     judged: int  # answers with a verdict on their molecule
-    usable: int  # of them
+    usable: int | None  # None, like its rate and its cost, before all answers are judged
     pass_rate: Interval
     clean_rate: Interval
-    usable_rate: Interval  # of all answers; it means nothing before all are judged
+    usable_rate: Interval | None
     seconds_a_sample: Interval
     seconds_a_clean: Interval  # infinite where no answer is clean
     seconds_a_passed: Interval
-    seconds_a_usable: Interval
+    seconds_a_usable: Interval | None
     letters_share: Interval | None  # of blocks
     nonnumeric_share: Interval | None
     cut_share: Interval | None
@@ -199,6 +199,8 @@ def _figures(store: Store, lp: str, side: _Side, base: _Side | None, seed: int) 
     figures |= {RATES[want]: _rate(counts[want], counts["answers"]) for want in WANTS}
     figures |= {name: side.cost(name) for name in TIMES}
     figures |= {name: side.share(name) for name in ("letters_share", "nonnumeric_share", "cut_share", "rmsd_ang")}
+    if counts["judged"] < counts["answers"]:
+        figures |= dict.fromkeys(("usable", RATES["usable"], COSTS["usable"]))
     return LpFigures(
         lp=lp,
         run_id=entry.id,

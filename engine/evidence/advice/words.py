@@ -99,7 +99,7 @@ def cautions(decision: Decision, measured: Measured, want: Want) -> tuple[str, .
         clean = f"{figures.clean or 'none'} of {figures.answers} answers of {name_of(figures.lp)}"
         verb = "is" if figures.clean == 1 else "are"
         sentences.append(f"Passed is the reports' rule, and junk and cut numbers pass: {clean} {verb} clean.")
-    if want != "usable" and figures.judged == figures.answers > figures.usable:
+    if want != "usable" and figures.usable is not None and figures.usable < figures.answers:
         right = f"{figures.usable or 'none'} of {figures.answers} answers"
         sentences.append(f"{want.capitalize()} is said of the text alone: the molecule is right, too, in {right}.")
     shares = (("cut", figures.cut_share), ("broken by letters", figures.letters_share))
@@ -128,7 +128,7 @@ def cautions(decision: Decision, measured: Measured, want: Want) -> tuple[str, .
 
 def unknown(measured: Measured, setting: Setting, missing: Sequence[str], versions: int, want: Want) -> tuple[str, ...]:
     """What the figures do not say; ``missing`` LPs have no run, ``versions`` of the program wrote the others."""
-    unjudged = sum(figures.judged < figures.answers for figures in measured.lps)
+    unjudged = sum(figures.usable is None for figures in measured.lps)
     answers = min((figures.answers for figures in measured.lps), default=0)
     sizes = measured.heavy_atoms
     of = "" if sizes is None else f" of {sizes[0]} to {sizes[1]} heavy atoms"

@@ -59,6 +59,7 @@ def test_usable_is_wanted_where_all_are_judged_and_clean_where_not(store: Store)
     assert (advice.want, advice.decision.lp) == ("usable", "none")
     assert advice.sentence.startswith(f"Use no LP. {COUNT} of {COUNT} answers are usable, 100 %")
     exact = advice.measured.figures("exact")
+    assert exact.usable_rate is not None and exact.seconds_a_usable is not None
     assert (exact.usable, exact.usable_rate.value, exact.seconds_a_usable.value) == (COUNT // 2, 0.5, 0.5)
     advice = advise(store, MODEL, AdviceRequest(want="clean"))
     assert (advice.want, advice.decision.lp) == ("clean", "exact")
@@ -67,6 +68,8 @@ def test_usable_is_wanted_where_all_are_judged_and_clean_where_not(store: Store)
     advice = advise(store, MODEL)
     assert (advice.want, advice.decision.lp) == ("clean", "position-allowlist")
     assert any("1 of these 3 runs has no verdict" in part for part in advice.unknown)
+    unjudged = advice.measured.figures("position-allowlist")
+    assert (unjudged.usable, unjudged.usable_rate, unjudged.seconds_a_usable) == (None, None, None)
     with pytest.raises(RunError, match="1 run has answers without a verdict") as found:
         advise(store, MODEL, AdviceRequest(want="usable"))
     assert "engine judge position-allowlist" in found.value.fix
