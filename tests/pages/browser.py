@@ -333,10 +333,20 @@ def window(browser: Browser, server: Server) -> Iterator[Visit]:
         yield opened
 
 
+def table_canvas(seen: Visit, table: int) -> Locator:
+    """What the table of that number is drawn on, in sight; a table draws itself only in a tab that is in front."""
+    canvas = seen.page.get_by_test_id("data-grid-canvas").nth(table)
+    with suppress(AssertionError):
+        expect(canvas).to_be_attached(timeout=LIMIT_MS / 3)
+    if not canvas.count():
+        seen.page.bring_to_front()
+    canvas.scroll_into_view_if_needed()
+    return canvas
+
+
 def click_row(seen: Visit, table: int, row: int, row_height: int = 35) -> None:
     """The box before a row: tables are drawn on a canvas."""
-    canvas = seen.page.get_by_test_id("data-grid-canvas").nth(table)
-    canvas.scroll_into_view_if_needed()
+    canvas = table_canvas(seen, table)
     canvas.evaluate(AT_REST)
     box = canvas.bounding_box()
     assert box is not None

@@ -47,14 +47,14 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     st.button("Rerun")
     st.button("Clear", on_click=clear)
     shown = st.toggle("Shown", key="shown")
-    taken_back = st.toggle("Takes nothing over", key="taken back")
+    st.toggle("Takes nothing over", key="taken back")
     other = st.toggle("Other conformer", key="other")
     overlaid = st.toggle("Overlay", key="overlaid")
 
 
 def pick(atom: int | None) -> None:
     state["told"] = [*state.get("told", []), atom]
-    if not taken_back:
+    if not state["taken back"]:  # as it is now: a click may overtake the run that the toggle asked for
         state["atom"] = atom
 
 

@@ -11,7 +11,17 @@ import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.pages.browser import LIMIT_MS, ROOT, Browser, Server, Visit, expect_harmless, serve_quietly, visit
+from tests.pages.browser import (
+    LIMIT_MS,
+    ROOT,
+    Browser,
+    Server,
+    Visit,
+    expect_harmless,
+    serve_quietly,
+    table_canvas,
+    visit,
+)
 from tests.pages.drift_stores import EXACT, HOSTILE, WITH_JUNK, add_hostile, with_demo
 from tests.pages.sql_processes import processes_of
 
@@ -220,8 +230,7 @@ def test_a_run_and_a_sample_of_a_row_are_links(browser: Browser, server: Server)
     sql = f"SELECT+run_id,+sample_id+FROM+samples+WHERE+run_id='{EXACT}'+ORDER+BY+2"
     with visit(browser, server, f"{SQL}&sql={sql}") as seen:
         expect(rows_said(seen, 64)).to_be_visible()
-        canvas = seen.page.get_by_test_id("data-grid-canvas").last
-        canvas.scroll_into_view_if_needed()
+        canvas = table_canvas(seen, -1)
         box = canvas.bounding_box()
         assert box is not None
         for left, expected in ((14, f"/drift?run={EXACT}&sample=0"), (300, f"/compare?control={EXACT}")):
