@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from engine.cli.progress_option import Say
     from engine.evidence.advice.probe import ProbeStep
     from engine.evidence.advisor import Advice
-    from engine.store.files import Files
     from engine.store.store import Store
 
 
@@ -55,7 +54,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     group.add_argument("--backend", default="", metavar="B", help="fast or hf")
     group.add_argument("--device", default="", metavar="D", help="cpu, cuda or mps")
     group = parser.add_argument_group("probe")
-    add_molecule_option(group, "--probe", "write N held-out molecules under each LP")
+    add_molecule_option(group, "--probe", "write N held-out molecules under each LP, and judge them")
     group.add_argument("--no-keep", action="store_true", help="do not keep the probe's runs in the store")
     add_rmsd_option(group)
     add_threads_option(group)
@@ -84,14 +83,15 @@ def run(args: argparse.Namespace) -> int:
     from engine.evidence.advice.probe import passing_store
 
     with passing_store() if args.no_keep else nullcontext(store) as place:
-        run_ids = _probe_runs(args, place.home, lps)
+        run_ids = _probe_runs(args, place, lps)
         _show(advise(place, args.model, replace(request, filter=ANY, runs=run_ids)), args)
     return 0
 
 
-def _probe_runs(args: argparse.Namespace, files: Files, lps: tuple[str, ...]) -> tuple[str, ...]:
-    """Writes a run for each LP, with progress on standard error and in the progress file."""
+def _probe_runs(args: argparse.Namespace, store: Store, lps: tuple[str, ...]) -> tuple[str, ...]:
+    """Writes a run for each LP, then judges them, with progress on standard error and in the progress file."""
     from engine.evidence.advice.probe import Probe, probe
+    from engine.inspection.judging import judge_run
     from engine.models.loading import load_model
     from engine.models.registry import load_registry
 
@@ -101,16 +101,23 @@ def _probe_runs(args: argparse.Namespace, files: Files, lps: tuple[str, ...]) ->
     request = Probe(args.probe, lps, rmsd=args.rmsd or 0, seed=args.seed, **given)
     set_threads(args.threads)
     with reporting(args) as say:
-        display = _ProbeDisplay(partial(say, model_alias=entry.alias, model_step=entry.step), is_quiet=args.json)
-        steps = probe(files, load_model(entry, request.device), request, source=typed_command("advise"))
+        say_model = partial(say, model_alias=entry.alias, model_step=entry.step)
+        display = _ProbeDisplay(say_model, len(lps), args.probe, is_quiet=args.json)
+        steps = probe(store.home, load_model(entry, request.device), request, source=typed_command("advise"))
         try:
             with closing(steps):
                 for step in steps:
                     display.step(step)
+            for place, run_id in enumerate(display.kept):  # after the last time was taken: judging needs all cores
+                judged = judge_run(store, run_id, workers=args.threads, progress=partial(display.judged, place))
+                for words in judged.not_finished:
+                    note(words)
+            display.end()
         except KeyboardInterrupt:
             display.line.clear()
-            kept = f"; finished runs are kept: {', '.join(display.kept)}" if display.kept and not args.no_keep else ""
-            note(f"the unfinished run was discarded{kept}")
+            lost = "the unfinished run was discarded" if len(display.kept) < len(lps) else "not every run was judged"
+            ids = ", ".join(display.kept)
+            note(f"{lost}; finished runs are kept: {ids}" if ids and not args.no_keep else lost)
             raise
         finally:
             display.line.clear()
@@ -118,26 +125,47 @@ def _probe_runs(args: argparse.Namespace, files: Files, lps: tuple[str, ...]) ->
 
 
 class _ProbeDisplay:
-    """How far a probe is: a line that is redrawn on a terminal, else one per LP; and the progress file."""
+    """How far a probe is: a line that is redrawn on a terminal, else one per LP; and the progress file.
 
-    def __init__(self, say: Say, *, is_quiet: bool) -> None:
-        self.line, self.is_quiet, self.last_number = StatusLine(), is_quiet, -1
-        self.say, self.kept = say, list[str]()
+    The file has a part for each LP, and a last one for judging what all of them wrote.
+    """
+
+    def __init__(self, say: Say, lps: int, molecules: int, *, is_quiet: bool) -> None:
+        self.say, self.lps, self.samples, self.is_quiet = say, lps, lps * molecules, is_quiet
+        self.line, self.last_number, self.kept = StatusLine(), -1, dict[str, str]()  # LPs by the ids of their runs
 
     def step(self, step: ProbeStep) -> None:
         progress = step.progress
         values = asdict(progress)
         del values["notes"]
         state = {"state": "done"} if step.is_kept else {}
-        self.say(now=step.is_kept, part=step.number, parts=step.lps, lp=step.lp, **values, **state)
+        self.say(now=step.is_kept, part=step.number, parts=self.lps + 1, lp=step.lp, **values, **state)
         if step.is_kept:
-            self.kept.append(progress.run_id)
-        name = f"{step.number + 1}/{step.lps} {step.lp}:"
+            self.kept[progress.run_id] = step.lp
+        name = f"{step.number + 1}/{self.lps} {step.lp}:"
         done = f"{name} {progress.done}/{progress.samples} samples"
-        self.line.draw(f"{bar((step.number + progress.work) / step.lps)} {done}", now=progress.done == progress.samples)
-        if not self.line.is_shown and not self.is_quiet and step.number != self.last_number:
-            self.last_number = step.number
-            note(f"{name} {progress.samples} samples, {progress.run_id}")
+        self.line.draw(f"{bar((step.number + progress.work) / self.lps)} {done}", now=progress.done == progress.samples)
+        self._note(step.number, f"{name} {progress.samples} samples, {progress.run_id}")
+
+    def judged(self, place: int, done: int, samples: int) -> None:
+        done += place * samples
+        self._say_judging(place, done)
+        self.line.draw(f"{bar(done / self.samples)} {done}/{self.samples} samples judged", now=done == self.samples)
+        self._note(self.lps, f"judging {self.samples} samples")
+
+    def end(self) -> None:
+        self._say_judging(self.lps - 1, self.samples, now=True, state="done")
+
+    def _say_judging(self, place: int, done: int, **more: Any) -> None:
+        run_id, lp = list(self.kept.items())[place]
+        part = {"part": self.lps, "parts": self.lps + 1, "lp": lp, "run_id": run_id, "task": "judging"}
+        self.say(**part, done=done, samples=self.samples, **more)
+
+    def _note(self, number: int, words: str) -> None:
+        """Once a number, where no line is redrawn."""
+        if not self.line.is_shown and not self.is_quiet and number != self.last_number:
+            self.last_number = number
+            note(words)
 
 
 def _list_models(store: Store, *, is_json: bool) -> int:

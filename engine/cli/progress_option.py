@@ -1,7 +1,8 @@
 """``--progress`` and ``--until-eof``: a command that another program started reports to it, and ends with it.
 
 Each line of the progress file is one JSON object about one *part* of the work, a run or a report file: its number from
-0 of how many, how far it is, and in the end its ``state`` (``done``, ``there`` before, ``failed``).
+0 of how many, how far it is, and in the end its ``state`` (``done``, ``there`` before, ``failed``). ``task`` says what
+is done with the runs, where they are not being written.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ class PartProgress:
     model_alias: str = ""
     model_step: str = ""
     lp: str = ""
+    task: str = ""  # what is done with the run, where it is not being written
     error: str = ""
     samples: int = 0
     done: int = 0
@@ -53,7 +54,7 @@ class PartProgress:
     @property
     def name(self) -> str:
         model = ":".join(filter(None, (self.model_alias, self.model_step)))
-        return self.file or " · ".join(filter(None, (model, self.lp))) or self.run_id
+        return self.file or " · ".join(filter(None, (model, self.lp, self.task))) or self.run_id
 
     @property
     def samples_a_second(self) -> float:

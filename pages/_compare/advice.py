@@ -187,7 +187,8 @@ def _probe(store: Store, advice: Advice) -> None:
         st.markdown(
             f"Not measured under this setting: {escape_markdown(missing)}."
             if missing
-            else "A probe writes the same held-out molecules under each LP, one LP after the other, into the store."
+            else "A probe writes the same held-out molecules under each LP, one LP after the other, into the store, "
+            "and then judges them."
         )
         size = st.number_input(
             "Molecules per probe run", LEAST_PROBED, MOST_PROBED, PROBED, key="advice_probe", bind="query-params",

@@ -1,8 +1,9 @@
 """A quick probe: some held-out molecules under each LP, measured now and stored as runs for the advisor.
 
 The model is loaded once, and each LP writes a few tokens before anything is timed, so that no LP pays for the start of
-the process. The LPs run one after the other: load that begins meanwhile slows the later ones. A probe that is stopped
-loses the LP that was running; finished LPs stay.
+the process. The LPs run one after the other: load that begins meanwhile slows the later ones, so answers are
+judged after the last LP, by the caller (``inspection/judging.py``). A probe that is stopped loses the LP that was
+running; finished LPs stay.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -107,26 +108,55 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     return store_at(tmp_path / "store")
 
 
-ASKED = ("advise", "--model", "small", "--probe", "6", "--lp", "position-allowlist", "--lp", "exact")
+ASKED = ("advise", "--model", "small", "--probe", "6", "--threads", "1", "--lp", "position-allowlist", "--lp", "exact")
 
 
-def test_a_probe_is_kept_and_reported_on(small: Store, tmp_path: Path) -> None:
+def test_a_probe_is_kept_judged_and_reported_on(small: Store, tmp_path: Path) -> None:
     lines = tmp_path / "progress"
     found = run(*ASKED, "--progress", str(lines), "--json")
     document = found.document
     entries = small.found().entries
     assert [one["run_id"] for one in document["lps"]] == [entry.id for entry in entries]
+    assert document["want"] == "usable" and [lp["judged"] for lp in document["lps"]] == [6, 6]
     assert document["molecules"] == 6 and {entry.row["label"] for entry in entries} == {"probe"}
     assert found.err == ""
     said = [json.loads(line) for line in lines.read_text().splitlines()]
     ends = [(one["part"], one["parts"], one["lp"], one["run_id"]) for one in said if one.get("state") == "done"]
-    assert ends == [(0, 2, "position-allowlist", entries[0].id), (1, 2, "exact", entries[1].id)]
+    exact = ("exact", entries[1].id)
+    assert ends == [(0, 3, "position-allowlist", entries[0].id), (1, 3, *exact), (2, 3, *exact)]
+    assert [one["task"] for one in said if one["part"] == 2][-1] == "judging"
+    assert said[-1]["done"] == said[-1]["samples"] == 12
+
+
+def test_a_probe_judges_after_its_last_time_is_taken(small: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    lps_written: list[int] = []
+
+    def judge(store: Store, run_id: str, **_: object) -> SimpleNamespace:
+        lps_written.append(len(store.found().entries))
+        return SimpleNamespace(not_finished=(f"{run_id} hung",))
+
+    monkeypatch.setattr("engine.inspection.judging.judge_run", judge)
+    found = run(*ASKED)
+    assert found.code == 0 and lps_written == [2, 2]
+    assert [f"{entry.id} hung" for entry in small.found().entries] == found.err.splitlines()[-2:]
+
+
+def test_a_probe_that_is_stopped_while_it_judges_keeps_all_runs(small: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def judge(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("engine.inspection.judging.judge_run", judge)
+    found = run(*ASKED)
+    ids = [entry.id for entry in small.found().entries]
+    assert found.code == 130 and len(ids) == 2
+    assert f"not every run was judged; finished runs are kept: {', '.join(ids)}\n" in found.err
 
 
 def test_a_probe_that_nobody_keeps_leaves_nothing(small: Store) -> None:
     found = run(*ASKED, "--no-keep")
     assert found.code == 0 and small.found().entries == ()
-    assert [line.split()[:2] for line in found.err.splitlines()] == [["1/2", "position-allowlist:"], ["2/2", "exact:"]]
+    starts = [["1/2", "position-allowlist:"], ["2/2", "exact:"], ["judging", "12"]]
+    assert [line.split()[:2] for line in found.err.splitlines()] == starts
 
 
 def test_a_probe_that_is_stopped_keeps_what_is_finished(small: Store, monkeypatch: pytest.MonkeyPatch) -> None:
