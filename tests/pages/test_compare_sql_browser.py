@@ -11,17 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.pages.browser import (
-    LIMIT_MS,
-    ROOT,
-    Browser,
-    Server,
-    Visit,
-    expect_harmless,
-    serve_quietly,
-    table_canvas,
-    visit,
-)
+from tests.pages.browser import LIMIT_MS, ROOT, Browser, Server, Visit, expect_harmless, serve_quietly, visit
+from tests.pages.canvas_clicks import table_canvas
 from tests.pages.drift_stores import EXACT, HOSTILE, WITH_JUNK, add_hostile, with_demo
 from tests.pages.sql_processes import processes_of
 

@@ -8,19 +8,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.pages.browser import (
-    ROOT,
-    Browser,
-    Server,
-    Theme,
-    Visit,
-    click_at,
-    click_row,
-    expect_harmless,
-    serve,
-    serve_quietly,
-    visit,
-)
+from tests.pages.browser import ROOT, Browser, Server, Theme, Visit, expect_harmless, serve, serve_quietly, visit
+from tests.pages.canvas_clicks import click_at, click_row
 from tests.pages.drift_stores import (
     BARE,
     EXACT,

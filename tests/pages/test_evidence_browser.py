@@ -11,7 +11,8 @@ from playwright.sync_api import Locator, Page, expect
 from engine.evidence.claims import load_claims
 from engine.evidence.verdicts import load
 from pages._evidence.claims import judged_claims
-from tests.pages.browser import ROOT, Browser, Server, Visit, click_at, expect_harmless, serve_quietly, visit
+from tests.pages.browser import ROOT, Browser, Server, Visit, expect_harmless, serve_quietly, visit
+from tests.pages.canvas_clicks import click_at
 
 pytestmark = pytest.mark.browser
 

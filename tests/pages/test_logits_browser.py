@@ -15,12 +15,12 @@ from tests.pages.browser import (
     Browser,
     Server,
     Visit,
-    click_row,
     expect_harmless,
     expect_well_in_both_themes,
     serve_quietly,
     visit,
 )
+from tests.pages.canvas_clicks import click_row
 from tests.pages.logit_logs import add, add_all, add_hostile, store_at
 from tests.support import of_soak
 

@@ -17,12 +17,12 @@ from tests.pages.browser import (
     Browser,
     Server,
     Visit,
-    click_row,
     expect_harmless,
     expect_well_in_both_themes,
     serve_quietly,
     visit,
 )
+from tests.pages.canvas_clicks import click_row
 from tests.pages.profile_traces import HOSTILE, both, hostile, on_gpu
 from tests.support import of_soak
 

@@ -1,0 +1,55 @@
+"""Clicks on what is drawn on a canvas: rows of tables, bars of charts."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from playwright.sync_api import Locator, expect
+
+from tests.pages.browser import LIMIT_MS, Visit
+
+# What is drawn above a table late would move it away from under a click.
+AT_REST = """async node => {
+    const place = () => JSON.stringify(node.getBoundingClientRect());
+    for (let before = ""; before !== place(); ) {
+        before = place();
+        await new Promise(done => setTimeout(done, 150));
+    }
+}"""
+
+
+def table_canvas(seen: Visit, table: int) -> Locator:
+    """What the table of that number is drawn on, in sight; a table draws itself only in a tab that is in front."""
+    canvas = seen.page.get_by_test_id("data-grid-canvas").nth(table)
+    with suppress(AssertionError):
+        expect(canvas).to_be_attached(timeout=LIMIT_MS / 3)
+    if not canvas.count():
+        seen.page.bring_to_front()
+    canvas.scroll_into_view_if_needed()
+    return canvas
+
+
+def click_row(seen: Visit, table: int, row: int, row_height: int = 35) -> None:
+    """The box before a row: tables are drawn on a canvas."""
+    canvas = table_canvas(seen, table)
+    canvas.evaluate(AT_REST)
+    box = canvas.bounding_box()
+    assert box is not None
+    seen.page.mouse.click(box["x"] + 18, box["y"] + 37 + row_height * (row + 0.5))
+    seen.settle()
+
+
+def click_at(seen: Visit, spot: Locator, result: Locator) -> None:
+    """Plotly listens on a layer above its bars, and hears no click while it is drawing."""
+    for _ in range(3):
+        spot.scroll_into_view_if_needed()
+        spot.evaluate(AT_REST)
+        box = spot.bounding_box()
+        assert box is not None
+        seen.page.mouse.move(box["x"] + box["width"] / 2 - 3, box["y"] + box["height"] / 2)
+        seen.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        seen.page.mouse.down()
+        seen.page.mouse.up()
+        with suppress(AssertionError):
+            return expect(result).to_be_visible(timeout=LIMIT_MS / 3)
+    raise AssertionError(f"a click on the chart does not lead to {result}")
