@@ -1,4 +1,4 @@
-"""A process of our own that works for another one over a pipe, and ends with it.
+"""A process of our own that works for another one over a pipe, and ends with it; and how many there is room for.
 
 Started anew, as a program: a fork would copy locks that RDKit and numpy hold, and ``multiprocessing`` would run the
 parent's main module once more in the worker, which in an app is a page.
@@ -42,13 +42,19 @@ class WorkerProcess:
         self.connection.close()
 
 
+def usable_cores() -> int:
+    """The cores that this process may run on."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return (os.cpu_count() or 1) if affinity is None else len(affinity(0))
+
+
 def _end(process: subprocess.Popen[bytes]) -> None:
     process.kill()
     process.wait()
 
 
 def _work(descriptor: str) -> None:
-    with Connection(int(descriptor)) as connection, suppress(EOFError):  # the parent is gone
+    with Connection(int(descriptor)) as connection, suppress(EOFError, OSError):  # the parent is gone
         work, arguments = connection.recv()
         work(connection, *arguments)
 

@@ -132,7 +132,12 @@ def geometry_checks(mol: Chem.Mol, settings: SettingsName = "mol_fast", *, energ
         checks if energy else tuple(name for name in checks if name != ENERGY),
         tuple(of_graph),
         pair_bounds(sane) if is_sane else None,
-        tuple(_planes(sane)) if is_sane else (),
+        tuple(
+            (check, match)
+            for check, patterns in _PATTERNS.items()
+            for pattern in (patterns if is_sane else ())
+            for match in sane.GetSubstructMatches(pattern)
+        ),
         is_sane,
     )
 
@@ -146,12 +151,6 @@ def judge_geometry(mol: Chem.Mol, settings: SettingsName = "mol_fast", *, energy
 def judged_with(settings: SettingsName) -> str:
     """What a stored verdict says of its geometry."""
     return f"posebusters {POSEBUSTERS}, {settings}, rdkit {rdBase.rdkitVersion}"
-
-
-def _planes(mol: Chem.Mol) -> Iterator[tuple[str, tuple[int, ...]]]:
-    for check, patterns in _PATTERNS.items():
-        for pattern in patterns:
-            yield from ((check, match) for match in mol.GetSubstructMatches(pattern))
 
 
 def _has_inchi(mol: Chem.Mol) -> bool:

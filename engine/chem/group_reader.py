@@ -37,11 +37,11 @@ def why_not_taken(content: str) -> str | None:
     return None if all(_FLOAT.search(part) for part in parts) else BAD_FLOAT
 
 
-def numbers_taken(content: str) -> Numbers:
+def numbers_taken(content: str, block: int | None = None) -> Numbers:
     """What the decoder takes for x, y and z: of each part the last number."""
     problem = why_not_taken(content)
     if problem is not None:
-        raise EnrichedError(problem, text=f"<{content}>")
+        raise EnrichedError(problem, block=block, text=f"<{content}>")
     x, y, z = (_FLOAT.findall(part)[-1] for part in content.split(","))
     return x, y, z
 
@@ -52,31 +52,23 @@ def position_of(numbers: Numbers) -> Position:
     return x, y, z
 
 
-def is_misread(content: str, stated: Sequence[float | None]) -> bool:
-    """Whether the decoder takes this block and puts its atom elsewhere than ``stated``, the numbers that it states.
+def misread_ang(content: str, stated: Sequence[float | None]) -> float | None:
+    """How far the decoder puts the atom of this block from ``stated``, the numbers that it states; None if it does not.
 
-    Where not all three can be told, it is misread if the decoder took a part for a number that is none.
+    Where not all three can be told: NaN if the decoder took a part for a number that is none.
     """
     if why_not_taken(content) is not None:
-        return False
-    if None not in stated:
-        return misread_by(content, stated) > MISREAD_ANG + _ROUNDING
-    return not all(_PLAIN.fullmatch(part) for part in content.split(","))
-
-
-def misread_by(content: str, stated: Sequence[float | None]) -> float:
-    """How far, in angstrom, the decoder puts the atom of this block from the three numbers that it states."""
-    return math.dist(position_of(numbers_taken(content)), [math.nan if x is None else x for x in stated])
+        return None
+    known = [number for number in stated if number is not None]
+    if len(known) < len(stated):
+        return None if all(_PLAIN.fullmatch(part) for part in content.split(",")) else math.nan
+    ang = math.dist(position_of(numbers_taken(content)), known)
+    return ang if ang > MISREAD_ANG + _ROUNDING else None
 
 
 def decode_parts(smiles: str, contents: Sequence[str]) -> Decoded:
     """The molecule and conformer that the decoder makes of a SMILES and its blocks' contents."""
-    numbers = []
-    for block, content in enumerate(contents):
-        problem = why_not_taken(content)
-        if problem is not None:
-            raise EnrichedError(problem, block=block, text=f"<{content}>")
-        numbers.append(numbers_taken(content))
+    numbers = [numbers_taken(content, block) for block, content in enumerate(contents)]
     try:
         mol = read_text_order(smiles)
     except SmilesError as error:

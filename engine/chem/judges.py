@@ -11,7 +11,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Generator, Iterable
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -19,9 +19,9 @@ from typing import Any
 from rdkit import Chem
 
 from engine.chem.smiles import parse_smiles
-from engine.chem.verdict import JudgeSettings, judge_answer
+from engine.chem.verdict import PLAIN, JudgeSettings, judge_answer
 from engine.errors import DriftscopeError
-from engine.processes import WorkerProcess
+from engine.processes import WorkerProcess, usable_cores
 from engine.records import FailedCheck, MoleculeVerdict
 
 LIMIT_S = 60.0
@@ -43,10 +43,10 @@ class JudgePool:
     """Takes tasks at any time and hands verdicts back when asked; between, its processes work on what they have."""
 
     def __init__(
-        self, settings: JudgeSettings | None = None, *, workers: int | None = None, limit_s: float = LIMIT_S
+        self, settings: JudgeSettings = PLAIN, *, workers: int | None = None, limit_s: float = LIMIT_S
     ) -> None:
-        self.settings, self.limit_s = settings or JudgeSettings(), limit_s
-        self.workers = workers or available_cores()
+        self.settings, self.limit_s = settings, limit_s
+        self.workers = workers or usable_cores()
         self.waiting: deque[JudgeTask] = deque()
         self._pool: list[_JudgeProcess] = []
         self._done: list[tuple[JudgeTask, MoleculeVerdict]] = []
@@ -69,9 +69,9 @@ class JudgePool:
         """Tasks without a verdict yet."""
         return len(self.waiting) + sum(process.task is not None for process in self._pool)
 
-    def start(self) -> None:
-        """All processes now, before there is work."""
-        while len(self._pool) < self.workers:
+    def start(self, processes: int | None = None) -> None:
+        """So many, or all, before there is work."""
+        while len(self._pool) < (self.workers if processes is None else processes):
             self._pool.append(_JudgeProcess(self.settings))
 
     @property
@@ -92,8 +92,7 @@ class JudgePool:
 
     def _advance(self, wait_s: float) -> None:
         """Hand out tasks, take answers, and end what is over its limit."""
-        while len(self._pool) < min(self.workers, self.under_way):
-            self._pool.append(_JudgeProcess(self.settings))
+        self.start(min(self.workers, self.under_way))
         self._hand_out()
         left = [process.began + self.limit_s - time.monotonic() for process in self._pool if process.task is not None]
         by_connection: dict[Any, _JudgeProcess] = {process.connection: process for process in self._pool}
@@ -147,7 +146,7 @@ class _JudgeProcess(WorkerProcess):
 
 def judged(
     tasks: Iterable[JudgeTask],
-    settings: JudgeSettings | None = None,
+    settings: JudgeSettings = PLAIN,
     *,
     workers: int | None = None,
     limit_s: float = LIMIT_S,
@@ -161,20 +160,12 @@ def judged(
             yield from pool.verdicts(wait=True)
 
 
-def available_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _judge(connection: Any, settings: JudgeSettings) -> None:
     os.environ["OMP_NUM_THREADS"] = "1"  # before tblite is loaded
-    with closing(connection):
-        try:
-            connection.send(_READY)
-            while True:
-                task = connection.recv()
-                connection.send(judge_answer(task.text, _asked(task.smiles), settings))
-        except (EOFError, OSError):
-            return  # the parent is gone
+    connection.send(_READY)
+    while True:
+        task = connection.recv()
+        connection.send(judge_answer(task.text, _asked(task.smiles), settings))
 
 
 @lru_cache(maxsize=64)

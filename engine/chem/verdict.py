@@ -14,6 +14,7 @@ from rdkit import Chem
 from engine.chem.enriched import decode
 from engine.chem.geometry import GeometryChecks, SettingsName, geometry_checks
 from engine.chem.rdkit_log import captured_log
+from engine.chem.smiles import read_text_order
 from engine.chem.stereo import judge_stereo
 from engine.chem.strain import StrainMethod, strain_of
 from engine.errors import DriftscopeError, EnrichedError, GraphMismatchError
@@ -33,9 +34,11 @@ class JudgeSettings:
     strain: StrainMethod | None = None
 
 
-def judge_answer(text: str, asked: Chem.Mol | None, settings: JudgeSettings | None = None) -> MoleculeVerdict:
-    """Of enriched text that should be ``asked``; without it, or where it is None, that of the text itself."""
-    settings = settings or JudgeSettings()
+PLAIN = JudgeSettings()
+
+
+def judge_answer(text: str, asked: Chem.Mol | None, settings: JudgeSettings = PLAIN) -> MoleculeVerdict:
+    """Of enriched text that should be ``asked``; where that is None, the text's own."""
     try:
         decoded = decode(text)
     except DriftscopeError as error:
@@ -74,10 +77,7 @@ def judge_answer(text: str, asked: Chem.Mol | None, settings: JudgeSettings | No
 @lru_cache(maxsize=64)
 def _checks(smiles: str, settings: SettingsName, energy: bool) -> GeometryChecks:
     """Samples of one molecule come one after the other. ``smiles`` is the text's own, so atoms are in its order."""
-    parameters = Chem.SmilesParserParams()
-    parameters.removeHs = False
-    heavy, _ = _heavy(Chem.MolFromSmiles(smiles, parameters))
-    return geometry_checks(heavy, settings, energy=energy)
+    return geometry_checks(_heavy(read_text_order(smiles))[0], settings, energy=energy)
 
 
 def _graph(mol: Chem.Mol) -> str:

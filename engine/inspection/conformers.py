@@ -15,7 +15,7 @@ from rdkit import Chem
 
 from engine.chem.enriched import decode
 from engine.chem.frame import add_conformer
-from engine.chem.group_reader import is_misread, misread_by
+from engine.chem.group_reader import misread_ang
 from engine.chem.rdkit_log import captured_log
 from engine.errors import DriftscopeError
 from engine.records import Molecule, ReaderName
@@ -68,11 +68,11 @@ def group_conformer_of(sample: Row, blocks: Sequence[Row]) -> GroupShape | None:
         return None
     except DriftscopeError:
         pass
-    misread: dict[int, float] = {}
-    for index, row in enumerate(blocks):
-        stated = (row["x"], row["y"], row["z"])
-        if is_misread(row["text"], stated):
-            misread[index] = misread_by(row["text"], stated)
+    misread = {
+        index: ang
+        for index, row in enumerate(blocks)
+        if (ang := misread_ang(row["text"], (row["x"], row["y"], row["z"]))) is not None
+    }
     known = {index: ang for index, ang in misread.items() if math.isfinite(ang)}
     farthest = max(known, key=known.__getitem__, default=None)
     try:

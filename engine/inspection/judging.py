@@ -17,7 +17,7 @@ from engine.chem.enriched import prompt_smiles
 from engine.chem.geometry import judged_with
 from engine.chem.judges import CRASH, LIMIT_S, TIME, JudgeTask, judged
 from engine.chem.smiles import parse_smiles
-from engine.chem.verdict import JudgeSettings
+from engine.chem.verdict import PLAIN, JudgeSettings
 from engine.errors import DriftscopeError, StoreError
 from engine.inspection.misread import misread_of
 from engine.records import Molecule, MoleculeVerdict
@@ -47,14 +47,13 @@ class JudgedRun:
 def judge_run(
     store: Store,
     run_id: str,
-    settings: JudgeSettings | None = None,
+    settings: JudgeSettings = PLAIN,
     *,
     workers: int | None = None,
     limit_s: float = LIMIT_S,
     progress: Callable[[int, int], None] = lambda done, samples: None,
 ) -> JudgedRun:
     """Judge all samples of a run. One that lies in a place which is only read is not changed."""
-    settings = settings or JudgeSettings()
     entry = store.entry(run_id)
     rows = _rows(store, entry)
     if not rows:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from engine.chem.group_reader import is_misread, misread_by
+from engine.chem.group_reader import misread_ang
 from engine.inspection.memo import computed_once
 from engine.store.entries import Entry, model_name
 from engine.store.schema import BLOCKS
@@ -45,8 +45,8 @@ def misread_by_run(store: Store, entries: Iterable[Entry]) -> list[RunMisread]:
 @computed_once(MOST_KEPT)
 def misread_of(store: Store, entry: Entry) -> RunMisread:
     rows = store.table(_DAMAGED, {"run": entry.id, "sound": sorted(SOUND)}, of=[entry.id]).to_pylist()
-    places = [(row["text"], (row["x"], row["y"], row["z"])) for row in rows]
-    misread = [(misread_by(*place), place[0]) for place in places if is_misread(*place)]
+    found = [(misread_ang(row["text"], (row["x"], row["y"], row["z"])), row["text"]) for row in rows]
+    misread = [(ang, text) for ang, text in found if ang is not None]
     most_ang, text = max((far for far in misread if math.isfinite(far[0])), default=(None, ""))
     return RunMisread(
         run_id=entry.id,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.errors import ModelError, shown
+from engine.processes import usable_cores as usable_cores
 
 if TYPE_CHECKING:
     import torch
@@ -30,12 +31,6 @@ def pick_device(wanted: str = "auto") -> torch.device:
     if device.type in asked and not asked[device.type]():
         raise ModelError(f"there is no {device.type.upper()} device here", "Use auto or cpu")
     return device
-
-
-def usable_cores() -> int:
-    """The cores that this process may run on."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return (os.cpu_count() or 1) if affinity is None else len(affinity(0))
 
 
 def spare_cores() -> int:

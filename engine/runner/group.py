@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import decode
-from engine.chem.judges import JudgePool, JudgeTask, available_cores
+from engine.chem.judges import JudgePool, JudgeTask
 from engine.chem.rmsd import least_rmsd
 from engine.decode.body import Body
 from engine.decode.closing import close_ids
@@ -27,6 +27,7 @@ from engine.decode.scoring import Scored, score
 from engine.decode.steps import Counters, Diagnosis, Step, StepObserver, Stop, Tap
 from engine.errors import DriftscopeError
 from engine.models.loading import LoadedModel
+from engine.processes import usable_cores
 from engine.records import Molecule, MoleculeVerdict
 from engine.runner.plan import RunPlan
 from engine.store.groups import Group
@@ -41,7 +42,7 @@ Item = TypeVar("Item")
 
 REFERENCE_S = 20.0
 """Longest search for a molecule's reference conformers in a batch run."""
-BESIDE = max(1, available_cores() // 2)
+BESIDE = max(1, usable_cores() // 2)
 """Processes that judge while the model computes."""
 COUNTED = "tokens forced_tokens forward_passes prefill_s forward_s constraint_s sampling_s decode_s".split()
 
@@ -68,10 +69,9 @@ class GroupWriter:
         self.tap: Tap | None = None  # sees what is written, not what is only checked
         self.watch: StepObserver | None = None
         self._generation: Generation | None = None  # has what all groups share
-        self._own_judges: JudgePool | None = None
-        if judges is None and plan.judge_settings is not None:
-            judges = self._own_judges = JudgePool(plan.judge_settings, workers=BESIDE)
-        self._judges = judges
+        settings = None if judges is not None else plan.judge_settings
+        self._own_judges = None if settings is None else JudgePool(settings, workers=BESIDE)
+        self._judges = judges or self._own_judges
 
     def close(self) -> None:
         """Ends the processes that judge."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.chem.group_reader import is_misread, misread_by
+from engine.chem.group_reader import misread_ang
 from engine.decode.samples import Sample
 from engine.decode.steps import Diagnosis
 from engine.records import CHECK_COLUMNS, VERDICT_COLUMNS, Block, Check, MoleculeVerdict
@@ -134,7 +134,7 @@ def sums_of(samples: Sequence[StoredSample]) -> dict[str, float]:
         "bad_blocks": sum(sample.bad_blocks for sample in samples),
         "cut_blocks": sum(sample.cut_blocks for sample in samples),
         "unverified_blocks": sum("unverified" in block.kinds for block in blocks),
-        "misread_blocks": sum(is_misread(block.text, (block.x, block.y, block.z)) for block in blocks),
+        "misread_blocks": len(_misread_ang(samples)),
         "chars_raw": sum(len(sample.text) if sample.raw_chars is None else sample.raw_chars for sample in samples),
         "chars_clean": sum(len(sample.text) for sample in samples),
     }
@@ -150,9 +150,15 @@ def sums_of(samples: Sequence[StoredSample]) -> dict[str, float]:
 
 def peaks_of(samples: Sequence[StoredSample]) -> dict[str, float]:
     """Figures of which a run has the largest, by column of ``runs``; nothing where no block is misread by so much."""
-    places = [(block.text, (block.x, block.y, block.z)) for sample in samples for block in sample.blocks]
-    misread = _finite(misread_by(*place) for place in places if is_misread(*place))
-    return {"misread_most_ang": max(misread)} if misread else {}
+    known = _finite(_misread_ang(samples))
+    return {"misread_most_ang": max(known)} if known else {}
+
+
+def _misread_ang(samples: Sequence[StoredSample]) -> list[float]:
+    """Of each misread block how far."""
+    blocks = (block for sample in samples for block in sample.blocks)
+    found = (misread_ang(block.text, (block.x, block.y, block.z)) for block in blocks)
+    return [ang for ang in found if ang is not None]
 
 
 def verdict_sums(judged: Iterable[tuple[bool, MoleculeVerdict]]) -> dict[str, float]:

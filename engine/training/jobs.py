@@ -132,16 +132,12 @@ class _Worker(WorkerProcess):
 
 
 def _work(connection: Any) -> None:
-    try:
-        while True:
-            job = connection.recv()
-            try:
-                answer: FinishedJob | DriftscopeError = run_job(job)
-            except DriftscopeError as error:
-                answer = error
-            connection.send(answer)
-    except (EOFError, OSError):
-        return  # the parent is gone
+    while True:
+        job = connection.recv()
+        try:
+            connection.send(run_job(job))
+        except DriftscopeError as error:
+            connection.send(error)
 
 
 def _worker_ended() -> DriftscopeError:

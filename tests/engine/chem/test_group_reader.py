@@ -12,8 +12,7 @@ from engine.chem.group_reader import (
     BAD_FLOAT,
     BAD_TRIPLET,
     decode_parts,
-    is_misread,
-    misread_by,
+    misread_ang,
     numbers_taken,
     position_of,
     why_not_taken,
@@ -190,15 +189,15 @@ def test_the_table_has_at_least_sixty_texts() -> None:
 def test_text_without_damage_reads_the_same_in_both_decoders(one: Written) -> None:
     theirs, ours = decode_as_group(one.text), decode(one.text)
     assert (theirs.smiles, theirs.numbers) == (ours.smiles, ours.numbers)
-    assert not any(is_misread(",".join(triple), list(map(float, triple))) for triple in ours.numbers)
+    assert all(misread_ang(",".join(triple), list(map(float, triple))) is None for triple in ours.numbers)
 
 
 @pytest.mark.parametrize(
     ("content", "misread", "by"),
     [
         ("1.0,2.0,-0.2623(cc6", True, 6.2623),
-        ("1.0,2.0,0.5amen", False, 0.0),  # taken as it is meant
-        ("1.0,2.0,0.5a0.51", False, 0.01),  # not over a hundredth
+        ("1.0,2.0,0.5amen", False, None),  # taken as it is meant
+        ("1.0,2.0,0.5a0.51", False, None),  # not over a hundredth
         ("1.0,2.0,0.5a0.511", True, 0.011),
         ("1.0,2.0,0.5e999", True, INF),
         ("1.0,2.0,abra", False, None),  # refused: nothing is misread
@@ -212,9 +211,10 @@ def test_text_without_damage_reads_the_same_in_both_decoders(one: Written) -> No
 def test_what_the_decoder_misreads(content: str, misread: bool, by: float | None) -> None:
     numbers = [float(number) for number in read_block(content, form=TRIMMED4).numbers]
     stated = [*numbers, *[None] * (3 - len(numbers))]
-    assert is_misread(content, stated) == misread
+    found = misread_ang(content, stated)
+    assert (found is not None) == misread
     if by is not None:
-        assert misread_by(content, stated) == pytest.approx(by, abs=1e-9)
+        assert found == pytest.approx(by, abs=1e-9)
 
 
 def test_each_reader_by_its_name() -> None:
