@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -87,5 +87,7 @@ class Kind:
     tables: tuple[Table, ...]  # a Parquet file each; an entry may lack any of them
 
 
-def table(name: str, *columns: tuple[Any, ...], order: tuple[str, ...] = ()) -> Table:
-    return Table(name, tuple(Column(*column) for column in columns), order)
+def table(name: str, *columns: tuple[Any, ...], order: tuple[str, ...] = (), since_2: Collection[str] = ()) -> Table:
+    """``since_2`` are the columns that schema version 2 brought."""
+    made = (replace(Column(*column), since=2 if column[0] in since_2 else 1) for column in columns)
+    return Table(name, tuple(made), order)

@@ -276,13 +276,7 @@ class Staging:
 
 def _with_all_columns(rows: pa.Table, table: Table) -> pa.Table:
     """Columns that the rows of an older version lack are null: a run may have been begun by it."""
-    if rows.column_names == list(table.names):
-        return rows
-    columns = [
-        rows[column.name] if column.name in rows.column_names else pa.nulls(rows.num_rows, column.type)
-        for column in table
-    ]
-    return pa.Table.from_arrays(columns, schema=table.schema)
+    return pa.concat_tables([table.schema.empty_table(), rows], promote_options="default")
 
 
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
