@@ -20,8 +20,9 @@ LEAD = (
     "An LP that counts positions leaves **junk** in coordinates and **cuts** them; both are marked as they are written."
 )
 NOTHING_YET = (
-    "**Generate** writes the molecule in each lane, token by token. Then every lane shows its check, its conformer "
-    "beside a reference, and its figures as ratios to the first lane's."
+    "**Generate** writes the molecule in each lane, token by token. A finished lane shows its verdict first: whether "
+    "the text is clean, whether stereo and geometry are right in 3D, and what failed. Below are its conformer with a "
+    "reference, and its figures as ratios to the first lane's."
 )
 
 
