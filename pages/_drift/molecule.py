@@ -169,26 +169,22 @@ def _faulty(inspection: Inspected, of_atom: Blocks) -> list[Faulty]:
         for atom, fault in atom_faults(inspection.sample, of_atom.values()).items()
         if 0 <= atom < inspection.molecule.atoms
     }
-    if len(found) > MOST_NOTES:  # long notes would cover one another
-        return [(atom, fault, NOTES[fault]) for atom, fault in found.items()]
     faulty: list[Faulty] = []
     for atom, fault in found.items():
-        words = [NOTES[fault]] if fault == "wrong" else []
-        block_faults = () if fault == "wrong" else faults(of_atom[atom])
-        if "junk" in block_faults:
-            words.append(f"! {visible_text(of_atom[atom]['junk_text'] or '')}"[:NOTE_CHARS])
-        words += ["cut"] if "cut" in block_faults else []
-        faulty.append((atom, fault, " ".join(words)))
+        note = NOTES[fault]
+        if fault == "junk" and len(found) <= MOST_NOTES:  # more long ones would cover one another
+            note = f"! {visible_text(of_atom[atom]['junk_text'] or '')}"[:NOTE_CHARS]
+            note += " cut" if "cut" in faults(of_atom[atom]) else ""
+        faulty.append((atom, fault, note))
     return faulty
 
 
 @st.cache_data(max_entries=200, show_spinner=False)
 def _svg(smiles: str, _one: Inspected, faulty: tuple[Faulty, ...], is_dark: bool) -> str:
     colours = palette()
-    hues: dict[Fault, str] = {"junk": colours.junk, "cut": colours.cut, "wrong": colours.wrong}
     return draw_svg(
         _one.molecule,
-        highlights={atom: hues[fault] for atom, fault, _ in faulty},
+        highlights={atom: getattr(colours, fault) for atom, fault, _ in faulty},
         notes={atom: note for atom, _, note in faulty},
         width=520,
         height=VIEW_HEIGHT,

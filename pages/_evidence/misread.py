@@ -54,10 +54,9 @@ def show(store: Store) -> None:
 
 
 def sentence(runs: Sequence[RunMisread]) -> str:
-    known = [run for run in runs if run.most_ang is not None]
     if not runs:
         return "No stored run has a block that the group's reader misreads."
-    worst = max(known, key=lambda run: run.most_ang or 0.0) if known else runs[0]
+    worst = max(runs, key=lambda run: run.most_ang or 0.0)
     words = (
         f"In {counted(worst.misread, 'block')} of {worst.blocks:,} ({percent(worst.misread / worst.blocks)}) of "
         f"{worst.model}'s run under {worst.lp}, the group's reader puts the atom elsewhere than the text says"

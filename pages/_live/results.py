@@ -28,8 +28,8 @@ from pages._shared.components.token_strip import visible
 from pages._shared.components.view3d import show_conformer, show_overlay
 from pages._shared.errors import escape_markdown
 from pages._shared.inspected import inspected, open_store
-from pages._shared.verdict_badges import molecule_badges
-from pages._shared.words import atom_faults, failed_words, verdict, wrong_atoms
+from pages._shared.verdict_badges import failed_checks, molecule_badges
+from pages._shared.words import atom_faults, verdict, wrong_atoms
 
 HEIGHT_PX, HALF_PX = 300, 190  # lanes are narrow: a reference "beside" is drawn below
 MOST_FAILED = 3
@@ -111,14 +111,9 @@ def _verdict(seen: Inspected) -> None:
     sample = seen.sample
     with st.container(horizontal=True, gap="small"):
         st.badge(**BADGES[_word(sample)])
-        for badge in molecule_badges(sample):
-            st.badge(**badge)
+        molecule_badges(sample)
     st.markdown(escape_markdown(verdict(sample, seen.blocks)))
-    failed = sample["failed"] or ()
-    for check in failed[:MOST_FAILED]:
-        st.caption(f":material/warning: {escape_markdown(failed_words(check))}")
-    if len(failed) > MOST_FAILED:
-        st.caption(f"and {len(failed) - MOST_FAILED} more failed checks")
+    failed_checks(sample["failed"] or (), MOST_FAILED)
 
 
 def _word(sample: Mapping[str, Any]) -> str:

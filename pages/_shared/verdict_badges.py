@@ -1,33 +1,40 @@
-"""The verdict on a molecule as badges: stereo, geometry, RMSD and strain, each with its mark."""
+"""The verdict on a molecule as badges: stereo, geometry, RMSD and strain, each with its mark; then what is wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import streamlit as st
 
 from engine.chem.verdict import LOADED
+from pages._shared.errors import escape_markdown
+from pages._shared.words import check_words, failed_words
 
-_COLOURS = {True: "green", False: "yellow", None: "gray"}
+_COLOURS: dict[bool | None, Literal["green", "yellow", "gray"]] = {True: "green", False: "yellow", None: "gray"}
 _ICONS = {True: ":material/check:", False: ":material/warning:", None: None}
+_GEOMETRY = {True: "geometry right", False: "geometry wrong", None: "geometry not judged"}
 
 
-def molecule_badges(sample: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Arguments of ``st.badge``. What is not known has none."""
-    badges = []
+def molecule_badges(sample: Mapping[str, Any]) -> None:
+    """What is not known has none."""
     if any(failed["check"] == LOADED for failed in sample.get("failed") or ()):
-        badges = [_badge("no conformer to judge", False)]
+        _badge(check_words(LOADED), False)
     elif sample.get("usable") is not None:
         sites, right = sample["stereo_sites"], sample["stereo_sites_right"]
-        words = {True: "geometry right", False: "geometry wrong", None: "geometry not judged"}
-        badges = [
-            _badge(f"stereo {right} of {sites} right" if sites else "no stereo specified", sample["stereo_right"]),
-            _badge(words[sample["geometry_right"]], sample["geometry_right"]),
-        ]
+        _badge(f"stereo {right} of {sites} right" if sites else "no stereo specified", sample["stereo_right"])
+        _badge(_GEOMETRY[sample["geometry_right"]], sample["geometry_right"])
     for name, form in (("rmsd_ang", "RMSD {:.2f} Å"), ("strain_kcal", "strain {:.1f} kcal/mol")):
         if sample.get(name) is not None:
-            badges.append(_badge(form.format(sample[name]), None))
-    return badges
+            _badge(form.format(sample[name]), None)
 
 
-def _badge(label: str, is_right: bool | None) -> dict[str, Any]:
-    return {"label": label, "color": _COLOURS[is_right], "icon": _ICONS[is_right]}
+def failed_checks(failed: Sequence[Mapping[str, Any]], most: int) -> None:
+    for check in failed[:most]:
+        st.caption(f":material/warning: {escape_markdown(failed_words(check))}")
+    if len(failed) > most:
+        st.caption(f"and {len(failed) - most} more failed checks")
+
+
+def _badge(label: str, is_right: bool | None) -> None:
+    st.badge(label, color=_COLOURS[is_right], icon=_ICONS[is_right])

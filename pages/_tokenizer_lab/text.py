@@ -29,8 +29,7 @@ from pages._shared.components.token_strip import Chip, token_strip
 from pages._shared.components.view3d import show_conformer
 from pages._shared.errors import escape_markdown
 from pages._shared.theme import DARK, palette
-from pages._shared.verdict_badges import molecule_badges
-from pages._shared.words import failed_words
+from pages._shared.verdict_badges import failed_checks, molecule_badges
 from pages._tokenizer_lab.choices import (
     drift_words,
     folder_input,
@@ -195,12 +194,8 @@ def _molecule_verdict(text: str) -> None:
         return
     row = verdict_row(clean, verdict)
     with st.container(horizontal=True, gap="small", key="verdict"):
-        for badge in molecule_badges(row):
-            st.badge(**badge)
-    for failed in row["failed"][:MOST_FAILED]:
-        st.caption(f":material/warning: {escape_markdown(failed_words(failed))}")
-    if len(row["failed"]) > MOST_FAILED:
-        st.caption(f"and {len(row['failed']) - MOST_FAILED} more failed checks")
+        molecule_badges(row)
+    failed_checks(row["failed"], MOST_FAILED)
 
 
 @st.cache_data(max_entries=200, show_spinner="Judging the molecule …")

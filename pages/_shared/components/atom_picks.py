@@ -10,15 +10,15 @@ import secrets
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 import streamlit as st
 
 from pages._shared.components.once import Component, sent_under
+from pages._shared.words import Fault
 
 OnPick = Callable[[int | None], None]
-AtomMark = Literal["junk", "cut", "wrong"]
-NO_MARKS: Mapping[int, AtomMark] = MappingProxyType({})
+NO_MARKS: Mapping[int, Fault] = MappingProxyType({})
 
 
 def picked_atom(index: int | None) -> dict[str, Any]:

@@ -18,20 +18,17 @@ from rdkit import Chem
 
 from engine.assets import FILE_NAME, three_d_mol
 from engine.errors import AssetError
-from pages._shared.components.atom_picks import NO_MARKS, AtomMark
+from pages._shared.components.atom_picks import NO_MARKS
 from pages._shared.components.mol_blocks import mol_block, without_hydrogens, without_last_hydrogens
 from pages._shared.errors import escape_markdown
 from pages._shared.theme import Palette, palette
+from pages._shared.words import Fault
 
 # Streamlit serves static/ here; relative, so that it also works behind a base path.
 SCRIPT = f"app/static/{FILE_NAME}"
 GHOST_OPACITY = 0.6
 MARK_RADIUS_ANG = 0.6
-MARKS: dict[AtomMark, str] = {
-    "junk": "!",
-    "cut": "\u2702\ufe0e",
-    "wrong": "\u26a0\ufe0e",
-}  # the token strip's characters
+MARKS: dict[Fault, str] = {"junk": "!", "cut": "\u2702\ufe0e", "wrong": "\u26a0\ufe0e"}  # the token strip's characters
 
 Array = NDArray[np.float64]
 
@@ -48,7 +45,7 @@ def show_overlay(
     conformer: Chem.Mol,
     reference: Chem.Mol | None,
     *,
-    marks: Mapping[int, AtomMark] = NO_MARKS,
+    marks: Mapping[int, Fault] = NO_MARKS,
     height: int = 320,
     alt: str = "3D view of the conformer on top of the reference",
 ) -> None:
@@ -113,11 +110,11 @@ def _finished(view: Any) -> Any:
     return view
 
 
-def _add_mark(view: Any, mol: Chem.Mol, atom: int, mark: AtomMark, colours: Palette) -> None:
+def _add_mark(view: Any, mol: Chem.Mol, atom: int, mark: Fault, colours: Palette) -> None:
     spot = mol.GetConformer().GetAtomPosition(atom)
     centre = {"x": round(spot.x, 4), "y": round(spot.y, 4), "z": round(spot.z, 4)}
-    colour = {"junk": colours.junk, "cut": colours.cut, "wrong": colours.wrong}[mark]
-    view.addSphere({"center": centre, "radius": MARK_RADIUS_ANG, "color": colour, "opacity": 0.6})
+    sphere = {"center": centre, "radius": MARK_RADIUS_ANG, "color": getattr(colours, mark), "opacity": 0.6}
+    view.addSphere(sphere)
     label = {"position": centre, "fontColor": colours.text, "fontSize": 14, "alignment": "center", "inFront": True}
     label["screenOffset"] = {"x": 18, "y": 18}
     view.addLabel(MARKS[mark], {**label, "backgroundColor": colours.surface, "backgroundOpacity": 0.8})

@@ -14,10 +14,11 @@ from rdkit import Chem
 
 from engine.assets import FILE_NAME, three_d_mol
 from engine.errors import AssetError
-from pages._shared.components.atom_picks import NO_MARKS, AtomMark, OnPick, known, picked_atom, show_pickable
+from pages._shared.components.atom_picks import NO_MARKS, OnPick, known, picked_atom, show_pickable
 from pages._shared.components.mol_blocks import mol_block, without_hydrogens, without_last_hydrogens
 from pages._shared.components.once import Component, source
 from pages._shared.components.token_strip import sendable
+from pages._shared.words import Fault
 
 __all__ = ["Model3d", "model_of", "picked_atom", "viewer3d"]
 
@@ -46,7 +47,7 @@ def viewer3d(
     label: str,
     names: Sequence[str] = (),
     selected: int | None = None,
-    marks: Mapping[int, AtomMark] = NO_MARKS,
+    marks: Mapping[int, Fault] = NO_MARKS,
     on_pick: OnPick | None = None,
     height: int = 340,
 ) -> None:
