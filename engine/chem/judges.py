@@ -58,8 +58,9 @@ class JudgePool:
         self.close()
 
     def close(self) -> None:
-        """Ends its processes; what they have not judged is dropped."""
+        """Ends its processes, of which the next task starts others; what was not handed back is dropped."""
         self.waiting.clear()
+        self._done.clear()
         for process in self._pool:
             process.end()
         self._pool.clear()

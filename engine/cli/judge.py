@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from engine.chem.verdict import JudgeSettings
     from engine.inspection.judging import JudgedRun
 
-OF_SAMPLE = ("decodes", "clean", "stereo_right", "geometry_right", "usable", "failed", "strain_kcal")
+OF_SAMPLE = ("sample_id generation smiles decodes clean stereo_right geometry_right usable failed strain_kcal").split()
 RATES = {
     "decodes": "samples",
     "clean": "samples",
@@ -40,21 +40,14 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("run_id", metavar="RUN", nargs="?", help="its id, or a part of it that no other has")
     parser.add_argument("--text", help="one answer in place of a run; - reads standard input")
     parser.add_argument("--smiles", metavar="S", help="the molecule that the text should be (default: its own)")
-    add_judge_options(parser)
+    add = parser.add_argument
+    add("--strain", action="store_true", help="also the energy above the relaxed conformer (MMFF94)")
+    add("--xtb", action="store_true", help="strain by GFN2-xTB, with tblite (requirements-xtb.txt)")
+    add("--settings", choices=("mol_fast", "mol", "group"), default="mol_fast", help="PoseBusters' checks of geometry")
+    add("--energy", action="store_true", help="its energy ratio too (settings mol, group; a second each)")
+    add("--workers", type=whole(256), metavar="N", help="processes that judge (default: all cores)")
+    add("--limit", type=whole(86_400), metavar="S", help="seconds per molecule (default 60)")
     add_progress_options(parser)
-
-
-def add_judge_options(group: Any) -> None:
-    group.add_argument("--strain", action="store_true", help="also the energy above the relaxed conformer (MMFF94)")
-    group.add_argument("--xtb", action="store_true", help="strain by GFN2-xTB, with tblite (requirements-xtb.txt)")
-    group.add_argument(
-        "--settings", choices=("mol_fast", "mol", "group"), default="mol_fast", help="PoseBusters' checks of geometry"
-    )
-    group.add_argument(
-        "--energy", action="store_true", help="its energy ratio too (settings mol, group; a second each)"
-    )
-    group.add_argument("--workers", type=whole(256), metavar="N", help="processes that judge (default: all cores)")
-    group.add_argument("--limit", type=whole(86_400), metavar="S", help="seconds per molecule (default 60)")
 
 
 def settings_of(args: argparse.Namespace) -> JudgeSettings:
@@ -98,7 +91,8 @@ def _judge_text(args: argparse.Namespace) -> int:
         moved = f"heavy atoms move {verdict.strain_moved_ang:.2f} Å"
         write(f"{'strain':<15} {verdict.strain_kcal:,.1f} kcal/mol ({verdict.strain_field}), {moved}")
     if verdict.failed:
-        write(table(("failed", "atoms", ""), [(f.check, _atoms(f.atoms), f.detail) for f in verdict.failed]))
+        rows = [(failure.check, "-".join(map(str, failure.atoms)), failure.detail) for failure in verdict.failed]
+        write(table(("failed", "atoms", ""), rows))
     return 0
 
 
@@ -148,9 +142,7 @@ def _document(judged: JudgedRun) -> dict[str, Any]:
             for name, whole in RATES.items()
         },
         "strain_kcal": columns.get("strain_kcal"),
-        "samples": [
-            {name: row[name] for name in ("sample_id", "generation", "smiles", *OF_SAMPLE)} for row in judged.rows
-        ],
+        "samples": [{name: row[name] for name in OF_SAMPLE} for row in judged.rows],
     }
 
 
@@ -174,7 +166,3 @@ def _yes(name: str, value: object) -> str:
     if value is None:
         return "nothing to judge" if name == "stereo_right" else "not judged"
     return "yes" if value else "no"
-
-
-def _atoms(atoms: tuple[int, ...]) -> str:
-    return "-".join(map(str, atoms))

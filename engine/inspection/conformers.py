@@ -60,14 +60,9 @@ class GroupShape:
 
 
 def group_conformer_of(sample: Row, blocks: Sequence[Row]) -> GroupShape | None:
-    """What the group's reader makes of a text that ours does not decode; None where there is nothing to tell apart."""
+    """What the group's reader makes of a text that ours does not decode; None where there is nothing to read."""
     if not sample["text"] or not blocks:
         return None
-    try:
-        decode(sample["text"])
-        return None
-    except DriftscopeError:
-        pass
     misread = {
         index: ang
         for index, row in enumerate(blocks)

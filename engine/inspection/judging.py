@@ -6,7 +6,7 @@ stored, that is made up for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -60,7 +60,8 @@ def judge_run(
         raise StoreError(f"{entry.id} has no samples to judge", "Reported runs have figures alone")
     _make_up_decodes(rows)
     verdicts: dict[int, MoleculeVerdict] = {}
-    with closing(judged(_tasks(rows), settings, workers=workers, limit_s=limit_s)) as found:
+    tasks = (JudgeTask(k, answer_of(row["text"] or ""), row["smiles"] or "") for k, row in enumerate(rows))
+    with closing(judged(tasks, settings, workers=workers, limit_s=limit_s)) as found:
         for task, verdict in found:
             verdicts[task.key] = verdict
             progress(len(verdicts), len(rows))
@@ -111,11 +112,6 @@ def _rows(store: Store, entry: Entry) -> list[Row]:
     table: pa.Table = store.table(sql, {"run": entry.id}, of=[entry.id])
     rows: list[Row] = table.to_pylist()
     return rows
-
-
-def _tasks(rows: list[Row]) -> Iterator[JudgeTask]:
-    for place, row in enumerate(rows):
-        yield JudgeTask(place, answer_of(row["text"] or ""), row["smiles"] or "")
 
 
 def _make_up_decodes(rows: list[Row]) -> None:

@@ -94,7 +94,7 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
         conformer=shape.mol,
         conformer_atoms=shape.atoms,
         why_no_conformer=shape.why_not,
-        by_group=group_conformer_of(sample, blocks),
+        by_group=group_conformer_of(sample, blocks) if shape.why_not else None,
         missing=tuple(
             words
             for words in (

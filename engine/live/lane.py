@@ -7,6 +7,7 @@ model, as in every run, and the lane is a run in the given files. What it does n
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from engine.chem.judges import JudgePool
 from engine.chem.smiles import parse_smiles
+from engine.chem.verdict import JudgeSettings
 from engine.decode.samples import Sample
 from engine.decode.steps import Counters, Step, StopReason
 from engine.errors import ConstraintError
@@ -112,23 +114,12 @@ class LaneFinished:
 LaneEvent = LaneOpened | LaneTokens | LaneCounts | SampleEnded | LaneSamples | LaneFinished
 
 
-_kept_judges: list[JudgePool] = []
-"""One at most, kept from lane to lane: only the worker's thread uses it, and starting it takes a second."""
-
-
-def _judges(plan: RunPlan) -> JudgePool | None:
-    if plan.judge_settings is None:
-        return None
-    if not _kept_judges or _kept_judges[0].settings != plan.judge_settings:
-        _end_judges()
-        _kept_judges.append(JudgePool(plan.judge_settings, workers=1, limit_s=JUDGE_LIMIT_S))
-        _kept_judges[0].start()
-    return _kept_judges[0]
-
-
-def _end_judges() -> None:
-    while _kept_judges:
-        _kept_judges.pop().close()
+@functools.lru_cache(maxsize=1)
+def _judges(settings: JudgeSettings) -> JudgePool:
+    """Kept from lane to lane: only the worker's thread uses it, and starting it takes a second."""
+    pool = JudgePool(settings, workers=1, limit_s=JUDGE_LIMIT_S)
+    pool.start()
+    return pool
 
 
 def warm(choice: ModelChoice) -> Callable[[Models], object]:
@@ -158,11 +149,13 @@ def _written(lane: Lane, files: Files, control: Control) -> Iterator[LaneEvent]:
     molecules = [parse_smiles(smiles) for smiles in lane.smiles]
     control.progress(0, note="compiling the constraint")
     staging = begin(files, loaded, molecules, replace(lane.plan, group=len(molecules)))
+    settings = lane.plan.judge_settings
+    judges = None if settings is None else _judges(settings)
     is_kept = False
     try:
         plan = RunPlan.read(staging.sheet["plan"])
         run = Run(staging, loaded, molecules, plan)
-        writer = GroupWriter(staging, loaded, plan, judges=_judges(plan))
+        writer = GroupWriter(staging, loaded, plan, judges=judges)
         writer.note_device()
         (places,) = run.groups
         work = writer.work(places, [molecules[place] for place in places])
@@ -183,7 +176,8 @@ def _written(lane: Lane, files: Files, control: Control) -> Iterator[LaneEvent]:
     finally:
         if not is_kept:
             staging.abandon()
-            _end_judges()  # they may have answers of this lane
+            if judges is not None:
+                judges.close()  # it may have answers of this lane
 
 
 def _generated(work: GroupWork, control: Control) -> Iterator[LaneEvent]:

@@ -8,8 +8,8 @@ states come from the shipped form, in ``quality``; these steer the training.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from engine.training.structure import Segments, StructureJudge
 
 SIZES = (8, 12, 16)
 """Figures are given for molecules of at most so many atoms, and more than the size before."""
+HAS_RDKIT = find_spec("rdkit") is not None  # a machine that only trains needs none
 SITES = (1, 2, 3)
 """And for molecules that state so many stereocentres and double bonds; the last one for more, too."""
 
@@ -58,11 +59,11 @@ class PassRate:
             f"{right} of {asked} up to {most}" for right, asked, most in zip(self.right, self.asked, SIZES, strict=True)
         ]
         copied = f"{100 * self.share:.1f} % right ({', '.join(parts)} atoms)"
-        return f"{copied}; stereo right {self.stereo_line()}" if self.stereo_judged else copied
-
-    def stereo_line(self) -> str:
+        if not self.stereo_judged:
+            return copied
         counts = zip(self.stereo_right, self.stereo_judged, SITES, strict=True)
-        return ", ".join(f"{right} of {judged} with {sites}" for right, judged, sites in counts) + " or more sites"
+        hands = ", ".join(f"{right} of {judged} with {sites}" for right, judged, sites in counts)
+        return f"{copied}; stereo right {hands} or more sites"
 
     def as_json(self) -> dict[str, Any]:
         judged = {"stereo_rate": sum(self.stereo_right) / sum(self.stereo_judged)} if any(self.stereo_judged) else {}
@@ -75,7 +76,6 @@ class Examination:
     def __init__(self, corpus: PackedCorpus, live: LiveIds, count: int) -> None:
         self._live = live
         self._judge = StructureJudge(corpus.numbers)
-        self._stereo = _stereo_judge()
         self._pieces = corpus.pieces
         self.prompts: list[Prompt] = []
         for part in corpus.parts:
@@ -108,14 +108,12 @@ class Examination:
                     if self._judge.first_wrong(answer, prompt.plain, prompt.signed) is not None:
                         continue
                     right[size] += 1
-                    sites, is_right = self._stereo("".join(self._pieces[id_] for id_ in answer[:-1]))
+                    sites, is_right = _stereo("".join(self._pieces[id_] for id_ in answer[:-1]))
                     if sites:
                         stereo_judged[min(sites, SITES[-1]) - 1] += 1
                         stereo_right[min(sites, SITES[-1]) - 1] += is_right
         network.train(was_training)
-        if self._stereo is _not_judged:
-            return PassRate(tuple(right), tuple(asked))
-        return PassRate(tuple(right), tuple(asked), tuple(stereo_right), tuple(stereo_judged))
+        return PassRate(*map(tuple, (right, asked, *((stereo_right, stereo_judged) if HAS_RDKIT else ()))))
 
     def _answers(self, network: Network, group: list[Prompt]) -> list[list[int]]:
         """The answers in the tokenizer's numbering, up to their end token."""
@@ -145,21 +143,13 @@ class Examination:
         return answers
 
 
-def _stereo_judge() -> Callable[[str], tuple[int, bool]]:
-    """A function of enriched text: how many sites its SMILES specifies, and whether all are right in space."""
-    try:
-        from engine.chem.enriched import decode
-        from engine.chem.stereo import judge_stereo
-    except ImportError:  # a machine that only trains
-        return _not_judged
+def _stereo(text: str) -> tuple[int, bool]:
+    """Of enriched text how many sites its SMILES specifies, and whether all are right in space; none without RDKit."""
+    if not HAS_RDKIT:
+        return 0, False
+    from engine.chem.enriched import decode
+    from engine.chem.stereo import judge_stereo
 
-    def judged(text: str) -> tuple[int, bool]:
-        mol = decode(text).mol
-        verdict = judge_stereo(mol, mol)
-        return len(verdict.sites), not verdict.wrong
-
-    return judged
-
-
-def _not_judged(text: str) -> tuple[int, bool]:
-    return 0, False
+    mol = decode(text).mol
+    verdict = judge_stereo(mol, mol)
+    return len(verdict.sites), not verdict.wrong
