@@ -74,6 +74,11 @@ def judge_answer(text: str, asked: Chem.Mol | None, settings: JudgeSettings = PL
     )
 
 
+def check_words(check: str) -> str:
+    """A failed check's name, as people read it."""
+    return "no conformer to judge" if check == LOADED else check.replace("_", " ")
+
+
 @lru_cache(maxsize=64)
 def _checks(smiles: str, settings: SettingsName, energy: bool) -> GeometryChecks:
     """Samples of one molecule come one after the other. ``smiles`` is the text's own, so atoms are in its order."""

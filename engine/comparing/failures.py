@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from engine.chem.verdict import check_words
 from engine.store.store import Store
 
 BINS = 24
@@ -22,13 +23,10 @@ MOLECULE = "molecule: "
 """Begins a reason that a verdict on the molecule names; the others are the text's, in the reports' words."""
 
 # A set of names, so that a sample counts once in a reason that is named twice.
-CHECK_WORDS = (
-    "CASE found['check'] WHEN 'loaded' THEN 'no conformer to judge' ELSE replace(found['check'], '_', ' ') END"
-)
 _FAILED = f"""
 WITH named AS (
     SELECT run_id, list_distinct(list_concat(coalesce(issues, []), list_transform(coalesce(failed, []),
-               lambda found: '{MOLECULE}' || {CHECK_WORDS}))) AS reasons,
+               lambda found: '{MOLECULE}' || found['check']))) AS reasons,
            NOT passed OR len(reasons) > 0 AS has_failed
     FROM samples WHERE list_contains($runs, run_id)
 )
@@ -116,7 +114,10 @@ def failures(store: Store, run_ids: Sequence[str]) -> Failures:
     runs = [run_id for run_id in wanted["runs"] if run_id in totals]
     found: dict[str, dict[str, int]] = {}
     for row in store.table(_REASONS, wanted, of=runs).to_pylist():
-        found.setdefault(row["issue"], {})[row["run_id"]] = row["samples"]
+        text, molecule, check = row["issue"].rpartition(MOLECULE)
+        found.setdefault(text + molecule + (check_words(check) if molecule else check), {})[row["run_id"]] = row[
+            "samples"
+        ]
     reasons = [Reason(issue, tuple(counts.get(run_id, 0) for run_id in runs)) for issue, counts in found.items()]
     return Failures(
         tuple(RunFailures(**totals[run_id]) for run_id in runs),

@@ -13,6 +13,7 @@ import streamlit as st
 
 from engine.chem.drawing import draw_svg
 from engine.chem.smiles import parse_smiles
+from engine.chem.verdict import check_words
 from engine.errors import DriftscopeError
 from engine.figures.words import counted, percent, with_interval
 from engine.inspection.damage import damage
@@ -28,7 +29,7 @@ from pages._shared.errors import error_markdown, escape_markdown
 from pages._shared.inspected import inspected
 from pages._shared.rows import picked_rows, show_rows, show_steps, table_height
 from pages._shared.theme import DARK, palette
-from pages._shared.words import check_words, visible_text
+from pages._shared.words import visible_text
 
 KEY = "drift_molecules"
 ROWS_PER_PAGE = 100

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import streamlit as st
 
-from engine.chem.verdict import LOADED
+from engine.chem.verdict import LOADED, check_words
 from pages._shared.errors import escape_markdown
-from pages._shared.words import check_words, failed_words
+from pages._shared.words import failed_words
 
 _COLOURS: dict[bool | None, Literal["green", "yellow", "gray"]] = {True: "green", False: "yellow", None: "gray"}
 _ICONS = {True: ":material/check:", False: ":material/warning:", None: None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from engine.chem.verdict import LOADED
+from engine.chem.verdict import check_words
 from engine.comparing.figures import RunFigures
 from engine.errors import visible
 from engine.figures.words import listed
@@ -64,10 +64,6 @@ def failed_words(failed: Row) -> str:
     atoms = [str(atom) for atom in failed["atoms"]]
     where = f" (atom{'s' if len(atoms) > 1 else ''} {listed(atoms)})" if atoms else ""
     return f"{check_words(failed['check'])}: {failed['detail']}{where}"
-
-
-def check_words(check: str) -> str:
-    return "no conformer to judge" if check == LOADED else check.replace("_", " ")
 
 
 def molecule_words(sample: Row) -> str:

@@ -29,6 +29,8 @@ from engine.store.entries import Entry
 from engine.store.store import Store
 
 Array = NDArray[np.float64]
+Draws = dict[str, Array]
+"""By figure, one value per draw."""
 Want = Literal["usable", "clean", "passed"]
 
 WANTS: tuple[Want, ...] = get_args(Want)
@@ -44,7 +46,7 @@ QUOTIENTS = {
     "cut_share": ("cut", "blocks"),
     "rmsd_ang": ("rmsd_ang", "rmsd_known"),
 }
-"""Figures that are one sum of `Answers` over another: columns of the draws, in this order."""
+"""Figures that are one sum of `Answers` over another."""
 TIMES = ("seconds_a_sample", *COSTS.values())
 
 
@@ -140,7 +142,7 @@ def measure(store: Store, runs: Mapping[str, Sequence[Entry]], seed: int = 0) ->
 class _Side:
     answers: Answers
     runs: Sequence[Entry]
-    drawn: Array | None  # [draws, parts]
+    drawn: Draws | None
 
     def share(self, figure: str) -> Interval | None:
         """A quotient with its interval; None where it is over nothing."""
@@ -151,36 +153,31 @@ class _Side:
         return interval(value / weight, column, len(self.answers.smiles))
 
     def column(self, figure: str) -> Array | None:
-        return None if self.drawn is None else self.drawn[:, _place(figure)]
+        return None if self.drawn is None else self.drawn[figure]
 
     def cost(self, figure: str) -> Interval:
         return self.share(figure) or Interval(math.inf, *((math.inf, math.inf) if self.drawn is not None else ()))
 
 
-def _place(figure: str) -> int:
-    return list(QUOTIENTS).index(figure)
-
-
-def _draws(answers: Mapping[str, Answers], runs: Mapping[str, Sequence[Entry]], seed: int) -> dict[str, Array]:
+def _draws(answers: Mapping[str, Answers], runs: Mapping[str, Sequence[Entry]], seed: int) -> dict[str, Draws]:
     parts = [
         (getattr(of_lp, value), getattr(of_lp, weight))
         for of_lp in answers.values()
         for value, weight in QUOTIENTS.values()
     ]
-    drawn = drawn_ratios(parts, seed)
+    ratios = iter(drawn_ratios(parts, seed).T)
     draws = {}
     for place, lp in enumerate(answers):
-        columns = drawn[:, place * len(QUOTIENTS) : (place + 1) * len(QUOTIENTS)].copy()
+        columns = dict(zip(QUOTIENTS, ratios, strict=False))  # the next so many
         clock = drawn_clock(runs[lp], seed + place + 1)
         if clock is not None:
-            columns[:, [_place(figure) for figure in TIMES]] *= clock[:, None]
+            columns |= {figure: columns[figure] * clock for figure in TIMES}
         draws[lp] = columns
     return draws
 
 
-def _side_by_side(drawn: Mapping[str, Array], figure: str) -> Array:
-    columns = [columns[:, _place(figure)] for columns in drawn.values()]
-    return np.stack(columns, axis=1) if drawn else np.empty((RESAMPLES, 0))
+def _side_by_side(drawn: Mapping[str, Draws], figure: str) -> Array:
+    return np.stack([columns[figure] for columns in drawn.values()], axis=1) if drawn else np.empty((RESAMPLES, 0))
 
 
 def _figures(store: Store, lp: str, side: _Side, base: _Side | None, seed: int) -> LpFigures:
