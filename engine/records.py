@@ -175,5 +175,6 @@ RULE_HELP = {
     "clean": "Ours: passed, decodes, and every block exact or unverified",
 }
 """What each of the three words for a text says, for every page and command that shows one."""
+RULES_HELP = " ".join(f"{word}: {what}." for word, what in RULE_HELP.items())
 CHECK_COLUMNS = tuple(column.name for column in fields(Check) if column.name not in ("blocks", "unverified_blocks"))
 """What the table ``samples`` and the JSON of ``generate`` have of a check, under the same names."""

@@ -39,6 +39,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "Which LP to use for a model, from measured runs of the store, or from a quick probe. Without a model it lists "
         "those with measured runs.",
         store=True,
+        rules=True,
     )
     parser.add_argument("--model", metavar="A", help="ALIAS or ALIAS:STEP")
     parser.add_argument("--lp", action="append", metavar="NAME", help="a candidate; may be repeated (default: five)")
@@ -205,7 +206,7 @@ def _show(advice: Advice, args: argparse.Namespace) -> None:
 
 def _columns(advice: Advice, molecules: int | None) -> tuple[str, ...]:
     more = () if molecules is None else (f"time for {molecules:,}", f"{advice.want} of them")
-    rates = ("LP", "usable %", "clean %", "passed %", "s per sample")
+    rates = ("LP", "usable %", "clean %", "decodes %", "passed %", "s per sample")
     return (*rates, f"s per {advice.want} conformer", "vs best", "cut %", "letters %", "RMSD Å", *more)
 
 
@@ -217,6 +218,7 @@ def _rows(advice: Advice, molecules: int | None) -> list[list[str]]:
         figures = (
             with_interval(lp.usable_rate, percent),
             with_interval(lp.clean_rate, percent),
+            with_interval(lp.decodes_rate, percent),
             with_interval(lp.pass_rate, percent),
             words.cost_words(lp.seconds_a_sample),
             words.cost_words(lp.cost(advice.want)),

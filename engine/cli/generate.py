@@ -28,6 +28,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         run,
         "3D structures of molecules, written by a model under any LP",
         "A model writes the 3D structure of each molecule as text, under any LP or under none.",
+        rules=True,
     )
     parser.add_argument("smiles", nargs="*", metavar="SMILES", help="molecules; - reads standard input, one per line")
     parser.add_argument("--file", help="a file with SMILES, one per line")

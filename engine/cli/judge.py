@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from engine.chem.verdict import JudgeSettings
     from engine.inspection.judging import JudgedRun
 
-OF_SAMPLE = ("sample_id generation smiles decodes clean stereo_right geometry_right usable failed strain_kcal").split()
+OF_SAMPLE = (
+    "sample_id generation smiles passed decodes clean stereo_right geometry_right usable failed strain_kcal"
+).split()
 RATES = {
+    "passed": "samples",
     "decodes": "samples",
     "clean": "samples",
     "stereo_right": "stereo_judged",
@@ -36,6 +39,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "whether molecules are right in space: stereo, geometry, strain",
         "Judges the molecules of a stored run, or of one text. What is judged of a run of your own is stored with it.",
         store=True,
+        rules=True,
     )
     parser.add_argument("run_id", metavar="RUN", nargs="?", help="its id, or a part of it that no other has")
     parser.add_argument("--text", help="one answer in place of a run; - reads standard input")
@@ -72,20 +76,18 @@ def run(args: argparse.Namespace) -> int:
 
 def _judge_text(args: argparse.Namespace) -> int:
     from engine.chem.verdict import judge_answer
-    from engine.inspection.judging import asked_of
-    from engine.text.check import answer_of, check_sample
+    from engine.inspection.judging import asked_of, rules_of
+    from engine.text.check import answer_of
 
     text = given_text(args.text, None)
-    molecule, decodes, clean = asked_of(text, args.smiles or ""), False, False
-    if molecule is not None:
-        check = check_sample(text, molecule)
-        decodes, clean = check.decodes, check.clean
+    molecule = asked_of(text, args.smiles or "")
+    rules = rules_of(text, molecule)
     verdict = judge_answer(answer_of(text), None if molecule is None else molecule.mol, settings_of(args))
-    document = {"decodes": decodes, "clean": clean, **asdict(verdict), "usable": verdict.is_usable(clean)}
+    document = {**rules, **asdict(verdict), "usable": verdict.is_usable(rules["clean"])}
     if args.json:
         emit_json({"smiles": None if molecule is None else molecule.smiles, **document})
         return 0
-    for name in ("decodes", "clean", "stereo_right", "geometry_right", "usable"):
+    for name in RATES:
         write(f"{name.replace('_', ' '):<15} {_yes(name, document[name])}")
     if verdict.strain_kcal is not None:
         moved = f"heavy atoms move {verdict.strain_moved_ang:.2f} Å"
@@ -131,7 +133,8 @@ def _judge_run(args: argparse.Namespace) -> int:
 
 def _document(judged: JudgedRun) -> dict[str, Any]:
     """Rates are shares from 0 to 1, null where there is nothing to share."""
-    columns = {"samples": len(judged.rows), "clean": sum(row["clean"] for row in judged.rows), **judged.columns}
+    rules = {name: sum(row[name] for row in judged.rows) for name in ("passed", "clean")}
+    columns = {"samples": len(judged.rows), **rules, **judged.columns}
     return {
         "run_id": judged.entry.id,
         "stored": judged.is_stored,

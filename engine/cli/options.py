@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from engine.cli.output import note, path_of, read_text
 from engine.errors import ConstraintError, DriftscopeError, RegistryError, shown
 from engine.lp_records import LPS
-from engine.records import READER_HELP, READERS, NumberFormat
+from engine.records import READER_HELP, READERS, RULES_HELP, NumberFormat
 
 if TYPE_CHECKING:
     from engine.decode.plan import Plan
@@ -36,9 +36,14 @@ def add_command(
     description: str = "",
     *,
     store: bool = False,
+    rules: bool = False,
 ) -> argparse.ArgumentParser:
-    """A command with ``--json``, and with ``--store`` where it reads or writes a store."""
-    parser = commands.add_parser(name, help=what, description=description or what)
+    """A command with ``--json``, and with ``--store`` where it reads or writes a store.
+
+    ``rules``: it says of texts whether they passed, decode and are clean, and its help what that means.
+    """
+    epilog = RULES_HELP if rules else None
+    parser = commands.add_parser(name, help=what, description=description or what, epilog=epilog)
     parser.add_argument("--json", action="store_true", help="write one JSON document to standard output")
     if store:
         add_store_option(parser)

@@ -26,6 +26,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "report files (JSON, also as .gz) into the store",
         "Each report file becomes a run. Its texts are checked again; its own figures are kept.",
         store=True,
+        rules=True,
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="report files, or patterns such as 'smoke/**/*.json'")
     parser.add_argument("--label", help="a name of your own")

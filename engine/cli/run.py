@@ -60,6 +60,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "many molecules under models and LPs, stored as runs",
         "Each model writes the molecules under each LP. Every pair of model and LP becomes a run of the store.",
         store=True,
+        rules=True,
     )
     parser.add_argument("smiles", nargs="*", metavar="SMILES", help="molecules; - reads standard input, one per line")
     group = parser.add_argument_group("molecules")
@@ -236,9 +237,10 @@ class _RunDisplay:
         work = progress.work
         left = f", {progress.seconds * (1 - work) / work:,.0f} s left" if 0 < work < 1 else ""
         bad = f", {progress.bad_blocks} of {progress.blocks} blocks bad" if progress.bad_blocks else ""
+        rates = f"{progress.pass_rate:.1%} passed, {progress.decodes_rate:.1%} decode, {progress.clean_rate:.1%} clean"
         self.line.draw(
             f"{bar(work)} {progress.done}/{progress.samples} samples, {progress.samples_a_second:,.1f} samples/s"
-            f"{left}, {progress.pass_rate:.1%} passed, {progress.decodes_rate:.1%} decode{bad}",
+            f"{left}, {rates}{bad}",
             now=progress.done == progress.samples,
         )
 

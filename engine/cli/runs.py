@@ -39,14 +39,18 @@ UNFINISHED: Columns = (("run", "run_id"), ("samples", "samples_done"), ("of", "s
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    runs = add_command(commands, "runs", list_runs, "the runs of the store", store=True)
+    runs = add_command(commands, "runs", list_runs, "the runs of the store", store=True, rules=True)
     runs.add_argument("--unfinished", action="store_true", help="runs that were stopped, or are being written")
-    show_ = add_command(commands, "show", show_run, "every column of a run", store=True)
+    show_ = add_command(commands, "show", show_run, "every column of a run", store=True, rules=True)
     show_.add_argument("run_id", metavar="RUN", help="its id, or a part of it that no other has")
-    compared = add_command(commands, "compare", compare_runs, "runs beside a control, with ratios to it", store=True)
+    compared = add_command(
+        commands, "compare", compare_runs, "runs beside a control, with ratios to it", store=True, rules=True
+    )
     compared.add_argument("control", metavar="CONTROL")
     compared.add_argument("tests", nargs="+", metavar="TEST")
-    annotated = add_command(commands, "annotate", annotate, "give a run a label or notes of your own", store=True)
+    annotated = add_command(
+        commands, "annotate", annotate, "give a run a label or notes of your own", store=True, rules=True
+    )
     annotated.add_argument("run_id", metavar="RUN")
     annotated.add_argument("--label")
     annotated.add_argument("--notes")

@@ -26,7 +26,7 @@ from engine.store.rewriting import rewrite_samples
 from engine.store.sample_rows import run_columns, verdict_row, verdict_sums
 from engine.store.schema import BLOCKS, SAMPLES
 from engine.store.store import Store
-from engine.text.check import answer_of, check_sample, extract_smiles
+from engine.text.check import NOT_PARSED, answer_of, check_sample, extract_smiles
 
 Row = dict[str, Any]
 ON_REQUEST = ("strain_kcal", "strain_moved_ang", "strain_field")
@@ -99,12 +99,21 @@ def asked_of(text: str, smiles: str = "") -> Molecule | None:
         return None
 
 
-def judge_text(text: str, *, limit_s: float = LIMIT_S) -> tuple[bool, MoleculeVerdict]:
-    """Whether one text is clean, and the verdict on its molecule, in a process with a limit."""
+def rules_of(text: str, molecule: Molecule | None) -> Row:
+    """Whether one text passed, decodes and is clean, and its issues; none of these where its molecule does not read."""
+    if molecule is None:
+        return {"passed": False, "decodes": False, "clean": False, "issues": (NOT_PARSED,)}
+    check = check_sample(text, molecule)
+    return {"passed": check.passed, "decodes": check.decodes, "clean": check.clean, "issues": check.issues}
+
+
+def judge_text(text: str, *, limit_s: float = LIMIT_S) -> Row:
+    """What the table ``samples`` says of one text and its molecule, which is judged in a process with a limit."""
     molecule = asked_of(text)
     task = JudgeTask(0, answer_of(text), "" if molecule is None else molecule.smiles)
     ((_, verdict),) = judged([task], JudgeSettings(strain="force-field"), workers=1, limit_s=limit_s)
-    return molecule is not None and check_sample(text, molecule).clean, verdict
+    rules = rules_of(text, molecule)
+    return rules | verdict_row(rules["clean"], verdict)
 
 
 def _rows(store: Store, entry: Entry) -> list[Row]:

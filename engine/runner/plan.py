@@ -140,6 +140,7 @@ class RunProgress:
     done: int
     passed: int
     decodes: int
+    clean: int
     bad_blocks: int
     blocks: int
     tokens: int
@@ -159,3 +160,7 @@ class RunProgress:
     @property
     def decodes_rate(self) -> float:
         return self.decodes / self.done if self.done else 0.0
+
+    @property
+    def clean_rate(self) -> float:
+        return self.clean / self.done if self.done else 0.0

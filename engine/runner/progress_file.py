@@ -31,6 +31,7 @@ class PartProgress:
     done: int = 0
     passed: int = 0
     decodes: int = 0
+    clean: int = 0
     bad_blocks: int = 0
     blocks: int = 0
     tokens: int = 0

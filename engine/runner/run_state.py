@@ -78,6 +78,7 @@ class RunState:
             done=int(before.get("samples", 0)) + len(samples),
             passed=int(before.get("passes", 0)) + sum(sample.check.passed for sample in samples),
             decodes=int(before.get("decodes", 0)) + sum(sample.check.decodes for sample in samples),
+            clean=int(before.get("clean", 0)) + sum(sample.check.clean for sample in samples),
             bad_blocks=int(before.get("bad_blocks", 0)) + sum(not SOUND.issuperset(block.kinds) for block in blocks),
             blocks=int(before.get("blocks", 0)) + len(blocks),
             tokens=int(before.get("tokens", 0)) + sum(sample.tokens for sample in samples),

@@ -21,6 +21,7 @@ from engine.evidence.advisor import Advice, AdviceRequest, advise
 from engine.figures.words import counted
 from engine.lp_records import LPS
 from engine.models.devices import spare_cores
+from engine.records import RULE_HELP
 from engine.runner.background import task_queue
 from engine.store.entries import Entry, model_name
 from engine.store.store import Store
@@ -46,7 +47,7 @@ Advice needs runs that were measured here, with samples and times; this store ha
 """
 _HELP = (
     "Usable: clean, with the molecule right in space; clean where answers are not judged. "
-    "Clean: passed, and every number is whole. Passed is the reports' rule, under which junk and cut numbers pass."
+    f"Clean: {RULE_HELP['clean']}. Passed: {RULE_HELP['passed']}."
 )
 
 

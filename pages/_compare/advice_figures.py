@@ -17,6 +17,7 @@ from engine.evidence.advice.figures import LpFigures
 from engine.evidence.advice.rule import Standing
 from engine.evidence.advisor import Advice
 from engine.figures.words import angstrom, duration, listed, number, percent, times, with_interval
+from engine.records import RULE_HELP
 from pages._compare.runs import RunSelection
 from pages._shared.charts.card import card
 from pages._shared.charts.chart import Axis, Chart, Marks, Note, chart
@@ -186,6 +187,7 @@ def _table_row(
         "standing": standing_word(advice, standing),
         "usable": with_interval(figures.usable_rate, percent),
         "clean": with_interval(figures.clean_rate, percent),
+        "decodes": with_interval(figures.decodes_rate, percent),
         "passed": with_interval(figures.pass_rate, percent),
         "sample": words.cost_words(figures.seconds_a_sample),
         "cost": words.cost_words(figures.cost(advice.want)),
@@ -207,8 +209,7 @@ def _columns(want: str, molecules: int) -> dict[str, Any]:
         "lp": config.TextColumn("LP", pinned=True),
         "standing": config.TextColumn("result", width=100),
         "usable": config.TextColumn("usable", help="Clean answers with stereo and geometry right"),
-        "clean": config.TextColumn("clean", help="Answers that passed, with every block exact or unverified"),
-        "passed": config.TextColumn("passed", help="The reports' rule: junk and cut numbers may pass"),
+        **{word: config.TextColumn(word, help=RULE_HELP[word]) for word in ("clean", "decodes", "passed")},
         "sample": config.TextColumn("per sample", help="Wall time over all answers"),
         "cost": config.TextColumn(
             f"per {want} conformer", help=f"Wall time over {want} answers; rejected ones count in the time"

@@ -15,7 +15,8 @@ from pages._shared.words import visible_text
 QUESTION = "What no report saw: numbers that their reader misreads"
 ABOUT = (
     "The group's runner (v3.9 on) splits a block at commas and takes the last number of each part. A digit inside junk "
-    "becomes a coordinate, without an error: the answer passes by the reports' rule and decodes by the runner's."
+    "becomes a coordinate, without an error: the answer passes by the reports' rule and decodes by the runner's. "
+    "By ours it is not clean."
 )
 _SAME_IN_SQL = (
     "python -m engine sql counts the same of new runs: SELECT run_id, misread_blocks, misread_most_ang FROM runs"

@@ -28,18 +28,12 @@ from pages._shared.components.token_strip import visible
 from pages._shared.components.view3d import show_conformer, show_overlay
 from pages._shared.errors import escape_markdown
 from pages._shared.inspected import inspected, open_store
-from pages._shared.verdict_badges import failed_checks, molecule_badges
+from pages._shared.verdict_badges import failed_checks, molecule_badges, text_badge
 from pages._shared.words import atom_faults, verdict, wrong_atoms
 
 HEIGHT_PX, HALF_PX = 300, 190  # lanes are narrow: a reference "beside" is drawn below
 MOST_FAILED = 3
 PLACES = ("on top", "beside", "hidden")
-BADGES: dict[str, Any] = {
-    "clean": {"label": "text clean", "color": "green", "icon": ":material/check:"},
-    "passed": {"label": "text passed, damaged", "color": "orange", "icon": ":material/warning:"},
-    "undecoded": {"label": "text passed, does not decode", "color": "orange", "icon": ":material/warning:"},
-    "failed": {"label": "text failed", "color": "red", "icon": ":material/close:"},
-}
 COLUMNS: dict[str, Any] = {
     "lane": st.column_config.TextColumn("Lane", pinned=True),
     "seconds": st.column_config.NumberColumn("Time", format="%.2f s", help="Decoding time, from prompt to last token"),
@@ -110,16 +104,10 @@ def _verdict(seen: Inspected) -> None:
     """Text, stereo, geometry, RMSD and strain, each with its mark; then what is wrong in words."""
     sample = seen.sample
     with st.container(horizontal=True, gap="small"):
-        st.badge(**BADGES[_word(sample)])
+        text_badge(sample)
         molecule_badges(sample)
     st.markdown(escape_markdown(verdict(sample, seen.blocks)))
     failed_checks(sample["failed"] or (), MOST_FAILED)
-
-
-def _word(sample: Mapping[str, Any]) -> str:
-    if sample["clean"] or not sample["passed"]:
-        return "clean" if sample["clean"] else "failed"
-    return "undecoded" if sample["decodes"] is False else "passed"
 
 
 def choose_reference() -> None:

@@ -1,4 +1,4 @@
-"""The verdict on a molecule as badges: stereo, geometry, RMSD and strain, each with its mark; then what is wrong."""
+"""A verdict as badges: text, stereo, geometry, RMSD and strain, each with its mark; then what is wrong."""
 
 from __future__ import annotations
 
@@ -8,12 +8,26 @@ from typing import Any, Literal
 import streamlit as st
 
 from engine.chem.verdict import LOADED, check_words
+from engine.records import RULES_HELP
 from pages._shared.errors import escape_markdown
 from pages._shared.words import failed_words
 
 _COLOURS: dict[bool | None, Literal["green", "yellow", "gray"]] = {True: "green", False: "yellow", None: "gray"}
 _ICONS = {True: ":material/check:", False: ":material/warning:", None: None}
 _GEOMETRY = {True: "geometry right", False: "geometry wrong", None: "geometry not judged"}
+_TEXT: dict[str, Any] = {
+    "clean": {"label": "text clean", "color": "green", "icon": ":material/check:"},
+    "passed": {"label": "text passed, damaged", "color": "orange", "icon": ":material/warning:"},
+    "undecoded": {"label": "text passed, does not decode", "color": "orange", "icon": ":material/warning:"},
+    "failed": {"label": "text failed", "color": "red", "icon": ":material/close:"},
+}
+
+
+def text_badge(sample: Mapping[str, Any]) -> None:
+    word = "clean" if sample["clean"] else "passed" if sample["passed"] else "failed"
+    if word == "passed" and sample["decodes"] is False:
+        word = "undecoded"
+    st.badge(**_TEXT[word], help=RULES_HELP)
 
 
 def molecule_badges(sample: Mapping[str, Any]) -> None:

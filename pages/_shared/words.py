@@ -98,7 +98,8 @@ def verdict(sample: Row, blocks: Sequence[Row]) -> str:
     of_blocks = _bad_words(blocks)
     if sample["clean"]:
         before = f" As it was written, before the clean-up, {of_blocks}." if of_blocks else ""
-        return f"Passed and clean: every atom has its block, and every block its three numbers.{before}"
+        decodes = ", decodes" if sample["decodes"] else ""
+        return f"Passes{decodes} and is clean: every atom has its block, and every block its three numbers.{before}"
     why_not = of_blocks or "not every atom has a block of its own"
     if sample["passed"]:
         by_runner = {True: ", and decodes by the runner's", False: ", does not decode by the runner's", None: ""}

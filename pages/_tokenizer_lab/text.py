@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import streamlit as st
 
 from engine.chem.drawing import draw_svg
@@ -10,8 +12,7 @@ from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError, EmbedError, SmilesError, TextError
 from engine.figures.words import counted, percent
 from engine.inspection.judging import judge_text
-from engine.records import Molecule, MoleculeVerdict
-from engine.store.sample_rows import verdict_row
+from engine.records import Molecule
 from engine.text.annotate import (
     MOST_CHARACTERS,
     AnnotatedText,
@@ -29,7 +30,8 @@ from pages._shared.components.token_strip import Chip, token_strip
 from pages._shared.components.view3d import show_conformer
 from pages._shared.errors import escape_markdown
 from pages._shared.theme import DARK, palette
-from pages._shared.verdict_badges import failed_checks, molecule_badges
+from pages._shared.verdict_badges import failed_checks, molecule_badges, text_badge
+from pages._shared.words import verdict
 from pages._tokenizer_lab.choices import (
     drift_words,
     folder_input,
@@ -181,25 +183,26 @@ def _show_text(text: str, chosen: list[TextTokenizer], placeholder: str) -> None
     if annotated.blocks:
         _junk_metrics(annotated)
         if kind_of_input(text) == "enriched":
-            _molecule_verdict(text)
+            _verdict(text, annotated)
         _blocks_table(annotated, needs_by_tokenizer)
 
 
-def _molecule_verdict(text: str) -> None:
-    """Whether the molecule is right, too."""
+def _verdict(text: str, annotated: AnnotatedText) -> None:
+    """Whether the text is sound, and the molecule right, too."""
     try:
-        clean, verdict = _judged(text)
+        row = _judged(text)
     except DriftscopeError as error:
         st.info(escape_markdown(str(error)), icon=":material/info:")
         return
-    row = verdict_row(clean, verdict)
     with st.container(horizontal=True, gap="small", key="verdict"):
+        text_badge(row)
         molecule_badges(row)
+    st.markdown(escape_markdown(verdict(row, [{"kinds": reading.kinds} for reading in annotated.readings])))
     failed_checks(row["failed"], MOST_FAILED)
 
 
 @st.cache_data(max_entries=200, show_spinner="Judging the molecule …")
-def _judged(text: str) -> tuple[bool, MoleculeVerdict]:
+def _judged(text: str) -> dict[str, Any]:
     return judge_text(text, limit_s=JUDGE_LIMIT_S)
 
 

@@ -44,7 +44,7 @@ def test_a_task_at_work_tells_how_far_it_is(board: Board, place: Path) -> None:
     first = PartProgress(0, 2, "done", "a", model_alias="demo", model_step="final", lp="none", work=1.0)
     now = PartProgress(
         1, 2, "running", "b", model_alias="demo", model_step="final", lp="exact", samples=40, done=10, passed=9,
-        decodes=8, bad_blocks=2, blocks=80, tokens=1, written=10, seconds=5.0, work=0.25,
+        decodes=8, clean=7, bad_blocks=2, blocks=80, tokens=1, written=10, seconds=5.0, work=0.25,
     )  # fmt: skip
     board.tell("running", first, now)
     board.tell("waiting", title="later", ahead=1)
@@ -62,6 +62,7 @@ def test_a_task_at_work_tells_how_far_it_is(board: Board, place: Path) -> None:
         "15 s left of this run",
         "90.0 % passed",
         "80.0 % decode",
+        "70.0 % clean",
         "2 of 80 blocks bad",
     ]
     app.button("stop-2").click().run()

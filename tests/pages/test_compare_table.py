@@ -166,7 +166,10 @@ def test_a_reported_run_makes_no_verdict(demo: tuple[Comparison, list[FigureRow]
 def test_a_run_alone_is_told_with_wilsons_interval() -> None:
     found = compare_with(DEMO_STORE, NONE, [])
     said = alone(found.control, rows_of(found, {}))
-    assert said == "100 % of 64 samples passed (95 % interval 94.3–100 %); no junk and nothing cut in 818 blocks."
+    assert said == (
+        "100 % of 64 samples passed (95 % interval 94.3–100 %); 100 % decode; 100 % clean; "
+        "no junk and nothing cut in 818 blocks."
+    )
 
 
 def test_blocks_that_nobody_verified_are_not_called_whole(tmp_path: Path) -> None:

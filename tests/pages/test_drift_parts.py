@@ -58,7 +58,12 @@ def test_a_drawing_has_no_layer_for_clicks_and_none_where_the_smiles_does_not_re
 @pytest.mark.parametrize(
     ("sample", "blocks", "said"),
     [
-        (sample_row(0), [block_row(0, 0)], "every block its three numbers."),
+        (
+            sample_row(0),
+            [block_row(0, 0)],
+            "Passes, decodes and is clean: every atom has its block, and every block its",
+        ),
+        (sample_row(0, decodes=None), [block_row(0, 0)], "Passes and is clean: every atom has its block"),
         (sample_row(0), [block_row(0, 0, kinds=["letters"])], "before the clean-up, 1 of 1 blocks has junk."),
         (
             sample_row(0, clean=False),

@@ -10,11 +10,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from engine.paths import ROOT
+from engine.records import RULES_HELP
 from engine.service import Service
 from engine.store.store import Store
 from pages._live import session
 from pages._live.inputs import FIRST_MOLECULE, read_lines
-from pages._live.results import BADGES, _word
+from pages._shared.verdict_badges import text_badge
 from tests.pages.live_pages import MODEL, small_registry
 from tests.service_harness import PATIENCE_S
 
@@ -33,8 +34,13 @@ Live = Callable[..., AppTest]
         (False, False, False, "text failed"),
     ],
 )
-def test_the_badge_of_a_sample(passed: bool, decodes: bool | None, clean: bool, label: str) -> None:
-    assert BADGES[_word({"passed": passed, "decodes": decodes, "clean": clean})]["label"] == label
+def test_the_badge_of_a_sample_says_by_which_rules(
+    passed: bool, decodes: bool | None, clean: bool, label: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    badges = []
+    monkeypatch.setattr("streamlit.badge", lambda label, **more: badges.append((label, more["help"])))
+    text_badge({"passed": passed, "decodes": decodes, "clean": clean})
+    assert badges == [(label, RULES_HELP)]
 
 
 @pytest.fixture(scope="module")

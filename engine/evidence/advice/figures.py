@@ -61,10 +61,12 @@ class LpFigures:
     answers: int
     passed: int
     clean: int
+    decodes: int | None  # None, like its rate, of runs from before there was this rule
     judged: int  # answers with a verdict on their molecule
     usable: int | None  # None, like its rate and its cost, before all answers are judged
     pass_rate: Interval
     clean_rate: Interval
+    decodes_rate: Interval | None
     usable_rate: Interval | None
     seconds_a_sample: Interval
     seconds_a_clean: Interval  # infinite where no answer is clean
@@ -194,6 +196,9 @@ def _figures(store: Store, lp: str, side: _Side, base: _Side | None, seed: int) 
             time_ratio = interval(mine / theirs, ratios, len(answers.smiles))
     figures: dict[str, Any] = dict(counts)
     figures |= {RATES[want]: _rate(counts[want], counts["answers"]) for want in WANTS}
+    decodes = float(answers.decodes.sum())
+    figures["decodes"] = None if math.isnan(decodes) else round(decodes)
+    figures["decodes_rate"] = None if math.isnan(decodes) else _rate(round(decodes), counts["answers"])
     figures |= {name: side.cost(name) for name in TIMES}
     figures |= {name: side.share(name) for name in ("letters_share", "nonnumeric_share", "cut_share", "rmsd_ang")}
     if counts["judged"] < counts["answers"]:

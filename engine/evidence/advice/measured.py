@@ -37,6 +37,7 @@ class Answers:
     judged: Array  # answers with a verdict on their molecule
     usable: Array
     clean: Array
+    decodes: Array  # NaN where an old run does not know
     passed: Array
     seconds: Array
     letters: Array  # blocks with a letter, and so on
@@ -78,6 +79,7 @@ def _read(store: Store, entry: Entry, wall_s: float) -> Answers:
         np.isfinite(columns["usable"]),
         np.nan_to_num(columns["usable"]),
         columns["clean"],
+        columns["decodes"],
         columns["passed"],
         wall_s * _shares(run),
         *(np.where(is_counted, columns[name], 0) for name in ("junk_letters", "junk_nonnumeric", "cut_blocks")),

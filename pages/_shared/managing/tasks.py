@@ -191,6 +191,7 @@ def progress_words(seen: TaskSnapshot, counted: str = "samples") -> str:
     if at.done and at.tokens:
         words.append(f"{percent(at.passed / at.done)} passed")
         words.append(f"{percent(at.decodes / at.done)} decode")
+        words.append(f"{percent(at.clean / at.done)} clean")
         words.append(f"{at.bad_blocks:,} of {at.blocks:,} blocks bad")
     return " · ".join(words)
 

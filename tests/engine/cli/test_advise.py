@@ -22,7 +22,7 @@ KEYS = (
 LP_KEYS = (
     "lp run_id repeats clock_spread answers passed clean pass_rate clean_rate seconds_a_sample seconds_a_clean "
     "seconds_a_passed letters_share nonnumeric_share cut_share unverified_share rmsd_ang rmsd_answers time_ratio "
-    "rmsd_ratio fits wins over_least reason"
+    "rmsd_ratio fits wins over_least reason decodes decodes_rate"
 ).split()
 
 
@@ -43,6 +43,7 @@ def test_one_document_with_keys_that_stay(store: Store) -> None:
     none, allowlist, exact = found["lps"]
     assert exact["seconds_a_clean"] == pytest.approx({"value": 0.25, "low": 0.25, "high": 0.25})
     assert allowlist["seconds_a_clean"] == {"value": "inf", "low": "inf", "high": "inf"}
+    assert (none["decodes"], none["decodes_rate"]["value"]) == (60, 1.0)
     assert none["time_ratio"] is None and none["rmsd_ang"] is None
     assert exact["expected"] == pytest.approx({"molecules": 1000, "seconds": 250.0, "usable": 1000.0})
     assert found["reports"]["agrees"] is False

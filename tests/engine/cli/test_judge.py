@@ -16,7 +16,7 @@ from tests.engine.inspection.made import sample_row, write_run
 from tests.engine.store.stored_runs import store_at
 
 SMILES = "C[C@H](N)C(=O)O"
-KEYS = {"decodes", "clean", "stereo_right", "geometry_right", "usable", "failed", "strain_kcal"}
+KEYS = {"passed", "decodes", "clean", "stereo_right", "geometry_right", "usable", "failed", "strain_kcal"}
 BENT = "[C]<0.0000,0.0000,0.0000>[O]<3.4000,0.0000,0.0000>"
 
 
@@ -42,6 +42,7 @@ def test_a_text_against_its_own_molecule_and_against_the_mirror_image(text: str)
 
 def test_a_text_in_words_with_its_strain() -> None:
     shown = run("judge", "--text", BENT, "--strain").out
+    assert shown.startswith("passed          yes\ndecodes         yes\nclean           yes\n")
     assert "stereo right    nothing to judge" in shown
     assert "geometry right  no" in shown
     assert "bond_lengths  0-1    3.40 Å long, at most" in shown
@@ -50,7 +51,7 @@ def test_a_text_in_words_with_its_strain() -> None:
 
 def test_a_text_that_is_no_molecule_fails_and_is_no_error() -> None:
     found = run_json("judge", "--text", "[C]<0.0000,0.00")
-    assert (found["decodes"], found["clean"], found["usable"]) == (False, False, False)
+    assert (found["passed"], found["decodes"], found["clean"], found["usable"]) == (False, False, False, False)
     assert [fault["check"] for fault in found["failed"]] == ["loaded"]
 
 
@@ -64,7 +65,7 @@ def test_a_run_with_its_rates_and_samples(tmp_path: Path, monkeypatch: pytest.Mo
     found = result.document
     assert result.err == ""
     assert found["stored"] is True
-    assert (found["decodes"], found["clean"], found["stereo_right"]) == (None, 2 / 3, None)
+    assert (found["passed"], found["decodes"], found["clean"], found["stereo_right"]) == (1.0, None, 2 / 3, None)
     assert (found["geometry_right"], found["usable"], found["judged"]) == (0.5, 1 / 3, 3)
     assert [set(sample) >= KEYS for sample in found["samples"]] == [True] * 3
     assert [sample["usable"] for sample in found["samples"]] == [True, False, False]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from engine import __version__
 from engine.cli.output import emit_json
 from engine.errors import DriftscopeError
+from engine.records import RULES_HELP
 from tests.cli import run
 from tests.strategies import any_text
 from tests.support import ROOT
@@ -48,6 +49,13 @@ def test_version_and_help() -> None:
         shown = run(*argv, "--help")
         assert (shown.code, shown.err) == (0, "")
         assert "usage: python -m engine" in shown.out
+
+
+@pytest.mark.parametrize(
+    "command", ["generate", "run", "runs", "show", "compare", "annotate", "import", "judge", "advise"]
+)
+def test_what_says_a_word_of_texts_has_all_three_in_its_help(command: str) -> None:
+    assert RULES_HELP in " ".join(run(command, "--help").out.split())
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_somebody_who_watches_sees_how_far_it_is(monkeypatch: pytest.MonkeyPatch
     assert main(["run", "CC=O", "CCO", *ASKED]) == 0
     told = err.getvalue()
     assert "2/2 samples" in told
-    assert "100.0% passed" in told
+    assert "100.0% passed, 100.0% decode, 100.0% clean" in told
     assert told.endswith("\r\033[K")
 
 
@@ -194,6 +194,7 @@ def test_a_program_that_watches_reads_lines(tmp_path: Path) -> None:
     assert (lines[0]["parts"], lines[0]["lp"], lines[0]["done"], lines[0]["samples"]) == (2, "exact", 0, 2)
     last = lines[-1]
     assert (last["done"], last["passed"], last["work"]) == (2, rows[1]["passes"], 1.0)
+    assert (last["decodes"], last["clean"]) == (rows[1]["decodes"], rows[1]["clean"])
     run("run", "--resume", rows[0]["run_id"], "--progress", str(file))
     assert len(file.read_text().splitlines()) == len(lines), "lines are appended, and nothing was done"
 
