@@ -114,10 +114,10 @@ def failures(store: Store, run_ids: Sequence[str]) -> Failures:
     runs = [run_id for run_id in wanted["runs"] if run_id in totals]
     found: dict[str, dict[str, int]] = {}
     for row in store.table(_REASONS, wanted, of=runs).to_pylist():
-        text, molecule, check = row["issue"].rpartition(MOLECULE)
-        found.setdefault(text + molecule + (check_words(check) if molecule else check), {})[row["run_id"]] = row[
-            "samples"
-        ]
+        issue = row["issue"]
+        if issue.startswith(MOLECULE):
+            issue = MOLECULE + check_words(issue.removeprefix(MOLECULE))
+        found.setdefault(issue, {})[row["run_id"]] = row["samples"]
     reasons = [Reason(issue, tuple(counts.get(run_id, 0) for run_id in runs)) for issue, counts in found.items()]
     return Failures(
         tuple(RunFailures(**totals[run_id]) for run_id in runs),

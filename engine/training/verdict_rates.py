@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -32,6 +32,7 @@ from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import load_registry
 from engine.paths import cache_folder
 from engine.records import TRIMMED4, Molecule, MoleculeVerdict
+from engine.store.sample_rows import verdict_sums
 from engine.text.check import answer_of
 from engine.training.card import put_section
 from engine.training.corpus import read_corpus
@@ -102,20 +103,20 @@ def judge_etkdg(molecules: Sequence[Molecule]) -> Judged:
 
 def rates_of(writer: str, judged: Judged) -> Iterator[VerdictRates]:
     for sites in range(MOST_SITES + 1):
-        group = [(verdict, clean) for molecule, verdict, clean in judged if _class_of(molecule) == sites]
-        verdicts = [verdict for verdict, _ in group]
-        sound = [verdict for verdict in verdicts if verdict.geometry_right]  # a crushed one's thousands say nothing
+        group = [(clean, verdict) for molecule, verdict, clean in judged if _class_of(molecule) == sites]
+        counts = Counter({name: int(total) for name, total in verdict_sums(group).items()})
+        sound = [verdict for _, verdict in group if verdict.geometry_right]  # a crushed one's thousands say nothing
         strains = [verdict.strain_kcal for verdict in sound if verdict.strain_kcal is not None]
         yield VerdictRates(
             writer=writer,
             sites=f"{sites} or more" if sites == MOST_SITES else str(sites),
             molecules=len(group),
-            usable=sum(verdict.is_usable(clean) for verdict, clean in group),
-            stereo_right=sum(verdict.stereo_right is True for verdict in verdicts),
-            sites_asked=sum(verdict.stereo_sites for verdict in verdicts),
-            sites_right=sum(verdict.stereo_sites_right for verdict in verdicts),
-            chance=fmean(0.5**verdict.stereo_sites for verdict in verdicts) if verdicts else 0.0,
-            geometry_right=sum(verdict.geometry_right is True for verdict in verdicts),
+            usable=counts["usable"],
+            stereo_right=counts["stereo_right"],
+            sites_asked=counts["stereo_sites"],
+            sites_right=counts["stereo_sites_right"],
+            chance=fmean(0.5**verdict.stereo_sites for _, verdict in group) if group else 0.0,
+            geometry_right=counts["geometry_right"],
             strain_kcal=median(strains) if strains else None,
         )
 
