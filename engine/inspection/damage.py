@@ -6,7 +6,7 @@ interval, which treats the answers of one molecule as independent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.figures.statistics import Interval, wilson
@@ -44,16 +44,12 @@ def damage(store: Store, run_ids: Sequence[str]) -> list[TextDamage]:
     """The kinds of text that there are, worst first; nothing where no sample was judged."""
     rows = {row["text"]: row for row in store.table(_COUNTS, {"runs": list(run_ids)}, of=run_ids).to_pylist()}
     return [
-        TextDamage(
-            text,
-            rows[text]["samples"],
-            _rate(rows[text]["stereo_right"], rows[text]["stereo_judged"]),
-            _rate(rows[text]["geometry_right"], rows[text]["geometry_judged"]),
-        )
+        TextDamage(text, row["samples"], _rate(row, "stereo"), _rate(row, "geometry"))
         for text in TEXTS
-        if text in rows
+        if (row := rows.get(text)) is not None
     ]
 
 
-def _rate(count: int, of: int) -> Interval | None:
-    return Interval(count / of, *wilson(count, of)) if of else None
+def _rate(row: Mapping[str, int], part: str) -> Interval | None:
+    right, judged = row[f"{part}_right"], row[f"{part}_judged"]
+    return Interval(right / judged, *wilson(right, judged)) if judged else None

@@ -11,8 +11,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
 from engine.chem.enriched import prompt_smiles
 from engine.chem.geometry import judged_with
 from engine.chem.judges import CRASH, LIMIT_S, TIME, JudgeTask, judged
@@ -55,7 +53,8 @@ def judge_run(
 ) -> JudgedRun:
     """Judge all samples of a run. One that lies in a place which is only read is not changed."""
     entry = store.entry(run_id)
-    rows = _rows(store, entry)
+    sql = f"SELECT {', '.join(SAMPLES.names)} FROM samples WHERE run_id = $run ORDER BY sample_id"
+    rows: list[Row] = store.table(sql, {"run": entry.id}, of=[entry.id]).to_pylist()
     if not rows:
         raise StoreError(f"{entry.id} has no samples to judge", "Reported runs have figures alone")
     _make_up_decodes(rows)
@@ -114,13 +113,6 @@ def judge_text(text: str, *, limit_s: float = LIMIT_S) -> Row:
     ((_, verdict),) = judged([task], JudgeSettings(strain="force-field"), workers=1, limit_s=limit_s)
     rules = rules_of(text, molecule)
     return rules | verdict_row(rules["clean"], verdict)
-
-
-def _rows(store: Store, entry: Entry) -> list[Row]:
-    sql = f"SELECT {', '.join(SAMPLES.names)} FROM samples WHERE run_id = $run ORDER BY sample_id"
-    table: pa.Table = store.table(sql, {"run": entry.id}, of=[entry.id])
-    rows: list[Row] = table.to_pylist()
-    return rows
 
 
 def _make_up_decodes(rows: list[Row]) -> None:

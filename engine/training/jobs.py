@@ -11,11 +11,11 @@ import hashlib
 import json
 import logging
 import multiprocessing.connection
-from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from engine.errors import DriftscopeError, FileFormatError
 from engine.processes import WorkerProcess
@@ -84,51 +84,34 @@ def run_job(job: FileJob) -> FinishedJob:
 
 def _in_parallel(jobs: Iterable[FileJob], workers: int) -> Generator[FinishedJob, None, None]:
     """Hand jobs to workers, a few ahead of the one that is waited for, and yield what is finished in order."""
-    pool = [_Worker() for _ in range(workers)]
+    pool = [WorkerProcess(_work) for _ in range(workers)]
     try:
         queue = enumerate(jobs)
-        idle, busy = list(pool), dict[Any, tuple[int, _Worker]]()
+        idle, busy = list(pool), dict[Any, tuple[int, WorkerProcess]]()
         finished: dict[int, FinishedJob] = {}
         wanted = 0
         while True:
             while idle and len(finished) < 2 * workers and (job := next(queue, None)) is not None:
                 worker = idle.pop()
-                worker.send(job[1])
+                with _end_is_named():
+                    worker.connection.send(job[1])
                 busy[worker.connection] = job[0], worker
             if not busy:
                 return
             for connection in multiprocessing.connection.wait(list(busy)):
                 index, worker = busy.pop(connection)
-                finished[index] = worker.receive()
+                with _end_is_named():
+                    answer: FinishedJob | DriftscopeError = worker.connection.recv()
+                if isinstance(answer, DriftscopeError):
+                    raise answer
+                finished[index] = answer
                 idle.append(worker)
             while wanted in finished:
                 yield finished.pop(wanted)
                 wanted += 1
     finally:
-        for worker in pool:
+        for worker in pool:  # at once: files are renamed into place
             worker.end()
-
-
-class _Worker(WorkerProcess):
-    """A process that runs one job at a time. Files are renamed into place, so it may end at once."""
-
-    def __init__(self) -> None:
-        super().__init__(_work)
-
-    def send(self, job: FileJob) -> None:
-        try:
-            self.connection.send(job)
-        except OSError as error:
-            raise _worker_ended() from error
-
-    def receive(self) -> FinishedJob:
-        try:
-            answer = self.connection.recv()
-        except (EOFError, OSError) as error:
-            raise _worker_ended() from error
-        if isinstance(answer, DriftscopeError):
-            raise answer
-        return cast(FinishedJob, answer)
 
 
 def _work(connection: Any) -> None:
@@ -140,8 +123,13 @@ def _work(connection: Any) -> None:
             connection.send(error)
 
 
-def _worker_ended() -> DriftscopeError:
-    return DriftscopeError(
-        "a worker process ended before its work was done (killed, or out of memory)",
-        "Run the same command again: what is finished is kept. Fewer --workers need less memory",
-    )
+@contextmanager
+def _end_is_named() -> Iterator[None]:
+    """The end of a worker's pipe is the end of the worker."""
+    try:
+        yield
+    except (EOFError, OSError) as error:
+        raise DriftscopeError(
+            "a worker process ended before its work was done (killed, or out of memory)",
+            "Run the same command again: what is finished is kept. Fewer --workers need less memory",
+        ) from error
