@@ -45,11 +45,11 @@ HEAVY_ATOMS, EACH = 25, 8
 MOST_ATOMS = 60
 ODD = (
     *"C CC N#N [H][H] [2H]O [CH3] [CH2] C[O] CN(C)[O] [Na+].[Cl-] CC(=O)[O-].[Na+] C[N+](=O)[O-] C[NH+](C)C".split(),
-    *"F[P-](F)(F)(F)(F)F Cl[Pt](Cl)([NH3])[NH3] O=C([O-])C(C(=O)[O-])[N+](=O)[O-] NC(=[NH2+])NCC(=O)[O-]".split(),
+    *"F[P-](F)(F)(F)(F)F [NH3]->[Pt](Cl)(Cl)<-[NH3] O=C([O-])C(C(=O)[O-])[N+](=O)[O-] NC(=[NH2+])NCC(=O)[O-]".split(),
     *"O=C1CCCCCCCCCCCCCC1 C1CCCCCCCCCCCCCCCCCCC1 C1CC1 C12C3C4C1C5C2C3C45 OB(O)c1ccccc1 B1OBOBO1".split(),
     *"C12=C3C4=C1C5=C2C6=C3C4=C65 C1CC2CCC1C2 C1=CCCCC1 C1=CC=CCC1 O=C1C=CC(=O)C=C1 C1CCNCC1 S1CCOCC1".split(),
     *"CC(C)=C(C)C C/C=C/C(=O)O CC(=O)C(=C)C c1cc[nH]c1 c1ccc2ccccc2c1 [H]O[H] O=S(=O)([O-])c1ccccc1".split(),
-    "[BH]123[BH]45[BH]16[BH]78[BH]49[BH]25[BH]369[BH]78",
+    "B12B3B4B1B5B2B3B45",
 )
 KINDS = ("written", "etkdg", "mirrored", "perturbed", "collapsed")
 

@@ -9,7 +9,7 @@ import posebusters.modules.distance_geometry as library
 import pytest
 from rdkit import Chem
 
-from bench.geometry import bust, compare, poses
+from bench.geometry import ODD, bust, compare, poses
 from engine.chem import bounds
 from engine.chem.bounds import pair_bounds
 from engine.chem.conformers import reference_conformers
@@ -51,6 +51,11 @@ def with_atom_moved(smiles: str, atom: int, to: np.ndarray) -> GeometryVerdict:
     positions = mol.GetConformer().GetPositions()
     positions[atom] = to
     return judge_geometry(moved(mol, positions))
+
+
+@pytest.mark.parametrize("smiles", ODD)
+def test_rdkit_reads_the_odd_molecules_that_posebusters_is_asked_about(smiles: str) -> None:
+    assert Chem.MolFromSmiles(smiles) is not None
 
 
 @pytest.mark.soak
