@@ -19,6 +19,7 @@ from typing import Any
 from rdkit import Chem
 
 from engine.chem.smiles import parse_smiles
+from engine.chem.strain import xtb_calculator
 from engine.chem.verdict import PLAIN, JudgeSettings, judge_answer
 from engine.errors import DriftscopeError
 from engine.processes import WorkerProcess, usable_cores
@@ -45,6 +46,8 @@ class JudgePool:
     def __init__(
         self, settings: JudgeSettings = PLAIN, *, workers: int | None = None, limit_s: float = LIMIT_S
     ) -> None:
+        if settings.strain == "gfn2-xtb":
+            xtb_calculator()  # what is missing is said here: in a process it would count as a crash
         self.settings, self.limit_s = settings, limit_s
         self.workers = workers or usable_cores()
         self.waiting: deque[JudgeTask] = deque()

@@ -105,18 +105,23 @@ def _by_xtb(full: Chem.Mol, heavy: list[int]) -> Strain | None:
     return _strain(before, full, heavy, energies, XTB, is_settled and is_whole_settled)
 
 
-def _xtb_energy(mol: Chem.Mol) -> Energy:
-    """Positions in bohr to hartree and hartree/bohr."""
+def xtb_calculator() -> Any:
+    """tblite's class, where it is installed."""
     try:
         from tblite.interface import Calculator
     except ImportError as error:
         raise AssetError(
             "tblite is not installed, which computes GFN2-xTB", "pip install -r requirements-xtb.txt"
         ) from error
+    return Calculator
+
+
+def _xtb_energy(mol: Chem.Mol) -> Energy:
+    """Positions in bohr to hartree and hartree/bohr."""
     numbers = np.array([atom.GetAtomicNum() for atom in mol.GetAtoms()])
     unpaired = sum(atom.GetNumRadicalElectrons() for atom in mol.GetAtoms())
     positions = mol.GetConformer().GetPositions() * BOHR_PER_ANG
-    calculator = Calculator(XTB, numbers, positions, float(Chem.GetFormalCharge(mol)), unpaired)
+    calculator = xtb_calculator()(XTB, numbers, positions, float(Chem.GetFormalCharge(mol)), unpaired)
     calculator.set("verbosity", 0)
 
     def energy(positions: Floats) -> tuple[float, Floats]:

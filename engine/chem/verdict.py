@@ -34,7 +34,7 @@ class JudgeSettings:
     strain: StrainMethod | None = None
 
 
-PLAIN = JudgeSettings()
+PLAIN, WITH_STRAIN = JudgeSettings(), JudgeSettings(strain="force-field")
 
 
 def judge_answer(text: str, asked: Chem.Mol | None, settings: JudgeSettings = PLAIN) -> MoleculeVerdict:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from engine.cli.options import add_command, open_store, whole
@@ -75,26 +74,22 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _judge_text(args: argparse.Namespace) -> int:
-    from engine.chem.verdict import judge_answer
-    from engine.inspection.judging import asked_of, rules_of
-    from engine.text.check import answer_of
+    from engine.chem.judges import LIMIT_S
+    from engine.inspection.judging import judge_text
 
-    text = given_text(args.text, None)
-    molecule = asked_of(text, args.smiles or "")
-    rules = rules_of(text, molecule)
-    verdict = judge_answer(answer_of(text), None if molecule is None else molecule.mol, settings_of(args))
-    document = {**rules, **asdict(verdict), "usable": verdict.is_usable(rules["clean"])}
+    text, smiles = given_text(args.text, None), args.smiles or ""
+    row = judge_text(text, smiles, settings_of(args), limit_s=args.limit or LIMIT_S)
     if args.json:
-        emit_json({"smiles": None if molecule is None else molecule.smiles, **document})
+        emit_json(row)
         return 0
     for name in RATES:
-        write(f"{name.replace('_', ' '):<15} {_yes(name, document[name])}")
-    if verdict.strain_kcal is not None:
-        moved = f"heavy atoms move {verdict.strain_moved_ang:.2f} Å"
-        write(f"{'strain':<15} {verdict.strain_kcal:,.1f} kcal/mol ({verdict.strain_field}), {moved}")
-    if verdict.failed:
-        rows = [(failure.check, "-".join(map(str, failure.atoms)), failure.detail) for failure in verdict.failed]
-        write(table(("failed", "atoms", ""), rows))
+        write(f"{name.replace('_', ' '):<15} {_yes(name, row[name])}")
+    if row["strain_kcal"] is not None:
+        moved = f"heavy atoms move {row['strain_moved_ang']:.2f} Å"
+        write(f"{'strain':<15} {row['strain_kcal']:,.1f} kcal/mol ({row['strain_field']}), {moved}")
+    if row["failed"]:
+        failed = [(check["check"], "-".join(map(str, check["atoms"])), check["detail"]) for check in row["failed"]]
+        write(table(("failed", "atoms", ""), failed))
     return 0
 
 

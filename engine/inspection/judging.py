@@ -15,7 +15,7 @@ from engine.chem.enriched import prompt_smiles
 from engine.chem.geometry import judged_with
 from engine.chem.judges import CRASH, LIMIT_S, TIME, JudgeTask, judged
 from engine.chem.smiles import parse_smiles
-from engine.chem.verdict import PLAIN, JudgeSettings
+from engine.chem.verdict import PLAIN, WITH_STRAIN, JudgeSettings
 from engine.errors import DriftscopeError, StoreError
 from engine.inspection.misread import misread_of
 from engine.records import Molecule, MoleculeVerdict
@@ -88,7 +88,7 @@ def judge_run(
     return JudgedRun(entry, rows, columns, is_own, not_finished)
 
 
-def asked_of(text: str, smiles: str = "") -> Molecule | None:
+def _asked(text: str, smiles: str) -> Molecule | None:
     """The molecule that a text should be: the one named, that of its prompt, or its own; None where none reads."""
     try:
         return parse_smiles(smiles or prompt_smiles(text).strip() or extract_smiles(answer_of(text)))
@@ -98,7 +98,7 @@ def asked_of(text: str, smiles: str = "") -> Molecule | None:
         return None
 
 
-def rules_of(text: str, molecule: Molecule | None) -> Row:
+def _rules(text: str, molecule: Molecule | None) -> Row:
     """Whether one text passed, decodes and is clean, and its issues; none of these where its molecule does not read."""
     if molecule is None:
         return {"passed": False, "decodes": False, "clean": False, "issues": (NOT_PARSED,)}
@@ -106,13 +106,13 @@ def rules_of(text: str, molecule: Molecule | None) -> Row:
     return {"passed": check.passed, "decodes": check.decodes, "clean": check.clean, "issues": check.issues}
 
 
-def judge_text(text: str, *, limit_s: float = LIMIT_S) -> Row:
+def judge_text(text: str, smiles: str = "", settings: JudgeSettings = WITH_STRAIN, *, limit_s: float = LIMIT_S) -> Row:
     """What the table ``samples`` says of one text and its molecule, which is judged in a process with a limit."""
-    molecule = asked_of(text)
-    task = JudgeTask(0, answer_of(text), "" if molecule is None else molecule.smiles)
-    ((_, verdict),) = judged([task], JudgeSettings(strain="force-field"), workers=1, limit_s=limit_s)
-    rules = rules_of(text, molecule)
-    return rules | verdict_row(rules["clean"], verdict)
+    molecule = _asked(text, smiles)
+    asked = None if molecule is None else molecule.smiles
+    ((_, verdict),) = judged([JudgeTask(0, answer_of(text), asked or "")], settings, workers=1, limit_s=limit_s)
+    rules = _rules(text, molecule)
+    return {"smiles": asked} | rules | verdict_row(rules["clean"], verdict)
 
 
 def _make_up_decodes(rows: list[Row]) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
 
 from engine.chem import judges
 from engine.chem.judges import CRASH, TIME, JudgePool, JudgeTask, judged
-from engine.errors import DriftscopeError
+from engine.chem.verdict import JudgeSettings
+from engine.errors import AssetError, DriftscopeError
 from tests.judge_processes import ANSWER, ends_at_once, scripted
 
 GOOD = "[C]<0.0000,0.0000,0.0000>[O]<1.4000,0.0000,0.0000>"
@@ -60,6 +62,12 @@ def test_a_process_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(judges, "_judge", ends_at_once)
     with pytest.raises(DriftscopeError, match="ended before its work"):
         list(judged([JudgeTask(key, "a", "") for key in range(3)], workers=1))
+
+
+def test_a_method_that_is_not_installed_is_an_error_and_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tblite.interface", None)
+    with pytest.raises(AssetError, match=r"requirements-xtb\.txt"):
+        list(judged([JudgeTask(0, GOOD, "")], JudgeSettings(strain="gfn2-xtb"), workers=1))
 
 
 def test_the_pool_leaves_no_process_behind(monkeypatch: pytest.MonkeyPatch) -> None:
