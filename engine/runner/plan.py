@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from engine.chem.verdict import JudgeSettings
+from engine.chem.verdict import PLAIN, WITH_STRAIN, JudgeSettings
 from engine.decode.plan import Plan
 from engine.decode.presets import PRESETS, Sampling
 from engine.errors import RunError
@@ -71,9 +71,7 @@ class RunPlan:
     @property
     def judge_settings(self) -> JudgeSettings | None:
         """None where molecules are not judged."""
-        if not (self.judge or self.strain):
-            return None
-        return JudgeSettings(strain="force-field" if self.strain else None)
+        return WITH_STRAIN if self.strain else PLAIN if self.judge else None
 
     @property
     def molecules_a_group(self) -> int:

@@ -25,7 +25,7 @@ from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import encode
 from engine.chem.smiles import parse_smiles
 from engine.chem.stereo import spanning_atoms
-from engine.chem.verdict import JudgeSettings, judge_answer
+from engine.chem.verdict import WITH_STRAIN, judge_answer
 from engine.decode.generation import Generation
 from engine.decode.plan import Plan
 from engine.models.loading import LoadedModel, load_model
@@ -44,7 +44,6 @@ log = logging.getLogger(__name__)
 
 TITLE = "## Are the conformers right?"
 MOST_SITES, MOST_ATOMS = 3, 16
-JUDGED = JudgeSettings(strain="force-field")
 ETKDG_SEED = 1
 
 Judged = list[tuple[Molecule, MoleculeVerdict, bool]]
@@ -88,7 +87,7 @@ def judge_model(loaded: LoadedModel, molecules: Sequence[Molecule], batch: int) 
     judged = []
     for sample in generation.in_order():
         molecule = generation.molecule_of(sample.sample_id)
-        judged.append((molecule, judge_answer(answer_of(sample.text), molecule.mol, JUDGED), sample.check.clean))
+        judged.append((molecule, judge_answer(answer_of(sample.text), molecule.mol, WITH_STRAIN), sample.check.clean))
     return judged
 
 
@@ -97,7 +96,7 @@ def judge_etkdg(molecules: Sequence[Molecule]) -> Judged:
     judged = []
     for molecule in molecules:
         embedded = reference_conformers(molecule, seed=ETKDG_SEED, max_seconds=EMBED_SECONDS)
-        judged.append((molecule, judge_answer(encode(embedded, TRIMMED4).text, molecule.mol, JUDGED), True))
+        judged.append((molecule, judge_answer(encode(embedded, TRIMMED4).text, molecule.mol, WITH_STRAIN), True))
     return judged
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from engine.chem.enriched import encode
 from engine.chem.smiles import parse_smiles
-from engine.chem.verdict import judge_answer
+from engine.chem.verdict import WITH_STRAIN, judge_answer
 from engine.models.loading import load_model
 from engine.models.registry import load_registry
 from engine.records import TRIMMED4
@@ -19,7 +19,6 @@ from engine.training.corpus import Settings, build_corpus
 from engine.training.corpus_plan import MoleculePlan
 from engine.training.moses import read_csv
 from engine.training.verdict_rates import (
-    JUDGED,
     judge_etkdg,
     judge_model,
     main,
@@ -59,7 +58,9 @@ def test_a_mirrored_conformer_counts_as_wrong() -> None:
     asked, other = parse_smiles("C[C@H](N)O"), parse_smiles("C[C@@H](N)O")
     ((molecule, right, _),) = judge_etkdg([asked])
     text = encode_of(other).replace("[C@@H]", "[C@H]")
-    (_, rate, _, _) = rates_of("x", [(molecule, right, True), (molecule, judge_answer(text, asked.mol, JUDGED), True)])
+    (_, rate, _, _) = rates_of(
+        "x", [(molecule, right, True), (molecule, judge_answer(text, asked.mol, WITH_STRAIN), True)]
+    )
     assert (rate.molecules, rate.stereo_right, rate.sites_asked, rate.sites_right, rate.usable) == (2, 1, 2, 1, 1)
 
 
