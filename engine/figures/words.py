@@ -122,8 +122,9 @@ def listed(parts: Sequence[str], word: str = "and") -> str:
 
 
 def capitalised(text: str) -> str:
-    """A sentence's first letter as a capital; the others stay, as in ``LP`` and ``SMILES``."""
-    return text[:1].upper() + text[1:]
+    """A sentence's first letter as a capital; the others stay, as in ``LP``, and so do names such as ``demo:final``."""
+    is_name = ":" in text.partition(" ")[0][:-1]
+    return text if is_name else text[:1].upper() + text[1:]
 
 
 def shortened(text: str, most: int) -> str:

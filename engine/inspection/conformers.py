@@ -80,10 +80,10 @@ def _partial(reason: str, blocks: Sequence[Row], molecule: Molecule) -> Shape:
     positions = {row["atom"]: xyz for row in blocks if None not in (xyz := (row["x"], row["y"], row["z"]))}
     kept = sorted(atom for atom in positions if atom is not None and 0 <= atom < molecule.atoms)
     if not kept:
-        return Shape(None, (), f"The text does not decode: {reason}.")
+        return Shape(None, (), f"The strict reader refuses the text: {reason}.")
     mol = _only(molecule, kept)
     add_conformer(mol, [positions[atom] for atom in kept])
-    words = f"The text does not decode: {reason}. Shown are {len(kept)} of {molecule.atoms} atoms, as far as"
+    words = f"The strict reader refuses the text: {reason}. Shown are {len(kept)} of {molecule.atoms} atoms, as far as"
     return Shape(mol, tuple(kept), f"{words} their blocks can be read.")
 
 

@@ -118,6 +118,8 @@ def _draw(molecule: Molecule) -> None:
         lit=running.watch.atom_being_written(shown_sample()) if running is not None and is_shown else None,
         height=HEIGHT_PX,
     )
+    if wrong:
+        st.caption("Marked: atoms that a failed check names, with the numbers of the lanes.")
 
 
 _ticking = st.fragment(_draw, run_every=TICK_S)

@@ -205,6 +205,7 @@ def test_three_lanes_from_click_to_result(live: Live) -> None:
     assert "geometry right]" in texts(app) or "geometry wrong]" in texts(app)
     assert "first differs from lane 1 at token" in texts(app)
     assert "reference conformers" in texts(app)
+    assert "strict reader refuses the text" in texts(app) and "no conformer to judge:" not in texts(app), "said once"
     app.segmented_control(key="reference").set_value("beside").run()
     assert not app.exception
 

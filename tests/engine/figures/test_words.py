@@ -111,6 +111,13 @@ def test_a_long_text_is_cut(text: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"), [("no LP", "No LP"), ("the LP: x", "The LP: x"), ("demo:final is gone", "demo:final is gone")]
+)
+def test_a_sentence_begins_with_a_capital_unless_with_a_name(text: str, expected: str) -> None:
+    assert words.capitalised(text) == expected
+
+
+@pytest.mark.parametrize(
     ("low", "high", "text"),
     [(0.17, 0.19, "0.170–0.190"), (-0.1, 0.2, "−0.100 to 0.200"), (2.0, 2.001, "2.00–2.00"), (1.0, INF, "1.00–∞")],
 )

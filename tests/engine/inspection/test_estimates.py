@@ -95,7 +95,7 @@ def test_with_junk_beside_all_coordinates_it_is_the_molecule_itself() -> None:
 
 def test_nothing_to_put_together() -> None:
     found = conformer_of({"text": BROKEN}, [spot(0, None), spot(None, 1.0), spot(9, 1.0), spot(-1, 1.0)], MOLECULE)
-    assert found.mol is None and found.atoms == () and found.why_not.startswith("The text does not decode")
+    assert found.mol is None and found.atoms == () and found.why_not.startswith("The strict reader refuses the text")
     assert conformer_of({"text": ""}, [], MOLECULE).why_not == "There is no text to read a conformer from."
 
 

@@ -76,7 +76,7 @@ def test_a_whole_answer_is_its_conformer() -> None:
 def test_a_broken_answer_shows_the_atoms_that_it_has(number: int) -> None:
     found = inspect_sample(DEMO_STORE, demo_run("qwen", "allowlist"), number)
     whole = [row["atom"] for row in found.blocks if row["x"] is not None and row["z"] is not None]
-    assert "does not decode" in found.why_no_conformer
+    assert "strict reader refuses" in found.why_no_conformer
     assert list(found.conformer_atoms) == sorted(whole)
     if found.conformer is not None:
         assert found.conformer.GetNumAtoms() == len(whole)
@@ -158,7 +158,7 @@ def test_hostile_text_and_prompts_are_shown_as_they_are(store: Store) -> None:
     write_run(store, "one", [sample_row(0, text=text)], tokenizer="qwen3", lp="none")
     found = inspect_sample(store, "one", 0)
     assert found.alignment is not None and found.alignment.text == text
-    assert found.conformer is None and "does not decode" in found.why_no_conformer
+    assert found.conformer is None and "strict reader refuses" in found.why_no_conformer
     assert "no blocks for this sample" in " ".join(found.missing)
 
 
