@@ -32,9 +32,10 @@ def inputs() -> tuple[Molecule, ...]:
     with left:
         molecules, problems = molecule_inputs()
         show_problems(problems)
+        above = st.container()
         model, numbers = st.columns(2)
         with model:
-            entry = model_input()
+            entry = model_input(above)
         with numbers:
             seed, samples = quick_inputs()
         st.caption(size_words(molecules))

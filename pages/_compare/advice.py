@@ -27,7 +27,7 @@ from engine.store.entries import Entry, model_name
 from engine.store.store import Store
 from pages._compare.advice_figures import show_cost, show_table
 from pages._compare.runs import RunSelection
-from pages._shared.choices import one_of
+from pages._shared.choices import complain, one_of
 from pages._shared.errors import escape_markdown, shown_errors
 from pages._shared.managing import tasks
 from pages._shared.table_files import file_button
@@ -93,6 +93,7 @@ def _inputs(models: dict[str, list[Entry]], chosen: RunSelection | None) -> tupl
     first = "" if chosen is None else model_name(chosen.control.row)
     first = first if first in models else next(iter(models))
     names = [first, *(name for name in models if name != first)]
+    complain("model with measured runs", names, "advice_model", first)
     with st.container(horizontal=True, vertical_alignment="bottom", key="advice-inputs"):
         model = st.selectbox(
             "Model", names, key="advice_model", bind="query-params", width=210,

@@ -19,7 +19,7 @@ from engine.lp_records import lp_choices, lp_record, split_cleanup
 from engine.models.registry import ModelEntry, load_registry
 from engine.records import Molecule
 from engine.runner.plan import ModelChoice, RunPlan
-from pages._shared.choices import one_of
+from pages._shared.choices import complain, one_of
 from pages._shared.generation_inputs import FIRST_MODEL, read_smiles
 
 MOST_LANES = 4
@@ -86,13 +86,17 @@ def read_lines(text: str) -> tuple[tuple[Molecule, ...], list[str]]:
 # --- the model and the lanes --------------------------------------------------------------------------------------
 
 
-def model_input() -> ModelEntry | None:
+def model_input(problems: DeltaGenerator) -> ModelEntry | None:
+    """``problems`` is where a sentence on an unknown model stands."""
     entries = {entry.name: entry for entry in load_registry().entries}
     names = list(entries)
+    first = names.index(FIRST_MODEL) if FIRST_MODEL in names else 0
+    with problems:
+        complain("model", names, "model", names[first])
     chosen = st.selectbox(
         "Model",
         names,
-        index=names.index(FIRST_MODEL) if FIRST_MODEL in names else 0,
+        index=first,
         key="model",
         bind="query-params",
         help="The embedded models, and those in the file named by DRIFTSCOPE_MODELS.",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
 import streamlit as st
+
+from engine.errors import shown
+from pages._shared.errors import escape_markdown
 
 Option = TypeVar("Option", bound=str)
 
@@ -16,6 +19,14 @@ def one_of(label: str, options: Sequence[Option], key: str, **more: Any) -> Opti
         label, list(options), default=options[0], required=True, key=key, bind="query-params", **more
     )
     return picked or options[0]
+
+
+def complain(noun: str, options: Collection[str], key: str, instead: str) -> None:
+    """A sentence where the address names no option. Before the widget, which drops that name from the address."""
+    named = st.query_params.get(key)
+    if named and named not in options:
+        words = f"There is no {noun} {shown(named)} here. {instead} is chosen instead."
+        st.error(escape_markdown(words), icon=":material/error:")
 
 
 def by_name(

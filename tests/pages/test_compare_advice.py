@@ -69,6 +69,12 @@ def test_the_advice_is_the_command_lines(planted: Store) -> None:
     assert list(table["takes"]) == ["2 h 46 min", "16 min 40 s", "41 min 40 s"]
 
 
+def test_a_model_of_the_address_without_runs_is_named(planted: Store) -> None:
+    said = words(opened(advice_model="nope"))
+    assert f"There is no model with measured runs 'nope' here. {MODEL} is chosen instead." in said
+    assert "is chosen instead" not in words(opened(advice_model=MODEL))
+
+
 def test_every_choice_is_in_the_address(planted: Store) -> None:
     app = opened(advice_want="Passed", advice_molecules="60", advice_lps=["none", "position-allowlist"])
     assert "Use position-allowlist" in words(app)

@@ -110,6 +110,14 @@ def test_an_address_holds_all_that_was_chosen(live: Live) -> None:
     assert app.text_input(key="placeholder2").value == "0.00"
 
 
+def test_a_model_of_the_address_that_is_not_here_is_named(live: Live) -> None:
+    app = live(model="no*pe:final")
+    (error,) = app.error
+    assert "There is no model 'no*pe:final' here. demo-llama:final is chosen" in error.value.replace("\\", "")
+    assert app.selectbox(key="model").value == "demo-llama:final"
+    assert not live(model="demo-qwen:final").error
+
+
 def test_a_preset_sets_its_numbers_and_they_may_be_changed(live: Live) -> None:
     app = live()
     app.selectbox(key="sampling").select("minp0.1_t1.4").run()
