@@ -7,7 +7,7 @@ command line, the pages, the number of FREE positions and the kinds of blocks fo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from engine.errors import ConstraintError, nearest, shown
 
@@ -26,6 +26,7 @@ class LpRecord:
     placeholder: str = ""  # the default one; "" where the LP has none
     needs_coordinates: bool = False  # its placeholder is fitted to reference conformers of the molecules
     offers_cleanup: bool = False  # whether the pages offer it with a cleanup
+    is_guarded: bool = False  # whether each block is looked at as it closes, and drawn anew where the molecule is wrong
 
 
 _RECORDS = (
@@ -69,8 +70,39 @@ _RECORDS = (
         DEFAULT_PLACEHOLDER,
     ),
     LpRecord("exact", "an automaton of the numbers themselves: no drift, no junk, no cut", "engine.lp.exact", "model"),
+    LpRecord(
+        "guarded",
+        "exact, and a block that makes the molecule wrong is drawn anew",
+        "engine.lp.exact",
+        "model",
+        is_guarded=True,
+    ),
 )
 LPS = {record.name: record for record in _RECORDS}
+
+GuardCheck = Literal["bonds", "angles", "clash", "flat", "stereo"]
+GUARD_CHECKS: tuple[GuardCheck, ...] = get_args(GuardCheck)
+
+
+@dataclass(frozen=True, slots=True)
+class GuardSettings:
+    """How long a guard tries. ``most_thrown``: tokens that it may throw away, in multiples of a sample's limit."""
+
+    retries: int = 8  # of a block
+    back: int = 3  # times that a block may send the text back behind itself
+    checks: tuple[GuardCheck, ...] = GUARD_CHECKS
+    most_thrown: float = 4.0
+
+    def __post_init__(self) -> None:
+        if self.retries < 0 or self.back < 0 or self.most_thrown < 0:
+            raise ConstraintError(
+                f"a guard with {self.retries} retries, {self.back} times back and {self.most_thrown} times the tokens",
+                "Give numbers of 0 or more",
+            )
+        for name in self.checks:
+            if name not in GUARD_CHECKS:
+                raise ConstraintError(f"the guard has no check {shown(name)}", nearest(name, GUARD_CHECKS))
+
 
 UNKNOWN_LP = LpRecord("unknown", "the LP is unknown: a clean block may have been cut", "", "unknown")
 """For stored texts whose LP is not named or is not one of ours. It cannot be run."""

@@ -99,7 +99,7 @@ class GeometryChecks:
         else:
             failed += _wrong_pairs(self.bounds, positions)
         if self.is_sane:
-            failed += _wrong_planes(self.planes, positions)
+            failed += wrong_planes(self.planes, positions)
         else:
             not_judged += _PLANES
         if ENERGY in self.checks:
@@ -176,7 +176,7 @@ def _wrong_pairs(bounds: PairBounds, positions: Floats) -> Iterator[FailedCheck]
             yield FailedCheck(_OF_PAIRS[apart], (), f"and {len(of_kind) - MOST_FAILURES} more")
 
 
-def _wrong_planes(planes: tuple[tuple[str, tuple[int, ...]], ...], positions: Floats) -> Iterator[FailedCheck]:
+def wrong_planes(planes: tuple[tuple[str, tuple[int, ...]], ...], positions: Floats) -> Iterator[FailedCheck]:
     for check, atoms in planes:
         off = _off_plane(positions[list(atoms)])
         if check == RINGS and not off >= LEAST_OFF_PLANE_ANG:

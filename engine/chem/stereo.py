@@ -87,7 +87,7 @@ class StereoVerdict:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class StereoGoal:
     """A site before it is measured: the atoms that span it, and the sign that it should have."""
 
     atoms: tuple[int, ...]
@@ -98,10 +98,15 @@ class _Asked:
     def is_bond(self) -> bool:
         return len(self.atoms) == 2
 
+    def is_met(self, positions: NDArray[np.float64]) -> bool:
+        """By positions [atoms, 3], whatever the molecule's symmetry would make of them."""
+        points = positions[list(self.spanned_by)]
+        return _word(self, self.sign * float(_measured(self, points[None])[0])) in SOUND
+
 
 def judge_stereo(asked: Chem.Mol, answer: Chem.Mol) -> StereoVerdict:
     """The sites of ``asked`` in the conformer of ``answer``, which is the same graph in any order of atoms."""
-    goals = [*_centres(asked), *_double_bonds(asked)]
+    goals = stereo_goals(asked)
     if not goals:
         return StereoVerdict((), complete=True)
     with captured_log():
@@ -122,28 +127,28 @@ def judge_stereo(asked: Chem.Mol, answer: Chem.Mol) -> StereoVerdict:
     return StereoVerdict(tuple(sites), complete)
 
 
-def spanning_atoms(mol: Chem.Mol) -> list[tuple[int, ...]]:
-    """For each site that the molecule specifies, the atoms by whose places it is judged: four or five."""
-    return [goal.spanned_by for goal in (*_centres(mol), *_double_bonds(mol))]
+def stereo_goals(mol: Chem.Mol) -> list[StereoGoal]:
+    """The sites that a molecule specifies; each is judged by the places of four or five atoms."""
+    return [*_centres(mol), *_double_bonds(mol)]
 
 
-def _centres(mol: Chem.Mol) -> Iterator[_Asked]:
+def _centres(mol: Chem.Mol) -> Iterator[StereoGoal]:
     for atom in mol.GetAtoms():
         neighbours = [bond.GetOtherAtomIdx(atom.GetIdx()) for bond in atom.GetBonds()]
         if atom.GetChiralTag() in _HANDS and len(neighbours) in (3, 4):
             here = atom.GetIdx()
-            yield _Asked((here,), (here, *neighbours), _HANDS[atom.GetChiralTag()])
+            yield StereoGoal((here,), (here, *neighbours), _HANDS[atom.GetChiralTag()])
 
 
-def _double_bonds(mol: Chem.Mol) -> Iterator[_Asked]:
+def _double_bonds(mol: Chem.Mol) -> Iterator[StereoGoal]:
     for bond in mol.GetBonds():
         if bond.GetStereo() in _SIDES:
             begin, end = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
             one, other = bond.GetStereoAtoms()
-            yield _Asked((begin, end), (one, begin, end, other), _SIDES[bond.GetStereo()])
+            yield StereoGoal((begin, end), (one, begin, end, other), _SIDES[bond.GetStereo()])
 
 
-def _measured(goal: _Asked, points: NDArray[np.float64]) -> NDArray[np.float64]:
+def _measured(goal: StereoGoal, points: NDArray[np.float64]) -> NDArray[np.float64]:
     """Of a double bond the cosine of its torsion, of a centre its volume: [symmetries, atoms, 3] to [symmetries]."""
     if goal.is_bond:
         one, begin, end, other = np.moveaxis(points, 1, 0)
@@ -159,7 +164,7 @@ def _unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-9))
 
 
-def _word(goal: _Asked, value: float) -> Word:
+def _word(goal: StereoGoal, value: float) -> Word:
     if goal.is_bond:
         return "right" if value >= TWISTED else "twisted" if value > -TWISTED else "wrong side"
     if value >= FLAT:

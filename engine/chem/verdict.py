@@ -44,7 +44,7 @@ def judge_answer(text: str, asked: Chem.Mol | None, settings: JudgeSettings = PL
     except DriftscopeError as error:
         block = error.block if isinstance(error, EnrichedError) else None
         return MoleculeVerdict(0, 0, None, None, (FailedCheck(LOADED, () if block is None else (block,), error.what),))
-    heavy, places = _heavy(decoded.mol)
+    heavy, places = heavy_of(decoded.mol)
     failed: list[FailedCheck] = []
     sites, right, stereo_right = 0, 0, None
     try:
@@ -82,14 +82,14 @@ def check_words(check: str) -> str:
 @lru_cache(maxsize=64)
 def _checks(smiles: str, settings: SettingsName, energy: bool) -> GeometryChecks:
     """Samples of one molecule come one after the other. ``smiles`` is the text's own, so atoms are in its order."""
-    return geometry_checks(_heavy(read_text_order(smiles))[0], settings, energy=energy)
+    return geometry_checks(heavy_of(read_text_order(smiles))[0], settings, energy=energy)
 
 
 def _graph(mol: Chem.Mol) -> str:
     return str(Chem.MolToSmiles(mol, isomericSmiles=False))
 
 
-def _heavy(mol: Chem.Mol) -> tuple[Chem.Mol, tuple[int, ...]]:
+def heavy_of(mol: Chem.Mol) -> tuple[Chem.Mol, tuple[int, ...]]:
     """The molecule without hydrogens that SMILES leaves implicit, and each atom's place in the text."""
     if all(atom.GetAtomicNum() > 1 for atom in mol.GetAtoms()):
         return mol, tuple(range(mol.GetNumAtoms()))

@@ -16,7 +16,7 @@ from engine.records import CHECK_COLUMNS
 if TYPE_CHECKING:
     from engine.decode.generation import Generation
     from engine.decode.samples import Sample
-    from engine.decode.steps import Step, Stop
+    from engine.decode.steps import Back, Event
     from engine.records import ReaderName
 
 DIM, BOLD, RED, YELLOW, GREEN, PLAIN = "\033[2m", "\033[1m", "\033[31m", "\033[33m", "\033[32m", "\033[0m"
@@ -38,8 +38,8 @@ class GenerationDisplay:
         self.tokens = self.done = 0
         self.began = time.monotonic()
 
-    def event(self, event: Step | Stop) -> None:
-        from engine.decode.steps import Step
+    def event(self, event: Event) -> None:
+        from engine.decode.steps import Back, Step
 
         if isinstance(event, Step):
             self.tokens += 1
@@ -48,6 +48,8 @@ class GenerationDisplay:
                 piece = _printable(tokenizer.decode([event.token_id]))
                 sys.stdout.write(f"{DIM}{piece}{PLAIN}" if event.forced else piece)
                 sys.stdout.flush()
+        elif isinstance(event, Back):
+            self._went_back(event)
         else:
             self.done += 1
             if not self.is_quiet:
@@ -58,6 +60,12 @@ class GenerationDisplay:
             self.line.draw(
                 f"{bar(self.done / total)} {self.done}/{total} molecules, {self.tokens:,} tokens, {rate:,.0f} tokens/s"
             )
+
+    def _went_back(self, back: Back) -> None:
+        """Struck out where the terminal shows the text as it comes: what is written already stays on it."""
+        if self.is_live:
+            wrong = ", ".join(dict.fromkeys(place.check for place in back.wrong))
+            sys.stdout.write(f"{RED}✗ {wrong}, back to block {back.block}{PLAIN}\n")
 
     def close(self) -> None:
         self.line.clear()

@@ -12,7 +12,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from engine.decode.sampling import uniform
+from engine.decode.sampling import steps_behind, uniform
 from engine.decode.steps import Request
 from engine.decode.work import Work, opening_cells
 from engine.lp.driver import Tables, forced_runs
@@ -54,12 +54,23 @@ class RowBatch:
         """Give a row to a piece of work. Its prefix has still to be read."""
         request = work.request
         self.tables.put(row, request.program)
-        self.state.cell[row], self.state.node[row] = work.place(self.tables.automaton)
-        self.pos[row] = len(work.written)
-        steps = torch.arange(self.noise.shape[1], device=self.noise.device)
-        self.noise[row] = uniform(seed, torch.full_like(steps, request.key), steps)
+        self._stand(row, work, work.place(self.tables.automaton), seed)
         self.work[row] = work
         self.count[row], self.waiting[row] = 0, 0
+
+    def go_back(self, row: int, work: Work, place: tuple[int, int], seed: int) -> None:
+        """A row whose text has become shorter: it reads its last token again, and stands at this cell and node."""
+        self._stand(row, work, place, seed)
+        self.has_read(row, len(work.request.prompt) + len(work.written) - 1)
+        self.pending[row, 0] = work.written[-1]
+        self.count[row], self.waiting[row] = 1, 1
+
+    def _stand(self, row: int, work: Work, place: tuple[int, int], seed: int) -> None:
+        self.state.cell[row], self.state.node[row] = place
+        self.pos[row] = len(work.written)
+        steps = torch.arange(self.noise.shape[1], device=self.noise.device)
+        numbers = uniform(seed, torch.full_like(steps, work.request.key), steps + steps_behind(work.rewinds))
+        self.noise[row] = numbers
 
     def has_read(self, row: int, tokens: int) -> None:
         self.place[row] = tokens

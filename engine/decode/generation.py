@@ -12,14 +12,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from engine.chem.guard import MoleculeGuard
 from engine.decode.closing import close_ids
+from engine.decode.guarding import AnswerGuard
 from engine.decode.phases import phase
 from engine.decode.plan import BackendName, Plan
 from engine.decode.requests import default_limit, requests_for
-from engine.decode.samples import Reader, Sample
+from engine.decode.samples import Guarding, Reader, Sample, ThrownTry
 from engine.decode.scoring import Stored, forced_closes
-from engine.decode.steps import Counters, DecodeOptions, Diagnosis, Request, Step, StepObserver, Stop, Tap
-from engine.errors import ModelError
+from engine.decode.steps import Back, Counters, DecodeOptions, Diagnosis, Event, Request, Step, StepObserver, Stop, Tap
+from engine.errors import ModelError, UnsupportedMoleculeError
 from engine.lp.constraint import Constraint, LpParameters, build_constraint
 from engine.lp_records import lp_record, split_cleanup
 from engine.models.loading import LoadedModel
@@ -85,19 +87,40 @@ class Generation:
                 limits=limits,
                 numbers=self.numbers,
             )
-        self.counters = Counters()
+            self.counters = Counters()
+            if lp_record(self.lp).is_guarded:
+                self._guard()
         self.template_s = time.perf_counter() - began
         self.samples: list[Sample] = []
         self._open: dict[int, list[Step]] = {}
+        self._thrown: dict[int, list[ThrownTry]] = {}
 
-    def events(self, cancelled: Callable[[], bool] = lambda: False) -> Iterator[Step | Stop]:
+    def _guard(self) -> None:
+        """Give each molecule's requests its guard, where one can be made."""
+        count, settings = self.plan.generations, self.plan.guard
+        for place, molecule in enumerate(self.molecules):
+            own = slice(place * count, (place + 1) * count)
+            try:
+                of_molecule = MoleculeGuard(molecule.mol, settings.checks)
+            except UnsupportedMoleculeError as error:
+                self.counters.notes.append(f"{molecule.smiles} is written without a guard: {error.what}")
+                continue
+            guard = AnswerGuard(of_molecule, self.requests[own][0].program, self.loaded.tokenizer, settings)
+            self.requests[own] = [replace(request, guard=guard) for request in self.requests[own]]
+
+    def events(self, cancelled: Callable[[], bool] = lambda: False) -> Iterator[Event]:
         """The stream; a sample is in ``samples`` before its stop is passed on."""
         events = self.backend.run(self.requests, self._options(), self.counters, cancelled)
         for event in events if self.watch is None else self.watch(events, self.counters):
-            if isinstance(event, Step):
-                self._open.setdefault(event.sample, []).append(event)
-            else:
-                self.samples.append(self._sample(event))
+            match event:
+                case Step():
+                    self._open.setdefault(event.sample, []).append(event)
+                case Back():
+                    steps = self._open[event.sample]
+                    self._thrown.setdefault(event.sample, []).append(ThrownTry(event, tuple(steps[event.pos :])))
+                    del steps[event.pos :]
+                case Stop():
+                    self.samples.append(self._sample(event))
             yield event
 
     def run(self, cancelled: Callable[[], bool] = lambda: False) -> list[Sample]:
@@ -147,6 +170,7 @@ class Generation:
             generation=generation,
             diagnoses=diagnoses,
             masses=self._masses(stop.sample, ids, diagnoses),
+            guarding=Guarding(tuple(self._thrown.pop(stop.sample, ())), stop.accepted),
         )
 
     def _options(self) -> DecodeOptions:

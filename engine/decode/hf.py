@@ -15,12 +15,12 @@ import copy
 import functools
 import gc
 import math
+import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from queue import Queue
-from threading import Event, Thread
 from typing import Any, Literal
 
 import numpy as np
@@ -39,14 +39,14 @@ from engine.decode.hf_batch import Diagnoser, Happened, KeyedDraw, MaskingProces
 from engine.decode.memory import halved, is_out_of_memory, peak_memory_mb
 from engine.decode.phases import phase
 from engine.decode.presets import Sampling
-from engine.decode.steps import Counters, DecodeOptions, Request, Step, Stop, StopReason
+from engine.decode.steps import Back, Counters, DecodeOptions, Event, Request, Step, Stop, StopReason
 from engine.decode.work import Work
 from engine.lp.constraint import HasAutomaton, check_rows
 from engine.lp.table import DEAD
 from engine.lp.unconstrained import Unconstrained
 
 Draws = Literal["keyed", "generate"]
-Stream = Generator[Step | Stop, None, None]
+Stream = Generator[Event, None, None]
 
 AHEAD = 16
 """Steps that ``generate`` may be ahead of whoever reads them."""
@@ -91,17 +91,19 @@ class HfBackend:
             if reason is not None:
                 yield from [Stop(row.request.sample, reason) for row in waiting]
                 return
-            rows, waiting = waiting[: counters.batch_size], waiting[counters.batch_size :]
+            size = counters.batch_size
+            rows, waiting = waiting[:size], waiting[size:]
             left = yield from self._batch(_HfBatch(rows, number, options, deadline), counters, cancelled)
-            if left:
+            if counters.batch_size < size:
                 free_memory()
             waiting = left + waiting
             number += 1
 
     def _batch(
         self, batch: _HfBatch, counters: Counters, cancelled: Callable[[], bool]
-    ) -> Generator[Step | Stop, None, list[Work]]:
-        """Gives back the rows that are not finished where memory was short."""
+    ) -> Generator[Event, None, list[Work]]:
+        """Gives back the rows that are not finished: where memory was short, and those that a guard sent back."""
+        sent_back: list[Work] = []
         open_rows = {row.request.sample: row for row in batch.rows}
         feed = _Feed(functools.partial(self._generate, batch), counters)
         try:
@@ -109,22 +111,26 @@ class HfBackend:
                 if cancelled():
                     break
                 for event in happened:
-                    if isinstance(event, Stop):
-                        del open_rows[event.sample]
-                    else:
-                        open_rows[event.sample].written.append(counters.count(event).token_id)
+                    match event:
+                        case Step():
+                            open_rows[event.sample].add(counters.count(event).token_id, forced=event.forced)
+                        case Back():
+                            sent_back.append(open_rows.pop(event.sample))
+                            sent_back[-1].go_back(event, counters)
+                        case Stop():
+                            del open_rows[event.sample]
                     yield event
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
             counters.batch_size = halved(len(batch.rows), error)
             counters.notes.append(f"memory was short: batches of {counters.batch_size} from here on")
-            return list(open_rows.values())
+            return [*sent_back, *open_rows.values()]
         finally:
             feed.close()
             counters.peak_memory_mb = peak_memory_mb(self._model.device)
         yield from [Stop(sample, "cancelled") for sample in open_rows]
-        return []
+        return sent_back
 
     def _generate(self, batch: _HfBatch, hand_over: Callable[[Happened], bool]) -> None:
         """In the thread of its own."""
@@ -185,12 +191,12 @@ class _Feed:
     def __init__(self, work: Callable[[Callable[[Happened], bool]], None], counters: Counters) -> None:
         """Counts passes and their time, less the time that the thread waits for the reader."""
         self._work, self._counters = work, counters
-        self._stopping = Event()
+        self._stopping = threading.Event()
         self._queue: Queue[tuple[Happened, float] | None] = Queue(AHEAD)  # None is the last
         self._error: BaseException | None = None
         self._is_over = False
         self._began = time.perf_counter()
-        self._thread = Thread(target=self._run, name="generate", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="generate", daemon=True)
         self._thread.start()
 
     def __iter__(self) -> Iterator[Happened]:

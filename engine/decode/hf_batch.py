@@ -25,15 +25,15 @@ from transformers import (
 from engine.decode.diagnosis import blocks_and_rules, diagnose
 from engine.decode.phases import StepMarks, phase
 from engine.decode.presets import Sampling
-from engine.decode.sampling import draw, uniform
-from engine.decode.steps import Choice, DecodeOptions, Diagnosis, Step, Stop, StopReason
+from engine.decode.sampling import draw, steps_behind, uniform
+from engine.decode.steps import Back, Choice, DecodeOptions, Diagnosis, Event, Step, Stop, StopReason
 from engine.decode.work import Work
 from engine.lp.constraint import HasAutomaton
 from engine.lp.driver import State, Tables
 from engine.lp.processor import ProgramProcessor
 from engine.lp.table import NO_ID
 
-Happened = list[Step | Stop]
+Happened = list[Event]
 """What one step of a batch led to."""
 _NEAR = 2.0**-20
 """Of a score: two that differ by less may be one after the division by the temperature."""
@@ -97,6 +97,11 @@ class MaskingProcessor(ProgramProcessor):
         assert self._state is not None
         return blocks_and_rules(self._automaton, self._programs, self._state)
 
+    def cells_after(self, tokens: Tensor) -> list[int]:
+        assert self._tables is not None and self._state is not None
+        cells: list[int] = self._tables.step(self._state, tokens).cell.tolist()
+        return cells
+
 
 ConstraintView = OpenConstraint | MaskingProcessor
 
@@ -156,7 +161,7 @@ class KeyedDraw(LogitsProcessor):
         self._top_k, self._seed, self._width = sampling.top_k, seed, width
         self._warpers = _warpers(sampling)
         self._keys = torch.tensor([row.request.key for row in rows], device=device)
-        self._written = torch.tensor([len(row.written) for row in rows], device=device)
+        self._written = torch.tensor([len(row.written) + steps_behind(row.rewinds) for row in rows], device=device)
         self._only: Tensor | None = None  # [B, V] minus infinity but at the ids of the step before
         self._ids: Tensor | None = None  # [B, 1]
 
@@ -237,7 +242,7 @@ class StepCriterion(StoppingCriteria):
         """``deadline`` is one of the monotonic clock; ``hand_over`` says whether to go on."""
         self._rows, self._view, self._diagnoser = rows, view, diagnoser
         self._end, self._deadline, self._hand_over = end_id, deadline, hand_over
-        self._positions = [len(row.written) for row in rows]  # of the tokens that come next
+        self._written = [list(row.written) for row in rows]
         self._open = list(range(len(rows)))  # rows without a stop
         self.steps = StepMarks()  # to be entered around ``generate``
 
@@ -257,20 +262,37 @@ class StepCriterion(StoppingCriteria):
         writing = [row for row in self._open if row not in stopped]
         diagnoses: Sequence[Diagnosis | None] = [None] * len(writing)
         if self._diagnoser is not None:
-            self._diagnoser.show(tokens, writing, self._rows, self._positions)
+            self._diagnoser.show(tokens, writing, self._rows, [len(ids) for ids in self._written])
             diagnoses = self._diagnoser.diagnoses(tokens, writing)
         events: Happened = [Stop(self._rows[row].request.sample, reason) for row, reason in stopped.items()]
+        backs = self._sent_back(tokens, ids, writing)
         self._open = []
         for row, diagnosis in zip(writing, diagnoses, strict=True):
-            request, position = self._rows[row].request, self._positions[row]
-            self._positions[row] += 1
+            request, position = self._rows[row].request, len(self._written[row])
+            self._written[row].append(ids[row])
             events.append(Step(request.sample, position, ids[row], bool(forced[row]), diagnosis))
             is_last = position + 1 >= request.limit
             reason: StopReason | None = (
                 "end" if ids[row] == self._end else "length" if is_last else "time" if is_late else None
             )
-            if reason is None:
+            if row in backs:
+                events.append(backs[row])
+            elif reason is None:
                 self._open.append(row)
             else:
-                events.append(Stop(request.sample, reason))
+                events.append(Stop(request.sample, reason, self._rows[row].accepted))
         return events
+
+    def _sent_back(self, tokens: Tensor, ids: list[int], writing: Sequence[int]) -> dict[int, Back]:
+        """Rows whose guard throws away what they wrote: they leave the batch, and begin anew in another."""
+        backs: dict[int, Back] = {}
+        if any(self._rows[row].guarded for row in writing):
+            assert isinstance(self._view, MaskingProcessor)
+            cells = self._view.cells_after(tokens)
+            for row in writing:
+                work = self._rows[row]
+                if work.guarded is not None:
+                    sample, written = work.request.sample, self._written[row]
+                    _, back = work.guarded.passed(sample, written, [ids[row]], cells[row], self._end)
+                    backs |= {} if back is None else {row: back}
+        return backs

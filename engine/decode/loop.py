@@ -24,7 +24,19 @@ from engine.decode.head import LiveHead, forces_nothing_first
 from engine.decode.memory import halved, is_out_of_memory, peak_memory_mb
 from engine.decode.phases import Phase, phase
 from engine.decode.sampling import sample
-from engine.decode.steps import Choice, Counters, DecodeOptions, Diagnosis, Events, Request, Step, Stop, StopReason
+from engine.decode.steps import (
+    Back,
+    Choice,
+    Counters,
+    DecodeOptions,
+    Diagnosis,
+    Event,
+    Events,
+    Request,
+    Step,
+    Stop,
+    StopReason,
+)
 from engine.decode.work import Work
 from engine.lp.driver import LOST
 from engine.lp.table import NO_ID, Automaton
@@ -71,7 +83,7 @@ class Loop:
         self.size = options.batch_size
         self.batch: RowBatch | None = None
         self.cache: KvCache | None = None
-        self.events_out: list[Step | Stop] = []
+        self.events_out: list[Event] = []
 
     @torch.inference_mode()
     def events(self) -> Events:
@@ -243,8 +255,33 @@ class Loop:
                 batch.work[row] = None
                 continue
             flags = [forced != NO_ID, *[True] * (count - 1)]
-            if self._hand_out(work, tokens[:count], flags, diagnoses[row] if diagnoses else None):
-                batch.work[row] = None
+            self._take(row, batch, tokens[:count], flags, cell, diagnoses[row] if diagnoses else None)
+
+    def _take(
+        self,
+        row: int,
+        batch: RowBatch,
+        ids: Sequence[int],
+        forced: Sequence[bool],
+        cell: int,
+        diagnosis: Diagnosis | None = None,
+    ) -> bool:
+        """Hand out a row's tokens, which led to this cell; whether its guard then sent it back."""
+        work, back = batch.work[row], None
+        assert work is not None
+        if work.guarded is not None:
+            ids, back = work.guarded.passed(work.request.sample, work.written, ids, cell, self.end_id)
+        if self._hand_out(work, ids, forced[: len(ids)], diagnosis):
+            batch.work[row] = None
+        elif back is not None:
+            self._go_back(row, batch, work, back)
+        return back is not None
+
+    def _go_back(self, row: int, batch: RowBatch, work: Work, back: Back) -> None:
+        assert work.request.guard is not None
+        work.go_back(back, self.counters)
+        self.events_out.append(back)
+        batch.go_back(row, work, work.request.guard.start(back.block), self.options.seed)
 
     def _lost(self, work: Work, token: int, forced: bool, *, is_empty: bool) -> None:
         """No token was legal, or one came that was not."""
@@ -261,9 +298,9 @@ class Loop:
         sample, written, out = work.request.sample, work.written, self.events_out
         for id_, is_forced in zip(ids, forced, strict=True):
             out.append(self.counters.count(Step(sample, len(written), id_, is_forced, diagnosis)))
-            written.append(id_)
+            work.add(id_, forced=is_forced)
             if id_ == self.end_id or len(written) >= work.request.limit:
-                out.append(Stop(sample, "end" if id_ == self.end_id else "length"))
+                out.append(Stop(sample, "end" if id_ == self.end_id else "length", work.accepted))
                 return True
         return False
 

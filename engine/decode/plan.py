@@ -9,7 +9,7 @@ from engine.decode.presets import Sampling, preset
 from engine.decode.steps import DecodeOptions
 from engine.errors import ConstraintError, nearest, shown
 from engine.lp.constraint import LAST_POSITIONS
-from engine.lp_records import lp_record, split_cleanup
+from engine.lp_records import GuardSettings, lp_record, split_cleanup
 from engine.records import NumberFormat
 
 BackendName = Literal["fast", "hf"]
@@ -36,6 +36,7 @@ class Plan:
     candidates: int = 10
     compile: bool = False  # the fast backend's layers, by torch.compile
     equal_work: bool = False  # each answer as long as the exact LP's
+    guard: GuardSettings = field(default_factory=GuardSettings)  # of an LP that is guarded
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:

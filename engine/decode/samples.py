@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from engine.chem.enriched import skeleton_of
-from engine.decode.steps import Diagnosis, StopReason
+from engine.chem.guard import WrongPlace
+from engine.decode.steps import Back, Diagnosis, Step, StopReason
 from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.records import Block, Check, Molecule, NumberFormat
 from engine.text.align import Alignment, align
@@ -19,6 +20,26 @@ from engine.text.check import answer_of, check_sample
 from engine.text.cleanup import clean_up
 from engine.text.template import build_template
 from engine.text.tokenizers import TextTokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class ThrownTry:
+    """Tokens that a guard threw away, and why."""
+
+    back: Back
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Guarding:
+    """What a guard did to an answer."""
+
+    thrown: tuple[ThrownTry, ...] = ()  # in the order in which they were drawn
+    accepted: tuple[WrongPlace, ...] = ()  # what it found wrong and could not mend
+
+    @property
+    def thrown_tokens(self) -> int:
+        return sum(len(one.steps) for one in self.thrown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +58,7 @@ class Sample:
     blocks: tuple[Block, ...]
     atoms: int
     diagnoses: tuple[Diagnosis, ...]
+    guarding: Guarding = Guarding()
 
     @property
     def tokens(self) -> int:
@@ -72,6 +94,7 @@ class Reader:
         generation: int = 0,
         diagnoses: Iterable[Diagnosis] = (),
         masses: Mapping[int, CloseMass] | None = None,
+        guarding: Guarding | None = None,
     ) -> Sample:
         token_ids, flags = tuple(ids), tuple(forced)
         has_end = token_ids[-1:] == (self.tokenizer.end_id,)
@@ -97,6 +120,7 @@ class Reader:
             blocks=aligned.blocks,
             atoms=molecule.atoms,
             diagnoses=tuple(diagnoses),
+            guarding=guarding or Guarding(),
         )
 
     def aligned(

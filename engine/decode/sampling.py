@@ -113,6 +113,11 @@ def uniform(seed: int, samples: Tensor, steps: Tensor) -> Tensor:
     return _shifted(mixed, 64 - _BITS).double() * 2.0**-_BITS
 
 
+def steps_behind(rewinds: int) -> int:
+    """Added to a step's number in what its draw is keyed by: a row that went back draws by numbers of its own."""
+    return rewinds << 32
+
+
 def _mix(value: Tensor) -> Tensor:
     """The finaliser of splitmix64, on wrapping 64-bit integers."""
     value = (value ^ _shifted(value, 30)) * _signed(_MIX_1)

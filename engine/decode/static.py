@@ -18,6 +18,8 @@ from engine.decode.batch import RowBatch
 from engine.decode.body import KvCache, grid_places
 from engine.decode.loop import Loop
 from engine.decode.sampling import sample
+from engine.decode.steps import Back
+from engine.decode.work import Work
 from engine.lp.driver import LOST, State
 from engine.lp.table import NO_ID
 
@@ -27,8 +29,9 @@ WIDTH = 4
 """Tokens a row reads in a step, where an LP forces runs: on a GPU a width of 4 costs what a width of 1 costs."""
 SLOTS = 128
 """Cache slots that are seen grow in steps of so many: one graph for each."""
-COUNT, REASON, FORCED, TOKENS = 0, 1, 2, 3
-"""Columns of a report: how many tokens were written, why the row stopped, what was forced first, and the tokens."""
+COUNT, REASON, FORCED, CELL, TOKENS = 0, 1, 2, 3, 4
+"""Columns of a report: how many tokens were written, why the row stopped, what was forced first, the cell that all led
+to, and the tokens."""
 GOES_ON, EMPTY, DESYNC = 0, 1, 2
 
 
@@ -128,7 +131,7 @@ class StaticLoop(Loop):
         tokens, count, after = tables.advance(state, token, self.run)
         is_empty = torch.isneginf(logits.amax(dim=1)) & (forced == NO_ID)
         reason = torch.where(after.cell == LOST, torch.where(is_empty, EMPTY, DESYNC), GOES_ON)
-        self._write_report(is_ready, count, reason, forced, tokens)
+        self._write_report(is_ready, count, reason, forced, after.cell, tokens)
         self._move_on(batch, is_ready, tokens, count, after)
 
     def _read_width(self, seen: int, batch: RowBatch, cache: KvCache) -> tuple[Tensor, Tensor]:
@@ -146,9 +149,11 @@ class StaticLoop(Loop):
         batch.count.sub_(take)
         return hidden.gather(1, last).squeeze(1), self.is_active & (batch.count == 0)
 
-    def _write_report(self, is_ready: Tensor, count: Tensor, reason: Tensor, forced: Tensor, tokens: Tensor) -> None:
+    def _write_report(
+        self, is_ready: Tensor, count: Tensor, reason: Tensor, forced: Tensor, cell: Tensor, tokens: Tensor
+    ) -> None:
         """Into the place whose turn it is."""
-        columns = [torch.where(is_ready, count, 0), torch.where(is_ready, reason, GOES_ON), forced]
+        columns = [torch.where(is_ready, count, 0), torch.where(is_ready, reason, GOES_ON), forced, cell]
         self.report.index_copy_(0, self.turn, torch.cat([torch.stack(columns, dim=1), tokens], dim=1)[None])
         self.turn.add_(1)
 
@@ -167,18 +172,24 @@ class StaticLoop(Loop):
     # --- on the host ----------------------------------------------------------------------------------------------
 
     def _hand_out_all(self, steps: list[list[list[int]]], batch: RowBatch) -> None:
+        went_back: set[int] = set()  # what such a row wrote since is void
         for report in steps:
-            for row, (count, reason, forced, *tokens) in enumerate(report):
+            for row, (count, reason, forced, cell, *tokens) in enumerate(report):
                 work = batch.work[row]
-                if work is None or not count:
+                if work is None or not count or row in went_back:
                     continue
                 self.most_read[row] += count
                 is_forced = [forced != NO_ID, *[True] * (count - 1)]
                 if reason != GOES_ON:
                     self._lost(work, tokens[0], is_forced[0], is_empty=reason == EMPTY)
                     batch.work[row] = None
-                elif self._hand_out(work, tokens[:count], is_forced):
-                    batch.work[row] = None
+                elif self._take(row, batch, tokens[:count], is_forced, cell):
+                    went_back.add(row)
         for row, work in enumerate(batch.work):
             if work is None:
                 self.most_read[row] = 0
+
+    def _go_back(self, row: int, batch: RowBatch, work: Work, back: Back) -> None:
+        super()._go_back(row, batch, work, back)
+        self.is_active[row] = True
+        self.most_read[row] = batch.read[row]

@@ -1,12 +1,13 @@
 """What a decoding loop is asked for and what it yields: requests in, one stream of steps and stops out.
 
 Both backends speak this. A *step* is one token of one sample, forced or sampled, in the order of its text; a *stop*
-follows a sample's last step and says why it ended. The loop knows token ids and programs, and nothing of text.
+follows a sample's last step and says why it ended. Where a guard throws tokens away, *back* says up to where, and the
+next steps of the sample take their positions. The loop knows token ids and programs, and nothing of text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -17,7 +18,9 @@ from engine.lp.table import Program
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from engine.chem.guard import WrongPlace
     from engine.decode.closing import CloseIds
+    from engine.decode.guarding import AnswerGuard
 
 StopReason = Literal["end", "length", "time", "cancelled", "empty_mask", "desync"]
 """``end``: the end token came. ``length``, ``time``: a limit was reached. ``empty_mask``: no token was legal.
@@ -34,6 +37,7 @@ class Request:
     program: Program
     limit: int  # most tokens of the answer
     start: tuple[int, int] | None = None  # cell and node, where the prompt ends inside an answer
+    guard: AnswerGuard | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +78,21 @@ class Step:
 class Stop:
     sample: int
     reason: StopReason
+    accepted: tuple[WrongPlace, ...] = ()  # what a guard found wrong and could not mend
 
 
-Events = Iterator[Step | Stop]
+@dataclass(frozen=True, slots=True)
+class Back:
+    """A guard throws away what was written from a position on: the sample goes on there with other draws."""
+
+    sample: int
+    pos: int
+    block: int  # the first that is drawn anew
+    wrong: tuple[WrongPlace, ...]  # in the block that was written last; never empty
+
+
+Event = Step | Stop | Back
+Events = Iterator[Event]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,6 +152,8 @@ class Counters:
 
     tokens: int = 0
     forced_tokens: int = 0
+    thrown_tokens: int = 0  # by a guard; not among the tokens
+    redrawn: dict[str, int] = field(default_factory=dict)  # how often a guard found a block wrong, by the first reason
     forward_passes: int = 0  # prefills among them
     prefill_s: float = 0.0
     forward_s: float = 0.0  # with the output head
@@ -150,3 +168,11 @@ class Counters:
         self.tokens += 1
         self.forced_tokens += step.forced
         return step
+
+    def throw_away(self, back: Back, forced: Sequence[bool]) -> None:
+        """``forced``: of the tokens that go."""
+        self.tokens -= len(forced)
+        self.forced_tokens -= sum(forced)
+        self.thrown_tokens += len(forced)
+        reason = back.wrong[0].check
+        self.redrawn[reason] = self.redrawn.get(reason, 0) + 1

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 
 import torch
 
-from engine.decode.steps import Request
+from engine.chem.guard import WrongPlace
+from engine.decode.guarding import GuardedRow
+from engine.decode.steps import Back, Counters, Request
 from engine.lp.driver import State, Tables, forced_runs
 from engine.lp.table import Automaton
 
@@ -17,6 +19,28 @@ class Work:
 
     request: Request
     written: list[int] = field(default_factory=list)
+    forced: list[bool] = field(default_factory=list)  # by token
+    guarded: GuardedRow | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        guard = self.request.guard
+        self.guarded = None if guard is None else GuardedRow(guard, self.request.limit)
+
+    @property
+    def rewinds(self) -> int:
+        return 0 if self.guarded is None else self.guarded.rewinds
+
+    @property
+    def accepted(self) -> tuple[WrongPlace, ...]:
+        return () if self.guarded is None else tuple(self.guarded.accepted)
+
+    def add(self, id_: int, *, forced: bool) -> None:
+        self.written.append(id_)
+        self.forced.append(forced)
+
+    def go_back(self, back: Back, counters: Counters) -> None:
+        counters.throw_away(back, self.forced[back.pos :])
+        del self.written[back.pos :], self.forced[back.pos :]
 
     @property
     def prefix(self) -> list[int]:

@@ -17,7 +17,7 @@ from engine.chem.judges import JudgePool
 from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import JudgeSettings
 from engine.decode.samples import Sample
-from engine.decode.steps import Counters, Step, StopReason
+from engine.decode.steps import Back, Counters, Step, StopReason
 from engine.errors import ConstraintError
 from engine.records import NumberFormat
 from engine.runner.plan import ModelChoice, RunPlan
@@ -79,6 +79,16 @@ class LaneTokens:
 
 
 @dataclass(frozen=True, slots=True)
+class LaneBack:
+    """A guard threw a sample's tokens away, from a position on."""
+
+    sample: int
+    pos: int
+    block: int  # the first that is written anew
+    failed: str  # the check
+
+
+@dataclass(frozen=True, slots=True)
 class LaneCounts:
     """Counts so far, over all samples."""
 
@@ -111,7 +121,7 @@ class LaneFinished:
     notes: tuple[str, ...]
 
 
-LaneEvent = LaneOpened | LaneTokens | LaneCounts | SampleEnded | LaneSamples | LaneFinished
+LaneEvent = LaneOpened | LaneTokens | LaneBack | LaneCounts | SampleEnded | LaneSamples | LaneFinished
 
 
 @functools.lru_cache(maxsize=1)
@@ -198,6 +208,9 @@ def _generated(work: GroupWork, control: Control) -> Iterator[LaneEvent]:
             pending.add(event)
             if pending.is_due():
                 yield from pending.taken()
+        elif isinstance(event, Back):
+            yield from pending.taken()
+            yield LaneBack(event.sample, event.pos, event.block, event.wrong[0].check)
         else:
             yield from pending.taken()
             yield SampleEnded(generation.samples[-1], event.reason)

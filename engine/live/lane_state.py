@@ -13,7 +13,17 @@ from dataclasses import dataclass, field, replace
 from engine.chem.enriched import skeleton_of
 from engine.decode.samples import Reader, Sample
 from engine.inspection.realign import with_kinds
-from engine.live.lane import Lane, LaneCounts, LaneEvent, LaneFinished, LaneOpened, LaneSamples, LaneTokens, SampleEnded
+from engine.live.lane import (
+    Lane,
+    LaneBack,
+    LaneCounts,
+    LaneEvent,
+    LaneFinished,
+    LaneOpened,
+    LaneSamples,
+    LaneTokens,
+    SampleEnded,
+)
 from engine.lp_records import DEFAULT_PLACEHOLDER, split_cleanup
 from engine.records import Block, Molecule
 from engine.text.align import Alignment
@@ -42,6 +52,7 @@ class LaneText:
     ids: list[int] = field(default_factory=list)
     forced: list[bool] = field(default_factory=list)
     answer: Sample | None = None  # once it has ended
+    thrown: list[LaneBack] = field(default_factory=list)  # in their order
 
 
 class LaneWatch:
@@ -53,7 +64,7 @@ class LaneWatch:
         self.counted = LaneCounts(0, 0, 0, 0.0)
         self.finished: LaneFinished | None = None
         self.texts: dict[int, LaneText] = {}
-        self._aligned: dict[int, tuple[int, bool, Alignment]] = {}  # by sample: of how many tokens, whether ended
+        self._aligned: dict[int, tuple[tuple[int, int, bool], Alignment]] = {}  # by sample; how far it had come then
 
     def take(self, events: Iterable[LaneEvent]) -> None:
         for event in events:
@@ -68,6 +79,10 @@ class LaneWatch:
                     text = self.texts.setdefault(sample, LaneText())
                     text.ids += ids
                     text.forced += forced
+                case LaneBack(sample, pos):
+                    text = self.texts[sample]
+                    text.thrown.append(event)
+                    del text.ids[pos:], text.forced[pos:]
                 case SampleEnded(sample):
                     self.texts.setdefault(sample.sample_id, LaneText()).answer = sample
                 case LaneSamples(samples):
@@ -96,15 +111,16 @@ class LaneWatch:
         if text is None or not text.ids or self.opened is None:
             return None
         has_ended = text.answer is not None
+        reached = len(text.ids), len(text.thrown), has_ended
         known = self._aligned.get(sample)
-        if known is None or known[:2] != (len(text.ids), has_ended):
+        if known is None or known[0] != reached:
             aligned = self._reader.aligned(self.molecule_of(sample), *self._without_end(text), {})
             if text.answer is None:
                 aligned = _without_verdict_on_open_block(aligned)
             else:
                 aligned = with_kinds(aligned, [block.kinds for block in text.answer.blocks])
-            known = self._aligned[sample] = (len(text.ids), has_ended, aligned)
-        return known[2]
+            known = self._aligned[sample] = reached, aligned
+        return known[1]
 
     @functools.cached_property
     def _reader(self) -> Reader:

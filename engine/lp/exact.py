@@ -21,16 +21,15 @@ from engine.text.tokenizers import TextTokenizer
 
 
 def build(name: str, tokenizer: TextTokenizer, vocab_rows: int, parameters: LpParameters) -> ExactConstraint:
-    return ExactConstraint(tokenizer, parameters.form, vocab_rows)
+    return ExactConstraint(tokenizer, parameters.form, vocab_rows, name)
 
 
 class ExactConstraint:
     """Compiles molecules for one tokenizer and one number format."""
 
-    name = "exact"
-
-    def __init__(self, tokenizer: TextTokenizer, form: NumberFormat, vocab_rows: int) -> None:
-        self._tokenizer, self._end = tokenizer, end_of(tokenizer)
+    def __init__(self, tokenizer: TextTokenizer, form: NumberFormat, vocab_rows: int, name: str = "exact") -> None:
+        """``name``: of an LP that allows the same texts."""
+        self.name, self._tokenizer, self._end = name, tokenizer, end_of(tokenizer)
         self.automaton, self._entries = number_automaton(number_ids(tokenizer), form, vocab_rows)
         self._segment = functools.lru_cache(maxsize=65_536)(self._tokenised)
 

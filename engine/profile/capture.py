@@ -10,13 +10,12 @@ Times under a profiler are longer than without one, most of all those of many sh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from engine.decode.steps import Counters, Events, Step, Stop
+from engine.decode.steps import Counters, Event, Events, Step, Stop
 from engine.errors import RunError, shown
 from engine.profile.decompress import write_gzip
 from engine.profile.ingest import TraceMetadata
@@ -88,11 +87,11 @@ class Capture:
             if self._profile is not None:
                 self._stop(counters)
 
-    def _watched(self, events: Events, counters: Counters) -> Iterator[Step | Stop]:
+    def _watched(self, events: Events, counters: Counters) -> Events:
         for event in events:
             if isinstance(event, Step):
                 self._open.add(event.sample)
-            else:
+            elif isinstance(event, Stop):
                 self._open.discard(event.sample)
                 self._finished += self._is_running
             self._note(event, counters.forward_passes)
@@ -104,7 +103,7 @@ class Capture:
             elif self._profile is None and self._before + counters.forward_passes >= self.skip > 0:
                 self._start(counters)
 
-    def _note(self, event: Step | Stop, passes: int) -> None:
+    def _note(self, event: Event, passes: int) -> None:
         """All events of a step come after its last pass and before the next one."""
         is_before = self._profile is None or passes <= self._began.forward_passes
         if is_before or (self._is_over and passes > self._ended.forward_passes):

@@ -24,7 +24,7 @@ from engine.decode.closing import close_ids
 from engine.decode.generation import Generation
 from engine.decode.samples import Sample
 from engine.decode.scoring import Scored, score
-from engine.decode.steps import Counters, Diagnosis, Step, StepObserver, Stop, Tap
+from engine.decode.steps import Counters, Diagnosis, Event, Step, StepObserver, Stop, Tap
 from engine.errors import DriftscopeError
 from engine.models.loading import LoadedModel
 from engine.processes import usable_cores
@@ -141,13 +141,13 @@ class GroupWork:
     verdicts: dict[int, MoleculeVerdict] = field(default_factory=dict)  # by sample
     began: float = field(default_factory=time.perf_counter)
 
-    def events(self, cancelled: Callable[[], bool]) -> Iterator[Step | Stop]:
+    def events(self, cancelled: Callable[[], bool]) -> Iterator[Event]:
         begins: dict[int, float] = {}
         for event in self.generation.events(cancelled):
             now = time.perf_counter()
             if isinstance(event, Step):
                 begins.setdefault(event.sample, now)
-            else:
+            elif isinstance(event, Stop):
                 self.seconds[event.sample] = now - begins.get(event.sample, now)
                 self.was_cancelled |= event.reason == "cancelled"
                 if self.judges is not None:

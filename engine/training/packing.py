@@ -21,7 +21,7 @@ import numpy as np
 
 from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS, prompt_of, segments_of
 from engine.chem.smiles import read_text_order
-from engine.chem.stereo import spanning_atoms
+from engine.chem.stereo import stereo_goals
 from engine.errors import DriftscopeError, TokenizerError
 from engine.paths import cache_folder
 from engine.text.number_ids import NumberIds, number_ids
@@ -126,7 +126,7 @@ class StereoAtoms:
 
 def stereo_atoms(smiles: str) -> StereoAtoms:
     mol = read_text_order(smiles)
-    written = sorted((sorted(atoms) for atoms in spanning_atoms(mol)), key=lambda order: order[3])
+    written = sorted((sorted(goal.spanned_by) for goal in stereo_goals(mol)), key=lambda order: order[3])
     fourth = {order[3] for order in written}
     first, second, third = written[0][:3] if written else (0, 0, 0)
     return StereoAtoms(tuple(atom in fourth for atom in range(mol.GetNumAtoms())), (first, second, third))

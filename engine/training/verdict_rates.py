@@ -24,7 +24,7 @@ from rdkit import Chem
 from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import encode
 from engine.chem.smiles import parse_smiles
-from engine.chem.stereo import spanning_atoms
+from engine.chem.stereo import stereo_goals
 from engine.chem.verdict import WITH_STRAIN, judge_answer
 from engine.decode.generation import Generation
 from engine.decode.plan import Plan
@@ -154,7 +154,7 @@ def section(rates: Sequence[VerdictRates], command: str) -> Iterator[str]:
 
 
 def _class_of(molecule: Molecule) -> int:
-    return min(len(spanning_atoms(molecule.mol)), MOST_SITES)
+    return min(len(stereo_goals(molecule.mol)), MOST_SITES)
 
 
 def _share(count: int, of: int) -> str:

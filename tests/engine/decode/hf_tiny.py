@@ -12,7 +12,7 @@ from torch import Tensor
 from engine.decode.hf import HfBackend
 from engine.decode.presets import Sampling
 from engine.decode.sampling import draw, probabilities, uniform
-from engine.decode.steps import Counters, DecodeOptions, Request, Step, Stop
+from engine.decode.steps import Back, Counters, DecodeOptions, Event, Request, Stop
 from engine.lp.constraint import HasAutomaton
 from engine.lp.driver import Tables
 from engine.lp.table import ILLEGAL, NEXT, NO_ID, STAY, SYMBOLS, Automaton, Cells, Program
@@ -90,14 +90,14 @@ def decoded(
     counters: Counters | None = None,
     cancelled: Callable[[], bool] = lambda: False,
     **options: Any,
-) -> list[Step | Stop]:
+) -> list[Event]:
     """All events of a run."""
     backend = HfBackend(model, constraint, END, TOKENS, draws=draws)
     found = DecodeOptions(sampling, **options)
     return list(backend.run(given, found, Counters() if counters is None else counters, cancelled))
 
 
-def texts(events: Sequence[Step | Stop]) -> dict[int, list[int]]:
+def texts(events: Sequence[Event]) -> dict[int, list[int]]:
     """Ids by sample. Each step is the next of its sample, and nothing follows a stop."""
     ids: dict[int, list[int]] = {}
     stopped = set()
@@ -106,13 +106,15 @@ def texts(events: Sequence[Step | Stop]) -> dict[int, list[int]]:
         if isinstance(event, Stop):
             stopped.add(event.sample)
             ids.setdefault(event.sample, [])
+        elif isinstance(event, Back):
+            del ids[event.sample][event.pos :]
         else:
             assert event.pos == len(ids.setdefault(event.sample, []))
             ids[event.sample].append(event.token_id)
     return ids
 
 
-def stops(events: Sequence[Step | Stop]) -> dict[int, str]:
+def stops(events: Sequence[Event]) -> dict[int, str]:
     """Reasons by sample; two of one sample would be an error of ``texts``."""
     texts(events)
     return {event.sample: event.reason for event in events if isinstance(event, Stop)}

@@ -13,7 +13,7 @@ from engine.chem.smiles import parse_smiles
 from engine.decode.presets import Sampling
 from engine.decode.requests import requests_for
 from engine.decode.sampling import draw, probabilities, uniform
-from engine.decode.steps import Request, Step, Stop
+from engine.decode.steps import Back, Event, Request, Stop
 from engine.lp.constraint import Constraint, LpParameters, build_constraint
 from engine.lp.driver import State, Tables
 from engine.lp.table import NO_ID
@@ -34,6 +34,7 @@ class Written:
     ids: list[int] = field(default_factory=list)
     forced: list[bool] = field(default_factory=list)
     reason: str = ""
+    backs: list[Back] = field(default_factory=list)
 
 
 def fresh_model(tokenizer: str = "qwen3") -> Any:
@@ -68,13 +69,17 @@ def asked(
     return requests_for(molecules, constraint, tokenizer, positions=4096, generations=generations, limits=limits)
 
 
-def collected(events: Iterable[Step | Stop]) -> dict[int, Written]:
+def collected(events: Iterable[Event]) -> dict[int, Written]:
     found: dict[int, Written] = {}
     for event in events:
         sample = found.setdefault(event.sample, Written())
         assert not sample.reason, "a step or a stop behind a stop"
         if isinstance(event, Stop):
             sample.reason = event.reason
+        elif isinstance(event, Back):
+            assert 0 < event.pos < len(sample.ids)
+            del sample.ids[event.pos :], sample.forced[event.pos :]
+            sample.backs.append(event)
         else:
             assert event.pos == len(sample.ids)
             sample.ids.append(event.token_id)

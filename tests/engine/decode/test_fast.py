@@ -11,7 +11,7 @@ from engine.decode import loop, static
 from engine.decode.fast import FastBackend
 from engine.decode.presets import Sampling, preset
 from engine.decode.sampling import probabilities, sample
-from engine.decode.steps import Counters, DecodeOptions, Step, Stop
+from engine.decode.steps import Counters, DecodeOptions, Event, Step
 from engine.errors import ModelError
 from engine.lp.constraint import Constraint
 from engine.lp.driver import Tables
@@ -197,7 +197,7 @@ def test_a_limit_holds_inside_an_opening_and_inside_a_run(is_static: bool, limit
 def test_cancelling_stops_every_sample_once(is_static: bool) -> None:
     tokenizer, constraint = made("none")
     requests = asked(constraint, tokenizer, limit=LIMIT)
-    seen: list[Step | Stop] = []
+    seen: list[Event] = []
     for event in backend(small_model(), constraint, tokenizer, is_static).run(
         requests, options(batch_size=2), Counters(), lambda: len(seen) > 20
     ):

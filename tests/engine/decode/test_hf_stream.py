@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from engine.decode.hf import AHEAD, HfBackend
-from engine.decode.steps import Counters, DecodeOptions, Step, Stop
+from engine.decode.steps import Counters, DecodeOptions, Event, Step, Stop
 from engine.errors import ModelError
 from engine.lp.table import NO_ID
 from tests.engine.decode.hf_tiny import (
@@ -154,7 +154,7 @@ def test_time_is_over_in_the_middle(model: Any, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("after", [0, 1, 5, 60])
 def test_cancelled_rows_and_rows_that_wait_are_told_once(model: Any, after: int) -> None:
-    seen: list[Step | Stop] = []
+    seen: list[Event] = []
     backend = HfBackend(model, LETTERS_ONLY, END, TOKENS)
     options, counters = DecodeOptions(PLAIN, batch_size=3), Counters()
     list(map(seen.append, backend.run(requests(8), options, counters, lambda: len(seen) >= after)))
@@ -189,7 +189,7 @@ def test_what_is_raised_in_the_thread_is_raised_here_behind_the_steps_before_it(
             raise ZeroDivisionError("here")
 
     each_pass(model, fails)
-    seen: list[Step | Stop] = []
+    seen: list[Event] = []
     stream = HfBackend(model, LETTERS_ONLY, END, TOKENS).run(requests(2), DecodeOptions(GREEDY), Counters())
     with pytest.raises(ZeroDivisionError, match="here"):
         list(map(seen.append, stream))

@@ -1,0 +1,129 @@
+"""A guard at work in one answer: each block is looked at as it closes, and what fails is thrown away and drawn anew.
+
+A block that fails is drawn again, ``retries`` times. Then the text goes back to the latest block that the failed check
+also depends on, and once that has led to nothing, to the one before it, ``back`` times for a block. What fails even
+then is accepted, and named. Going back changes what the row draws by (its *rewinds* are part of the key), never what
+was drawn: every number that is kept was the model's own.
+
+Known here are ids, places in the program, and coordinates. Both backends ask this module; going back is theirs to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from engine.chem.guard import MoleculeGuard, WrongPlace
+from engine.decode.steps import Back
+from engine.lp.table import NO_ID, Program
+from engine.lp_records import GuardSettings
+
+if TYPE_CHECKING:
+    from engine.text.tokenizers import TextTokenizer
+
+
+class AnswerGuard:
+    """What a molecule's program and guard say of its blocks: all answers for it share one."""
+
+    def __init__(
+        self, guard: MoleculeGuard, program: Program, tokenizer: TextTokenizer, settings: GuardSettings
+    ) -> None:
+        self.guard, self.program, self.settings = guard, program, settings
+        self._raw = tokenizer.raw
+        free = np.flatnonzero(program.forced == NO_ID)
+        blocks = program.block[free]
+        self.blocks = int(blocks.max(initial=-1)) + 1
+        self.first = [int(free[blocks == block][0]) for block in range(self.blocks)]
+        self.closing = [int(free[blocks == block][-1]) for block in range(self.blocks)]
+
+    def start(self, block: int) -> tuple[int, int]:
+        """Cell and node at which a block's first choice is made."""
+        return self.first[block], int(self.program.entry[self.first[block]])
+
+    def place(self, ids: Sequence[int]) -> list[float]:
+        """The numbers of a block, given its ids with those that open and close it."""
+        text = b"".join(map(self._raw, ids))
+        return [float(number) for number in text.partition(b"<")[2].partition(b">")[0].split(b",")]
+
+
+@dataclass(slots=True, eq=False)
+class GuardedRow:
+    """One answer under its guard: which block it is in, and what it threw away so far."""
+
+    shared: AnswerGuard
+    limit: int  # tokens of the sample
+    rewinds: int = 0
+    thrown: int = 0  # tokens
+    accepted: list[WrongPlace] = field(default_factory=list)
+    block: int = 0
+    starts: list[int] = field(default_factory=list)  # position of each block's first draw
+    tries: list[int] = field(default_factory=list)
+    backs: list[int] = field(default_factory=list)  # by block, how often it sent the text back behind itself
+    reached: list[int] = field(default_factory=list)  # and to which block at the last
+    places: np.ndarray = field(init=False)  # [blocks, 3]
+
+    def __post_init__(self) -> None:
+        blocks = self.shared.blocks
+        self.places = np.zeros((blocks, 3))
+        self.starts = [self.shared.first[0] if blocks else 0, *[0] * (blocks - 1)]
+        self.tries, self.backs, self.reached = [0] * blocks, [0] * blocks, list(range(blocks))
+
+    def passed(
+        self, sample: int, written: Sequence[int], ids: Sequence[int], cell: int, end_id: int
+    ) -> tuple[Sequence[int], Back | None]:
+        """Of new ids, which led to this cell, those that are to be handed out; and whether the text then goes back."""
+        close = self._close_at(len(written) + len(ids), cell, has_end=ids[-1] == end_id)
+        back = None if close is None else self._look(sample, [*written, *ids], close)
+        return (ids, None) if back is None or close is None else (ids[: close + 1 - len(written)], back)
+
+    def _close_at(self, length: int, cell: int, *, has_end: bool) -> int | None:
+        """Where the block was closed, if it was: ``length`` tokens have led to ``cell``, the end perhaps among them.
+
+        The last cell is never left, so behind the end token a row still stands in it. What a limit cuts off anyway is
+        not looked at.
+        """
+        if self.block == self.shared.blocks or cell <= self.shared.closing[self.block]:
+            return None
+        place = length - 1 - (cell + has_end - self.shared.closing[self.block] - 1)
+        return place if place + 1 < self.limit else None
+
+    def _look(self, sample: int, ids: Sequence[int], close: int) -> Back | None:
+        """Judge the block that the token at ``close`` ended; the ids go that far at least. None: it stays."""
+        shared, block = self.shared, self.block
+        self.places[block] = shared.place(ids[self.starts[block] - 1 : close + 1])
+        wrong = tuple(shared.guard.wrong_places(self.places, block))
+        target = self._target(wrong) if wrong else None
+        if target is None:
+            self.accepted += wrong
+            self._enter(block + 1, close + 1)
+            return None
+        self.rewinds += 1
+        self.thrown += close + 1 - self.starts[target]
+        self.block = target
+        self.accepted = [kept for kept in self.accepted if max(kept.atoms) < target]
+        return Back(sample, self.starts[target], target, wrong)
+
+    def _enter(self, block: int, position: int) -> None:
+        self.block = block
+        if block < self.shared.blocks:
+            opening = self.shared.first[block] - self.shared.closing[block - 1] - 1
+            self.starts[block], self.tries[block] = position + opening, 0
+
+    def _target(self, wrong: Sequence[WrongPlace]) -> int | None:
+        """The block to draw anew; None where nothing more may be tried."""
+        block, settings = self.block, self.shared.settings
+        if self.thrown >= settings.most_thrown * self.limit:
+            return None
+        if self.tries[block] < settings.retries:
+            self.tries[block] += 1
+            return block
+        earlier = [atom for place in wrong for atom in place.atoms if atom < self.reached[block]]
+        if self.backs[block] == settings.back or not earlier:
+            return None
+        self.backs[block] += 1
+        self.reached[block] = max(earlier)
+        self.tries[max(earlier)] = 0
+        return max(earlier)

@@ -1,0 +1,253 @@
+"""The guard at work: what it leaves of the model's distribution, and that no backend, batch or limit changes it."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from engine.chem.guard import MoleculeGuard, WrongPlace
+from engine.chem.smiles import parse_smiles
+from engine.decode import loop
+from engine.decode.fast import FastBackend
+from engine.decode.guarding import AnswerGuard
+from engine.decode.hf import HfBackend
+from engine.decode.presets import Sampling
+from engine.decode.steps import Back, Counters, DecodeOptions, Request, Stop
+from engine.errors import ConstraintError
+from engine.lp_records import GuardSettings
+from engine.records import NumberFormat
+from tests.engine.decode.reference import Written, asked, collected, fresh_model, made, small_model
+from tests.support import sized
+
+PLAIN = Sampling()
+DIGIT = NumberFormat(1, 1, 1)
+"""Numbers of two digits, so that texts stay short."""
+
+
+class FirstDigits:
+    """Of a block passes what has an x that is not below zero, and below that of the block before it."""
+
+    def __init__(self, *judged: int) -> None:
+        self.judged = judged
+
+    def wrong_places(self, places: np.ndarray, atom: int) -> list[WrongPlace]:
+        if atom not in self.judged:
+            return []
+        before = places[atom - 1, 0] if atom else 8
+        return [] if 0 <= places[atom, 0] < before else [WrongPlace("bonds", tuple(range(atom + 1))[-2:])]
+
+
+def guarded(
+    smiles: str, guard: Any = None, settings: GuardSettings | None = None, *, count: int = 1, **given: Any
+) -> list[Request]:
+    """Requests under a guard: the molecule's own, or another one."""
+    tokenizer, constraint = made("guarded", form=given.pop("form", DIGIT))
+    molecule = parse_smiles(smiles)
+    requests = asked(constraint, tokenizer, [smiles], generations=count, **given)
+    shared = AnswerGuard(
+        guard or MoleculeGuard(molecule.mol), requests[0].program, tokenizer, settings or GuardSettings()
+    )
+    return [replace(request, guard=shared) for request in requests]
+
+
+def run(
+    requests: list[Request], model: Any = None, *, kind: str = "fast", counters: Counters | None = None, **given: Any
+) -> dict[int, Written]:
+    tokenizer, constraint = made("guarded", form=DIGIT)
+    model = model or small_model()
+    options = DecodeOptions(PLAIN, **{"seed": 5, "batch_size": 3, **given})
+    if kind == "hf":
+        backend: Any = HfBackend(model, constraint, tokenizer.end_id or 0, tokenizer.vocab_size)
+    else:
+        end, size = tokenizer.end_id or 0, tokenizer.vocab_size
+        backend = FastBackend(model, constraint, end, size, is_static=kind == "static")
+    return collected(backend.run(requests, options, counters or Counters()))
+
+
+def xs(sample: Written) -> list[float]:
+    """The first number of each block."""
+    tokenizer, _ = made("guarded", form=DIGIT)
+    return [float(block.split(",")[0]) for block in tokenizer.decode(sample.ids[:-1]).split("<")[1:]]
+
+
+def even_model() -> Any:
+    """A model that thinks the same whatever it has read, so that its draws are independent."""
+    model = fresh_model()
+    with torch.no_grad():
+        model.model.embed_tokens.weight.copy_(
+            model.model.embed_tokens.weight[:1].expand_as(model.model.embed_tokens.weight)
+        )
+    return model
+
+
+# --- the distribution -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("retries", "back"), [(60, 0), (1, 0), (1, 2)])
+def test_what_is_kept_follows_the_stated_algorithm(retries: int, back: int) -> None:
+    """Chi-square of the two blocks' x. With tries enough and without going back that is rejection by block."""
+    count, model = sized(400, 8_000), even_model()
+    free = [xs(sample) for sample in run(guarded("CO", FirstDigits(), count=count), model, batch_size=100).values()]
+    shares = [{x: times / count for x, times in Counter(column).items()} for column in zip(*free, strict=True)]
+    requests = guarded("CO", FirstDigits(0, 1), GuardSettings(retries, back, most_thrown=1e9), count=count)
+    kept = Counter(xs(sample)[1] for sample in run(requests, model, batch_size=100).values())
+    chances = outcome(*shares, retries, back)
+    assert sum(chances.values()) == pytest.approx(1)
+    assert chi_square_is_likely(kept, chances, count)
+
+
+def outcome(first: dict[float, float], second: dict[float, float], retries: int, back: int) -> dict[float, float]:
+    """The distribution of the second block's x, by the algorithm, from those of both blocks without a guard."""
+    entered = after_tries(first, {x for x in first if 0 <= x < 8}, retries)
+    found: Counter[float] = Counter()
+    left = 1.0  # the chance that the second block is come to once more
+    for visit in range(back + 1):
+        again = 0.0
+        for x, chance in entered.items():
+            passing = {y for y in second if 0 <= y < x}
+            failed = sum(second.values()) - sum(second[y] for y in passing)
+            for y, one in after_tries(second, passing, retries).items():
+                if y in passing or visit == back:
+                    found[y] += left * chance * one
+            again += chance * failed ** (retries + 1)
+        left *= again
+    return dict(found)
+
+
+def after_tries(shares: dict[float, float], passing: set[float], retries: int) -> dict[float, float]:
+    """What is drawn at the last: the first one that passes, or the last of all tries."""
+    passed = sum(shares[x] for x in passing)
+    missed = (1 - passed) ** (retries + 1)
+    return {
+        x: (1 - missed) * share / passed if x in passing else missed * share / (1 - passed)
+        for x, share in shares.items()
+    }
+
+
+def chi_square_is_likely(seen: Counter[float], chances: dict[float, float], count: int) -> bool:
+    """The chances are themselves those of as many draws, so twice the usual spread is expected."""
+    often = [value for value, chance in chances.items() if chance * count >= 8]
+    parts = [(seen[value], chances[value] * count) for value in often]
+    parts.append((count - sum(one for one, _ in parts), count - sum(one for _, one in parts)))
+    value = sum((observed - expected) ** 2 / expected for observed, expected in parts if expected > 1)
+    freedom = len(parts) - 1
+    assert freedom > 4
+    return value / 2 < freedom + 4 * (2 * freedom) ** 0.5 + 10
+
+
+# --- what must not matter -------------------------------------------------------------------------------------------
+
+
+def test_fast_fixed_shapes_and_generate_write_the_same() -> None:
+    requests = guarded("CO", FirstDigits(0, 1), GuardSettings(2, 1), count=5)
+    loose, fixed, plain = (run(requests, kind=kind) for kind in ("fast", "static", "hf"))
+    assert loose == fixed == plain
+    assert sum(len(sample.backs) for sample in loose.values()) > 5
+
+
+def test_a_sample_does_not_depend_on_its_batch_nor_on_diagnostics() -> None:
+    requests = guarded("CO", FirstDigits(0, 1), count=4)
+    alone = {number: sample for request in requests for number, sample in run([request]).items()}
+    assert run(requests, batch_size=2) == run(requests, batch_size=4) == alone
+    assert run(requests[:1], diagnostics=True) == {0: alone[0]}
+    assert len({tuple(sample.ids) for sample in alone.values()}) == 4
+
+
+def test_memory_that_is_short_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    requests = guarded("CO", FirstDigits(0, 1), count=4)
+    whole = run(requests)
+    calls, kept = 0, loop.Loop._forward
+
+    def short(self: Any, *given: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 25:
+            raise RuntimeError("out of memory")
+        return kept(self, *given)
+
+    monkeypatch.setattr(loop.Loop, "_forward", short)
+    monkeypatch.setattr(loop, "is_out_of_memory", lambda error: True)
+    assert run(requests) == whole
+    assert calls > 25
+
+
+def test_without_a_failure_it_is_the_exact_lp() -> None:
+    under_guard = run(guarded("CO", FirstDigits(), count=3))
+    free = run([replace(request, guard=None) for request in guarded("CO", FirstDigits(), count=3)])
+    assert under_guard == free
+
+
+# --- limits ---------------------------------------------------------------------------------------------------------
+
+
+class Never:
+    """Nothing passes."""
+
+    def wrong_places(self, places: np.ndarray, atom: int) -> list[WrongPlace]:
+        return [WrongPlace("stereo", tuple(range(atom + 1)))]
+
+
+@pytest.mark.parametrize("kind", ["fast", "static", "hf"])
+def test_a_guard_that_is_never_met_stops_at_its_limits_and_says_so(kind: str) -> None:
+    tokenizer, constraint = made("guarded", form=DIGIT)
+    requests = guarded("CO", Never(), GuardSettings(2, 1))
+    counters = Counters()
+    (sample,) = run(requests, kind=kind, counters=counters).values()
+    # Block 0 fails 3 times and stays; block 1 fails 3 times and goes back; then both once more, and it stays.
+    assert [back.block for back in sample.backs] == [0, 0, 1, 1, 0, 0, 0, 1, 1]
+    assert sample.reason == "end"
+    assert counters.redrawn == {"stereo": 9}
+    assert counters.tokens == len(sample.ids)
+    assert counters.forced_tokens == sum(sample.forced)
+    assert counters.thrown_tokens > 0
+    events = list(
+        FastBackend(small_model(), constraint, tokenizer.end_id or 0, tokenizer.vocab_size).run(
+            requests, DecodeOptions(PLAIN, seed=5), Counters()
+        )
+    )
+    stop = events[-1]
+    assert isinstance(stop, Stop)
+    assert [max(wrong.atoms) for wrong in stop.accepted] == [0, 1]
+
+
+@pytest.mark.parametrize("kind", ["fast", "static", "hf"])
+def test_the_tokens_thrown_away_have_a_limit_of_their_own(kind: str) -> None:
+    counters = Counters()
+    requests = guarded("CO", Never(), GuardSettings(500, 0, most_thrown=0.5))
+    (sample,) = run(requests, kind=kind, counters=counters).values()
+    limit = requests[0].limit
+    assert 0.5 * limit <= counters.thrown_tokens < 0.5 * limit + 40
+    assert sample.reason == "end"
+
+
+@pytest.mark.parametrize("kind", ["fast", "static", "hf"])
+@pytest.mark.parametrize("limit", [12, 17, 18, 19, 30])
+def test_the_limit_of_a_sample_counts_what_is_kept(kind: str, limit: int) -> None:
+    (sample,) = run(guarded("CO", Never(), GuardSettings(2, 0), limit=limit), kind=kind).values()
+    assert (sample.reason, len(sample.ids)) == ("length", limit)
+    (other,) = run(guarded("CO", Never(), GuardSettings(2, 0), limit=limit)).values()
+    assert sample == other
+
+
+def test_cancelling_in_the_middle_of_retries_stops_every_sample_once() -> None:
+    tokenizer, constraint = made("guarded", form=DIGIT)
+    requests = guarded("CO", Never(), GuardSettings(10_000, 0, most_thrown=1e9), count=4)
+    backend = FastBackend(small_model(), constraint, tokenizer.end_id or 0, tokenizer.vocab_size)
+    passes = itertools.count()
+    seen = list(backend.run(requests, DecodeOptions(PLAIN, batch_size=2), Counters(), lambda: next(passes) > 99))
+    assert sorted(event.sample for event in seen if isinstance(event, Stop)) == [0, 1, 2, 3]
+    assert {event.reason for event in seen if isinstance(event, Stop)} == {"cancelled"}
+    assert any(isinstance(event, Back) for event in seen)
+
+
+def test_settings_that_cannot_be_are_refused() -> None:
+    for given in ({"retries": -1}, {"back": -1}, {"most_thrown": -0.5}, {"checks": ("hands",)}):
+        with pytest.raises(ConstraintError):
+            GuardSettings(**given)
