@@ -99,9 +99,15 @@ class GuardSettings:
                 f"a guard with {self.retries} retries, {self.back} times back and {self.most_thrown} times the tokens",
                 "Give numbers of 0 or more",
             )
-        for name in self.checks:
-            if name not in GUARD_CHECKS:
-                raise ConstraintError(f"the guard has no check {shown(name)}", nearest(name, GUARD_CHECKS))
+
+
+def guard_checks(names: str) -> tuple[GuardCheck, ...]:
+    """The checks of a list such as ``bonds,stereo``, in their usual order."""
+    wanted = [name.strip() for name in names.split(",")]
+    for name in wanted:
+        if name not in GUARD_CHECKS:
+            raise ConstraintError(f"the guard has no check {shown(name)}", nearest(name, GUARD_CHECKS))
+    return tuple(check for check in GUARD_CHECKS if check in wanted)
 
 
 UNKNOWN_LP = LpRecord("unknown", "the LP is unknown: a clean block may have been cut", "", "unknown")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.cli.output import note, path_of, read_text
 from engine.errors import ConstraintError, DriftscopeError, RegistryError, shown
-from engine.lp_records import LPS
+from engine.lp_records import LPS, GuardSettings, guard_checks
 from engine.records import READER_HELP, READERS, RULES_HELP, NumberFormat
 
 if TYPE_CHECKING:
@@ -130,6 +130,13 @@ def add_plan_options(parser: argparse.ArgumentParser, *, several: bool = False) 
     group.add_argument("--decimals", type=_decimals, metavar="LEAST-MOST", help="such as 0-4 (default: the model's)")
     group.add_argument("--integer-digits", type=whole(6), metavar="N", help="at most (default: the model's)")
     group.add_argument("--last-positions", type=int, default=2, metavar="N", help="without , and - at a block's end")
+    guard = GuardSettings()
+    group.add_argument("--retries", type=int, default=guard.retries, metavar="N", help="guarded: draws of a block anew")
+    group.add_argument("--back", type=int, default=guard.back, metavar="N", help="guarded: times back behind a block")
+    checks = ",".join(guard.checks)
+    group.add_argument(
+        "--guard", default=checks, metavar="CHECKS", help=f"guarded: what is looked at (default: {checks})"
+    )
     group.add_argument("--backend", default="fast", metavar="B", help="fast (ours) or hf (plain generate)")
     group.add_argument("--compile", action="store_true", help="compile the fast backend (takes minutes; for a GPU)")
     group.add_argument("--sampling", "--sampling-config", default="qwen3", metavar="P", help="a preset, such as greedy")
@@ -209,6 +216,7 @@ def plan_of(args: argparse.Namespace, numbers: NumberFormat, lp: str | None = No
         diagnostics=args.diagnostics,
         candidates=args.candidates,
         equal_work=args.equal_work,
+        guard=GuardSettings(args.retries, args.back, guard_checks(args.guard)),
     )
 
 

@@ -154,6 +154,7 @@ class Generation:
             sample_id=sample.sample_id,
             generation=sample.generation,
             masses=masses,
+            guarding=sample.guarding,
         )
 
     def _sample(self, stop: Stop) -> Sample:
@@ -170,8 +171,13 @@ class Generation:
             generation=generation,
             diagnoses=diagnoses,
             masses=self._masses(stop.sample, ids, diagnoses),
-            guarding=Guarding(tuple(self._thrown.pop(stop.sample, ())), stop.accepted),
+            guarding=self._guarding(stop),
         )
+
+    def _guarding(self, stop: Stop) -> Guarding | None:
+        if self.request_of(stop.sample).guard is None:
+            return None
+        return Guarding(tuple(self._thrown.pop(stop.sample, ())), stop.unmended)
 
     def _options(self) -> DecodeOptions:
         ids = close_ids(self.loaded.tokenizer, self.loaded.device) if self.plan.diagnostics else None

@@ -57,7 +57,7 @@ class GuardedRow:
     limit: int  # tokens of the sample
     rewinds: int = 0
     thrown: int = 0  # tokens
-    accepted: list[WrongPlace] = field(default_factory=list)
+    unmended: list[WrongPlace] = field(default_factory=list)
     block: int = 0
     starts: list[int] = field(default_factory=list)  # position of each block's first draw
     tries: list[int] = field(default_factory=list)
@@ -97,13 +97,13 @@ class GuardedRow:
         wrong = tuple(shared.guard.wrong_places(self.places, block))
         target = self._target(wrong) if wrong else None
         if target is None:
-            self.accepted += wrong
+            self.unmended += wrong
             self._enter(block + 1, close + 1)
             return None
         self.rewinds += 1
         self.thrown += close + 1 - self.starts[target]
         self.block = target
-        self.accepted = [kept for kept in self.accepted if max(kept.atoms) < target]
+        self.unmended = [kept for kept in self.unmended if max(kept.atoms) < target]
         return Back(sample, self.starts[target], target, wrong)
 
     def _enter(self, block: int, position: int) -> None:

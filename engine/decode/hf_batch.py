@@ -280,7 +280,7 @@ class StepCriterion(StoppingCriteria):
             elif reason is None:
                 self._open.append(row)
             else:
-                events.append(Stop(request.sample, reason, self._rows[row].accepted))
+                events.append(Stop(request.sample, reason, self._rows[row].unmended))
         return events
 
     def _sent_back(self, tokens: Tensor, ids: list[int], writing: Sequence[int]) -> dict[int, Back]:

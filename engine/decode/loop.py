@@ -300,7 +300,7 @@ class Loop:
             out.append(self.counters.count(Step(sample, len(written), id_, is_forced, diagnosis)))
             work.add(id_, forced=is_forced)
             if id_ == self.end_id or len(written) >= work.request.limit:
-                out.append(Stop(sample, "end" if id_ == self.end_id else "length", work.accepted))
+                out.append(Stop(sample, "end" if id_ == self.end_id else "length", work.unmended))
                 return True
         return False
 

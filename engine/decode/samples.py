@@ -35,7 +35,7 @@ class Guarding:
     """What a guard did to an answer."""
 
     thrown: tuple[ThrownTry, ...] = ()  # in the order in which they were drawn
-    accepted: tuple[WrongPlace, ...] = ()  # what it found wrong and could not mend
+    unmended: tuple[WrongPlace, ...] = ()  # what it found wrong and left, when nothing more might be tried
 
     @property
     def thrown_tokens(self) -> int:
@@ -58,7 +58,7 @@ class Sample:
     blocks: tuple[Block, ...]
     atoms: int
     diagnoses: tuple[Diagnosis, ...]
-    guarding: Guarding = Guarding()
+    guarding: Guarding | None = None  # None without a guard
 
     @property
     def tokens(self) -> int:
@@ -120,7 +120,7 @@ class Reader:
             blocks=aligned.blocks,
             atoms=molecule.atoms,
             diagnoses=tuple(diagnoses),
-            guarding=guarding or Guarding(),
+            guarding=guarding,
         )
 
     def aligned(

@@ -78,7 +78,7 @@ class Step:
 class Stop:
     sample: int
     reason: StopReason
-    accepted: tuple[WrongPlace, ...] = ()  # what a guard found wrong and could not mend
+    unmended: tuple[WrongPlace, ...] = ()  # what a guard found wrong and could not mend
 
 
 @dataclass(frozen=True, slots=True)

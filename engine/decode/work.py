@@ -31,8 +31,8 @@ class Work:
         return 0 if self.guarded is None else self.guarded.rewinds
 
     @property
-    def accepted(self) -> tuple[WrongPlace, ...]:
-        return () if self.guarded is None else tuple(self.guarded.accepted)
+    def unmended(self) -> tuple[WrongPlace, ...]:
+        return () if self.guarded is None else tuple(self.guarded.unmended)
 
     def add(self, id_: int, *, forced: bool) -> None:
         self.written.append(id_)

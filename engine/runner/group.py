@@ -31,8 +31,8 @@ from engine.processes import usable_cores
 from engine.records import Molecule, MoleculeVerdict
 from engine.runner.plan import RunPlan
 from engine.store.groups import Group
-from engine.store.sample_rows import StoredSample, peaks_of, step_rows, steps_table, sums_of, tables_of
-from engine.store.schema import SAMPLES, STEPS
+from engine.store.sample_rows import StoredSample, peaks_of, step_rows, steps_table, sums_of, tables_of, tries_table
+from engine.store.schema import SAMPLES, STEPS, TRIES
 from engine.store.staging import Staging
 from engine.text.blocks import CloseMass
 from engine.text.check import answer_of
@@ -185,6 +185,14 @@ class GroupWork:
                 steps += step_rows(sample.sample_id, aligned.rows, diagnoses)
         if steps:
             tables[STEPS.name] = steps_table(self.run_id, steps)
+        thrown = [
+            (sample.sample_id, number, one, generation.loaded.tokenizer.decode([step.token_id for step in one.steps]))
+            for sample in generation.in_order()
+            if sample.guarding is not None and self._keeps(sample)
+            for number, one in enumerate(sample.guarding.thrown)
+        ]
+        if thrown:
+            tables[TRIES.name] = tries_table(self.run_id, thrown)
         counters = generation.counters
         sums = sums_of(stored) | {name: getattr(counters, name) for name in COUNTED}
         sums["template_s"] = generation.template_s

@@ -15,6 +15,7 @@ from engine.chem.verdict import PLAIN, WITH_STRAIN, JudgeSettings
 from engine.decode.plan import Plan
 from engine.decode.presets import PRESETS, Sampling
 from engine.errors import RunError
+from engine.lp_records import GuardSettings
 from engine.models.registry import ModelEntry, entry_of_folder, load_registry
 from engine.records import NumberFormat
 
@@ -99,7 +100,14 @@ class RunPlan:
             plan = dict(sheet["plan"])
             form = plan.pop("form")
             sampling = Sampling(**plan.pop("sampling"))
-            whole = Plan(**plan, sampling=sampling, form=None if form is None else NumberFormat(**form))
+            guard = dict(plan.pop("guard", {}))
+            guard |= {"checks": tuple(guard["checks"])} if "checks" in guard else {}
+            whole = Plan(
+                **plan,
+                sampling=sampling,
+                guard=GuardSettings(**guard),
+                form=None if form is None else NumberFormat(**form),
+            )
             rest = {key: value for key, value in sheet.items() if key not in ("plan", "model")}
             return cls(ModelChoice(**sheet["model"]), whole, **rest)
         except (KeyError, TypeError, ValueError) as error:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import functools
 import io
+import json
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,6 +23,7 @@ from engine.chem.smiles import parse_smiles
 from engine.decode.generation import FITTED_MOLECULES, Generation
 from engine.decode.steps import StepObserver, Stop, Tap
 from engine.errors import RunError
+from engine.lp_records import stored_lp
 from engine.models.loading import LoadedModel
 from engine.records import Molecule
 from engine.runner.group import GroupWriter, device_name
@@ -173,6 +175,7 @@ def _first_row(run_id: str, loaded: LoadedModel, molecules: Sequence[Molecule], 
         "generations": options.generations,
         "most_tokens": options.limit,
         "equal_work": options.equal_work,
+        "guard": json.dumps(asdict(options.guard)) if stored_lp(options.lp).is_guarded else None,
         "device": None if loaded.is_outline else device_name(loaded),
         "dtype": str(loaded.dtype).removeprefix("torch."),
         "attention": plan.model.attention,

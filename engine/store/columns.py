@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 
-VERSION = 2
+VERSION = 3
 """Of what is written here. Readers take this one and all older ones; ``engine.store.views`` fills what those lack."""
 
 TEXT, WHOLE, SMALL, REAL, FLAG = pa.string(), pa.int64(), pa.int32(), pa.float64(), pa.bool_()
@@ -87,7 +87,10 @@ class Kind:
     tables: tuple[Table, ...]  # a Parquet file each; an entry may lack any of them
 
 
-def table(name: str, *columns: tuple[Any, ...], order: tuple[str, ...] = (), since_2: Collection[str] = ()) -> Table:
-    """``since_2`` are the columns that schema version 2 brought."""
-    made = (replace(Column(*column), since=2 if column[0] in since_2 else 1) for column in columns)
+def table(
+    name: str, *columns: tuple[Any, ...], order: tuple[str, ...] = (), since: Mapping[int, str] | None = None
+) -> Table:
+    """``since`` names the columns that later schema versions brought, by version."""
+    brought = {column: version for version, names in (since or {}).items() for column in names.split()}
+    made = (replace(Column(*column), since=brought.get(column[0], 1)) for column in columns)
     return Table(name, tuple(made), order)

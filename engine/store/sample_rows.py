@@ -15,10 +15,10 @@ from typing import Any
 import pyarrow as pa
 
 from engine.chem.group_reader import misread_ang
-from engine.decode.samples import Sample
+from engine.decode.samples import Guarding, Sample, ThrownTry
 from engine.decode.steps import Diagnosis
 from engine.records import CHECK_COLUMNS, VERDICT_COLUMNS, Block, Check, MoleculeVerdict
-from engine.store.schema import BLOCKS, SAMPLES, STEPS
+from engine.store.schema import BLOCKS, SAMPLES, STEPS, TRIES
 from engine.text.align import AlignedToken
 from engine.text.blocks import SOUND, has_letter, has_nonnumeric
 
@@ -53,6 +53,7 @@ class StoredSample:
     extra: Mapping[str, Any] = field(default_factory=dict)
     continued: Mapping[int, str] = field(default_factory=dict)  # by block
     verdict: MoleculeVerdict | None = None
+    guarding: Guarding | None = None  # None without a guard
     has_template: bool = True  # a report file's tokenizer may be unknown
 
     @classmethod
@@ -72,6 +73,7 @@ class StoredSample:
             stop_reason=sample.stop_reason,
             raw_chars=len(sample.raw_text),
             extra=extra,
+            guarding=sample.guarding,
             **more,
         )
 
@@ -120,6 +122,27 @@ def step_rows(
         yield row
 
 
+def tries_table(run_id: str, tries: Iterable[tuple[int, int, ThrownTry, str]]) -> pa.Table:
+    """Each try that was thrown away: its sample, its number there, itself, and its text."""
+    return TRIES.rows(
+        [
+            {
+                "run_id": run_id,
+                "sample_id": sample,
+                "number": number,
+                "pos": thrown.back.pos,
+                "block": thrown.back.block,
+                "check": thrown.back.wrong[0].check,
+                "atoms": thrown.back.wrong[0].atoms,
+                "text": text,
+                "token_ids": [step.token_id for step in thrown.steps],
+                "forced": [step.forced for step in thrown.steps],
+            }
+            for sample, number, thrown, text in tries
+        ]
+    )
+
+
 def sums_of(samples: Sequence[StoredSample]) -> dict[str, float]:
     """What the samples add up to, by column of ``runs``."""
     blocks = [block for sample in samples for block in sample.blocks]
@@ -142,6 +165,11 @@ def sums_of(samples: Sequence[StoredSample]) -> dict[str, float]:
     if rmsds:
         sums |= {"rmsd_samples": len(rmsds), RMSD_SUM: math.fsum(rmsds)}
     sums |= verdict_sums((sample.check.clean, sample.verdict) for sample in samples if sample.verdict is not None)
+    guarded = [sample.guarding for sample in samples if sample.guarding is not None]
+    if guarded:
+        sums["redrawn_blocks"] = sum(len(one.thrown) for one in guarded)
+        sums["thrown_tokens"] = sum(one.thrown_tokens for one in guarded)
+        sums["unmended_samples"] = sum(bool(one.unmended) for one in guarded)
     if all(sample.token_ids is not None for sample in samples):
         sums["tokens"] = sum(len(sample.token_ids or ()) for sample in samples)
         sums["forced_tokens"] = sum(sum(sample.forced or ()) for sample in samples)
@@ -204,6 +232,16 @@ def verdict_row(clean: bool, verdict: MoleculeVerdict | None) -> dict[str, Any]:
     return row | {"failed": [asdict(failure) for failure in verdict.failed], "usable": verdict.is_usable(clean)}
 
 
+def _guarding_row(guarding: Guarding | None) -> dict[str, Any]:
+    if guarding is None:
+        return {}
+    return {
+        "redrawn_blocks": len(guarding.thrown),
+        "thrown_tokens": guarding.thrown_tokens,
+        "unmended": [{"check": wrong.check, "atoms": wrong.atoms} for wrong in guarding.unmended],
+    }
+
+
 def _sample_row(run_id: str, sample: StoredSample) -> dict[str, Any]:
     drifts = [block.drift for block in sample.blocks if block.drift is not None]
     return {
@@ -224,6 +262,7 @@ def _sample_row(run_id: str, sample: StoredSample) -> dict[str, Any]:
         "bad_blocks": sample.bad_blocks,
         "cut_blocks": sample.cut_blocks,
         "drift": sum(drifts) if drifts else None,
+        **_guarding_row(sample.guarding),
         "decode_s": sample.decode_s,
         "rmsd_ang": sample.rmsd_ang,
         **verdict_row(sample.check.clean, sample.verdict),

@@ -96,6 +96,10 @@ RUNS = _table(
     ("decode_s", REAL, "all of decoding, from prompt to last token"),
     ("tokens", WHOLE, "tokens of all answers, end tokens too"),
     ("forced_tokens", WHOLE, "those that the LP left no choice for"),
+    ("guard", TEXT, "JSON: how long the guard of a guarded LP tries, and by which checks"),
+    ("redrawn_blocks", WHOLE, "how often its guard found a block wrong and had it drawn anew"),
+    ("thrown_tokens", WHOLE, "tokens that this cost; no part of tokens"),
+    ("unmended_samples", WHOLE, "samples with a block that stayed wrong when nothing more might be tried"),
     ("forward_passes", WHOLE, "through the model, prefills among them"),
     ("chars_raw", WHOLE, "characters of all answers as written"),
     ("chars_clean", WHOLE, "without anything that is not conformer: tags, padding, what cleanup strips"),
@@ -107,10 +111,11 @@ RUNS = _table(
     ("diverged_samples", WHOLE, "those of them that came out otherwise"),
     ("notes", TEXT, "what a user should know, and a user's own notes"),
     ("extra", TEXT, "JSON: what a report file said beyond these columns"),
-    since_2=(
-        "decodes reported_passes reported_failures misread_blocks misread_most_ang judged judged_with stereo_judged "
-        "stereo_right stereo_sites stereo_sites_right geometry_judged geometry_right usable strain_kcal strain_samples"
-    ).split(),
+    since={
+        2: "decodes reported_passes reported_failures misread_blocks misread_most_ang judged judged_with stereo_judged "
+        "stereo_right stereo_sites stereo_sites_right geometry_judged geometry_right usable strain_kcal strain_samples",
+        3: "guard redrawn_blocks thrown_tokens unmended_samples",
+    },
 )
 
 SAMPLES = _table(
@@ -142,6 +147,9 @@ SAMPLES = _table(
     ("bad_blocks", SMALL, "those neither exact nor unverified"),
     ("cut_blocks", SMALL, "those closed by force in the middle"),
     ("drift", SMALL, "sum of the blocks' drifts where known"),
+    ("redrawn_blocks", SMALL, "how often a guard found a block wrong and had it drawn anew; null without a guard"),
+    ("thrown_tokens", SMALL, "tokens that this cost; no part of tokens"),
+    ("unmended", FAILURES, "what it found wrong and left, since nothing more might be tried"),
     ("decode_s", REAL, "from its first token to its last, beside the others of its batch"),
     ("stereo_sites", SMALL, "centres and double bonds that the SMILES specifies; null where not judged"),
     ("stereo_sites_right", SMALL, "those that are in space as it says"),
@@ -155,10 +163,11 @@ SAMPLES = _table(
     ("rmsd_ang", REAL, "heavy atoms, against the nearest of some reference conformers; null where not asked for"),
     ("extra", TEXT, "JSON: what a report file said beyond these columns"),
     order=("sample_id",),
-    since_2=(
-        "decodes stereo_sites stereo_sites_right stereo_right geometry_right usable failed strain_kcal "
-        "strain_moved_ang strain_field"
-    ).split(),
+    since={
+        2: "decodes stereo_sites stereo_sites_right stereo_right geometry_right usable failed strain_kcal "
+        "strain_moved_ang strain_field",
+        3: "redrawn_blocks thrown_tokens unmended",
+    },
 )
 
 BLOCKS = _table(
@@ -205,6 +214,21 @@ STEPS = _table(
         "the likeliest tokens before the LP, likeliest first",
     ),
     order=("sample_id", "pos"),
+)
+
+TRIES = _table(
+    "tries",
+    ("run_id", TEXT, "the run", True),
+    ("sample_id", SMALL, "the sample", True),
+    ("number", SMALL, "counts the sample's tries that a guard threw away, from 0", True),
+    ("pos", SMALL, "where in the answer they began", True),
+    ("block", SMALL, "the first block that was drawn anew", True),
+    ("check", TEXT, "what its last block failed first", True),
+    ("atoms", IDS, "the atoms of the text by which that was seen"),
+    ("text", TEXT, "what was thrown away"),
+    ("token_ids", IDS, "as written"),
+    ("forced", FLAGS, "for each token, whether the LP left no choice"),
+    order=("sample_id", "number"),
 )
 
 LOGIT_LOGS = _table(
@@ -272,6 +296,6 @@ LOGIT_VALUES = _table(
     ("flags", TEXTS, "what is wrong with it; none where nothing is", True),
 )
 
-RUN = Kind("runs", "run_id", "run.json", RUNS, (SAMPLES, BLOCKS, STEPS))
+RUN = Kind("runs", "run_id", "run.json", RUNS, (SAMPLES, BLOCKS, STEPS, TRIES))
 LOGIT_LOG = Kind("logit_logs", "log_id", "log.json", LOGIT_LOGS, (LOGIT_ENTRIES, LOGIT_VALUES))
 KINDS: tuple[Kind, ...] = (RUN, LOGIT_LOG, TRACE)

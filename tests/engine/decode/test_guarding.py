@@ -20,7 +20,7 @@ from engine.decode.hf import HfBackend
 from engine.decode.presets import Sampling
 from engine.decode.steps import Back, Counters, DecodeOptions, Request, Stop
 from engine.errors import ConstraintError
-from engine.lp_records import GuardSettings
+from engine.lp_records import GuardSettings, guard_checks
 from engine.records import NumberFormat
 from tests.engine.decode.reference import Written, asked, collected, fresh_model, made, small_model
 from tests.support import sized
@@ -98,7 +98,7 @@ def test_what_is_kept_follows_the_stated_algorithm(retries: int, back: int) -> N
     shares = [{x: times / count for x, times in Counter(column).items()} for column in zip(*free, strict=True)]
     requests = guarded("CO", FirstDigits(0, 1), GuardSettings(retries, back, most_thrown=1e9), count=count)
     kept = Counter(xs(sample)[1] for sample in run(requests, model, batch_size=100).values())
-    chances = outcome(*shares, retries, back)
+    chances = outcome(shares[0], shares[1], retries, back)
     assert sum(chances.values()) == pytest.approx(1)
     assert chi_square_is_likely(kept, chances, count)
 
@@ -106,7 +106,7 @@ def test_what_is_kept_follows_the_stated_algorithm(retries: int, back: int) -> N
 def outcome(first: dict[float, float], second: dict[float, float], retries: int, back: int) -> dict[float, float]:
     """The distribution of the second block's x, by the algorithm, from those of both blocks without a guard."""
     entered = after_tries(first, {x for x in first if 0 <= x < 8}, retries)
-    found: Counter[float] = Counter()
+    found: dict[float, float] = dict.fromkeys(second, 0.0)
     left = 1.0  # the chance that the second block is come to once more
     for visit in range(back + 1):
         again = 0.0
@@ -118,7 +118,7 @@ def outcome(first: dict[float, float], second: dict[float, float], retries: int,
                     found[y] += left * chance * one
             again += chance * failed ** (retries + 1)
         left *= again
-    return dict(found)
+    return found
 
 
 def after_tries(shares: dict[float, float], passing: set[float], retries: int) -> dict[float, float]:
@@ -214,7 +214,7 @@ def test_a_guard_that_is_never_met_stops_at_its_limits_and_says_so(kind: str) ->
     )
     stop = events[-1]
     assert isinstance(stop, Stop)
-    assert [max(wrong.atoms) for wrong in stop.accepted] == [0, 1]
+    assert [max(wrong.atoms) for wrong in stop.unmended] == [0, 1]
 
 
 @pytest.mark.parametrize("kind", ["fast", "static", "hf"])
@@ -248,6 +248,10 @@ def test_cancelling_in_the_middle_of_retries_stops_every_sample_once() -> None:
 
 
 def test_settings_that_cannot_be_are_refused() -> None:
-    for given in ({"retries": -1}, {"back": -1}, {"most_thrown": -0.5}, {"checks": ("hands",)}):
+    for given in ({"retries": -1}, {"back": -1}, {"most_thrown": -0.5}):
         with pytest.raises(ConstraintError):
             GuardSettings(**given)
+    assert guard_checks("stereo, bonds") == ("bonds", "stereo")
+    for names in ("hands", "", "bonds;stereo"):
+        with pytest.raises(ConstraintError, match="no check"):
+            guard_checks(names)
