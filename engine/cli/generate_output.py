@@ -90,6 +90,15 @@ def summary(generation: Generation) -> str:
     blocks = [block for sample in samples for block in sample.blocks]
     bad = sum(not set(block.kinds) <= {"exact", "unverified"} for block in blocks)
     rate = counters.tokens / counters.decode_s if counters.decode_s else 0.0
+    guarded = [sample.guarding for sample in samples if sample.guarding is not None]
+    guard = ""
+    if guarded:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(counters.redrawn.items()))
+        guard = (
+            f"\nguard: {sum(counters.redrawn.values()):,} blocks drawn anew{f' ({reasons})' if reasons else ''}, "
+            f"{counters.thrown_tokens:,} tokens thrown away, {sum(bool(one.unmended) for one in guarded)} of "
+            f"{len(guarded)} left with what could not be mended"
+        )
     return (
         f"{sum(sample.check.passed for sample in samples)} of {len(samples)} passed, "
         f"{sum(sample.check.decodes for sample in samples)} decode, "
@@ -97,6 +106,7 @@ def summary(generation: Generation) -> str:
         f"{counters.tokens:,} tokens ({counters.forced_tokens:,} forced) in {counters.decode_s:.2f} s, "
         f"{rate:,.0f} tokens/s, {counters.forward_passes:,} passes; "
         f"{generation.loaded.entry.name}, {generation.plan.lp}, {generation.plan.backend}, {generation.loaded.device}"
+        f"{guard}"
     )
 
 
@@ -167,6 +177,9 @@ def sample_document(sample: Sample) -> dict[str, Any]:
     row: dict[str, Any] = {name: getattr(sample, name) for name in OF_SAMPLE}
     row |= {name: getattr(sample.check, name) for name in CHECK_COLUMNS}
     row["blocks"] = [asdict(block) for block in sample.blocks]
+    if sample.guarding is not None:
+        row["redrawn_blocks"], row["thrown_tokens"] = len(sample.guarding.thrown), sample.guarding.thrown_tokens
+        row["unmended"] = [asdict(wrong) for wrong in sample.guarding.unmended]
     if sample.raw_text != sample.text:
         row["raw_text"] = sample.raw_text
     if sample.diagnoses:

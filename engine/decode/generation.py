@@ -21,7 +21,7 @@ from engine.decode.requests import default_limit, requests_for
 from engine.decode.samples import Guarding, Reader, Sample, ThrownTry
 from engine.decode.scoring import Stored, forced_closes
 from engine.decode.steps import Back, Counters, DecodeOptions, Diagnosis, Event, Request, Step, StepObserver, Stop, Tap
-from engine.errors import ModelError, UnsupportedMoleculeError
+from engine.errors import ConstraintError, ModelError, UnsupportedMoleculeError
 from engine.lp.constraint import Constraint, LpParameters, build_constraint
 from engine.lp_records import lp_record, split_cleanup
 from engine.models.loading import LoadedModel
@@ -110,6 +110,10 @@ class Generation:
 
     def events(self, cancelled: Callable[[], bool] = lambda: False) -> Iterator[Event]:
         """The stream; a sample is in ``samples`` before its stop is passed on."""
+        if self.tap is not None and lp_record(self.lp).is_guarded:
+            raise ConstraintError(
+                f"what is thrown away under {self.lp} would be logged as if it were kept", "Use the LP exact"
+            )
         events = self.backend.run(self.requests, self._options(), self.counters, cancelled)
         for event in events if self.watch is None else self.watch(events, self.counters):
             match event:

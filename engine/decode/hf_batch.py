@@ -292,7 +292,7 @@ class StepCriterion(StoppingCriteria):
             for row in writing:
                 work = self._rows[row]
                 if work.guarded is not None:
-                    sample, written = work.request.sample, self._written[row]
-                    _, back = work.guarded.passed(sample, written, [ids[row]], cells[row], self._end)
-                    backs |= {} if back is None else {row: back}
+                    _, rewind = work.guarded.passed(self._written[row], [ids[row]], cells[row], self._end)
+                    if rewind is not None:
+                        backs[row] = Back(work.request.sample, rewind.pos, rewind.block, rewind.wrong)
         return backs

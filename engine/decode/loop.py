@@ -20,6 +20,7 @@ from torch.nn import functional
 from engine.decode.batch import MOST_RUN, RowBatch, closed_up, longest_run
 from engine.decode.body import Body, KvCache, Places, grid_places, packed_places
 from engine.decode.diagnosis import blocks_and_rules, diagnose
+from engine.decode.guarding import Rewind
 from engine.decode.head import LiveHead, forces_nothing_first
 from engine.decode.memory import halved, is_out_of_memory, peak_memory_mb
 from engine.decode.phases import Phase, phase
@@ -267,18 +268,19 @@ class Loop:
         diagnosis: Diagnosis | None = None,
     ) -> bool:
         """Hand out a row's tokens, which led to this cell; whether its guard then sent it back."""
-        work, back = batch.work[row], None
+        work, rewind = batch.work[row], None
         assert work is not None
         if work.guarded is not None:
-            ids, back = work.guarded.passed(work.request.sample, work.written, ids, cell, self.end_id)
+            ids, rewind = work.guarded.passed(work.written, ids, cell, self.end_id)
         if self._hand_out(work, ids, forced[: len(ids)], diagnosis):
             batch.work[row] = None
-        elif back is not None:
-            self._go_back(row, batch, work, back)
-        return back is not None
+        elif rewind is not None:
+            self._go_back(row, batch, work, rewind)
+        return rewind is not None
 
-    def _go_back(self, row: int, batch: RowBatch, work: Work, back: Back) -> None:
+    def _go_back(self, row: int, batch: RowBatch, work: Work, rewind: Rewind) -> None:
         assert work.request.guard is not None
+        back = Back(work.request.sample, rewind.pos, rewind.block, rewind.wrong)
         work.go_back(back, self.counters)
         self.events_out.append(back)
         batch.go_back(row, work, work.request.guard.start(back.block), self.options.seed)

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from engine.decode.batch import RowBatch
 from engine.decode.body import KvCache, grid_places
+from engine.decode.guarding import Rewind
 from engine.decode.loop import Loop
 from engine.decode.sampling import sample
-from engine.decode.steps import Back
 from engine.decode.work import Work
 from engine.lp.driver import LOST, State
 from engine.lp.table import NO_ID
@@ -189,7 +189,7 @@ class StaticLoop(Loop):
             if work is None:
                 self.most_read[row] = 0
 
-    def _go_back(self, row: int, batch: RowBatch, work: Work, back: Back) -> None:
-        super()._go_back(row, batch, work, back)
+    def _go_back(self, row: int, batch: RowBatch, work: Work, rewind: Rewind) -> None:
+        super()._go_back(row, batch, work, rewind)
         self.is_active[row] = True
         self.most_read[row] = batch.read[row]
