@@ -86,6 +86,7 @@ class LaneBack:
     pos: int
     block: int  # the first that is written anew
     failed: str  # the check
+    atoms: tuple[int, ...]  # by whose places it was made; the block of the latest was the last one closed
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +211,8 @@ def _generated(work: GroupWork, control: Control) -> Iterator[LaneEvent]:
                 yield from pending.taken()
         elif isinstance(event, Back):
             yield from pending.taken()
-            yield LaneBack(event.sample, event.pos, event.block, event.wrong[0].check)
+            wrong = event.wrong[0]
+            yield LaneBack(event.sample, event.pos, event.block, wrong.check, wrong.atoms)
         else:
             yield from pending.taken()
             yield SampleEnded(generation.samples[-1], event.reason)

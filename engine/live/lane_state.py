@@ -7,6 +7,7 @@ is still open, gets no verdict. What this module does not know: how any of it is
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -24,7 +25,7 @@ from engine.live.lane import (
     LaneTokens,
     SampleEnded,
 )
-from engine.lp_records import DEFAULT_PLACEHOLDER, split_cleanup
+from engine.lp_records import DEFAULT_PLACEHOLDER, lp_record, split_cleanup
 from engine.records import Block, Molecule
 from engine.text.align import Alignment
 from engine.text.blocks import CUT_KINDS, JUNK_KINDS
@@ -45,6 +46,19 @@ class Tally:
         return Tally(self.blocks + other.blocks, self.junk + other.junk, self.cut + other.cut, self.drift + other.drift)
 
 
+@dataclass(frozen=True, slots=True)
+class LaneTry:
+    """Tokens that a guard threw away, and why."""
+
+    back: LaneBack
+    ids: tuple[int, ...]
+
+    @property
+    def blocks(self) -> range:
+        """The blocks that went, whole ones: to the one that failed, from the first that was drawn anew."""
+        return range(self.back.block, max(self.back.atoms) + 1)
+
+
 @dataclass(slots=True)
 class LaneText:
     """One sample as far as it is written."""
@@ -52,7 +66,16 @@ class LaneText:
     ids: list[int] = field(default_factory=list)
     forced: list[bool] = field(default_factory=list)
     answer: Sample | None = None  # once it has ended
-    thrown: list[LaneBack] = field(default_factory=list)  # in their order
+    thrown: list[LaneTry] = field(default_factory=list)  # in their order
+
+    @property
+    def failed_by_block(self) -> dict[int, list[str]]:
+        """Of each block that was drawn anew: the check for which each of its tries was thrown away."""
+        failed: dict[int, list[str]] = {}
+        for thrown in self.thrown:
+            for block in thrown.blocks:
+                failed.setdefault(block, []).append(thrown.back.failed)
+        return failed
 
 
 class LaneWatch:
@@ -81,7 +104,7 @@ class LaneWatch:
                     text.forced += forced
                 case LaneBack(sample, pos):
                     text = self.texts[sample]
-                    text.thrown.append(event)
+                    text.thrown.append(LaneTry(event, tuple(text.ids[pos:])))
                     del text.ids[pos:], text.forced[pos:]
                 case SampleEnded(sample):
                     self.texts.setdefault(sample.sample_id, LaneText()).answer = sample
@@ -122,6 +145,9 @@ class LaneWatch:
             known = self._aligned[sample] = reached, aligned
         return known[1]
 
+    def text_of(self, thrown: LaneTry) -> str:
+        return self._reader.tokenizer.decode(thrown.ids)
+
     @functools.cached_property
     def _reader(self) -> Reader:
         assert self.opened is not None
@@ -143,6 +169,20 @@ class LaneWatch:
         if text is not None and text.answer is None and (aligned := self.alignment(shown)) is not None:
             tally += _tally_of(aligned.blocks)
         return tally
+
+    @property
+    def is_guarded(self) -> bool:
+        return lp_record(split_cleanup(self.lane.plan.plan.lp)[0]).is_guarded
+
+    @property
+    def redrawn(self) -> Counter[str]:
+        """How often blocks were drawn anew, by the check that had failed; over all samples."""
+        return Counter(thrown.back.failed for text in self.texts.values() for thrown in text.thrown)
+
+    @property
+    def thrown_tokens(self) -> int:
+        """Over all samples; no part of the tokens counted."""
+        return sum(len(thrown.ids) for text in self.texts.values() for thrown in text.thrown)
 
     def atom_being_written(self, sample: int) -> int | None:
         """The atom whose block the last token belongs to; None when the sample has ended."""

@@ -40,6 +40,8 @@ def figures_of(watch: LaneWatch, row: Mapping[str, Any] | None) -> dict[str, Any
         "tokens_a_second": watch.tokens_a_second or None,
         "forced_share": quotient(counted.forced_tokens, counted.tokens),
         "forward_passes": counted.forward_passes,
+        "redrawn_blocks": watch.redrawn.total() if watch.is_guarded else None,
+        "thrown_tokens": watch.thrown_tokens if watch.is_guarded else None,
     }
     return figures | {name: None if row is None else row.get(name) for name in OF_RUN}
 

@@ -76,6 +76,15 @@ _GROUPS: dict[str, tuple[tuple[str, str, str, Form, str], ...]] = {
         ("bad_blocks", "neither exact nor unverified", "", "count", "Blocks"),
         ("drift_mean", "drift", "tokens per block", "number", "Where known: + is junk-prone, − is cut"),
         ("drift_abs_mean", "mean absolute drift", "tokens per block", "number", "Where drift is known"),
+        ("redrawn_blocks", "drawn anew", "", "count", "Blocks that a guard found wrong and had drawn again"),
+        ("thrown_tokens", "tokens thrown away", "", "count", "By the guard; not among the tokens"),
+        (
+            "unmended_samples",
+            "left wrong by the guard",
+            "",
+            "count",
+            "Samples with a failed check when its tries were used up",
+        ),
     ),
     "Conformers": (
         ("usable_rate", "usable", "%", "share", "Of judged answers: clean, stereo right, geometry right"),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from engine.errors import one_line
-from engine.figures.words import capitalised, percent
+from engine.figures.words import capitalised, counted, percent, shortened
+from engine.live.lane_state import LaneTry
 from engine.lp_records import split_cleanup
 from engine.service import waiting_words
 from engine.text.align import Alignment
@@ -17,9 +19,11 @@ from pages._live import session
 from pages._live.session import Running
 from pages._shared.components.token_strip import Chip, Mark, selected_index, token_stream
 from pages._shared.errors import escape_markdown
+from pages._shared.html_table import safe
 
 TICK_S = 0.25
 STRIP_PX = 300
+MOST_TRIES, TRY_CHARS = 50, 400
 _MARKS: dict[str, Mark] = {"junk": "junk", "cut": "cut"}
 _NOTES = {
     "junk": "junk: not part of the three numbers",
@@ -30,6 +34,13 @@ DRIFT_HELP = (
     "Drift: the template's positions for numbers minus the tokens that the numbers need. Positive: surplus positions "
     "fill with junk. Negative: missing positions cut the number. Blocks of unknown need count as 0."
 )
+
+GUARD_HELP = (
+    "The guard checks each block as it closes. A block that makes the molecule wrong is thrown away, and the model "
+    "draws it again: for a bond length (bonds), an angle (angles), atoms too close (clash), a bent plane (flat) or the "
+    "wrong hand or side (stereo). The tokens thrown away are not among those counted above."
+)
+_NOTHING: Mapping[int, Sequence[str]] = MappingProxyType({})
 
 
 @st.fragment(run_every=TICK_S)
@@ -102,26 +113,35 @@ def state_words(lane: Running) -> str:
 
 def counters(lane: Running, shown: int) -> None:
     """Pace, forced share and passes; junk, cut blocks and drift so far."""
-    watch, counted = lane.watch, lane.watch.counted
-    if not counted.tokens:
+    watch, counts = lane.watch, lane.watch.counted
+    if not counts.tokens:
         return
     tally = watch.tally(shown)
     is_position = watch.opened is not None and mode_of(split_cleanup(watch.opened.lp)[0]) == "position"
     drift = f"{tally.drift:+d}".replace("-", "−")
     st.markdown(
-        f"**{watch.tokens_a_second:,.0f}** tokens/s · **{counted.tokens:,}** tokens · "
-        f"{percent(counted.forced_tokens / counted.tokens)} forced · {counted.forward_passes:,} passes  \n"
+        f"**{watch.tokens_a_second:,.0f}** tokens/s · **{counts.tokens:,}** tokens · "
+        f"{percent(counts.forced_tokens / counts.tokens)} forced · {counts.forward_passes:,} passes  \n"
         f":violet[junk **{tally.junk}**] · :red[cut **{tally.cut}**] of {tally.blocks} blocks · "
         + (f"drift {drift}" if is_position else f"hypothetical drift {drift}"),
         help=DRIFT_HELP,
     )
+    if watch.is_guarded:
+        redrawn = watch.redrawn
+        reasons = ", ".join(f"{count:,} {check}" for check, count in redrawn.most_common())
+        st.markdown(
+            f"**{redrawn.total():,}** {'block' if redrawn.total() == 1 else 'blocks'} drawn anew"
+            + (f" ({reasons})" if reasons else "")
+            + f" · **{watch.thrown_tokens:,}** tokens thrown away",
+            help=GUARD_HELP,
+        )
 
 
 def strip(lane: Running, shown: int, wrong: Collection[int] = ()) -> None:
     """The lane's tokens; the selected one highlights its atom in the drawing. Numbers of ``wrong`` atoms are marked."""
-    aligned = lane.watch.alignment(shown)
+    aligned, text = lane.watch.alignment(shown), lane.watch.texts.get(shown)
     token_stream(
-        [] if aligned is None else chips_of(aligned, wrong)[0],
+        [] if aligned is None or text is None else chips_of(aligned, wrong, text.failed_by_block)[0],
         stream=f"{lane.name}-{shown}",
         key=_key(lane),
         label=f"Lane {lane.number}",
@@ -132,6 +152,27 @@ def strip(lane: Running, shown: int, wrong: Collection[int] = ()) -> None:
         follow=not lane.seen.has_ended,
         text="" if aligned is None else aligned.text,
     )
+
+
+def thrown_tries(lane: Running, shown: int) -> None:
+    """The tries of the sample ``shown`` that a guard threw away, their text struck through."""
+    text = lane.watch.texts.get(shown)
+    if text is None or not text.thrown:
+        return
+    descriptors = lane.watch.molecule_of(shown).descriptors
+    with st.expander(f"Tries thrown away ({len(text.thrown):,})", key=f"tries_{lane.number}"):
+        tries = (_try(thrown, lane.watch.text_of(thrown), descriptors) for thrown in text.thrown[:MOST_TRIES])
+        st.html(f'<ol style="font-size:0.875rem;overflow-wrap:anywhere">{"".join(tries)}</ol>')
+        if len(text.thrown) > MOST_TRIES:
+            st.caption(f"and {counted(len(text.thrown) - MOST_TRIES, 'more try', 'more tries')}")
+
+
+def _try(thrown: LaneTry, text: str, descriptors: Sequence[str]) -> str:
+    """HTML: ``block 4, [C@@H]: stereo`` and the text."""
+    first, last = thrown.blocks[0], thrown.blocks[-1]
+    blocks = f"block {last}" if first == last else f"blocks {first} to {last}"
+    title = safe(f"{blocks}, {descriptors[last]}: {thrown.back.failed}")
+    return f"<li>{title} <s><code>{safe(shortened(text, TRY_CHARS))}</code></s></li>"
 
 
 def _key(lane: Running) -> str:
@@ -159,8 +200,10 @@ def forget_picks() -> None:
         st.session_state.pop(name, None)
 
 
-def chips_of(aligned: Alignment, wrong: Collection[int] = ()) -> tuple[list[Chip], list[int | None]]:
-    """The written tokens, and the atom that each belongs to."""
+def chips_of(
+    aligned: Alignment, wrong: Collection[int] = (), redrawn: Mapping[int, Sequence[str]] = _NOTHING
+) -> tuple[list[Chip], list[int | None]]:
+    """The written tokens, and the atom that each belongs to. ``redrawn``: by block, why its tries were thrown away."""
     rows = [row for row in aligned.rows if row.pos is not None]
     chips = [
         Chip(
@@ -168,12 +211,21 @@ def chips_of(aligned: Alignment, wrong: Collection[int] = ()) -> tuple[list[Chip
             id=row.token_id,
             role=row.text_role or "",
             forced=row.forced,
-            mark=_MARKS.get(row.mark) or ("wrong" if row.block in wrong and row.text_role == "FREE" else ""),
+            mark=_MARKS.get(row.mark)
+            or (_mark_of_number(row.block, wrong, redrawn) if row.text_role == "FREE" else ""),
             block=row.text_block if row.text_block >= 0 else None,
             start=row.start,
             end=row.end,
-            note=_NOTES.get(row.mark, ""),
+            note=_NOTES.get(row.mark) or (_redrawn_note(redrawn.get(row.block)) if row.text_role == "FREE" else ""),
         )
         for row in rows
     ]
     return chips, [row.block if row.block >= 0 else None for row in rows]
+
+
+def _mark_of_number(block: int, wrong: Collection[int], redrawn: Collection[int]) -> Mark:
+    return "wrong" if block in wrong else "redrawn" if block in redrawn else ""
+
+
+def _redrawn_note(failed: Sequence[str] | None) -> str:
+    return f"drawn {len(failed) + 1} times; thrown away for: {', '.join(dict.fromkeys(failed))}" if failed else ""

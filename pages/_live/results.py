@@ -13,6 +13,7 @@ from engine.chem.rmsd import nearest, superpose
 from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import LOADED
 from engine.errors import DriftscopeError
+from engine.figures.words import listed
 from engine.inspection.runs import run_facts
 from engine.inspection.sample import Inspected
 from engine.live.lane import REFERENCE_S
@@ -22,7 +23,7 @@ from engine.store.entries import Entry
 from pages._live import session
 from pages._live.files import lane_files
 from pages._live.inputs import REFERENCES
-from pages._live.lanes import counters, heading, lane_columns, strip
+from pages._live.lanes import counters, heading, lane_columns, strip, thrown_tries
 from pages._live.session import Running
 from pages._shared.choices import one_of
 from pages._shared.components.token_strip import visible
@@ -44,6 +45,8 @@ COLUMNS: dict[str, Any] = {
     "speed_ratio": st.column_config.NumberColumn("Tokens/s, ratio", format="%.2f×", help="Divided by the first lane's"),
     "forced_share": st.column_config.NumberColumn("Forced", format="percent", help="Tokens without a choice"),
     "forward_passes": st.column_config.NumberColumn("Passes", help="Forward passes; forced tokens may need none"),
+    "redrawn_blocks": st.column_config.NumberColumn("Drawn anew", help="Blocks that a guard had drawn anew"),
+    "thrown_tokens": st.column_config.NumberColumn("Thrown tokens", help="Cost of that; not among the tokens"),
     "passes": st.column_config.NumberColumn("Passed", help=RULE_HELP["passed"]),
     "decodes": st.column_config.NumberColumn("Decodes", help=RULE_HELP["decodes"]),
     "clean": st.column_config.NumberColumn("Clean", help=RULE_HELP["clean"]),
@@ -93,9 +96,11 @@ def _outcome(lane: Running, entry: Entry | None, shown: int) -> None:
         _verdict(seen)
         _conformer(lane, seen)
         wrong = wrong_atoms(seen.sample)
+    _unmended(lane, shown)
     counters(lane, shown)
     if lane.watch.counted.tokens or lane.seen.state != "failed":
         strip(lane, shown, wrong)
+    thrown_tries(lane, shown)
     if entry is not None:
         lane_files(lane, entry, shown)
     for note in lane.watch.finished.notes if lane.watch.finished else ():
@@ -111,6 +116,20 @@ def _verdict(seen: Inspected) -> None:
     st.markdown(escape_markdown(verdict(sample, seen.blocks)))
     # Why a text has no conformer stands where the conformer would be.
     failed_checks([failed for failed in sample["failed"] or () if failed["check"] != LOADED], MOST_FAILED)
+
+
+def _unmended(lane: Running, shown: int) -> None:
+    """What the guard left wrong in the sample, since nothing more might be tried."""
+    text = lane.watch.texts.get(shown)
+    guarding = None if text is None or text.answer is None else text.answer.guarding
+    if guarding is None or not guarding.unmended:
+        return
+    wrong = guarding.unmended
+    parts = [
+        f"{place.check} (atoms {listed([str(atom) for atom in sorted(place.atoms)])})" for place in wrong[:MOST_FAILED]
+    ]
+    parts += [f"{len(wrong) - MOST_FAILED} more"] if len(wrong) > MOST_FAILED else []
+    st.caption(f":material/build_circle: Still wrong after all tries of the guard: {escape_markdown(listed(parts))}.")
 
 
 def choose_reference() -> None:
@@ -178,9 +197,10 @@ def _table(lanes: list[Running], entries: Mapping[str, Entry]) -> None:
         entry = entries.get(lane.run_id or "")
         row = None if entry is None else entry.row
         figures.append(figures_of(lane.watch, row) | {"rmsd_samples": None if row is None else row.get("rmsd_samples")})
+    left_out = {"lane"} if any(lane.watch.is_guarded for lane in lanes) else {"lane", "redrawn_blocks", "thrown_tokens"}
     st.dataframe(
         [
-            {"lane": lane.title} | {name: row[name] for name in COLUMNS if name != "lane"}
+            {"lane": lane.title} | {name: row[name] for name in COLUMNS if name not in left_out}
             for lane, row in zip(lanes, with_ratios(figures), strict=True)
         ],
         hide_index=True,

@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from engine.live.lane import LaneBack
+from engine.live.lane_state import LaneTry
 from engine.paths import ROOT
 from engine.records import RULES_HELP
 from engine.service import Service
 from engine.store.store import Store
+from pages._live import lanes as live_lanes
 from pages._live import session
 from pages._live.inputs import FIRST_MOLECULE, read_lines
 from pages._shared.verdict_badges import text_badge
@@ -207,6 +210,7 @@ def test_three_lanes_from_click_to_result(live: Live) -> None:
     assert not app.exception and not app.error
     rows = app.dataframe[0].value
     assert list(rows["lane"]) == ["1 · none", "2 · position-blocklist", "3 · exact"]
+    assert "redrawn_blocks" not in rows
     assert rows["time_ratio"].iloc[0] == 1.0 and rows["time_ratio"].notna().all()
     assert list(rows["clean"])[2] == 1
     assert rows["geometry_right"].iloc[2] in (0, 1), "its molecule was judged"
@@ -216,6 +220,33 @@ def test_three_lanes_from_click_to_result(live: Live) -> None:
     assert "strict reader refuses the text" in texts(app) and "no conformer to judge:" not in texts(app), "said once"
     app.segmented_control(key="reference").set_value("beside").run()
     assert not app.exception
+
+
+def test_a_guarded_lane_says_what_was_drawn_anew(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_lanes, "MOST_TRIES", 3)
+    app = generated(live, lp1="guarded", lp2="—", lp3="—")
+    assert not app.exception and not app.error
+    watch = app.session_state["live_lanes"][0].watch
+    tries = len(watch.texts[0].thrown)
+    assert f"**{tries}** blocks drawn anew (" in texts(app) and texts(app).count("tokens thrown away") == 1
+    assert "Still wrong after all tries of the guard: " in texts(app)
+    (expander,) = [one for one in app.expander if one.label.startswith("Tries")]
+    assert expander.label == f"Tries thrown away ({tries})" and not expander.proto.expanded
+    assert expander.get("html")[0].proto.body.count("<s>") == 3
+    assert expander.caption[0].value == f"and {tries - 3} more tries"
+    rows = app.dataframe[0].value
+    assert list(rows["redrawn_blocks"]) == [tries] and list(rows["thrown_tokens"]) == [watch.thrown_tokens]
+    aligned = watch.alignment(0)
+    chips, atoms = live_lanes.chips_of(aligned, {1}, {0: ["bonds", "stereo", "bonds"], 1: ["flat"]})
+    marked = {(atom, chip.mark, chip.note) for chip, atom in zip(chips, atoms, strict=True) if chip.mark}
+    drawn = "drawn 4 times; thrown away for: bonds, stereo"
+    assert marked == {(0, "redrawn", drawn), (1, "wrong", "drawn 2 times; thrown away for: flat")}
+
+
+def test_the_text_of_a_try_is_text() -> None:
+    thrown = LaneTry(LaneBack(0, 5, 1, "stereo", (2, 1)), (7,))
+    shown = live_lanes._try(thrown, "<img src=x>\u202e", ["[C]", "[N]", "[C@@H]"])
+    assert "blocks 1 to 2, [C@@H]: stereo <s>" in shown and "&lt;img" in shown and "\u202e" not in shown
 
 
 def test_a_lane_is_kept_once_and_found_in_the_store(live: Live, tmp_path: Path) -> None:

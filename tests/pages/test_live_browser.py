@@ -142,6 +142,28 @@ def test_chips_come_while_a_lane_is_written_and_only_new_ones(browser: Browser, 
 
 
 @of_soak
+def test_a_guarded_lane_is_watched_while_it_draws_blocks_anew(browser: Browser, server: Server) -> None:
+    query = path(lp1="guarded", lp2="—", lp3="—", smiles="C[C@H](N)C(=O)O" + "C" * 40, most_tokens=ENDLESS)
+    with visit(browser, server, query) as seen:
+        generate(seen)
+        strip = lane(seen, 1)
+        chip = strip.locator(".tokens.writing .chip.redrawn").first
+        expect(chip).to_be_attached(timeout=PATIENCE_MS)
+        assert chip.evaluate("chip => getComputedStyle(chip).animationName") == "driftscope-redrawn"
+        seen.page.emulate_media(reduced_motion="reduce")
+        assert chip.evaluate("chip => getComputedStyle(chip).animationName") == "none"
+        seen.page.emulate_media(reduced_motion="no-preference")  # the tab serves other tests
+        expect(strip.get_by_text(re.compile(r"^[1-9][\d,]* blocks drawn anew \(.* tokens thrown away"))).to_be_visible()
+        seen.page.get_by_role("button", name="Stop all").click()
+        tries = seen.page.get_by_text(re.compile(r"^Tries thrown away \([1-9]"))
+        expect(tries).to_be_visible(timeout=PATIENCE_MS)
+        expect(strip.locator("li s").first).not_to_be_visible()
+        tries.click()
+        expect(strip.locator("li s").first).to_be_visible()
+        assert seen.outside == [] and seen.dialogs == []
+
+
+@of_soak
 def test_two_readers_share_the_worker_and_a_closed_tab_gives_it_back(browser: Browser, server: Server) -> None:
     with visit(browser, server, path(lp2="—", lp3="—", smiles="CCN")) as second:
         with visit(browser, server, path(most_tokens=ENDLESS)) as first:

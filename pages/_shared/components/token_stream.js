@@ -27,6 +27,7 @@ class Stream extends Strip {
     const whole = message.from === 0 && !message.text?.[0];
     if (!whole && !(known && this.data.number >= message.since)) return false;
     super.update(merged(this.data, message));
+    this.list.classList.toggle("writing", message.follow); // only then do chips flash
     return true;
   }
 

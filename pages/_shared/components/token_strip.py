@@ -25,13 +25,13 @@ from engine.records import Role
 from pages._shared.components.once import Component, sent_under, source
 from pages._shared.components.written import Written
 
-Mark = Literal["", "junk", "cut", "extra", "wrong"]
+Mark = Literal["", "junk", "cut", "extra", "wrong", "redrawn"]
 SHOWN_CHARS = 48  # of one piece on its chip; the details and the clipboard have the rest
 DETAIL_CHARS = 400
 MAX_HEIGHT_PX = 320
 
 _ROLE_CODES = {"": "-", "COPY": "C", "FREE": "F", "BOUNDARY": "B"}
-_MARK_CODES = {"": "-", "junk": "j", "cut": "c", "extra": "x", "wrong": "w"}
+_MARK_CODES = {"": "-", "junk": "j", "cut": "c", "extra": "x", "wrong": "w", "redrawn": "r"}
 _FORCED_CODES = {None: "-", True: "1", False: "0"}
 _PLAIN = re.compile(rf"[!-~]{{1,{SHOWN_CHARS}}}")
 _SURROGATE = re.compile("[\ud800-\udfff]")

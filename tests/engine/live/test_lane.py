@@ -27,6 +27,7 @@ from engine.live.lane import (
     lane_work,
     scored_answers,
 )
+from engine.live.lane_state import LaneWatch
 from engine.service import Job, Service
 from engine.store.files import LocalFiles
 from engine.store.schema import RUN
@@ -73,6 +74,25 @@ def test_the_stream_holds_every_token_of_the_run_that_it_leaves(
     assert last.seconds == entry.row["decode_s"] > 0
     assert {row["sample_id"] for row in store.rows("SELECT sample_id FROM steps")} == {0}
     assert unfinished_ids(store.home, RUN) == []
+
+
+def test_a_guarded_lane_keeps_each_try_that_its_samples_threw_away(
+    service: Service, folder: Path, tmp_path: Path
+) -> None:
+    lane = lane_of(folder, plan={"lp": "guarded"})
+    watch = LaneWatch(lane, molecules(2))
+    watch.take(run(service, lane, tmp_path)[1])
+    rows = Store(LocalFiles(tmp_path)).rows("SELECT * FROM samples ORDER BY sample_id")
+    assert [watch.texts[row["sample_id"]].ids for row in rows] == [row["token_ids"] for row in rows]
+    assert watch.redrawn.total() == sum(row["redrawn_blocks"] for row in rows) > 0
+    assert watch.thrown_tokens == sum(row["thrown_tokens"] for row in rows)
+    for sample in watch.answered:
+        assert sample.guarding is not None
+        kept = [(one.back, one.ids, one.blocks[-1]) for one in watch.texts[sample.sample_id].thrown]
+        assert [(back.pos, back.block, ids) for back, ids, _ in kept] == [
+            (one.back.pos, one.back.block, tuple(step.token_id for step in one.steps)) for one in sample.guarding.thrown
+        ]
+        assert [failed for _, _, failed in kept] == [max(one.back.wrong[0].atoms) for one in sample.guarding.thrown]
 
 
 def test_it_writes_what_a_plain_generation_writes(service: Service, folder: Path, tmp_path: Path) -> None:

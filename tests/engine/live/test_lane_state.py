@@ -11,7 +11,17 @@ import pytest
 from engine.chem.smiles import parse_smiles
 from engine.decode.plan import Plan
 from engine.decode.samples import Reader
-from engine.live.lane import Lane, LaneCounts, LaneEvent, LaneFinished, LaneOpened, LaneSamples, LaneTokens, SampleEnded
+from engine.live.lane import (
+    Lane,
+    LaneBack,
+    LaneCounts,
+    LaneEvent,
+    LaneFinished,
+    LaneOpened,
+    LaneSamples,
+    LaneTokens,
+    SampleEnded,
+)
 from engine.live.lane_state import LaneWatch, Tally
 from engine.live.summary import figures_of, first_divergence, with_ratios
 from engine.paths import DATA
@@ -97,6 +107,34 @@ def test_junk_is_marked_when_it_comes_and_stays(rows: dict[str, dict[str, Any]])
     found = watch.tally(0)
     assert found.junk >= 3 and found.blocks == row["blocks"]
     assert watch.atom_being_written(0) is None
+
+
+def test_what_a_guard_throws_away_is_kept_beside_the_text(rows: dict[str, dict[str, Any]]) -> None:
+    row = rows["exact"] | {"lp": "guarded"}
+    watch, block_of = watch_of(row, copies=2), starts_of_blocks(row)
+    watch.take([tokens(row, 0, block_of[3]), LaneBack(0, block_of[2], 2, "stereo", (2, 0, 1))])
+    text = watch.texts[0]
+    assert text.ids == row["token_ids"][: block_of[2]] and text.forced == row["forced"][: block_of[2]]
+    watch.take([tokens(row, block_of[2], block_of[3]), LaneBack(0, block_of[1], 1, "bonds", (2, 1))])
+    assert text.failed_by_block == {1: ["bonds"], 2: ["stereo", "bonds"]}
+    thrown = [row["token_ids"][block_of[start] : block_of[3]] for start in (2, 1)]
+    decode = load_tokenizer(row["tokenizer"]).decode
+    assert [watch.text_of(one) for one in text.thrown] == [decode(ids) for ids in thrown]
+    watch.take([tokens(row, 0, block_of[2], sample=1), LaneBack(1, block_of[1], 1, "bonds", (1, 0))])
+    assert watch.redrawn == {"stereo": 1, "bonds": 2}
+    assert watch.thrown_tokens == sum(map(len, thrown)) + block_of[2] - block_of[1]
+    assert figures_of(watch, None)["redrawn_blocks"] == 3
+    assert figures_of(watch_of(rows["exact"]), None)["redrawn_blocks"] is None
+
+
+def starts_of_blocks(row: dict[str, Any]) -> list[int]:
+    """The position of each block's first token."""
+    watch = watch_of(row)
+    watch.take(whole(row))
+    aligned = watch.alignment(0)
+    assert aligned is not None
+    free = [(one.block, one.pos) for one in aligned.rows if one.pos is not None and one.text_role == "FREE"]
+    return [min(pos for of, pos in free if of == block) for block in range(row["atoms"])]
 
 
 def test_what_the_model_says_afterwards_is_taken_over(rows: dict[str, dict[str, Any]]) -> None:
