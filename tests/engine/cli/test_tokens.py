@@ -251,7 +251,7 @@ def test_integers_of_an_unknown_writer_are_numbers() -> None:
 def test_junk_under_an_lp() -> None:
     for lp in ("cleanup", *LP_NAMES):
         (clean, short) = run_json("junk", "[C]<1.0,2.0,3.0>[C]<1.0,2.0>", "--lp", lp)["rows"]
-        by_model = lp in ("none", "truncating", "exact", "cleanup")  # cleanup alone follows no LP
+        by_model = lp in ("none", "truncating", "exact", "guarded", "cleanup")  # cleanup alone follows no LP
         assert clean["kinds"] == (["exact"] if by_model else ["unverified"])
         assert short["kinds"] == (["missing_z"] if by_model else ["missing_z", "cut"])
 

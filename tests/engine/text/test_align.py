@@ -235,7 +235,7 @@ def test_forced_flags_are_taken_as_given() -> None:
 
 @pytest.mark.parametrize("lp", LP_NAMES)
 def test_modes(lp: str) -> None:
-    assert mode_of(lp) == ("structure" if lp in ("none", "truncating", "exact", "unknown") else "position")
+    assert mode_of(lp) == ("structure" if lp in ("none", "truncating", "exact", "guarded", "unknown") else "position")
 
 
 def test_nothing_generated() -> None:

@@ -10,6 +10,7 @@ import pytest
 from engine.chem.molecule_sets import HeldOutMolecule
 from engine.chem.smiles import parse_smiles
 from engine.errors import FileFormatError
+from engine.lp_records import LPS
 from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import load_registry
 from engine.training import under_lps
@@ -66,5 +67,5 @@ def test_the_tool_on_some_molecules_changes_no_card(
     caplog.set_level("INFO")
     monkeypatch.setattr(under_lps, "load_held_out", lambda: [HeldOutMolecule("C", 1)])
     assert main(["--model", "small", "--molecules", "1"]) == 0
-    assert caplog.text.count('"lp"') == 7
+    assert caplog.text.count('"lp"') == len(LPS)
     assert main(["--model", "nobody"]) == 2
