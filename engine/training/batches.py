@@ -17,7 +17,7 @@ from torch import Tensor
 
 from engine.training.number_tokens import DECIMAL_1, MOST_DECIMALS, SIGN
 from engine.training.packed import PackedCorpus
-from engine.training.recipes import DECIDING, Stage, kind_weights
+from engine.training.recipes import Stage
 
 POOL = 768
 """Texts that are drawn together; sorted by length they make batches with next to no padding."""
@@ -66,7 +66,6 @@ class Batches:
         self._corpus = corpus
         self._live = live
         self._tokens = tokens_a_batch
-        self._weights = kind_weights()
         self._random = np.random.Generator(np.random.PCG64(seed))
         self._shares = np.array([len(part) for part in corpus.parts]) / len(corpus)
 
@@ -80,7 +79,9 @@ class Batches:
         ids = self._live.local(drawn.ids)
         numbers = drawn.kinds >= SIGN
         deciding = drawn.deciding & numbers & (drawn.kinds <= DECIMAL_1)  # no hand hangs on a late digit
-        weights = self._weights[drawn.kinds] * np.where(deciding, DECIDING, 1).astype(np.float32)
+        weights = stage.weights.by_kind()[drawn.kinds] * np.where(
+            deciding, np.float32(stage.weights.deciding), np.float32(1)
+        )
         lengths = np.diff(drawn.starts)
         groups = list(self._groups(np.argsort(lengths, kind="stable"), lengths))
         for group in self._random.permutation(len(groups)):

@@ -1,7 +1,7 @@
 """How each embedded model is trained: its body, its tokenizer, and the order in which it meets the data.
 
-Learnt by trial on a CPU: copying the molecule is the hard part, the numbers are easy. So structure weighs more than
-digits, late digits weigh little (they are noise that no model can guess), and the texts grow: few atoms and one decimal
+Learnt by trial on a CPU: copying the molecule comes first and is hard. So structure weighs more than digits until it is
+copied, late digits weigh little (they are noise that no model can guess), and the texts grow: few atoms and one decimal
 first, since copying is learnt where the copied tokens stand close together, then more of both. The hands of
 stereocentres are learnt in the smallest molecules first; ``text_frame`` makes the first one's hand a sign.
 """
@@ -17,21 +17,36 @@ from engine.errors import DriftscopeError, shown
 from engine.models.shapes import ModelShape
 from engine.training.number_tokens import KINDS
 
-WEIGHTS = {
-    "prompt": 0.0,  # given, never written
-    "structure": 3.0,
-    "end": 3.0,
-    "sign": 0.5,
-    "comma": 0.5,
-    "integer": 0.5,
-    "point": 0.5,
-    "decimal_1": 0.5,
-    "decimal_2": 0.5,
-    "decimal_3": 0.25,
-    "decimal_4": 0.25,
-}
-DECIDING = 6.0
-"""Times the weight of a number, where the place of its atom decides the hand of a stereocentre or a bond's side."""
+
+@dataclass(frozen=True, slots=True)
+class LossWeights:
+    """What a token weighs in the loss; a prompt's weigh nothing, it is given."""
+
+    structure: float
+    digits: float  # the integer part and the first two decimals
+    deciding: (
+        float  # times that of a number, where its atom's place decides the hand of a stereocentre or a bond's side
+    )
+    end: float = 3.0
+    marks: float = 0.5  # sign, point, comma
+    late_digits: float = 0.25
+
+    def by_kind(self) -> NDArray[np.float32]:
+        """The weight of each of ``number_tokens.KINDS``, by its number."""
+        of_kind = {
+            "prompt": 0.0,
+            "structure": self.structure,
+            "end": self.end,
+            **dict.fromkeys(("sign", "point", "comma"), self.marks),
+            **dict.fromkeys(("integer", "decimal_1", "decimal_2"), self.digits),
+            **dict.fromkeys(("decimal_3", "decimal_4"), self.late_digits),
+        }
+        return np.array([of_kind[kind] for kind in KINDS], dtype=np.float32)
+
+
+COPYING = LossWeights(structure=3.0, digits=0.5, deciding=6.0)
+PLACING = LossWeights(structure=2.0, digits=1.0, deciding=2.0)
+"""For the last third: copies are right by then, and a molecule is wrong by where its atoms stand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +56,7 @@ class Stage:
     until: float
     most_atoms: int
     decimals: tuple[int, ...]  # one is drawn for each group of texts; repeat one for more of it
+    weights: LossWeights = COPYING
 
 
 GROWING = (
@@ -48,14 +64,16 @@ GROWING = (
     Stage(0.22, most_atoms=12, decimals=(1,)),
     Stage(0.40, most_atoms=16, decimals=(1, 1, 2, 3)),
     Stage(0.55, most_atoms=18, decimals=(1, 2, 3, 4, 4)),
-    Stage(1.0, most_atoms=18, decimals=(4,)),
+    Stage(0.67, most_atoms=18, decimals=(4,)),
+    Stage(1.0, most_atoms=18, decimals=(4,), weights=PLACING),
 )
 """Qwen's tokenizer cuts digits one by one: an atom takes 23 tokens with four decimals, and 14 with one."""
 GROWING_IN_ATOMS = (
     Stage(0.06, most_atoms=8, decimals=(4,)),
     Stage(0.22, most_atoms=12, decimals=(4,)),
     Stage(0.40, most_atoms=16, decimals=(4,)),
-    Stage(1.0, most_atoms=18, decimals=(4,)),
+    Stage(0.67, most_atoms=18, decimals=(4,)),
+    Stage(1.0, most_atoms=18, decimals=(4,), weights=PLACING),
 )
 """LLaMA's takes 16 and 13: little to gain, and an early checkpoint writes all its decimals."""
 
@@ -98,8 +116,3 @@ def recipe_of(alias: str) -> Recipe:
     if alias not in RECIPES:
         raise DriftscopeError(f"no recipe for {shown(alias)}", f"Known are {', '.join(RECIPES)}")
     return RECIPES[alias]
-
-
-def kind_weights() -> NDArray[np.float32]:
-    """The weight of each of ``number_tokens.KINDS``, by its number."""
-    return np.array([WEIGHTS[kind] for kind in KINDS], dtype=np.float32)

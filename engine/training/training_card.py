@@ -19,7 +19,7 @@ from PIL import Image
 from engine.errors import FileFormatError
 from engine.models.shapes import ModelShape
 from engine.training.charts import BLUE, GREEN, GREY, ORANGE, ChartLine, line_chart, linear_axis, log_axis
-from engine.training.recipes import DECIDING, Recipe, Stage
+from engine.training.recipes import Recipe, Stage, LossWeights
 from engine.training.shards import write_bytes, write_json
 
 NO_FIGURE = "-"
@@ -93,9 +93,13 @@ def optimiser_of(recipe: Recipe, kinds: Sequence[str]) -> str:
     matrices = ", then ".join(OPTIMISERS[kind] for kind in kinds or ("muon",))
     return (
         f"{matrices}; learning rate {recipe.learning_rate:g}, falling "
-        f"over the last {100 * recipe.decay:.0f} %; {recipe.tokens_a_step:,} tokens a step; tokens that are copied "
-        f"weigh 3, those of numbers 0.5 and less, {DECIDING:g} times that where an atom decides a stereocentre"
+        f"over the last {100 * recipe.decay:.0f} %; {recipe.tokens_a_step:,} tokens a step"
     )
+
+
+def _weighed(weights: LossWeights) -> str:
+    deciding = f"{weights.deciding:g} times that where a hand hangs on it"
+    return f"copies {weights.structure:g}, digits {weights.digits:g}, {deciding}"
 
 
 # --- the training log -------------------------------------------------------------------------------------------------
@@ -202,9 +206,14 @@ def training_lines(
     )
     yield from ("", "The texts grew as it went, and the losses jump where they do:", "")
     yield from table(
-        ("until", "heavy atoms at most", "decimals, one drawn for each group of texts"),
+        ("until", "heavy atoms at most", "decimals, one drawn for each group of texts", "weights in the loss"),
         [
-            (f"{100 * stage.until:.0f} %", str(stage.most_atoms), ", ".join(map(str, stage.decimals)))
+            (
+                f"{100 * stage.until:.0f} %",
+                str(stage.most_atoms),
+                ", ".join(map(str, stage.decimals)),
+                _weighed(stage.weights),
+            )
             for stage in facts.stages
         ],
     )

@@ -12,7 +12,7 @@ import torch
 from engine.training.batches import Batches, LiveIds, TrainBatch
 from engine.training.number_tokens import KINDS
 from engine.training.packed import PackedCorpus
-from engine.training.recipes import RECIPES, Stage, kind_weights, recipe_of
+from engine.training.recipes import COPYING, PLACING, RECIPES, Stage, recipe_of
 
 STAGE = Stage(1.0, most_atoms=9, decimals=(1, 4))
 
@@ -96,11 +96,19 @@ def test_few_texts_still_make_a_batch(corpus: PackedCorpus, live: LiveIds) -> No
 
 
 def test_weights_say_that_structure_counts_most() -> None:
-    weights = dict(zip(KINDS, kind_weights().tolist(), strict=True))
-    assert weights["prompt"] == 0
-    assert weights["structure"] == weights["end"] == 3
-    assert weights["integer"] == 0.5
-    assert weights["decimal_4"] < weights["decimal_1"]
+    for weights in (COPYING, PLACING):
+        of_kind = dict(zip(KINDS, weights.by_kind().tolist(), strict=True))
+        assert of_kind["prompt"] == 0
+        assert of_kind["structure"] == weights.structure >= 2 * of_kind["integer"]
+        assert of_kind["end"] == 3
+        assert of_kind["integer"] == of_kind["decimal_2"] == weights.digits
+        assert of_kind["decimal_4"] < of_kind["decimal_1"]
+
+
+@pytest.mark.parametrize("alias", RECIPES)
+def test_numbers_weigh_more_once_copies_are_right(alias: str) -> None:
+    weights = [stage.weights for stage in recipe_of(alias).stages]
+    assert weights == [COPYING] * (len(weights) - 1) + [PLACING]
 
 
 @pytest.mark.parametrize("alias", RECIPES)
