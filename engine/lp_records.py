@@ -89,15 +89,14 @@ class GuardSettings:
     """How long a guard tries. ``most_thrown``: tokens that it may throw away, in multiples of a sample's limit."""
 
     retries: int = 8  # of a block
-    back: int = 3  # times that a block may send the text back behind itself
+    back: int = 3  # times that a block may send the text back to an earlier one
     checks: tuple[GuardCheck, ...] = GUARD_CHECKS
     most_thrown: float = 4.0
 
     def __post_init__(self) -> None:
         if self.retries < 0 or self.back < 0 or self.most_thrown < 0:
             raise ConstraintError(
-                f"a guard with {self.retries} retries, {self.back} times back and {self.most_thrown} times the tokens",
-                "Give numbers of 0 or more",
+                f"a guard cannot try {self.retries} times and go back {self.back} times", "Give numbers of 0 or more"
             )
 
 

@@ -97,7 +97,7 @@ def summary(generation: Generation) -> str:
         guard = (
             f"\nguard: {sum(counters.redrawn.values()):,} blocks drawn anew{f' ({reasons})' if reasons else ''}, "
             f"{counters.thrown_tokens:,} tokens thrown away, {sum(bool(one.unmended) for one in guarded)} of "
-            f"{len(guarded)} left with what could not be mended"
+            f"{len(guarded)} answers with something left wrong"
         )
     return (
         f"{sum(sample.check.passed for sample in samples)} of {len(samples)} passed, "

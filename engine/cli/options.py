@@ -131,12 +131,15 @@ def add_plan_options(parser: argparse.ArgumentParser, *, several: bool = False) 
     group.add_argument("--integer-digits", type=whole(6), metavar="N", help="at most (default: the model's)")
     group.add_argument("--last-positions", type=int, default=2, metavar="N", help="without , and - at a block's end")
     guard = GuardSettings()
-    group.add_argument("--retries", type=int, default=guard.retries, metavar="N", help="guarded: draws of a block anew")
-    group.add_argument("--back", type=int, default=guard.back, metavar="N", help="guarded: times back behind a block")
-    checks = ",".join(guard.checks)
-    group.add_argument(
-        "--guard", default=checks, metavar="CHECKS", help=f"guarded: what is looked at (default: {checks})"
-    )
+    for name, value, what in (
+        ("--retries", guard.retries, "how often a wrong block is drawn again"),
+        ("--back", guard.back, "how often a block may send the text back to an earlier one"),
+        ("--guard", ",".join(guard.checks), "what is checked of each block"),
+    ):
+        about = f"lp guarded: {what} (default: {value})"
+        group.add_argument(
+            name, type=type(value), default=value, metavar="N" if isinstance(value, int) else "CHECKS", help=about
+        )
     group.add_argument("--backend", default="fast", metavar="B", help="fast (ours) or hf (plain generate)")
     group.add_argument("--compile", action="store_true", help="compile the fast backend (takes minutes; for a GPU)")
     group.add_argument("--sampling", "--sampling-config", default="qwen3", metavar="P", help="a preset, such as greedy")

@@ -2,7 +2,7 @@
 
 A block that fails is drawn again, ``retries`` times. Then the text goes back to the latest block that the failed check
 also depends on, and once that has led to nothing, to the one before it, ``back`` times for a block. What fails even
-then is accepted, and named. Going back changes what the row draws by (its *rewinds* are part of the key), never what
+then is kept, and named. Going back changes what the row draws by (its *rewinds* are part of the key), never what
 was drawn: every number that is kept was the model's own.
 
 Known here are ids, places in the program, and coordinates. Both backends ask this module; going back is theirs to do.
@@ -69,7 +69,7 @@ class GuardedRow:
     block: int = 0
     starts: list[int] = field(default_factory=list)  # position of each block's first draw
     tries: list[int] = field(default_factory=list)
-    backs: list[int] = field(default_factory=list)  # by block, how often it sent the text back behind itself
+    backs: list[int] = field(default_factory=list)  # by block, how often it sent the text back to an earlier one
     reached: list[int] = field(default_factory=list)  # and to which block at the last
     places: np.ndarray = field(init=False)  # [blocks, 3]
 

@@ -90,6 +90,11 @@ class Back:
     block: int  # the first that is drawn anew
     wrong: tuple[WrongPlace, ...]  # in the block that was written last; never empty
 
+    @property
+    def reason(self) -> WrongPlace:
+        """The one that is told where there is room for one."""
+        return self.wrong[0]
+
 
 Event = Step | Stop | Back
 Events = Iterator[Event]
@@ -153,7 +158,7 @@ class Counters:
     tokens: int = 0
     forced_tokens: int = 0
     thrown_tokens: int = 0  # by a guard; not among the tokens
-    redrawn: dict[str, int] = field(default_factory=dict)  # how often a guard found a block wrong, by the first reason
+    redrawn: dict[str, int] = field(default_factory=dict)  # how often a guard found a block wrong, by its reason
     forward_passes: int = 0  # prefills among them
     prefill_s: float = 0.0
     forward_s: float = 0.0  # with the output head
@@ -174,5 +179,4 @@ class Counters:
         self.tokens -= len(forced)
         self.forced_tokens -= sum(forced)
         self.thrown_tokens += len(forced)
-        reason = back.wrong[0].check
-        self.redrawn[reason] = self.redrawn.get(reason, 0) + 1
+        self.redrawn[back.reason.check] = self.redrawn.get(back.reason.check, 0) + 1

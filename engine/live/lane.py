@@ -79,17 +79,6 @@ class LaneTokens:
 
 
 @dataclass(frozen=True, slots=True)
-class LaneBack:
-    """A guard threw a sample's tokens away, from a position on."""
-
-    sample: int
-    pos: int
-    block: int  # the first that is written anew
-    failed: str  # the check
-    atoms: tuple[int, ...]  # by whose places it was made; the block of the latest was the last one closed
-
-
-@dataclass(frozen=True, slots=True)
 class LaneCounts:
     """Counts so far, over all samples."""
 
@@ -122,7 +111,7 @@ class LaneFinished:
     notes: tuple[str, ...]
 
 
-LaneEvent = LaneOpened | LaneTokens | LaneBack | LaneCounts | SampleEnded | LaneSamples | LaneFinished
+LaneEvent = LaneOpened | LaneTokens | Back | LaneCounts | SampleEnded | LaneSamples | LaneFinished
 
 
 @functools.lru_cache(maxsize=1)
@@ -211,8 +200,7 @@ def _generated(work: GroupWork, control: Control) -> Iterator[LaneEvent]:
                 yield from pending.taken()
         elif isinstance(event, Back):
             yield from pending.taken()
-            wrong = event.wrong[0]
-            yield LaneBack(event.sample, event.pos, event.block, wrong.check, wrong.atoms)
+            yield event
         else:
             yield from pending.taken()
             yield SampleEnded(generation.samples[-1], event.reason)

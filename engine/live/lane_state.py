@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 
 from engine.chem.enriched import skeleton_of
 from engine.decode.samples import Reader, Sample
+from engine.decode.steps import Back
 from engine.inspection.realign import with_kinds
 from engine.live.lane import (
     Lane,
-    LaneBack,
     LaneCounts,
     LaneEvent,
     LaneFinished,
@@ -50,13 +50,13 @@ class Tally:
 class LaneTry:
     """Tokens that a guard threw away, and why."""
 
-    back: LaneBack
+    back: Back
     ids: tuple[int, ...]
 
     @property
     def blocks(self) -> range:
         """The blocks that went, whole ones: to the one that failed, from the first that was drawn anew."""
-        return range(self.back.block, max(self.back.atoms) + 1)
+        return range(self.back.block, max(self.back.reason.atoms) + 1)
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ class LaneText:
         failed: dict[int, list[str]] = {}
         for thrown in self.thrown:
             for block in thrown.blocks:
-                failed.setdefault(block, []).append(thrown.back.failed)
+                failed.setdefault(block, []).append(thrown.back.reason.check)
         return failed
 
 
@@ -102,7 +102,7 @@ class LaneWatch:
                     text = self.texts.setdefault(sample, LaneText())
                     text.ids += ids
                     text.forced += forced
-                case LaneBack(sample, pos):
+                case Back(sample, pos):
                     text = self.texts[sample]
                     text.thrown.append(LaneTry(event, tuple(text.ids[pos:])))
                     del text.ids[pos:], text.forced[pos:]
@@ -177,7 +177,7 @@ class LaneWatch:
     @property
     def redrawn(self) -> Counter[str]:
         """How often blocks were drawn anew, by the check that had failed; over all samples."""
-        return Counter(thrown.back.failed for text in self.texts.values() for thrown in text.thrown)
+        return Counter(thrown.back.reason.check for text in self.texts.values() for thrown in text.thrown)
 
     @property
     def thrown_tokens(self) -> int:

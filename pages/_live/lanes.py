@@ -171,7 +171,7 @@ def _try(thrown: LaneTry, text: str, descriptors: Sequence[str]) -> str:
     """HTML: ``block 4, [C@@H]: stereo`` and the text."""
     first, last = thrown.blocks[0], thrown.blocks[-1]
     blocks = f"block {last}" if first == last else f"blocks {first} to {last}"
-    title = safe(f"{blocks}, {descriptors[last]}: {thrown.back.failed}")
+    title = safe(f"{blocks}, {descriptors[last]}: {thrown.back.reason.check}")
     return f"<li>{title} <s><code>{safe(shortened(text, TRY_CHARS))}</code></s></li>"
 
 

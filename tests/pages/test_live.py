@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.live.lane import LaneBack
+from engine.chem.guard import WrongPlace
+from engine.decode.steps import Back
 from engine.live.lane_state import LaneTry
 from engine.paths import ROOT
 from engine.records import RULES_HELP
@@ -244,7 +245,7 @@ def test_a_guarded_lane_says_what_was_drawn_anew(live: Live, monkeypatch: pytest
 
 
 def test_the_text_of_a_try_is_text() -> None:
-    thrown = LaneTry(LaneBack(0, 5, 1, "stereo", (2, 1)), (7,))
+    thrown = LaneTry(Back(0, 5, 1, (WrongPlace("stereo", (2, 1)),)), (7,))
     shown = live_lanes._try(thrown, "<img src=x>\u202e", ["[C]", "[N]", "[C@@H]"])
     assert "blocks 1 to 2, [C@@H]: stereo <s>" in shown and "&lt;img" in shown and "\u202e" not in shown
 

@@ -92,7 +92,7 @@ def test_a_guarded_lane_keeps_each_try_that_its_samples_threw_away(
         assert [(back.pos, back.block, ids) for back, ids, _ in kept] == [
             (one.back.pos, one.back.block, tuple(step.token_id for step in one.steps)) for one in sample.guarding.thrown
         ]
-        assert [failed for _, _, failed in kept] == [max(one.back.wrong[0].atoms) for one in sample.guarding.thrown]
+        assert [failed for _, _, failed in kept] == [max(one.back.reason.atoms) for one in sample.guarding.thrown]
 
 
 def test_it_writes_what_a_plain_generation_writes(service: Service, folder: Path, tmp_path: Path) -> None:

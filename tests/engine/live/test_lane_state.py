@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from engine.chem.guard import WrongPlace
 from engine.chem.smiles import parse_smiles
 from engine.decode.plan import Plan
 from engine.decode.samples import Reader
+from engine.decode.steps import Back
 from engine.live.lane import (
     Lane,
-    LaneBack,
     LaneCounts,
     LaneEvent,
     LaneFinished,
@@ -112,15 +113,15 @@ def test_junk_is_marked_when_it_comes_and_stays(rows: dict[str, dict[str, Any]])
 def test_what_a_guard_throws_away_is_kept_beside_the_text(rows: dict[str, dict[str, Any]]) -> None:
     row = rows["exact"] | {"lp": "guarded"}
     watch, block_of = watch_of(row, copies=2), starts_of_blocks(row)
-    watch.take([tokens(row, 0, block_of[3]), LaneBack(0, block_of[2], 2, "stereo", (2, 0, 1))])
+    watch.take([tokens(row, 0, block_of[3]), Back(0, block_of[2], 2, (WrongPlace("stereo", (2, 0, 1)),))])
     text = watch.texts[0]
     assert text.ids == row["token_ids"][: block_of[2]] and text.forced == row["forced"][: block_of[2]]
-    watch.take([tokens(row, block_of[2], block_of[3]), LaneBack(0, block_of[1], 1, "bonds", (2, 1))])
+    watch.take([tokens(row, block_of[2], block_of[3]), Back(0, block_of[1], 1, (WrongPlace("bonds", (2, 1)),))])
     assert text.failed_by_block == {1: ["bonds"], 2: ["stereo", "bonds"]}
     thrown = [row["token_ids"][block_of[start] : block_of[3]] for start in (2, 1)]
     decode = load_tokenizer(row["tokenizer"]).decode
     assert [watch.text_of(one) for one in text.thrown] == [decode(ids) for ids in thrown]
-    watch.take([tokens(row, 0, block_of[2], sample=1), LaneBack(1, block_of[1], 1, "bonds", (1, 0))])
+    watch.take([tokens(row, 0, block_of[2], sample=1), Back(1, block_of[1], 1, (WrongPlace("bonds", (1, 0)),))])
     assert watch.redrawn == {"stereo": 1, "bonds": 2}
     assert watch.thrown_tokens == sum(map(len, thrown)) + block_of[2] - block_of[1]
     assert figures_of(watch, None)["redrawn_blocks"] == 3
