@@ -19,7 +19,7 @@ from PIL import Image
 from engine.errors import FileFormatError
 from engine.models.shapes import ModelShape
 from engine.training.charts import BLUE, GREEN, GREY, ORANGE, ChartLine, line_chart, linear_axis, log_axis
-from engine.training.recipes import Recipe, Stage, LossWeights
+from engine.training.recipes import LossWeights, Recipe, Stage
 from engine.training.shards import write_bytes, write_json
 
 NO_FIGURE = "-"
