@@ -36,14 +36,9 @@ class Strain:
     """Energy above the relaxed conformer, by which field, and the RMSD of heavy atoms between the two."""
 
     kcal: float
-    heavy_atoms: int
     moved_ang: float
     field: str
     converged: bool
-
-    @property
-    def kcal_per_atom(self) -> float:
-        return self.kcal / max(self.heavy_atoms, 1)
 
     @property
     def field_words(self) -> str:
@@ -88,7 +83,7 @@ def _strain(
     if not np.isfinite(kcal):
         return None
     moved = AlignMol(after, before, atomMap=[(atom, atom) for atom in heavy]) if len(heavy) > 1 else 0.0
-    return Strain(kcal, len(heavy), float(moved), name, is_settled)
+    return Strain(kcal, float(moved), name, is_settled)
 
 
 def _by_xtb(full: Chem.Mol, heavy: list[int]) -> Strain | None:

@@ -6,8 +6,10 @@ Atoms are those of the text, in its order.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from rdkit import Chem
 
@@ -77,6 +79,23 @@ def judge_answer(text: str, asked: Chem.Mol | None, settings: JudgeSettings = PL
 def check_words(check: str) -> str:
     """A failed check's name, as people read it."""
     return "no conformer to judge" if check == LOADED else check.replace("_", " ")
+
+
+def strain_per_atom(sample: Mapping[str, Any]) -> float | None:
+    """Of a row of ``samples``. Its heavy atoms are the asked molecule's, so another molecule has no such figure."""
+    if sample["strain_kcal"] is None or not sample["heavy_atoms"] or sample["same_graph"] is False:
+        return None
+    return float(sample["strain_kcal"] / sample["heavy_atoms"])
+
+
+def strain_words(sample: Mapping[str, Any]) -> str:
+    """Of a row of ``samples``: ``7.5 kcal/mol, 1.25 per heavy atom; heavy atoms move 0.21 Å (MMFF94)``."""
+    if sample["strain_kcal"] is None:
+        return ""
+    per_atom = strain_per_atom(sample)
+    share = "" if per_atom is None else f", {per_atom:,.2f} per heavy atom"
+    moved = f"heavy atoms move {sample['strain_moved_ang']:.2f} Å ({sample['strain_field']})"
+    return f"{sample['strain_kcal']:,.1f} kcal/mol{share}; {moved}"
 
 
 @lru_cache(maxsize=64)

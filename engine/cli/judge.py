@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from engine.cli.options import add_command, open_store, whole
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
     from engine.inspection.judging import JudgedRun
 
 OF_SAMPLE = (
-    "sample_id generation smiles passed decodes clean stereo_right geometry_right usable failed strain_kcal"
+    "sample_id generation smiles heavy_atoms passed decodes clean stereo_right geometry_right usable failed "
+    "strain_kcal strain_moved_ang strain_field"
 ).split()
 RATES = {
     "passed": "samples",
@@ -75,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _judge_text(args: argparse.Namespace) -> int:
     from engine.chem.judges import LIMIT_S
+    from engine.chem.verdict import strain_words
     from engine.inspection.judging import judge_text
 
     text, smiles = given_text(args.text, None), args.smiles or ""
@@ -85,8 +89,7 @@ def _judge_text(args: argparse.Namespace) -> int:
     for name in RATES:
         write(f"{name.replace('_', ' '):<15} {_yes(name, row[name])}")
     if row["strain_kcal"] is not None:
-        moved = f"heavy atoms move {row['strain_moved_ang']:.2f} Å"
-        write(f"{'strain':<15} {row['strain_kcal']:,.1f} kcal/mol ({row['strain_field']}), {moved}")
+        write(f"{'strain':<15} {strain_words(row)}")
     if row["failed"]:
         failed = [(check["check"], "-".join(map(str, check["atoms"])), check["detail"]) for check in row["failed"]]
         write(table(("failed", "atoms", ""), failed))
@@ -140,7 +143,20 @@ def _document(judged: JudgedRun) -> dict[str, Any]:
             for name, whole in RATES.items()
         },
         "strain_kcal": columns.get("strain_kcal"),
+        **_strain_means([row for row in judged.rows if row["geometry_right"]]),
         "samples": [{name: row[name] for name in OF_SAMPLE} for row in judged.rows],
+    }
+
+
+def _strain_means(right: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
+    """Per heavy atom, and how far these move: means over samples with right geometry, as the run's strain is."""
+    from engine.chem.verdict import strain_per_atom
+
+    shares = [share for row in right if (share := strain_per_atom(row)) is not None]
+    moves = [row["strain_moved_ang"] for row in right if row["strain_moved_ang"] is not None]
+    return {
+        "strain_kcal_per_atom": fmean(shares) if shares else None,
+        "strain_moved_ang": fmean(moves) if moves else None,
     }
 
 
@@ -153,7 +169,10 @@ def _write_rates(judged: JudgedRun) -> None:
     ]
     write(table(("", "share", "samples"), rows))
     if document["strain_kcal"] is not None:
-        write(f"strain: {document['strain_kcal']:,.1f} kcal/mol on average, where geometry is right")
+        per_atom, moved = document["strain_kcal_per_atom"], document["strain_moved_ang"]
+        share = "" if per_atom is None else f", {per_atom:,.2f} per heavy atom"
+        moves = "" if moved is None else f"; heavy atoms move {moved:.2f} Å"
+        write(f"strain: {document['strain_kcal']:,.1f} kcal/mol{share}{moves}: means where geometry is right")
     failed = Counter(check for row in judged.rows for check in {failure["check"] for failure in row["failed"] or ()})
     if failed:
         write(table(("failed check", "samples"), failed.most_common()))

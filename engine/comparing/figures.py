@@ -2,8 +2,8 @@
 
 What a sheet does not say is None, never 0. Figures that a report states are shown beside measured ones with their
 ``origin``; none are averaged. Wall time has one figure per run, so its mark is that of the samples' own times; what is
-counted for a run as a whole has no mark. A run's drift is in its samples only: it is read for the runs that are
-compared.
+counted for a run as a whole has no mark. A run's drift is in its samples only, as is its strain per
+heavy atom: they are read for the runs that are compared.
 """
 
 from __future__ import annotations
@@ -51,12 +51,14 @@ class RunFigures:
     """One run: the columns of its sheet by their names, and what is computed of them.
 
     Texts are empty and figures None where the sheet does not say. ``drift_mean`` is that of a block, ``drift_abs_mean``
-    its distance from 0, over blocks whose drift is known; None until it is read (``drift_means``).
+    its distance from 0, over blocks whose drift is known; ``strain_kcal_per_atom`` is a mean over samples with right
+    geometry. All None until they are read (``sample_means``).
     """
 
     entry: Entry
     drift_mean: float | None = None
     drift_abs_mean: float | None = None
+    strain_kcal_per_atom: float | None = None
 
     def __getattr__(self, name: str) -> Any:
         """A column of the table ``runs``, such as ``wall_s``, a quotient of two, or stated coverage (``cov_r``)."""
@@ -162,6 +164,7 @@ RATIOS: dict[str, str] = {
     "stereo_right_rate": "stereo_right",
     "geometry_right_rate": "geometry_right",
     "strain_kcal": "strain_kcal",
+    "strain_kcal_per_atom": "strain_kcal_per_atom",
     "junk_letters_share": "junk_letters",
     "junk_nonnumeric_share": "junk_nonnumeric",
     "cut_share": "cut_blocks",
@@ -213,25 +216,28 @@ def all_figures(store: Store) -> list[RunFigures]:
 
 def compare_entries_with(store: Store, control: Entry, tests: Sequence[Entry]) -> Comparison:
     """Tests beside a control, in the order given; the files of no other run are read."""
-    mine = RunFigures(control, *drift_means(store, control))
+    mine = RunFigures(control, **sample_means(store, control))
     beside = []
     for entry in tests:
-        theirs, paired = RunFigures(entry, *drift_means(store, entry)), compare_entries(store, control, entry)
+        theirs, paired = RunFigures(entry, **sample_means(store, entry)), compare_entries(store, control, entry)
         beside.append(ComparedRun(theirs, paired, ratios_of(mine, theirs, paired)))
     return Comparison(mine, tuple(beside))
 
 
-def drift_means(store: Store, entry: Entry) -> tuple[float | None, float | None]:
-    """Mean drift of a block, and its mean distance from 0, over blocks whose drift is known."""
+def sample_means(store: Store, entry: Entry) -> dict[str, float]:
+    """Figures of a run that its sheet lacks; nothing of those that no sample knows."""
+    means: dict[str, float] = {}
     if not has_samples(entry):
-        return None, None
+        return means
     run = samples_of(store, entry)
     blocks = run.weights["drift_blocks"]
-    whole = float(blocks.sum())
-    if not whole:
-        return None, None
-    distance = float(np.nansum(run.columns["drift_abs"] * blocks))
-    return float(np.nansum(run.columns["drift"])) / whole, distance / whole
+    if whole := float(blocks.sum()):
+        means["drift_mean"] = float(np.nansum(run.columns["drift"])) / whole
+        means["drift_abs_mean"] = float(np.nansum(run.columns["drift_abs"] * blocks)) / whole
+    strains = run.columns["strain_kcal_per_atom"]
+    if np.isfinite(strains).any():
+        means["strain_kcal_per_atom"] = float(np.nanmean(strains))
+    return means
 
 
 def ratios_of(control: RunFigures, test: RunFigures, paired: PairedRuns) -> tuple[Ratio, ...]:

@@ -101,9 +101,9 @@ def _asked(text: str, smiles: str) -> Molecule | None:
 def _rules(text: str, molecule: Molecule | None) -> Row:
     """Whether one text passed, decodes and is clean, and its issues; none of these where its molecule does not read."""
     if molecule is None:
-        return {"passed": False, "decodes": False, "clean": False, "issues": (NOT_PARSED,)}
+        return dict.fromkeys(("passed", "decodes", "clean", "same_graph"), False) | {"issues": (NOT_PARSED,)}
     check = check_sample(text, molecule)
-    return {"passed": check.passed, "decodes": check.decodes, "clean": check.clean, "issues": check.issues}
+    return {name: getattr(check, name) for name in ("passed", "decodes", "clean", "same_graph", "issues")}
 
 
 def judge_text(text: str, smiles: str = "", settings: JudgeSettings = WITH_STRAIN, *, limit_s: float = LIMIT_S) -> Row:
@@ -112,7 +112,8 @@ def judge_text(text: str, smiles: str = "", settings: JudgeSettings = WITH_STRAI
     asked = None if molecule is None else molecule.smiles
     ((_, verdict),) = judged([JudgeTask(0, answer_of(text), asked or "")], settings, workers=1, limit_s=limit_s)
     rules = _rules(text, molecule)
-    return {"smiles": asked} | rules | verdict_row(rules["clean"], verdict)
+    about = {"smiles": asked, "heavy_atoms": None if molecule is None else molecule.heavy_atoms}
+    return about | rules | verdict_row(rules["clean"], verdict)
 
 
 def _make_up_decodes(rows: list[Row]) -> None:

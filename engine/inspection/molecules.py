@@ -82,7 +82,9 @@ SELECT samples.run_id, samples.sample_id, generation, smiles,
        coalesce(lp, '') AS lp, coalesce(tokenizer, '') AS tokenizer,
        passed, samples.decodes, samples.clean, samples.usable, samples.stereo_right, samples.geometry_right,
        array_to_string(list_sort(list_distinct(list_transform(failed, lambda found: found['check']))), ', ') AS checks,
-       samples.strain_kcal, stop_reason, issues, atoms, heavy_atoms, samples.tokens,
+       samples.strain_kcal,
+       CASE WHEN same_graph IS NOT FALSE THEN samples.strain_kcal / nullif(heavy_atoms, 0) END AS strain_kcal_per_atom,
+       samples.strain_moved_ang, stop_reason, issues, atoms, heavy_atoms, samples.tokens,
        samples.forced_tokens / nullif(samples.tokens, 0) AS forced_share,
        coalesce(samples.blocks, 0) AS blocks,
        coalesce(junk_blocks, 0)::INT AS junk_blocks,
@@ -104,9 +106,9 @@ def sample_table(store: Store, run_ids: Sequence[str], filter: Filter | None = N
     """One row per sample: see the columns of ``samples``, and beside them what only its run and its blocks say.
 
     ``model`` is ``alias:step``, ``forced_share`` the share of forced tokens, ``checks`` what the molecule fails (null
-    where not judged), ``junk_tokens`` null where ids are not known, ``drift`` the sum over its blocks with
-    ``drift_min`` and ``drift_max``, ``drifts`` one a block in their order and null where not known. Without ``worst``
-    the order is that of the runs given, then of their samples.
+    where not judged), ``strain_kcal_per_atom`` its strain per heavy atom, ``junk_tokens`` null where ids are not known,
+    ``drift`` the sum over its blocks with ``drift_min`` and ``drift_max``, ``drifts`` one a block in their order and
+    null where not known. Without ``worst`` the order is that of the runs given, then of their samples.
     """
     wanted = filter or Filter()
     runs = {run.run_id: run for run in runs_with_samples(store)}

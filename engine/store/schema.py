@@ -157,7 +157,7 @@ SAMPLES = _table(
     ("geometry_right", FLAG, "no check of geometry failed; null where not all could be made"),
     ("usable", FLAG, "clean, stereo right or none specified, geometry right; null where not judged"),
     ("failed", FAILURES, "checks of the molecule that failed, at which atoms of its text"),
-    ("strain_kcal", REAL, "kcal/mol above the relaxed conformer; null where not asked for"),
+    ("strain_kcal", REAL, "kcal/mol above the relaxed conformer; null where not asked for; over heavy_atoms: per atom"),
     ("strain_moved_ang", REAL, "how far heavy atoms move when it relaxes, RMSD"),
     ("strain_field", TEXT, "MMFF94, UFF where that has no parameters, or GFN2-xTB"),
     ("rmsd_ang", REAL, "heavy atoms, against the nearest of some reference conformers; null where not asked for"),

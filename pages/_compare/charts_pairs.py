@@ -55,6 +55,7 @@ WORDS = {
     "stereo_right": "stereo right",
     "geometry_right": "geometry right",
     "strain_kcal": "strain",
+    "strain_kcal_per_atom": "strain per heavy atom",
     "junk_letters": "blocks with a letter",
     "junk_nonnumeric": "blocks with a non-number",
     "cut_blocks": "cut blocks",

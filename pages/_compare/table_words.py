@@ -73,8 +73,9 @@ def unit_of_change(measure: str) -> str:
         return "points"
     if measure in ("rmsd_ang", "mat_r", "mat_p"):
         return "Å"
-    units = {"decode_s": "s", "ms_a_token": "ms", "tokens": "tokens", "drift_abs": "tokens", "strain_kcal": "kcal/mol"}
-    return units.get(measure, "per sample")
+    if measure.startswith("strain_kcal"):
+        return "kcal/mol"
+    return {"decode_s": "s", "ms_a_token": "ms", "tokens": "tokens", "drift_abs": "tokens"}.get(measure, "per sample")
 
 
 def pairs_words(cell: FigureCell, paired: PairedRuns | None) -> str:

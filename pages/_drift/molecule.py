@@ -12,6 +12,7 @@ from typing import Any, Literal
 import streamlit as st
 
 from engine.chem.drawing import draw_svg
+from engine.chem.verdict import strain_words
 from engine.errors import DriftscopeError
 from engine.figures.words import counted, percent
 from engine.inspection.conformers import GroupShape
@@ -69,7 +70,7 @@ def _badges(inspection: Inspected) -> list[Badge]:
     by_block = [faults(block) for block in inspection.blocks]
     junk, cut = (sum(fault in block_faults for block_faults in by_block) for fault in ("junk", "cut"))
     forced = sample["forced_tokens"]
-    tokens = sample["tokens"]
+    tokens, strain = sample["tokens"], strain_words(sample)
     return [
         badge
         for badge in (
@@ -87,7 +88,7 @@ def _badges(inspection: Inspected) -> list[Badge]:
             (f"{tokens:,} tokens" if tokens else "", "gray"),
             (f"{percent(forced / tokens)} forced" if tokens and forced is not None else "", "gray"),
             (f"RMSD {sample['rmsd_ang']:.2f} Å" if sample["rmsd_ang"] is not None else "", "gray"),
-            (f"strain {sample['strain_kcal']:.1f} kcal/mol" if sample["strain_kcal"] is not None else "", "gray"),
+            (f"strain {strain}" if strain else "", "gray"),
         )
         if badge[0]
     ]

@@ -61,6 +61,7 @@ ORDERS: dict[str, tuple[str, bool] | None] = {
     "Highest drift": ("drift", True),
     "Lowest drift": ("drift", False),
     "Largest RMSD": ("rmsd_ang", True),
+    "Most strain per heavy atom": ("strain_kcal_per_atom", True),
     "Most tokens": ("tokens", True),
     "SMILES": ("smiles", False),
 }
@@ -225,6 +226,7 @@ def _row(sample: Mapping[str, Any], differing: Sequence[str], is_judged: bool) -
         "drift": sample["drift"],
         "tokens": sample["tokens"],
         "RMSD": sample["rmsd_ang"],
+        **({"strain": sample["strain_kcal"], "per atom": sample["strain_kcal_per_atom"]} if is_judged else {}),
         "forced": None if sample["forced_share"] is None else 100 * sample["forced_share"],
         "SMILES": visible_text(sample["smiles"]),
         "sample": sample["sample_id"],
@@ -274,6 +276,10 @@ def _columns(table: pa.Table) -> dict[str, Any]:
         "RMSD": config.NumberColumn(
             "RMSD (Å)", width=70, help="Heavy atoms, to the nearest reference conformer", format="%.2f"
         ),
+        "strain": config.NumberColumn(
+            "strain (kcal/mol)", width=70, help="Energy above the relaxed conformer", format="%.1f"
+        ),
+        "per atom": config.NumberColumn("per heavy atom", width=70, help="Strain per heavy atom", format="%.2f"),
         "forced": config.NumberColumn("forced", width=64, help="Tokens that the LP forced", format="%.0f %%"),
         "SMILES": config.TextColumn("SMILES", width=220),
         "sample": config.NumberColumn("sample", width=62),

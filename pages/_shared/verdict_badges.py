@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import streamlit as st
 
-from engine.chem.verdict import LOADED, check_words
+from engine.chem.verdict import LOADED, check_words, strain_words
 from engine.records import RULES_HELP
 from pages._shared.errors import escape_markdown
 from pages._shared.words import failed_words
@@ -38,9 +38,10 @@ def molecule_badges(sample: Mapping[str, Any]) -> None:
         sites, right = sample["stereo_sites"], sample["stereo_sites_right"]
         _badge(f"stereo {right} of {sites} right" if sites else "no stereo specified", sample["stereo_right"])
         _badge(_GEOMETRY[sample["geometry_right"]], sample["geometry_right"])
-    for name, form in (("rmsd_ang", "RMSD {:.2f} Å"), ("strain_kcal", "strain {:.1f} kcal/mol")):
-        if sample.get(name) is not None:
-            _badge(form.format(sample[name]), None)
+    if sample.get("rmsd_ang") is not None:
+        _badge(f"RMSD {sample['rmsd_ang']:.2f} Å", None)
+    if words := strain_words(sample):
+        _badge(f"strain {words}", None)
 
 
 def failed_checks(failed: Sequence[Mapping[str, Any]], most: int) -> None:

@@ -95,9 +95,8 @@ def add_verdicts(store: Store, run_id: str) -> None:
     pairs = []
     for row in rows:
         is_wrong = row["sample_id"] == 0
-        verdict = MoleculeVerdict(
-            1, 1 - is_wrong, not is_wrong, not is_wrong, wrong if is_wrong else (), strain_kcal=7.5
-        )
+        found = (1, 1 - is_wrong, not is_wrong, not is_wrong, wrong if is_wrong else ())
+        verdict = MoleculeVerdict(*found, strain_kcal=7.5, strain_moved_ang=0.25, strain_field="MMFF94")
         row |= verdict_row(row["clean"], verdict)
         pairs.append((row["clean"], verdict))
     rewrite_samples(entry, SAMPLES.rows(rows), run_columns(verdict_sums(pairs)))

@@ -374,7 +374,8 @@ def test_a_wrong_molecule_is_found_named_and_shown(judged: Path, monkeypatch: py
     app = _open(show="Clash")
     assert list(table(app)["sample"]) == [0]
     assert "wrong: stereo, internal steric clash" in words(app)
-    assert "strain 7.5 kcal/mol" in words(app)
+    assert "per heavy atom; heavy atoms move 0.25 Å" in words(app).replace("\\", "")
+    assert table(app)["strain"].iloc[0] == 7.5 > table(app)["per atom"].iloc[0] > 0
     button = app.button(key="failed-0")
     assert button.label.replace("\\", "") == "stereo: mirrored (atom 1)"
     button.click().run()

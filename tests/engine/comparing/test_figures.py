@@ -139,12 +139,19 @@ def test_time_a_token_is_of_the_same_time_on_both_sides() -> None:
     assert found.control is not None and control.ms_a_token is not None and found.control > control.ms_a_token
 
 
-def test_drift_is_read_for_runs_that_are_compared(store: Store) -> None:
-    samples = [sample_row(0, drift=-1), sample_row(1, drift=4), sample_row(2)]
+def test_drift_and_strain_per_atom_are_read_for_runs_that_are_compared(store: Store) -> None:
+    known = {"geometry_right": True, "same_graph": True, "heavy_atoms": 4}
+    samples = [
+        sample_row(0, drift=-1, strain_kcal=8.0, **known),
+        sample_row(1, drift=4, strain_kcal=4.0, **known),
+        sample_row(2, strain_kcal=90.0, **known | {"same_graph": False}),
+        sample_row(3, strain_kcal=90.0, **known | {"geometry_right": False}),
+    ]
     blocks = [block_row(0, 0, drift=2), block_row(0, 1, drift=-3), block_row(1, 0, drift=4), block_row(2, 0)]
     write_run(store, "one", samples, blocks)
     write_run(store, "two", [sample_row(0)])
     found = compare_with(store, "one", ["two", "one"])
     assert (found.control.drift_mean, found.control.drift_abs_mean) == pytest.approx((1, 3))
+    assert (found.control.strain_kcal_per_atom, found.tests[0].figures.strain_kcal_per_atom) == (1.5, None)
     assert (found.tests[0].figures.drift_mean, found.tests[0].figures.drift_abs_mean) == (None, None)
     assert found.tests[1].figures == found.control
