@@ -34,8 +34,15 @@ PROFILER = "profiler"
 """Spans of the profiler itself, which are not counted."""
 MOST_SHORT = 60
 _CALL = re.compile(r"(?:cuda|cu|hip|ze)[A-Z]\w+")
-_OPERATOR = re.compile(r"[A-Za-z_]\w*::[\w.]+")
-_COPY = re.compile(r"Mem(cpy|set)\b", re.IGNORECASE)
+_OPERATOR = re.compile(r"(?!(?:cudnn|cub|thrust|cutlass|cublas\w*)::)[A-Za-z_]\w*::[\w.]+")
+_COPY = re.compile(r"\[?(?:(?:CUDA|HIP) )?mem(cpy|set)\b", re.IGNORECASE)
+_CODE = re.compile(
+    r"(?:void )?((?:(?:\(anonymous namespace\)|[A-Za-z_]\w*)::)*[A-Za-z_][\w$]*)(?:\.\d+|\.kd)*(?:\.{3}|…| ?[<(].*)?"
+)
+"""A name that code has, with its templates and parameters: no blank before them, no mark of a sentence."""
+_COMPILED = re.compile(
+    r"\w[<(]|k(?:erne?l|rn)|^_Z|^(?:triton|sm\d+|volta|turing|ampere|hopper)_|\d+x\d+", re.IGNORECASE
+)
 _NOISE = re.compile(r"\bvoid |\(anonymous namespace\)::|\bat::native::|\bat::|\bc10::|\{lambda\([^{}]*\)#\d+\}")
 _TELLING = ("Functor", "_kernel_cuda", "_kernel", "_impl", "Op")
 _KEYS = {"side", "family", "pattern", "names", "categories"}
@@ -43,7 +50,7 @@ _KEYS = {"side", "family", "pattern", "names", "categories"}
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule of the file. With ``categories`` the name is ignored."""
+    """One rule of the file. Where the category is known, a rule with ``categories`` ignores the name."""
 
     side: Side
     family: str
@@ -51,7 +58,7 @@ class Rule:
     categories: frozenset[str]
 
     def matches(self, category: str, name: str) -> bool:
-        if self.categories:
+        if self.categories and category:
             return category in self.categories
         return self.pattern is not None and self.pattern.search(name) is not None
 
@@ -62,6 +69,7 @@ class Families:
 
     rules: tuple[Rule, ...]
     categories: Mapping[str, Side]
+    own: int = 0  # how many of the rules are the user's
 
     def side(self, category: str) -> Side:
         """The side of a category; an unknown one is host work unless its name ends like a runtime's."""
@@ -78,31 +86,38 @@ class Families:
         return side, self._family(side, category.casefold(), name)
 
     def of_name(self, name: str) -> tuple[Side, str]:
-        """The same by the name alone, as in a table."""
+        """The same by the name alone, as in a table. What may be a span has side and family ``mark``."""
+        kernel = self._rule("device", "", name)
+        if kernel in self.rules[: self.own]:
+            return "device", self._family("device", "", name)
+        for side in ("mark", "python"):
+            if rule := self._rule(side, "", name):
+                return side, rule.family
         if _CALL.fullmatch(name):
             return "call", self._family("call", "", name)
         if copied := _COPY.match(name):
             return "device", f"mem{copied[1].lower()}"
-        if _OPERATOR.fullmatch(name):
+        if _OPERATOR.fullmatch(name) and not _COMPILED.search(name):
             return self.of("cpu_op", name)
-        return "device", self._family("device", "", name)
+        if _CODE.fullmatch(name) and (kernel or _COMPILED.search(name)):
+            return "device", self._family("device", "", name)
+        return "mark", OTHERS["mark"]
 
     def _family(self, side: Side, category: str, name: str) -> str:
-        found = (rule.family for rule in self.rules if rule.side == side and rule.matches(category, name))
-        return next(found, OTHERS[side])
+        rule = self._rule(side, category, name)
+        return OTHERS[side] if rule is None else rule.family
+
+    def _rule(self, side: Side, category: str, name: str) -> Rule | None:
+        return next((rule for rule in self.rules if rule.side == side and rule.matches(category, name)), None)
 
 
 def load_families(path: Path = FILE, own: Path | None = None) -> Families:
     """The rules of ``own`` (else of the file that DRIFTSCOPE_TRACE_FAMILIES names), then those that ship."""
     named = os.environ.get(VARIABLE, "")
     extra = own or (Path(named) if named else None)
-    rules: list[Rule] = []
-    categories: dict[str, Side] = {}
-    for file in (extra, path) if extra else (path,):
-        more_rules, more_categories = read_toml(file, "file of families", _parsed)
-        rules += more_rules
-        categories = more_categories | categories
-    return Families(tuple(rules), categories)
+    own_rules, own_categories = read_toml(extra, "file of families", _parsed) if extra else ([], {})
+    rules, categories = read_toml(path, "file of families", _parsed)
+    return Families((*own_rules, *rules), categories | own_categories, len(own_rules))
 
 
 def short_name(name: str, most: int = MOST_SHORT) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,14 @@ from typing import Any
 import pyarrow as pa
 
 from engine.errors import FileFormatError, shown
-from engine.profile.families import HOST_WORK, Families, short_name
+from engine.figures.words import counted, listed
+from engine.profile.families import HOST_WORK, OTHERS, PROFILER, Families, short_name
 from engine.store.trace_schema import TRACE_OPS
 
 PLACES = {"name": 0, "count": 1, "total_ms": 2, "avg_ms": 3}
 MOST_BYTES = 256 * 1024 * 1024
 LOOKED_AT_BYTES = 64 * 1024
+MOST_NAMES, MOST_NAMED = 3, 60
 _SPELLED = {
     "calls": "count",
     "kernel": "name",
@@ -62,14 +64,40 @@ def read_table(path: Path, trace_id: str, families: Families) -> tuple[dict[str,
     work = [row for row in operations if row["side"] == ("device" if has_device else "host")]
     total = sum(row["total_ns"] for row in work)
     other = sum(row["total_ns"] for row in work if row["family"] == "other")
-    figures = {
+    figures: dict[str, Any] = {
         "form": "table",
         "events": sum(row["calls"] for row in operations),
         "device_us": total / 1000 if has_device else None,
         "other_share": other / total if total else None,
-        "warnings": f"lines whose average is not the total over the count: {odd:,}" if odd else None,
+        "warnings": "\n".join(_warnings(operations, total, odd)) or None,
     }
     return {TRACE_OPS.name: TRACE_OPS.rows(operations)}, figures
+
+
+def _warnings(operations: Sequence[Mapping[str, Any]], work_ns: int, odd: int) -> Iterator[str]:
+    """What is odd, what was set apart, and a sum of work that is longer than what was recorded."""
+    if odd:
+        yield f"lines whose average is not the total over the count: {odd:,}"
+    marks = [row for row in operations if row["side"] == "mark"]
+    unclear = sorted((row for row in marks if row["family"] == OTHERS["mark"]), key=lambda row: -row["total_ns"])
+    if unclear:
+        names = [shown(row["name"], MOST_NAMED) for row in unclear]
+        more = [f"{len(names) - MOST_NAMES:,} more"] if len(names) > MOST_NAMES else []
+        total = _milliseconds(sum(row["total_ns"] for row in unclear))
+        yield (
+            f"{counted(len(names), 'name')} may be spans, not kernels, and left out of the work: "
+            f"{listed(names[:MOST_NAMES] + more)} ({total}); a kernel among them needs a rule of your own"
+        )
+    span_ns = max((row["total_ns"] for row in marks if row["family"] == PROFILER), default=0)
+    if 0 < span_ns < work_ns and any(row["side"] == "device" for row in operations):
+        yield (
+            f"the kernels' {_milliseconds(work_ns)} are more than the profiler's own {_milliseconds(span_ns)}: they "
+            "overlap, or some of them are spans"
+        )
+
+
+def _milliseconds(ns: int) -> str:
+    return f"{ns / 1e6:,.0f} ms"
 
 
 def operation_row(

@@ -122,6 +122,16 @@ def test_operators(name: str, family: str) -> None:
         ("aten::cat", ("host", "cpu_op")),
         ("void cutlass::Kernel2<x>()", ("device", "gemm")),
         ("cutlass_80_wmma", ("device", "gemm")),
+        ("[CUDA memcpy HtoD]", ("device", "memcpy")),
+        ("CatArrayBatchedCopy (generic)", ("device", "concat")),
+        ("void (anonymous namespace)::mystery<float>(int)", ("device", "other")),
+        ("mystery_kernel", ("device", "other")),
+        ("loop_reduce_fusion.12", ("device", "reduce")),
+        ("my_library::step", ("host", "cpu_op")),
+        ("nn.Module: Linear_0", ("python", "python")),
+        ("Buffer Flush", ("mark", "profiler")),
+        ("DistributedDataParallel.forward", ("mark", "annotation")),
+        ("mystery", ("mark", "mark")),
     ],
 )
 def test_names_alone(name: str, expected: tuple[str, str]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import FileFormatError
+from engine.profile.families import VARIABLE
 from engine.profile.ingest import add_trace
 from engine.profile.tables import looks_like_a_table
 from engine.store.files import LocalFiles
@@ -16,7 +17,7 @@ LINES = [
     ["cudaLaunchKernel", "2,912,920", "13545.078", "0.00465"],
     ["fmha_cutlassF_f32", "48440", "3545.8", "0.0732"],
     ["Memcpy HtoD (Pageable -> Device)", "3", "0.5", "0.16667"],
-    ["mystery", "1", "1", "1"],
+    ["mystery_kernel", "1", "1", "1"],
 ]
 HEAD = ["name", "count", "total_ms", "avg_ms"]
 
@@ -41,7 +42,7 @@ def test_a_table_becomes_a_trace_that_says_so(tmp_path: Path, mark: str, head: l
         ("call", "launch", "cudaLaunchKernel", 2_912_920, 13_545_078_000, None),
         ("device", "attention", "fmha_cutlassF_f32", 48_440, 3_545_800_000, None),
         ("device", "memcpy", "Memcpy HtoD (Pageable -> Device)", 3, 500_000, None),
-        ("device", "other", "mystery", 1, 1_000_000, None),
+        ("device", "other", "mystery_kernel", 1, 1_000_000, None),
     ]
     assert row["other_share"] == pytest.approx(1 / 3547.3)
 
@@ -54,9 +55,55 @@ def test_columns_may_stand_in_any_order(tmp_path: Path) -> None:
 
 
 def test_an_average_of_another_total_is_told(tmp_path: Path) -> None:
-    lines = [HEAD, ["a", "10", "100", "10"], ["b", "10", "100", "25"]]
+    lines = [HEAD, ["a_kernel", "10", "100", "10"], ["b_kernel", "10", "100", "25"]]
     row = add_trace(Store(LocalFiles(tmp_path / "store")), written(tmp_path, lines)).row
     assert row["warnings"] == "lines whose average is not the total over the count: 1"
+
+
+KERNELS = [["void cutlass::Kernel2<x>(P)", "10", "20,000", "2,000"], ["fmha_cutlassF_f32", "5", "3,089", "617.8"]]
+BOOKKEEPING = [
+    ["PyTorch Profiler (0)", "1", "57,244", "57,244"],
+    ["Activity Buffer Request", "3", "600", "200"],
+    ["Runtime Triggered Module Loading", "9", "172.8", "19.2"],
+    ["Lazy Function Loading", "1", "0.2", "0.2"],
+    ["ProfilerStep#3", "1", "9,000", "9,000"],
+    ["Stream Sync", "1", "100", "100"],
+    ["torch/nn/modules/module.py(1747): _call_impl", "1", "10,000", "10,000"],
+    ["cudaDeviceSynchronize", "1", "100", "100"],
+]
+
+
+def test_spans_and_bookkeeping_are_no_work_of_a_device(tmp_path: Path) -> None:
+    """The team's table: 81,106 ms of device time with 71.5 % `other`, where its kernels take 23,089 ms."""
+    store = Store(LocalFiles(tmp_path / "store"))
+    row = add_trace(store, written(tmp_path, [HEAD, *KERNELS, *BOOKKEEPING])).row
+    assert (row["device_us"], row["other_share"], row.get("warnings")) == (23_089_000, 0, None)
+    sides = store.rows("SELECT side FROM trace_ops ORDER BY op")
+    assert [one["side"] for one in sides] == ["device"] * 2 + ["mark"] * 6 + ["python", "call"]
+
+
+@pytest.mark.parametrize("name", ["decode step 3", "generate", "forward_pass", "attention"])
+def test_a_name_that_may_be_a_span_is_set_apart_until_a_rule_claims_it(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, path = (
+        Store(LocalFiles(tmp_path / "store")),
+        written(tmp_path, [HEAD, *KERNELS, [name, "1", "30,000", "30,000"]]),
+    )
+    row = add_trace(store, path).row
+    assert row["device_us"] == 23_089_000
+    assert f"1 name may be spans, not kernels, and left out of the work: '{name}' (30,000 ms)" in row["warnings"]
+    own = tmp_path / "own.toml"
+    own.write_text(f'[[rule]]\nside = "device"\nfamily = "mine"\npattern = "^{name[:6]}"\n')
+    monkeypatch.setenv(VARIABLE, str(own))
+    row = add_trace(store, path).row
+    assert (row["device_us"], row.get("warnings")) == (53_089_000, None)
+
+
+def test_more_work_than_the_profiler_recorded_is_told(tmp_path: Path) -> None:
+    lines = [HEAD, *KERNELS, ["PyTorch Profiler (0)", "1", "20,000", "20,000"]]
+    row = add_trace(Store(LocalFiles(tmp_path / "store")), written(tmp_path, lines)).row
+    assert row["warnings"].startswith("the kernels' 23,089 ms are more than the profiler's own 20,000 ms")
 
 
 @pytest.mark.parametrize(
