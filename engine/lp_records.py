@@ -6,7 +6,8 @@ command line, the pages, the number of FREE positions and the kinds of blocks fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
 from engine.errors import ConstraintError, nearest, shown
@@ -107,6 +108,21 @@ def guard_checks(names: str) -> tuple[GuardCheck, ...]:
         if name not in GUARD_CHECKS:
             raise ConstraintError(f"the guard has no check {shown(name)}", nearest(name, GUARD_CHECKS))
     return tuple(check for check in GUARD_CHECKS if check in wanted)
+
+
+def guard_words(stored: str | None) -> str:
+    """What a run's guard (JSON) has other than the defaults, such as ``retries 2``; empty where nothing differs."""
+    usual = asdict(GuardSettings())
+    try:
+        settings = dict(json.loads(stored or "{}"))
+    except (ValueError, TypeError):
+        return str(stored)
+    settings |= {"checks": tuple(settings["checks"])} if isinstance(settings.get("checks"), list) else {}
+    changed = {name: value for name, value in settings.items() if value != usual.get(name)}
+    return ", ".join(
+        f"{name.replace('_', ' ')} {' '.join(map(str, value)) if isinstance(value, tuple) else value}"
+        for name, value in changed.items()
+    )
 
 
 UNKNOWN_LP = LpRecord("unknown", "the LP is unknown: a clean block may have been cut", "", "unknown")

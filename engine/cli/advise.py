@@ -42,7 +42,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         rules=True,
     )
     parser.add_argument("--model", metavar="A", help="ALIAS or ALIAS:STEP")
-    parser.add_argument("--lp", action="append", metavar="NAME", help="a candidate; may be repeated (default: five)")
+    parser.add_argument("--lp", action="append", metavar="NAME", help="a candidate; may be repeated (default: six)")
     wanted = ("usable", "clean", "passed")
     parser.add_argument("--want", choices=wanted, help="what counts (usable where all answers are judged, else clean)")
     parser.add_argument("--least", type=float, default=0.9, metavar="SHARE", help="required share of these (0.9)")
@@ -207,7 +207,7 @@ def _show(advice: Advice, args: argparse.Namespace) -> None:
 def _columns(advice: Advice, molecules: int | None) -> tuple[str, ...]:
     more = () if molecules is None else (f"time for {molecules:,}", f"{advice.want} of them")
     rates = ("LP", "usable %", "clean %", "decodes %", "passed %", "s per sample")
-    return (*rates, f"s per {advice.want} conformer", "vs best", "cut %", "letters %", "RMSD Å", *more)
+    return (*rates, f"s per {advice.want} conformer", "vs best", "cut %", "letters %", "thrown %", "RMSD Å", *more)
 
 
 def _rows(advice: Advice, molecules: int | None) -> list[list[str]]:
@@ -225,6 +225,7 @@ def _rows(advice: Advice, molecules: int | None) -> list[list[str]]:
             "" if standing.over_least is None else with_interval(standing.over_least, times),
             with_interval(lp.cut_share, percent),
             with_interval(lp.letters_share, percent),
+            "–" if lp.thrown_share is None else percent(lp.thrown_share),
             with_interval(lp.rmsd_ang, angstrom),
         )
         units = str.maketrans("", "", "%Å×")

@@ -108,7 +108,7 @@ def _inputs(models: dict[str, list[Entry]], chosen: RunSelection | None) -> tupl
         )  # fmt: skip
     lps = st.multiselect(
         "LPs to choose from", list(LPS), list(CANDIDATES), key="advice_lps", bind="query-params",
-        placeholder="The usual five",
+        placeholder="The usual six",
     )  # fmt: skip
     request = AdviceRequest(lps=tuple(lps or CANDIDATES), want=want, filter=setting)
     return model, request, int(count or MOLECULES)

@@ -198,6 +198,7 @@ def _table_row(
         "cut": with_interval(figures.cut_share, percent),
         "letters": with_interval(figures.letters_share, percent),
         "nonnumeric": with_interval(figures.nonnumeric_share, percent),
+        "thrown": None if figures.thrown_share is None else percent(figures.thrown_share),
         "rmsd": with_interval(figures.rmsd_ang, angstrom),
         "repeats": 1 + figures.repeats,
     }
@@ -222,6 +223,9 @@ def _columns(want: str, molecules: int) -> dict[str, Any]:
         "letters": config.TextColumn("with letters", help="Blocks with a letter: the reports' first count of junk"),
         "nonnumeric": config.TextColumn(
             "not numeric", help="Blocks with anything but digits . , -: the reports' second count of junk"
+        ),
+        "thrown": config.TextColumn(
+            "thrown away", help="Tokens that the guard threw away, of all tokens; their time counts in all costs"
         ),
         "rmsd": config.TextColumn("RMSD", help="Mean over answers: heavy atoms, to the nearest reference conformer"),
         "repeats": config.NumberColumn("runs", help="Its time is the mean over this many runs of the same work"),

@@ -11,6 +11,7 @@ from engine.comparing.figures import ComparedRun, RunFigures
 from engine.comparing.measures import MEASURES
 from engine.comparing.paired import PairedRuns
 from engine.figures.words import UNKNOWN, counted, hundredths, number, percent, signed, span, times, whole
+from engine.lp_records import guard_words
 from engine.store.entries import Entry
 from pages._compare.table_cells import CLEAR, FigureCell, FigureLine, FigureRow, Form, Mark, cell_of
 
@@ -25,7 +26,7 @@ MARKS: dict[Mark, tuple[str, str]] = {
     "unknown": ("?", "no interval"),
 }
 """Signs and words."""
-SETUP = ("tokenizer", "backend", "sampling", "device", "dtype", "batch_size", "placeholder", "generations")
+SETUP = ("tokenizer", "backend", "sampling", "device", "dtype", "batch_size", "placeholder", "guard", "generations")
 """Columns of a run, beside model and LP, that a difference may come from."""
 SETUP_WORDS = {"dtype": "precision", "batch_size": "batch size", "generations": "answers per molecule"}
 
@@ -128,6 +129,8 @@ def setup_differences(runs: Sequence[tuple[str, Entry]]) -> str:
         if column == "placeholder":
             by_placeholder = {letter for letter, entry in runs if str(entry.row.get("lp")).startswith("position")}
             known = [(letter, value) for letter, value in known if letter in by_placeholder]
+        elif column == "guard":
+            known = [(letter, guard_words(value) or "usual") for letter, value in known]
         values = dict.fromkeys(value for _, value in known)
         if len(values) > 1:
             groups = (f"{''.join(letter for letter, of_run in known if of_run == value)} {value}" for value in values)

@@ -209,6 +209,16 @@ def test_what_else_differs_is_named_by_letters(tmp_path: Path) -> None:
     assert words.setup_differences(runs) == "batch size (AB 32, C 64)"
 
 
+def test_guards_of_other_settings_are_named(tmp_path: Path) -> None:
+    store = store_at(tmp_path)
+    guards = ('{"retries": 8, "back": 3}', '{"retries": 2, "checks": ["bonds", "flat"]}', "mended")
+    for run_id, guard in zip("xyz", guards, strict=True):
+        write_run(store, run_id, [sample_row(0)], lp="guarded", guard=guard)
+    runs = list(zip("ABC", (store.entry(run_id) for run_id in "xyz"), strict=True))
+    assert words.setup_differences(runs) == "guard (A usual, B retries 2, checks bonds flat, C mended)"
+    assert words.setup_differences(runs[:1]) == ""
+
+
 # --- coverage ---------------------------------------------------------------------------------------------------------
 
 

@@ -76,6 +76,7 @@ class LpFigures:
     nonnumeric_share: Interval | None
     cut_share: Interval | None
     unverified_share: float | None  # of the run's blocks: closed by force, and the model's own choice is not known
+    thrown_share: float | None  # of the run's tokens: drawn, and thrown away by a guard; None without a guard
     rmsd_ang: Interval | None
     rmsd_answers: int
     time_ratio: Interval | None  # seconds a sample over those without an LP
@@ -186,6 +187,7 @@ def _figures(store: Store, lp: str, side: _Side, base: _Side | None, seed: int) 
     answers, entry = side.answers, side.runs[0]
     counts = {name: round(float(getattr(answers, name).sum())) for name in ("answers", "judged", *WANTS)}
     unverified, blocks = entry.row.get("unverified_blocks"), entry.row.get("blocks")
+    thrown, tokens = entry.row.get("thrown_tokens"), entry.row.get("tokens")
     time_ratio = rmsd_ratio = None
     if base is not None and lp != BASE:
         rmsd_ratio = compare_entries(store, base.runs[0], entry, seed).measure("rmsd_ang").ratio
@@ -209,6 +211,7 @@ def _figures(store: Store, lp: str, side: _Side, base: _Side | None, seed: int) 
         repeats=len(side.runs) - 1,
         clock_spread=spread(side.runs),
         unverified_share=quotient(unverified, blocks),
+        thrown_share=None if thrown is None or tokens is None else quotient(thrown, thrown + tokens),
         rmsd_answers=round(float(answers.rmsd_known.sum())),
         time_ratio=time_ratio,
         rmsd_ratio=rmsd_ratio,

@@ -73,6 +73,12 @@ def _sureness(decision: Decision, measured: Measured, want: Want) -> str:
 def reason(standing: Standing, measured: Measured, want: Want, least: float, decision: Decision) -> str:
     """Why this LP is advised, ties, costs more, or does not fit."""
     figures = measured.figures(standing.lp)
+    thrown = figures.thrown_share
+    tail = "" if thrown is None else f"; its guard threw away {percent(thrown)} of the tokens, and their time counts"
+    return _standing_words(standing, figures, want, least, decision) + tail
+
+
+def _standing_words(standing: Standing, figures: LpFigures, want: Want, least: float, decision: Decision) -> str:
     rate = rate_words(figures, want)
     if not standing.counts:
         return f"does not fit: {rate}; {100 * least:g} % are required"

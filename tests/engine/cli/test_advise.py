@@ -22,7 +22,7 @@ KEYS = (
 LP_KEYS = (
     "lp run_id repeats clock_spread answers passed clean pass_rate clean_rate seconds_a_sample seconds_a_clean "
     "seconds_a_passed letters_share nonnumeric_share cut_share unverified_share rmsd_ang rmsd_answers time_ratio "
-    "rmsd_ratio fits wins over_least reason decodes decodes_rate"
+    "rmsd_ratio fits wins over_least reason decodes decodes_rate thrown_share"
 ).split()
 
 
@@ -47,7 +47,7 @@ def test_one_document_with_keys_that_stay(store: Store) -> None:
     assert none["time_ratio"] is None and none["rmsd_ang"] is None
     assert exact["expected"] == pytest.approx({"molecules": 1000, "seconds": 250.0, "usable": 1000.0})
     assert found["reports"]["agrees"] is False
-    assert found["missing"] == ["position-blocklist", "truncating"]
+    assert found["missing"] == ["position-blocklist", "truncating", "guarded"]
 
 
 def test_candidates_and_what_is_wanted(store: Store) -> None:

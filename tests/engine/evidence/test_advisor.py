@@ -75,6 +75,23 @@ def test_usable_is_wanted_where_all_are_judged_and_clean_where_not(store: Store)
     assert "engine judge position-allowlist" in found.value.fix
 
 
+def test_a_guards_cost_is_in_its_seconds_and_said(store: Store) -> None:
+    add(store, "exact", 0.2, usable=COUNT // 2)
+    add(store, "guarded", 0.5, usable=COUNT, thrown_tokens=5 * COUNT, guard='{"retries": 8, "checks": ["bonds"]}')
+    assert advise(store, MODEL).left_out == ("1 run of guarded with non-default parameters",)
+    add(store, "guarded", 0.1, usable=COUNT, thrown_tokens=0, guard='{"retries": 2}', run_id="few-tries")
+    usual = '{"retries": 8, "checks": ["bonds", "angles", "clash", "flat", "stereo"]}'
+    add(store, "guarded", 0.5, usable=COUNT, thrown_tokens=5 * COUNT, guard=usual, run_id="usual")
+    advice = advise(store, MODEL)
+    exact, guarded = (advice.measured.figures(lp) for lp in ("exact", "guarded"))
+    assert (advice.decision.lp, guarded.run_id) == ("guarded", "usual")
+    assert guarded.seconds_a_usable is not None and guarded.seconds_a_usable.value == pytest.approx(0.5)
+    assert exact.thrown_share is None and guarded.thrown_share == pytest.approx(1 / 3)
+    assert advice.left_out == ("2 runs of guarded with non-default parameters",)
+    assert advice.reasons[1].endswith("; its guard threw away 33.3 % of the tokens, and their time counts")
+    assert "threw away" not in advice.reasons[0]
+
+
 def test_half_the_time_at_half_the_rate_does_not_fit(store: Store) -> None:
     """Its clean conformers are cheaper, and half of the molecules would have none."""
     add(store, "none", 1.0)
@@ -126,7 +143,7 @@ def test_one_lp_alone_is_no_choice(store: Store) -> None:
     advice = advise(store, MODEL)
     assert (advice.decision.verdict, advice.decision.lp) == ("too little", "")
     assert "One LP was measured" in advice.sentence
-    assert advice.missing == ("none", "position-blocklist", "position-allowlist", "truncating")
+    assert advice.missing == ("none", "position-blocklist", "position-allowlist", "truncating", "guarded")
     assert advice.reports.says == "unknown"
 
 
@@ -285,7 +302,7 @@ def test_an_alias_alone_means_the_step_with_runs() -> None:
 def test_commands_for_what_is_missing() -> None:
     advice = advise(DEMO_STORE, "demo-qwen")
     assert advice.commands == (
-        "python -m engine run --model demo-qwen:final --lp truncating --sample-size 64 --device cpu",
+        "python -m engine run --model demo-qwen:final --lp truncating --lp guarded --sample-size 64 --device cpu",
         "python -m engine advise --model demo-qwen:final --probe 64 --device cpu",
     )
 
