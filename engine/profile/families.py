@@ -1,14 +1,14 @@
 """The family of each operation of a trace: the first rule of a data file that matches.
 
 Rules are applied once per distinct name, never per event. What no rule matches is `other`, and is shown with its share.
-Of a kernel only its name is known.
+Of a kernel only its name is known; its templates and namespaces decide only where the name is a wrapper's.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -44,7 +44,12 @@ _COMPILED = re.compile(
     r"\w[<(]|k(?:erne?l|rn)|^_Z|^(?:triton|sm\d+|volta|turing|ampere|hopper)_|\d+x\d+", re.IGNORECASE
 )
 _NOISE = re.compile(r"\bvoid |\(anonymous namespace\)::|\bat::native::|\bat::|\bc10::|\{lambda\([^{}]*\)#\d+\}")
+_SPACE = r"(?:(?:\(anonymous namespace\)|<unnamed>|[A-Za-z_]\w*)::)*"
+_KERNEL = re.compile(rf"(?:void |std::enable_if<.*?>::type )?({_SPACE})([^<(]+)(.*)", re.DOTALL)
+"""A kernel's namespaces, its own name, its templates with its parameters."""
+_SPACES = re.compile(r"(?:\w+|\(anonymous namespace\))::")
 _TELLING = ("Functor", "_kernel_cuda", "_kernel", "_impl", "Op")
+_NEVER = re.compile("(?!)")
 _KEYS = {"side", "family", "pattern", "names", "categories"}
 
 
@@ -70,6 +75,7 @@ class Families:
     rules: tuple[Rule, ...]
     categories: Mapping[str, Side]
     own: int = 0  # how many of the rules are the user's
+    wrappers: re.Pattern[str] = _NEVER
 
     def side(self, category: str) -> Side:
         """The side of a category; an unknown one is host work unless its name ends like a runtime's."""
@@ -108,16 +114,38 @@ class Families:
         return OTHERS[side] if rule is None else rule.family
 
     def _rule(self, side: Side, category: str, name: str) -> Rule | None:
-        return next((rule for rule in self.rules if rule.side == side and rule.matches(category, name)), None)
+        rules = [rule for rule in self.rules if rule.side == side]
+        texts = self._texts(name) if side == "device" else (name,)
+        return next((rule for text in texts for rule in rules if rule.matches(category, text)), None)
+
+    def _texts(self, name: str) -> Iterator[str]:
+        """What says what a kernel does: its own name, or if that is a wrapper's, what it wraps, then its namespaces."""
+        found = _KERNEL.fullmatch(name)
+        if found is None:
+            yield name
+            return
+        spaces, own, rest = found.groups()
+        if not self.wrappers.fullmatch(own):
+            yield own
+            return
+        yield _SPACES.sub("", rest)
+        yield spaces + own
 
 
 def load_families(path: Path = FILE, own: Path | None = None) -> Families:
     """The rules of ``own`` (else of the file that DRIFTSCOPE_TRACE_FAMILIES names), then those that ship."""
     named = os.environ.get(VARIABLE, "")
     extra = own or (Path(named) if named else None)
-    own_rules, own_categories = read_toml(extra, "file of families", _parsed) if extra else ([], {})
-    rules, categories = read_toml(path, "file of families", _parsed)
-    return Families((*own_rules, *rules), categories | own_categories, len(own_rules))
+    shipped = read_toml(path, "file of families", _parsed)
+    if extra is None:
+        return shipped
+    own_file = read_toml(extra, "file of families", _parsed)
+    return Families(
+        (*own_file.rules, *shipped.rules),
+        {**shipped.categories, **own_file.categories},
+        len(own_file.rules),
+        shipped.wrappers if own_file.wrappers is _NEVER else own_file.wrappers,
+    )
 
 
 def short_name(name: str, most: int = MOST_SHORT) -> str:
@@ -130,9 +158,11 @@ def short_name(name: str, most: int = MOST_SHORT) -> str:
     return shortened(f"{head} [{inner}]" if inner and inner not in head else head, most)
 
 
-def _parsed(document: Mapping[str, Any]) -> tuple[list[Rule], dict[str, Side]]:
-    rules = [_rule(table) for table in document.get("rule", [])]
-    return rules, {key.casefold(): _side(side) for key, side in document.get("categories", {}).items()}
+def _parsed(document: Mapping[str, Any]) -> Families:
+    rules = tuple(_rule(table) for table in document.get("rule", []))
+    categories = {key.casefold(): _side(side) for key, side in document.get("categories", {}).items()}
+    wrappers = re.compile(document["wrappers"], re.IGNORECASE) if "wrappers" in document else _NEVER
+    return Families(rules, categories, wrappers=wrappers)
 
 
 def _rule(table: Mapping[str, Any]) -> Rule:

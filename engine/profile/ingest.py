@@ -29,7 +29,7 @@ from engine.profile.columns import EventCollector, EventColumns, OddEvents
 from engine.profile.decompress import open_trace
 from engine.profile.families import Families, load_families
 from engine.profile.split_events import EventSplitter, TraceHeader
-from engine.profile.summary import Summariser
+from engine.profile.summary import ClassifiedOps, Summariser
 from engine.profile.tables import looks_like_a_table, read_table
 from engine.profile.trace_file import keep_trace_file, possible_names, trace_file_name
 from engine.store.entries import Entry
@@ -40,6 +40,7 @@ from engine.store.trace_schema import TRACE, TRACE_EVENTS, TRACE_MARKS, TRACE_ST
 from engine.store.writing import write_entry
 
 MOST_NAME = 60
+OF_DEVICES = ("cuda", "gpu", "hip", "mtia", "xpu")
 COUNTS = ("samples", "tokens", "forced_tokens", "forward_passes")
 
 
@@ -140,7 +141,7 @@ def add_trace(
         "is_complete": trace.around.is_closed,
         "flows": trace.counts.flows,
         "others": trace.counts.others,
-        "warnings": "\n".join((*_warnings(trace), *warnings)) or None,
+        "warnings": "\n".join((*_warnings(trace), *_no_work(summariser.sorted), *warnings)) or None,
     }
     if keep_file:
         row["file"] = keep_trace_file(store, path, trace_id)
@@ -215,6 +216,15 @@ def _warnings(trace: ReadTrace) -> Iterator[str]:
     if not around.is_closed:
         yield "the file is truncated or damaged: sums are of what could be read"
     yield from (f"{counted(count, 'event')} {what}" for what, count in odd.items() if count)
+
+
+def _no_work(operations: ClassifiedOps) -> Iterator[str]:
+    """A trace of a device's host alone, or of bookkeeping alone: its figures are not what they seem to be."""
+    sides = set(operations.sides)
+    if not sides & {"device", "host"}:
+        yield "no work is in it: neither kernels nor operators"
+    elif "device" not in sides and any(one.category.casefold().startswith(OF_DEVICES) for one in operations.operations):
+        yield "no work of a device is in it: its figures are of operators on the CPU"
 
 
 def _device_name(head: Mapping[str, Any]) -> str | None:

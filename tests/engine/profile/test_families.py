@@ -11,6 +11,7 @@ from engine.profile.families import MOST_SHORT, OTHERS, VARIABLE, load_families,
 from tests.engine.profile.made_traces import KERNELS
 
 RULES = load_families()
+FIXTURE = Path(__file__).with_name("kernels.tsv")
 
 
 @pytest.mark.parametrize(
@@ -32,12 +33,11 @@ RULES = load_families()
         ("ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_tn", "gemm"),
         ("void cublasLt::splitKreduce_kernel<32, 16, int, float>()", "gemm"),
         ("void gemv2T_kernel_val<int, int, float>()", "gemm"),
-        ("implicit_convolve_sgemm", "gemm"),
         ("Cijk_Ailk_Bljk_SB_MT64x64x16", "gemm"),
         ("void cudnn::winograd_nonfused::winogradForwardData4x4()", "conv"),
         ("void at::native::sbtopk::gatherTopK<float>()", "sort"),
         ("void cub::DeviceRadixSortOnesweepKernel<>()", "sort"),
-        ("void at::native::indexSelectSmallIndex<float>(index_select)", "index"),
+        ("void at::native::indexSelectSmallIndex<float>(int)", "index"),
         ("triton_poi_fused_add_mul_0", "triton"),
         ("triton_red_fused_native_layer_norm_0", "norm"),
         ("void at::native::tensor_kernel_scan_innermost_dim<float>()", "reduce"),
@@ -45,6 +45,27 @@ RULES = load_families()
 )
 def test_kernels(name: str, family: str) -> None:
     assert RULES.of("kernel", name) == ("device", family)
+
+
+def kernels() -> list[list[str]]:
+    return [line.split("\t") for line in FIXTURE.read_text().splitlines()]
+
+
+@pytest.mark.parametrize(("model", "family", "name"), kernels())
+def test_kernels_of_vision_recommendation_and_language_models(model: str, family: str, name: str) -> None:
+    """What kernels wrap, their namespaces and the types that they are given must not decide."""
+    assert RULES.of("kernel", name) == ("device", family) == RULES.of_name(name)
+
+
+@pytest.mark.parametrize("own", ["mystery", "void mystery", "void at::native::(anonymous namespace)::mystery"])
+@pytest.mark.parametrize(
+    "hint",
+    ["cutlass::gemm::X", "fbgemm_gpu::Y", "at::PhiloxCudaState", "cudnnTensorStruct", "flash::Z", "softmax::norm"],
+)
+def test_templates_parameters_and_namespaces_do_not_decide(own: str, hint: str) -> None:
+    assert RULES.of("kernel", f"{own}<{hint}>({hint})") == ("device", "other")
+    space = hint.split(":")[0]
+    assert RULES.of("kernel", f"void {space}::inner::mystery<float>(int)") == ("device", "other")
 
 
 @pytest.mark.parametrize(
@@ -67,6 +88,9 @@ def test_kernels(name: str, family: str) -> None:
         ("python_function", "run.py(3): forward", ("python", "python")),
         ("user_annotation", "step", ("mark", "annotation")),
         ("Trace", "PyTorch Profiler (0)", ("mark", "profiler")),
+        ("mtia_ccp_events", "gemm", ("mark", "profiler")),
+        ("cuda_profiler_range", "__cupti_profiler__", ("mark", "profiler")),
+        ("cuda_event", "Event Record", ("mark", "wait")),
         ("cpu_op", "aten::mm", ("host", "cpu_op")),
         ("never heard of", "x", ("host", "cpu_op")),
     ],

@@ -236,3 +236,21 @@ def test_ids_are_readable_and_never_alike() -> None:
     one, other = new_trace_id("qwen lp.pt.trace.json.gz"), new_trace_id("qwen lp.pt.trace.json.gz")
     assert one != other and one.split("-", 2)[2].startswith("qwen-lp-")
     assert "trace" in new_trace_id("…")
+
+
+@pytest.mark.parametrize(
+    ("events", "warning"),
+    [
+        ([event("mtia_ccp_events", "gemm", 1, 5), event("cuda_profiler_range", "x", 2, 5)], "no work is in it"),
+        ([event("cpu_op", "aten::mm", 1, 5), event("cuda_profiler_range", "x", 2, 5)], "no work of a device"),
+        ([event("cpu_op", "aten::mm", 1, 5), LAUNCH], "no work of a device"),
+        ([event("cpu_op", "aten::mm", 1, 5)], ""),
+        ([KERNEL, event("mtia_ccp_events", "x", 2, 5)], ""),
+    ],
+)
+def test_a_trace_without_work_of_a_device_is_told(
+    store: Store, tmp_path: Path, events: list[dict[str, Any]], warning: str
+) -> None:
+    row = add_trace(store, trace_of(tmp_path, events)).row
+    assert (row.get("warnings") or "").startswith(warning) and bool(row.get("warnings")) == bool(warning)
+    assert row.get("device_us") == (10 if KERNEL in events else None)

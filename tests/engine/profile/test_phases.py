@@ -165,7 +165,7 @@ def test_steps_that_do_not_match_their_marks_are_left_out(tmp_path: Path) -> Non
     entry, found = traced(tmp_path, span("step", 0, 5), steps=2, written=rows)
     assert "1 marks of 2 steps" in entry.row["warnings"] and not found.steps[0].tokens
     entry, found = traced(tmp_path, span("step", 0, 5), span("step", 5, 5), steps=2, written=rows)
-    assert "warnings" not in entry.row and [len(step.tokens) for step in found.steps] == [1, 1]
+    assert "marks of" not in (entry.row.get("warnings") or "") and [len(step.tokens) for step in found.steps] == [1, 1]
     assert found.steps[0].state == "unknown" and "their places in the texts" in found.why
 
 
