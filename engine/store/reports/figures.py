@@ -29,6 +29,7 @@ from engine.store.reports.format import (
     RUN_OWN,
     TOTALS,
     UNREPORTED,
+    RuleName,
     beyond,
     compact,
     family_of,
@@ -59,17 +60,22 @@ class RunOfFile:
     reader: TextReader
     passes: int  # by the file
     form: NumberFormat | None  # as its texts show; None where they are too few
-    rule: str  # that the file goes by
+    rule: tuple[RuleName, str]  # that the file goes by: our check of it, and in words
     extra: Mapping[str, Any]
     notes: tuple[str, ...]
 
-    def late_columns(self, differing: int) -> dict[str, Any]:
-        """The columns that are known after all samples were read; they replace sums over the samples."""
+    def late_columns(self, differing: Mapping[RuleName, int]) -> dict[str, Any]:
+        """The columns that are known after all samples were read; they replace sums over the samples.
+
+        ``differing`` counts the file's items of which our checks say otherwise.
+        """
         extra, notes = dict(self.extra), list(self.notes)
-        words = f"The file has {self.passes:,} passes, by {self.rule}"
-        if differing:
+        check, rule = self.rule
+        words = f"The file has {self.passes:,} passes, by {rule}"
+        if differing["passed"]:
             extra[REPORTED_PASSES] = self.passes
-            words += f"; of {differing:,} samples our check of passed says otherwise"
+        if differing[check]:
+            words += f"; of {differing[check]:,} samples our check of {check} says otherwise"
         notes.append(f"{words}.")
         columns = {key: self.row[key] for key in ("chars_raw", "chars_clean") if key in self.row}
         if extra:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from engine.lp_records import ALIASES, LPS, full_name, split_cleanup, stored_lp
 
@@ -39,6 +39,7 @@ OF_PASS = ("prompt_smiles", "generated_smiles", "smiles_exact_match", "has_real_
 OF_FAILURE = ("prompt_smiles", "issues", TEXT, "parse_error", "generation_has_same_molecular_graph", "extracted_smiles")
 OF_ITEM = frozenset((*OF_PASS, *OF_FAILURE, "generated_smiles_from_conformer"))
 
+RuleName = Literal["passed", "decodes"]
 REPORTED, UNREPORTED = "reported", "unreported"
 REPORTED_PASSED, REPORTED_PASSES = "reported_passed", "reported_passes"
 BEFORE, AFTER, MAIN, ENTRY = "text_before", "text_after", "main", "entry"
@@ -78,12 +79,13 @@ def lp_of(enabled: bool | None, processor: str, version: str) -> str | None:
     return ALIASES.get(name)
 
 
-def rule_of(version: str) -> str:
-    """By which rule the program of this version told passes from failures."""
+def rule_of(version: str) -> tuple[RuleName, str]:
+    """By which rule the program of this version told passes from failures, as our check of it and in words."""
     digits = _VERSION.fullmatch(version.strip())
     if digits is None:
-        return "a rule that it does not name"
-    return "the runner's rule (decodes)" if (int(digits[1]), int(digits[2])) >= (3, 9) else "the reports' rule (passed)"
+        return "passed", "a rule that it does not name"
+    is_runners = (int(digits[1]), int(digits[2])) >= (3, 9)
+    return ("decodes", "the runner's rule (decodes)") if is_runners else ("passed", "the reports' rule (passed)")
 
 
 def family_of(*names: str) -> str | None:

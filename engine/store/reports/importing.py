@@ -16,17 +16,18 @@ import math
 import os
 import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from engine.errors import FileFormatError, shown
 from engine.store.entries import Entry
 from engine.store.groups import totals
 from engine.store.reports.figures import RunOfFile, read_run
-from engine.store.reports.format import FAILURES, METADATA, PASSES, REPORTED_PASSED, compact
+from engine.store.reports.format import FAILURES, METADATA, PASSES, RuleName, compact
 from engine.store.reports.texts import ReportItem, malformed, read_item
 from engine.store.sample_rows import StoredSample, peaks_of, sums_of, tables_of
 from engine.store.schema import RUN
@@ -123,14 +124,16 @@ def import_report(
 def _write(staging: Staging, report: ReportFile, run: RunOfFile, progress: Progress | None) -> dict[str, Any]:
     """Write all samples; the columns of the run that only they tell."""
     waiting: list[StoredSample] = []
-    done = differing = number = 0
+    done = number = 0
+    differing = Counter[RuleName]()
     molecules: set[str] = set()
     for item in report.items:
         samples = run.reader.samples(item, done)
         waiting += samples
         done += len(samples)
         molecules |= {sample.smiles for sample in samples}
-        differing += sum(REPORTED_PASSED in sample.extra for sample in samples)  # our check says otherwise
+        check = samples[item.main].check
+        differing += Counter(rule for rule in get_args(RuleName) if getattr(check, rule) != item.passed)
         if len(waiting) >= GROUP or done == report.samples:
             members = [sample.sample_id for sample in waiting]
             tables, sums, peaks = tables_of(staging.id, waiting), sums_of(waiting), peaks_of(waiting)

@@ -168,9 +168,24 @@ def test_damage_that_the_groups_reader_takes_is_counted_and_measured(tmp_path: P
 
 def test_a_file_that_agrees_with_us_says_its_rule_too(tmp_path: Path) -> None:
     for version, rule in (("v3.8", "the reports' rule (passed)"), ("v3.9", "the runner's rule (decodes)")):
-        content = document(version=version) | {"failures": []}
+        content = document(version=version)
+        content |= {"passes": content["passes"][:1], "failures": []}
         row = imported(tmp_path / version, content).row
-        assert f"The file has 2 passes, by {rule}." in row["notes"]
+        assert f"The file has 1 passes, by {rule}." in row["notes"]
+
+
+def test_a_file_is_held_against_our_check_of_the_rule_that_it_goes_by(tmp_path: Path) -> None:
+    """Junk without a number passes and does not decode."""
+    item = document()["passes"][0] | {"decoded_text": f"[SMILES]CC=O[/SMILES]{CLEAN.replace('>[/', ',>[/')}"}
+    for version, listed, expected in (
+        ("v3.8", "failures", "of 1 samples our check of passed says otherwise"),
+        ("v3.8", "passes", ""),
+        ("v3.9", "failures", ""),
+        ("v3.9", "passes", "of 1 samples our check of decodes says otherwise"),
+    ):
+        content = document(version=version) | {"passes": [], "failures": []} | {listed: [item]}
+        notes = imported(tmp_path / version / listed, content).row["notes"]
+        assert expected in notes and ("otherwise" in notes) == bool(expected)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +193,7 @@ def test_a_file_that_agrees_with_us_says_its_rule_too(tmp_path: Path) -> None:
     [("v3.8", "the reports' rule"), ("3.9.1", "the runner's rule"), ("v4.3", "the runner's rule"), ("", "not name")],
 )
 def test_which_rule_a_file_goes_by_is_told_by_its_version(version: str, rule: str) -> None:
-    assert rule in rule_of(version)
+    assert rule in rule_of(version)[1]
 
 
 def test_our_check_counts_and_the_files_verdict_is_kept(tmp_path: Path) -> None:
