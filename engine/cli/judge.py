@@ -143,7 +143,7 @@ def _document(judged: JudgedRun) -> dict[str, Any]:
             for name, whole in RATES.items()
         },
         "strain_kcal": columns.get("strain_kcal"),
-        **_strain_means([row for row in judged.rows if row["geometry_right"]]),
+        **_strain_means([row for row in judged.rows if row["geometry_right"] and "strain_kcal" in columns]),
         "samples": [{name: row[name] for name in OF_SAMPLE} for row in judged.rows],
     }
 

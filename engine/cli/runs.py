@@ -31,6 +31,7 @@ COMPARED: Columns = (
     ("to", figure("pass_rate_high", ".1%")),
     ("decodes", figure("decodes_rate", ".1%")),
     ("clean", figure("clean_rate", ".1%")),
+    ("usable", figure("usable_rate", ".1%")),
     ("letters", "junk_letters"),
     ("not num.", "junk_nonnumeric"),
     ("cut", "cut_blocks"),

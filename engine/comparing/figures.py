@@ -184,8 +184,8 @@ ROW_COLUMNS = (
     "chars_raw chars_clean"
 ).split()
 ROW_FIGURES = (
-    "pass_rate", "pass_rate_low", "pass_rate_high", "decodes_rate", "clean_rate", "ms_a_token", "wall_s_a_sample",
-    "forced_share",
+    "pass_rate", "pass_rate_low", "pass_rate_high", "decodes_rate", "clean_rate", "usable_rate", "ms_a_token",
+    "wall_s_a_sample", "forced_share",
 )  # fmt: skip
 ROW_RATIOS = ("wall_s", "tokens", "ms_a_token", "forward_passes", "pass_rate", "wall_s_a_sample")
 """Columns, figures and ratios of a row of `compare --json`."""

@@ -24,7 +24,7 @@ Samples by the reason why they failed, and their share of the run's samples. A s
 so the reasons may add up to more than the failed samples; both totals are given.
 
 It cannot say why a model went wrong, only what was found: of the text in the reports' own words, and where molecules
-were judged, the checks that they failed. Junk that parses is not a failure here.
+were judged, the checks that they failed. Junk that passes is no failure by itself; judged, it leaves no conformer.
 """
 MOST_REASONS = 10
 MOST_WIDE_CELLS = 5  # that have room for a share below the count

@@ -19,9 +19,9 @@ from pages._shared.theme import palette
 
 QUESTION = "How long are passed and failed answers?"
 HELP = """
-Tokens of an answer: the run's passed samples upwards, filled, and its failed ones downwards, striped, in the same bins
-for all runs. Each side is scaled to its own highest bar, so shapes compare and heights do not. At the limit: the answer
-was stopped by the maximum number of new tokens.
+Tokens of an answer: the run's passed samples (by the reports' rule) upwards, filled, and its failed ones downwards,
+striped, in the same bins for all runs. Each side is scaled to its own highest bar, so shapes compare and heights do
+not. At the limit: the answer was stopped by the maximum number of new tokens.
 
 It cannot say how an answer at its limit would have ended. A few failed samples make high bars: see their number above
 the bars.

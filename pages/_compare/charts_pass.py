@@ -24,7 +24,8 @@ Up and to the left is better. Time is wall time over samples; passed is the repo
 pass), with Wilson's 95 % interval. Filled: measured here. Open diamonds: a report states it. Open squares: imported.
 
 It cannot say whether two runs had the same machine, batch and molecules: a reported point is drawn as its report states
-it. A run that passes may still be full of junk or cut numbers.
+it. A run that passes may still be full of junk or cut numbers: hover over a point for the shares that decode, are clean
+and are usable.
 """
 ORIGIN_SYMBOLS = {"measured": "circle", "imported": "square-open", "reported": "diamond-open"}
 FASTER, SLOWER = "Faster", "Slower"
@@ -184,11 +185,16 @@ def _point(run: RunFigures) -> dict[str, Any]:
         "origin": run.origin,
         "symbol": ORIGIN_SYMBOLS.get(run.origin, "circle"),
         "rate": _rate(run),
+        "others": tuple(
+            f"{word} {percent(rate)}"
+            for word, rate in (("decodes", run.decodes_rate), ("clean", run.clean_rate), ("usable", run.usable_rate))
+            if rate is not None
+        ),
     }
 
 
 def _hover(row: Row) -> tuple[str, ...]:
-    return row["run"], row["origin"], f"{row['x']:.3g} s per sample, passed {row['rate']}"
+    return row["run"], row["origin"], f"{row['x']:.3g} s per sample, passed {row['rate']}", *row["others"]
 
 
 def row(chosen: RunSelection, run: RunFigures) -> dict[str, object]:
@@ -202,6 +208,9 @@ def row(chosen: RunSelection, run: RunFigures) -> dict[str, object]:
         "pass rate": run.pass_rate,
         "low": run.pass_rate_low,
         "high": run.pass_rate_high,
+        "decodes rate": run.decodes_rate,
+        "clean rate": run.clean_rate,
+        "usable rate": run.usable_rate,
     }
 
 

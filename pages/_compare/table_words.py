@@ -155,13 +155,14 @@ def alone(run: RunFigures, rows: list[FigureRow]) -> str:
     if cell.value is not None:
         within = f"95 % interval {own_interval(cell, 'share')} %"
         passed = f"{percent(cell.value)} of {counted(run.samples or 0, 'sample')} passed ({within})"
-    parts = [passed, _rate(rows, "decodes", "decode"), _rate(rows, "clean"), _blocks(rows, 0, run)]
+    rates = (("decodes", "decode"), ("clean", "clean"), ("usable", "usable"))
+    parts = [passed, *(_rate(rows, figure, word) for figure, word in rates), _blocks(rows, 0, run)]
     return "; ".join(part for part in parts if part) + "."
 
 
-def _rate(rows: list[FigureRow], figure: str, word: str = "") -> str:
+def _rate(rows: list[FigureRow], figure: str, word: str) -> str:
     cell = cell_of(rows, f"{figure}_rate", 0)
-    return "" if cell.value is None else f"{percent(cell.value)} {word or figure}"
+    return "" if cell.value is None else f"{percent(cell.value)} {word}"
 
 
 def sentence(column: int, control: RunFigures, beside: ComparedRun, rows: list[FigureRow]) -> str:

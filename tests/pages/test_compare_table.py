@@ -16,6 +16,7 @@ from engine.comparing.figures import Comparison, Ratio
 from engine.comparing.measures import MEASURES
 from engine.comparing.paired import Compared
 from engine.figures.statistics import Interval
+from engine.figures.words import percent
 from engine.store.schema import SAMPLES
 from engine.store.store import Store
 from pages._compare import table_formats as formats
@@ -168,7 +169,7 @@ def test_a_run_alone_is_told_with_wilsons_interval() -> None:
     said = alone(found.control, rows_of(found, {}))
     assert said == (
         "100 % of 64 samples passed (95 % interval 94.3–100 %); 100 % decode; 100 % clean; "
-        "no junk and nothing cut in 818 blocks."
+        f"{percent(found.control.usable_rate)} usable; no junk and nothing cut in 818 blocks."
     )
 
 
