@@ -87,17 +87,27 @@ GUARD_CHECKS: tuple[GuardCheck, ...] = get_args(GuardCheck)
 
 @dataclass(frozen=True, slots=True)
 class GuardSettings:
-    """How long a guard tries. ``most_thrown``: tokens that it may throw away, in multiples of a sample's limit."""
+    """How long a guard tries. ``most_thrown``: tokens that it may throw away, in multiples of a sample's limit.
+
+    ``weigh``: a block is drawn until so many draws of it have passed, which estimates the share that passes. Retries
+    count failures before the first of them alone; what is thrown away after it has a limit of its own, ``weigh`` times
+    as large.
+    """
 
     retries: int = 8  # of a block
     back: int = 3  # times that a block may send the text back to an earlier one
     checks: tuple[GuardCheck, ...] = GUARD_CHECKS
     most_thrown: float = 4.0
+    weigh: int = 0  # 0: not weighed
 
     def __post_init__(self) -> None:
         if self.retries < 0 or self.back < 0 or self.most_thrown < 0:
             raise ConstraintError(
                 f"a guard cannot try {self.retries} times and go back {self.back} times", "Give numbers of 0 or more"
+            )
+        if self.weigh < 0 or self.weigh == 1:
+            raise ConstraintError(
+                f"{self.weigh} passing draws of a block estimate no share without bias", "Give 2 or more, or 0"
             )
 
 

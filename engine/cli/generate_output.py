@@ -65,7 +65,8 @@ class GenerationDisplay:
         """Struck out where the terminal shows the text as it comes: what is written already stays on it."""
         if self.is_live:
             wrong = ", ".join(dict.fromkeys(place.check for place in back.wrong))
-            sys.stdout.write(f"{RED}✗ {wrong}, back to block {back.block}{PLAIN}\n")
+            mark, why = (f"{RED}✗", wrong) if back.wrong else (f"{DIM}↺", "drawn again to weigh it")
+            sys.stdout.write(f"{mark} {why}, back to block {back.block}{PLAIN}\n")
 
     def close(self) -> None:
         self.line.clear()
@@ -99,6 +100,9 @@ def summary(generation: Generation) -> str:
             f"{counters.thrown_tokens:,} tokens thrown away, {sum(bool(one.unmended) for one in guarded)} of "
             f"{len(guarded)} answers with something left wrong"
         )
+        if generation.plan.guard.weigh:
+            weighed = sum(one.log_weight is not None for one in guarded)
+            guard += f"; {weighed} weighed, for {counters.weighing_tokens:,} of the tokens"
     return (
         f"{sum(sample.check.passed for sample in samples)} of {len(samples)} passed, "
         f"{sum(sample.check.decodes for sample in samples)} decode, "
@@ -178,7 +182,7 @@ def sample_document(sample: Sample) -> dict[str, Any]:
     row |= {name: getattr(sample.check, name) for name in CHECK_COLUMNS}
     row["blocks"] = [asdict(block) for block in sample.blocks]
     if sample.guarding is not None:
-        row["redrawn_blocks"], row["thrown_tokens"] = len(sample.guarding.thrown), sample.guarding.thrown_tokens
+        row |= sample.guarding.figures
         row["unmended"] = [asdict(wrong) for wrong in sample.guarding.unmended]
     if sample.raw_text != sample.text:
         row["raw_text"] = sample.raw_text

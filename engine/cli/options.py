@@ -134,6 +134,7 @@ def add_plan_options(parser: argparse.ArgumentParser, *, several: bool = False) 
     for name, value, what in (
         ("--retries", guard.retries, "how often a wrong block is drawn again"),
         ("--back", guard.back, "how often a block may send the text back to an earlier one"),
+        ("--weigh", guard.weigh, "draws per block that have to pass, 2 or more: estimates what share passes"),
         ("--guard", ",".join(guard.checks), "what is checked of each block"),
     ):
         about = f"lp guarded: {what} (default: {value})"
@@ -219,7 +220,7 @@ def plan_of(args: argparse.Namespace, numbers: NumberFormat, lp: str | None = No
         diagnostics=args.diagnostics,
         candidates=args.candidates,
         equal_work=args.equal_work,
-        guard=GuardSettings(args.retries, args.back, guard_checks(args.guard)),
+        guard=GuardSettings(args.retries, args.back, guard_checks(args.guard), weigh=args.weigh),
     )
 
 

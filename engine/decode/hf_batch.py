@@ -280,7 +280,7 @@ class StepCriterion(StoppingCriteria):
             elif reason is None:
                 self._open.append(row)
             else:
-                events.append(Stop(request.sample, reason, self._rows[row].unmended))
+                events.append(self._rows[row].stop(reason))
         return events
 
     def _sent_back(self, tokens: Tensor, ids: list[int], writing: Sequence[int]) -> dict[int, Back]:

@@ -302,7 +302,7 @@ class Loop:
             out.append(self.counters.count(Step(sample, len(written), id_, is_forced, diagnosis)))
             work.add(id_, forced=is_forced)
             if id_ == self.end_id or len(written) >= work.request.limit:
-                out.append(Stop(sample, "end" if id_ == self.end_id else "length", work.unmended))
+                out.append(work.stop("end" if id_ == self.end_id else "length"))
                 return True
         return False
 

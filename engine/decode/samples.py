@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from engine.chem.enriched import skeleton_of
 from engine.chem.guard import WrongPlace
 from engine.decode.steps import Back, Diagnosis, Step, StopReason
+from engine.decode.weighing import LogWeight
 from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.records import Block, Check, Molecule, NumberFormat
 from engine.text.align import Alignment, align
@@ -36,10 +37,26 @@ class Guarding:
 
     thrown: tuple[ThrownTry, ...] = ()  # in the order in which they were drawn
     unmended: tuple[WrongPlace, ...] = ()  # what it found wrong and left, when nothing more might be tried
+    log_weight: LogWeight | None = None  # of the mass that it left; None where not asked for, or not known
+
+    @property
+    def redrawn_blocks(self) -> int:
+        """How often it found a block wrong; what was only drawn again to be weighed does not count."""
+        return sum(bool(one.back.wrong) for one in self.thrown)
 
     @property
     def thrown_tokens(self) -> int:
         return sum(len(one.steps) for one in self.thrown)
+
+    @property
+    def figures(self) -> dict[str, float | None]:
+        """By column of ``samples``."""
+        return {
+            "redrawn_blocks": self.redrawn_blocks,
+            "thrown_tokens": self.thrown_tokens,
+            "log_weight": None if self.log_weight is None else self.log_weight.value,
+            "log_weight_sd": None if self.log_weight is None else self.log_weight.sd,
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from engine.chem.guard import WrongPlace
     from engine.decode.closing import CloseIds
     from engine.decode.guarding import AnswerGuard
+    from engine.decode.weighing import LogWeight
 
 StopReason = Literal["end", "length", "time", "cancelled", "empty_mask", "desync"]
 """``end``: the end token came. ``length``, ``time``: a limit was reached. ``empty_mask``: no token was legal.
@@ -79,6 +80,7 @@ class Stop:
     sample: int
     reason: StopReason
     unmended: tuple[WrongPlace, ...] = ()  # what a guard found wrong and could not mend
+    log_weight: LogWeight | None = None  # where it was asked for and can be told
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +90,11 @@ class Back:
     sample: int
     pos: int
     block: int  # the first that is drawn anew
-    wrong: tuple[WrongPlace, ...]  # in the block that was written last; never empty
+    wrong: tuple[WrongPlace, ...]  # in the block that was written last; empty: it is drawn again to be weighed
 
     @property
     def reason(self) -> WrongPlace:
-        """The one that is told where there is room for one."""
+        """The one that is told where there is room for one. Not of a draw that only weighs."""
         return self.wrong[0]
 
 
@@ -158,6 +160,7 @@ class Counters:
     tokens: int = 0
     forced_tokens: int = 0
     thrown_tokens: int = 0  # by a guard; not among the tokens
+    weighing_tokens: int = 0  # those of them that only weigh what the guard leaves
     redrawn: dict[str, int] = field(default_factory=dict)  # how often a guard found a block wrong, by its reason
     forward_passes: int = 0  # prefills among them
     prefill_s: float = 0.0
@@ -179,4 +182,7 @@ class Counters:
         self.tokens -= len(forced)
         self.forced_tokens -= sum(forced)
         self.thrown_tokens += len(forced)
-        self.redrawn[back.reason.check] = self.redrawn.get(back.reason.check, 0) + 1
+        if back.wrong:
+            self.redrawn[back.reason.check] = self.redrawn.get(back.reason.check, 0) + 1
+        else:
+            self.weighing_tokens += len(forced)

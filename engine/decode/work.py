@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from engine.chem.guard import WrongPlace
 from engine.decode.guarding import GuardedRow
-from engine.decode.steps import Back, Counters, Request
+from engine.decode.steps import Back, Counters, Request, Stop, StopReason
 from engine.lp.driver import State, Tables, forced_runs
 from engine.lp.table import Automaton
 
@@ -30,9 +29,10 @@ class Work:
     def rewinds(self) -> int:
         return 0 if self.guarded is None else self.guarded.rewinds
 
-    @property
-    def unmended(self) -> tuple[WrongPlace, ...]:
-        return () if self.guarded is None else tuple(self.guarded.unmended)
+    def stop(self, reason: StopReason) -> Stop:
+        if self.guarded is None:
+            return Stop(self.request.sample, reason)
+        return Stop(self.request.sample, reason, tuple(self.guarded.unmended), self.guarded.log_weight)
 
     def add(self, id_: int, *, forced: bool) -> None:
         self.written.append(id_)

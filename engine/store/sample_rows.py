@@ -28,6 +28,8 @@ _MEANS = (("rmsd_ang", RMSD_SUM, "rmsd_samples"), ("strain_kcal", STRAIN_SUM, "s
 _MEASURES = ("_s", "_mb", "_ang", "_kcal")
 SINCE_2 = ("decodes", "misread_blocks", "misread_most_ang")
 """Figures of a group of samples that schema version 2 brought."""
+WEIGHED = "weighed"
+"""In ``tries``, in place of a check: the try was thrown away for the sample's weight alone."""
 BLOCK_COLUMNS = tuple(field.name for field in fields(Block))
 DIAGNOSIS_COLUMNS = ("block", "rule", "p_raw", "p_lp", "allowed_mass", "rank_raw", "entropy_nat")
 
@@ -132,8 +134,8 @@ def tries_table(run_id: str, tries: Iterable[tuple[int, int, ThrownTry, str]]) -
                 "number": number,
                 "pos": thrown.back.pos,
                 "block": thrown.back.block,
-                "check": thrown.back.reason.check,
-                "atoms": thrown.back.reason.atoms,
+                "check": thrown.back.reason.check if thrown.back.wrong else WEIGHED,
+                "atoms": thrown.back.reason.atoms if thrown.back.wrong else None,
                 "text": text,
                 "token_ids": [step.token_id for step in thrown.steps],
                 "forced": [step.forced for step in thrown.steps],
@@ -167,9 +169,10 @@ def sums_of(samples: Sequence[StoredSample]) -> dict[str, float]:
     sums |= verdict_sums((sample.check.clean, sample.verdict) for sample in samples if sample.verdict is not None)
     guarded = [sample.guarding for sample in samples if sample.guarding is not None]
     if guarded:
-        sums["redrawn_blocks"] = sum(len(one.thrown) for one in guarded)
+        sums["redrawn_blocks"] = sum(one.redrawn_blocks for one in guarded)
         sums["thrown_tokens"] = sum(one.thrown_tokens for one in guarded)
         sums["unmended_samples"] = sum(bool(one.unmended) for one in guarded)
+        sums["weighed_samples"] = sum(one.log_weight is not None for one in guarded)
     if all(sample.token_ids is not None for sample in samples):
         sums["tokens"] = sum(len(sample.token_ids or ()) for sample in samples)
         sums["forced_tokens"] = sum(sum(sample.forced or ()) for sample in samples)
@@ -236,8 +239,7 @@ def _guarding_row(guarding: Guarding | None) -> dict[str, Any]:
     if guarding is None:
         return {}
     return {
-        "redrawn_blocks": len(guarding.thrown),
-        "thrown_tokens": guarding.thrown_tokens,
+        **guarding.figures,
         "unmended": [{"check": wrong.check, "atoms": wrong.atoms} for wrong in guarding.unmended],
     }
 

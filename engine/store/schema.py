@@ -100,6 +100,7 @@ RUNS = _table(
     ("redrawn_blocks", WHOLE, "how often its guard found a block wrong and had it drawn anew"),
     ("thrown_tokens", WHOLE, "tokens that this cost; no part of tokens"),
     ("unmended_samples", WHOLE, "samples with a block that stayed wrong when nothing more might be tried"),
+    ("weighed_samples", WHOLE, "samples with a log_weight"),
     ("forward_passes", WHOLE, "through the model, prefills among them"),
     ("chars_raw", WHOLE, "characters of all answers as written"),
     ("chars_clean", WHOLE, "without anything that is not conformer: tags, padding, what cleanup strips"),
@@ -115,6 +116,7 @@ RUNS = _table(
         2: "decodes reported_passes reported_failures misread_blocks misread_most_ang judged judged_with stereo_judged "
         "stereo_right stereo_sites stereo_sites_right geometry_judged geometry_right usable strain_kcal strain_samples",
         3: "guard redrawn_blocks thrown_tokens unmended_samples",
+        4: "weighed_samples",
     },
 )
 
@@ -150,6 +152,13 @@ SAMPLES = _table(
     ("redrawn_blocks", SMALL, "how often a guard found a block wrong and had it drawn anew; null without a guard"),
     ("thrown_tokens", SMALL, "tokens that this cost; no part of tokens"),
     ("unmended", FAILURES, "what it found wrong and left, since nothing more might be tried"),
+    (
+        "log_weight",
+        REAL,
+        "log of the share of the model's mass that the guard left, a product over blocks; null where not asked for "
+        "(--weigh), where the text went back further than a block, or something stayed wrong",
+    ),
+    ("log_weight_sd", REAL, "its estimated standard deviation"),
     ("decode_s", REAL, "from its first token to its last, beside the others of its batch"),
     ("stereo_sites", SMALL, "centres and double bonds that the SMILES specifies; null where not judged"),
     ("stereo_sites_right", SMALL, "those that are in space as it says"),
@@ -167,6 +176,7 @@ SAMPLES = _table(
         2: "decodes stereo_sites stereo_sites_right stereo_right geometry_right usable failed strain_kcal "
         "strain_moved_ang strain_field",
         3: "redrawn_blocks thrown_tokens unmended",
+        4: "log_weight log_weight_sd",
     },
 )
 
@@ -223,7 +233,7 @@ TRIES = _table(
     ("number", SMALL, "counts the sample's tries that a guard threw away, from 0", True),
     ("pos", SMALL, "where in the answer they began", True),
     ("block", SMALL, "the first block that was drawn anew", True),
-    ("check", TEXT, "what its last block failed first", True),
+    ("check", TEXT, "what its last block failed first; weighed: nothing, it was drawn again for log_weight", True),
     ("atoms", IDS, "the atoms of the text by which that was seen"),
     ("text", TEXT, "what was thrown away"),
     ("token_ids", IDS, "as written"),
