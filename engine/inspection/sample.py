@@ -16,11 +16,13 @@ from rdkit import Chem
 from engine.chem.enriched import prompt_smiles
 from engine.chem.smiles import in_text_order, parse_smiles
 from engine.errors import DriftscopeError, StoreError
+from engine.figures.words import counted
 from engine.inspection.conformers import GroupShape, conformer_of, group_conformer_of
 from engine.inspection.estimates import BlockEstimate, estimates_of
 from engine.inspection.realign import aligned_as_stored
 from engine.inspection.run_resources import run_tokenizer
 from engine.inspection.runs import RunFacts, run_facts
+from engine.inspection.tries import ThrownText, thrown_text
 from engine.lp_records import UNKNOWN_LP
 from engine.records import Molecule
 from engine.store.entries import Entry
@@ -43,6 +45,7 @@ _TABLES = (
     "SELECT * FROM samples WHERE run_id = $run AND sample_id = $sample",
     "SELECT * FROM blocks WHERE run_id = $run AND sample_id = $sample ORDER BY block",
     "SELECT * FROM steps WHERE run_id = $run AND sample_id = $sample ORDER BY pos",
+    "SELECT * FROM tries WHERE run_id = $run AND sample_id = $sample ORDER BY number",
 )
 
 
@@ -57,6 +60,7 @@ class Inspected:
     alignment: Alignment | None
     blocks: tuple[Row, ...]  # of blocks, in order
     steps: Mapping[int, Row]  # of steps, by pos; each of top_k has its piece beside its id
+    tries: tuple[ThrownText, ...]  # that a guard threw away, where they were kept
     estimates: Mapping[int, BlockEstimate]  # by block: what a cut cost, where the model was asked
     conformer: Chem.Mol | None
     conformer_atoms: tuple[int, ...]
@@ -69,7 +73,7 @@ class Inspected:
 def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
     """The sample of a run, which is named by its id or by any part that no other run has."""
     run = run_facts(store, run_id)
-    sample, blocks, steps = _rows(store, run, sample_id)
+    (sample,), blocks, steps, tries = _rows(store, run, sample_id)
     molecule, why_no_molecule = molecule_asked(sample)
     tokenizer, why_no_tokenizer = run_tokenizer(run)
     has_ids = bool(sample["token_ids"])
@@ -90,6 +94,7 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
         alignment=alignment,
         blocks=blocks,
         steps={row["pos"]: {**row, "top_k": top_k(row)} for row in steps},
+        tries=tuple(map(thrown_text, tries)),
         estimates=estimates_of(blocks, molecule, tokenizer),
         conformer=shape.mol,
         conformer_atoms=shape.atoms,
@@ -102,6 +107,7 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
                 why_no_tokenizer,
                 why_no_alignment,
                 *_missing(run, sample, blocks, bool(steps), tokenizer is not None),
+                "" if tries else _no_tries(sample),
             )
             if words
         ),
@@ -109,20 +115,20 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
     )
 
 
-def _rows(store: Store, run: RunFacts, sample_id: int) -> tuple[Row, tuple[Row, ...], tuple[Row, ...]]:
-    """Of all three tables in one connection, which takes longer than the queries."""
+def _rows(store: Store, run: RunFacts, sample_id: int) -> list[tuple[Row, ...]]:
+    """Of all tables in one connection, which takes longer than the queries."""
 
     def ask(parts: Sequence[tuple[Kind, Sequence[Entry]]]) -> list[tuple[Row, ...]]:
         names = {"run": run.run_id, "sample": sample_id}
         with connect(parts) as connection:
             return [tuple(connection.sql(sql, params=names).to_arrow_table().to_pylist()) for sql in _TABLES]
 
-    samples, blocks, steps = store.reading(ask)
-    if not samples:
+    tables = store.reading(ask)
+    if not tables[0]:
         raise StoreError(
             f"the run {run.run_id} has no sample {sample_id}", f"It has {run.samples:,}; they count from 0"
         )
-    return samples[0], blocks, steps
+    return tables
 
 
 def molecule_asked(sample: Row) -> tuple[Molecule, str]:
@@ -177,3 +183,11 @@ def _no_steps(run: RunFacts, has_ids: bool) -> str:
     kept = "This run stored the steps of other samples only" if run.has_steps else "This run stored no steps"
     more = "" if run.lp_record is UNKNOWN_LP else " A model can recompute them."
     return f"{kept}: token probabilities are not stored.{more}"
+
+
+def _no_tries(sample: Row) -> str:
+    redrawn = sample["redrawn_blocks"]
+    if not redrawn:
+        return ""
+    times = counted(redrawn, "time")
+    return f"The guard had blocks drawn anew {times}. Tries are stored only of samples that keep their steps."

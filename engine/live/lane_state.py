@@ -15,6 +15,7 @@ from engine.chem.enriched import skeleton_of
 from engine.decode.samples import Reader, Sample
 from engine.decode.steps import Back
 from engine.inspection.realign import with_kinds
+from engine.inspection.tries import ThrownText, blocks_thrown, checks_by_block
 from engine.live.lane import (
     Lane,
     LaneCounts,
@@ -56,7 +57,7 @@ class LaneTry:
     @property
     def blocks(self) -> range:
         """The blocks that went, whole ones: to the one that failed, from the first that was drawn anew."""
-        return range(self.back.block, max(self.back.reason.atoms) + 1)
+        return blocks_thrown(self.back.block, self.back.reason.atoms)
 
 
 @dataclass(slots=True)
@@ -71,11 +72,7 @@ class LaneText:
     @property
     def failed_by_block(self) -> dict[int, list[str]]:
         """Of each block that was drawn anew: the check for which each of its tries was thrown away."""
-        failed: dict[int, list[str]] = {}
-        for thrown in self.thrown:
-            for block in thrown.blocks:
-                failed.setdefault(block, []).append(thrown.back.reason.check)
-        return failed
+        return checks_by_block((thrown.blocks, thrown.back.reason.check) for thrown in self.thrown)
 
 
 class LaneWatch:
@@ -145,8 +142,11 @@ class LaneWatch:
             known = self._aligned[sample] = reached, aligned
         return known[1]
 
-    def text_of(self, thrown: LaneTry) -> str:
-        return self._reader.tokenizer.decode(thrown.ids)
+    def thrown(self, sample: int) -> list[ThrownText]:
+        """The sample's tries that a guard threw away so far."""
+        text, decode = self.texts.get(sample), self._reader.tokenizer.decode
+        tries = [] if text is None else text.thrown
+        return [ThrownText(one.blocks, one.back.reason.check, decode(one.ids)) for one in tries]
 
     @functools.cached_property
     def _reader(self) -> Reader:

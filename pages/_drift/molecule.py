@@ -19,6 +19,7 @@ from engine.inspection.conformers import GroupShape
 from engine.inspection.estimates import BlockEstimate
 from engine.inspection.realign import atoms_of_columns
 from engine.inspection.sample import Inspected
+from engine.inspection.tries import checks_by_block, redrawn_words
 from pages._drift import blocks as drift_blocks
 from pages._drift import files, scoring, state
 from pages._drift.state import spot_of
@@ -28,6 +29,7 @@ from pages._shared.components.viewer3d import model_of, viewer3d
 from pages._shared.errors import escape_markdown
 from pages._shared.table_files import file_button
 from pages._shared.theme import DARK, palette
+from pages._shared.tries import still_wrong, thrown_tries
 from pages._shared.words import (
     Fault,
     atom_faults,
@@ -62,6 +64,7 @@ def show(inspection: Inspected) -> None:
             st.badge(escape_markdown(words), color=colour)
     st.markdown(escape_markdown(verdict(sample, inspection.blocks)))
     _failed(inspection)
+    still_wrong([(wrong["check"], wrong["atoms"]) for wrong in inspection.sample["unmended"] or ()])
     _linked(inspection)
 
 
@@ -87,6 +90,7 @@ def _badges(inspection: Inspected) -> list[Badge]:
             (f"drift {signed(sample['drift'])}" if sample["drift"] is not None else "", "gray"),
             (f"{tokens:,} tokens" if tokens else "", "gray"),
             (f"{percent(forced / tokens)} forced" if tokens and forced is not None else "", "gray"),
+            (f"drawn anew {counted(sample['redrawn_blocks'], 'time')}" if sample["redrawn_blocks"] else "", "gray"),
             (f"RMSD {sample['rmsd_ang']:.2f} Å" if sample["rmsd_ang"] is not None else "", "gray"),
             (f"strain {strain}" if strain else "", "gray"),
         )
@@ -134,6 +138,8 @@ def _linked(inspection: Inspected) -> None:
             _shape(inspection, of_atom, atom)
     _selected_words(inspection, of_atom, estimates, atom)
     _strip(inspection, steps, atom, steps_model)
+    kept = of_atom[atom]["text"] if atom in of_atom else ""
+    thrown_tries(inspection.tries, inspection.molecule.descriptors, key="drift_tries", block=atom, kept=kept)
     missing = [words for words in inspection.missing if not (steps and "A model can recompute" in words)]
     if len(missing) == 1 and inspection.can_score:
         st.caption(escape_markdown(missing[0]))  # the strip and the button below say the same
@@ -280,6 +286,7 @@ def _strip(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]], atom: 
     columns = inspection.alignment.rows
     atoms = atoms_of_columns(inspection.alignment)
     token = state.number(state.TOKEN)
+    tried = checks_by_block((thrown.blocks, thrown.check) for thrown in inspection.tries)
     by = {
         "position": "by position, as the LP counts",
         "structure": "by structure: atoms to atoms, blocks to blocks",
@@ -296,6 +303,7 @@ def _strip(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]], atom: 
         selected=token if token is not None and token < len(columns) else None,
         block=atom,
         wrong=wrong_atoms(inspection.sample),
+        redrawn={block: redrawn_words(checks) for block, checks in tried.items()},
         on_pick=lambda column: state.put_atom(spot_of(inspection), None if column is None else atoms[column], column),
     )
 

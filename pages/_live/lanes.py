@@ -9,8 +9,8 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from engine.errors import one_line
-from engine.figures.words import capitalised, counted, percent, shortened
-from engine.live.lane_state import LaneTry
+from engine.figures.words import capitalised, percent
+from engine.inspection.tries import redrawn_words
 from engine.lp_records import split_cleanup
 from engine.service import waiting_words
 from engine.text.align import Alignment
@@ -19,11 +19,9 @@ from pages._live import session
 from pages._live.session import Running
 from pages._shared.components.token_strip import Chip, Mark, selected_index, token_stream
 from pages._shared.errors import escape_markdown
-from pages._shared.html_table import safe
 
 TICK_S = 0.25
 STRIP_PX = 300
-MOST_TRIES, TRY_CHARS = 50, 400
 _MARKS: dict[str, Mark] = {"junk": "junk", "cut": "cut"}
 _NOTES = {
     "junk": "junk: not part of the three numbers",
@@ -154,27 +152,6 @@ def strip(lane: Running, shown: int, wrong: Collection[int] = ()) -> None:
     )
 
 
-def thrown_tries(lane: Running, shown: int) -> None:
-    """The tries of the sample ``shown`` that a guard threw away, their text struck through."""
-    text = lane.watch.texts.get(shown)
-    if text is None or not text.thrown:
-        return
-    descriptors = lane.watch.molecule_of(shown).descriptors
-    with st.expander(f"Tries thrown away ({len(text.thrown):,})", key=f"tries_{lane.number}"):
-        tries = (_try(thrown, lane.watch.text_of(thrown), descriptors) for thrown in text.thrown[:MOST_TRIES])
-        st.html(f'<ol style="font-size:0.875rem;overflow-wrap:anywhere">{"".join(tries)}</ol>')
-        if len(text.thrown) > MOST_TRIES:
-            st.caption(f"and {counted(len(text.thrown) - MOST_TRIES, 'more try', 'more tries')}")
-
-
-def _try(thrown: LaneTry, text: str, descriptors: Sequence[str]) -> str:
-    """HTML: ``block 4, [C@@H]: stereo`` and the text."""
-    first, last = thrown.blocks[0], thrown.blocks[-1]
-    blocks = f"block {last}" if first == last else f"blocks {first} to {last}"
-    title = safe(f"{blocks}, {descriptors[last]}: {thrown.back.reason.check}")
-    return f"<li>{title} <s><code>{safe(shortened(text, TRY_CHARS))}</code></s></li>"
-
-
 def _key(lane: Running) -> str:
     return f"lane_{lane.number}"
 
@@ -228,4 +205,4 @@ def _mark_of_number(block: int, wrong: Collection[int], redrawn: Collection[int]
 
 
 def _redrawn_note(failed: Sequence[str] | None) -> str:
-    return f"drawn {len(failed) + 1} times; thrown away for: {', '.join(dict.fromkeys(failed))}" if failed else ""
+    return redrawn_words(failed) if failed else ""

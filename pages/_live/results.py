@@ -13,7 +13,6 @@ from engine.chem.rmsd import nearest, superpose
 from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import LOADED
 from engine.errors import DriftscopeError
-from engine.figures.words import listed
 from engine.inspection.runs import run_facts
 from engine.inspection.sample import Inspected
 from engine.live.lane import REFERENCE_S
@@ -23,13 +22,14 @@ from engine.store.entries import Entry
 from pages._live import session
 from pages._live.files import lane_files
 from pages._live.inputs import REFERENCES
-from pages._live.lanes import counters, heading, lane_columns, strip, thrown_tries
+from pages._live.lanes import counters, heading, lane_columns, strip
 from pages._live.session import Running
 from pages._shared.choices import one_of
 from pages._shared.components.token_strip import visible
 from pages._shared.components.view3d import show_conformer, show_overlay
 from pages._shared.errors import escape_markdown
 from pages._shared.inspected import inspected, open_store
+from pages._shared.tries import still_wrong, thrown_tries
 from pages._shared.verdict_badges import failed_checks, molecule_badges, text_badge
 from pages._shared.words import atom_faults, verdict, wrong_atoms
 
@@ -100,7 +100,8 @@ def _outcome(lane: Running, entry: Entry | None, shown: int) -> None:
     counters(lane, shown)
     if lane.watch.counted.tokens or lane.seen.state != "failed":
         strip(lane, shown, wrong)
-    thrown_tries(lane, shown)
+    if lane.watch.texts.get(shown) is not None:
+        thrown_tries(lane.watch.thrown(shown), lane.watch.molecule_of(shown).descriptors, key=f"tries_{lane.number}")
     if entry is not None:
         lane_files(lane, entry, shown)
     for note in lane.watch.finished.notes if lane.watch.finished else ():
@@ -119,17 +120,11 @@ def _verdict(seen: Inspected) -> None:
 
 
 def _unmended(lane: Running, shown: int) -> None:
-    """What the guard left wrong in the sample, since nothing more might be tried."""
+    """What the guard left wrong in the sample."""
     text = lane.watch.texts.get(shown)
     guarding = None if text is None or text.answer is None else text.answer.guarding
-    if guarding is None or not guarding.unmended:
-        return
-    wrong = guarding.unmended
-    parts = [
-        f"{place.check} (atoms {listed([str(atom) for atom in sorted(place.atoms)])})" for place in wrong[:MOST_FAILED]
-    ]
-    parts += [f"{len(wrong) - MOST_FAILED} more"] if len(wrong) > MOST_FAILED else []
-    st.caption(f":material/build_circle: Still wrong after all tries of the guard: {escape_markdown(listed(parts))}.")
+    if guarding is not None:
+        still_wrong([(place.check, place.atoms) for place in guarding.unmended])
 
 
 def choose_reference() -> None:

@@ -24,7 +24,7 @@ from tests.engine.store.reports.documents import DOCUMENT
 
 WITH_JUNK = demo_run("llama", "blocklist")
 EXACT = demo_run("qwen", "exact")
-BARE, HOSTILE = "bare-run", "hostile-run"
+BARE, GUARDED, HOSTILE = "bare-run", "guarded-run", "hostile-run"
 HOSTILE_JUNK = "<img src=x onerror=alert(1)>"
 HOSTILE_SMILES = "CO"
 OVERRIDE = "\u202e[x](http://a.b)</script>"
@@ -42,12 +42,9 @@ def with_demo(place: Path, *run_ids: str) -> Store:
     return store_at(place)
 
 
-def add_bare(store: Store, sample_ids: Sequence[int] = (0, 1), source: str = WITH_JUNK) -> str:
+def add_bare(store: Store, sample_ids: Sequence[int] = (0, 1)) -> str:
     """Samples of a demo run as a run that kept no steps."""
-    names = {"run": source, "samples": list(sample_ids)}
-    chosen = "WHERE run_id = $run AND list_contains($samples, sample_id) ORDER BY ALL"
-    samples = DEMO_STORE.rows(f"SELECT * FROM samples {chosen}", names)
-    blocks = DEMO_STORE.rows(f"SELECT * FROM blocks {chosen}", names)
+    samples, blocks = _rows_of(WITH_JUNK, sample_ids)
     about: dict[str, Any] = {
         "model_alias": "demo-llama",
         "model_step": "final",
@@ -55,8 +52,31 @@ def add_bare(store: Store, sample_ids: Sequence[int] = (0, 1), source: str = WIT
         "lp": "position-blocklist",
         "placeholder": "0.0000,0.0000,0.0000",
     }
-    write_run(store, BARE, _without_run(samples), _without_run(blocks), **about)
+    write_run(store, BARE, samples, blocks, **about)
     return BARE
+
+
+def add_guarded(store: Store) -> str:
+    """The demo's first exact samples as if under a guard: of one the tries were kept, the other has something wrong."""
+    (first, second), blocks = _rows_of(EXACT, (0, 1))
+    first |= {"redrawn_blocks": 2, "thrown_tokens": 40, "unmended": []}
+    second |= {"redrawn_blocks": 3, "thrown_tokens": 60, "unmended": [{"check": "clash", "atoms": [4, 0]}]}
+    tries = [
+        {"sample_id": 0, "number": 0, "pos": 40, "block": 2, "check": "stereo", "atoms": [0, 1, 2], "text": "1.0,2.0>"},
+        {"sample_id": 0, "number": 1, "pos": 20, "block": 1, "check": "bonds", "atoms": [1, 2], "text": HOSTILE_JUNK},
+    ]
+    about: dict[str, Any] = {"model_alias": "demo-qwen", "model_step": "final", "tokenizer": "qwen3", "lp": "guarded"}
+    write_run(store, GUARDED, [first, second], blocks, tries=tries, **about)
+    return GUARDED
+
+
+def _rows_of(run_id: str, sample_ids: Sequence[int]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Samples and blocks of a demo run."""
+    names = {"run": run_id, "samples": list(sample_ids)}
+    chosen = "WHERE run_id = $run AND list_contains($samples, sample_id) ORDER BY ALL"
+    tables = (DEMO_STORE.rows(f"SELECT * FROM {table} {chosen}", names) for table in ("samples", "blocks"))
+    samples, blocks = map(_without_run, tables)
+    return samples, blocks
 
 
 def _without_run(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -41,6 +41,13 @@ def test_columns_are_sent_as_lists() -> None:
     assert (sent["elements"], sent["steps"]) == (["C"], None)
 
 
+def test_a_number_that_was_drawn_anew_is_marked_where_nothing_worse_is() -> None:
+    written = [*COLUMNS, replace(COLUMNS[2], mark=""), replace(COLUMNS[2], block=1, mark="")]
+    sent = packed(written, {}, (), redrawn={0: "drawn 2 times", 1: "drawn 3 times"})
+    assert (sent["marks"], sent["redrawn"]) == ("--jlbrr", {"0": "drawn 2 times", "1": "drawn 3 times"})
+    assert packed(written, {}, (), frozenset({1}), {0: "", 1: ""})["marks"] == "--jlbrw"
+
+
 def test_steps_go_by_generated_position() -> None:
     """A gap has none, and a step for a position that no column has is not sent."""
     steps = {0: STEP, 2: replace(STEP, rule="anything", rank_raw=1, allowed_mass=0.75), 9: STEP}

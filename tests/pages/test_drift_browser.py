@@ -13,9 +13,11 @@ from tests.pages.canvas_clicks import click_at, click_row
 from tests.pages.drift_stores import (
     BARE,
     EXACT,
+    GUARDED,
     HOSTILE,
     WITH_JUNK,
     add_bare,
+    add_guarded,
     add_hostile,
     add_imported,
     add_verdicts,
@@ -40,6 +42,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     store = with_demo(folder / "store", WITH_JUNK, EXACT)
     add_verdicts(store, EXACT)
     add_bare(store)
+    add_guarded(store)
     add_hostile(store)
     add_imported(store, folder)
     with serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(folder / "store")}) as started:
@@ -89,6 +92,18 @@ def test_a_wrong_centre_is_seen_in_2d_in_3d_and_in_the_tokens(browser: Browser, 
         expect(own).to_be_attached()
         seen.page.wait_for_function(IN_VIEW, arg=own.element_handle())
         expect(seen.page.locator(".alignment .tally")).to_contain_text("wrong")
+        expect_harmless(seen)
+
+
+def test_blocks_that_were_drawn_anew_are_marked_and_say_why(browser: Browser, server: Server) -> None:
+    with visit(browser, server, f"/drift?run={GUARDED}&sample=0") as seen:
+        marked = seen.page.locator(".alignment .track .col.drawn_anew")
+        expect(marked.first).to_have_attribute("aria-label", re.compile("drawn anew.*block 1 "))
+        marked.first.click()
+        expect_atom(seen, 1)
+        expect(seen.page.locator(".alignment .details")).to_contain_text("drawn 2 times; thrown away for: bonds")
+        expect(seen.page.locator(".alignment .tally")).to_contain_text("drawn anew")
+        expect(seen.page.get_by_text("Tries of block 1 thrown away (1 of 2)")).to_be_visible()
         expect_harmless(seen)
 
 

@@ -7,8 +7,9 @@ column. Probabilities are rounded to four digits, which is more than is shown.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from engine.errors import visible as visible_char
 from engine.records import Role
@@ -18,6 +19,7 @@ from pages._shared.components.token_strip import DETAIL_CHARS, sendable, visible
 _ROLE_CODES: dict[Role | None, str] = {None: "-", "COPY": "C", "FREE": "F", "BOUNDARY": "B"}
 _MARK_CODES = {"": "-", "junk": "j", "cut": "c", "beyond": "b", "left_over": "l"}
 _FORCED_CODES = {None: "-", True: "1", False: "0"}
+_NOTHING: Mapping[int, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +54,13 @@ def packed(
     steps: Mapping[int, StepFacts],
     elements: Sequence[str],
     wrong: frozenset[int] = frozenset(),
+    redrawn: Mapping[int, str] = _NOTHING,
 ) -> dict[str, object]:
     """All that is drawn. It does not depend on what is selected, so that it travels once."""
     texts: Texts = {}
-    content = _tokens(columns, texts, wrong) | {"elements": [sendable(element) for element in elements]}
+    content = _tokens(columns, texts, wrong, redrawn) | {"elements": [sendable(element) for element in elements]}
     content |= {"steps": _steps(columns, steps, texts), "digest": digest(columns)}
+    content |= {"redrawn": {str(block): sendable(words) for block, words in redrawn.items()}}
     return content | {"texts": [visible(piece, DETAIL_CHARS) for piece in texts]}
 
 
@@ -64,7 +68,9 @@ def _number(piece: str, texts: Texts) -> int:
     return texts.setdefault(piece, len(texts))
 
 
-def _tokens(columns: Sequence[AlignedToken], texts: Texts, wrong: frozenset[int]) -> dict[str, object]:
+def _tokens(
+    columns: Sequence[AlignedToken], texts: Texts, wrong: frozenset[int], redrawn: Collection[int]
+) -> dict[str, object]:
     return {
         "pos": [column.pos for column in columns],
         "ids": [column.token_id for column in columns],
@@ -81,15 +87,16 @@ def _tokens(columns: Sequence[AlignedToken], texts: Texts, wrong: frozenset[int]
         "roles": "".join(_ROLE_CODES[column.role] for column in columns),
         "blocks": [column.block for column in columns],
         "forced": "".join(_FORCED_CODES[column.forced] for column in columns),
-        "marks": "".join(_mark(column, wrong) for column in columns),
+        "marks": "".join(_mark(column, wrong, redrawn) for column in columns),
         "drift": [column.running_drift for column in columns],
     }
 
 
-def _mark(column: AlignedToken, wrong: frozenset[int]) -> str:
-    """A number of a wrong block is marked where nothing worse is."""
-    is_wrong = column.block in wrong and column.text_role == "FREE"
-    return "w" if is_wrong and not column.mark else _MARK_CODES[column.mark]
+def _mark(column: AlignedToken, wrong: frozenset[int], redrawn: Collection[int]) -> str:
+    """A number of a wrong block is marked where nothing worse is, and one that was drawn anew where it is not wrong."""
+    if column.mark or column.text_role != "FREE":
+        return _MARK_CODES[column.mark]
+    return "w" if column.block in wrong else "r" if column.block in redrawn else "-"
 
 
 def _steps(

@@ -11,6 +11,7 @@ const MARKS = {
   j: ["junk", "junk: no part of the numbers", "!"],
   c: ["cut", "cut: the LP closed the number", "✂\uFE0E"],
   w: ["wrong", "wrong: a check of the molecule names its atom", ""],
+  r: ["drawn_anew", "drawn anew: the guard threw an earlier try away", ""],
   b: ["beyond", "beyond: the template has no position for it", "+"],
   l: ["left_over", "left over: a position that the text did not use", "○"],
 };
@@ -331,8 +332,9 @@ function drawMap(map, model, x, width) {
   const svg = map.querySelector("svg");
   svg.setAttribute("viewBox", `0 0 ${Math.max(width, 1)} 40`);
   const paths = model.count ? driftPaths(model, (i) => x[i], 40, 0, model.count) : [];
-  const ticks = { up: "", down: "" };
-  for (const i of model.marked) ticks["jl".includes(model.data.marks[i]) ? "up" : "down"] += tickPath(x[i], model.data.marks[i]);
+  const ticks = { up: "", down: "", anew: "" };
+  const sideOf = (mark) => ("jl".includes(mark) ? "up" : mark === "r" ? "anew" : "down");
+  for (const i of model.marked) ticks[sideOf(model.data.marks[i])] += tickPath(x[i], model.data.marks[i]);
   const marks = Object.entries(ticks).map(([side, path]) => [`mark ${side}`, path]);
   svg.replaceChildren(...[...paths, ...marks].filter(([, path]) => path).map(([className, path]) => newPath(className, path)));
 }

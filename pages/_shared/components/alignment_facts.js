@@ -115,6 +115,8 @@ function generatedFacts(model, i) {
   }
   if (data.forced[i] !== "-") rows.push(["Chosen", data.forced[i] === "1" ? "forced by the LP" : "by the model", false]);
   if (mark) rows.push(["Mark", mark[1], false, mark[0]]);
+  const tries = data.text_roles[i] === "F" && data.redrawn[data.blocks[i]];
+  if (tries) rows.push(["Tries", tries, false]);
   return rows;
 }
 

@@ -23,6 +23,7 @@ from pages._shared.components.token_strip import sendable
 __all__ = ["StepFacts", "TopToken", "alignment_strip", "picked_state"]
 
 _NO_STEPS: Mapping[int, StepFacts] = MappingProxyType({})
+_NOTHING: Mapping[int, str] = MappingProxyType({})
 _SIMULATED = "picked_in_test"
 
 
@@ -37,15 +38,16 @@ def alignment_strip(
     selected: int | None = None,
     block: int | None = None,
     wrong: Collection[int] = (),
+    redrawn: Mapping[int, str] = _NOTHING,
     on_pick: OnPick | None = None,
     height: int | None = None,
 ) -> None:
     """Draw the strip. ``steps`` are by ``AlignedToken.pos``, ``elements`` by template block.
 
     ``selected`` is the selected column and scrolled to whenever it changes; ``block`` is a template block to outline,
-    scrolled to when it changes and nothing is selected; numbers of ``wrong`` blocks are marked. ``on_pick`` is called
-    with the picked column, None when the pick was cleared, before the run that follows. ``height`` limits the whole, in
-    pixels; more is scrolled.
+    scrolled to when it changes and nothing is selected; numbers of ``wrong`` blocks are marked, and those of
+    ``redrawn`` blocks, each with a line about its tries. ``on_pick`` is called with the picked column, None when the
+    pick was cleared, before the run that follows. ``height`` limits the whole, in pixels; more is scrolled.
     """
     made_on = digest(columns)
     _deliver_simulated(key, made_on, len(columns), on_pick)
@@ -62,7 +64,7 @@ def alignment_strip(
         key,
         data,
         sent_under(key),
-        packed(columns, steps, elements, frozenset(wrong)),
+        packed(columns, steps, elements, frozenset(wrong), redrawn),
         on_picked_change=partial(_take, key, made_on, len(columns), on_pick),
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from engine.store.files import LocalFiles
-from engine.store.schema import BLOCKS, SAMPLES, STEPS
+from engine.store.schema import BLOCKS, SAMPLES, STEPS, TRIES
 from engine.store.store import DEMO, Store
 from tests.engine.store.stored_runs import begun, published
 
@@ -35,10 +35,11 @@ def write_run(
     samples: Iterable[Row],
     blocks: Iterable[Row] = (),
     steps: Iterable[Row] = (),
+    tries: Iterable[Row] = (),
     **about: Any,
 ) -> None:
     """One run; ``about`` are columns of ``runs``."""
-    parts = {SAMPLES: list(samples), BLOCKS: list(blocks), STEPS: list(steps)}
+    parts = {SAMPLES: list(samples), BLOCKS: list(blocks), STEPS: list(steps), TRIES: list(tries)}
     tables = {
         table.name: table.rows([{"run_id": run_id, **row} for row in rows]) for table, rows in parts.items() if rows
     }

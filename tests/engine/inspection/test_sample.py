@@ -13,6 +13,7 @@ from engine.errors import StoreError
 from engine.inspection.conformers import GroupShape
 from engine.inspection.runs import runs_with_samples
 from engine.inspection.sample import inspect_sample, molecule_asked
+from engine.inspection.tries import ThrownText, checks_by_block
 from engine.store.store import Store
 from engine.text.tokenizers import load_tokenizer
 from tests.engine.inspection.made import DEMO_STORE, block_row, demo_run, sample_row, step_row, write_run
@@ -89,6 +90,21 @@ def test_a_run_is_named_by_a_part_and_a_sample_by_its_number() -> None:
         inspect_sample(DEMO_STORE, RUNS[0], 64)
     with pytest.raises(StoreError, match="no run 'reported-000-qwen-lp-64' with samples"):
         inspect_sample(DEMO_STORE, "reported-000-qwen-lp-64", 0)
+
+
+def test_tries_of_a_guard_are_read_where_they_were_kept(store: Store) -> None:
+    tries = [
+        {"sample_id": 0, "number": 1, "pos": 6, "block": 0, "check": "bonds", "atoms": [1, 0], "text": "0.5>[O]<1.0"},
+        {"sample_id": 0, "number": 0, "pos": 14, "block": 1, "check": "clash", "atoms": [0, 1], "text": "0.9>"},
+    ]
+    rows = [sample_row(number, text=TEXT, redrawn_blocks=redrawn) for number, redrawn in enumerate((2, 3, 0))]
+    write_run(store, "guarded", rows, [block_row(0, 0)], tries=tries, lp="guarded", tokenizer="qwen3")
+    found = inspect_sample(store, "guarded", 0)
+    assert found.tries == (ThrownText(range(1, 2), "clash", "0.9>"), ThrownText(range(2), "bonds", "0.5>[O]<1.0"))
+    assert checks_by_block((one.blocks, one.check) for one in found.tries) == {1: ["clash", "bonds"], 0: ["bonds"]}
+    not_kept = "The guard had blocks drawn anew 3 times. Tries are stored only of samples that keep their steps."
+    assert not_kept in said(store, "guarded", 1)
+    assert "drawn anew" not in said(store, "guarded") + said(store, "guarded", 2)
 
 
 # --- imported -----------------------------------------------------------------------------------------------------

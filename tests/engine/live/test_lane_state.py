@@ -120,7 +120,11 @@ def test_what_a_guard_throws_away_is_kept_beside_the_text(rows: dict[str, dict[s
     assert text.failed_by_block == {1: ["bonds"], 2: ["stereo", "bonds"]}
     thrown = [row["token_ids"][block_of[start] : block_of[3]] for start in (2, 1)]
     decode = load_tokenizer(row["tokenizer"]).decode
-    assert [watch.text_of(one) for one in text.thrown] == [decode(ids) for ids in thrown]
+    assert [(one.text, list(one.blocks)) for one in watch.thrown(0)] == [
+        (decode(thrown[0]), [2]),
+        (decode(thrown[1]), [1, 2]),
+    ]
+    assert watch.thrown(1) == []
     watch.take([tokens(row, 0, block_of[2], sample=1), Back(1, block_of[1], 1, (WrongPlace("bonds", (1, 0)),))])
     assert watch.redrawn == {"stereo": 1, "bonds": 2}
     assert watch.thrown_tokens == sum(map(len, thrown)) + block_of[2] - block_of[1]

@@ -1,0 +1,41 @@
+"""Tries that a guard threw away, as pages show them: which blocks went, for which check, and what was written there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ThrownText:
+    """Whole blocks: from the first that was drawn anew to the one that failed."""
+
+    blocks: range
+    check: str
+    text: str
+
+
+def thrown_text(row: Mapping[str, Any]) -> ThrownText:
+    """A row of ``tries``."""
+    return ThrownText(blocks_thrown(row["block"], row["atoms"]), row["check"], row["text"] or "")
+
+
+def blocks_thrown(first: int, atoms: Iterable[int] | None) -> range:
+    """``atoms`` are those by which the check failed; the last of them is that of the block written last."""
+    return range(first, max([first, *(atoms or ())]) + 1)
+
+
+def checks_by_block(thrown: Iterable[tuple[range, str]]) -> dict[int, list[str]]:
+    """Of each block that was drawn anew: the check for which each of its tries was thrown away."""
+    checks: dict[int, list[str]] = {}
+    for blocks, check in thrown:
+        for block in blocks:
+            checks.setdefault(block, []).append(check)
+    return checks
+
+
+def redrawn_words(checks: Iterable[str]) -> str:
+    """``drawn 3 times; thrown away for: stereo``, of one block."""
+    checks = list(checks)
+    return f"drawn {len(checks) + 1} times; thrown away for: {', '.join(dict.fromkeys(checks))}"
