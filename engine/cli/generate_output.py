@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.cli.output import StatusLine, bar, write
 from engine.errors import EnrichedError, visible
+from engine.lp_records import lp_record
 from engine.records import CHECK_COLUMNS
 
 if TYPE_CHECKING:
@@ -162,6 +163,7 @@ def _printable(text: str) -> str:
 
 def document(generation: Generation, skipped: Sequence[dict[str, str]]) -> dict[str, Any]:
     counters, plan = generation.counters, generation.plan
+    guard = {"tokens_thrown": counters.thrown_tokens, "blocks_redrawn": sum(counters.redrawn.values())}
     return {
         "model": generation.loaded.entry.name,
         "lp": plan.lp,
@@ -172,6 +174,7 @@ def document(generation: Generation, skipped: Sequence[dict[str, str]]) -> dict[
         "device": str(generation.loaded.device),
         "template_s": generation.template_s,
         **asdict(counters),
+        **(guard if lp_record(generation.lp).is_guarded else {}),
         "samples": [sample_document(sample) for sample in generation.in_order()],
         "skipped": list(skipped),
     }

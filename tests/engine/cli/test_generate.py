@@ -86,6 +86,7 @@ def test_guarded_answers_have_a_weight_where_it_is_asked_for() -> None:
     (sample,) = document["samples"]
     assert (sample["log_weight"], sample["log_weight_sd"], sample["redrawn_blocks"]) == (0, 0, 0)
     assert document["weighing_tokens"] == sample["thrown_tokens"] > 0
+    assert (document["tokens_thrown"], document["blocks_redrawn"]) == (sample["thrown_tokens"], 0)
     assert (plain["samples"][0]["log_weight"], plain["weighing_tokens"]) == (None, 0)
     shown = run(*given, "--weigh", "3").err
     assert f"something left wrong; 1 weighed, for {sample['thrown_tokens']} of the tokens" in shown
