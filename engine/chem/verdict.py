@@ -89,11 +89,11 @@ def strain_per_atom(sample: Mapping[str, Any]) -> float | None:
 
 
 def strain_words(sample: Mapping[str, Any]) -> str:
-    """Of a row of ``samples``: ``7.5 kcal/mol, 1.25 per heavy atom; heavy atoms move 0.21 Å (MMFF94)``."""
+    """Of a row of ``samples``: ``7.5 kcal/mol; 1.25 per heavy atom; heavy atoms move 0.21 Å (MMFF94)``."""
     if sample["strain_kcal"] is None:
         return ""
     per_atom = strain_per_atom(sample)
-    share = "" if per_atom is None else f", {per_atom:,.2f} per heavy atom"
+    share = "" if per_atom is None else f"; {per_atom:,.2f} per heavy atom"
     moved = f"heavy atoms move {sample['strain_moved_ang']:.2f} Å ({sample['strain_field']})"
     return f"{sample['strain_kcal']:,.1f} kcal/mol{share}; {moved}"
 

@@ -40,8 +40,9 @@ def molecule_badges(sample: Mapping[str, Any]) -> None:
         _badge(_GEOMETRY[sample["geometry_right"]], sample["geometry_right"])
     if sample.get("rmsd_ang") is not None:
         _badge(f"RMSD {sample['rmsd_ang']:.2f} Å", None)
-    if words := strain_words(sample):
-        _badge(f"strain {words}", None)
+    if words := strain_words(sample):  # lanes are narrow, and a badge has one line
+        for part in f"strain {words}".split("; "):
+            _badge(part, None)
 
 
 def failed_checks(failed: Sequence[Mapping[str, Any]], most: int) -> None:

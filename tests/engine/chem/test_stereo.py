@@ -20,6 +20,7 @@ from tests.support import ROOT, sized
 
 PARTS = 4  # of the large property, so that processes can share them
 MOLECULES, CONFORMERS = sized(200, 2_000), 10
+"""Molecules that differ from their mirror image, and right conformers of each, which are to be judged at least."""
 
 
 def moved(mol: Chem.Mol, by: np.ndarray) -> Chem.Mol:
@@ -142,7 +143,7 @@ def isomers(wanted: int) -> Iterator[Chem.Mol]:
         isomer for mol in bases for variant in _fluorinated(mol) for isomer in EnumerateStereoisomers(variant, options)
     )
     stereo = (mol for mol in all_ if Chem.FindMolChiralCenters(mol, useLegacyImplementation=False))
-    yield from itertools.islice(stereo, wanted)
+    yield from itertools.islice(stereo, wanted + wanted // 10)  # some equal their mirror image, or are not embedded
 
 
 def _fluorinated(mol: Chem.Mol) -> Iterator[Chem.Mol]:
@@ -177,5 +178,5 @@ def test_right_conformers_pass_and_mirrored_ones_are_caught(part: int) -> None:
                 if conformer.GetId() == 0 and is_chiral:
                     assert judge_stereo(asked, moved(one, MIRROR)).right is False, Chem.MolToSmiles(asked)
                     chiral += 1
-    assert judged_right >= 0.9 * CONFORMERS * MOLECULES / PARTS
-    assert chiral >= 0.8 * MOLECULES / PARTS
+    assert judged_right >= CONFORMERS * MOLECULES / PARTS
+    assert chiral >= MOLECULES / PARTS

@@ -47,7 +47,7 @@ def test_a_text_in_words_with_its_strain() -> None:
     assert "stereo right    nothing to judge" in shown
     assert "geometry right  no" in shown
     assert "bond_lengths  0-1    3.40 Å long, at most" in shown
-    assert re.search(r"strain +[\d.,]+ kcal/mol, [\d.,]+ per heavy atom; heavy atoms move \d\.\d\d Å \(MMFF94\)", shown)
+    assert re.search(r"strain +[\d.,]+ kcal/mol; [\d.,]+ per heavy atom; heavy atoms move \d\.\d\d Å \(MMFF94\)", shown)
 
 
 def test_a_text_that_is_no_molecule_fails_and_is_no_error() -> None:
