@@ -1,11 +1,11 @@
 -- name: report-002-1.1
 -- title: Time with and without an LP
 -- beside: report 002, section 1.1
--- description: One row a run: wall time, pass rate, and how many times as fast a sample is as in the same report's,
---   or the same machine's, run without an LP of the same model, sampling, backend, batch size and number of samples.
---   Of several such runs the one counts whose id comes last. The report's table are its four runs of 1,000 samples;
---   the others, report 001's and those measured here, stand below it. Whether two runs had the same molecules, their
---   sheets do not say. Each is one run: measured times within 5 % are called alike.
+-- description: One row a run: wall time, pass rate (by the reports' rule: junk may pass), and how many times as fast a
+--   sample is as in the same report's, or the same machine's, run without an LP of the same model, sampling, backend,
+--   batch size and number of samples. Of several such runs the one counts whose id comes last. The report's table are
+--   its four runs of 1,000 samples; the others, report 001's and those measured here, stand below it. Whether two runs
+--   had the same molecules, their sheets do not say. Each is one run: measured times within 5 % are called alike.
 WITH known AS (
     SELECT *, CASE WHEN origin = 'reported' THEN source[8:10] END AS report, wall_s / samples AS s_a_sample
     FROM runs WHERE wall_s IS NOT NULL AND samples > 0

@@ -42,6 +42,7 @@ QUOTIENTS = {
     "junk_nonnumeric_share": ("junk_nonnumeric", "blocks"),
     "cut_share": ("cut_blocks", "blocks"),
     "unverified_share": ("unverified_blocks", "blocks"),
+    "misread_share": ("misread_blocks", "blocks"),
 }
 """Figures of a run that are one column over another."""
 

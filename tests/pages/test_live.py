@@ -14,10 +14,11 @@ from engine.paths import ROOT
 from engine.records import RULES_HELP
 from engine.service import Service
 from engine.store.store import Store
+from pages._live import board, results, session
 from pages._live import lanes as live_lanes
-from pages._live import session
 from pages._live.inputs import FIRST_MOLECULE, read_lines
 from pages._shared import tries as shared_tries
+from pages._shared.inspected import open_store
 from pages._shared.verdict_badges import text_badge
 from tests.pages.live_pages import MODEL, small_registry
 from tests.service_harness import PATIENCE_S
@@ -241,6 +242,22 @@ def test_a_guarded_lane_says_what_was_drawn_anew(live: Live, monkeypatch: pytest
     marked = {(atom, chip.mark, chip.note) for chip, atom in zip(chips, atoms, strict=True) if chip.mark}
     drawn = "drawn 4 times; thrown away for: bonds, stereo"
     assert marked == {(0, "redrawn", drawn), (1, "wrong", "drawn 2 times; thrown away for: flat")}
+
+
+def test_what_fails_in_space_is_lit_in_2d_in_3d_and_in_the_tokens(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: dict[str, Any] = {}
+    monkeypatch.setattr(board, "molecule2d", lambda svg, **more: drawn.update(atoms=more["atoms"]))
+    monkeypatch.setattr(results, "show_overlay", lambda *_, marks, **more: drawn.update(marks=marks))
+    monkeypatch.setattr(live_lanes, "token_stream", lambda chips, **more: drawn.update(chips=chips))
+    app = generated(live, lp1="exact", lp2="—", lp3="—")
+    assert "geometry wrong]" in texts(app) and "Marked: atoms that a failed check names" in texts(app)
+    run_id = app.session_state["live_lanes"][0].run_id
+    (sample,) = open_store().rows("SELECT clean, failed FROM samples WHERE run_id = $run", {"run": run_id})
+    wrong = {atom for check in sample["failed"] for atom in check["atoms"]}
+    assert sample["clean"] and wrong
+    assert {place for place, words in enumerate(drawn["atoms"]) if words.endswith(": wrong in lane 1")} == wrong
+    assert drawn["marks"] == dict.fromkeys(wrong, "wrong")
+    assert {chip.block for chip in drawn["chips"] if chip.mark == "wrong"} == wrong
 
 
 def test_the_text_of_a_try_is_text() -> None:
