@@ -87,17 +87,16 @@ GUARD_CHECKS: tuple[GuardCheck, ...] = get_args(GuardCheck)
 
 @dataclass(frozen=True, slots=True)
 class GuardSettings:
-    """How long a guard tries. ``most_thrown``: tokens that it may throw away, in multiples of a sample's limit.
+    """How long a guard tries. ``most_thrown``: blocks that it may throw away, in multiples of the molecule's.
 
     ``weigh``: a block is drawn until so many draws of it have passed, which estimates the share that passes. Retries
-    count failures before the first of them alone; what is thrown away after it has a limit of its own, ``weigh`` times
-    as large.
+    count failures before the first of them alone; what is thrown away after it has a larger limit of its own.
     """
 
-    retries: int = 8  # of a block
+    retries: int = 3  # of a block
     back: int = 3  # times that a block may send the text back to an earlier one
     checks: tuple[GuardCheck, ...] = GUARD_CHECKS
-    most_thrown: float = 4.0
+    most_thrown: float = 1.0
     weigh: int = 0  # 0: not weighed
 
     def __post_init__(self) -> None:

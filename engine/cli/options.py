@@ -131,16 +131,15 @@ def add_plan_options(parser: argparse.ArgumentParser, *, several: bool = False) 
     group.add_argument("--integer-digits", type=whole(6), metavar="N", help="at most (default: the model's)")
     group.add_argument("--last-positions", type=int, default=2, metavar="N", help="without , and - at a block's end")
     guard = GuardSettings()
-    for name, value, what in (
-        ("--retries", guard.retries, "how often a wrong block is drawn again"),
-        ("--back", guard.back, "how often a block may send the text back to an earlier one"),
-        ("--weigh", guard.weigh, "draws per block that have to pass, 2 or more: estimates what share passes"),
-        ("--guard", ",".join(guard.checks), "what is checked of each block"),
+    for name, metavar, value, what in (
+        ("--retries", "N", guard.retries, "how often a wrong block is drawn again"),
+        ("--back", "N", guard.back, "how often a block may send the text back to an earlier one"),
+        ("--most-thrown", "X", guard.most_thrown, "blocks that may be thrown away, for each that the molecule has"),
+        ("--weigh", "N", guard.weigh, "draws per block that have to pass, 2 or more: estimates what share passes"),
+        ("--guard", "CHECKS", ",".join(guard.checks), "what is checked of each block"),
     ):
         about = f"lp guarded: {what} (default: {value})"
-        group.add_argument(
-            name, type=type(value), default=value, metavar="N" if isinstance(value, int) else "CHECKS", help=about
-        )
+        group.add_argument(name, type=type(value), default=value, metavar=metavar, help=about)
     group.add_argument("--backend", default="fast", metavar="B", help="fast (ours) or hf (plain generate)")
     group.add_argument("--compile", action="store_true", help="compile the fast backend (takes minutes; for a GPU)")
     group.add_argument("--sampling", "--sampling-config", default="qwen3", metavar="P", help="a preset, such as greedy")
@@ -220,7 +219,7 @@ def plan_of(args: argparse.Namespace, numbers: NumberFormat, lp: str | None = No
         diagnostics=args.diagnostics,
         candidates=args.candidates,
         equal_work=args.equal_work,
-        guard=GuardSettings(args.retries, args.back, guard_checks(args.guard), weigh=args.weigh),
+        guard=GuardSettings(args.retries, args.back, guard_checks(args.guard), args.most_thrown, args.weigh),
     )
 
 

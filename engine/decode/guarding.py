@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from engine.text.tokenizers import TextTokenizer
 
 
+WEIGHING = 4
+"""Times what a guard may throw away of a molecule, where each block has to pass once: for every pass more."""
+
+
 class AnswerGuard:
     """What a molecule's program and guard say of its blocks: all answers for it share one."""
 
@@ -63,9 +67,9 @@ class GuardedRow:
     """One answer under its guard: which block it is in, and what it threw away so far."""
 
     shared: AnswerGuard
-    limit: int  # tokens of the sample
+    limit: int  # of the sample, in tokens that are kept
     rewinds: int = 0
-    thrown: int = 0  # tokens
+    thrown: int = 0  # blocks
     unmended: list[WrongPlace] = field(default_factory=list)
     block: int = 0
     starts: list[int] = field(default_factory=list)  # position of each block's first draw
@@ -77,7 +81,7 @@ class GuardedRow:
 
     def __post_init__(self) -> None:
         blocks, settings = self.shared.blocks, self.shared.settings
-        self.weighing = RowWeighing(settings.weigh, settings.weigh * settings.most_thrown * self.limit)
+        self.weighing = RowWeighing(settings.weigh, WEIGHING * settings.weigh * settings.most_thrown * blocks)
         self.places = np.zeros((blocks, 3))
         self.starts = [self.shared.first[0] if blocks else 0, *[0] * (blocks - 1)]
         self.tries, self.backs, self.reached = [0] * blocks, [0] * blocks, list(range(blocks))
@@ -111,7 +115,7 @@ class GuardedRow:
         shared, block = self.shared, self.block
         self.places[block] = shared.place(ids[self.starts[block] - 1 : close + 1])
         wrong = tuple(shared.guard.wrong_places(self.places, block))
-        if self.weighing.wants_another(close + 1 - self.starts[block], passes=not wrong):
+        if self.weighing.wants_another(passes=not wrong):
             self.rewinds += 1
             self.tries[block] = 0
             return Rewind(self.starts[block], block, ())
@@ -123,7 +127,7 @@ class GuardedRow:
             self._enter(block + 1, close + 1)
             return None
         self.rewinds += 1
-        self.thrown += close + 1 - self.starts[target]
+        self.thrown += block + 1 - target
         self.block = target
         self.unmended = [kept for kept in self.unmended if max(kept.atoms) < target]
         return Rewind(self.starts[target], target, wrong)
@@ -137,7 +141,7 @@ class GuardedRow:
     def _target(self, wrong: Sequence[WrongPlace]) -> int | None:
         """The block to draw anew; None where nothing more may be tried."""
         block, settings = self.block, self.shared.settings
-        if self.thrown >= settings.most_thrown * self.limit:
+        if self.thrown >= settings.most_thrown * self.shared.blocks:
             return None
         if self.tries[block] < settings.retries:
             self.tries[block] += 1

@@ -24,14 +24,14 @@ class RowWeighing:
     """The weight of one row, block by block."""
 
     wanted: int  # draws of a block that have to pass; 0: the row has no weight, or none any more
-    most_thrown: float  # tokens, to weigh alone
+    most_thrown: float  # draws, to weigh alone
     thrown: int = 0
     draws: int = 0  # of the block
     passed: int = 0  # of them
     log_weight: float = 0.0
     variance: float = 0.0
 
-    def wants_another(self, tokens: int, *, passes: bool) -> bool:
+    def wants_another(self, *, passes: bool) -> bool:
         """Count a draw of the block; whether it is thrown away for the estimate alone.
 
         Not before a draw has passed: until then the guard decides as it does without a weight.
@@ -45,7 +45,7 @@ class RowWeighing:
         if self.passed == self.wanted:
             self._finish_block()
             return False
-        self.thrown += tokens
+        self.thrown += 1
         if self.thrown > self.most_thrown:
             self.give_up()
         return bool(self.wanted)

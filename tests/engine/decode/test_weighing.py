@@ -17,32 +17,32 @@ def weighed(draws: np.random.Generator, shares: tuple[float, ...], wanted: int) 
         is_kept = False
         while not is_kept:
             passes = draws.random() < share
-            is_kept = not row.wants_another(1, passes=passes) and passes
+            is_kept = not row.wants_another(passes=passes) and passes
     assert row.result is not None
     return row.result
 
 
 def test_a_block_is_drawn_until_enough_have_passed() -> None:
     row = RowWeighing(2, np.inf)
-    assert [row.wants_another(7, passes=passes) for passes in (False, True, False, True)] == [False, True, True, False]
-    assert row.thrown == 14  # of what fails before the first that passes, the guard keeps count
+    assert [row.wants_another(passes=passes) for passes in (False, True, False, True)] == [False, True, True, False]
+    assert row.thrown == 2  # of what fails before the first that passes, the guard keeps count
     assert row.result == LogWeight(math.log(1 / 3), 1.0)
-    assert [row.wants_another(7, passes=True) for _ in range(2)] == [True, False]
+    assert [row.wants_another(passes=True) for _ in range(2)] == [True, False]
     assert row.result == LogWeight(math.log(1 / 3), 1.0)  # a share of 1 changes nothing
 
 
 def test_a_row_that_is_not_weighed_has_no_weight() -> None:
     row = RowWeighing(0, np.inf)
-    assert not row.wants_another(7, passes=True)
+    assert not row.wants_another(passes=True)
     assert row.result is None
 
 
 @pytest.mark.parametrize("passes", [True, False])
-def test_tokens_to_weigh_are_limited(passes: bool) -> None:
-    row = RowWeighing(3, 14)
-    assert row.wants_another(7, passes=True) and row.wants_another(7, passes=passes)
-    assert not row.wants_another(1, passes=False)
-    assert row.result is None and not row.wants_another(1, passes=True)
+def test_draws_to_weigh_are_limited(passes: bool) -> None:
+    row = RowWeighing(3, 2)
+    assert row.wants_another(passes=True) and row.wants_another(passes=passes)
+    assert not row.wants_another(passes=False)
+    assert row.result is None and not row.wants_another(passes=True)
 
 
 @pytest.mark.parametrize("wanted", [2, 3, 8])
