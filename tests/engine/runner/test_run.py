@@ -165,16 +165,19 @@ def test_a_plan_that_does_not_read_is_one_line(damage: dict[str, Any], folder: P
 # --- stopping and going on ----------------------------------------------------------------------------------------
 
 
-def test_a_stopped_run_goes_on_to_the_same_content(folder: Path, tmp_path: Path) -> None:
-    whole = content(finished(started(tmp_path / "a", folder, 6, keep_steps=3)))
-    run = started(tmp_path / "b", folder, 6, keep_steps=3)
+@pytest.mark.parametrize("lp", ["exact", "guarded"])
+def test_a_stopped_run_goes_on_to_the_same_content(lp: str, folder: Path, tmp_path: Path) -> None:
+    settings = {"keep_steps": 6, "plan": {"lp": lp, "guard": GuardSettings(2, 1, ("bonds", "stereo"), 1.5)}}
+    whole = content(finished(started(tmp_path / "a", folder, 6, **settings)))
+    assert ({row["sample_id"] for row in whole.get("tries", ())} == set(range(6))) == (lp == "guarded")
+    run = started(tmp_path / "b", folder, 6, **settings)
     for _ in run.progress(lambda: bool(run.finished)):
         pass
     run.staging.release()
     assert unfinished_ids(LocalFiles(tmp_path / "b"), RUN) == [run.staging.id]
     assert Store(LocalFiles(tmp_path / "b")).found().entries == ()
     again = opened(run.staging, run.loaded)
-    assert again.left() == [1, 2]
+    assert again.left() == [1, 2] and again.plan == run.plan
     entry = finished(again)
     assert content(entry) == whole
     assert (entry.row["resumed"], entry.row["checked_samples"], entry.row["diverged_samples"]) == (1, 2, 0)
