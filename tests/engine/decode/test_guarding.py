@@ -60,15 +60,14 @@ def guarded(
 def run(
     requests: list[Request], model: Any = None, *, kind: str = "fast", counters: Counters | None = None, **given: Any
 ) -> dict[int, Written]:
-    tokenizer, constraint = made("guarded", form=DIGIT)
-    model = model or small_model()
     options = DecodeOptions(PLAIN, **{"seed": 5, "batch_size": 3, **given})
-    if kind == "hf":
-        backend: Any = HfBackend(model, constraint, tokenizer.end_id or 0, tokenizer.vocab_size)
-    else:
-        end, size = tokenizer.end_id or 0, tokenizer.vocab_size
-        backend = FastBackend(model, constraint, end, size, is_static=kind == "static")
-    return collected(backend.run(requests, options, counters or Counters()))
+    return collected(backend_of(kind, model).run(requests, options, counters or Counters()))
+
+
+def backend_of(kind: str, model: Any = None) -> Any:
+    tokenizer, constraint = made("guarded", form=DIGIT)
+    given = (model or small_model(), constraint, tokenizer.end_id or 0, tokenizer.vocab_size)
+    return HfBackend(*given) if kind == "hf" else FastBackend(*given, is_static=kind == "static")
 
 
 def xs(sample: Written) -> list[float]:
@@ -319,12 +318,13 @@ def test_the_limit_of_a_sample_counts_what_is_kept(kind: str, limit: int) -> Non
     assert sample == other
 
 
-def test_cancelling_in_the_middle_of_retries_stops_every_sample_once() -> None:
-    tokenizer, constraint = made("guarded", form=DIGIT)
+@pytest.mark.parametrize("kind", ["fast", "static", "hf"])
+def test_cancelling_in_the_middle_of_retries_stops_every_sample_once(kind: str) -> None:
     requests = guarded("CO", Never(), GuardSettings(10_000, 0, most_thrown=1e9), count=4)
-    backend = FastBackend(small_model(), constraint, tokenizer.end_id or 0, tokenizer.vocab_size)
     passes = itertools.count()
-    seen = list(backend.run(requests, DecodeOptions(PLAIN, batch_size=2), Counters(), lambda: next(passes) > 99))
+    options = DecodeOptions(PLAIN, batch_size=2)
+    seen = list(backend_of(kind).run(requests, options, Counters(), lambda: next(passes) > 99))
+    assert next(passes) < 110, "it went on"
     assert sorted(event.sample for event in seen if isinstance(event, Stop)) == [0, 1, 2, 3]
     assert {event.reason for event in seen if isinstance(event, Stop)} == {"cancelled"}
     assert any(isinstance(event, Back) for event in seen)
