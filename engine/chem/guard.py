@@ -18,7 +18,7 @@ from engine.chem.bounds import APART, Floats, PairBounds
 from engine.chem.geometry import geometry_checks, wrong_planes
 from engine.chem.stereo import StereoGoal, stereo_goals
 from engine.chem.verdict import heavy_of
-from engine.errors import UnsupportedMoleculeError, shown
+from engine.errors import UnsupportedMoleculeError
 from engine.lp_records import GUARD_CHECKS, GuardCheck
 
 _OF_PAIRS: dict[str, GuardCheck] = dict(zip(APART, GUARD_CHECKS[:3], strict=True))
@@ -49,9 +49,7 @@ class MoleculeGuard:
         heavy, self._places = heavy_of(Chem.Mol(mol))
         geometry = geometry_checks(heavy)
         if geometry.bounds is None:
-            raise UnsupportedMoleculeError(
-                f"distance geometry has no bounds for {shown(Chem.MolToSmiles(mol))}", "Use the LP exact"
-            )
+            raise UnsupportedMoleculeError("distance geometry has no bounds for the molecule", "Use the LP exact")
         self._atom_of = {place: atom for atom, place in enumerate(self._places)}
         self._checks = frozenset(checks)
         self._wanted = np.array([_OF_PAIRS[apart] in self._checks for apart in APART])

@@ -103,7 +103,9 @@ class Generation:
             try:
                 of_molecule = MoleculeGuard(molecule.mol, settings.checks)
             except UnsupportedMoleculeError as error:
-                self.counters.notes.append(f"{molecule.smiles} is written without a guard: {error.what}")
+                self.counters.notes.append(
+                    f"{molecule.smiles} was written as under exact, without a guard: {error.what}"
+                )
                 continue
             guard = AnswerGuard(of_molecule, self.requests[own][0].program, self.loaded.tokenizer, settings)
             self.requests[own] = [replace(request, guard=guard) for request in self.requests[own]]

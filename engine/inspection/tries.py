@@ -6,13 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from engine.store.sample_rows import WEIGHED
+
 
 @dataclass(frozen=True, slots=True)
 class ThrownText:
     """Whole blocks: from the first that was drawn anew to the one that failed."""
 
     blocks: range
-    check: str
+    check: str  # that failed; weighed: it was drawn for the sample's log_weight alone
     text: str
 
 
@@ -30,7 +32,7 @@ def checks_by_block(thrown: Iterable[tuple[range, str]]) -> dict[int, list[str]]
     """Of each block that was drawn anew: the check for which each of its tries was thrown away."""
     checks: dict[int, list[str]] = {}
     for blocks, check in thrown:
-        for block in blocks:
+        for block in () if check == WEIGHED else blocks:
             checks.setdefault(block, []).append(check)
     return checks
 

@@ -8,6 +8,7 @@ import streamlit as st
 
 from engine.figures.words import counted, listed, shortened
 from engine.inspection.tries import ThrownText
+from engine.store.sample_rows import WEIGHED
 from pages._shared.errors import escape_markdown
 from pages._shared.html_table import safe
 
@@ -44,7 +45,8 @@ def _try(thrown: ThrownText, descriptors: Sequence[str]) -> str:
     first, last = thrown.blocks[0], thrown.blocks[-1]
     blocks = f"block {last}" if first == last else f"blocks {first} to {last}"
     atom = f", {descriptors[last]}" if last < len(descriptors) else ""
-    return f"{safe(f'{blocks}{atom}: {thrown.check}')} <s><code>{safe(shortened(thrown.text, TRY_CHARS))}</code></s>"
+    why = "drawn again to weigh it" if thrown.check == WEIGHED else thrown.check
+    return f"{safe(f'{blocks}{atom}: {why}')} <s><code>{safe(shortened(thrown.text, TRY_CHARS))}</code></s>"
 
 
 def still_wrong(wrong: Sequence[tuple[str, Sequence[int]]]) -> None:

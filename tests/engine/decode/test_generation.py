@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.chem.bounds import pair_bounds
 from engine.chem.smiles import parse_smiles
 from engine.decode.generation import Generation
 from engine.decode.plan import BackendName, Plan
@@ -67,6 +68,19 @@ def test_equal_work(loaded: LoadedModel) -> None:
     plan = Plan("none", form=FORM, equal_work=True, sampling=preset("greedy"))
     exact = Generation(loaded, MOLECULES, replace(plan, lp="exact", equal_work=False)).run()
     assert [sample.tokens for sample in Generation(loaded, MOLECULES, plan).run()] == [one.tokens for one in exact]
+
+
+def test_a_molecule_without_bounds_is_written_as_under_exact_and_said_to_be(
+    loaded: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = "engine.chem.geometry.pair_bounds"
+    monkeypatch.setattr(of, lambda mol: pair_bounds(mol) if mol.GetNumAtoms() == 2 else None)
+    exact, generation = (Generation(loaded, MOLECULES, Plan(lp, form=FORM)) for lp in ("exact", "guarded"))
+    samples = generation.run()
+    assert [sample.guarding is None for sample in samples] == [True, True, False]
+    assert [one.token_ids for one in samples[:2]] == [one.token_ids for one in exact.run()[:2]]
+    no_bounds = "was written as under exact, without a guard: distance geometry has no bounds for the molecule"
+    assert generation.counters.notes == [f"CC=O {no_bounds}", f"CCO {no_bounds}"]
 
 
 @pytest.mark.parametrize(
