@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.errors import FileFormatError, shown
+from engine.user_files import open_file
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "data"
@@ -23,9 +24,8 @@ Parsed = TypeVar("Parsed")
 def read_toml(path: Path, what: str, parse: Callable[[Mapping[str, Any]], Parsed]) -> Parsed:
     """What ``parse`` makes of the file; errors name the file, and ``what`` it should be."""
     try:
-        return parse(tomllib.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise FileFormatError(f"{shown(path, 200)} cannot be read: {error.strerror}", "Check its path") from error
+        with open_file(path) as file:
+            return parse(tomllib.load(file))
     except (ValueError, KeyError, TypeError, AttributeError, re.error) as error:
         raise FileFormatError(f"{shown(path, 200)} is no {what}: {error}", "Fix the file") from error
 

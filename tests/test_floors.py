@@ -17,7 +17,10 @@ from tests.support import ROOT
 # package, and a lone module of `engine` also from the lone modules beside it.
 FLOORS: list[tuple[str, ...]] = [
     ("engine",),  # the package itself: its version
-    ("engine.records", "engine.lp_records", "engine.errors", "engine.paths", "engine.folders", "engine.processes"),
+    (
+        *("engine.records", "engine.lp_records", "engine.errors", "engine.paths", "engine.folders"),
+        *("engine.user_files", "engine.processes"),
+    ),
     ("engine.figures",),
     ("engine.assets",),
     ("engine.chem",),

@@ -26,6 +26,7 @@ from engine.chem.structure_files import mol_of, sdf_records
 from engine.chem.textfiles import MOST_LINE_CHARACTERS, text_lines
 from engine.errors import DriftscopeError, FileFormatError, one_line, shown
 from engine.records import Molecule
+from engine.user_files import ReadLimit, open_file
 
 SMILES_COLUMNS = ("smiles", "isomericsmiles", "canonicalsmiles", "smi")
 """Likeliest first, as ``_key`` writes them. Another name that ends in ``smiles`` counts where it is the only one."""
@@ -34,10 +35,12 @@ NAME_COLUMNS = ("name", "title", "id", "identifier", "moleculename", "compoundna
 Kind = Literal["lines", "table", "sdf", "parquet", "jsonl"]
 _KINDS: dict[str, Kind] = {".csv": "table", ".tsv": "table", ".sdf": "sdf", ".sd": "sdf", ".mol": "sdf"}
 _KINDS |= {".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_LISTS = (".smi", ".smiles")
 _JSON_START = re.compile(r"""\s*(?:\{|\[\s*(?:["{\[]|$))""")  # a SMILES may begin with a bracket, but not like this
 _NO_OBJECT = 'no JSON object such as {"smiles": "CC=O"}'
 _FIELD_LIMIT = threading.Lock()
 _MOST_TEXT = 200
+PARQUET_ROWS = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +95,9 @@ def read_molecule_file(
             skipped.append(_skipped(entry.line, entry.smiles, str(error)))
         if len(molecules) == limit:
             break
-    if not molecules:
-        first = f"The first, at {skipped[0].line:,}: {skipped[0].error}"
+    if not molecules:  # perhaps another kind of file: nothing of it is quoted unless its name says that it is one
+        is_named = _suffix(path) in (*_KINDS, *_LISTS)
+        first = f"The first, at {skipped[0].line:,}: {skipped[0].error}" if is_named else "Give a file of molecules"
         raise FileFormatError(f"none of {len(skipped):,} molecules of {shown(path.name)} can be used", first)
     return molecules, skipped
 
@@ -114,19 +118,16 @@ def _entry(line: int, smiles: object, name: object, text: str) -> FileEntry | Sk
 
 
 def _kind(path: Path, column: str | None) -> Kind:
-    try:
-        if path.exists() and not path.is_file():  # a pipe could be read once only
-            kind = "a folder" if path.is_dir() else "no plain file"
-            raise FileFormatError(f"{shown(path.name)} is {kind}", "Give a file")
-        with path.open("rb") as file:
-            head = file.read(4)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        reason = getattr(error, "strerror", None) or error
-        raise FileFormatError(f"{shown(path, _MOST_TEXT)} cannot be read: {reason}", "Check its path") from error
-    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
+    with open_file(path) as file:
+        head = file.read(4)
+    suffix = _suffix(path)
     if head == b"PAR1" or suffix in _KINDS:
         return "parquet" if head == b"PAR1" else _KINDS[suffix]
-    return _kind_of_text(path, is_list=suffix in (".smi", ".smiles", ".txt"), has_column=column is not None)
+    return _kind_of_text(path, is_list=suffix in (*_LISTS, ".txt"), has_column=column is not None)
+
+
+def _suffix(path: Path) -> str:
+    return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
 def _kind_of_text(path: Path, *, is_list: bool, has_column: bool) -> Kind:
@@ -223,6 +224,8 @@ def _columns(path: Path, names: Sequence[str], column: str | None) -> tuple[int,
     if len(columns) == 1:
         named = [keys.index(key) for key in NAME_COLUMNS if key in keys and keys.index(key) != columns[0]]
         return columns[0], named[0] if named else None
+    if column is None and _suffix(path) not in _KINDS:
+        raise FileFormatError(f"{shown(path.name)} has no column of SMILES", "Name the one to read")
     some = [shown(name, 30) for name in ([names[at] for at in columns] or names)[:12]]
     listed = ", ".join(some) + (", …" if len(columns or names) > len(some) else "")
     what = f"{'several columns' if columns else 'no column'} {'of SMILES' if column is None else shown(column)}"
@@ -264,7 +267,10 @@ def _parquet(path: Path, column: str | None) -> Entries:
             if "string" not in kind:
                 what = f"column {shown(names[smiles])} of {shown(path.name)} is {kind}, not text"
                 raise FileFormatError(what, "Name the column that holds the SMILES")
-            for batch in file.iter_batches(columns=[names[at] for at in (smiles, name) if at is not None]):
+            limit = ReadLimit(path, is_timed=False)
+            wanted = [names[at] for at in (smiles, name) if at is not None]
+            for batch in file.iter_batches(PARQUET_ROWS, columns=wanted):
+                limit.add(batch.nbytes)
                 cells = batch.to_pydict()
                 titles = cells[names[name]] if name is not None else [""] * batch.num_rows
                 for text, title in zip(cells[names[smiles]], titles, strict=True):

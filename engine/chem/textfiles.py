@@ -15,9 +15,12 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from engine.errors import FileFormatError, shown
+from engine.user_files import ReadLimit, open_file
 
 MOST_LINE_CHARACTERS = 1_000_000
 
+LEAST_LINE = 16
+"""What a shorter line counts as: reading one costs as much."""
 _BINARY = re.compile(r"[\x00-\x08\x0b\x0e-\x19\x1b-\x1f\x7f]")
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
@@ -28,7 +31,7 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
         with _opened(path) as stream, io.TextIOWrapper(stream, "utf-8-sig", "surrogateescape", newline=None) as text:
             if stream.peek(2)[:2] in _UTF16:
                 raise FileFormatError(f"{shown(path.name)} is UTF-16 text", "Save it as UTF-8")
-            yield from _lines(path, text)
+            yield from _lines(path, text, ReadLimit(path, is_timed=False))  # what is done with the lines takes longer
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise FileFormatError(f"{shown(path.name)} is no whole gz file: {error}", "Compress it again") from error
     except OSError as error:
@@ -36,13 +39,18 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _opened(path: Path) -> Any:
-    return gzip.open(path, "rb") if path.name.lower().endswith(".gz") else path.open("rb")
+    file = open_file(path)
+    if not path.name.lower().endswith(".gz"):
+        return file
+    file.close()
+    return gzip.open(path, "rb")
 
 
-def _lines(path: Path, text: TextIO) -> Iterator[tuple[int, str]]:
+def _lines(path: Path, text: TextIO, limit: ReadLimit) -> Iterator[tuple[int, str]]:
     number = 0
     while line := text.readline(MOST_LINE_CHARACTERS + 1):
         number += 1
+        limit.add(max(len(line), LEAST_LINE))
         if len(line) > MOST_LINE_CHARACTERS:
             raise FileFormatError(f"{shown(path.name)} has a line {number} of over {MOST_LINE_CHARACTERS:,} characters")
         line = line.removesuffix("\n")

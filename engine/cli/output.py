@@ -13,6 +13,7 @@ from typing import Any
 
 from engine.errors import FileFormatError, TextError, one_line, shown
 from engine.figures.words import shortened
+from engine.user_files import open_file
 
 Row = Mapping[str, Any]
 Columns = Sequence[tuple[str, str | Callable[[Row], object]]]
@@ -35,7 +36,7 @@ def read_text(path: str) -> str:
             raise FileFormatError("there is no standard input", "Give the text itself, or a file")
         raw = sys.stdin.buffer.read(MOST_INPUT_BYTES + 1)
     else:
-        with path_of(path).open("rb") as file:
+        with open_file(path_of(path)) as file:
             raw = file.read(MOST_INPUT_BYTES + 1)
     if len(raw) > MOST_INPUT_BYTES:
         raise FileFormatError(f"{shown(path)} is larger than {MOST_INPUT_BYTES // 2**20} MB", "Split it")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from engine.errors import FileFormatError, shown
+from engine.user_files import ReadLimit, open_file
 
 BUNDLE_BYTES = 1 << 22
 MOST_LINE_BYTES = 1 << 26
@@ -39,7 +40,9 @@ def fingerprint(path: Path) -> str:
     """SHA-256 of the file's text: the same for a file and its compressed form."""
     digest = hashlib.sha256()
     with _opened(path) as file:
+        limit = ReadLimit(path)
         for block, _ in _blocks(file):
+            limit.add(len(block))
             digest.update(block)
     return digest.hexdigest()
 
@@ -48,8 +51,9 @@ def bundles(path: Path, size: int = BUNDLE_BYTES) -> Iterator[Bundle]:
     """All lines of the file; the last bundle says so and may be empty."""
     number, rest, is_cut = 1, b"", False
     with _opened(path) as file:
-        whole = max(1, path.stat().st_size)
+        whole, limit = max(1, path.stat().st_size), ReadLimit(path)
         for block, is_broken in _blocks(file, size):
+            limit.add(len(block))
             text, is_cut = rest + block, is_broken
             *lines, rest = text.split(b"\n")
             if number == 1 and lines:
@@ -97,7 +101,7 @@ def _inflated(file: IO[bytes], size: int) -> Iterator[tuple[bytes, bool]]:
 
 def _opened(path: Path) -> IO[bytes]:
     try:
-        file = path.open("rb")
+        file = open_file(path)
         head = file.read(2)
         file.seek(0)
     except OSError as error:

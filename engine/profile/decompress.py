@@ -17,6 +17,7 @@ from threading import Event, Thread
 from typing import IO, Any
 
 from engine.errors import FileFormatError, shown
+from engine.user_files import ReadLimit, open_file
 
 try:
     from isal import igzip, isal_zlib
@@ -69,8 +70,9 @@ class TraceSource:
         if start.startswith(GZIP):
             # The fast reader reads far ahead, and returns none of that if the file is truncated.
             reader = SalvageReader(self._file) if self._may_end_early else _OPEN(fileobj=self._file, mode="rb")
-        is_first = True
+        is_first, limit = True, ReadLimit(self.path)
         while piece := self._read(reader):
+            limit.add(len(piece))
             yield piece.removeprefix(BOM) if is_first else piece
             is_first = False
 
@@ -128,11 +130,7 @@ class SalvageReader:
 @contextmanager
 def open_trace(path: Path, *, may_end_early: bool = False) -> Iterator[tuple[TraceSource, Iterator[bytes]]]:
     """The file, and its pieces from the thread."""
-    try:
-        file = path.open("rb")
-    except OSError as error:
-        raise FileFormatError(f"{shown(path, 200)} cannot be read: {error.strerror}", "Check its path") from error
-    with file:
+    with open_file(path) as file:
         source = TraceSource(path, file, may_end_early=may_end_early)
         pieces = _ahead(source.pieces())
         try:

@@ -30,7 +30,7 @@ GUESSED_BYTES = 64 * 1024
 """Distance from a buffer's end within which the last event's end is searched."""
 _BETWEEN = re.compile(rb'\}\s*(,)\s*\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id|s)"')
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:(")|\\?\Z)|[{}\[\],:]', re.DOTALL)
-_BLANK = b" \t\r\n"
+_BLANK = re.compile(rb"[ \t\r\n]*")
 
 
 @dataclass(slots=True)
@@ -94,8 +94,7 @@ class EventSplitter:
                     self.around.is_bare = True
                     return start + 1
                 if self._buffer[start] != ord("{"):
-                    begin = bytes(self._buffer[start : start + 20]).decode(errors="replace")
-                    raise self._no_trace(f"it begins with {shown(begin)}")
+                    raise self._no_trace("it begins with neither an object nor an array")
                 found = self._array_start(start)
                 if found is not None:
                     return found
@@ -259,6 +258,5 @@ def element_bounds(buffer: bytes | bytearray, start: int) -> tuple[list[tuple[in
 
 
 def _after_blank(buffer: bytes | bytearray, at: int) -> int:
-    while at < len(buffer) and buffer[at] in _BLANK:
-        at += 1
-    return at
+    match = _BLANK.match(buffer, at)
+    return at if match is None else match.end()

@@ -19,6 +19,7 @@ from engine.errors import FileFormatError, shown
 from engine.figures.words import counted, listed
 from engine.profile.families import HOST_WORK, OTHERS, PROFILER, Families, short_name
 from engine.store.trace_schema import TRACE_OPS
+from engine.user_files import open_file
 
 PLACES = {"name": 0, "count": 1, "total_ms": 2, "avg_ms": 3}
 MOST_BYTES = 256 * 1024 * 1024
@@ -41,9 +42,9 @@ _TEXT = re.compile(rb"[^\x00-\x08\x0e-\x1f]*")
 def looks_like_a_table(path: Path) -> bool:
     """By its first line; False for a file that cannot be read."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             start = file.read(LOOKED_AT_BYTES)
-    except OSError:
+    except (OSError, FileFormatError):
         return False
     if start.lstrip()[:1] in (b"{", b"[", b"") or not _TEXT.fullmatch(start):
         return False

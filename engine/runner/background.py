@@ -22,7 +22,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +35,8 @@ GRACE_S = 20.0
 """Seconds that a stopped command has to finish its step, before SIGTERM; and again, before SIGKILL."""
 EXIT_S = 5.0
 """Seconds that the end of this process waits for a command."""
+LOOK_S, HANG_S = 10.0, 600.0
+"""Seconds between two looks at a command, and those after which one that does nothing is stopped."""
 MOST_TASKS = 50
 """Tasks that are kept in the list."""
 MOST_LINES, MOST_LOG_BYTES = 40, 64 * 1024
@@ -137,7 +139,7 @@ class Task:
                     (self.folder / "stderr").write_text(f"{_PREFIX}it cannot be started: {error}\n", encoding="utf-8")
                 return
             self._state, self._began = "running", time.monotonic()
-        code = self._process.wait()
+        code = self._waited(self._process)
         with contextlib.suppress(OSError):
             if self._process.stdin is not None:
                 self._process.stdin.close()
@@ -146,6 +148,36 @@ class Task:
         with self._lock:
             self._ended = time.monotonic()
             self._state = "done" if code == 0 else "stopped" if self.state == "stopping" else "failed"
+
+    def _waited(self, process: subprocess.Popen[bytes]) -> int:
+        """Until it ends. One that neither computes nor reports for ``HANG_S`` is stopped: others wait behind it."""
+        seen, since = None, time.monotonic()
+        while True:
+            try:
+                return process.wait(LOOK_S)
+            except subprocess.TimeoutExpired:
+                now = self._activity(process.pid)
+            if now is None or now != seen:
+                seen, since = now, time.monotonic()
+            elif time.monotonic() - since > HANG_S:
+                with contextlib.suppress(OSError), (self.folder / "stderr").open("a", encoding="utf-8") as log:
+                    log.write(f"{_PREFIX}it was stopped: nothing happened for {HANG_S:,.0f} s\n")
+                _signal(process, signal.SIGKILL)
+
+    def _activity(self, session: int) -> tuple[int, ...] | None:
+        """What grows while a command works: its files, and whole seconds of its processes; None where not known."""
+        try:
+            stats = list(_process_stats())
+            sizes = [(self.folder / name).stat().st_size for name in ("stderr", "stdout")]
+            reported = self.folder / "progress.jsonl"
+            sizes.append(reported.stat().st_size if reported.exists() else 0)
+        except OSError:
+            return None
+        if not stats:
+            return None
+        fields = [stat.rpartition(")")[2].split() for stat in stats]
+        ticks = sum(int(field[11]) + int(field[12]) for field in fields if int(field[3]) == session)
+        return (ticks // os.sysconf("SC_CLK_TCK"), *sizes)
 
     def end(self, seconds: float) -> None:
         """Stops it, and waits at most this long. It starts no thread: a process that ends cannot."""
@@ -325,3 +357,10 @@ def _failure(code: int | None, log: Sequence[str]) -> str:
     if code is not None and code < 0:
         return f"it was killed ({signal.strsignal(-code) or -code}). Check the free memory"
     return log[-1] if log else f"it ended with status {code} and no message"
+
+
+def _process_stats() -> Iterator[str]:
+    """The line of each of the system's processes, where it has them as files."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended
+            yield path.read_text(encoding="utf-8", errors="replace")

@@ -34,6 +34,7 @@ from engine.store.schema import RUN
 from engine.store.staging import Staging
 from engine.store.store import Store
 from engine.store.writing import begin_anew, whole_or_nothing
+from engine.user_files import ReadLimit, open_file
 
 MOST_BYTES = 2 * 1024**3
 """Of a file's JSON, which is held in memory whole."""
@@ -252,9 +253,12 @@ def _text(path: Path) -> str:
 
 def _content(path: Path) -> bytes:
     parts, size = [], 0
-    with path.open("rb") as file:
-        source = gzip.GzipFile(fileobj=file) if file.peek(2)[:2] == _GZ else file
+    with open_file(path) as file:
+        source = gzip.GzipFile(fileobj=file) if file.read(2) == _GZ else file
+        file.seek(0)
+        limit = ReadLimit(path)
         while part := source.read(_CHUNK):
+            limit.add(len(part))
             parts.append(part)
             size += len(part)
             if size > MOST_BYTES:

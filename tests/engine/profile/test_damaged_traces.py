@@ -30,7 +30,7 @@ def file_of(tmp_path: Path, content: bytes, name: str = "t.json") -> Path:
     [
         (b"", "it is empty"),
         (b"   \n ", "it ends before an array of traceEvents"),
-        (b"hello", "it begins with 'hello'"),
+        (b"hello", "it begins with neither"),
         (b"\x00\x01\x02", "it begins with"),
         (b"{}", "it has no array of traceEvents"),
         (b'{"a": {"traceEvents": [1]}}', "it has no array of traceEvents"),

@@ -248,3 +248,23 @@ def test_names_of_uploads_are_no_paths(given: str, own: str) -> None:
 def test_there_is_one_queue_and_a_core_is_left() -> None:
     assert task_queue() is task_queue()
     assert 1 <= spare_cores() <= max(1, (os.cpu_count() or 1) - 1)
+
+
+def test_a_command_that_does_nothing_is_stopped_and_the_next_one_runs(
+    board: TaskQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background, "LOOK_S", 0.05)
+    monkeypatch.setattr(background, "HANG_S", 0.5)
+
+    def started(task: Task) -> subprocess.Popen[bytes]:
+        code = "import signal; signal.pause()" if task.title == "hangs" else "pass"
+        with (task.folder / "stdout").open("wb") as out, (task.folder / "stderr").open("wb") as err:
+            return subprocess.Popen(
+                [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=out, stderr=err, start_new_session=True
+            )
+
+    monkeypatch.setattr(Task, "_started", started)
+    hangs, behind = board.submit("hangs", ["trace"]), board.submit("next", ["trace"])
+    assert ended(board, behind).state == "done"
+    snapshot = seen(board, hangs)
+    assert (snapshot.state, snapshot.error) == ("failed", "it was stopped: nothing happened for 0 s")

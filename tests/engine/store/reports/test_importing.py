@@ -190,7 +190,7 @@ def test_a_broken_gz_and_a_file_that_is_none(tmp_path: Path) -> None:
     for name in ("nowhere.json", "a\0b"):
         with pytest.raises(FileFormatError, match="cannot be read"):
             import_report(store, tmp_path / name)
-    with pytest.raises(FileFormatError, match="cannot be read"):
+    with pytest.raises(FileFormatError, match="is a folder"):
         import_report(store, tmp_path)
 
 

@@ -1,0 +1,59 @@
+"""Files that users bring: regular ones only, inflated no further than a packed file of that size may hold, and read in
+no more time than that takes.
+
+A pipe or a device would be waited for without end. What a file means is not known here.
+"""
+
+from __future__ import annotations
+
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from engine.errors import FileFormatError, shown
+
+LEAST_BYTES = 64 * 1024 * 1024
+MOST_RATIO = 200
+"""Inflated bytes for each of the file: text of traces and logs has 3 to 30, gzip can have 1,000."""
+LOOK_BYTES = 1 << 20
+LEAST_S, S_PER_MB = 120.0, 10.0
+"""Seconds of this process's computing for a file, and for each of its megabytes: ten times what a slow core needs."""
+
+
+def open_file(path: Path) -> BinaryIO:
+    """For reading, in binary; FileFormatError for what cannot be read or is no regular file, which is never opened."""
+    try:
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):
+            kind = "a folder" if stat.S_ISDIR(mode) else "no plain file"
+            raise FileFormatError(f"{shown(path.name or path)} is {kind}", "Give a file")
+        return path.open("rb")
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = getattr(error, "strerror", None) or error
+        raise FileFormatError(f"{shown(path, 200)} cannot be read: {reason}", "Check its path") from error
+
+
+class ReadLimit:
+    """Counts what is read of a file, unpacked; FileFormatError where that is too much or too slow."""
+
+    def __init__(self, path: Path, *, is_timed: bool = True, clock: Callable[[], float] = time.process_time) -> None:
+        size = path.stat().st_size
+        self._name, self._clock, self._is_timed = shown(path.name), clock, is_timed
+        self._most = max(LEAST_BYTES, MOST_RATIO * size)
+        self._seconds = LEAST_S + S_PER_MB * size / 2**20
+        self._until = clock() + self._seconds
+        self._read = self._looked = 0
+
+    def add(self, size: int) -> None:
+        self._read += size
+        if self._read > self._most:
+            what = f"{self._name} inflates to over {self._most / 2**20:,.0f} MB, {MOST_RATIO} times its size"
+            raise FileFormatError(what, "Unpack it first, if that is right")
+        if not self._is_timed or self._read < self._looked:
+            return
+        self._looked = self._read + LOOK_BYTES
+        if self._clock() > self._until:
+            what = f"{self._name} takes over {self._seconds:,.0f} s to read"
+            raise FileFormatError(what, "Split it, or write it in a simpler form")

@@ -1,0 +1,134 @@
+"""What users bring as a file and is none, or is another kind, or grows when it is unpacked: every reader refuses it."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from engine import user_files
+from engine.chem.molecule_files import read_molecule_file
+from engine.chem.structure_files import read_molecules
+from engine.errors import DriftscopeError, FileFormatError
+from engine.logits.ingest import add_file
+from engine.paths import read_toml
+from engine.profile.ingest import add_trace
+from engine.store.files import LocalFiles
+from engine.store.reports.importing import import_report
+from engine.store.store import Store
+from engine.user_files import LEAST_S, S_PER_MB, ReadLimit, open_file
+from tests.cli import run
+
+SECRET = "hunter2"
+READERS: dict[str, Callable[[Store, Path], object]] = {
+    "trace": add_trace,
+    "logits": add_file,
+    "report": import_report,
+    "molecules": lambda _, path: read_molecule_file(path),
+    "structures": lambda _, path: read_molecules(path),
+    "toml": lambda _, path: read_toml(path, "file", dict),
+}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(LocalFiles(tmp_path / "store"))
+
+
+def made_pipe(path: Path) -> Path:
+    os.mkfifo(path)
+    return path
+
+
+def made_socket(path: Path) -> Path:
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(os.path.relpath(path))
+    return path
+
+
+@pytest.mark.parametrize("make", [made_pipe, made_socket, lambda _: Path("/dev/zero"), lambda path: path.parent])
+@pytest.mark.parametrize("reader", READERS)
+def test_what_is_no_regular_file_is_never_opened(
+    store: Store, tmp_path: Path, reader: str, make: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        FileFormatError, match=r"is (?:no plain file|a folder|a directory)\. Give|is not of a known kind"
+    ):
+        READERS[reader](store, make(tmp_path / "one"))
+
+
+def test_a_command_refuses_a_pipe_as_text(tmp_path: Path) -> None:
+    result = run("junk", "--file", str(made_pipe(tmp_path / "one")))
+    assert result.code == 2 and "'one' is no plain file" in result.err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"root:{SECRET}:0:0\nC {SECRET}\n",
+        f"{SECRET} a b\n",
+        f'{SECRET} = "{SECRET}"\n',
+        f'{{"{SECRET}": "{SECRET}"}}\n',
+        f'["{SECRET}"]\n',
+        f"{SECRET},{SECRET}2,{SECRET}3\n{SECRET},b,c\n",
+        f"-----BEGIN KEY-----\n{SECRET}\n-----END KEY-----\n",
+        f"\0{SECRET}",
+    ],
+)
+@pytest.mark.parametrize("reader", READERS)
+def test_nothing_of_another_kind_of_file_is_quoted(store: Store, tmp_path: Path, reader: str, text: str) -> None:
+    path = tmp_path / "passwd"
+    path.write_text(text)
+    try:
+        READERS[reader](store, path)
+        message = ""
+    except DriftscopeError as error:
+        message = str(error)
+    assert SECRET[:4] not in message
+
+
+@pytest.mark.parametrize("fill", [b" ", b"\n"])
+@pytest.mark.parametrize("reader", ["trace", "logits", "report", "molecules", "structures"])
+def test_a_bomb_is_refused_where_it_grows_too_much(
+    store: Store, tmp_path: Path, reader: str, fill: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(user_files, "LEAST_BYTES", 1 << 20)
+    path = tmp_path / ("bomb.sdf.gz" if reader == "structures" else "bomb.gz")
+    path.write_bytes(gzip.compress(fill * 1_000_000, 1) + gzip.compress(fill * 9_000_000))
+    with pytest.raises(FileFormatError, match=r"inflates to over|a line 1 of over"):
+        READERS[reader](store, path)
+
+
+def test_a_parquet_bomb_is_refused_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(user_files, "LEAST_BYTES", 1 << 20)
+    pq.write_table(pa.table({"smiles": ["C" * 10_000] * 10_000}), tmp_path / "bomb.parquet")
+    with pytest.raises(FileFormatError, match="inflates to over"):
+        read_molecule_file(tmp_path / "bomb.parquet")
+
+
+def test_a_file_that_takes_too_long_for_its_size_is_left(tmp_path: Path) -> None:
+    path, now = tmp_path / "slow", [0.0]
+    path.write_bytes(b"x" * (1 << 20))
+    limit = ReadLimit(path, clock=lambda: now[0])
+    now[0] = LEAST_S + S_PER_MB
+    limit.add(1)
+    now[0] += 1
+    limit.add(1)  # looked at once for each megabyte
+    with pytest.raises(FileFormatError, match="'slow' takes over 130 s to read"):
+        limit.add(user_files.LOOK_BYTES)
+
+
+def test_a_file_reads(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"text")
+    with open_file(tmp_path / "a") as file:
+        assert file.read() == b"text"
+    for path in (tmp_path / "none", Path("a\0b")):
+        with pytest.raises(FileFormatError, match="cannot be read"):
+            open_file(path)
