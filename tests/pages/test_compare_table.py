@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from engine.comparing.measures import MEASURES
 from engine.comparing.paired import Compared
 from engine.figures.statistics import Interval
 from engine.figures.words import percent
+from engine.lp_records import GuardSettings
 from engine.store.schema import SAMPLES
 from engine.store.store import Store
 from pages._compare import table_formats as formats
@@ -212,11 +214,12 @@ def test_what_else_differs_is_named_by_letters(tmp_path: Path) -> None:
 
 def test_guards_of_other_settings_are_named(tmp_path: Path) -> None:
     store = store_at(tmp_path)
-    guards = ('{"retries": 8, "back": 3}', '{"retries": 2, "checks": ["bonds", "flat"]}', "mended")
+    usual = json.dumps(asdict(GuardSettings()))
+    guards = (usual, '{"retries": 99, "checks": ["bonds", "flat"]}', "mended")
     for run_id, guard in zip("xyz", guards, strict=True):
         write_run(store, run_id, [sample_row(0)], lp="guarded", guard=guard)
     runs = list(zip("ABC", (store.entry(run_id) for run_id in "xyz"), strict=True))
-    assert words.setup_differences(runs) == "guard (A usual, B retries 2, checks bonds flat, C mended)"
+    assert words.setup_differences(runs) == "guard (A usual, B retries 99, checks bonds flat, C mended)"
     assert words.setup_differences(runs[:1]) == ""
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
+from dataclasses import asdict
 
 import pytest
 
 from engine.errors import DriftscopeError, RunError
 from engine.evidence.advice.settings import SettingFilter
 from engine.evidence.advisor import AdviceRequest, advise, find_model, models_with_data
+from engine.lp_records import GuardSettings
 from engine.store.store import Store
 from tests.engine.evidence.advice_runs import MANY, MODEL, add
 from tests.engine.inspection.made import DEMO_STORE
@@ -77,10 +80,10 @@ def test_usable_is_wanted_where_all_are_judged_and_clean_where_not(store: Store)
 
 def test_a_guards_cost_is_in_its_seconds_and_said(store: Store) -> None:
     add(store, "exact", 0.2, usable=COUNT // 2)
-    add(store, "guarded", 0.5, usable=COUNT, thrown_tokens=5 * COUNT, guard='{"retries": 8, "checks": ["bonds"]}')
+    add(store, "guarded", 0.5, usable=COUNT, thrown_tokens=5 * COUNT, guard='{"checks": ["bonds"]}')
     assert advise(store, MODEL).left_out == ("1 run of guarded with non-default parameters",)
-    add(store, "guarded", 0.1, usable=COUNT, thrown_tokens=0, guard='{"retries": 2}', run_id="few-tries")
-    usual = '{"retries": 8, "checks": ["bonds", "angles", "clash", "flat", "stereo"]}'
+    add(store, "guarded", 0.1, usable=COUNT, thrown_tokens=0, guard='{"retries": 99}', run_id="many-tries")
+    usual = json.dumps(asdict(GuardSettings()))
     add(store, "guarded", 0.5, usable=COUNT, thrown_tokens=5 * COUNT, guard=usual, run_id="usual")
     advice = advise(store, MODEL)
     exact, guarded = (advice.measured.figures(lp) for lp in ("exact", "guarded"))
