@@ -75,15 +75,16 @@ class StereoVerdict:
         return not self.wrong
 
     def words(self) -> str:
-        """``stereo: 1 of 2 right; atom 3 mirrored``."""
+        """``stereo: 1 of 2 right; atom 3 mirrored``; centres that are right and nearly planar are named too."""
         if not self.sites:
             return "stereo: the SMILES specifies none"
-        faults = [
+        named = [
             f"; {'atom' if len(site.atoms) == 1 else 'bond'} {'='.join(map(str, site.atoms))} {site.word}"
-            for site in self.wrong
+            for site in self.sites
+            if site.word != "right"
         ]
         doubt = "; not every symmetry was tried" if self.right is None else ""
-        return f"stereo: {len(self.sites) - len(self.wrong)} of {len(self.sites)} right{''.join(faults)}{doubt}"
+        return f"stereo: {len(self.sites) - len(self.wrong)} of {len(self.sites)} right{''.join(named)}{doubt}"
 
 
 @dataclass(frozen=True, slots=True)

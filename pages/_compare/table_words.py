@@ -26,9 +26,17 @@ MARKS: dict[Mark, tuple[str, str]] = {
     "unknown": ("?", "no interval"),
 }
 """Signs and words."""
-SETUP = ("tokenizer", "backend", "sampling", "device", "dtype", "batch_size", "placeholder", "guard", "generations")
+SETUP = (
+    "tokenizer", "backend", "sampling", "device", "dtype", "batch_size", "placeholder", "guard", "generations",
+    "judged_with",
+)  # fmt: skip
 """Columns of a run, beside model and LP, that a difference may come from."""
-SETUP_WORDS = {"dtype": "precision", "batch_size": "batch size", "generations": "answers per molecule"}
+SETUP_WORDS = {
+    "dtype": "precision",
+    "batch_size": "batch size",
+    "generations": "answers per molecule",
+    "judged_with": "checks of geometry",
+}
 
 
 def value_words(value: float | None, form: Form = "number") -> str:

@@ -98,7 +98,7 @@ def test_a_double_bond_on_the_other_side_and_a_twisted_one() -> None:
 def test_a_flat_centre_and_a_nearly_planar_one() -> None:
     smiles = "F[C@](Cl)(Br)I"
     assert [site.word for site in judged(smiles, PRESS).sites] == ["flat"]
-    words = []
+    verdicts = []
     for height in (0.8, 0.1, 0.02, -0.02, -0.8):
         mol = parse_smiles("C[S@](=O)c1ccccc1").mol
         turns = np.radians([0, 120, 240])
@@ -109,8 +109,10 @@ def test_a_flat_centre_and_a_nearly_planar_one() -> None:
         for bond, arm in zip(sulfur.GetBonds(), arms, strict=True):
             xyz[bond.GetOtherAtomIdx(sulfur.GetIdx())] = arm
         add_conformer(mol, xyz)
-        words += [site.word for site in judge_stereo(parse_smiles("C[S@](=O)c1ccccc1").mol, mol).sites]
-    assert words == ["right", "nearly planar", "flat", "flat", "mirrored"]
+        verdicts.append(judge_stereo(parse_smiles("C[S@](=O)c1ccccc1").mol, mol))
+    words = ["right", "nearly planar", "flat", "flat", "mirrored"]
+    assert [site.word for verdict in verdicts for site in verdict.sites] == words
+    assert verdicts[1].words() == "stereo: 1 of 1 right; atom 1 nearly planar"
 
 
 def test_the_order_of_the_answers_atoms_is_free() -> None:
