@@ -71,10 +71,16 @@ def list_runs(args: argparse.Namespace) -> int:
 
 
 def show_run(args: argparse.Namespace) -> int:
-    row = entry_row(open_store(args).entry(args.run_id))
+    store = open_store(args)
+    entry = store.entry(args.run_id)
+    row = entry_row(entry)
     if args.json:
         emit_json([row])
     else:
+        if row["strain_kcal"] is not None:  # no column of the run, but of its samples
+            from engine.comparing.figures import sample_means
+
+            row |= {name: mean for name, mean in sample_means(store, entry).items() if name.startswith("strain")}
         width = max(map(len, row))
         for name, value in row.items():
             if value is not None:

@@ -52,14 +52,15 @@ class RunFigures:
     """One run: the columns of its sheet by their names, and what is computed of them.
 
     Texts are empty and figures None where the sheet does not say. ``drift_mean`` is that of a block, ``drift_abs_mean``
-    its distance from 0, over blocks whose drift is known; ``strain_kcal_per_atom`` is a mean over samples with right
-    geometry. All None until they are read (``sample_means``).
+    its distance from 0, over blocks whose drift is known; the strain per heavy atom, and how far these move, are means
+    over samples with right geometry. All None until they are read (``sample_means``).
     """
 
     entry: Entry
     drift_mean: float | None = None
     drift_abs_mean: float | None = None
     strain_kcal_per_atom: float | None = None
+    strain_moved_ang: float | None = None
 
     def __getattr__(self, name: str) -> Any:
         """A column of the table ``runs``, such as ``wall_s``, a quotient of two, or stated coverage (``cov_r``)."""
@@ -166,6 +167,7 @@ RATIOS: dict[str, str] = {
     "geometry_right_rate": "geometry_right",
     "strain_kcal": "strain_kcal",
     "strain_kcal_per_atom": "strain_kcal_per_atom",
+    "strain_moved_ang": "strain_moved_ang",
     "junk_letters_share": "junk_letters",
     "junk_nonnumeric_share": "junk_nonnumeric",
     "cut_share": "cut_blocks",
@@ -235,9 +237,9 @@ def sample_means(store: Store, entry: Entry) -> dict[str, float]:
     if whole := float(blocks.sum()):
         means["drift_mean"] = float(np.nansum(run.columns["drift"])) / whole
         means["drift_abs_mean"] = float(np.nansum(run.columns["drift_abs"] * blocks)) / whole
-    strains = run.columns["strain_kcal_per_atom"]
-    if np.isfinite(strains).any():
-        means["strain_kcal_per_atom"] = float(np.nanmean(strains))
+    for name in ("strain_kcal_per_atom", "strain_moved_ang"):
+        if np.isfinite(run.columns[name]).any():
+            means[name] = float(np.nanmean(run.columns[name]))
     return means
 
 

@@ -53,6 +53,7 @@ MEASURES = _by_name(
     Measure("geometry_right", "samples without a failed check of their geometry", "share", "more"),
     Measure("strain_kcal", "above the relaxed conformer, where geometry is right", "kcal/mol", "less"),
     Measure("strain_kcal_per_atom", "the same per heavy atom", "kcal/mol", "less"),
+    Measure("strain_moved_ang", "how far heavy atoms move when it relaxes, likewise", "angstrom", "less"),
     Measure("junk_letters", "blocks of a sample with a letter", "", "less"),
     Measure("junk_nonnumeric", "blocks of a sample with anything but digits . , -", "", "less"),
     Measure("cut_blocks", "blocks of a sample closed in the middle of their numbers", "", "less"),

@@ -38,6 +38,7 @@ SELECT sample_id, smiles, coalesce(generation, 0) AS generation,
        CASE WHEN geometry_right THEN strain_kcal END AS strain_kcal,
        CASE WHEN geometry_right AND same_graph IS NOT FALSE
             THEN strain_kcal / nullif(heavy_atoms, 0) END AS strain_kcal_per_atom,
+       CASE WHEN geometry_right THEN strain_moved_ang END AS strain_moved_ang,
        CASE WHEN $has_blocks THEN coalesce(junk_letters, 0) END::DOUBLE AS junk_letters,
        CASE WHEN $has_blocks THEN coalesce(junk_nonnumeric, 0) END::DOUBLE AS junk_nonnumeric,
        cut_blocks::DOUBLE AS cut_blocks, drift_abs, rmsd_ang,

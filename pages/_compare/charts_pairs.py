@@ -56,6 +56,7 @@ WORDS = {
     "geometry_right": "geometry right",
     "strain_kcal": "strain",
     "strain_kcal_per_atom": "strain per heavy atom",
+    "strain_moved_ang": "move when relaxed",
     "junk_letters": "blocks with a letter",
     "junk_nonnumeric": "blocks with a non-number",
     "cut_blocks": "cut blocks",

@@ -106,6 +106,7 @@ _GROUPS: dict[str, tuple[tuple[str, str, str, Form, str], ...]] = {
             "Above the relaxed conformer; mean over answers with right geometry",
         ),
         ("strain_kcal_per_atom", "strain per heavy atom", "kcal/mol", "number", "The same, over heavy atoms"),
+        ("strain_moved_ang", "relaxing moves heavy atoms by", "Å", "number", "RMSD; mean where geometry is right"),
         ("rmsd_ang", "RMSD", "Å", "number", "Mean over answers: heavy atoms, to the nearest reference conformer"),
         ("cov_r", "COV-R", "%", "share", "References with a generated conformer within the threshold"),
         ("cov_p", "COV-P", "%", "share", "Generated conformers with a reference within the threshold"),

@@ -80,7 +80,7 @@ def change(value: float, measure: str) -> str:
 def unit_of_change(measure: str) -> str:
     if measure in ("cov_r", "cov_p") or (measure in MEASURES and MEASURES[measure].unit == "share"):
         return "points"
-    if measure in ("rmsd_ang", "mat_r", "mat_p"):
+    if measure in ("rmsd_ang", "strain_moved_ang", "mat_r", "mat_p"):
         return "Å"
     if measure.startswith("strain_kcal"):
         return "kcal/mol"

@@ -73,6 +73,18 @@ def test_a_run_with_its_rates_and_samples(tmp_path: Path, monkeypatch: pytest.Mo
     assert run_json("runs")[0]["usable"] == 1
 
 
+def test_show_has_the_strain_per_heavy_atom_which_is_no_column_of_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    strained = sample_row(0, geometry_right=True, heavy_atoms=2, strain_kcal=5.0, strain_moved_ang=0.25)
+    write_run(store_at(tmp_path), "one", [strained], strain_kcal=5.0)
+    write_run(store_at(tmp_path), "two", [strained])
+    shown = dict(line.split(maxsplit=1) for line in run("show", "one").out.splitlines())
+    assert [shown[f"strain_{name}"] for name in ("kcal", "kcal_per_atom", "moved_ang")] == ["5.0", "2.5", "0.25"]
+    assert "strain_" not in run("show", "two").out
+
+
 def test_a_read_only_run_is_judged_and_not_stored_which_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

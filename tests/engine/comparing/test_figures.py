@@ -143,7 +143,7 @@ def test_drift_and_strain_per_atom_are_read_for_runs_that_are_compared(store: St
     known = {"geometry_right": True, "same_graph": True, "heavy_atoms": 4}
     samples = [
         sample_row(0, drift=-1, strain_kcal=8.0, **known),
-        sample_row(1, drift=4, strain_kcal=4.0, **known),
+        sample_row(1, drift=4, strain_kcal=4.0, strain_moved_ang=0.5, **known),
         sample_row(2, strain_kcal=90.0, **known | {"same_graph": False}),
         sample_row(3, strain_kcal=90.0, **known | {"geometry_right": False}),
     ]
@@ -153,5 +153,6 @@ def test_drift_and_strain_per_atom_are_read_for_runs_that_are_compared(store: St
     found = compare_with(store, "one", ["two", "one"])
     assert (found.control.drift_mean, found.control.drift_abs_mean) == pytest.approx((1, 3))
     assert (found.control.strain_kcal_per_atom, found.tests[0].figures.strain_kcal_per_atom) == (1.5, None)
+    assert found.control.strain_moved_ang == 0.5
     assert (found.tests[0].figures.drift_mean, found.tests[0].figures.drift_abs_mean) == (None, None)
     assert found.tests[1].figures == found.control

@@ -173,6 +173,7 @@ def test_columns_by_hand(store: Store) -> None:
             geometry_right=True,
             strain_kcal=2.5,
             heavy_atoms=5,
+            strain_moved_ang=0.25,
         ),
         sample_row(1, passed=False, clean=False, blocks=0, cut_blocks=0),
     ]
@@ -195,6 +196,7 @@ def test_columns_by_hand(store: Store) -> None:
         "geometry_right": 1,
         "strain_kcal": 2.5,
         "strain_kcal_per_atom": 0.5,
+        "strain_moved_ang": 0.25,
         "junk_letters": 1,
         "junk_nonnumeric": 2,
         "cut_blocks": 1,
