@@ -207,7 +207,7 @@ def apart(store: Store) -> None:
 def test_what_else_differs_is_named_by_letters(tmp_path: Path) -> None:
     store = store_at(tmp_path)
     for run_id, size, lp in (("one", 32, "none"), ("two", 32, "exact"), ("three", 64, "position-blocklist")):
-        known = {"judged_with": f"posebusters, {'group' if size == 64 else 'mol_fast'}"}
+        known: dict[str, Any] = {"judged_with": f"posebusters, {'group' if size == 64 else 'mol_fast'}"}
         known |= {"backend": "fast", "placeholder": "0.0,0.0,0.0"}
         write_run(store, run_id, [sample_row(0)], batch_size=size, lp=lp, **known)
     runs = list(zip("ABC", (store.entry(run_id) for run_id in ("one", "two", "three")), strict=True))
