@@ -21,10 +21,9 @@ from pages._compare import table_words as words
 from pages._compare.table_cells import COMPUTED, FigureCell, FigureLine, FigureRow
 from pages._shared.html_table import frame, safe
 from pages._shared.links import inspector_address
-from pages._shared.table_files import csv_text
+from pages._shared.table_files import csv_text, safe_cell
 
 MOST_NAME = 120
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """What a spreadsheet reads as the start of a formula."""
 COLUMNS = (
     "run_id name origin figure unit value low high figure_origin ratio mark pairs_ratio ratio_low ratio_high "
@@ -148,16 +147,12 @@ def csv_of(columns: Sequence[RunColumn], rows: Sequence[FigureRow]) -> bytes:
 
 
 def _text(value: Any) -> Any:
-    """An apostrophe keeps a spreadsheet from computing a text."""
-    if not isinstance(value, str):
-        return value
-    plain = one_line(value)
-    return f"'{plain}" if plain.startswith(FORMULA) else plain
+    return one_line(value) if isinstance(value, str) else value
 
 
 def markdown_of(columns: Sequence[RunColumn], rows: Sequence[FigureRow], summary: Sequence[str]) -> bytes:
     """The table as shown, with its summary and the runs' ids."""
-    head = ["", *(column.name + _origin_note(column) for column in columns)]
+    head = ["", *(safe_cell(column.name) + _origin_note(column) for column in columns)]
     lines = [_markdown_row(head), _markdown_row([":--", *["--:"] * len(columns)], is_rule=True)]
     lines += [_markdown_row([row.line.heading, *(_both(row, cell) for cell in row.cells)]) for row in rows]
     notes = [f"- {_escaped(sentence)}" for sentence in summary]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -24,6 +25,10 @@ TYPES = {
     "parquet": "application/vnd.apache.parquet",
     "sdf": "chemical/x-mdl-sdfile",
 }
+
+
+_FORMULA = re.compile(r"[=+\-@\uff1d\uff0b\uff0d\uff20\x00-\x1f\x7f]")
+_NUMBER = re.compile(r"(?:[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?(?: ?%)?(?: (?!$)|$))+", re.IGNORECASE)
 
 
 def table_buttons(table: Callable[[], pa.Table] | pa.Table, name: str, *, key: str, what: str) -> None:
@@ -48,10 +53,11 @@ def _made(make: Callable[[pa.Table], bytes], table: Callable[[], pa.Table] | pa.
 
 def csv_of(table: pa.Table) -> bytes:
     """Lists become texts, since CSV has none; what is nested deeper becomes JSON, and bytes hexadecimal digits."""
-    flat = table
-    for number, field in enumerate(table.schema):
-        if (texts := _texts(table.column(number), field.type)) is not None:
-            flat = flat.set_column(number, field.name, pa.array(texts, pa.string()))
+    columns = [
+        column if (texts := _texts(column, column.type)) is None else pa.array(map(safe_cell, texts), pa.string())
+        for column in table.columns
+    ]
+    flat = pa.table(columns, [safe_cell(name) for name in table.column_names])
     file = io.BytesIO()
     pyarrow.csv.write_csv(flat, file)
     return file.getvalue()
@@ -61,9 +67,16 @@ def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Rows that are no table yet as CSV; quoting is the library's."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
+    writer.writerows([safe_cell(cell) for cell in row] for row in (columns, *rows))
     return file.getvalue()
+
+
+def safe_cell(cell: Any) -> Any:
+    """The cell, with an apostrophe before a text that a spreadsheet would compute."""
+    if not isinstance(cell, str):
+        return cell
+    mark = "'" if _FORMULA.match(cell) and not _NUMBER.fullmatch(cell) else ""
+    return mark + cell.replace("\r\n", "\n").replace("\r", "\n")  # a lone one ends a row, and is not quoted
 
 
 def parquet_of(table: pa.Table) -> bytes:
@@ -87,4 +100,8 @@ def _texts(column: pa.ChunkedArray, kind: pa.DataType) -> list[str | None] | Non
         return json_texts(column)
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return [None if one is None else one.hex() for one in column.to_pylist()]
+    if any(is_text(kind) for is_text in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)):
+        return column.to_pylist()
+    if pa.types.is_dictionary(kind):
+        return _texts(column.cast(kind.value_type), kind.value_type)
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import datetime
 import decimal
 import io
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -25,7 +27,7 @@ from pages._shared.sql_answer import INSPECTOR, shown_table
 from pages._shared.sql_chart import sql_chart
 from pages._shared.sql_console import RUN_NAMES, RunningStatement, SqlOutcome, SqlSession, SqlStatement
 from pages._shared.sql_plot import Plot, across, default_plot, groups, suited
-from pages._shared.table_files import csv_of, parquet_of
+from pages._shared.table_files import csv_of, csv_text, parquet_of
 from pages._shared.theme import LIGHT
 from tests.pages.drift_stores import EXACT, WITH_JUNK, with_demo
 from tests.pages.sql_processes import processes_of
@@ -201,6 +203,38 @@ def test_files_of_a_table() -> None:
     rows = pyarrow.csv.read_csv(io.BytesIO(csv_of(ODD))).to_pylist()
     assert (rows[0]["list"], rows[0]["deep"], rows[0]["bytes"]) == ("a b ?", "[[1], null]", "ff00")
     assert pq.read_table(io.BytesIO(parquet_of(ODD))).equals(ODD)
+
+
+FORMULAS = ["=1+1", "+1+1", "-2+3+cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "\r=1", "\x00=1", "\uff1d1+1", "-a", "- 1"]
+NUMBERS = ["-1.5", "+2", "1e-9", "-1,234.5", "-3.5 %", "-1.0 2 -3", "C", "a=b", "", None]
+
+
+def computed(text: str) -> bool:
+    """Whether a spreadsheet takes a cell for a formula: by its first character, unless it is a number."""
+    try:
+        float(text.replace(",", "").removesuffix("%").split(" ")[0])
+    except ValueError:
+        return text[:1] in tuple("=+-@\t\r\n\x00\uff1d\uff0b\uff0d\uff20")
+    return False
+
+
+@pytest.mark.parametrize("kind", ["string", "large", "view", "dictionary"])
+def test_no_cell_of_a_file_is_a_formula_and_numbers_stay_numbers(kind: str) -> None:
+    texts = FORMULAS + NUMBERS
+    plain = pa.array(texts, pa.string())
+    columns = {"string": plain, "large": plain.cast(pa.large_string()), "view": plain.cast(pa.string_view())}
+    columns["dictionary"] = plain.dictionary_encode()
+    table = pa.table({"=name": columns[kind], "+n": [-1.5] * len(texts), "list": [[text] for text in texts]})
+    rows = [[row["=name"], row["+n"]] for row in table.to_pylist()]
+    for file in (csv_of(table).decode(), csv_text(["=name", "+n"], rows)):
+        head, *read = csv.reader(io.StringIO(file, newline=""))
+        assert head[:2] == ["'=name", "'+n"]
+        assert [cell for row in read for cell in row if computed(cell)] == []
+        assert [row[0] for row in read] == ["'" + text.replace("\r", "\n") for text in FORMULAS] + [
+            text or "" for text in NUMBERS
+        ]
+        assert {row[1] for row in read} == {"-1.5"}
+    assert pandas.read_csv(io.BytesIO(csv_of(table)))["'+n"].tolist() == [-1.5] * len(texts)
 
 
 def test_the_schema_says_what_every_column_is() -> None:

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -329,5 +329,6 @@ def test_files_of_hostile_names_have_their_cells_and_no_formula() -> None:
     row = FigureRow(LINES[0], (FigureCell(1.0, origin="measured"),))
     (read,) = csv.DictReader(io.StringIO(formats.csv_of([column], [row]).decode()))
     assert read["run_id"] == "'=1+1" and "\u202e" not in read["name"]
+    assert "| '=1+1 |" in formats.markdown_of([replace(column, name="=1+1")], [row], []).decode()
     text = formats.markdown_of([column], [row], [HOSTILE]).decode()
     assert "<img" not in text.replace("\\<img", "") and "[a](" not in text.replace("\\[a\\](", "")
