@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -15,7 +16,7 @@ from engine.chem.molecule_sets import load_named
 from engine.decode.plan import BACKENDS, BackendName, Plan
 from engine.decode.presets import Sampling
 from engine.live.lane import MOST_MOLECULES, Lane, scored_answers
-from engine.lp_records import lp_choices, lp_record, split_cleanup
+from engine.lp_records import GuardSettings, lp_choices, lp_record, split_cleanup
 from engine.models.registry import ModelEntry, load_registry
 from engine.records import Molecule
 from engine.runner.plan import ModelChoice, RunPlan
@@ -28,7 +29,11 @@ FIRST_LANES = ("none", "position-blocklist", "exact", NO_LANE)
 FIRST_MOLECULE = "Cn1cnc2c1c(=O)n(C)c(=O)n2C"
 REFERENCES = 10
 """Reference conformers that a sample is compared with."""
+MOST_TRIES = 100
 SOURCE = "live page"
+
+LaneChoice: TypeAlias = tuple[str, BackendName, str, GuardSettings]
+"""LP, backend, placeholder, and the guard's settings, the usual ones where there is no guard."""
 
 
 def molecule_inputs() -> tuple[tuple[Molecule, ...], list[str]]:
@@ -104,15 +109,15 @@ def model_input(problems: DeltaGenerator) -> ModelEntry | None:
     return entries.get(chosen or "")
 
 
-def lane_inputs() -> list[tuple[str, BackendName, str]]:
-    """LP, backend and placeholder of each lane in use."""
+def lane_inputs() -> list[LaneChoice]:
+    """Of each lane in use."""
     with st.container(key="lane-inputs"):
         columns = st.columns(MOST_LANES, gap="xsmall")
     lanes = [_lane_input(number, column) for number, column in enumerate(columns, start=1)]
     return [lane for lane in lanes if lane[0] != NO_LANE]
 
 
-def _lane_input(number: int, column: DeltaGenerator) -> tuple[str, BackendName, str]:
+def _lane_input(number: int, column: DeltaGenerator) -> LaneChoice:
     lps = lp_choices()
     options = lps if number == 1 else [NO_LANE, *lps]
     row = column.container(horizontal=True, gap="xsmall", vertical_alignment="bottom", key=f"lane-input-{number}")
@@ -124,8 +129,26 @@ def _lane_input(number: int, column: DeltaGenerator) -> tuple[str, BackendName, 
         bind="query-params",
         help="The logits processor. " + ("" if number == 1 else f"{NO_LANE}: no lane."),
     )
-    with row.popover("", icon=":material/tune:", disabled=lp == NO_LANE, width="content", help="Backend, placeholder"):
-        return (lp, *_lane_options(number, lp))
+    is_guarded = lp != NO_LANE and lp_record(split_cleanup(lp)[0]).is_guarded
+    about = "Backend, guard" if is_guarded else "Backend, placeholder"
+    with row.popover("", icon=":material/tune:", disabled=lp == NO_LANE, width="content", help=about):
+        backend, placeholder = _lane_options(number, lp)
+        return lp, backend, placeholder, _guard_options(number) if is_guarded else GuardSettings()
+
+
+def _guard_options(number: int) -> GuardSettings:
+    """How long the guard of a lane tries; its other settings are the usual ones."""
+    usual = GuardSettings()
+    left, right = st.columns(2)
+    retries = left.number_input(
+        "Retries", 0, MOST_TRIES, usual.retries, key=f"retries{number}", bind="query-params",
+        help="How often the guard has a wrong block drawn again.",
+    )  # fmt: skip
+    back = right.number_input(
+        "Steps back", 0, MOST_TRIES, usual.back, key=f"back{number}", bind="query-params",
+        help="When a block's retries are used up: how often it may send the text back to an earlier block.",
+    )  # fmt: skip
+    return replace(usual, retries=int(retries), back=int(back))
 
 
 def _lane_options(number: int, lp: str) -> tuple[BackendName, str]:
@@ -152,7 +175,7 @@ def _lane_options(number: int, lp: str) -> tuple[BackendName, str]:
 def lanes_of(
     molecules: Sequence[Molecule],
     entry: ModelEntry,
-    lanes: Sequence[tuple[str, BackendName, str]],
+    lanes: Sequence[LaneChoice],
     sampling: Sampling,
     *,
     seed: int,
@@ -160,7 +183,7 @@ def lanes_of(
     limit: int | None = None,
     device: str = "auto",
 ) -> tuple[Lane, ...]:
-    """One lane each; they differ in LP, backend and placeholder only."""
+    """One lane each; they differ in LP, backend, placeholder and guard only."""
     kept = scored_answers([molecule.atoms for molecule in molecules], samples)
     model = ModelChoice(entry.alias, entry.step, device=device)
     plan = Plan(sampling=sampling, generations=samples, seed=seed, limit=limit)
@@ -170,12 +193,12 @@ def lanes_of(
             smiles,
             RunPlan(
                 model,
-                replace(plan, lp=lp, backend=backend, placeholder=placeholder),
+                replace(plan, lp=lp, backend=backend, placeholder=placeholder, guard=guard),
                 keep_steps=kept,
                 rmsd=REFERENCES,
                 strain=True,
                 source=SOURCE,
             ),
         )
-        for lp, backend, placeholder in lanes
+        for lp, backend, placeholder, guard in lanes
     )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import streamlit as st
 
 from engine.live.lane import Lane, LaneEvent, lane_work
 from engine.live.lane import warm as warm_work
 from engine.live.lane_state import LaneWatch
+from engine.lp_records import guard_words
 from engine.models.registry import ModelEntry
 from engine.records import Molecule
 from engine.runner.plan import ModelChoice
@@ -42,7 +44,9 @@ class Running:
 
     @property
     def title(self) -> str:
-        return f"{self.number} · {self.lp}" + ("" if self.backend == "fast" else f" · {self.backend}")
+        backend = "" if self.backend == "fast" else self.backend
+        guard = guard_words(json.dumps(asdict(self.watch.lane.plan.plan.guard)))
+        return " · ".join(part for part in (str(self.number), self.lp, backend, guard) if part)
 
     @property
     def run_id(self) -> str | None:

@@ -112,6 +112,12 @@ def test_an_address_holds_all_that_was_chosen(live: Live) -> None:
     assert app.number_input(key="temperature").value == 0.5
     assert "Changed from the preset greedy" in texts(app)
     assert app.text_input(key="placeholder2").value == "0.00"
+    app = live(lp1="guarded", lp2="exact", retries1="2", back1="0")
+    assert [(one.label, one.value) for one in app.number_input if one.key in ("retries1", "back1")] == [
+        ("Retries", 2),
+        ("Steps back", 0),
+    ]
+    assert not [one for one in app.number_input if one.key in ("retries2", "back2")]
 
 
 def test_a_model_of_the_address_that_is_not_here_is_named(live: Live) -> None:
@@ -224,9 +230,10 @@ def test_three_lanes_from_click_to_result(live: Live) -> None:
 
 
 def test_a_guarded_lane_says_what_was_drawn_anew(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_tries, "MOST_TRIES", 3)
-    app = generated(live, lp1="guarded", lp2="—", lp3="—")
+    monkeypatch.setattr(shared_tries, "MOST_TRIES", 1)
+    app = generated(live, lp1="guarded", lp2="—", lp3="—", retries1="1", back1="2")
     assert not app.exception and not app.error
+    assert "**1 · guarded · retries 1, back 2**" in texts(app).replace("\\", "")
     watch = app.session_state["live_lanes"][0].watch
     tries = len(watch.texts[0].thrown)
     assert f"**{tries}** blocks drawn anew (" in texts(app) and texts(app).count("tokens thrown away") == 1
@@ -234,7 +241,7 @@ def test_a_guarded_lane_says_what_was_drawn_anew(live: Live, monkeypatch: pytest
     (expander,) = [one for one in app.expander if one.label.startswith("Tries")]
     assert expander.label == f"Tries thrown away ({tries})" and not expander.proto.expanded
     listed = expander.get("html")[0].proto.body
-    assert listed.count("<s>") == 3 and f"and {tries - 3} more tries" in listed
+    assert listed.count("<s>") == 1 and f"and {tries - 1} more tr" in listed
     rows = app.dataframe[0].value
     assert list(rows["redrawn_blocks"]) == [tries] and list(rows["thrown_tokens"]) == [watch.thrown_tokens]
     aligned = watch.alignment(0)
