@@ -23,7 +23,10 @@ from engine.store.store import Store
 from engine.text.readers import decode_with
 
 Row = Mapping[str, Any]
-PROPERTIES = ("run_id", "sample_id", "smiles", "passed", "decodes", "clean", "bad_blocks", "cut_blocks", "rmsd_ang")
+PROPERTIES = (
+    "run_id sample_id smiles passed decodes clean usable stereo_right geometry_right strain_kcal bad_blocks cut_blocks "
+    "rmsd_ang"
+).split()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

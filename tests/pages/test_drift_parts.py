@@ -121,6 +121,7 @@ def test_files_of_the_rows_that_are_shown(place: Path) -> None:
     mols.SetData(drift_files.sdf_of(store, rows))
     assert len(mols) == 64 + 12  # all of the exact run, and what decodes of the other
     assert {mol.GetProp("run_id") for mol in mols} == {EXACT, WITH_JUNK}
+    assert all(mol.HasProp("usable") and mol.HasProp("geometry_right") for mol in mols), "the verdict goes along"
 
 
 def test_a_conformer_in_part_says_so(place: Path) -> None:
