@@ -20,14 +20,12 @@ from rdkit import Chem
 
 from engine.chem.smiles import parse_smiles
 from engine.chem.strain import xtb_calculator
-from engine.chem.verdict import PLAIN, JudgeSettings, judge_answer
+from engine.chem.verdict import CRASH, PLAIN, TIME, JudgeSettings, judge_answer
 from engine.errors import DriftscopeError
 from engine.processes import WorkerProcess, usable_cores
 from engine.records import FailedCheck, MoleculeVerdict
 
 LIMIT_S = 60.0
-TIME, CRASH = "time_limit", "crash"
-"""Checks of answers that could not be judged to the end."""
 _READY = "ready"
 
 

@@ -24,6 +24,10 @@ from engine.records import FailedCheck, MoleculeVerdict
 
 LOADED, GRAPH, STEREO = "loaded", "graph", "stereo"
 """Checks beside those of `engine.chem.geometry`: a conformer could be read; it is of the molecule; hands and sides."""
+TIME, CRASH = "time_limit", "crash"
+"""Checks of answers that could not be judged to the end."""
+NOT_JUDGED = {LOADED: "no conformer to judge", TIME: "not judged in time", CRASH: "not judged, a library crashed"}
+"""Failures that leave everything else of a molecule open."""
 _PLACE = "text_atom"
 
 
@@ -78,7 +82,12 @@ def judge_answer(text: str, asked: Chem.Mol | None, settings: JudgeSettings = PL
 
 def check_words(check: str) -> str:
     """A failed check's name, as people read it."""
-    return "no conformer to judge" if check == LOADED else check.replace("_", " ")
+    return NOT_JUDGED.get(check, check.replace("_", " "))
+
+
+def is_stereo_judged(sample: Mapping[str, Any]) -> bool:
+    """Of a row of ``samples``: whether what the SMILES specifies was looked at, if anything."""
+    return all(failed["check"] not in (GRAPH, *NOT_JUDGED) for failed in sample["failed"] or ())
 
 
 def strain_per_atom(sample: Mapping[str, Any]) -> float | None:

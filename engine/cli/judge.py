@@ -87,7 +87,7 @@ def _judge_text(args: argparse.Namespace) -> int:
         emit_json(row)
         return 0
     for name in RATES:
-        write(f"{name.replace('_', ' '):<15} {_yes(name, row[name])}")
+        write(f"{name.replace('_', ' '):<15} {_yes(row, name)}")
     if row["strain_kcal"] is not None:
         write(f"{'strain':<15} {strain_words(row)}")
     if row["failed"]:
@@ -179,7 +179,9 @@ def _write_rates(judged: JudgedRun) -> None:
     write(f"{judged.entry.id}: {document['judged_with']}")
 
 
-def _yes(name: str, value: object) -> str:
-    if value is None:
-        return "nothing to judge" if name == "stereo_right" else "not judged"
-    return "yes" if value else "no"
+def _yes(row: Mapping[str, Any], name: str) -> str:
+    from engine.chem.verdict import is_stereo_judged
+
+    if row[name] is None:
+        return "nothing to judge" if name == "stereo_right" and is_stereo_judged(row) else "not judged"
+    return "yes" if row[name] else "no"

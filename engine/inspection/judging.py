@@ -13,9 +13,9 @@ from typing import Any
 
 from engine.chem.enriched import prompt_smiles
 from engine.chem.geometry import judged_with
-from engine.chem.judges import CRASH, LIMIT_S, TIME, JudgeTask, judged
+from engine.chem.judges import LIMIT_S, JudgeTask, judged
 from engine.chem.smiles import parse_smiles
-from engine.chem.verdict import PLAIN, WITH_STRAIN, JudgeSettings
+from engine.chem.verdict import CRASH, PLAIN, TIME, WITH_STRAIN, JudgeSettings
 from engine.errors import DriftscopeError, StoreError
 from engine.inspection.misread import misread_of
 from engine.records import Molecule, MoleculeVerdict

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import streamlit as st
 
-from engine.chem.verdict import LOADED, check_words, strain_words
+from engine.chem.verdict import NOT_JUDGED, check_words, is_stereo_judged, strain_words
 from engine.records import RULES_HELP
 from pages._shared.errors import escape_markdown
 from pages._shared.words import failed_words
@@ -32,11 +32,12 @@ def text_badge(sample: Mapping[str, Any]) -> None:
 
 def molecule_badges(sample: Mapping[str, Any]) -> None:
     """What is not known has none."""
-    if any(failed["check"] == LOADED for failed in sample.get("failed") or ()):
-        _badge(check_words(LOADED), False)
+    if unjudged := [failed["check"] for failed in sample.get("failed") or () if failed["check"] in NOT_JUDGED]:
+        _badge(check_words(unjudged[0]), False)
     elif sample.get("usable") is not None:
         sites, right = sample["stereo_sites"], sample["stereo_sites_right"]
-        _badge(f"stereo {right} of {sites} right" if sites else "no stereo specified", sample["stereo_right"])
+        none = "no stereo specified" if is_stereo_judged(sample) else "stereo not judged"
+        _badge(f"stereo {right} of {sites} right" if sites else none, sample["stereo_right"])
         _badge(_GEOMETRY[sample["geometry_right"]], sample["geometry_right"])
     if sample.get("rmsd_ang") is not None:
         _badge(f"RMSD {sample['rmsd_ang']:.2f} Å", None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from engine.chem.verdict import check_words
+from engine.chem.verdict import NOT_JUDGED, check_words
 from engine.comparing.figures import RunFigures
 from engine.errors import visible
 from engine.figures.words import listed
@@ -70,9 +70,10 @@ def molecule_words(sample: Row) -> str:
     """The verdict on the molecule: usable, or the checks that it fails; nothing where it was not judged."""
     if sample.get("usable") is None:
         return ""
-    checks = dict.fromkeys(check_words(failed["check"]) for failed in sample["failed"] or ())
+    checks = list(dict.fromkeys(failed["check"] for failed in sample["failed"] or ()))
     if checks:
-        return f"wrong: {', '.join(checks)}"
+        is_open = checks[0] in NOT_JUDGED
+        return ("" if is_open else "wrong: ") + ", ".join(map(check_words, checks))
     if sample["geometry_right"] is None:
         return "geometry not judged"
     return "usable" if sample["usable"] else "right, from a text that is not clean"

@@ -25,7 +25,7 @@ from pages._drift.scoring import compatible, question_of
 from pages._drift.state import Spot
 from pages._shared.rows import picked_rows, show_rows
 from pages._shared.table_files import csv_of
-from pages._shared.words import block_words, verdict
+from pages._shared.words import block_words, molecule_words, verdict
 from tests.engine.inspection.made import block_row, sample_row
 from tests.pages.drift_stores import BARE, EXACT, WITH_JUNK, add_bare, store_at, with_demo
 from tests.pages.params import Params
@@ -127,6 +127,13 @@ def test_files_of_the_rows_that_are_shown(place: Path) -> None:
 def test_a_conformer_in_part_says_so(place: Path) -> None:
     sdf = drift_files.sdf_of_one(inspect_sample(store_at(place), WITH_JUNK, 13))
     assert "<incomplete>" in sdf and "Shown are 16 of 16 atoms" in sdf
+
+
+def test_what_could_not_be_judged_is_not_called_wrong() -> None:
+    failed = [{"check": "time_limit", "atoms": [], "detail": "stopped after 60 s"}]
+    sample = {"usable": False, "geometry_right": None, "failed": failed}
+    assert molecule_words(sample) == "not judged in time"
+    assert molecule_words(sample | {"failed": [failed[0] | {"check": "bond_lengths"}]}) == "wrong: bond lengths"
 
 
 def test_the_address_of_a_bar_survives_any_name(monkeypatch: pytest.MonkeyPatch) -> None:

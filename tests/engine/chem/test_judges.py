@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from engine.chem import judges
-from engine.chem.judges import CRASH, TIME, JudgePool, JudgeTask, judged
-from engine.chem.verdict import JudgeSettings
+from engine.chem.judges import JudgePool, JudgeTask, judged
+from engine.chem.verdict import CRASH, TIME, JudgeSettings
 from engine.errors import AssetError, DriftscopeError
 from tests.judge_processes import ANSWER, ends_at_once, scripted
 
