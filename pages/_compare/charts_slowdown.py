@@ -10,7 +10,7 @@ import streamlit as st
 
 from engine.comparing.figures import ComparedRun
 from engine.comparing.slowdown import Decomposition, Factor, Slowdown, slowdown
-from engine.figures.words import listed, seconds, times
+from engine.figures.words import listed, percent, seconds, times
 from pages._compare.charts_data import mark, noise, range_of
 from pages._compare.runs import RunSelection
 from pages._shared.charts.card import card
@@ -71,7 +71,18 @@ def answer(chosen: RunSelection, known: Known, compared: Sequence[ComparedRun]) 
     sentence = f"{most}{test} takes {times(_total(parts).ratio)} the time of {control} per sample, {factors}."
     uncertainty = _uncertainty(next(pair for pair in compared if pair.figures.run_id == largest.test))
     has_passes = any("pass" in factor.name for factor in parts.factors)
-    return f"{sentence}{_share(parts)}{PASSES_WHOLE if has_passes else ''} {uncertainty}"
+    thrown = "".join(_thrown(chosen, run_id) for run_id in (largest.control, largest.test))
+    return f"{sentence}{_share(parts)}{thrown}{PASSES_WHOLE if has_passes else ''} {uncertainty}"
+
+
+def _thrown(chosen: RunSelection, run_id: str) -> str:
+    """The tokens that a run's guard threw away are in its time alone."""
+    row = next(entry.row for entry in chosen.entries if entry.id == run_id)
+    thrown, tokens = row.get("thrown_tokens"), row.get("tokens")
+    if not thrown or tokens is None:
+        return ""
+    drawn = percent(thrown / (thrown + tokens))
+    return f" The guard of {chosen.letter(run_id)} threw away {drawn} of its tokens: only their time counts here."
 
 
 def _share(parts: Decomposition) -> str:

@@ -35,6 +35,10 @@ _NO_RMSD = (
     "No sample with steps has an RMSD against reference conformers: the run was generated without `--rmsd`, or no text"
     " decodes to a conformer."
 )
+_GUARDED = (
+    "Only tokens that were kept count here. How the blocks that the guard threw away shift the model's distribution is"
+    " estimated by `run --weigh`, as the `log_weight` of each sample."
+)
 
 
 def show(store: Store, runs: Sequence[RunFacts]) -> None:
@@ -58,6 +62,8 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
         " one token was legal; at a free token the LP may still have blocked others. How the text would have continued"
         " without the LP is not known."
     )
+    if run.lp_record.is_guarded:
+        st.caption(_GUARDED)
 
 
 def _metrics(effect: RunEffect) -> None:

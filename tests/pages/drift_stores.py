@@ -44,7 +44,7 @@ def with_demo(place: Path, *run_ids: str) -> Store:
 
 def add_bare(store: Store, sample_ids: Sequence[int] = (0, 1)) -> str:
     """Samples of a demo run as a run that kept no steps."""
-    samples, blocks = _rows_of(WITH_JUNK, sample_ids)
+    samples, blocks = _rows_of(WITH_JUNK, sample_ids, "samples", "blocks")
     about: dict[str, Any] = {
         "model_alias": "demo-llama",
         "model_step": "final",
@@ -58,7 +58,7 @@ def add_bare(store: Store, sample_ids: Sequence[int] = (0, 1)) -> str:
 
 def add_guarded(store: Store) -> str:
     """The demo's first exact samples as if under a guard: of one the tries were kept, the other has something wrong."""
-    (first, second), blocks = _rows_of(EXACT, (0, 1))
+    (first, second), blocks, steps = _rows_of(EXACT, (0, 1), "samples", "blocks", "steps")
     first |= {"redrawn_blocks": 2, "thrown_tokens": 40, "unmended": []}
     second |= {"redrawn_blocks": 3, "thrown_tokens": 60, "unmended": [{"check": "clash", "atoms": [4, 0]}]}
     tries = [
@@ -66,17 +66,15 @@ def add_guarded(store: Store) -> str:
         {"sample_id": 0, "number": 1, "pos": 20, "block": 1, "check": "bonds", "atoms": [1, 2], "text": HOSTILE_JUNK},
     ]
     about: dict[str, Any] = {"model_alias": "demo-qwen", "model_step": "final", "tokenizer": "qwen3", "lp": "guarded"}
-    write_run(store, GUARDED, [first, second], blocks, tries=tries, **about)
+    write_run(store, GUARDED, [first, second], blocks, steps, tries=tries, **about)
     return GUARDED
 
 
-def _rows_of(run_id: str, sample_ids: Sequence[int]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Samples and blocks of a demo run."""
+def _rows_of(run_id: str, sample_ids: Sequence[int], *tables: str) -> list[list[dict[str, Any]]]:
+    """What these tables have of a demo run's samples."""
     names = {"run": run_id, "samples": list(sample_ids)}
     chosen = "WHERE run_id = $run AND list_contains($samples, sample_id) ORDER BY ALL"
-    tables = (DEMO_STORE.rows(f"SELECT * FROM {table} {chosen}", names) for table in ("samples", "blocks"))
-    samples, blocks = map(_without_run, tables)
-    return samples, blocks
+    return [_without_run(DEMO_STORE.rows(f"SELECT * FROM {table} {chosen}", names)) for table in tables]
 
 
 def _without_run(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

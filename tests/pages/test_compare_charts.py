@@ -122,6 +122,17 @@ def test_measured_slowdowns_have_intervals_and_all_three_ways_as_data() -> None:
     assert math.prod(ratios[1:]) == pytest.approx(ratios[0])
 
 
+def test_tokens_that_a_guard_threw_away_are_named_beside_those_that_count(tmp_path: Path) -> None:
+    store = store_at(tmp_path)
+    for lp, wall_s, thrown in (("exact", 1.0, None), ("guarded", 2.0, 30)):
+        write_run(store, lp, [sample_row(0)], lp=lp, tokens=90, wall_s=wall_s, thrown_tokens=thrown)
+    chosen = chosen_of(store, "exact", "guarded")
+    told = [(one := slowdown(*chosen.entries), one.by_tokens)]
+    said = slow.answer(chosen, told, data.compared_runs(store, chosen))
+    assert " The guard of B threw away 25.0 % of its tokens: only their time counts here. " in said
+    assert "guard of A" not in said
+
+
 # --- faster, and passing --------------------------------------------------------------------------------------------
 
 
