@@ -206,5 +206,5 @@ def write_sdf(path: Path, samples: Sequence[Sample], reader: ReaderName = "stric
         except EnrichedError:
             unread += 1
     path.write_text(to_sdf(mols), encoding="utf-8")
-    failed = f", {unread} samples cannot be read" if unread else ""
+    failed = f", {unread} samples cannot be read, by the {reader} reader" if unread else ""
     sys.stderr.write(f"{path}: {len(mols)} conformers{failed}\n")

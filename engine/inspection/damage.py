@@ -32,11 +32,16 @@ WHERE list_contains($runs, run_id) AND usable IS NOT NULL GROUP BY ALL
 
 @dataclass(frozen=True, slots=True)
 class TextDamage:
-    """Judged samples whose text has this; a rate is None where none of them has what it is of."""
+    """Samples with a verdict whose text has this; a rate is None where none of them has what it is of.
+
+    A damaged text may have no conformer, so fewer have a geometry that could be judged.
+    """
 
     text: str
     samples: int
+    stereo_judged: int
     stereo_right: Interval | None
+    geometry_judged: int
     geometry_right: Interval | None
 
 
@@ -44,7 +49,14 @@ def damage(store: Store, run_ids: Sequence[str]) -> list[TextDamage]:
     """The kinds of text that there are, worst first; nothing where no sample was judged."""
     rows = {row["text"]: row for row in store.table(_COUNTS, {"runs": list(run_ids)}, of=run_ids).to_pylist()}
     return [
-        TextDamage(text, row["samples"], _rate(row, "stereo"), _rate(row, "geometry"))
+        TextDamage(
+            text,
+            row["samples"],
+            row["stereo_judged"],
+            _rate(row, "stereo"),
+            row["geometry_judged"],
+            _rate(row, "geometry"),
+        )
         for text in TEXTS
         if (row := rows.get(text)) is not None
     ]

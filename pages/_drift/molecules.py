@@ -326,9 +326,11 @@ def _damage(store: Store, runs: Sequence[RunFacts]) -> None:
             [
                 {
                     "text": row.text,
-                    "judged": row.samples,
+                    "samples": row.samples,
                     "stereo right": with_interval(row.stereo_right, percent),
+                    "of those judged": row.stereo_judged,
                     "geometry right": with_interval(row.geometry_right, percent),
+                    "of those with a geometry": row.geometry_judged,
                 }
                 for row in rows
             ],
@@ -336,4 +338,7 @@ def _damage(store: Store, runs: Sequence[RunFacts]) -> None:
             height=table_height(len(rows)),
             alt="Judged samples by what their text has, and how many of their molecules are right",
         )
-        st.caption("A sample counts once, under the worst that its text has. In brackets the 95 % interval.")
+        st.caption(
+            "A sample counts once, under the worst that its text has. In brackets the 95 % interval. What the strict "
+            "reader refuses has no geometry to judge."
+        )

@@ -40,6 +40,8 @@ def test_a_sample_counts_once_under_the_worst_of_its_text(store: Store) -> None:
     assert (clean.geometry_right.value, clean.stereo_right.value) == (0.5, 0.5)
     assert clean.geometry_right.ends == pytest.approx((0.0945, 0.9055), abs=1e-3)
     assert found["junk"].stereo_right is None
+    judged_of = {text: (row.stereo_judged, row.geometry_judged) for text, row in found.items()}
+    assert judged_of == {"junk": (0, 1), "cut": (0, 1), "unverified": (0, 1), "clean": (2, 2), "other": (0, 1)}
 
 
 def test_without_verdicts_there_is_nothing_to_say(store: Store) -> None:
