@@ -73,9 +73,9 @@ class Database:
             sql = _with_text_columns(sql, relation.columns, is_text_only)
             self._check(sql)
             relation = self._connection.sql(sql, params=values)
-        reader = relation.to_arrow_reader(ROWS_PER_BATCH)
-        batches, is_cut = _batches_within(reader, self._limits)
-        table = pa.Table.from_batches(batches, schema=reader.schema)
+        with relation.to_arrow_reader(ROWS_PER_BATCH) as reader:  # an open one is in the way of the next statement
+            batches, is_cut = _batches_within(reader, self._limits)
+            table = pa.Table.from_batches(batches, schema=reader.schema)
         return table.rename_columns(unique_names(table.column_names)), is_cut
 
     def _set(self, settings: Mapping[str, str]) -> None:

@@ -238,3 +238,18 @@ def test_duckdb_is_not_imported_on_this_side(module: str) -> None:
     names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     names |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert not names & {"duckdb", "engine.store.sql.child", "engine.store.sql.database"}
+
+
+def test_time_runs_out() -> None:
+    with Console({}, limits=Limits(seconds=0.2)) as console:
+        with pytest.raises(SqlError, match=r"ran for over 0\.2 s and was stopped\. Ask for less"):
+            console.query(ENDLESS)
+        assert console.query("SELECT 1").table.num_rows == 1
+
+
+@pytest.mark.parametrize(
+    "limits", [{"rows": 0}, {"seconds": float("nan")}, {"memory_mb": -1}, {"seconds": float("inf")}]
+)
+def test_limits_check_themselves(limits: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=next(iter(limits))):
+        Limits(**limits)  # type: ignore[arg-type]
