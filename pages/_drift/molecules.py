@@ -60,6 +60,7 @@ ORDERS: dict[str, tuple[str, bool] | None] = {
     "Most blocks cut": ("cut_blocks", True),
     "Highest drift": ("drift", True),
     "Lowest drift": ("drift", False),
+    "Most drawn anew": ("redrawn_blocks", True),
     "Largest RMSD": ("rmsd_ang", True),
     "Most strain per heavy atom": ("strain_kcal_per_atom", True),
     "Most tokens": ("tokens", True),
@@ -178,7 +179,7 @@ def _rows(table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts]) -> Non
     part = table.slice(start, ROWS_PER_PAGE)
     inside = place is not None and start <= place < start + part.num_rows
     differing = [name for name in ("model", "lp") if len({getattr(run, name) for run in runs}) > 1]
-    is_judged = any(run.judged for run in runs)
+    is_judged, is_guarded = any(run.judged for run in runs), any(run.lp_record.is_guarded for run in runs)
     show_rows(KEY, [place - start] if inside and place is not None else [])
 
     def open_selected() -> None:
@@ -187,7 +188,7 @@ def _rows(table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts]) -> Non
             state.put_spot(_spot_at(part, selected[0]))
 
     above.dataframe(
-        [_row(sample, differing, is_judged) for sample in part.to_pylist()],
+        [_row(sample, differing, is_judged, is_guarded) for sample in part.to_pylist()],
         hide_index=True,
         height=min(TABLE_HEIGHT, 40 + ROW_HEIGHT * part.num_rows),
         row_height=ROW_HEIGHT,
@@ -213,7 +214,7 @@ def _spot_at(table: pa.Table, place: int) -> Spot:
     return Spot(table["run_id"][place].as_py(), table["sample_id"][place].as_py())
 
 
-def _row(sample: Mapping[str, Any], differing: Sequence[str], is_judged: bool) -> dict[str, Any]:
+def _row(sample: Mapping[str, Any], differing: Sequence[str], is_judged: bool, is_guarded: bool) -> dict[str, Any]:
     row: dict[str, Any] = {"drawing": drawing(sample["smiles"], palette() is DARK)}
     row |= {name: sample[name] for name in differing}
     return row | {
@@ -224,6 +225,7 @@ def _row(sample: Mapping[str, Any], differing: Sequence[str], is_judged: bool) -
         "cut": sample["cut_blocks"],
         "drifts": [0 if drift is None else drift for drift in sample["drifts"]],
         "drift": sample["drift"],
+        **({"redrawn": sample["redrawn_blocks"]} if is_guarded else {}),
         "tokens": sample["tokens"],
         "RMSD": sample["rmsd_ang"],
         **({"strain": sample["strain_kcal"], "per atom": sample["strain_kcal_per_atom"]} if is_judged else {}),
@@ -271,6 +273,9 @@ def _columns(table: pa.Table) -> dict[str, Any]:
             width=50,
             help="Sum over blocks with known drift; it causes junk or cuts only under a position LP",
             format="%+d",
+        ),
+        "redrawn": config.NumberColumn(
+            "drawn anew", width=70, help="How often the guard found a block wrong and had it drawn again"
         ),
         "tokens": config.NumberColumn("tokens", width=56),
         "RMSD": config.NumberColumn(
