@@ -40,6 +40,8 @@ FUNCTIONS = """
 """
 TEXT_ONLY = frozenset({"bignum", "bit", "geometry", "interval", "time with time zone", "uhugeint", "union", "variant"})
 """Types that files of Arrow cannot carry, or that DuckDB's Arrow gets wrong (a large UHUGEINT comes out negative)."""
+MOST_LEVELS = 30
+"""Of lists and structs in each other; Arrow has an end at 64, a map having two levels."""
 NESTED = frozenset({"array", "list", "map", "struct", "tuple"})
 
 
@@ -133,12 +135,13 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _is_text_only(kind: Any) -> bool:
-    """Whether a type, or one inside it, is in TEXT_ONLY."""
-    if kind.id in TEXT_ONLY:
+def _is_text_only(kind: Any, level: int = 0) -> bool:
+    """Whether a type, or one inside it, is in TEXT_ONLY or nested too deep."""
+    if kind.id in TEXT_ONLY or level > MOST_LEVELS:
         return True
     inner = kind.children if kind.id in NESTED else []
-    return any(_is_text_only(child) for _, child in inner if not isinstance(child, int))  # an array's size is an int
+    inner = [child for _, child in inner if not isinstance(child, int)]  # an array's size is an int
+    return any(_is_text_only(child, level + 1) for child in inner)
 
 
 def _with_text_columns(sql: str, names: Sequence[str], is_text_only: Sequence[bool]) -> str:

@@ -16,6 +16,13 @@ _UNREADABLE = re.compile(r"reading the stream registered as '(.*?)' failed")
 _SETTING_ADVICE = re.compile(r"[,.]? (?:or|Use) \"?SET .*")  # SET is not allowed here
 _OUT_OF_MEMORY = ("Out of Memory Error", "std::bad_alloc")
 MOST_DETAIL = 500
+MOST_TEXT = 4_000
+OUR_WORDS = {
+    "Combining QUALIFY with GROUP BY ALL is not supported yet": (
+        "QUALIFY does not go with GROUP BY ALL",
+        "Name the columns in GROUP BY, or filter in a SELECT around this one",
+    )
+}
 _BROKEN = frozenset({"InternalException", "FatalException"})  # DuckDB is unusable after these
 
 
@@ -30,7 +37,7 @@ class Failure:
 
 def failure_of(error: BaseException, *, seconds: float, memory_mb: int) -> Failure:
     """What an exception met on the way to an answer means."""
-    text = str(error)
+    text = _middle_cut(str(error))
     if isinstance(error, SqlError):
         return Failure(error)
     if isinstance(error, RecursionError):
@@ -51,6 +58,11 @@ def failure_of(error: BaseException, *, seconds: float, memory_mb: int) -> Failu
     return Failure(in_words(text))
 
 
+def _middle_cut(text: str) -> str:
+    """A message may quote megabytes of a value; its end says where in the statement that is."""
+    return text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT // 2]} … {text[-MOST_TEXT // 2 :]}"
+
+
 def _detail(text: str) -> str:
     return one_line(text[:MOST_DETAIL])  # an internal error brings its stack
 
@@ -65,6 +77,8 @@ def in_words(text: str) -> SqlError:
     message = _PREFIX.sub("", text[: place.start()] if place else text, count=1).strip()
     what, _, fix = message.partition("\n")
     what = _SETTING_ADVICE.sub("", what).rstrip("!. ")
+    if what in OUR_WORDS:
+        return SqlError(*OUR_WORDS[what])
     if place is None:
         return SqlError(what, fix.rstrip("."))
     number, line = int(place[1]), place[2]

@@ -146,3 +146,10 @@ def test_rows_of_any_table() -> None:
         {"n": None, "at": None, "f": 1.0, "d": None, "wide": None},
     ]
     assert as_rows(table.slice(0, 0)) == []
+
+
+@pytest.mark.parametrize("levels", [10, 30, 31, 62, 63, 64, 100])
+@pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ("{'a': ", "}"), ("map([1], [", "])")])
+def test_deep_answers_come_as_text(console: Console, opened: str, closed: str, levels: int) -> None:
+    (row,) = as_rows(console.query(f"SELECT {opened * levels}4711{closed * levels} AS a").table)
+    assert isinstance(row["a"], str) == (levels > 30) and "4711" in str(row["a"])
