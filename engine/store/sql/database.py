@@ -30,6 +30,7 @@ SETTINGS = {
     "allow_persistent_secrets": "false",
     "enable_progress_bar": "false",
     "max_temp_directory_size": "'0B'",
+    "temp_directory": "''",
     "TimeZone": "'UTC'",
 }
 LAST_SETTINGS = {"enable_external_access": "false", "lock_configuration": "true"}

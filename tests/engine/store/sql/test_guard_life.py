@@ -240,6 +240,23 @@ def test_duckdb_is_not_imported_on_this_side(module: str) -> None:
     assert not names & {"duckdb", "engine.store.sql.child", "engine.store.sql.database"}
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT a FROM (SELECT random() AS r, repeat('x', 100) || range AS a FROM range(3000000)) ORDER BY r",
+        "SELECT count(*) FROM (SELECT range, random() FROM range(20000000) GROUP BY ALL)",
+    ],
+)
+def test_what_does_not_fit_into_memory_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sql: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Console({}, limits=Limits(seconds=60, memory_mb=64)) as console:
+        with pytest.raises(SqlError, match="ran out of memory"):
+            console.query(sql)
+        assert not list(tmp_path.iterdir())
+
+
 def test_time_runs_out() -> None:
     with Console({}, limits=Limits(seconds=0.2)) as console:
         with pytest.raises(SqlError, match=r"ran for over 0\.2 s and was stopped\. Ask for less"):
