@@ -97,7 +97,13 @@ _GROUPS: dict[str, tuple[tuple[str, str, str, Form, str], ...]] = {
     "Conformers": (
         ("usable_rate", "usable", "%", "share", "Of judged answers: clean, stereo right, geometry right"),
         ("stereo_right_rate", "stereo right", "%", "share", "Of answers whose SMILES specifies any: all right"),
-        ("geometry_right_rate", "geometry right", "%", "share", "No check of bonds, angles, clashes or planes failed"),
+        (
+            "geometry_right_rate",
+            "geometry right",
+            "%",
+            "share",
+            "Of those with a conformer to judge: no check failed",
+        ),
         (
             "strain_kcal",
             "strain",
