@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from engine.cli.options import add_command, open_store, whole
 from engine.cli.output import cell, emit_json, note, read_text, table, write
+
+if TYPE_CHECKING:
+    from engine.store.sql.guard import SqlAnswer
+    from engine.store.sql.process import Limits
+    from engine.store.store import Store
 
 MOST_ROWS = 1_000_000
 MOST_CELL = 60
@@ -32,8 +38,7 @@ def run(args: argparse.Namespace) -> int:
     from engine.store.sql.rows import as_rows
 
     text = read_text("-") if args.sql == "-" else args.sql
-    with open_store(args).console(Limits(rows=args.rows, seconds=args.seconds)) as console:
-        answer = console.query(text)
+    answer, left_out = _answer(open_store(args), text, Limits(rows=args.rows, seconds=args.seconds))
     rows = as_rows(answer.table)
     if args.json:
         emit_json(rows)
@@ -41,9 +46,27 @@ def run(args: argparse.Namespace) -> int:
         names = answer.table.column_names
         cells = [["" if row[name] is None else cell(str(row[name]), MOST_CELL) for name in names] for row in rows]
         write(table(names, cells))
+    if left_out:
+        note(f"left out are damaged files of {', '.join(left_out)}; `verify` names them")
     if answer.is_cut:
         note(f"cut off after {len(rows):,} rows; --rows gives more")
     return 0
+
+
+def _answer(store: Store, text: str, limits: Limits) -> tuple[SqlAnswer, tuple[str, ...]]:
+    """The answer, and the entries whose damaged files are not in it."""
+    from engine.errors import SqlError
+    from engine.store.sql.failures import is_unreadable
+
+    try:
+        with store.console(limits) as console:
+            return console.query(text), ()
+    except SqlError as error:
+        if not is_unreadable(error):
+            raise
+    whole, left_out = store.console_without_damage(limits)
+    with whole:
+        return whole.query(text), left_out
 
 
 def _columns(*, is_json: bool) -> int:

@@ -124,6 +124,21 @@ class Store:
             tables |= datasets(kind, self.found(kind).entries)
         return Console(tables, limits=limits or Limits())
 
+    def console_without_damage(self, limits: Limits | None = None) -> tuple[Console, tuple[str, ...]]:
+        """The same over those files alone that are what was written, and the entries that lack some. Reads every byte
+        of the store: for a statement that failed with ``is_unreadable``."""
+        from engine.store.sql.guard import Console
+        from engine.store.sql.process import Limits
+
+        tables: dict[str, Any] = {}
+        left_out: list[str] = []
+        for kind in KINDS:
+            found = self.found(kind).entries
+            whole = [without_damage(entry) for entry in found]
+            left_out += [entry.id for entry, kept in zip(found, whole, strict=True) if entry.parts != kept.parts]
+            tables |= datasets(kind, whole)
+        return Console(tables, limits=limits or Limits()), tuple(left_out)
+
     def reading(self, ask: Callable[[Sequence[tuple[Kind, Sequence[Entry]]]], Answer]) -> Answer:
         """Query the entries; again where one was removed meanwhile, or without the files that do not read."""
         found = self._of_all_kinds()

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import streamlit as st
 
@@ -19,10 +18,10 @@ from engine.comparing.reading import has_samples
 from engine.errors import DriftscopeError, SqlError
 from engine.store.entries import StoreListing
 from engine.store.schema import KINDS, RUN
+from engine.store.sql.failures import is_unreadable
 from engine.store.sql.guard import STOPPED, Console, SqlAnswer
 from engine.store.sql.process import Limits
-from engine.store.store import Store, without_damage
-from engine.store.views import datasets
+from engine.store.store import Store
 
 LIMITS = Limits(answer_mb=32)  # an answer is held as long as it is shown, and is sent to the browser
 RUN_NAMES = {
@@ -34,7 +33,6 @@ RUN_NAMES = {
 QUICK_S = 0.7  # most statements take less, and then the page is drawn once
 TICK_S, RETRY_S = 0.4, 0.05
 _RUN_NAME = re.compile(r"\$(?:control|tests|runs)\b")
-_UNREADABLE = re.compile("^the table '.*' cannot be read$")  # the console's words for files that are damaged
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +142,10 @@ class SqlSession:
             if error.what == "$control has no value":
                 fix = "Choose a control above, or write a run's id in quotes"
                 raise SqlError("$control stands for no run", fix) from None
-            if self._left_out or not _UNREADABLE.search(error.what):
+            if self._left_out or not is_unreadable(error):
                 raise
-            answer = self._console_without_damage(store).query(statement.sql, statement.names)
+            console = self._replace(*store.console_without_damage(self._limits))
+            answer = console.query(statement.sql, statement.names)
         runs = found[KINDS.index(RUN)].entries
         origins = {entry.id: str(entry.row.get("origin")) for entry in runs}
         with_samples = frozenset(entry.id for entry in runs if has_samples(entry))
@@ -161,17 +160,6 @@ class SqlSession:
         console = self._replace(store.console(self._limits))
         self._entries = key
         return console
-
-    def _console_without_damage(self, store: Store) -> Console:
-        """Over those files alone that are what was written. Reads every byte of the store."""
-        tables: dict[str, Any] = {}
-        left_out: list[str] = []
-        for kind in KINDS:
-            found = store.found(kind).entries
-            whole = [without_damage(entry) for entry in found]
-            left_out += [entry.id for entry, kept in zip(found, whole, strict=True) if entry.parts != kept.parts]
-            tables |= datasets(kind, whole)
-        return self._replace(Console(tables, limits=self._limits), tuple(left_out))
 
     def _replace(self, console: Console, left_out: tuple[str, ...] = ()) -> Console:
         with self._state:

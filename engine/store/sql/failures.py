@@ -13,6 +13,7 @@ from engine.errors import SqlError, one_line, shown
 _PLACE = re.compile(r"\n\nLINE (\d+): (.*)\n( *)(\^+)")
 _PREFIX = re.compile(r"[A-Z][A-Za-z/ -]* Error: ")
 _UNREADABLE = re.compile(r"reading the stream registered as '(.*?)' failed")
+_NOT_READ = re.compile("the table '.*' cannot be read")
 _SETTING_ADVICE = re.compile(r"[,.]? (?:or|Use) \"?SET .*")  # SET is not allowed here
 _OUT_OF_MEMORY = ("Out of Memory Error", "std::bad_alloc")
 MOST_DETAIL = 500
@@ -56,6 +57,11 @@ def failure_of(error: BaseException, *, seconds: float, memory_mb: int) -> Failu
         what = f"the statement failed inside DuckDB ({type(error).__name__})"
         return Failure(SqlError(what, "Write it in another way"), _detail(text), is_broken)
     return Failure(in_words(text))
+
+
+def is_unreadable(error: SqlError) -> bool:
+    """Whether a table's files are damaged."""
+    return _NOT_READ.fullmatch(error.what) is not None
 
 
 def _middle_cut(text: str) -> str:
