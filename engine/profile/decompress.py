@@ -43,6 +43,8 @@ OTHER_FORMATS = {
     b"\xfe\xff": "UTF-16 text",
     b"SQLite format 3": "a database",
     b"PAR1": "a Parquet file",
+    b"\x80": "a pickle, as memory snapshots are",
+    b"<": "a web page, as memory timelines may be",
 }
 BOM = b"\xef\xbb\xbf"
 

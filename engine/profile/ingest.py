@@ -104,6 +104,11 @@ def read_trace(path: Path, *, partial: bool = False, say: Callable[[ReadProgress
             events += collector.add(batch)
             say(ReadProgress(source.read_bytes, source.bytes, events))
     columns = collector.columns()
+    if not len(columns) and splitter.around.is_bare and splitter.around.others:
+        raise FileFormatError(
+            f"{shown(path, 200)} is no trace: it has lists in place of events, as a memory timeline has",
+            "Give a Chrome trace of torch.profiler",
+        )
     if not len(columns):
         raise FileFormatError(f"{shown(path, 200)} has no event with a duration", "Record a trace with events")
     return ReadTrace(columns, collector.counts, splitter.around)

@@ -25,6 +25,11 @@ from engine.profile.events import (
 )
 
 EVENTS_KEY = b'"traceEvents"'
+OTHER_FILES = {
+    frozenset((b'"schema"', b'"nodes"')): "an execution trace, whose operators have no times",
+    frozenset((b'"segments"', b'"device_traces"')): "a memory snapshot",
+}
+"""What else the profiler writes, by keys and texts that stand around the array in no trace."""
 MOST_HEAD_BYTES = MOST_EVENT_BYTES = 64 * 1024 * 1024
 GUESSED_BYTES = 64 * 1024
 """Distance from a buffer's end within which the last event's end is searched."""
@@ -106,11 +111,17 @@ class EventSplitter:
     def _array_start(self, start: int) -> int | None:
         """The offset after the bracket of the key of that name; None where more text is needed."""
         depth, key_at, is_wanted = 0, -1, False
+        keys: set[bytes] = set()
         for token in _TOKEN.finditer(self._buffer, start):
             kind = token[0][:1]
             if kind == b'"':
                 if token[1] is None:
                     return None  # an unfinished text
+                if depth == 1:
+                    keys.add(token[0])
+                    for needed, what in OTHER_FILES.items():
+                        if needed <= keys:
+                            raise self._no_trace(f"it is {what}")
                 if depth == 1 and not is_wanted:
                     key_at = token.start() if token[0] == EVENTS_KEY else -1
             elif kind == b":" and depth == 1 and key_at >= 0:
