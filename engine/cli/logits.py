@@ -29,6 +29,7 @@ def _short(key: str) -> Callable[[Row], str]:
 
 COLUMNS = (
     ("log", "log_id"),
+    ("label", _short("label")),
     ("engine", _short("engine")),
     ("model", _short("model")),
     ("precision", _short("precision")),

@@ -20,8 +20,15 @@ if TYPE_CHECKING:
     from engine.store.store import Store
 
 
+MOST_LABEL = 30
+
+
 def _model(row: Row) -> str:
     return ":".join(filter(None, [cell(row["model_alias"] or row["model_family"]), cell(row["model_step"])]))
+
+
+def _label(row: Row) -> str:
+    return cell(row["label"] or "", MOST_LABEL)
 
 
 def _tokens_per_s(row: Row) -> str:
@@ -38,6 +45,7 @@ def _by_file(row: Row) -> str:
 
 RUN_COLUMNS = (
     ("run", "run_id"),
+    ("label", _label),
     ("origin", "origin"),
     ("model", _model),
     ("LP", "lp"),

@@ -72,9 +72,12 @@ def run_facts(store: Store, run_id: str) -> RunFacts:
 
 
 def choose(runs: Sequence[RunFacts], names: Sequence[str]) -> list[RunFacts]:
-    """The runs of these ids, each given whole or by any part that no other has; each once, in the order named."""
+    """The runs of these ids or labels, an id also by any part that no other has; each once, in the order named."""
     by_id = {run.run_id: run for run in reversed(runs)}
-    ids = [only_id(list(by_id), name, "runs", f"there is no run {shown(name)} with samples") for name in names]
+    ids = []
+    for name in names:
+        labelled = [run_id for run_id, run in by_id.items() if name and run.label == name]
+        ids.append(only_id(list(by_id), name, "runs", f"there is no run {shown(name)} with samples", labelled))
     return [by_id[run_id] for run_id in dict.fromkeys(ids)]
 
 

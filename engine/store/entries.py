@@ -84,19 +84,20 @@ class StoreListing:
     damages: tuple[Damage, ...]
 
     def get(self, id_: str, kind: Kind) -> Entry:
-        """The entry of that id, or the only one whose id has this in it."""
+        """The entry of that id or label, or the only one whose id has this in it."""
         ids = {entry.id: entry for entry in self.entries}
         if id_ in ids:
             return ids[id_]
         for damage in self.damages:
             if damage.where.endswith(f"/{kind.key}={id_}"):
                 raise StoreError(f"{damage.where}: {damage.what}", "Run `verify`")
-        return ids[only_id(list(ids), id_, kind.folder, f"there is no {kind.key} {shown(id_)}")]
+        labelled = [entry.id for entry in self.entries if id_ and entry.row.get("label") == id_]
+        return ids[only_id(list(ids), id_, kind.folder, f"there is no {kind.key} {shown(id_)}", labelled)]
 
 
-def only_id(ids: Sequence[str], part: str, kind: str, none: str) -> str:
-    """The id that is this text, or the only one that has it in it; ``ids`` are oldest first."""
-    near = [part] if part in ids else [id_ for id_ in ids if part and part in id_]
+def only_id(ids: Sequence[str], part: str, kind: str, none: str, labelled: Sequence[str] = ()) -> str:
+    """The id that is this text, or the only one that has it as its label or in it; ``ids`` are oldest first."""
+    near = [part] if part in ids else labelled or [id_ for id_ in ids if part and part in id_]
     if len(near) > 1:
         some = ", ".join(near[:MOST_NAMED])
         raise StoreError(f"there are {len(near)} {kind} like {shown(part)}", f"Give more of its name: {some}")

@@ -14,6 +14,7 @@ import pytest
 
 from engine.cli.main import main
 from engine.comparing.figures import ROW_COLUMNS
+from engine.inspection.runs import choose, runs_with_samples
 from engine.store.files import LocalFiles
 from engine.store.schema import RUN, RUNS
 from engine.store.staging import unfinished_ids
@@ -60,9 +61,9 @@ def test_the_runs_as_json_with_every_column() -> None:
 def test_the_runs_as_a_table() -> None:
     result = run("runs")
     head, *lines = result.out.splitlines()
-    assert head.split()[:4] == ["run", "origin", "model", "LP"]
+    assert head.split()[:4] == ["run", "label", "origin", "model"]
     assert lines[0].split()[:7] == ["20260101-none", "measured", "toy:final", "none", "8", "50.0%", "0.0%"]
-    assert lines[1].split()[2:4] == ["toy", "exact"]
+    assert lines[1].split()[1:5] == ["better", "measured", "toy", "exact"]
     assert (result.code, result.err) == (0, "")
 
 
@@ -191,6 +192,21 @@ def test_what_was_not_measured_is_blank(store: Store) -> None:
 
 
 # --- annotate -----------------------------------------------------------------------------------------------------
+
+
+def test_a_label_names_its_run_everywhere_and_lists_show_it() -> None:
+    run_json("annotate", "20260101-none", "--label", "my control")
+    assert "my control" in run("runs").out
+    (row,) = run_json("annotate", "my control", "--notes", "found")
+    assert (row["run_id"][:13], row["notes"]) == ("20260101-none", "found")
+    assert "20260101-none" in run("show", "my control").out
+    assert run("compare", "my control", "my control").code == 0
+    store = Store.open()
+    assert [run.run_id for run in choose(runs_with_samples(store), ["my control"])] == [row["run_id"]]
+    others = [entry.id for entry in store.found().entries if entry.id != row["run_id"]]
+    run_json("annotate", others[0], "--label", "my control")
+    refused = run("show", "my control")
+    assert refused.code == 2 and "there are 2 runs like 'my control'. Give more of its name: " in refused.err
 
 
 def test_a_label_and_notes() -> None:
