@@ -36,7 +36,7 @@ class GenerationDisplay:
         self.colours = not is_quiet and sys.stdout.isatty()
         self.is_live = self.colours and len(generation.requests) == 1
         self.line = StatusLine(is_quiet=self.is_live)
-        self.tokens = self.done = 0
+        self.tokens = self.done = self.shown = 0
         self.began = time.monotonic()
 
     def event(self, event: Event) -> None:
@@ -53,8 +53,7 @@ class GenerationDisplay:
             self._went_back(event)
         else:
             self.done += 1
-            if not self.is_quiet:
-                self._sample(self.generation.samples[-1])
+            self._show_next()
         if self.line.is_due:
             total = len(self.generation.requests)
             rate = self.tokens / max(time.monotonic() - self.began, 1e-9)
@@ -69,9 +68,19 @@ class GenerationDisplay:
             mark, why = (f"{RED}✗", wrong) if back.wrong else (f"{DIM}↺", "drawn again to weigh it")
             sys.stdout.write(f"{mark} {why}, back to block {back.block}{PLAIN}\n")
 
+    def _show_next(self) -> None:
+        """Those that are done, in the order asked, up to the first that is not."""
+        for sample in self.generation.in_order()[self.shown :]:
+            if self.is_quiet or sample.sample_id != self.shown:
+                return
+            self._sample(sample)
+            self.shown += 1
+
     def close(self) -> None:
         self.line.clear()
         if not self.is_quiet:
+            for sample in self.generation.in_order()[self.shown :]:  # behind one that was stopped
+                self._sample(sample)
             sys.stderr.write(summary(self.generation) + "\n")
         for text in self.generation.counters.notes:
             sys.stderr.write(text + "\n")

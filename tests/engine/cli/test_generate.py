@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from rdkit import Chem
 
+from engine.cli.generate_output import GenerationDisplay
+from engine.decode.steps import Event
 from tests.cli import keys, run, run_json
 from tests.small_models import small_folder, use_small_model
 
@@ -133,6 +135,21 @@ def test_a_checkpoint_that_no_registry_names(tmp_path: Path) -> None:
     given = ("--model-path", str(folder), "--tokenizer-name", "qwen3", "--decimals", "1", "--integer-digits", "1")
     (sample,) = run_json("generate", "CC=O", *given)["samples"]
     assert sample["clean"]
+
+
+def test_samples_are_shown_in_the_order_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are done in another: the longest molecule begins first, the shortest ends first."""
+    molecules = ["CCCCCCCCCC=O", "C", "CCCCC", "CC"]
+    ended: list[str] = []
+    plain = GenerationDisplay.event
+
+    def event(display: GenerationDisplay, event: Event) -> None:
+        plain(display, event)
+        ended.extend(sample.smiles for sample in display.generation.samples[len(ended) :])
+
+    monkeypatch.setattr(GenerationDisplay, "event", event)
+    lines = run("generate", *molecules, *ASKED).out.splitlines()
+    assert [line.split()[0] for line in lines[::2]] == molecules != ended
 
 
 def test_what_a_terminal_shows() -> None:
