@@ -2,7 +2,8 @@
 
 Each finding is a cause with the values that it explains; a log may have several, the one with most values first.
 ``sure`` (shown as certain) means that nothing else makes such values, ``likely`` that the evidence points there,
-``possible`` that it only fits. The memory of the engine itself is not known here: a log has what was read from it.
+``possible`` that it only fits. What freed and unwritten memory can both make is said to be so, with what would tell
+them apart. The memory of the engine itself is not known here: a log has what was read from it.
 """
 
 from __future__ import annotations
@@ -45,6 +46,12 @@ NARROW = 1.1
 HEAD_POSITIONS = 4
 AGAIN = 3
 """The same outlier so often is not chance."""
+MOSTLY = 0.5
+"""Of all values; where more is garbage, nothing shows that the buffer was ever written."""
+EITHER = (
+    "memory that was freed and memory that was never written both look like this: log a copy taken at the step. If it "
+    "is right, the buffer was freed later; if it is wrong too, it was not written, as valgrind's memcheck would say"
+)
 A_PAIR = 2
 """Halves of one address; a single pair may be a coincidence."""
 
@@ -171,10 +178,13 @@ def _memory(tally: DamageTally, padded: int) -> Iterator[LogFinding]:
     freed = _freed_evidence(tally, parts, stale)
     if freed:
         certainty: Certainty = "possible"
-        if parts["address"].total() > A_PAIR or (tally.addresses > 1 and len(freed) > 1):
+        is_written = (garbage + stale).total() < MOSTLY * int(tally.seen.sum())
+        if is_written and (parts["address"].total() > A_PAIR or (tally.addresses > 1 and len(freed) > 1)):
             certainty = "sure"
         elif tally.addresses or len(freed) > 1 or tally.repeated_outliers >= AGAIN:
             certainty = "likely"
+        if certainty != "sure":
+            freed.append(EITHER)
         yield _finding("freed", certainty, garbage + stale, _entries(tally, *parts, "stale"), freed)
         return
     if stale:
@@ -233,7 +243,7 @@ def _unset(tally: DamageTally, parts: dict[str, Counter[int]], garbage: Counter[
     if not is_random and not is_repeated:
         return _finding("unknown", "possible", garbage, entries, evidence)
     certainty: Certainty = "likely" if is_random and is_repeated else "possible"
-    return _finding("uninitialised", certainty, garbage, entries, evidence)
+    return _finding("uninitialised", certainty, garbage, entries, [*evidence, EITHER])
 
 
 def _again(tally: DamageTally) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.logits.batches import BatchBuilder, EntryBatch
-from engine.logits.causes import LogFinding, findings_of
+from engine.logits.causes import EITHER, LogFinding, findings_of
 from engine.logits.detect import BatchFlags, Detector
 from engine.logits.entries import LogLine
 from engine.logits.flags import Flag, has, names
@@ -329,6 +329,21 @@ def test_a_value_that_comes_again_is_evidence_wherever_it_stands() -> None:
     rows[::5, 0] = 1e35
     (found,) = findings(rows)
     assert "the same impossible value repeated: 1e+35 12 times" in found.evidence
+
+
+def test_what_freed_and_unwritten_memory_both_make_is_said_to_be_so() -> None:
+    """Addresses are left in both: that the buffer was written shows only in sound values behind them."""
+    rows = clean(48, 12)
+    for token in range(48):
+        rows[token, :4] = singles(0x1A2B3C40 + 16 * token, 0x00005581, 0x2B3C4D50 + 16 * token, 0x00005581)
+    (found,) = findings(rows)
+    assert (found.cause, found.certainty) == ("freed", "sure") and EITHER not in found.evidence
+    (found,) = findings(rows[:, :6])
+    assert (found.cause, found.certainty) == ("freed", "likely") and found.evidence[-1] == EITHER
+    rows = clean(60, 12)
+    rows[::5, 0] = 10.0 ** np.random.default_rng(0).uniform(16, 34, 12)
+    (found,) = findings(rows)
+    assert found.cause == "uninitialised" and found.evidence[-1] == EITHER
 
 
 def test_zeros_beside_nothing_but_garbage_are_found() -> None:
