@@ -45,7 +45,7 @@ def test_a_terminal_is_told_what_runs_and_gets_a_table() -> None:
     (entry,) = Store.open().found().entries
     assert result.err == f"{entry.id}: small:final, exact, fast, cpu\n"
     head, line = result.out.splitlines()
-    assert head.split()[:4] == ["run", "origin", "model", "LP"]
+    assert head.split()[:5] == ["run", "label", "origin", "model", "LP"]
     assert line.split()[:6] == [entry.id, "measured", "small:final", "exact", "1", "100.0%"]
 
 
