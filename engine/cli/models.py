@@ -46,6 +46,8 @@ def run(args: argparse.Namespace) -> int:
     else:
         write("no model is registered")
     for summary in summaries:
+        for warning in summary.warnings:
+            note(f"warning: {warning}")
         if summary.problem:
             name = summary.entry.name
             note(summary.problem if summary.problem.startswith(name) else f"{name}: {summary.problem}")

@@ -112,6 +112,10 @@ class Body:
         if any(kind != "full_attention" for kind in getattr(config, "layer_types", None) or []):
             raise ModelError("the model attends within a sliding window", "Use the backend hf")
         core: Any = model.model
+        if core.rotary_emb.rope_type == "longrope":  # its rotations depend on how long a text is
+            raise ModelError("the model scales its rotations by longrope", "Use the backend hf")
+        if config.hidden_act != "silu":
+            raise ModelError(f"the model's activation is {config.hidden_act!r}, not 'silu'", "Use the backend hf")
         self.heads: int = config.num_attention_heads
         self.kv_heads: int = config.num_key_value_heads
         self.head_width: int = getattr(config, "head_dim", None) or config.hidden_size // self.heads

@@ -12,7 +12,8 @@ from typing import Any
 
 from engine.errors import FileFormatError, ModelError, shown
 from engine.models.headers import Header
-from engine.models.layout import HEAD, ROWS
+from engine.models.layout import HEAD
+from engine.models.tensor_table import FIX_PAIR, BodySizes, check_tensors
 from engine.text.tokenizers import TextTokenizer
 
 FAMILIES = {"qwen3": "Qwen", "llama": "LLaMA"}
@@ -22,15 +23,25 @@ MOST_PADDING = 4_096
 """Rows beyond the tokenizer's size; models pad to a multiple of 64 to 1,024."""
 
 
+ATTENTIONS = ("full_attention", "sliding_attention")
+"""What ``layer_types`` may name."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigFacts:
     """What the engine reads from a config.json."""
 
-    model_type: str
-    vocab_rows: int
-    width: int
-    is_tied: bool
+    sizes: BodySizes
     ends: tuple[int, ...]  # of config.json and generation_config.json
+    only_hf: str = ""  # what the fast backend does not compute
+
+    @property
+    def model_type(self) -> str:
+        return self.sizes.model_type
+
+    @property
+    def vocab_rows(self) -> int:
+        return self.sizes.vocab_rows
 
     @property
     def family(self) -> str:
@@ -39,7 +50,8 @@ class ConfigFacts:
 
 def read_config(folder: Path) -> ConfigFacts:
     """The config of a Hugging Face folder; code that it names is never run."""
-    document = _json(folder / "config.json")
+    path = folder / "config.json"
+    document = _json(path)
     model_type = document.get("model_type")
     if model_type not in FAMILIES:
         raise ModelError(
@@ -47,13 +59,67 @@ def read_config(folder: Path) -> ConfigFacts:
         )
     generation = folder / "generation_config.json"
     ends = _ends(_json(generation)) if generation.is_file() else ()
-    try:
-        rows, width = int(document["vocab_size"]), int(document["hidden_size"])
-        return ConfigFacts(model_type, rows, width, bool(document.get("tie_word_embeddings")), ends or _ends(document))
-    except (KeyError, TypeError, ValueError) as error:
+    sizes = _sizes(document, path)
+    return ConfigFacts(sizes, ends or _ends(document), _only_hf(document, sizes.layers, path))
+
+
+def _sizes(document: dict[str, Any], path: Path) -> BodySizes:
+    def number(key: str, default: int | None = None) -> int:
+        value = document.get(key)
+        value = default if value is None else value
+        if type(value) is not int or value < 1:
+            raise ModelError(f"{shown(path, 200)} lacks a number for {key!r}", "Use the checkpoint's own config")
+        return value
+
+    width, heads = number("hidden_size"), number("num_attention_heads")
+    is_qwen = document["model_type"] == "qwen3"
+    sizes = BodySizes(
+        model_type=document["model_type"],
+        vocab_rows=number("vocab_size"),
+        width=width,
+        layers=number("num_hidden_layers"),
+        heads=heads,
+        kv_heads=number("num_key_value_heads", 32 if is_qwen and "num_key_value_heads" not in document else heads),
+        head_dim=number("head_dim", 128 if is_qwen else width // heads),
+        inner=number("intermediate_size"),
+        is_tied=bool(document.get("tie_word_embeddings")),
+        has_attention_bias=bool(document.get("attention_bias")),
+        has_mlp_bias=bool(document.get("mlp_bias")),
+    )
+    for what, count, by in (
+        ("num_attention_heads", heads, sizes.kv_heads),
+        ("head_dim", sizes.head_dim, 2),
+        *([] if is_qwen else [("hidden_size", width, heads)]),
+    ):
+        if count % by:
+            raise ModelError(f"{shown(path, 200)} says {what} {count}, which is no multiple of {by}", FIX_PAIR)
+    return sizes
+
+
+def _only_hf(document: dict[str, Any], layers: int, path: Path) -> str:
+    """What only ``transformers`` computes, in words; ``layer_types`` that do not fit are an error."""
+    types = document.get("layer_types")
+    window = document.get("sliding_window", 4_096) if document.get("use_sliding_window") else None
+    if types is None:
+        most = document.get("max_window_layers", 28)
+        types = ["sliding_attention"] if window and isinstance(most, int) and most < layers else []
+    elif not isinstance(types, list) or len(types) != layers:
+        count = f"has {len(types)}" if isinstance(types, list) else "is no list of"
+        raise ModelError(f"{shown(path, 200)}: layer_types {count} entries, num_hidden_layers is {layers}", FIX_PAIR)
+    elif unknown := [name for name in types if name not in ATTENTIONS]:
         raise ModelError(
-            f"{shown(folder / 'config.json', 200)} lacks a number for {error}", "Use the checkpoint's own config"
-        ) from error
+            f"{shown(path, 200)}: layer_types names {shown(unknown[0])}", f"Known are {', '.join(ATTENTIONS)}"
+        )
+    elif "sliding_attention" in types and not window:
+        raise ModelError(f"{shown(path, 200)}: layer_types has sliding_attention without a sliding_window", FIX_PAIR)
+    rope = document.get("rope_parameters") or document.get("rope_scaling")
+    kind = (rope.get("rope_type") or rope.get("type")) if isinstance(rope, dict) else None
+    found = {
+        "sliding_attention": "sliding_attention" in types,
+        "longrope": kind == "longrope",
+        f"the activation {shown(document.get('hidden_act'))}": document.get("hidden_act", "silu") != "silu",
+    }
+    return ", ".join(what for what, is_found in found.items() if is_found)
 
 
 def check_vocabulary(config: ConfigFacts, tokenizer: TextTokenizer, where: str) -> None:
@@ -80,19 +146,17 @@ def check_vocabulary(config: ConfigFacts, tokenizer: TextTokenizer, where: str) 
             )
 
 
-def check_rows(config: ConfigFacts, header: Header, where: str) -> None:
-    """The embedding's shape, and the head's, as config.json has them."""
-    names = [ROWS] if config.is_tied else [ROWS, HEAD]
-    for name in names:
-        tensor = header.tensors.get(name)
-        if tensor is None:
-            raise ModelError(f"{where} has no tensor {name}", "Copy the whole checkpoint again")
-        if tensor.shape != (config.vocab_rows, config.width):
-            raise ModelError(
-                f"{where}: {name} has the shape {list(tensor.shape)}, config.json says "
-                f"{[config.vocab_rows, config.width]}",
-                "Use config and weights of one checkpoint",
-            )
+def check_weights(config: ConfigFacts, header: Header, where: str) -> tuple[str, ...]:
+    """Refuses weights that are not those of the config; returns what a user has to know of those that are."""
+    check_tensors(config.sizes, header, where)
+    found = []
+    if config.sizes.is_tied and HEAD in header.tensors:
+        found.append(
+            f"{where}: config.json says tie_word_embeddings true, but the weights have their own {HEAD}, which is used"
+        )
+    if config.only_hf:
+        found.append(f"{where} has {config.only_hf}: only the backend hf runs it")
+    return tuple(found)
 
 
 def _ends(document: dict[str, Any]) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from engine.errors import FileFormatError, shown
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
+SHARDS = "model-*.safetensors"
 _LENGTH_BYTES = 8
 _MOST_HEADER = 100_000_000
 _BITS = {"F64": 64, "F32": 32, "F16": 16, "BF16": 16, "I64": 64, "I32": 32, "I16": 16, "I8": 8, "U8": 8, "BOOL": 8}
@@ -63,18 +64,47 @@ def read_header(path: Path) -> Header:
 
 def read_headers(folder: Path) -> Header:
     """All safetensors files of a Hugging Face folder, by its index where it has one."""
+    shards = {path.name for path in folder.glob(SHARDS)}
     if (folder / WEIGHTS).is_file():
+        if shards:
+            raise _two_sets(folder, WEIGHTS, shards)
         return read_header(folder / WEIGHTS)
     if not (folder / INDEX).is_file():
+        if shards:
+            raise FileFormatError(
+                f"{shown(folder, 200)} has {len(shards)} of several weight files and no {INDEX}",
+                "Copy the index of the same checkpoint",
+            )
         what = f"{shown(folder, 200)} has no {WEIGHTS}"
         if others := [*folder.glob("*.bin"), *folder.glob("*.pt"), *folder.glob("*.pth")]:
             what = (
                 f"{shown(folder, 200)} has {shown(others[0].name)} and no safetensors: pickled weights are not loaded"
             )
         raise FileFormatError(what, "Save the model with save_pretrained(folder), which writes safetensors")
-    parts = [read_header(folder / name) for name in _indexed(folder / INDEX)]
-    tensors = {name: tensor for part in parts for name, tensor in part.tensors.items()}
-    return Header(tensors, {}, sum(part.size_bytes for part in parts))
+    index = _indexed(folder / INDEX)
+    if strangers := shards - set(index.values()):
+        raise _two_sets(folder, INDEX, strangers)
+    parts = {name: read_header(folder / name) for name in sorted(set(index.values()))}
+    files: dict[str, str] = {}
+    for file, part in parts.items():
+        for name in part.tensors:
+            if files.setdefault(name, file) != file:
+                raise _damaged(folder / INDEX, f"{shown(name)} is in {shown(files[name])} and in {shown(file)}")
+    for name in sorted(index.keys() | files.keys()):
+        if index.get(name) != files.get(name):
+            by_index, by_header = (shown(by[name]) if name in by else "no file" for by in (index, files))
+            raise _damaged(
+                folder / INDEX, f"by it {shown(name)} is in {by_index}, by the files' headers in {by_header}"
+            )
+    tensors = {name: tensor for part in parts.values() for name, tensor in part.tensors.items()}
+    return Header(tensors, {}, sum(part.size_bytes for part in parts.values()))
+
+
+def _two_sets(folder: Path, used: str, others: set[str]) -> FileFormatError:
+    return FileFormatError(
+        f"{shown(folder, 200)} has two sets of weights: {shown(min(others))} does not belong to {used}",
+        "Remove the set that is not meant, and its index",
+    )
 
 
 def _parsed(path: Path, document: dict[str, Any], size: int, start: int) -> Header:
@@ -93,16 +123,16 @@ def _parsed(path: Path, document: dict[str, Any], size: int, start: int) -> Head
     return Header(tensors, dict(metadata), size)
 
 
-def _indexed(path: Path) -> list[str]:
-    """The file names of an index; each has to lie in the folder itself."""
+def _indexed(path: Path) -> dict[str, str]:
+    """File names by tensor of an index; each file has to lie in the folder itself."""
     try:
-        names = sorted(set(json.loads(path.read_text(encoding="utf-8"))["weight_map"].values()))
+        index = dict(json.loads(path.read_text(encoding="utf-8"))["weight_map"].items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise _damaged(path, f"it is not an index of weight files ({type(error).__name__})") from error
-    for name in names:
+    for name in index.values():
         if not isinstance(name, str) or Path(name).name != name:
             raise _damaged(path, f"it names {shown(name)}, which is not a file in its folder")
-    return names
+    return index
 
 
 def _damaged(path: Path, why: str) -> FileFormatError:

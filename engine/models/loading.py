@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import ModelError, shown
 from engine.folders import publish
 from engine.models.devices import free_memory, pick_device
-from engine.models.fit import ConfigFacts, check_rows, check_vocabulary, read_config
+from engine.models.fit import ConfigFacts, check_vocabulary, check_weights, read_config
 from engine.models.headers import Header, read_headers
+from engine.models.layout import HEAD
 from engine.models.registry import OWN_TOKENIZER, ModelEntry
+from engine.models.tensor_table import FIX_PAIR
 from engine.paths import cache_folder
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
 
@@ -36,7 +38,6 @@ EXPANDED_FORMAT = 1
 OUTLINE = "meta"
 """Torch's name for the device of tensors that have a shape and no content."""
 ATTEMPTS = 2
-FIX_PAIR = "Use config and weights of one checkpoint"
 ROOM = 1.2
 """Memory that a model needs while it works, in sizes of its weights; activations and the cache come on top."""
 
@@ -79,7 +80,7 @@ def load_model(
     """The model on ``device`` (auto: a GPU when there is one) in ``dtype`` (the entry's without it)."""
     import torch
 
-    folder, tokenizer, config, header = checked(entry)
+    folder, tokenizer, config, header, warnings = checked(entry)
     target = pick_device(device)
     wanted: torch.dtype = getattr(torch, dtype or entry.dtype)
     free, weight_bytes = free_memory(target.type), header.parameters * wanted.itemsize
@@ -90,7 +91,10 @@ def load_model(
             "Use another device, or a smaller dtype such as bfloat16",
         )
     model: Any = _loaded(entry, folder, wanted, attention)
-    _check_shapes(entry, model, header)
+    if HEAD in header.tensors:
+        model.config.tie_word_embeddings = False  # whatever config.json says: no later step may tie or drop the head
+    for warning in warnings:
+        log.warning("%s", warning)
     model.to(target).eval()
     return LoadedModel(entry, model, tokenizer, config, target, wanted, header.parameters)
 
@@ -100,7 +104,7 @@ def load_outline(entry: ModelEntry, dtype: str | None = None, attention: str = "
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    folder, tokenizer, config, header = checked(entry)
+    folder, tokenizer, config, header, _ = checked(entry)
     wanted: torch.dtype = getattr(torch, dtype or entry.dtype)
     kind: Any = AutoModelForCausalLM
     try:
@@ -109,7 +113,6 @@ def load_outline(entry: ModelEntry, dtype: str | None = None, attention: str = "
             model = kind.from_config(config_object, dtype=wanted, attn_implementation=attention)
     except Exception as error:  # a bad config can raise anything
         raise _not_loaded(entry, folder, error) from error
-    _check_shapes(entry, model, header)
     return LoadedModel(entry, model.eval(), tokenizer, config, torch.device(OUTLINE), wanted, header.parameters)
 
 
@@ -134,15 +137,17 @@ def tokenizer_of(entry: ModelEntry, folder: Path) -> TextTokenizer:
     return load_tokenizer(str(folder) if entry.tokenizer == OWN_TOKENIZER else entry.tokenizer)
 
 
-def checked(entry: ModelEntry) -> tuple[Path, TextTokenizer, ConfigFacts, Header]:
-    """A checkpoint's folder, tokenizer, config and header, which fit together; ``ModelError`` says what does not."""
+def checked(entry: ModelEntry) -> tuple[Path, TextTokenizer, ConfigFacts, Header, tuple[str, ...]]:
+    """A checkpoint's folder, tokenizer, config and header, which fit together, and its warnings.
+
+    ``ModelError`` says what does not fit.
+    """
     folder = model_folder(entry)
     tokenizer = tokenizer_of(entry, folder)
     config = read_config(folder)
     check_vocabulary(config, tokenizer, entry.name)
     header = read_headers(folder)
-    check_rows(config, header, entry.name)
-    return folder, tokenizer, config, header
+    return folder, tokenizer, config, header, check_weights(config, header, entry.name)
 
 
 def _expanded(entry: ModelEntry) -> Path:
@@ -182,6 +187,7 @@ def _loaded(entry: ModelEntry, folder: Path, dtype: torch.dtype, attention: str)
                 trust_remote_code=False,
                 use_safetensors=True,
                 output_loading_info=True,
+                ignore_mismatched_sizes=True,  # else its error points to its report, which nobody sees
             )
     except Exception as error:  # bad configs and weights can raise anything
         raise _not_loaded(entry, folder, error) from error
@@ -207,7 +213,7 @@ def quiet_transformers() -> Iterator[None]:
 
 
 def _check_report(entry: ModelEntry, report: dict[str, Any]) -> None:
-    """A model with missing or ignored weights is an error."""
+    """A model with missing or ignored weights is an error, also where ``tensor_table`` saw none."""
     for what, names in (
         ("lacks the weights", report.get("missing_keys")),
         ("has weights that the architecture does not know", report.get("unexpected_keys")),
@@ -216,15 +222,6 @@ def _check_report(entry: ModelEntry, report: dict[str, Any]) -> None:
         if names:
             first = sorted(map(str, names))[0]
             raise ModelError(f"{entry.name} {what}: {shown(first)}, {len(names)} in all", FIX_PAIR)
-
-
-def _check_shapes(entry: ModelEntry, model: PreTrainedModel, header: Header) -> None:
-    for name, value in model.state_dict().items():
-        tensor = header.tensors.get(name)
-        if tensor is not None and tensor.shape != tuple(value.shape):
-            raise ModelError(
-                f"{entry.name}: {name} was loaded as {list(value.shape)}", "Copy the whole checkpoint again"
-            )
 
 
 def _not_loaded(entry: ModelEntry, folder: Path, error: Exception) -> ModelError:

@@ -34,6 +34,7 @@ class ModelSummary:
     is_expanded: bool = False  # whether the cache holds an embedded model's folder
     fits: tuple[str, ...] = ()  # devices with room for it
     problem: str = ""
+    warnings: tuple[str, ...] = ()  # of a model that can be loaded
 
     def as_json(self) -> dict[str, Any]:
         entry = self.entry
@@ -56,6 +57,7 @@ class ModelSummary:
             "source": str(entry.source),
             "notes": entry.notes,
             "problem": self.problem,
+            "warnings": list(self.warnings),
         }
 
 
@@ -92,7 +94,7 @@ def _of_shipped(entry: ModelEntry) -> ModelSummary:
 
 
 def _of_folder(entry: ModelEntry) -> ModelSummary:
-    _, _, config, header = checked(entry)
+    _, _, config, header, warnings = checked(entry)
     return ModelSummary(
         entry,
         family=config.family,
@@ -100,6 +102,7 @@ def _of_folder(entry: ModelEntry) -> ModelSummary:
         parameters=header.parameters,
         size_mb=round(header.size_bytes / 1e6, 2),
         fits=_fits(entry, header.parameters),
+        warnings=warnings,
     )
 
 

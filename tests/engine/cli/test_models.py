@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from engine.models.registry import USER_VARIABLE
 from tests.cli import keys, run, run_json
-from tests.small_models import registered, small_shipped, write_registry
+from tests.small_models import registered, small_folder, small_shipped, write_registry
 
+FOLDER = 'alias = "mine"\nstep = "1"\nfolder = "mine"\ntokenizer = "qwen3"\n'
 NOWHERE = 'alias = "gone"\nstep = "1"\nfolder = "gone"\ntokenizer = "qwen3"\n'
 
 
@@ -45,6 +47,25 @@ def test_a_broken_model_is_named_among_the_others(tmp_path: Path, monkeypatch: p
     assert "cannot be loaded" in line
     assert result.err.startswith("gone:1 should be in")
     assert run("models", "gone").code == 2
+
+
+def test_misfits_and_warnings_come_before_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(USER_VARIABLE, str(write_registry(tmp_path, FOLDER)))
+    config = small_folder(tmp_path / "mine") / "config.json"
+    document = json.loads(config.read_text())
+    config.write_text(json.dumps(document | {"hidden_act": "gelu"}))
+    result = run("models", "mine")
+    assert (result.code, result.err) == (
+        0,
+        "warning: mine:1 has the activation 'gelu': only the backend hf runs it\n",
+    )
+    assert json.loads(run("models", "mine", "--json").out)[0]["warnings"] == [
+        result.err.removeprefix("warning: ").strip()
+    ]
+    config.write_text(json.dumps(document | {"intermediate_size": 64}))
+    result = run("models", "mine")
+    assert result.code == 2
+    assert "gate_proj.weight with the shape [48, 32], config.json says [64, 32] (intermediate_size" in result.err
 
 
 def test_wrong_names_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

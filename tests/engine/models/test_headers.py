@@ -85,6 +85,50 @@ def test_weights_in_several_files(tmp_path: Path) -> None:
         read_headers(tmp_path)
 
 
+def shards(folder: Path, count: int, index: object = None) -> None:
+    """Each tensor in a file of its own, and an index of them."""
+    files = [f"model-{number:05d}-of-{count:05d}.safetensors" for number in (1, 2)]
+    for file, (name, tensor) in zip(files, TENSORS.items(), strict=True):
+        (folder / file).write_bytes(save({name: tensor}))
+    (folder / INDEX).write_text(json.dumps({"weight_map": index or dict(zip(TENSORS, files, strict=True))}))
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_two_sets_of_weights_are_refused(tmp_path: Path, is_whole: bool) -> None:
+    shards(tmp_path, 2)
+    assert read_headers(tmp_path).parameters == 17
+    if is_whole:
+        (tmp_path / WEIGHTS).write_bytes(save(TENSORS))
+        complaint = r"two sets of weights: 'model-00001-of-00002.safetensors' does not belong to model.safetensors\."
+    else:
+        shards(tmp_path, 3)
+        complaint = r"two sets of weights: 'model-00001-of-00002.safetensors' does not belong to .*index\.json"
+    with pytest.raises(FileFormatError, match=complaint):
+        read_headers(tmp_path)
+
+
+def test_several_files_without_their_index(tmp_path: Path) -> None:
+    shards(tmp_path, 2)
+    (tmp_path / INDEX).unlink()
+    with pytest.raises(FileFormatError, match=r"has 2 of several weight files and no model\.safetensors\.index\.json"):
+        read_headers(tmp_path)
+
+
+def test_an_index_that_its_files_contradict(tmp_path: Path) -> None:
+    first, second = (f"model-0000{number}-of-00002.safetensors" for number in (1, 2))
+    for index, complaint in (
+        ({"a": second, "b": first}, f"by it 'a' is in '{second}', by the files' headers in '{first}'"),
+        ({"a": first, "b": second, "c": first}, f"by it 'c' is in '{first}', by the files' headers in no file"),
+        ({"a": first, "c": second}, f"by it 'b' is in no file, by the files' headers in '{second}'"),
+    ):
+        shards(tmp_path, 2, index)
+        with pytest.raises(FileFormatError, match=complaint):
+            read_headers(tmp_path)
+    (tmp_path / second).write_bytes(save(TENSORS))
+    with pytest.raises(FileFormatError, match=f"'a' is in '{first}' and in '{second}'"):
+        read_headers(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["../elsewhere.safetensors", "/etc/passwd", 7])
 def test_an_index_names_files_beside_it_only(tmp_path: Path, name: object) -> None:
     (tmp_path / INDEX).write_text(json.dumps({"weight_map": {"a": name}}))
