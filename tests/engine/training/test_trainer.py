@@ -42,7 +42,7 @@ import sys
 from dataclasses import replace
 from engine.cli.main import main
 from engine.models.shapes import ModelShape
-from engine.training.recipes import RECIPES, Stage
+from engine.training.recipes import RECIPES, LossWeights, Stage
 RECIPES["demo-qwen"] = replace(RECIPES["demo-qwen"], shape={SMALL!r}, stages={STAGES!r})
 """
 """The same in a process of its own."""
