@@ -100,13 +100,15 @@ class GuardSettings:
     weigh: int = 0  # 0: not weighed
 
     def __post_init__(self) -> None:
-        if self.retries < 0 or self.back < 0 or self.most_thrown < 0:
+        if not all(limit >= 0 for limit in (self.retries, self.back, self.most_thrown)):
             raise ConstraintError(
-                f"a guard cannot try {self.retries} times and go back {self.back} times", "Give numbers of 0 or more"
+                f"a guard cannot try {self.retries} times, go back {self.back} times "
+                f"and throw away {self.most_thrown:g} blocks for each of the molecule",
+                "Give numbers of 0 or more",
             )
         if self.weigh < 0 or self.weigh == 1:
             raise ConstraintError(
-                f"{self.weigh} passing draws of a block estimate no share without bias", "Give 2 or more, or 0"
+                f"weighing takes 2 passing draws of a block or more, not {self.weigh}", "Give 2 or more, or 0"
             )
 
 

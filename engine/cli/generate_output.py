@@ -37,6 +37,7 @@ class GenerationDisplay:
         self.is_live = self.colours and len(generation.requests) == 1
         self.line = StatusLine(is_quiet=self.is_live)
         self.tokens = self.done = self.shown = 0
+        self.waiting: dict[int, Sample] = {}
         self.began = time.monotonic()
 
     def event(self, event: Event) -> None:
@@ -53,7 +54,8 @@ class GenerationDisplay:
             self._went_back(event)
         else:
             self.done += 1
-            self._show_next()
+            if not self.is_quiet:
+                self._show_next()
         if self.line.is_due:
             total = len(self.generation.requests)
             rate = self.tokens / max(time.monotonic() - self.began, 1e-9)
@@ -70,17 +72,17 @@ class GenerationDisplay:
 
     def _show_next(self) -> None:
         """Those that are done, in the order asked, up to the first that is not."""
-        for sample in self.generation.in_order()[self.shown :]:
-            if self.is_quiet or sample.sample_id != self.shown:
-                return
+        done = self.generation.samples[-1]
+        self.waiting[done.sample_id] = done
+        while (sample := self.waiting.pop(self.shown, None)) is not None:
             self._sample(sample)
             self.shown += 1
 
     def close(self) -> None:
         self.line.clear()
         if not self.is_quiet:
-            for sample in self.generation.in_order()[self.shown :]:  # behind one that was stopped
-                self._sample(sample)
+            for number in sorted(self.waiting):  # behind one that was stopped
+                self._sample(self.waiting[number])
             sys.stderr.write(summary(self.generation) + "\n")
         for text in self.generation.counters.notes:
             sys.stderr.write(text + "\n")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 WEIGHING = 4
-"""Times what a guard may throw away of a molecule, where each block has to pass once: for every pass more."""
+"""So many draws to weigh may be thrown away for each wanted one, in multiples of what the guard may throw away."""
 
 
 class AnswerGuard:

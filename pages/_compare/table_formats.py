@@ -24,7 +24,6 @@ from pages._shared.links import inspector_address
 from pages._shared.table_files import csv_text, safe_cell
 
 MOST_NAME = 120
-"""What a spreadsheet reads as the start of a formula."""
 COLUMNS = (
     "run_id name origin figure unit value low high figure_origin ratio mark pairs_ratio ratio_low ratio_high "
     "difference difference_low difference_high answers molecules reason"

@@ -142,7 +142,7 @@ def _guard_options(number: int) -> GuardSettings:
     left, right = st.columns(2)
     retries = left.number_input(
         "Retries", 0, MOST_TRIES, usual.retries, key=f"retries{number}", bind="query-params",
-        help="How often the guard has a wrong block drawn again.",
+        help="How often a wrong block is drawn again, until as many blocks were thrown away as there are atoms.",
     )  # fmt: skip
     back = right.number_input(
         "Steps back", 0, MOST_TRIES, usual.back, key=f"back{number}", bind="query-params",

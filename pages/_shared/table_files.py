@@ -28,6 +28,7 @@ TYPES = {
 
 
 _FORMULA = re.compile(r"[=+\-@\uff1d\uff0b\uff0d\uff20\x00-\x1f\x7f]")
+"""What a spreadsheet reads as the start of a formula."""
 _NUMBER = re.compile(r"(?:[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?(?: ?%)?(?: (?!$)|$))+", re.IGNORECASE)
 
 

@@ -93,7 +93,7 @@ def test_guarded_answers_have_a_weight_where_it_is_asked_for() -> None:
     shown = run(*given, "--weigh", "3").err
     assert f"something left wrong; 1 weighed, for {sample['thrown_tokens']} of the tokens" in shown
     refused = run(*given, "--weigh", "1")
-    assert refused.code == 2 and "1 passing draws of a block estimate no share without bias" in refused.err
+    assert refused.code == 2 and "2 passing draws of a block or more, not 1" in refused.err
 
 
 def test_diagnostics_are_a_step_each() -> None:

@@ -331,7 +331,14 @@ def test_cancelling_in_the_middle_of_retries_stops_every_sample_once(kind: str) 
 
 
 def test_settings_that_cannot_be_are_refused() -> None:
-    for given in ({"retries": -1}, {"back": -1}, {"most_thrown": -0.5}, {"weigh": -1}, {"weigh": 1}):
+    for given in (
+        {"retries": -1},
+        {"back": -1},
+        {"most_thrown": -0.5},
+        {"most_thrown": math.nan},
+        {"weigh": -1},
+        {"weigh": 1},
+    ):
         with pytest.raises(ConstraintError):
             GuardSettings(**given)
     assert guard_checks("stereo, bonds") == ("bonds", "stereo")
