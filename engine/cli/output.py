@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import sys
@@ -92,6 +93,13 @@ def emit_json(document: object) -> None:
     sys.stdout.write(json.dumps(document, allow_nan=False) + "\n")
 
 
+def emit_json_rows(rows: Iterable[Row]) -> None:
+    """The same document as ``emit_json`` of a list, row by row: many rows are more than memory holds at once."""
+    for place, row in enumerate(rows):
+        sys.stdout.write((", " if place else "[") + json.dumps(row, allow_nan=False))
+    sys.stdout.write("]\n")
+
+
 def write(text: str) -> None:
     sys.stdout.write(text + "\n")
 
@@ -113,9 +121,27 @@ def show(rows: Sequence[Row], columns: Columns, *, is_json: bool) -> None:
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Rows as aligned text columns."""
     cells = [[str(value) for value in row] for row in [columns, *rows]]
-    widths = [max(len(row[index]) for row in cells) for index in range(len(columns))]
-    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in cells]
-    return "\n".join(lines)
+    widths = _widths(cells)
+    return "\n".join(_line(row, widths) for row in cells)
+
+
+def write_table(columns: Sequence[str], rows: Callable[[], Iterable[Sequence[str]]]) -> None:
+    """A table of many rows, which are made twice and never held: once for the widths, once to write them."""
+    widths = _widths(itertools.chain([columns], rows()))
+    for row in itertools.chain([columns], rows()):
+        write(_line(row, widths))
+
+
+def _widths(rows: Iterable[Sequence[str]]) -> list[int]:
+    rows = iter(rows)
+    widths = [len(text) for text in next(rows)]
+    for row in rows:
+        widths = [max(width, len(text)) for width, text in zip(widths, row, strict=True)]
+    return widths
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
 
 
 def cell(value: object, most: int = MOST_CELL) -> str:

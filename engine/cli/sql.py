@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from engine.cli.options import add_command, open_store, whole
-from engine.cli.output import cell, emit_json, note, read_text, table, write
+from engine.cli.output import cell, emit_json, emit_json_rows, note, read_text, table, write, write_table
 
 if TYPE_CHECKING:
     from engine.store.sql.guard import SqlAnswer
@@ -35,22 +35,24 @@ def run(args: argparse.Namespace) -> int:
     if args.sql is None:
         raise SqlError("there is no statement", "Give a SELECT, - for standard input, or --columns")
     from engine.store.sql.process import Limits
-    from engine.store.sql.rows import as_rows
+    from engine.store.sql.rows import rows_of
 
     text = read_text("-") if args.sql == "-" else args.sql
     answer, left_out = _answer(open_store(args), text, Limits(rows=args.rows, seconds=args.seconds))
-    rows = as_rows(answer.table)
     if args.json:
-        emit_json(rows)
+        emit_json_rows(rows_of(answer.table))
     else:
         names = answer.table.column_names
-        cells = [["" if row[name] is None else cell(str(row[name]), MOST_CELL) for name in names] for row in rows]
-        write(table(names, cells))
+        write_table(names, lambda: (_cells(row) for row in rows_of(answer.table)))
     if left_out:
         note(f"left out are damaged files of {', '.join(left_out)}; `verify` names them")
     if answer.is_cut:
-        note(f"cut off after {len(rows):,} rows; --rows gives more")
+        note(f"cut off after {answer.table.num_rows:,} rows; --rows gives more")
     return 0
+
+
+def _cells(row: dict[str, object]) -> list[str]:
+    return ["" if value is None else cell(str(value), MOST_CELL) for value in row.values()]
 
 
 def _answer(store: Store, text: str, limits: Limits) -> tuple[SqlAnswer, tuple[str, ...]]:

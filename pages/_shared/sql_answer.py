@@ -47,7 +47,7 @@ def show(outcome: SqlOutcome, runs: ComparedRuns | None) -> None:
         st.markdown(size, width="stretch")
         table_buttons(table, "answer", key="sql_file", what="All rows here")
     if outcome.answer.is_cut:
-        most = f"{LIMITS.rows:,} rows and {LIMITS.answer_mb} MB"
+        most = f"{LIMITS.rows:,} rows and {LIMITS.written_mb} MB of JSON"
         st.caption(f":material/content_cut: There are more rows: an answer ends at {most}. Filter, aggregate or LIMIT.")
     if outcome.left_out:
         some = ", ".join(escape_markdown(id_) for id_ in outcome.left_out[:MOST_NAMED])

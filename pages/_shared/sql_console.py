@@ -23,7 +23,7 @@ from engine.store.sql.guard import STOPPED, Console, SqlAnswer
 from engine.store.sql.process import Limits
 from engine.store.store import Store
 
-LIMITS = Limits(answer_mb=32)  # an answer is held as long as it is shown, and is sent to the browser
+LIMITS = Limits(answer_mb=32, written_mb=32)  # an answer is held as long as it is shown, and is sent to the browser
 RUN_NAMES = {
     "$control": "the control's run_id, as text",
     "$tests": "the tests' ids, as a list: run_id IN $tests",

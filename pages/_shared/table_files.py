@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import streamlit as st
 
-from engine.store.sql.rows import as_rows
+from engine.store.sql.rows import in_parts, json_values
 
 TYPES = {
     "csv": "text/csv",
@@ -86,23 +86,22 @@ def parquet_of(table: pa.Table) -> bytes:
     return file.getvalue()
 
 
-def json_texts(column: pa.ChunkedArray) -> list[str | None]:
+def json_texts(column: pa.ChunkedArray) -> Iterator[str | None]:
     """Each value as JSON."""
-    rows = as_rows(pa.table({"value": column}))
-    return [None if row["value"] is None else json.dumps(row["value"], ensure_ascii=False) for row in rows]
+    return (None if value is None else json.dumps(value, ensure_ascii=False) for value in json_values(column))
 
 
-def _texts(column: pa.ChunkedArray, kind: pa.DataType) -> list[str | None] | None:
+def _texts(column: pa.ChunkedArray, kind: pa.DataType) -> Iterable[str | None] | None:
     """What CSV has instead of this type; None where it takes the type as it is."""
+    values = (value for part in in_parts(column) for value in part.to_pylist())
     if pa.types.is_list(kind) and not pa.types.is_nested(kind.value_type):
-        return [None if row is None else " ".join("?" if one is None else str(one) for one in row)
-                for row in column.to_pylist()]  # fmt: skip
+        return (None if row is None else " ".join("?" if one is None else str(one) for one in row) for row in values)
     if pa.types.is_nested(kind):
         return json_texts(column)
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return [None if one is None else one.hex() for one in column.to_pylist()]
+        return (None if one is None else one.hex() for one in values)
     if any(is_text(kind) for is_text in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)):
-        return column.to_pylist()
+        return values
     if pa.types.is_dictionary(kind):
         return _texts(column.cast(kind.value_type), kind.value_type)
     return None

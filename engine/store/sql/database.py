@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from engine.errors import SqlError, nearest
-from engine.store.sql.process import Limits, Setup
+from engine.store.sql.process import Setup
 from engine.store.sql.rows import unique_names
+from engine.store.sql.sizes import NESTED, check_header, inner_types, plain_batches, plain_schema
 from engine.store.sql.tree import allowed_functions, check_tree
 
 Parameters = list[object] | dict[str, object]
@@ -43,7 +44,6 @@ TEXT_ONLY = frozenset({"bignum", "bit", "geometry", "interval", "time with time 
 """Types that files of Arrow cannot carry, or that DuckDB's Arrow gets wrong (a large UHUGEINT comes out negative)."""
 MOST_LEVELS = 30
 """Of lists and structs in each other; Arrow has an end at 64, a map having two levels."""
-NESTED = frozenset({"array", "list", "map", "struct", "tuple"})
 
 
 class Database:
@@ -71,14 +71,15 @@ class Database:
         """The rows of a statement, and whether there were more."""
         values = _values(self._check(sql), parameters)
         relation = self._connection.sql(sql, params=values)
-        is_text_only = [_is_text_only(kind) for kind in relation.types]
-        if any(is_text_only):
-            sql = _with_text_columns(sql, relation.columns, is_text_only)
+        check_header(relation.columns, relation.types)
+        casts = [_cast_of(kind) for kind in relation.types]
+        if any(casts):
+            sql = _with_casts(sql, relation.columns, casts)
             self._check(sql)
             relation = self._connection.sql(sql, params=values)
         with relation.to_arrow_reader(ROWS_PER_BATCH) as reader:  # an open one is in the way of the next statement
-            batches, is_cut = _batches_within(reader, self._limits)
-            table = pa.Table.from_batches(batches, schema=reader.schema)
+            batches, is_cut = plain_batches(reader, self._limits)
+            table = pa.Table.from_batches(batches, schema=plain_schema(reader.schema))
         return table.rename_columns(unique_names(table.column_names)), is_cut
 
     def _set(self, settings: Mapping[str, str]) -> None:
@@ -140,39 +141,47 @@ def _is_text_only(kind: Any, level: int = 0) -> bool:
     """Whether a type, or one inside it, is in TEXT_ONLY or nested too deep."""
     if kind.id in TEXT_ONLY or level > MOST_LEVELS:
         return True
-    inner = kind.children if kind.id in NESTED else []
-    inner = [child for _, child in inner if not isinstance(child, int)]  # an array's size is an int
-    return any(_is_text_only(child, level + 1) for child in inner)
+    return any(_is_text_only(child, level + 1) for _, child in inner_types(kind))
 
 
-def _with_text_columns(sql: str, names: Sequence[str], is_text_only: Sequence[bool]) -> str:
-    """The same statement with some columns as text. They are named by position: two may have the same name."""
+def _cast_of(kind: Any) -> str:
+    """The type that a column is to be cast to, since Arrow has none for its own; empty where it has."""
+    if _is_text_only(kind):
+        return "VARCHAR"
+    if kind.id in NESTED and (plain := str(_without_null(kind))) != str(kind):
+        return plain
+    return ""
+
+
+def _without_null(kind: Any) -> Any:
+    """The type with INTEGER for the type of a bare NULL: DuckDB's Arrow has too few values of that one in lists."""
+    inner = [_without_null(child) for _, child in inner_types(kind)]
+    match kind.id:
+        case "null":
+            return duckdb.sqltypes.INTEGER
+        case "list":
+            return duckdb.list_type(*inner)
+        case "array":
+            return duckdb.array_type(inner[0], kind.children[1][1])
+        case "map":
+            return duckdb.map_type(*inner)
+        case "struct":
+            return duckdb.struct_type(dict(zip((name for name, _ in kind.children), inner, strict=True)))
+    return kind
+
+
+def _with_casts(sql: str, names: Sequence[str], casts: Sequence[str]) -> str:
+    """The same statement with some columns cast. They are named by position: two may have the same name."""
     text = sql.encode()  # the tokenizer counts bytes
     for position, kind in duckdb.tokenize(sql):
         if kind == duckdb.token_type.operator and text.startswith(b";", position):
             sql = text[:position].decode()
             break
     columns = (
-        f"{f'CAST(#{index} AS VARCHAR)' if is_text else f'#{index}'} AS {quoted(name)}"
-        for index, (name, is_text) in enumerate(zip(names, is_text_only, strict=True), 1)
+        f"{f'CAST(#{index} AS {cast})' if cast else f'#{index}'} AS {quoted(name)}"
+        for index, (name, cast) in enumerate(zip(names, casts, strict=True), 1)
     )
     return f"SELECT {', '.join(columns)} FROM (\n{sql}\n)"
-
-
-def _batches_within(reader: Any, limits: Limits) -> tuple[list[pa.RecordBatch], bool]:
-    """Batches up to the limits of rows and bytes, and whether there was more."""
-    batches: list[pa.RecordBatch] = []
-    rows, left = 0, limits.answer_mb << 20
-    for batch in reader:
-        fit = batch.num_rows if batch.nbytes <= left else batch.num_rows * left // batch.nbytes
-        if not rows and not fit and batch.num_rows:
-            raise SqlError(f"a row of the answer is over {limits.answer_mb} MB", "Select less of each row")
-        kept = batch.slice(0, min(fit, limits.rows - rows))
-        batches.append(kept)
-        rows, left = rows + kept.num_rows, left - batch.nbytes
-        if kept.num_rows < batch.num_rows:
-            return batches, True
-    return batches, False
 
 
 def _not_a_select(statement: Any) -> SqlError:

@@ -41,6 +41,7 @@ class Limits:
     threads: int = 1
     characters: int = 100_000  # of the statement
     answer_mb: int = 128  # of the answer, which is held in memory; it is cut there, as at ``rows``
+    written_mb: int = 512  # of the answer as JSON (``engine.store.sql.sizes``); it is cut there, too
 
     def __post_init__(self) -> None:
         wrong = [name for name in self.__slots__ if not 0 < getattr(self, name) < math.inf]

@@ -5,20 +5,34 @@ from __future__ import annotations
 import datetime
 import decimal
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from engine.store.sql.sizes import retyped
+
+ROWS_AT_ONCE = 256
+
 
 def as_rows(table: pa.Table) -> list[dict[str, object]]:
-    """A table as objects that JSON can hold, in the order of its columns.
+    return list(rows_of(table))
+
+
+def rows_of(table: pa.Table) -> Iterator[dict[str, object]]:
+    """A table's rows as objects that JSON can hold, in the order of its columns.
 
     Integers of any width are ints, decimals with a scale floats, and NaN and infinities None. Times are ISO text,
     bytes hex, maps objects with text keys. Of columns with one name the later ones are renamed as in ``SqlAnswer``.
     """
-    columns = [_values(column) for column in table.columns]
     names = unique_names(table.column_names)
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    for row in zip(*map(json_values, table.columns), strict=True):
+        yield dict(zip(names, row, strict=True))
+
+
+def in_parts(column: pa.ChunkedArray) -> Iterator[pa.ChunkedArray]:
+    """Some rows after the other, so that few of them are Python's objects at a time."""
+    for start in range(0, len(column), ROWS_AT_ONCE):
+        yield column.slice(start, ROWS_AT_ONCE)
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
@@ -34,30 +48,20 @@ def unique_names(names: Sequence[str]) -> list[str]:
     return list(unique)
 
 
-def _values(column: pa.ChunkedArray) -> list[object]:
+def json_values(column: pa.ChunkedArray) -> Iterator[object]:
     kind = column.type
-    if pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_boolean(kind):
-        return list(column.to_pylist())
-    try:
-        values = column.to_pylist()
-    except (OverflowError, ValueError):  # a date that Python has no year for
-        kind = _with_text_for_times(kind)
-        values = column.cast(kind).to_pylist()
-    return [_json_value(value, kind) for value in values]
+    is_json = pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_boolean(kind)
+    for part in in_parts(column):
+        try:
+            values, kind = part.to_pylist(), column.type
+        except (OverflowError, ValueError):  # a date that Python has no year for
+            kind = retyped(column.type, _text_for_times)
+            values = part.cast(kind).to_pylist()
+        yield from values if is_json else (_json_value(value, kind) for value in values)
 
 
-def _with_text_for_times(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_temporal(kind):
-        return pa.string()
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_with_text_for_times(field.type)) for field in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(_with_text_for_times(kind.key_type), _with_text_for_times(kind.item_type))
-    if pa.types.is_fixed_size_list(kind):
-        return pa.list_(_with_text_for_times(kind.value_type), kind.list_size)
-    if pa.types.is_list(kind):
-        return pa.list_(_with_text_for_times(kind.value_type))
-    return kind
+def _text_for_times(kind: pa.DataType) -> pa.DataType:
+    return pa.string() if pa.types.is_temporal(kind) else kind
 
 
 def _json_value(value: object, kind: pa.DataType) -> object:

@@ -1,0 +1,68 @@
+"""Answers that multiply once they are out of Arrow: what the app's own process grows by, beside theirs."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from pathlib import Path
+
+import pytest
+
+from engine.errors import SqlError
+from engine.store.sql.guard import Console
+from pages._shared import sql_answer
+from pages._shared.sql_console import LIMITS, SqlOutcome, SqlStatement
+from pages._shared.table_files import csv_of, parquet_of
+from tests.support import sized
+
+MOST_GROWTH_MB = 300
+LONG = "x" * 40_000
+ENUM = f"'{LONG}'::ENUM ('{LONG}')"
+VALUES = [
+    "true", "NULL", "7::TINYINT", "x", "x / 7", "x::HUGEINT", "1.5::DECIMAL(9, 2)", "'x'", "'\U0001f986'", "chr(1)",
+    "''", "repeat('x', 1000)", "repeat('\u20ac', 500)", "[]", "[[]]", "{'a': x}", "{'a': {'b': x}}", "map {x: x}", ENUM,
+    "DATE '2020-02-29'", "TIME '01:02:03'", "INTERVAL 1 DAY", "'\\x00\\xFF'::BLOB", "'101'::BIT", "uuid()",
+]  # fmt: skip
+SHAPES = [
+    "SELECT list_transform(range(5000), lambda x: @) FROM range(7000)",
+    "SELECT list_transform(range(400000), lambda x: @)",
+    "SELECT @ AS a, a AS b, [a, b] AS c, {'s': c, 't': c} AS d, [d, d] AS e FROM range(100000) AS r(x)",
+    "SELECT " + ", ".join(f"a a{i}" for i in range(100)) + " FROM (SELECT @ AS a FROM range(10000) AS r(x))",
+    "SELECT map_from_entries(list_transform(range(2000), lambda x: (x, @))) FROM range(3000)",
+    "SELECT list_transform(range(60), lambda y: list_transform(range(60), lambda x: @)) FROM range(10000)",
+    "SELECT list_transform(range(30), lambda x: {'long name': @, 'n': x}) AS \"" + "n" * 3_000 + '" FROM range(10000)',
+    "SELECT [@]::JSON, [@] FROM range(50000) AS r(x)",
+]
+HOSTILE = [shape.replace("@", value) for shape, value in itertools.product(SHAPES, VALUES)]
+
+
+def memory_mb(key: str) -> float:
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(f"{key}:"))
+
+
+@pytest.mark.soak
+@pytest.mark.filterwarnings("ignore")
+def test_the_app_does_not_grow_with_what_an_answer_becomes(caplog: pytest.LogCaptureFixture) -> None:
+    clear = Path("/proc/self/clear_refs")
+    if not clear.exists():
+        pytest.skip("this system does not tell a process's peak")
+    caplog.set_level(logging.ERROR)  # Streamlit says for each element that there is no browser
+    statements = HOSTILE[:: sized(23, 1)]
+    with Console({}, limits=LIMITS) as console:
+        clear.write_text("5", encoding="ascii")  # the peak starts anew
+        before, answers = memory_mb("VmRSS"), 0
+        for sql in statements:
+            try:
+                answer = console.query(sql)
+            except SqlError:
+                continue
+            answers += 1
+            outcome = SqlOutcome(SqlStatement(sql), answer)
+            sql_answer.show(outcome, None)  # to a browser that is not there
+            csv_of(answer.table)
+            parquet_of(answer.table)
+            grown = memory_mb("VmHWM") - before
+            assert grown < MOST_GROWTH_MB, f"{grown:.0f} MB with {sql[:200]}"
+    assert answers > len(statements) / 2
+    print(f"{answers} answers, at most {grown:.0f} MB more than before")
