@@ -88,7 +88,7 @@ class ConformerError(DriftscopeError):
 
 
 class EnrichedError(DriftscopeError):
-    """Enriched text that does not decode. ``block`` counts blocks from 0; None outside any block."""
+    """Enriched text that a reader refuses. ``block`` counts blocks from 0; None outside any block."""
 
     def __init__(self, reason: str, *, block: int | None = None, position: int | None = None, text: str = "") -> None:
         self.reason = one_line(reason)

@@ -90,6 +90,8 @@ def _judge_text(args: argparse.Namespace) -> int:
         write(f"{name.replace('_', ' '):<15} {_yes(row, name)}")
     if row["strain_kcal"] is not None:
         write(f"{'strain':<15} {strain_words(row)}")
+    if row["issues"]:
+        write(f"{'issues':<15} {'; '.join(row['issues'])}")
     if row["failed"]:
         failed = [(check["check"], "-".join(map(str, check["atoms"])), check["detail"]) for check in row["failed"]]
         write(table(("failed", "atoms", ""), failed))

@@ -3,7 +3,7 @@
 The ensembles are those that a run's RMSD is taken to: RDKit's ETKDGv3 conformers, of the same seed. COV-R is the share
 of a molecule's references with a generated conformer at most a threshold away, COV-P the share of generated conformers
 with such a reference; MAT-R and MAT-P are the mean least RMSD of either side. A run's figure is the mean over its
-molecules. A molecule of which no answer decodes counts as 0 in both COV and is in no MAT; one without a reference
+molecules. A molecule of which no answer can be read counts as 0 in both COV and is in no MAT; one without a reference
 ensemble is left out. Both are counted.
 
 What this module does not know: how near the references are to what a molecule does in nature, and whether few answers
@@ -66,10 +66,10 @@ class CoverageRequest:
 
 @dataclass(frozen=True, slots=True)
 class MoleculeCoverage:
-    """``mat_r`` and ``mat_p`` are None where no answer decodes; both COV are 0 then."""
+    """``mat_r`` and ``mat_p`` are None where no answer can be read; both COV are 0 then."""
 
     smiles: str
-    answers: int  # that decode to this molecule
+    answers: int  # that the strict reader takes for this molecule
     cov_r: float
     cov_p: float
     mat_r: float | None  # angstrom
@@ -84,7 +84,7 @@ class Coverage:
     run_id: str
     asked: CoverageRequest
     molecules: int  # of the run
-    answers: int  # that decode, of the molecules judged
+    answers: int  # that the strict reader takes, of the molecules judged
     without_references: int  # molecules left out
     judged: tuple[MoleculeCoverage, ...] = field(repr=False)
 
@@ -180,7 +180,7 @@ def _judged(smiles: str, texts: Iterable[str], asked: CoverageRequest) -> Molecu
 
 
 def _conformers(texts: Iterable[str], references: Chem.Mol) -> Iterator[Chem.Mol]:
-    """Of the answers that decode to the molecule that was asked for."""
+    """Of the answers that the strict reader takes for the molecule that was asked for."""
     for text in texts:
         try:
             mol = decode(text).mol

@@ -1,7 +1,7 @@
 """Conformers of stored texts: one sample's, whole or in part, and all of a run's.
 
-A whole text decodes strictly. Of any other, the atoms whose three coordinates can be read are put together with the
-bonds between them; how many are missing, and why the text did not decode, is reported beside them.
+A whole text is read strictly. Of any other, the atoms whose three coordinates can be read are put together with the
+bonds between them; how many are missing, and why the text was refused, is reported beside them.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class GroupShape:
 
 
 def group_conformer_of(sample: Row, blocks: Sequence[Row]) -> GroupShape | None:
-    """What the group's reader makes of a text that ours does not decode; None where there is nothing to read."""
+    """What the group's reader makes of a text that ours refuses; None where there is nothing to read."""
     if not sample["text"] or not blocks:
         return None
     misread = {

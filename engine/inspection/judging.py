@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.chem.enriched import prompt_smiles
@@ -62,11 +62,11 @@ def judge_run(
     tasks = (JudgeTask(k, answer_of(row["text"] or ""), row["smiles"] or "") for k, row in enumerate(rows))
     with closing(judged(tasks, settings, workers=workers, limit_s=limit_s)) as found:
         for task, verdict in found:
-            verdicts[task.key] = verdict
+            kept = {} if settings.strain else {name: rows[task.key][name] for name in ON_REQUEST}
+            verdicts[task.key] = replace(verdict, **kept)
             progress(len(verdicts), len(rows))
     for place, row in enumerate(rows):
-        kept = {} if settings.strain else {name: row[name] for name in ON_REQUEST}
-        row |= verdict_row(row["clean"], verdicts[place]) | kept
+        row |= verdict_row(row["clean"], verdicts[place])
     columns: dict[str, Any] = run_columns(verdict_sums((row["clean"], verdicts[k]) for k, row in enumerate(rows)))
     columns["judged_with"] = judged_with(settings.geometry)
     if all(row["decodes"] is not None for row in rows):

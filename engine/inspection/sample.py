@@ -65,7 +65,7 @@ class Inspected:
     conformer: Chem.Mol | None
     conformer_atoms: tuple[int, ...]
     why_no_conformer: str  # or why some of its atoms are not there
-    by_group: GroupShape | None  # what the group's reader makes of a text that ours does not decode
+    by_group: GroupShape | None  # what the group's reader makes of a text that ours refuses
     missing: tuple[str, ...]
     can_score: bool  # the ids are there as written and the LP is known, so a model can compute their probabilities
 

@@ -85,7 +85,8 @@ def _words(chosen: RunSelection, request: CoverageRequest) -> str:
 
 
 def _of_run(letter: str, coverage: Coverage) -> str:
-    parts = [f"{len(coverage.judged):,} of {coverage.molecules:,} molecules, {coverage.answers:,} answers that decode"]
+    answers = f"{coverage.answers:,} answers that the strict reader takes"
+    parts = [f"{len(coverage.judged):,} of {coverage.molecules:,} molecules, {answers}"]
     if coverage.without_answers:
         parts.append(f"{coverage.without_answers:,} without any count as COV 0 and are not in MAT")
     if coverage.without_references:

@@ -33,7 +33,7 @@ This run stored no token probabilities, so the effect of its LP on the model is 
 """
 _NO_RMSD = (
     "No sample with steps has an RMSD against reference conformers: the run was generated without `--rmsd`, or no text"
-    " decodes to a conformer."
+    " can be read as a conformer."
 )
 _GUARDED = (
     "Only tokens that were kept count here. How the blocks that the guard threw away shift the model's distribution is"
@@ -125,7 +125,7 @@ def _against_rmsd(effect: RunEffect, run: RunFacts) -> None:
     points = [point for point in effect.points if point.rmsd_ang is not None]
     if len(points) < LEAST_POINTS:
         some = f"Only {len(points)} of {effect.samples} samples with steps have an RMSD: too few for a chart."
-        why = f"{some} The others do not decode to a conformer." if points else _NO_RMSD
+        why = f"{some} The others cannot be read as a conformer." if points else _NO_RMSD
         st.info(why, icon=":material/straighten:")
         return
     for column, what in zip(st.columns(2, gap="large"), ("surprise", "removed"), strict=True):

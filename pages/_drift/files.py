@@ -19,7 +19,8 @@ from pages._shared.table_files import file_button, parquet_of, table_buttons
 
 def buttons(store: Store, table: pa.Table) -> None:
     table_buttons(table, "molecules", key="molecules", what="These rows")
-    file_button("SDF", partial(sdf_of, store, table), "conformers.sdf", help="Conformers of the texts that decode")
+    strict_help = "Conformers of the texts that the strict reader takes"
+    file_button("SDF", partial(sdf_of, store, table), "conformers.sdf", help=strict_help)
     group_help = "As the group's runner reads them: junk is taken for numbers where there are any"
     by_group = partial(sdf_of, store, table, "group")
     file_button("SDF by the group's reader", by_group, "conformers-group.sdf", help=group_help)

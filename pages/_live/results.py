@@ -61,9 +61,9 @@ COLUMNS: dict[str, Any] = {
     "rmsd_ang": st.column_config.NumberColumn(
         "RMSD",
         format="%.2f Å",
-        help="To the nearest reference conformer; mean over the samples that decode, which differ between lanes",
+        help="To the nearest reference; mean over samples that the strict reader takes: other ones in each lane",
     ),
-    "rmsd_samples": st.column_config.NumberColumn("RMSD samples", help="Samples that decode and were compared"),
+    "rmsd_samples": st.column_config.NumberColumn("RMSD samples", help="Samples that the strict reader takes"),
 }
 
 

@@ -54,7 +54,9 @@ def test_a_text_that_is_no_molecule_fails_and_is_no_error() -> None:
     found = run_json("judge", "--text", "[C]<0.0000,0.00")
     assert (found["passed"], found["decodes"], found["clean"], found["usable"]) == (False, False, False, False)
     assert [fault["check"] for fault in found["failed"]] == ["loaded"]
-    assert "stereo right    not judged\ngeometry right  not judged" in run("judge", "--text", "[C]<0.0000,0.00").out
+    shown = run("judge", "--text", "[C]<0.0000,0.00").out
+    assert "stereo right    not judged\ngeometry right  not judged" in shown
+    assert "issues          no real coordinates\n" in shown
 
 
 def test_a_run_with_its_rates_and_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

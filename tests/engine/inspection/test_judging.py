@@ -61,6 +61,7 @@ def test_strain_is_judged_on_request_and_stays_when_judged_again_without(store: 
     again = judge_run(store, "one", workers=1)
     assert strained.rows[0]["strain_kcal"] == again.rows[0]["strain_kcal"] is not None
     assert store.entry("one").row["strain_kcal"] == strained.rows[0]["strain_kcal"]
+    assert again.columns["strain_kcal"] == strained.columns["strain_kcal"]
 
 
 def test_a_run_in_a_place_that_is_only_read_is_not_changed(store: Store, tmp_path: Any) -> None:
