@@ -19,7 +19,7 @@ FLOORS: list[tuple[str, ...]] = [
     ("engine",),  # the package itself: its version
     (
         *("engine.records", "engine.lp_records", "engine.errors", "engine.paths", "engine.folders"),
-        *("engine.user_files", "engine.processes"),
+        *("engine.user_files", "engine.file_patterns", "engine.processes"),
     ),
     ("engine.figures",),
     ("engine.assets",),

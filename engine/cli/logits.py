@@ -65,8 +65,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def add(args: argparse.Namespace) -> int:
+    from engine.file_patterns import expand
     from engine.logits.ingest import LogNames, add_file
-    from engine.store.reports.importing import expand
     from engine.store.schema import LOGIT_LOG
 
     store = open_store(args)

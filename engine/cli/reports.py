@@ -48,7 +48,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def import_files(args: argparse.Namespace) -> int:
-    from engine.store.reports.importing import AlreadyThere, expand, import_report
+    from engine.file_patterns import expand
+    from engine.store.reports.importing import AlreadyThere, import_report
 
     store = open_store(args)
 

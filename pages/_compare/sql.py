@@ -41,7 +41,8 @@ def show(store: Store, chosen: RunSelection | None) -> None:
     except StoreError as error:
         statement, wrong = ShownStatement(""), error
     running = None
-    if statement.text.strip():
+    may_run = state.runs_by_itself(statement)
+    if statement.text.strip() and may_run:
         running = run_statement(store, SqlStatement.of(statement.text, chosen.ids if chosen else ()), SLOT)
     outcome = running.outcome if running else None
     if outcome is not None:
@@ -69,6 +70,9 @@ def show(store: Store, chosen: RunSelection | None) -> None:
         sql_answer.show(outcome, chosen)
     elif running is not None:
         show_progress(running, "sql_stop")
+    elif not may_run and statement.text.strip():
+        st.info("This statement came with the address, and has not run.", icon=":material/link:")
+        st.button("Run", type="primary", key="sql_run_link", on_click=state.ask, args=(statement.text,))
     else:
         st.info("Write a SELECT over the tables on the right, or open a query above.", icon=":material/database:")
 

@@ -27,7 +27,7 @@ MOST_ADDRESS = 8_000
 """Characters of a statement in an address. Browsers take more; mails, chats and proxies between them do not."""
 MOST_HISTORY = 50
 OWN = "own:"
-_LONG, _OPENED, _HISTORY, _NOTED = "sql_long", "sql_opened", "sql_history", "sql_noted"
+_LONG, _OPENED, _HISTORY, _NOTED, _ASKED = "sql_long", "sql_opened", "sql_history", "sql_noted", "sql_asked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +98,18 @@ def _query_of(text: str, queries: Sequence[NamedQuery]) -> NamedQuery | None:
     return next((query for query in queries if query.sql.strip() == text.strip()), None)
 
 
+def runs_by_itself(statement: ShownStatement) -> bool:
+    """A saved query, and what was run in this session; what came by the address alone waits for a click."""
+    return statement.named is not None or statement.text in st.session_state.get(_ASKED, ())
+
+
+def ask(text: str) -> None:
+    st.session_state[_ASKED] = {*st.session_state.get(_ASKED, ()), text}
+
+
 def put(text: str, queries: Sequence[NamedQuery] = ()) -> None:
-    """Show this statement, as an address where one can hold it."""
+    """Run this statement and show it, as an address where one can hold it."""
+    ask(text)
     named = _query_of(text, queries)
     is_long = named is None and len(quote_plus(text, errors="replace")) > MOST_ADDRESS
     st.session_state[_LONG] = text if is_long else ""

@@ -75,6 +75,12 @@ def opened(**query: str | list[str]) -> AppTest:
     return app
 
 
+def look_for_files(app: AppTest) -> AppTest:
+    """Patterns that came with the address wait for a click."""
+    next(button for button in app.button if button.label == "Look for files").click().run()
+    return app
+
+
 def query(app: AppTest, name: str) -> str | None:
     values = app.query_params.get(name)
     return None if not values else values[-1] if isinstance(values, list) else str(values)

@@ -180,6 +180,9 @@ def test_files_of_this_machine_are_named_before(board: Board, place: Path, tmp_p
     for name in ("a.json", "b.json"):
         (tmp_path / name).write_text("{}")
     app = opened(manage="Import", import_from="On this machine", import_paths=f"{tmp_path}/*.json")
+    assert "Nothing has been looked for yet" in words(app) and "a.json, b.json" not in words(app)
+    assert app.button("import_files").disabled
+    app.button("import_look").click().run()
     assert "2 files: a.json, b.json" in words(app)
     app.button("import_files").click().run()
     ((_, handed, inputs, _),) = board.handed

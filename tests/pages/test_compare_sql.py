@@ -52,13 +52,20 @@ def opened(**query: str | list[str]) -> AppTest:
 
 
 def settled(app: AppTest) -> AppTest:
-    """The page when its statement has ended."""
+    """The page when its statement has ended; one that came with the address is run by a click."""
+    run_link(app)
     running = app.session_state.get("sql_running", None)
     if running is not None:
         assert running.done.wait(WAIT_S)
         app.run()
     assert not app.exception
     return app
+
+
+def run_link(app: AppTest) -> None:
+    for button in app.button:
+        if button.key == "sql_run_link":
+            button.click().run()
 
 
 def rows(app: AppTest) -> pd.DataFrame:
@@ -91,6 +98,29 @@ def test_without_a_statement_the_page_says_what_to_do_and_starts_no_process(plac
     app = opened()
     assert "Write a SELECT over the tables" in words(app)
     assert not processes_of() and not app.error
+
+
+def test_a_link_shows_its_statement_and_runs_it_on_a_click_alone(place: Path) -> None:
+    app = AppTest.from_file(PAGE, default_timeout=120)
+    app.query_params["view"], app.query_params["sql"] = "SQL", "SELECT 1 AS one"
+    app.run()
+    assert editor_data(app)["text"] == "SELECT 1 AS one" and not processes_of()
+    assert "came with the address, and has not run" in words(app)
+    assert list(rows(settled(app))["one"]) == [1]
+    app.query_params["sql"] = "SELECT 2 AS two"  # another link in the same tab
+    app.run()
+    assert app.dataframe[-1].key == "run_picker" and "has not run" in words(app)
+    app.query_params["sql"] = "SELECT 1 AS one"  # back: this one was run here
+    app.run()
+    assert "has not run" not in words(app)
+    assert list(rows(settled(app))["one"]) == [1]
+
+
+def test_a_link_to_a_saved_query_runs_it(place: Path) -> None:
+    app = AppTest.from_file(PAGE, default_timeout=120)
+    app.query_params["view"], app.query_params["sql"] = "SQL", f"saved:{saved_views()[0].name}"
+    assert "has not run" not in words(app.run())
+    assert len(processes_of()) == 1 and "rows ·" in words(settled(app))
 
 
 def test_a_link_runs_its_statement(place: Path) -> None:

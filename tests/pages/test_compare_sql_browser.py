@@ -55,6 +55,11 @@ def area(seen: Visit) -> Locator:
     return seen.page.get_by_label("SQL statement")
 
 
+def run_link(seen: Visit) -> None:
+    """A statement that came with the address waits for a click."""
+    seen.page.locator(".st-key-sql_run_link button").click()
+
+
 def run(seen: Visit, sql: str) -> None:
     area(seen).fill(sql)
     area(seen).press("Control+Enter")
@@ -123,6 +128,7 @@ def test_a_refused_statement_is_one_message_and_marked(browser: Browser, server:
 
 def test_files_have_the_rows(browser: Browser, server: Server) -> None:
     with visit(browser, server, f"{SQL}&sql=SELECT+sample_id,+issues,+passed+FROM+samples+ORDER+BY+ALL") as seen:
+        run_link(seen)
         expect(download(seen, "CSV")).to_be_visible()
         files = {}
         for word in ("CSV", "Parquet"):
@@ -208,6 +214,7 @@ def test_what_is_written_stays_until_another_statement_is_opened(browser: Browse
 
 def test_back_goes_to_the_statement_before(browser: Browser, server: Server) -> None:
     with visit(browser, server, f"{SQL}&sql=SELECT+1+AS+one") as seen:
+        run_link(seen)
         expect(rows_said(seen, 1)).to_be_visible()
         run(seen, "SELECT unnest([1, 2]) AS two")
         expect(rows_said(seen, 2)).to_be_visible()
@@ -220,6 +227,7 @@ def test_back_goes_to_the_statement_before(browser: Browser, server: Server) -> 
 def test_a_run_and_a_sample_of_a_row_are_links(browser: Browser, server: Server) -> None:
     sql = f"SELECT+run_id,+sample_id+FROM+samples+WHERE+run_id='{EXACT}'+ORDER+BY+2"
     with visit(browser, server, f"{SQL}&sql={sql}") as seen:
+        run_link(seen)
         expect(rows_said(seen, 64)).to_be_visible()
         canvas = table_canvas(seen, -1)
         box = canvas.bounding_box()
@@ -237,6 +245,7 @@ def test_a_run_and_a_sample_of_a_row_are_links(browser: Browser, server: Server)
 def test_hostile_values_are_text(browser: Browser, server: Server) -> None:
     sql = f"SELECT+*+FROM+blocks+WHERE+run_id='{HOSTILE}'"
     with visit(browser, server, f"{SQL}&sql={sql}") as seen:
+        run_link(seen)
         expect(rows_said(seen, 2)).to_be_visible()
         run(seen, "SELECT '<img src=x onerror=alert(1)>' AS \"<b onclick=alert(1)>\", 1 AS n UNION ALL SELECT 'b', 2")
         seen.press("Chart")
@@ -263,6 +272,7 @@ def test_types_of_all_kinds_are_drawn(browser: Browser, server: Server) -> None:
 
 def test_a_session_that_ends_leaves_no_process(browser: Browser, server: Server, place: Path) -> None:
     with visit(browser, server, f"{SQL}&sql=SELECT+1+AS+one") as seen:
+        run_link(seen)
         expect(rows_said(seen, 1)).to_be_visible()
         assert processes_of(marked=str(place))
         expect_harmless(seen)

@@ -17,7 +17,7 @@ from engine.store.store import Store
 from pages._logits.manage import ids_of
 from tests.engine.logits.logs import clean, new_log, objects, text, write
 from tests.pages.logit_logs import HOSTILE, LONG, OVERRIDE, add, store_at
-from tests.pages.manage_pages import Board, command, query, words
+from tests.pages.manage_pages import Board, command, look_for_files, query, words
 
 PAGE = """
 import streamlit as st
@@ -84,7 +84,7 @@ def test_uploads_are_handed_in_with_what_is_said_of_them(board: Board) -> None:
 def test_files_of_this_machine_are_named_before(board: Board, tmp_path: Path) -> None:
     for name in ("a.jsonl", "[b](http:c).jsonl.gz"):
         (tmp_path / name.replace("/", "_")).write_text("{}")
-    app = opened(logs_from="On this machine", logs_paths=f"{tmp_path}/*.jsonl*")
+    app = look_for_files(opened(logs_from="On this machine", logs_paths=f"{tmp_path}/*.jsonl*"))
     assert "2 files" in words(app) and "](http" not in raw(app)
     app.button("read_logs").click().run()
     ((_, handed, inputs, _),) = board.handed
@@ -96,7 +96,7 @@ def test_files_of_this_machine_are_named_before(board: Board, tmp_path: Path) ->
 
 def test_a_task_that_is_not_taken_says_why(board: Board, tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl", objects(clean(3, 4)))
-    app = opened(logs_from="On this machine", logs_paths=f"{tmp_path}/a.jsonl")
+    app = look_for_files(opened(logs_from="On this machine", logs_paths=f"{tmp_path}/a.jsonl"))
     board.refusal = RunError(f"no room {HOSTILE}")
     app.button("read_logs").click().run()
     assert "no room" in words(app) and not re.search(r"(?<!\\)<img", raw(app))

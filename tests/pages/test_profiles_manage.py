@@ -21,7 +21,7 @@ from pages._shared.managing.entry_form import why_read_only
 from pages._shared.managing.tasks import RUNS
 from tests.engine.profile.test_ingest import event
 from tests.engine.store.stored_runs import store_at
-from tests.pages.manage_pages import Board, query, words
+from tests.pages.manage_pages import Board, look_for_files, query, words
 from tests.pages.profile_traces import both, captured, hostile, operators
 
 PAGE = """
@@ -77,11 +77,11 @@ def test_files_of_this_machine_are_handed_in_with_what_is_said_of_them(
     (tmp_path / "in").mkdir()
     for name in ("one.json", "two [x](y).json.gz"):
         (tmp_path / "in" / name).write_text("{}")
-    app = opened(
+    app = look_for_files(opened(
         traces_from="On this machine", traces_paths=f"{tmp_path}/in/*", trace_label="mine  too",
         trace_run=str(control.row["run_id"]), trace_keep="true", trace_events="true", trace_partial="true",
         trace_tokens="7", trace_passes="3",
-    )  # fmt: skip
+    ))  # fmt: skip
     assert "2 files: one.json, two [x](y).json.gz" in words(app)
     app.button("read_traces").click().run()
     ((title, handed, inputs, _),) = board.handed
@@ -100,13 +100,15 @@ def test_files_of_this_machine_are_handed_in_with_what_is_said_of_them(
 
 def test_without_more_the_command_has_no_more(board: Board, tmp_path: Path) -> None:
     (tmp_path / "-one.json").write_text("{}")
-    app = opened(traces_from="On this machine", traces_paths=f"{tmp_path}/-one.json")
+    app = look_for_files(opened(traces_from="On this machine", traces_paths=f"{tmp_path}/-one.json"))
     app.button("read_traces").click().run()
     assert board.handed[0][1] == ["trace", "add", "--", f"{tmp_path}/-one.json"]
 
 
 def test_paths_that_mean_nothing_are_told(board: Board, tmp_path: Path) -> None:
-    app = opened(traces_from="On this machine", traces_paths=f"{tmp_path}/none-*.json", trace_run="no such run")
+    app = look_for_files(
+        opened(traces_from="On this machine", traces_paths=f"{tmp_path}/none-*.json", trace_run="no such run")
+    )
     assert "matches no file" in words(app) and app.button("read_traces").disabled
     assert opened().button("read_traces").disabled
 

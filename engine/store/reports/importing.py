@@ -8,16 +8,14 @@ totals are true, is not known here.
 
 from __future__ import annotations
 
-import glob
 import gzip
 import hashlib
 import json
 import math
-import os
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -70,31 +68,6 @@ class AlreadyThere:
     """The file was imported before, as this entry."""
 
     entry: Entry
-
-
-def expand(patterns: Sequence[str | Path]) -> list[Path]:
-    """The files, each once: names, or patterns with ``*``, ``?``, ``[...]`` and ``**``."""
-    paths: dict[Path, None] = {}
-    for pattern in patterns:
-        matches = _matches(str(pattern))
-        if not matches:
-            raise FileFormatError(f"{shown(pattern, 200)} matches no file", "Check the path or the pattern")
-        paths |= dict.fromkeys(matches)
-    return list(paths)
-
-
-def _matches(pattern: str) -> list[Path]:
-    if not pattern or "\0" in pattern:
-        return []
-    text = os.path.expanduser(pattern)  # noqa: PTH111 - Path's own raises where there is no such user
-    try:
-        if Path(text).is_dir():
-            raise FileFormatError(f"{shown(pattern, 200)} is a folder", "Give its files, for example with /*.json")
-        if Path(text).exists():  # first: a name may hold brackets
-            return [Path(text)]
-        return [path for path in map(Path, sorted(glob.glob(text, recursive=True))) if path.is_file()]  # noqa: PTH207
-    except OSError:  # a name too long to be one
-        return []
 
 
 def import_report(

@@ -11,8 +11,8 @@ import streamlit as st
 
 from engine.errors import DriftscopeError
 from engine.figures.words import counted
+from engine.file_patterns import expand
 from engine.runner.background import Input
-from engine.store.reports.importing import expand
 from pages._shared.choices import one_of
 from pages._shared.errors import escape_markdown
 from pages._shared.managing import tasks
@@ -81,13 +81,26 @@ class FileInput:
             key=f"{self.key}_paths",
             height=90,
             bind="query-params",
+            on_change=self._look,
             max_chars=MOST_PATHS,
             placeholder=self.example,
             help="On the machine that the app runs on, which may not be yours. "
             "\\* and ? match parts of a name, \\*\\* matches folders.",
         )
         patterns = [line.strip() for line in (text or "").splitlines() if line.strip()]
+        if patterns and st.session_state.get(self._looked_for) != text:
+            st.info("These came with the address. Nothing has been looked for yet.", icon=":material/link:")
+            st.button("Look for files", key=f"{self.key}_look", on_click=self._look)
+            return []
         return [str(path.absolute()) for path in _expanded(patterns, self.most)]
+
+    @property
+    def _looked_for(self) -> str:
+        return f"{self.key} looked for"
+
+    def _look(self) -> None:
+        """The reader has written the patterns, or has read them: only then are they looked for on the disk."""
+        st.session_state[self._looked_for] = st.session_state[f"{self.key}_paths"]
 
 
 def _expanded(patterns: Sequence[str], most: int) -> list[Path]:
@@ -95,7 +108,7 @@ def _expanded(patterns: Sequence[str], most: int) -> list[Path]:
     if not patterns:
         return []
     try:
-        paths = expand(patterns)
+        paths = expand(patterns, lambda: st.session_state.get("stop"))  # raises where the page is left or drawn again
     except DriftscopeError as error:
         st.error(escape_markdown(str(error)), icon=":material/error:")
         return []

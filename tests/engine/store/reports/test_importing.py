@@ -15,7 +15,7 @@ from engine.errors import DriftscopeError, FileFormatError, RunError
 from engine.store.entries import Entry
 from engine.store.files import ASIDE
 from engine.store.reports import importing
-from engine.store.reports.importing import AlreadyThere, expand, import_report, read_report
+from engine.store.reports.importing import AlreadyThere, import_report, read_report
 from engine.store.schema import RUN
 from engine.store.staging import Staging
 from engine.store.store import Store
@@ -325,26 +325,3 @@ def test_an_import_that_is_at_it_is_left_alone(tmp_path: Path) -> None:
     assert store.home.folders(ASIDE) == [other.id]
     other.abandon()
     assert isinstance(import_report(store, path), Entry)
-
-
-def test_patterns_name_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ("a.json", "b.json.gz", "c[1].json", "deep/er/d.json", "deep/e.txt")
-    for name in names:
-        file_of((tmp_path / name).parent, {}, Path(name).name)
-    monkeypatch.chdir(tmp_path)
-
-    def found(*patterns: str) -> list[str]:
-        return [path.as_posix() for path in expand(patterns)]
-
-    assert found("*.json") == ["a.json", "c[1].json"]
-    assert found("**/*.json") == ["a.json", "c[1].json", "deep/er/d.json"]
-    assert found("b.json.gz", "a.json", "*.json*") == ["b.json.gz", "a.json", "c[1].json"]
-    assert found("c[1].json") == ["c[1].json"]
-    assert found(str(tmp_path / "deep/**")) == [str(tmp_path / "deep/e.txt"), str(tmp_path / "deep/er/d.json")]
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert found("~/a.json") == [str(tmp_path / "a.json")]
-    for pattern in ("*.csv", "nowhere.json", "a\0b", "**/\0", "", "~nobody-of-that-name/*.json", "[", "x" * 5_000):
-        with pytest.raises(FileFormatError, match="matches no file"):
-            expand(["a.json", pattern])
-    with pytest.raises(FileFormatError, match="is a folder"):
-        expand(["deep"])
