@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.cli.output import StatusLine, bar, write
 from engine.errors import EnrichedError, visible
+from engine.figures.words import counted
 from engine.lp_records import lp_record
 from engine.records import CHECK_COLUMNS
 
@@ -108,7 +109,8 @@ def summary(generation: Generation) -> str:
     if guarded:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(counters.redrawn.items()))
         guard = (
-            f"\nguard: {sum(counters.redrawn.values()):,} blocks drawn anew{f' ({reasons})' if reasons else ''}, "
+            f"\nguard: blocks drawn anew {counted(sum(counters.redrawn.values()), 'time')}"
+            f"{f' ({reasons})' if reasons else ''}, "
             f"{counters.thrown_tokens:,} tokens thrown away, {sum(bool(one.unmended) for one in guarded)} of "
             f"{len(guarded)} answers with something left wrong"
         )

@@ -84,7 +84,7 @@ _GROUPS: dict[str, tuple[tuple[str, str, str, Form, str], ...]] = {
         ("bad_blocks", "neither exact nor unverified", "", "count", "Blocks"),
         ("drift_mean", "drift", "tokens per block", "number", "Where known: + is junk-prone, − is cut"),
         ("drift_abs_mean", "mean absolute drift", "tokens per block", "number", "Where drift is known"),
-        ("redrawn_blocks", "drawn anew", "", "count", "Blocks that a guard found wrong and had drawn again"),
+        ("redrawn_blocks", "drawn anew", "", "count", "How often a guard found a block wrong and had it drawn again"),
         ("thrown_tokens", "tokens thrown away", "", "count", "By the guard; not among the tokens"),
         (
             "unmended_samples",

@@ -128,7 +128,7 @@ def counters(lane: Running, shown: int) -> None:
         redrawn = watch.redrawn
         reasons = ", ".join(f"{count:,} {check}" for check, count in redrawn.most_common())
         st.markdown(
-            f"**{redrawn.total():,}** {'block' if redrawn.total() == 1 else 'blocks'} drawn anew"
+            f"blocks drawn anew **{redrawn.total():,}** {'time' if redrawn.total() == 1 else 'times'}"
             + (f" ({reasons})" if reasons else "")
             + f" · **{watch.thrown_tokens:,}** tokens thrown away",
             help=GUARD_HELP,

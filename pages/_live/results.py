@@ -45,7 +45,7 @@ COLUMNS: dict[str, Any] = {
     "speed_ratio": st.column_config.NumberColumn("Tokens/s, ratio", format="%.2f×", help="Divided by the first lane's"),
     "forced_share": st.column_config.NumberColumn("Forced", format="percent", help="Tokens without a choice"),
     "forward_passes": st.column_config.NumberColumn("Passes", help="Forward passes; forced tokens may need none"),
-    "redrawn_blocks": st.column_config.NumberColumn("Drawn anew", help="Blocks that a guard had drawn anew"),
+    "redrawn_blocks": st.column_config.NumberColumn("Drawn anew", help="How often the guard found a block wrong"),
     "thrown_tokens": st.column_config.NumberColumn("Thrown tokens", help="Cost of that; not among the tokens"),
     "passes": st.column_config.NumberColumn("Passed", help=RULE_HELP["passed"]),
     "decodes": st.column_config.NumberColumn("Decodes", help=RULE_HELP["decodes"]),

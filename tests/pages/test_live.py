@@ -236,7 +236,7 @@ def test_a_guarded_lane_says_what_was_drawn_anew(live: Live, monkeypatch: pytest
     assert "**1 · guarded · retries 1, back 2**" in texts(app).replace("\\", "")
     watch = app.session_state["live_lanes"][0].watch
     tries = len(watch.texts[0].thrown)
-    assert f"**{tries}** blocks drawn anew (" in texts(app) and texts(app).count("tokens thrown away") == 1
+    assert f"blocks drawn anew **{tries}** times (" in texts(app) and texts(app).count("tokens thrown away") == 1
     assert "Still wrong after all tries of the guard: " in texts(app)
     (expander,) = [one for one in app.expander if one.label.startswith("Tries")]
     assert expander.label == f"Tries thrown away ({tries})" and not expander.proto.expanded

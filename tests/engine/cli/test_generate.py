@@ -91,6 +91,7 @@ def test_guarded_answers_have_a_weight_where_it_is_asked_for() -> None:
     assert (document["tokens_thrown"], document["blocks_redrawn"]) == (sample["thrown_tokens"], 0)
     assert (plain["samples"][0]["log_weight"], plain["weighing_tokens"]) == (None, 0)
     shown = run(*given, "--weigh", "3").err
+    assert "guard: blocks drawn anew 0 times, " in shown
     assert f"something left wrong; 1 weighed, for {sample['thrown_tokens']} of the tokens" in shown
     refused = run(*given, "--weigh", "1")
     assert refused.code == 2 and "2 passing draws of a block or more, not 1" in refused.err
