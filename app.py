@@ -1,25 +1,51 @@
-"""Driftscope: ``streamlit run app.py``. Registers every page of ``pages/``; a page inherits nothing else from here."""
+"""Driftscope: ``streamlit run app.py``. Registers every page of ``pages/``; a page inherits nothing else from here.
 
+Streamlit loads this file twice: once as the server's ``app``, and as ``__main__`` for each visitor.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 
 import streamlit as st
+from starlette.middleware import Middleware
+from streamlit import cli_util
+from streamlit.web.server import server_util
 
 from pages._shared.frame import FAVICON, NAME
 from pages._shared.listing import PageFile, page_files
+from pages._shared.origins import OwnOrigin
 
 
 def _entry(page: PageFile) -> partial[st.Page]:
     return partial(st.Page, page.path, title=page.title, icon=page.icon, help=page.lead or None)
 
 
-# Before the navigation: without a favicon of ours the browser would ask a font server on the web for the page's symbol.
-st.set_page_config(page_title=NAME, page_icon=FAVICON, layout="wide")
-landing, *others = [(page.path.stem, _entry(page)) for page in page_files()]
-st.navigation(
-    [
-        # The landing page answers at the root; a link to it by its own name must keep working once another page lands.
-        landing[1](url_path="home", default=True),
-        *(entry(url_path=name) for name, entry in others),
-        landing[1](url_path=landing[0], visibility="hidden"),
-    ]
-).run()
+def _show() -> None:
+    # Before the navigation: without a favicon of ours the browser would ask a font server on the web for the page's
+    # symbol.
+    st.set_page_config(page_title=NAME, page_icon=FAVICON, layout="wide")
+    landing, *others = [(page.path.stem, _entry(page)) for page in page_files()]
+    st.navigation(
+        [
+            # The landing page answers at the root; a link to it by its own name must keep working once another page
+            # lands.
+            landing[1](url_path="home", default=True),
+            *(entry(url_path=name) for name, entry in others),
+            landing[1](url_path=landing[0], visibility="hidden"),
+        ]
+    ).run()
+
+
+@asynccontextmanager
+async def _opened(_: st.App) -> AsyncIterator[None]:
+    """The browser opens with the app, as ``streamlit run`` does it for a script alone."""
+    if not st.get_option("server.headless"):
+        cli_util.open_browser(server_util.get_url(st.get_option("server.address") or "localhost"))
+    yield
+
+
+if __name__ == "__main__":
+    _show()
+else:
+    app = st.App(__file__, lifespan=_opened, middleware=[Middleware(OwnOrigin)])

@@ -1,0 +1,61 @@
+"""Who may talk to the app's server: its own pages. What another site's page or frame asks for is refused.
+
+Streamlit lets a page of any port of this machine open a session, and has no setting for framing. So this stands before
+its server (``app.py``), for every request. ``server.corsAllowedOrigins`` in ``.streamlit/config.toml`` names other
+origins that may connect to the app and frame it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+import streamlit as st
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+POLICY_VIOLATION = 1008
+
+
+class OwnOrigin:
+    """ASGI middleware."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        others = [origin.strip() for origin in st.get_option("server.corsAllowedOrigins")]
+
+        async def send_unframed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.append("Content-Security-Policy", " ".join(["frame-ancestors 'self'", *others]))
+                if not others:  # it has no list
+                    headers["X-Frame-Options"] = "SAMEORIGIN"
+            await send(message)
+
+        headers = Headers(scope=scope)
+        is_socket = scope["type"] == "websocket"
+        if may_ask(headers.get("origin"), headers.get("host"), others, is_socket=is_socket):
+            await self.app(scope, receive, send_unframed)
+        elif is_socket:
+            await send({"type": "websocket.close", "code": POLICY_VIOLATION})
+        else:
+            await PlainTextResponse("Another site's page asked for this.\n", 403)(scope, receive, send_unframed)
+
+
+def may_ask(origin: str | None, host: str | None, others: Sequence[str] = (), *, is_socket: bool) -> bool:
+    """Whether this is our own page, an origin that is named, or no page at all: a browser names the origin of every
+    WebSocket, so one without is no browser's; a plain request without one is a visit."""
+    if origin is None:
+        return not is_socket
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        return False
+    is_own = parts.scheme in ("http", "https") and bool(host) and parts.netloc.lower() == str(host).lower()
+    return is_own or origin in others
