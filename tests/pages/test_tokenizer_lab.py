@@ -100,7 +100,7 @@ def test_an_empty_text_says_what_to_do(lab) -> None:
     assert not app.exception
 
 
-@pytest.mark.parametrize("decimals", ["Four decimals", "Trailing zeros dropped"])
+@pytest.mark.parametrize("decimals", ["Four decimals", "Trailing zeros dropped", "Trailing zeros and point dropped"])
 def test_the_molecule_set_shows_both_signs(lab, decimals) -> None:
     app = lab(view="A molecule set", count="10", decimals=decimals)
     assert not app.exception and not app.error
@@ -110,7 +110,7 @@ def test_the_molecule_set_shows_both_signs(lab, decimals) -> None:
     assert (table["exact"] + table["junk-prone"] + table["cut"]).round(6).eq(100).all()
     default = table[(table["placeholder"] == "0.0000,0.0000,0.0000") & (table["chosen"] == "")]
     assert (default["cut"] > 20).all()
-    assert (default["junk-prone"] > 0).all() == (decimals == "Trailing zeros dropped")
+    assert (default["junk-prone"] > 0).all() == (decimals != "Four decimals")
 
 
 def test_pasted_molecules_and_one_that_cannot_be_read(lab) -> None:

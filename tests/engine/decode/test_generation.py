@@ -60,6 +60,10 @@ def test_the_parameters_of_an_lp_reach_it(loaded: LoadedModel) -> None:
     fitted = Generation(loaded, MOLECULES, Plan("adaptive-placeholder"))
     assert fitted.placeholder.count(",") == 2
     assert fitted.placeholder != "0.0000,0.0000,0.0000"
+    fixed, integers = (
+        Generation(loaded, MOLECULES, Plan("adaptive-placeholder", form=NumberFormat(least, 1))) for least in (1, 0)
+    )
+    assert fixed.placeholder.count(".") == 3 > integers.placeholder.count(".")
     free = Generation(loaded, MOLECULES, Plan("position-allowlist", last_positions=0)).requests[0].program
     assert not (free.entry == 2).any()
 

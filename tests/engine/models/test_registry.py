@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import RegistryError
 from engine.models.registry import EMBEDDED, USER_VARIABLE, load_registry, read_registry, registry_files
-from engine.records import NumberFormat
+from engine.records import SHORTEST4, NumberFormat
 from tests.small_models import write_registry
 
 PLAIN = 'alias = "m380"\nstep = "2e"\nfolder = "checkpoints/2e"\ntokenizer = "llama3"\n'
@@ -22,6 +22,8 @@ def test_an_entry_with_all_keys(tmp_path: Path) -> None:
     assert entry.numbers == NumberFormat(1, 4, 2)
     assert entry.folder == tmp_path / "checkpoints/2e"
     assert entry.card == tmp_path / "card.md"
+    (trimmed,) = read_registry(write_registry(tmp_path, PLAIN + "decimals = [0, 4]\n"))
+    assert trimmed.numbers == SHORTEST4
 
 
 def test_defaults(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from engine.errors import PlaceholderError
 from engine.lp_records import DEFAULT_PLACEHOLDER
-from engine.records import TRIMMED4
+from engine.records import SHORTEST4, TRIMMED4
 from engine.text.drift import block_drifts
 from engine.text.placeholder import MOST_WEIGHT, fit_placeholder, free_count, placeholder_cost
 from engine.text.template import check_placeholder
@@ -31,14 +31,17 @@ def cost_by_block(texts: list[str], name: str, placeholder: str, junk_weight: fl
 
 
 def candidates() -> list[str]:
-    """Every placeholder of one to four decimals and one or two integer digits, with and without each sign."""
-    numbers = [f"{sign}{whole}.{'0' * n}" for sign in ("", "-") for whole in ("0", "10") for n in (1, 2, 3, 4)]
-    return [",".join(axes) for axes in itertools.product(numbers, numbers[:8], numbers[:4])]
+    """Every placeholder of up to four decimals and one or two integer digits, with and without each sign."""
+    decimals = ("", ".0", ".00", ".000", ".0000")
+    numbers = [f"{sign}{whole}{zeros}" for sign in ("", "-") for whole in ("0", "10") for zeros in decimals]
+    return [",".join(axes) for axes in itertools.product(numbers, numbers[:10], numbers[:5])]
 
 
 @pytest.mark.soak
 @given(
-    st.lists(enriched_texts(molecules(shipped=40), TRIMMED4), min_size=1, max_size=3),
+    st.sampled_from((TRIMMED4, SHORTEST4)).flatmap(
+        lambda form: st.lists(enriched_texts(molecules(shipped=40), form), min_size=1, max_size=3)
+    ),
     st.sampled_from([(1.0, 1.0), (1.0, 3.0), (5.0, 1.0), (0.2, 1.0)]),
     st.sampled_from(NAMES),
 )
@@ -47,7 +50,7 @@ def test_no_other_placeholder_costs_less(texts, weights: tuple[float, float], na
     fitted = fit_placeholder(written, load_tokenizer(name), junk_weight=weights[0], cut_weight=weights[1])
     assert fitted.cost == pytest.approx(cost_by_block(written, name, fitted.placeholder, *weights))
     assert fitted.cost == min(fitted.costs.values())
-    for placeholder in candidates()[::41]:
+    for placeholder in candidates()[::71]:
         assert fitted.cost <= cost_by_block(written, name, placeholder, *weights) + 1e-9
 
 
@@ -60,6 +63,16 @@ def test_the_best_of_all_candidates(name: str) -> None:
     assert fitted.blocks == 4
     assert check_placeholder(fitted.placeholder) == fitted.placeholder
     assert free_count(fitted.placeholder, load_tokenizer(name)) == fitted.free
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_numbers_without_a_point_are_fitted_too(name: str) -> None:
+    fitted = fit_placeholder(["[C]<0,-2,10>[O]<1,0,0>=[C]<0.25,0,-1>[N]<-1,0,0>"], load_tokenizer(name))
+    least = min(
+        cost_by_block(["[C]<0,-2,10>[O]<1,0,0>=[C]<0.25,0,-1>[N]<-1,0,0>"], name, c, 1, 1) for c in candidates()
+    )
+    assert fitted.cost == pytest.approx(least)
+    assert "." not in fitted.placeholder
 
 
 @pytest.mark.parametrize("name", NAMES)
