@@ -89,7 +89,7 @@ class HfBackend:
         while waiting:
             reason = _interrupted(deadline, cancelled)
             if reason is not None:
-                yield from [Stop(row.request.sample, reason) for row in waiting]
+                yield from [row.stop(reason) for row in waiting]
                 return
             size = counters.batch_size
             rows, waiting = waiting[:size], waiting[size:]
@@ -129,7 +129,7 @@ class HfBackend:
         finally:
             feed.close()
             counters.peak_memory_mb = peak_memory_mb(self._model.device)
-        yield from [Stop(sample, "cancelled") for sample in open_rows]
+        yield from [row.stop("cancelled") for row in open_rows.values()]
         return sent_back
 
     def _generate(self, batch: _HfBatch, hand_over: Callable[[Happened], bool]) -> None:

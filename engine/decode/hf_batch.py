@@ -26,7 +26,7 @@ from engine.decode.diagnosis import blocks_and_rules, diagnose
 from engine.decode.phases import StepMarks, phase
 from engine.decode.presets import Sampling
 from engine.decode.sampling import draw, steps_behind, uniform
-from engine.decode.steps import Back, Choice, DecodeOptions, Diagnosis, Event, Step, Stop, StopReason
+from engine.decode.steps import Back, Choice, DecodeOptions, Diagnosis, Event, Step, StopReason
 from engine.decode.work import Work
 from engine.lp.constraint import HasAutomaton
 from engine.lp.driver import State, Tables
@@ -264,7 +264,7 @@ class StepCriterion(StoppingCriteria):
         if self._diagnoser is not None:
             self._diagnoser.show(tokens, writing, self._rows, [len(ids) for ids in self._written])
             diagnoses = self._diagnoser.diagnoses(tokens, writing)
-        events: Happened = [Stop(self._rows[row].request.sample, reason) for row, reason in stopped.items()]
+        events: Happened = [self._rows[row].stop(reason) for row, reason in stopped.items()]
         backs = self._sent_back(tokens, ids, writing)
         self._open = []
         for row, diagnosis in zip(writing, diagnoses, strict=True):

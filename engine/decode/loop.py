@@ -35,7 +35,6 @@ from engine.decode.steps import (
     Events,
     Request,
     Step,
-    Stop,
     StopReason,
 )
 from engine.decode.work import Work
@@ -92,7 +91,7 @@ class Loop:
         while self.queue or self.batch is not None:
             reason = self._over(deadline)
             if reason is not None:
-                yield from [Stop(work.request.sample, reason) for work in (*self._active(), *self.queue)]
+                yield from [work.stop(reason) for work in (*self._active(), *self.queue)]
                 return
             began = time.perf_counter()
             try:
@@ -288,10 +287,10 @@ class Loop:
     def _lost(self, work: Work, token: int, forced: bool, *, is_empty: bool) -> None:
         """No token was legal, or one came that was not."""
         if is_empty:
-            self.events_out.append(Stop(work.request.sample, "empty_mask"))
+            self.events_out.append(work.stop("empty_mask"))
             return
         if not self._hand_out(work, [token], [forced]):
-            self.events_out.append(Stop(work.request.sample, "desync"))
+            self.events_out.append(work.stop("desync"))
 
     def _hand_out(
         self, work: Work, ids: Sequence[int], forced: Sequence[bool], diagnosis: Diagnosis | None = None

@@ -330,6 +330,21 @@ def test_cancelling_in_the_middle_of_retries_stops_every_sample_once(kind: str) 
     assert any(isinstance(event, Back) for event in seen)
 
 
+@pytest.mark.parametrize("kind", ["fast", "static", "hf"])
+def test_what_was_left_wrong_is_told_of_a_sample_that_is_cancelled(kind: str) -> None:
+    requests = guarded("CO" * 6, Never(), GuardSettings(1, 0, most_thrown=1e9), count=4)
+    passes, last = itertools.count(), 6 if kind == "static" else 60  # asked once in 8 steps there
+    seen = list(
+        backend_of(kind).run(requests, DecodeOptions(PLAIN, batch_size=2), Counters(), lambda: next(passes) > last)
+    )
+    tokenizer, _ = made("guarded", form=DIGIT)
+    left = {event.sample: {wrong.atoms[-1] for wrong in event.unmended} for event in seen if isinstance(event, Stop)}
+    closed = {number: tokenizer.decode(sample.ids).count(">") for number, sample in collected(seen).items()}
+    # The last block that was closed may just have been judged wrong, with a try still to come.
+    assert all(set(range(closed[number] - 1)) <= atoms <= set(range(closed[number])) for number, atoms in left.items())
+    assert {event.reason for event in seen if isinstance(event, Stop)} == {"cancelled"} and any(left.values())
+
+
 def test_settings_that_cannot_be_are_refused() -> None:
     for given in (
         {"retries": -1},
