@@ -93,10 +93,13 @@ def export_file(args: argparse.Namespace) -> int:
 def _export_sdf(store: Store, entry: Entry, path: Path, args: argparse.Namespace) -> int:
     from engine.chem.structure_files import to_sdf
     from engine.inspection.conformers import conformers_of
+    from engine.store.entries import without_samples
 
     if args.file:
         raise FileFormatError(f"a report goes to {args.file} or conformers to {args.sdf}", "Give one of the two")
     mols, properties = conformers_of(store, entry.id, reader=args.reader)
+    if not mols and not store.rows("SELECT 1 FROM samples WHERE run_id = $run LIMIT 1", {"run": entry.id}):
+        raise without_samples(entry, "export")
     path.write_text(to_sdf(mols, properties), encoding="utf-8")
     if args.json:
         emit_json([{**entry_row(entry), "file": str(path), "conformers": len(mols), "reader": args.reader}])

@@ -16,10 +16,10 @@ from engine.chem.geometry import judged_with
 from engine.chem.judges import LIMIT_S, JudgeTask, judged
 from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import CRASH, PLAIN, TIME, WITH_STRAIN, JudgeSettings
-from engine.errors import DriftscopeError, StoreError
+from engine.errors import DriftscopeError
 from engine.inspection.misread import misread_of
 from engine.records import Molecule, MoleculeVerdict
-from engine.store.entries import Entry
+from engine.store.entries import Entry, without_samples
 from engine.store.rewriting import rewrite_samples
 from engine.store.sample_rows import run_columns, verdict_row, verdict_sums
 from engine.store.schema import BLOCKS, SAMPLES
@@ -56,7 +56,7 @@ def judge_run(
     sql = f"SELECT {', '.join(SAMPLES.names)} FROM samples WHERE run_id = $run ORDER BY sample_id"
     rows: list[Row] = store.table(sql, {"run": entry.id}, of=[entry.id]).to_pylist()
     if not rows:
-        raise StoreError(f"{entry.id} has no samples to judge", "Reported runs have figures alone")
+        raise without_samples(entry, "judge")
     _make_up_decodes(rows)
     verdicts: dict[int, MoleculeVerdict] = {}
     tasks = (JudgeTask(k, answer_of(row["text"] or ""), row["smiles"] or "") for k, row in enumerate(rows))

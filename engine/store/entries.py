@@ -16,7 +16,7 @@ from typing import Any
 
 from engine.errors import DriftscopeError, StoreError, nearest, shown
 from engine.store.files import Files
-from engine.store.schema import RUNS, TEXT, VERSION, Kind, Table
+from engine.store.schema import RUNS, SAMPLES, TEXT, VERSION, Kind, Table
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 USER_SHEET = "user.json"
@@ -123,6 +123,13 @@ def entry_folder(kind: Kind, id_: str) -> str:
             f"{shown(id_)} is no {kind.key}", "Letters, digits, dots, hyphens and underscores, at most 128"
         )
     return f"{kind.folder}/{kind.key}={id_}"
+
+
+def without_samples(entry: Entry, what_for: str) -> StoreError:
+    """Why a run has no samples: they are damaged, or it never had any."""
+    if SAMPLES.name in entry.sheet["tables"]:
+        return StoreError(f"the samples of {entry.id} are damaged", "`verify` names the file. Run or import it again")
+    return StoreError(f"{entry.id} has no samples to {what_for}", "Reported runs have figures alone")
 
 
 def read_entries(files: Files, kind: Kind) -> StoreListing:

@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.chem.enriched import prompt_of
 from engine.errors import StoreError, shown
 from engine.records import CHECK_COLUMNS
-from engine.store.entries import Entry
+from engine.store.entries import Entry, without_samples
 from engine.store.reports.format import (
     AFTER,
     AT_TOP,
@@ -105,10 +106,13 @@ def export_report(entry: Entry, target: Path | IO[bytes]) -> None:
 def report_of(entry: Entry) -> dict[str, Any]:
     """The run as the format's document."""
     if SAMPLES.name not in entry.parts:
-        raise StoreError(f"{entry.id} has no samples to export", "A report's own run is only a row of figures")
-    table = pq.read_table(
-        entry.path(SAMPLES.name), columns=list(COLUMNS), filesystem=entry.files.filesystem, partitioning=None
-    )
+        raise without_samples(entry, "export")
+    try:
+        table = pq.read_table(
+            entry.path(SAMPLES.name), columns=list(COLUMNS), filesystem=entry.files.filesystem, partitioning=None
+        )
+    except (OSError, pa.ArrowException) as error:
+        raise without_samples(entry, "export") from error
     items = _items(_ExportedSample.of(row) for row in table.sort_by("sample_id").to_pylist())
     row, extra = entry.sheet["row"], json.loads(entry.row.get("extra") or "{}")
     reported, unreported = extra.get(REPORTED, {}), extra.get(UNREPORTED, {})

@@ -72,6 +72,18 @@ def test_conformers_of_a_run_go_out_by_either_reader(tmp_path: Path) -> None:
     assert run("export", row["run_id"], "out.json", "--sdf", "other.sdf").code == 2
 
 
+@pytest.mark.parametrize("content", [b"xx", None])
+def test_damaged_samples_are_named_where_they_are_asked_for(tmp_path: Path, content: bytes | None) -> None:
+    """A file of another size, and one of the same that is not what was written."""
+    written(tmp_path / "one.json")
+    (row,) = run_json("import", "one.json")
+    (samples,) = (tmp_path / "store").rglob("samples*.parquet")
+    samples.write_bytes(content or b"x" * samples.stat().st_size)
+    for command in (["judge"], ["export"], ["export", "--sdf", "out.sdf"]):
+        assert f"the samples of {row['run_id']} are damaged. `verify`" in run(*command, row["run_id"]).error
+    assert not (tmp_path / "out.sdf").exists()
+
+
 def test_one_bad_file_of_several_is_left_out(tmp_path: Path) -> None:
     written(tmp_path / "one.json")
     (tmp_path / "two.json").write_text("{")
