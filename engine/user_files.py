@@ -6,9 +6,11 @@ A pipe or a device would be waited for without end. What a file means is not kno
 
 from __future__ import annotations
 
+import errno
 import stat
 import time
 from collections.abc import Callable
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
@@ -33,6 +35,18 @@ def open_file(path: Path) -> BinaryIO:
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = getattr(error, "strerror", None) or error
         raise FileFormatError(f"{shown(path, 200)} cannot be read: {reason}", "Check its path") from error
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """The same for a reader with words of its own: OSError for what cannot be read or is no regular file."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "it is no plain file", str(path))
+    return path.open("rb")
+
+
+def read_regular(path: Path) -> bytes:
+    with open_regular(path) as file:
+        return file.read()
 
 
 class ReadLimit:

@@ -20,6 +20,7 @@ from engine.errors import FileFormatError, shown
 from engine.evidence.formula import Range
 from engine.evidence.tokenisation import QUANTITIES
 from engine.paths import DATA
+from engine.user_files import read_regular
 
 FOLDER = DATA / "claims"
 TOKENS_FILE = "tokenisation.toml"
@@ -115,7 +116,7 @@ def _claims_in(path: Path, read: Callable[[dict[str, Any]], Claim]) -> list[Clai
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
+        return tomllib.loads(read_regular(path).decode(), parse_float=Decimal)
     except OSError as error:
         raise FileFormatError(f"{shown(path, 200)} cannot be read: {error.strerror}", "Check its path") from error
     except ValueError as error:

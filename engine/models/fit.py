@@ -15,6 +15,7 @@ from engine.models.headers import Header
 from engine.models.layout import HEAD
 from engine.models.tensor_table import FIX_PAIR, BodySizes, check_tensors
 from engine.text.tokenizers import TextTokenizer
+from engine.user_files import read_regular
 
 FAMILIES = {"qwen3": "Qwen", "llama": "LLaMA"}
 """Model families by ``model_type`` of config.json."""
@@ -166,7 +167,7 @@ def _ends(document: dict[str, Any]) -> tuple[int, ...]:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(read_regular(path))
     except OSError as error:
         raise ModelError(
             f"{shown(path, 200)} cannot be read ({error.strerror})", "Correct the folder in the model registry"

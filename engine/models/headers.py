@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import FileFormatError, shown
+from engine.user_files import open_regular, read_regular
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -48,7 +49,7 @@ def read_header(path: Path) -> Header:
     """The header of one file, whose length has to be what the header says."""
     try:
         size = path.stat().st_size
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
             if size < _LENGTH_BYTES or not 2 <= length <= min(_MOST_HEADER, size - _LENGTH_BYTES):
                 raise _damaged(path, f"it has {size:,} bytes and no whole header")
@@ -126,7 +127,7 @@ def _parsed(path: Path, document: dict[str, Any], size: int, start: int) -> Head
 def _indexed(path: Path) -> dict[str, str]:
     """File names by tensor of an index; each file has to lie in the folder itself."""
     try:
-        index = dict(json.loads(path.read_text(encoding="utf-8"))["weight_map"].items())
+        index = dict(json.loads(read_regular(path))["weight_map"].items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise _damaged(path, f"it is not an index of weight files ({type(error).__name__})") from error
     for name in index.values():

@@ -30,6 +30,7 @@ from engine.errors import RegistryError, nearest, shown
 from engine.models.layout import VOCAB_ROWS
 from engine.paths import DATA
 from engine.records import SHORTEST4, NumberFormat
+from engine.user_files import read_regular
 
 EMBEDDED = DATA / "models.toml"
 USER_VARIABLE = "DRIFTSCOPE_MODELS"
@@ -122,7 +123,7 @@ def registry_files() -> list[Path]:
 
 def read_registry(path: Path) -> list[ModelEntry]:
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(read_regular(path).decode())
     except OSError as error:
         fix = f"Correct {USER_VARIABLE}, or unset it"
         if path == EMBEDDED:

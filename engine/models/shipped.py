@@ -26,6 +26,7 @@ from engine.models.layout import LIVE_IDS, ROWS, SHAPE, TAIL_ROW, VOCAB_ROWS
 from engine.models.shapes import ModelShape
 from engine.models.tail import tail_rows
 from engine.text.tokenizer_build import RECIPES, built_in, folder_of
+from engine.user_files import open_regular, read_regular
 
 Weights = dict[str, NDArray[Any]]
 
@@ -97,7 +98,7 @@ def unpack(path: Path, sha256: str) -> Shipped:
 def read_verified(path: Path, sha256: str) -> bytes:
     """The content of a file with this checksum."""
     try:
-        content = path.read_bytes()
+        content = read_regular(path)
     except OSError as error:
         raise FileFormatError(
             f"the shipped model {shown(path, 200)} cannot be read ({error.strerror})", _WHOLE
@@ -130,8 +131,8 @@ def expand(shipped: Shipped, folder: Path) -> None:
 def is_whole(folder: Path) -> bool:
     """Whether an expanded folder still holds the weights that were written."""
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        with (folder / WEIGHTS).open("rb") as file:
+        manifest = json.loads(read_regular(folder / MANIFEST))
+        with open_regular(folder / WEIGHTS) as file:
             return bool(hashlib.file_digest(file, "sha256").hexdigest() == manifest["sha256"])
     except (OSError, ValueError, KeyError, TypeError):
         return False

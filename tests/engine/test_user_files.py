@@ -16,7 +16,9 @@ from engine import user_files
 from engine.chem.molecule_files import read_molecule_file
 from engine.chem.structure_files import read_molecules
 from engine.errors import DriftscopeError, FileFormatError
+from engine.evidence import claims
 from engine.logits.ingest import add_file
+from engine.models import fit, headers, registry, shipped
 from engine.paths import read_toml
 from engine.profile.ingest import add_trace
 from engine.store.files import LocalFiles
@@ -132,3 +134,26 @@ def test_a_file_reads(tmp_path: Path) -> None:
     for path in (tmp_path / "none", Path("a\0b")):
         with pytest.raises(FileFormatError, match="cannot be read"):
             open_file(path)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "folder"])
+def test_files_of_models_and_claims_are_regular_ones(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "config.json"
+    if kind == "fifo":
+        os.mkfifo(path)  # opened, it would be waited for without end
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.mkdir()
+    readers: list[Callable[[Path], object]] = [
+        registry.read_registry,
+        headers.read_header,
+        headers._indexed,
+        fit._json,
+        claims._read,
+        lambda path: shipped.read_verified(path, ""),
+    ]
+    for read in readers:
+        with pytest.raises(DriftscopeError, match=r"it is no plain file|is not an index"):
+            read(path)
+    assert not shipped.is_whole(tmp_path)
