@@ -48,6 +48,8 @@ _NUMBER = re.compile(
 )
 _DESCRIPTOR = re.compile(r"\[[!-;=?-Z\\^-~]+\]")  # ASCII that is seen, but for angle and square brackets
 _LINK = re.compile(r"->|<-(?=\[|%|[0-9(])|%\(\d+\)|%\d\d|[0-9]|[-=#$:~/\\.()]", re.ASCII)
+_LEGACY = re.compile(r"[A-Za-z][a-z]?<|\[[^\[\]<>]+<[^\[\]<>]*>\]", re.ASCII)  # O<...> and [H<...>]
+_IS_LEGACY = "an atom without brackets of its own, as legacy text has it, which is another format,"
 _MOST_CHARACTERS = 200_000
 _MOST_SMILES_CHARACTERS = 50_000
 
@@ -265,6 +267,8 @@ def _scan_atom(text: str, start: int, end: int, block: int) -> tuple[str, tuple[
     if match is None:
         is_closed = re.match(r"\[[^\[\]<>]*\]", text[start:end]) is not None
         reason = "the atom descriptor is no SMILES atom" if is_closed else "the atom descriptor is not closed by ']'"
+        if _LEGACY.match(text, start, end):
+            reason = _IS_LEGACY
         raise EnrichedError(reason, block=block, position=start, text=text[start:end])
     atom, opening = match.group(), match.end()
     if not text.startswith("<", opening, end):
@@ -284,6 +288,8 @@ def _misplaced(text: str, position: int) -> EnrichedError:
     char = text[position]
     if char == "<":
         reason = "a block that follows no atom descriptor"
+    elif _LEGACY.match(text, position):
+        reason = _IS_LEGACY
     elif char.isalpha():
         reason = f"{shown(char)} stands outside brackets, where only bonds, branches and ring digits may"
     else:
