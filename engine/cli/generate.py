@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     entry = entry_of(args)
     plan = plan_of(args, entry.numbers)
     check_profile(args, elsewhere=False)
-    molecules, skipped = read_molecules(smiles_of(args.smiles, args.file))
+    molecules, skipped = read_molecules(smiles_of(args.smiles, args.file), args.file)
     # Imported here: every command of the terminal imports this module, and torch takes seconds.
     from engine.decode.generation import Generation
     from engine.models.loading import load_model

@@ -233,8 +233,9 @@ def smiles_of(words: Sequence[str], file: str | None = None) -> list[str]:
     return smiles
 
 
-def read_molecules(smiles: Sequence[str]) -> tuple[list[Molecule], list[dict[str, str]]]:
-    """The molecules that can be read, and the others with what is wrong; an error where none is left."""
+def read_molecules(smiles: Sequence[str], file: str | None = None) -> tuple[list[Molecule], list[dict[str, str]]]:
+    """The molecules that can be read, and the others with what is wrong; an error where none is left. A ``file`` of
+    which none can be read may be of another kind, so nothing of it is quoted."""
     from engine.chem.enriched import skeleton_of
     from engine.chem.smiles import parse_smiles
 
@@ -247,6 +248,9 @@ def read_molecules(smiles: Sequence[str]) -> tuple[list[Molecule], list[dict[str
         except DriftscopeError as error:
             last = error
             skipped.append({"smiles": text, "error": str(error)})
+    if file not in (None, "-") and not molecules:
+        what = f"none of {len(smiles):,} lines of {shown(file)} is a molecule"
+        raise DriftscopeError(what, "Give a file with SMILES, one per line")
     if last is not None and not molecules:
         raise last if len(smiles) == 1 else DriftscopeError(f"none of {len(smiles)} molecules can be read", str(last))
     for molecule_error in skipped:

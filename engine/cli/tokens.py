@@ -201,7 +201,7 @@ def _file_texts(path: str, form: NumberFormat) -> list[str]:
 
     if path.lower().endswith((".sdf", ".mol", ".sdf.gz", ".mol.gz")):
         return [encode(mol, form).text for mol in read_molecules(path_of(path))]
-    texts = []
+    texts: list[str] = []
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip():
             continue
@@ -209,6 +209,9 @@ def _file_texts(path: str, form: NumberFormat) -> list[str]:
         try:
             decode(answer)
         except EnrichedError as error:
+            if not texts and path != "-":  # perhaps another kind of file: nothing of it is quoted
+                what = f"{shown(path)} does not begin with enriched text"
+                raise FileFormatError(what, "Write one molecule per line") from error
             raise FileFormatError(f"line {number} of {shown(path)}: {error}") from error
         texts.append(answer)
     if not texts:
