@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from engine.chem.verdict import GRAPH
 from engine.inspection.drifts import DriftBin, members
 from engine.inspection.memo import computed_once
 from engine.inspection.runs import RunFacts, runs_with_samples
@@ -39,12 +40,12 @@ SHOWS: dict[Show, Any] = {
     "unverified": pc.field("unverified_blocks") > 0,
     "clean": pc.field("clean"),
     "usable": pc.field("usable"),
-    "wrong": pc.field("checks") != "",
+    "wrong": ~pc.field("stereo_right") | ~pc.field("geometry_right") | pc.match_substring(pc.field("checks"), GRAPH),
     "stereo": ~pc.field("stereo_right"),
     "geometry": ~pc.field("geometry_right"),
     "clash": pc.match_substring(pc.field("checks"), "clash"),
 }
-"""Those of the molecule are only true of samples that were judged."""
+"""Those of the molecule are only true of samples that were judged: without a conformer there is nothing wrong."""
 
 
 @dataclass(frozen=True, slots=True)

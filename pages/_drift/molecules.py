@@ -220,7 +220,7 @@ def _row(sample: Mapping[str, Any], differing: Sequence[str], is_judged: bool, i
     return row | {
         "verdict": "clean" if sample["clean"] else "passed" if sample["passed"] else "failed",
         "decodes": sample["decodes"],
-        **({"checks": checks_words(sample["checks"])} if is_judged else {}),
+        **({"checks": checks_words(sample)} if is_judged else {}),
         "junk": sample["junk_blocks"],
         "cut": sample["cut_blocks"],
         "drifts": [0 if drift is None else drift for drift in sample["drifts"]],
@@ -235,9 +235,13 @@ def _row(sample: Mapping[str, Any], differing: Sequence[str], is_judged: bool, i
     }
 
 
-def checks_words(checks: str | None) -> str | None:
+def checks_words(sample: Mapping[str, Any]) -> str | None:
     """Nothing where the molecule was not judged."""
-    return checks if checks is None else ", ".join(map(check_words, checks.split(", "))) if checks else "right"
+    checks = sample["checks"]
+    if checks is None:
+        return None
+    right = "right" if sample["geometry_right"] else "geometry not judged"
+    return ", ".join(map(check_words, checks.split(", "))) if checks else right
 
 
 def _columns(table: pa.Table) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from engine.text.tokenizers import load_tokenizer
 from pages._drift import files as drift_files
 from pages._drift import state
 from pages._drift.molecule import step_facts
-from pages._drift.molecules import drawing
+from pages._drift.molecules import checks_words, drawing
 from pages._drift.runs import default_run
 from pages._drift.scoring import compatible, question_of
 from pages._drift.state import Spot
@@ -161,3 +161,17 @@ def test_a_tables_own_selection_that_comes_back_is_no_pick(monkeypatch: pytest.M
     for rows in ([4], []):
         st.session_state["table"] = {"selection": {"rows": rows}}
         assert picked_rows("table") == rows
+
+
+@pytest.mark.parametrize(
+    ("checks", "geometry", "words"),
+    [
+        (None, None, None),
+        ("", True, "right"),
+        ("", None, "geometry not judged"),
+        ("internal_steric_clash, stereo", False, "internal steric clash, stereo"),
+        ("loaded", None, "no conformer to judge"),
+    ],
+)
+def test_a_molecule_in_one_cell(checks: str | None, geometry: bool | None, words: str | None) -> None:
+    assert checks_words({"checks": checks, "geometry_right": geometry}) == words

@@ -23,6 +23,7 @@ def ids(store: Store, *runs: str, **wanted: Any) -> list[tuple[str, int]]:
 
 
 STEREO = {"stereo_right": False, "failed": [{"check": "stereo", "atoms": [2], "detail": "mirrored"}] * 2}
+UNREAD = {"usable": False, "failed": [{"check": "loaded", "atoms": [0], "detail": "no number"}]}
 CLASH = {
     "geometry_right": False,
     "failed": [{"check": "internal_steric_clash", "atoms": [0, 1], "detail": "0.8 Å"}],
@@ -51,7 +52,7 @@ def mixed(store: Store) -> Store:
             sample_row(
                 1, smiles="c1ccccc1", clean=False, usable=False, **STEREO, bad_blocks=1, drift=2, blocks=2, tokens=9
             ),
-            sample_row(2, smiles="CN", decodes=False, clean=False, bad_blocks=1, cut_blocks=1, blocks=2),
+            sample_row(2, smiles="CN", decodes=False, clean=False, bad_blocks=1, cut_blocks=1, blocks=2, **UNREAD),
             sample_row(3, smiles="CC", decodes=False, clean=False, passed=False, issues=["SMILES mismatch"]),
             sample_row(4, smiles="CF", usable=False, **CLASH, blocks=1, drift=-3),
             sample_row(5, smiles="C"),
@@ -96,7 +97,7 @@ def test_a_row_says_what_its_sample_run_and_blocks_say(mixed: Store) -> None:
     assert (junk["drift"], junk["drift_min"], junk["drift_max"]) == (2, 2, 2)
     assert (junk["has_steps"], junk["has_ids"], cut["has_steps"], cut["has_ids"]) == (True, True, False, False)
     assert (cut["cut_blocks"], cut["junk_blocks"], cut["junk_tokens"]) == (1, 0, None)
-    assert [row["checks"] for row in rows] == ["", "stereo", None, None, "internal_steric_clash", None]
+    assert [row["checks"] for row in rows] == ["", "stereo", "loaded", None, "internal_steric_clash", None]
     assert failed["issues"] == ["SMILES mismatch"]
     assert unverified["unverified_blocks"] == 1
     assert (bare["drifts"], bare["blocks"], bare["junk_blocks"]) == ([], 0, 0)
