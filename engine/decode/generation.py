@@ -98,6 +98,9 @@ class Generation:
     def _guard(self) -> None:
         """Give each molecule's requests its guard, where one can be made."""
         count, settings = self.plan.generations, self.plan.guard
+        if self.plan.sampling.is_greedy:  # the same tokens would come again
+            settings = replace(settings, most_thrown=0)
+            self.counters.notes.append("greedy sampling draws nothing anew: what the guard found wrong was only named")
         for place, molecule in enumerate(self.molecules):
             own = slice(place * count, (place + 1) * count)
             try:

@@ -87,6 +87,15 @@ def test_a_molecule_without_bounds_is_written_as_under_exact_and_said_to_be(
     assert generation.counters.notes == [f"CC=O {no_bounds}", f"CCO {no_bounds}"]
 
 
+def test_a_guard_of_greedy_sampling_throws_nothing_away_and_says_so(loaded: LoadedModel) -> None:
+    greedy = Plan("exact", form=FORM, sampling=preset("greedy"))
+    exact, guarded = (Generation(loaded, MOLECULES, replace(greedy, lp=lp)) for lp in ("exact", "guarded"))
+    samples = guarded.run()
+    assert [one.token_ids for one in samples] == [one.token_ids for one in exact.run()]
+    assert guarded.counters.thrown_tokens == 0 and any(one.guarding and one.guarding.unmended for one in samples)
+    assert any(note.startswith("greedy sampling draws nothing anew") for note in guarded.counters.notes)
+
+
 @pytest.mark.parametrize(
     "wrong", [{"generations": 0}, {"limit": 0}, {"limit": 10**9}, {"backend": "slow"}, {"lp": "x"}]
 )
