@@ -5,11 +5,12 @@
 
 PORT ?=
 PYTHON =
+HASHED =
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run prepare set-up test lint soak faults bench demo demo-traces demo-logs claims hta parity demo-parity clean FORCE
+.PHONY: help run prepare set-up test lint soak faults lock licences audit bench demo demo-traces demo-logs claims hta parity demo-parity clean FORCE
 
 PY := .venv/bin/python
 PIP_INSTALL := $(PY) -m pip install --no-input --disable-pip-version-check
@@ -55,6 +56,9 @@ help:
 	@echo "make soak     the large property tests at full size"
 	@echo "make lint     ruff and mypy"
 	@echo "make faults   plant a hundred faults and count those that the tests catch (hours)"
+	@echo "make lock     write requirements.lock: a hash for each package (HASHED=1 make run installs by it)"
+	@echo "make licences the licences of all that is installed and shipped"
+	@echo "make audit    known vulnerabilities of what requirements.lock names (asks the net)"
 	@echo "make bench    every benchmark in bench/"
 	@echo "make hta      an environment for HolisticTraceAnalysis, which bench/traces.py times if it is there"
 	@echo "make demo     rebuild the demo store in data/demo/"
@@ -91,6 +95,19 @@ lint: $(DEV)
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
+
+lock: $(RUN)
+	@$(PY) -m tests.supply_chain lock
+
+licences: $(RUN)
+	@$(PY) -m tests.supply_chain licences
+
+# pip-audit asks the index and OSV on the net; it has no list of its own to work from.
+audit: $(RUN)
+	@folder="$$($(PY) -c 'from engine.paths import cache_folder; print(cache_folder() / "audit")')" && \
+	  $(PY) -m venv --clear "$$folder" && \
+	  "$$folder/bin/python" -m pip install --no-input --disable-pip-version-check --quiet pip-audit && \
+	  "$$folder/bin/pip-audit" --disable-pip --require-hashes -r requirements.lock
 
 DEMO_RUNS = --model demo-qwen --model demo-llama --lp none --lp position-blocklist --lp position-allowlist --lp exact \
   --sample-size 64 --keep-steps 16 --candidates 5 --rmsd 10 --strain --label "ships with the project"
@@ -167,6 +184,7 @@ $(RUN):
 	@rm -f $(STAMPS)/run-* $(STAMPS)/dev-* $(STAMPS)/bench-* $(STAMPS)/parity-*
 	@{ test "$(VENV)" = True && $(PY) -m pip --version >/dev/null 2>&1; } || { $(make_venv); }
 	@echo "Installing requirements.txt (the first time takes minutes)"
+	@$(if $(HASHED),$(PIP_INSTALL) --no-deps --require-hashes -r requirements.lock)
 	@$(PIP_INSTALL) -r requirements.txt
 	@mkdir -p $(STAMPS) && touch $@
 

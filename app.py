@@ -12,6 +12,7 @@ from starlette.middleware import Middleware
 from streamlit import cli_util
 from streamlit.web.server import server_util
 
+from engine.folders import keep_private
 from pages._shared.frame import FAVICON, NAME
 from pages._shared.listing import PageFile, page_files
 from pages._shared.origins import OwnOrigin
@@ -48,4 +49,5 @@ async def _opened(_: st.App) -> AsyncIterator[None]:
 if __name__ == "__main__":
     _show()
 else:
+    keep_private()
     app = st.App(__file__, lifespan=_opened, middleware=[Middleware(OwnOrigin)])

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from engine.errors import AssetError, shown
+
+SHARED = "DRIFTSCOPE_SHARED"
+
+
+def keep_private() -> None:
+    """What this process and its children make is for its owner alone: folders 700, files 600. The system's own rights
+    hold where a shared store is asked for."""
+    if not os.environ.get(SHARED):
+        os.umask(0o077)
 
 
 def publish(target: Path, fill: Callable[[Path], None], what: str) -> Path:
@@ -23,7 +33,8 @@ def publish(target: Path, fill: Callable[[Path], None], what: str) -> Path:
         raise _unwritable(what, target.parent, error) from error
     try:
         fill(aside)
-        aside.chmod(0o755)
+        if os.environ.get(SHARED):  # else it stays its owner's alone, as `mkdtemp` makes it
+            aside.chmod(0o755)
         aside.rename(target)
     except OSError as error:
         if not target.is_dir():  # otherwise another process was first, with the same content

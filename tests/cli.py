@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,11 +40,14 @@ class Result:
 def run(*argv: str, stdin: bytes = b"") -> Result:
     out, err = io.StringIO(), io.StringIO()
     given = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
+    umask = os.umask(0o022)  # as a system has it; a command takes more away, from its own process on
     with mock.patch.multiple(sys, stdout=out, stderr=err, stdin=given):
         try:
             code = main(argv)
         except SystemExit as stop:  # argparse ends by itself
             code = stop.code if isinstance(stop.code, int) else 1
+        finally:
+            os.umask(umask)
     return Result(code, out.getvalue(), err.getvalue())
 
 

@@ -67,6 +67,7 @@ TOP_LEVEL = {
     "requirements-dev.txt",
     "requirements-parity.txt",
     "requirements-xtb.txt",
+    "requirements.lock",
     "requirements.txt",
     "tests",
 }

@@ -6,9 +6,11 @@ import importlib
 import importlib.metadata
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests import supply_chain
 from tests.support import ROOT
 
 PIN = re.compile(r"([A-Za-z0-9][\w.-]*)==(\d[\w.]*)")
@@ -69,3 +71,29 @@ def test_the_environment_holds_the_pinned_versions(name: str) -> None:
 @pytest.mark.parametrize("module", IMPORT_NAMES.values())
 def test_a_pinned_package_imports(module: str) -> None:
     importlib.import_module(module)
+
+
+# --- the lock and the licences --------------------------------------------------------------------------------------
+
+
+def test_the_lock_has_a_hash_for_every_pin_but_torchs() -> None:
+    locked = dict(re.findall(r"^(\S+)==(\S+) --hash=sha256:[0-9a-f]{64}$", supply_chain.LOCK.read_text(), re.MULTILINE))
+    assert len(locked) == len(lines(supply_chain.LOCK)), "each line has one hash, and no package is there twice"
+    normal = {re.sub("[-_.]+", "-", name).lower(): version for name, version in locked.items()}
+    wanted = {re.sub("[-_.]+", "-", name).lower(): version for name, version in pins("requirements.txt").items()}
+    assert not any(name.startswith(supply_chain.BY_INDEX) for name in normal)
+    del wanted["torch"]
+    assert {name: normal.get(name) for name in wanted} == wanted
+
+
+def test_a_lock_is_made_of_what_pip_reports() -> None:
+    def package(name: str, version: str) -> dict[str, Any]:
+        archive = {"hashes": {"sha256": name[0] * 64}}
+        return {"metadata": {"name": name, "version": version}, "download_info": {"archive_info": archive}}
+
+    packages = [package("b", "2"), package("torch", "2+cpu"), package("A", "1"), package("nvidia-cuda", "1")]
+    assert supply_chain.lock_lines(packages) == [f"A==1 --hash=sha256:{'A' * 64}", f"b==2 --hash=sha256:{'b' * 64}"]
+
+
+def test_every_package_has_a_licence() -> None:
+    assert [name for name, _, licence in supply_chain.licences() if not licence] == []

@@ -12,6 +12,7 @@ from typing import NoReturn
 from engine import __version__
 from engine.errors import DriftscopeError, one_line, shown
 from engine.figures.words import shortened
+from engine.folders import keep_private
 
 GROUPS = (
     "tokens",
@@ -53,6 +54,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     _make_streams_safe()
+    keep_private()
     try:
         try:
             args = build_parser().parse_args(argv)

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from engine.chem.smiles import parse_smiles
 from engine.errors import RunError, StoreError, one_line, shown
+from engine.folders import keep_private
 from engine.models.loading import load_model
 from engine.models.registry import ModelEntry
 from engine.records import Molecule
@@ -127,6 +128,7 @@ class RayWorker:
 
     def __init__(self, place: str, run_id: str, entry: ModelEntry, device: str, threads: int) -> None:
         self.place, self.run_id, self.entry, self.device, self.threads = place, run_id, entry, device, threads
+        keep_private()
 
     def __call__(self, block: pa.Table) -> pa.Table:
         number = block["group"][0].as_py()

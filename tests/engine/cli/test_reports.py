@@ -41,6 +41,17 @@ def test_files_come_in_by_pattern_and_once(tmp_path: Path) -> None:
     assert len(Store.open().found().entries) == 1
 
 
+@pytest.mark.parametrize(("shared", "folder", "file"), [("", 0o700, 0o600), ("1", 0o755, 0o644)])
+def test_a_store_is_its_owners_alone_unless_a_shared_one_is_asked_for(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: str, folder: int, file: int
+) -> None:
+    monkeypatch.setenv("DRIFTSCOPE_SHARED", shared)
+    written(tmp_path / "one.json")
+    assert run("import", "one.json").code == 0
+    found = [(path.is_dir(), path.stat().st_mode & 0o777) for path in (place, *place.rglob("*"))]
+    assert set(found) == {(True, folder), (False, file)}
+
+
 def test_a_run_goes_out_as_it_came_in(tmp_path: Path) -> None:
     made = written(tmp_path / "one.json")
     (row,) = run_json("import", "one.json")

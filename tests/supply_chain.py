@@ -1,0 +1,91 @@
+"""What is installed: its hashes (``make lock``) and its licences (``make licences``).
+
+.venv/bin/python -m tests.supply_chain lock        writes requirements.lock for this platform and this Python
+.venv/bin/python -m tests.supply_chain licences    one line for each package and for each file that ships
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.support import ROOT
+
+LOCK = ROOT / "requirements.lock"
+BY_INDEX = ("torch", "nvidia-", "triton")
+"""What other indexes have in other builds, for the CPU or a GPU: no one hash is right, so the lock leaves it out."""
+SHIPPED = [
+    ("3Dmol.js", "static/3Dmol-min.js, by `make prepare`", "BSD-3-Clause"),
+    ("MOSES' molecules", "data/", "MIT: data/LICENSE-moses.txt"),
+]
+UNNAMED = {  # what their metadata does not say
+    "ipyspeck": "none named in the package",
+    "llama_models": "its LICENSE refers to the project's page",
+    "stmol": "MIT, by its LICENSE",
+}
+
+
+def report() -> Mapping[str, Any]:
+    """What pip would install of requirements.txt into an empty environment, with what it would download."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "report.json"
+        options = ["--dry-run", "--ignore-installed", "--quiet", "--report", str(path)]
+        command = [sys.executable, "-m", "pip", "install", *options, "-r", str(ROOT / "requirements.txt")]
+        subprocess.run(command, check=True)
+        found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return found
+
+
+def lock_lines(packages: Iterable[Mapping[str, Any]]) -> list[str]:
+    """A line for each package that has one file for this platform, wherever it is downloaded."""
+    lines = []
+    for package in packages:
+        name, version = package["metadata"]["name"], package["metadata"]["version"]
+        if not name.lower().startswith(BY_INDEX):
+            sha256 = package["download_info"]["archive_info"]["hashes"]["sha256"]
+            lines.append(f"{name}=={version} --hash=sha256:{sha256}")
+    return sorted(lines, key=str.lower)
+
+
+def write_lock(found: Mapping[str, Any]) -> None:
+    where = f"{sysconfig.get_platform()}, Python {sys.version_info.major}.{sys.version_info.minor}"
+    head = [
+        f"# Made by `make lock` for {where}: the one file of each package that pip takes there.",
+        f"# Not in it, since indexes have builds of their own: {', '.join(f'{name}*' for name in BY_INDEX)}.",
+        "# `make run HASHED=1` installs by it, and then what it leaves out.",
+    ]
+    LOCK.write_text("\n".join([*head, *lock_lines(found["install"])]) + "\n", encoding="utf-8")
+
+
+def licence_of(package: importlib.metadata.Distribution) -> str:
+    values = {key: package.metadata.get_all(key) or [] for key in ("License-Expression", "Classifier", "License")}
+    classifiers = [line.split(" :: ")[-1] for line in values["Classifier"] if line.startswith("License")]
+    named = "".join(values["License-Expression"]) or "; ".join(classifiers) or "".join(values["License"]).split("\n")[0]
+    return named or UNNAMED.get(package.name, "")
+
+
+def licences() -> list[tuple[str, str, str]]:
+    found = {package.name.lower(): package for package in importlib.metadata.distributions()}
+    return [(package.name, package.version, licence_of(package)) for _, package in sorted(found.items())] + SHIPPED
+
+
+def main() -> None:
+    match sys.argv[1:]:
+        case ["lock"]:
+            write_lock(report())
+        case ["licences"]:
+            for row in licences():
+                print("\t".join(row))
+        case _:
+            sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main()
