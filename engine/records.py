@@ -152,7 +152,7 @@ class MoleculeVerdict:
 
     stereo_sites: int
     stereo_sites_right: int
-    stereo_right: bool | None  # None where the SMILES specifies nothing
+    stereo_right: bool | None  # None where the SMILES specifies nothing, or not every symmetry of it was tried
     geometry_right: bool | None  # None where nothing could be judged
     failed: tuple[FailedCheck, ...]
     strain_kcal: float | None = None  # None where not asked for
@@ -161,7 +161,7 @@ class MoleculeVerdict:
 
     def is_usable(self, clean: bool) -> bool:
         """Clean text, stereo right or none specified, geometry right; what could not be judged is not right."""
-        return clean and self.stereo_right is not False and self.geometry_right is True
+        return clean and (self.stereo_right is True or self.stereo_sites == 0) and self.geometry_right is True
 
 
 VERDICT_COLUMNS = tuple(column.name for column in fields(MoleculeVerdict))

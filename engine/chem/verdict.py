@@ -86,7 +86,9 @@ def check_words(check: str) -> str:
 
 
 def is_stereo_judged(sample: Mapping[str, Any]) -> bool:
-    """Of a row of ``samples``: whether what the SMILES specifies was looked at, if anything."""
+    """Of a row of ``samples``: whether what the SMILES specifies was looked at, if anything, in every symmetry."""
+    if sample["stereo_sites"] and sample["stereo_right"] is None:
+        return False
     return all(failed["check"] not in (GRAPH, *NOT_JUDGED) for failed in sample["failed"] or ())
 
 

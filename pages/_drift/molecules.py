@@ -240,7 +240,8 @@ def checks_words(sample: Mapping[str, Any]) -> str | None:
     checks = sample["checks"]
     if checks is None:
         return None
-    right = "right" if sample["geometry_right"] else "geometry not judged"
+    is_open = sample["clean"] and not sample["usable"]  # nothing failed, and yet it is not known to be right
+    right = "geometry not judged" if not sample["geometry_right"] else "stereo not judged" if is_open else "right"
     return ", ".join(map(check_words, checks.split(", "))) if checks else right
 
 

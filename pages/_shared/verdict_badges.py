@@ -36,8 +36,8 @@ def molecule_badges(sample: Mapping[str, Any]) -> None:
         _badge(check_words(unjudged[0]), False)
     elif sample.get("usable") is not None:
         sites, right = sample["stereo_sites"], sample["stereo_sites_right"]
-        none = "no stereo specified" if is_stereo_judged(sample) else "stereo not judged"
-        _badge(f"stereo {right} of {sites} right" if sites else none, sample["stereo_right"])
+        found = f"stereo {right} of {sites} right" if sites else "no stereo specified"
+        _badge(found if is_stereo_judged(sample) else "stereo not judged", sample["stereo_right"])
         _badge(_GEOMETRY[sample["geometry_right"]], sample["geometry_right"])
     if sample.get("rmsd_ang") is not None:
         _badge(f"RMSD {sample['rmsd_ang']:.2f} Å", None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from engine.chem.verdict import NOT_JUDGED, check_words
+from engine.chem.verdict import NOT_JUDGED, check_words, is_stereo_judged
 from engine.comparing.figures import RunFigures
 from engine.errors import visible
 from engine.figures.words import listed
@@ -76,6 +76,8 @@ def molecule_words(sample: Row) -> str:
         return ("" if is_open else "wrong: ") + ", ".join(map(check_words, checks))
     if sample["geometry_right"] is None:
         return "geometry not judged"
+    if not is_stereo_judged(sample):
+        return "stereo not judged"
     return "usable" if sample["usable"] else "right, from a text that is not clean"
 
 

@@ -134,6 +134,14 @@ def test_what_could_not_be_judged_is_not_called_wrong() -> None:
     sample = {"usable": False, "geometry_right": None, "failed": failed}
     assert molecule_words(sample) == "not judged in time"
     assert molecule_words(sample | {"failed": [failed[0] | {"check": "bond_lengths"}]}) == "wrong: bond lengths"
+    untried: dict[str, Any] = {
+        "usable": False,
+        "geometry_right": True,
+        "stereo_sites": 1,
+        "stereo_right": None,
+        "failed": [],
+    }
+    assert molecule_words(untried) == "stereo not judged"
 
 
 def test_the_address_of_a_bar_survives_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,14 +172,17 @@ def test_a_tables_own_selection_that_comes_back_is_no_pick(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("checks", "geometry", "words"),
+    ("checks", "geometry", "usable", "words"),
     [
-        (None, None, None),
-        ("", True, "right"),
-        ("", None, "geometry not judged"),
-        ("internal_steric_clash, stereo", False, "internal steric clash, stereo"),
-        ("loaded", None, "no conformer to judge"),
+        (None, None, None, None),
+        ("", True, True, "right"),
+        ("", True, False, "stereo not judged"),  # not every symmetry was tried
+        ("", None, False, "geometry not judged"),
+        ("internal_steric_clash, stereo", False, False, "internal steric clash, stereo"),
+        ("loaded", None, False, "no conformer to judge"),
     ],
 )
-def test_a_molecule_in_one_cell(checks: str | None, geometry: bool | None, words: str | None) -> None:
-    assert checks_words({"checks": checks, "geometry_right": geometry}) == words
+def test_a_molecule_in_one_cell(
+    checks: str | None, geometry: bool | None, usable: bool | None, words: str | None
+) -> None:
+    assert checks_words({"checks": checks, "geometry_right": geometry, "usable": usable, "clean": True}) == words

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from rdkit import Chem
 
+from engine.chem import stereo
 from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import encode
 from engine.chem.smiles import parse_smiles
@@ -91,8 +92,19 @@ def test_strain_and_energy_are_judged_on_request() -> None:
         (MoleculeVerdict(1, 0, False, True, (FailedCheck(STEREO, (0,), "flat"),)), False),
         (MoleculeVerdict(0, 0, None, False, (FailedCheck("bond_lengths", (0, 1), "long"),)), False),
         (MoleculeVerdict(0, 0, None, None, ()), False),  # nothing says that it is right
+        (MoleculeVerdict(2, 1, None, True, ()), False),  # not every symmetry was tried
     ],
 )
 def test_usable_is_clean_with_stereo_and_geometry_right(verdict: MoleculeVerdict, usable: bool) -> None:
     assert verdict.is_usable(True) is usable
     assert verdict.is_usable(False) is False
+
+
+def test_a_wrong_centre_that_an_untried_symmetry_might_put_right_is_neither_wrong_nor_usable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stereo, "MOST_SYMMETRIES", 1)
+    right, mirrored = (judge_answer(text_of(ALANINE, mirrored=side), asked(ALANINE)) for side in (False, True))
+    assert right.is_usable(True) is True
+    assert (mirrored.stereo_right, mirrored.stereo_sites, mirrored.failed) == (None, 1, ())
+    assert mirrored.is_usable(True) is False
