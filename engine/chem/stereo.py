@@ -174,11 +174,15 @@ def _word(goal: StereoGoal, value: float) -> Word:
 
 
 def _symmetries(asked: Chem.Mol, answer: Chem.Mol) -> tuple[NDArray[np.int64], bool]:
-    """By row, the atom of ``answer`` for each atom of ``asked``, -1 for leaves that no site needs; and whether all."""
+    """By row, the atom of ``answer`` for each atom of ``asked``, -1 for atoms that no site needs; and whether all."""
     left, right = _skeleton(asked), _skeleton(answer)
     found = right.GetSubstructMatches(left, uniquify=False, maxMatches=MOST_SYMMETRIES)
     if not found or (left.GetNumAtoms(), left.GetNumBonds()) != (right.GetNumAtoms(), right.GetNumBonds()):
         raise GraphMismatchError("the conformer is of another molecule", "Give one of the same graph")
+    if len(found) == MOST_SYMMETRIES:  # rings on a side chain multiply them as well
+        needed = _spanning_classes(asked, left)
+        left, right = _without_branches(left, needed), _without_branches(right, needed)
+        found = right.GetSubstructMatches(left, uniquify=False, maxMatches=MOST_SYMMETRIES)
     places, goals = ([atom.GetIntProp(_PLACE) for atom in mol.GetAtoms()] for mol in (left, right))
     maps = np.full((len(found), asked.GetNumAtoms()), -1, dtype=np.int64)
     maps[:, places] = np.asarray(goals)[np.asarray(found)]
@@ -205,3 +209,29 @@ def _skeleton(mol: Chem.Mol) -> Chem.Mol:
     for index in reversed(equal):
         plain.RemoveAtom(index)
     return plain
+
+
+def _spanning_classes(asked: Chem.Mol, skeleton: Chem.Mol) -> set[int]:
+    """Of the atoms that span a site, in its own skeleton."""
+    spanning = {atom for goal in stereo_goals(asked) for atom in goal.spanned_by}
+    return {atom.GetIsotope() for atom in skeleton.GetAtoms() if atom.GetIntProp(_PLACE) in spanning}
+
+
+def _without_branches(skeleton: Chem.Mol, needed: set[int]) -> Chem.Mol:
+    """Without what has no atom of a needed class and hangs on one atom, whose place decides its own, or on none."""
+    bonds = {atom.GetIdx(): {other.GetIdx() for other in atom.GetNeighbors()} for atom in skeleton.GetAtoms()}
+    kept = {atom.GetIdx() for atom in skeleton.GetAtoms() if atom.GetIsotope() in needed}
+    dropped = {atom for part in Chem.GetMolFrags(skeleton) if not kept.intersection(part) for atom in part}
+    for joint, others in bonds.items():
+        for first in others if joint not in dropped else ():
+            branch, edge = {first}, [first]
+            while edge:
+                new = bonds[edge.pop()] - branch - {joint}
+                branch |= new
+                edge += new
+            if not branch & kept:
+                dropped |= branch
+    smaller = Chem.RWMol(skeleton)
+    for index in sorted(dropped, reverse=True):
+        smaller.RemoveAtom(index)
+    return smaller
