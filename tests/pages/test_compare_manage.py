@@ -65,7 +65,9 @@ def test_a_task_at_work_tells_how_far_it_is(board: Board, place: Path) -> None:
         "70.0 % clean",
         "2 of 80 blocks bad",
     ]
-    app.button("stop-2").click().run()
+    stop = app.button("stop-2")
+    assert stop.label == "Stop it for everyone" and "started in another browser tab" in said, "not by this one"
+    stop.click().run()
     assert board.told[1][0].state == "stopped"
 
 
@@ -174,6 +176,7 @@ def test_uploads_are_handed_in_with_their_names(board: Board, place: Path) -> No
     args = build_parser().parse_args([*handed, "a", "b"])
     assert (args.files, args.label, args.tokenizer) == (["a", "b"], "ours", "qwen3")
     assert app.button("import_files").disabled, "they are imported"
+    assert "another browser tab" not in words(app)
 
 
 def test_files_of_this_machine_are_named_before(board: Board, place: Path, tmp_path: Path) -> None:

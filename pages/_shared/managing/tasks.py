@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import streamlit as st
 
@@ -26,7 +27,7 @@ MOST_PARTS = 40
 MOST_ENDED = 4
 """Ended tasks that are in sight; the others are folded away."""
 CAN_RESUME = "; you can resume it"
-_SEEN = "tasks seen at their end"
+_SEEN, _MINE = "tasks seen at their end", "tasks started in this tab"
 SeenTask = tuple[Task, TaskSnapshot]
 SYMBOLS: dict[QueueState, str] = {
     "waiting": ":material/hourglass_empty:",
@@ -59,6 +60,7 @@ def submit(title: str, words: Sequence[str], inputs: Iterable[Input] = (), *, ab
     except DriftscopeError as error:
         st.error(escape_markdown(str(error)), icon=":material/error:")
         return False
+    st.session_state[_MINE] = {*st.session_state.get(_MINE, ()), task.number}
     st.toast(f"{escape_markdown(task.title)}: in the queue", icon=":material/playlist_add_check:")
     return True
 
@@ -149,14 +151,15 @@ def _end_button(kind: TaskKind, task: Task, seen: TaskSnapshot) -> None:
             args=(task,),
         )
         return
-    st.button(
-        "Stop",
-        key=f"stop-{task.number}",
-        icon=":material/stop:",
-        disabled=seen.state == "stopping",
-        help="What is saved stays, and you can resume it" if kind.can_resume else "What is imported already stays",
-        on_click=task.stop,
-    )
+    help_ = "What is saved stays, and you can resume it" if kind.can_resume else "What is imported already stays"
+    is_stopping = seen.state == "stopping"
+    look: dict[str, Any] = {"icon": ":material/stop:", "disabled": is_stopping, "help": help_}
+    if task.number in st.session_state.get(_MINE, ()):
+        st.button("Stop", key=f"stop-{task.number}", on_click=task.stop, **look)
+        return
+    with st.popover("Stop", key=f"ask-{task.number}", **look):
+        st.markdown("This was started in another browser tab, perhaps by someone else.")
+        st.button("Stop it for everyone", key=f"stop-{task.number}", disabled=is_stopping, on_click=task.stop)
 
 
 def _standing(seen: TaskSnapshot, kind: TaskKind) -> str:
