@@ -16,13 +16,13 @@ from tests.engine.store.crowd import lasting
 from tests.engine.store.stored_runs import store_at
 from tests.support import ROOT, sized
 
-WRITERS, READERS = 8, 4
-RUNS = sized(6, 80)
+WRITERS, READERS = sized(8, 20), 4
+RUNS = sized(6, 32)
 """Of each writer: some seconds' worth, or a minute's."""
 
 
 @pytest.mark.soak
-def test_eight_processes_write_while_four_read(tmp_path: Path) -> None:
+def test_processes_write_while_others_read(tmp_path: Path) -> None:
     """A reader sees a run whole or not at all, whatever is shown, annotated, swept or removed beside it."""
     numbers = [str(number) for number in (WRITERS, READERS, RUNS)]
     done = subprocess.run(
