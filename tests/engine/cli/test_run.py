@@ -134,7 +134,7 @@ def test_the_reports_names_of_options() -> None:
         (("run", "nope", *ASKED), "SMILES 'nope' cannot be read"),
         (("run", "CC=O", "--smiles-file", "x.smi", *ASKED), "give either SMILES or --smiles-file"),
         (("run", "--smiles-file", "missing.smi", *ASKED), "missing.smi"),
-        (("run", "--sample-size", "2001", *ASKED), "2,000 held-out ones ship"),
+        (("run", "--sample-size", "2991", *ASKED), "2,990 held-out ones ship"),
         (("run", "CC=O", *ASKED, "--time-limit", "3"), "a run has no time limit"),
         (("run", "CC=O", *ASKED, "--profile-output", "x"), "Give both"),
         (("run", "CC=O", *ASKED, "--submit", "debug", "--profile"), "--profile works in this process only"),
