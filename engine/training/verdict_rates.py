@@ -1,11 +1,11 @@
-"""Are the conformers right that a registered model writes under the exact LP? Added to the model's card.
+"""Are the conformers right that a registered model writes under the exact and the guarded LP? For its card.
 
     python -m engine.training.verdict_rates --model demo-qwen:final --corpus ~/.cache/driftscope/corpus-held-out
 
 The exact LP forces the molecule, stereo and all, and the model writes the numbers: whether they are the molecule's is
-the model's own doing. Molecules come from a corpus that was built with ``--held-out``, as many of each number of stereo
-sites, one of each pair of mirror images. Beside the model stand ETKDGv3, judged alike, and chance: a half for each
-site. What this module does not know: how it goes without an LP, or under another one.
+the model's own doing; the guarded LP has blocks drawn anew. Molecules come from a corpus that was built with
+``--held-out``, as many of each number of stereo sites, one of each pair of mirror images. Beside the model stand
+ETKDGv3, judged alike, and chance: a half for each site.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ log = logging.getLogger(__name__)
 
 TITLE = "## Are the conformers right?"
 MOST_SITES, MOST_ATOMS = 3, 16
+LPS_JUDGED = ("exact", "guarded")
 ETKDG_SEED = 1
 
 Judged = list[tuple[Molecule, MoleculeVerdict, bool]]
@@ -80,9 +81,9 @@ def molecules_by_sites(corpus: Path, each: int) -> list[Molecule]:
     return [molecule for group in taken.values() for molecule in group]
 
 
-def judge_model(loaded: LoadedModel, molecules: Sequence[Molecule], batch: int) -> Judged:
-    """One answer a molecule under the exact LP."""
-    generation = Generation(loaded, molecules, Plan("exact", batch_size=batch))
+def judge_model(loaded: LoadedModel, molecules: Sequence[Molecule], lp: str, batch: int) -> Judged:
+    """One answer a molecule."""
+    generation = Generation(loaded, molecules, Plan(lp, batch_size=batch))
     deque(generation.events(lambda: False), maxlen=0)
     judged = []
     for sample in generation.in_order():
@@ -125,7 +126,8 @@ def section(rates: Sequence[VerdictRates], command: str) -> Iterator[str]:
     yield ""
     yield (
         f"Held-out molecules of at most {MOST_ATOMS} heavy atoms, each asked once under the LP `exact` (preset qwen3, "
-        "seed 0), which forces the molecule and leaves the numbers to the model; beside it ETKDGv3, judged alike. "
+        "seed 0), which forces the molecule and leaves the numbers to the model, and under `guarded`, which has blocks "
+        "drawn anew that make the molecule wrong; beside them ETKDGv3, judged alike. "
         "*Sites*: stereocentres and double bonds whose stereo the SMILES states. *Stereo*: all of a molecule's are "
         "right; by lot, as many as *chance* says would be. *Geometry*: all checks of PoseBusters' `mol_fast`. "
         "*Usable*: clean text, right stereo, right geometry. *Strain*: median where the geometry is right, kcal/mol "
@@ -174,8 +176,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     def action() -> None:
         entry = load_registry().find(args.model)
         molecules = molecules_by_sites(args.corpus or cache_folder() / "corpus-held-out", args.molecules or 100)
-        judged = judge_model(load_model(entry, args.device), molecules, args.batch)
-        rates = [*rates_of(entry.name, judged), *rates_of("ETKDGv3", judge_etkdg(molecules))]
+        loaded = load_model(entry, args.device)
+        judged = {f"{entry.name}, {lp}": judge_model(loaded, molecules, lp, args.batch) for lp in LPS_JUDGED}
+        judged["ETKDGv3"] = judge_etkdg(molecules)
+        rates = [rate for writer, answers in judged.items() for rate in rates_of(writer, answers)]
         for rate in rates:
             log.info("%s", json.dumps(asdict(rate)))
         if args.molecules is None and entry.card is not None:

@@ -81,13 +81,15 @@ def test_a_model_is_judged_and_its_card_gets_the_section(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     use_small_model(monkeypatch)
-    judged = judge_model(load_model(load_registry().find("small"), "cpu"), MOLECULES, 4)
+    judged = judge_model(load_model(load_registry().find("small"), "cpu"), MOLECULES, "exact", 4)
     assert [molecule.smiles for molecule, _, _ in judged] == [molecule.smiles for molecule in MOLECULES]
     assert all(clean for _, _, clean in judged)
     assert sum(rate.geometry_right for rate in rates_of("small", judged)) == 0, "random digits are no molecule"
     caplog.set_level("INFO")
     assert main(["--model", "small", "--corpus", str(corpus), "--molecules", "1"]) == 0
-    assert caplog.text.count('"writer": "small:final"') == caplog.text.count('"writer": "ETKDGv3"') == 4
+    assert [
+        caplog.text.count(f'"writer": "{name}"') for name in ("small:final, exact", "small:final, guarded", "ETKDGv3")
+    ] == [4] * 3
     card = tmp_path / "one.md"
     card.write_text(f"# one\n\n## Under the LPs\n\nkept\n\n{LAST_SECTION}\n\n- all\n")
     card.with_suffix(".json").write_text("{}")
