@@ -110,7 +110,7 @@ audit: $(RUN)
 	  "$$folder/bin/pip-audit" --disable-pip --require-hashes -r requirements.lock
 
 DEMO_RUNS = --model demo-qwen --model demo-llama --lp none --lp position-blocklist --lp position-allowlist --lp exact \
-  --sample-size 64 --keep-steps 16 --candidates 5 --rmsd 10 --strain --label "ships with the project"
+  --lp guarded --sample-size 64 --keep-steps 16 --candidates 5 --rmsd 10 --strain --label "ships with the project"
 
 # Windows of the runs' first molecules, written again, so that the runs keep the times that they took without a profiler.
 DEMO_TRACES = --seed 0 --batch-size 4 --profile --profile-steps 64 --profile-sums --store data/demo

@@ -24,6 +24,13 @@ from tests.engine.store.reports.documents import DOCUMENT
 
 WITH_JUNK = demo_run("llama", "blocklist")
 EXACT = demo_run("qwen", "exact")
+WORST = [
+    int(row["sample_id"])
+    for row in DEMO_STORE.rows(
+        "SELECT sample_id FROM samples WHERE run_id = $1 ORDER BY bad_blocks DESC, cut_blocks DESC, abs(drift) DESC",
+        [WITH_JUNK],
+    )
+]  # of the run with junk: all of its answers pass, and none is clean
 BARE, GUARDED, HOSTILE = "bare-run", "guarded-run", "hostile-run"
 HOSTILE_JUNK = "<img src=x onerror=alert(1)>"
 HOSTILE_SMILES = "CO"

@@ -52,6 +52,13 @@ PICTURES = {
         ready="Template over generated text",
         top="One molecule",
     ),
+    "verdict": Picture(
+        "drift",
+        {"run": "demo-qwen-final-exact", "sample": "34", "atom": "10"},
+        1000,
+        ready="Template over generated text",
+        top="One molecule",
+    ),
     "compare": Picture("compare", {}, 1150, ready="All figures", top="Side by side"),
     "profiles": Picture("profiles", {}, 1000, ready="Where does", top="Families"),
     "logits": Picture("logits", {"view": "Health"}, 1150, ready="Data", top="Health"),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from engine.chem.group_reader import misread_ang
 from engine.inspection.sample import inspect_sample
 from engine.paths import ROOT
 from pages._drift import files
+from pages._drift.molecule import OTHER_READER
 from pages._shared.components import viewer3d
 from tests.engine.inspection.made import DEMO_STORE
 from tests.pages.component_tests import messages_of
@@ -17,6 +20,17 @@ from tests.pages.drift_stores import EXACT, WITH_JUNK
 
 PAGE = str(ROOT / "pages" / "drift.py")
 Open = Callable[..., AppTest]
+BLOCKS = DEMO_STORE.rows(
+    "SELECT sample_id, decodes, blocks.text AS content, [x, y, z] AS stated FROM blocks JOIN samples "
+    "USING (run_id, sample_id) WHERE run_id = $1 ORDER BY sample_id",
+    [WITH_JUNK],
+)
+MISREAD_MOST, MISREAD = max(
+    (ang, row["sample_id"])
+    for row in BLOCKS
+    if row["decodes"] and (ang := misread_ang(row["content"], row["stated"])) is not None
+)
+REFUSED = next(row["sample_id"] for row in BLOCKS if not row["decodes"])
 
 
 @pytest.fixture
@@ -37,27 +51,32 @@ def captions(app: AppTest) -> str:
     return "\n".join(caption.value for caption in app.caption).replace("\\", "")
 
 
+def toggles(app: AppTest) -> set[str | None]:
+    return {toggle.key for toggle in app.toggle}
+
+
 def test_the_group_readers_conformer_lies_over_ours_and_the_farthest_atom_is_named(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = messages_of(viewer3d._component, monkeypatch)
-    app = opened(run=WITH_JUNK, sample="54")
-    assert "misreads 2 of 9 blocks: atom 5 by 9.00 Å, the most." in captions(app)
+    app = opened(run=WITH_JUNK, sample=str(MISREAD))
+    (told,) = re.findall(r"misreads \d+ of \d+ blocks: atom \d+ by (\d\.\d\d) Å, the most\.", captions(app))
+    assert float(told) == pytest.approx(MISREAD_MOST, abs=0.005)
     (ours,) = sent[-1]["large"]["models"]
-    app.toggle(key="drift_other_reader").set_value(True).run()
+    app.toggle(key=OTHER_READER).set_value(True).run()
     drawn, ghost = sent[-1]["large"]["models"]
     assert (drawn["block"], drawn["ghost"], ghost["ghost"]) == (ours["block"], False, True)
-    assert "group's reader" in ghost["label"] and " 9.0000 " in ghost["block"]
+    assert "group's reader" in ghost["label"] and ghost["block"] != drawn["block"]
 
 
 def test_a_text_that_the_group_refuses_or_that_is_whole_has_one_conformer(opened: Open) -> None:
-    refused = opened(run=WITH_JUNK, sample="15")
-    assert "The group's reader refuses this text: " in captions(refused) and not refused.toggle
-    assert not opened(run=EXACT, sample="0").toggle
+    refused = opened(run=WITH_JUNK, sample=str(REFUSED))
+    assert "The group's reader refuses this text: " in captions(refused) and OTHER_READER not in toggles(refused)
+    assert OTHER_READER not in toggles(opened(run=EXACT, sample="0"))
 
 
 def test_the_other_readers_conformer_is_downloaded_with_its_distance() -> None:
-    inspection = inspect_sample(DEMO_STORE, WITH_JUNK, 54)
+    inspection = inspect_sample(DEMO_STORE, WITH_JUNK, MISREAD)
     record = files.sdf_by_group(inspection)
-    assert "misread_most_ang" in record and "9.0000" in record and record != files.sdf_of_one(inspection)
-    assert files.sdf_by_group(inspect_sample(DEMO_STORE, WITH_JUNK, 15)) == ""
+    assert "misread_most_ang" in record and f"{MISREAD_MOST:.4f}" in record and record != files.sdf_of_one(inspection)
+    assert files.sdf_by_group(inspect_sample(DEMO_STORE, WITH_JUNK, REFUSED)) == ""

@@ -14,12 +14,14 @@ from engine.errors import FileFormatError
 from engine.evidence import verdicts
 from engine.evidence.claims import load_claims
 from engine.evidence.verdicts import Judgement
+from engine.inspection.misread import misread_by_run
 from engine.paths import ROOT
 from pages._evidence import browse
 from pages._evidence import store as evidence_store
 from pages._evidence.claims import judged_claims
 from pages._shared.components import claims_list as evidence_list
 from pages._shared.components.molecule2d import picked_atom
+from tests.engine.inspection.made import DEMO_STORE
 from tests.pages.component_tests import messages_of
 
 PAGE = str(ROOT / "pages" / "evidence.py")
@@ -303,10 +305,12 @@ def test_what_the_group_reader_misreads_is_told_with_figures_of_stored_runs(open
     app = opened()
     assert not app.exception
     said = words(app)
-    assert "In 8 blocks of 818 (1.0 %) of demo-llama:final's run under position-blocklist" in said
-    assert "by up to 9.00 Å" in said and "0.0(O9" in said
+    runs = misread_by_run(DEMO_STORE, DEMO_STORE.found().entries)
+    first = runs[0]
+    assert f"In {first.misread} blocks of {first.blocks} (" in said
+    assert f" of {first.model}'s run under position-blocklist" in said and f"by up to {first.most_ang:.2f} Å" in said
     rows = app.dataframe[-1].value
-    assert rows["misread"].iloc[0] == 8 and set(rows["origin"]) == {"measured"}
+    assert rows["misread"].iloc[0] == first.misread and set(rows["origin"]) == {"measured"}
 
 
 def test_without_a_misread_block_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ def test_a_probe_of_a_real_model(store: Store, early: LoadedModel) -> None:
     assert {entry.row["label"] for entry in entries} == {LABEL}
     advice = advise(store, "demo-llama:early", AdviceRequest(lps=LPS))
     none, exact = (advice.measured.figures(lp) for lp in LPS)
-    assert (none.clean, exact.clean, advice.measured.molecules) == (0, 4, 4)
+    assert none.clean < exact.clean == advice.measured.molecules == 4
     assert none.seconds_a_sample.value > exact.seconds_a_sample.value
     assert advice.decision.verdict == "too little" and "These runs share 4 molecules" in advice.sentence
     assert advice.reports.says == "use an LP"

@@ -92,7 +92,7 @@ def test_the_demo_has_both_signs_and_all_blocks() -> None:
     assert min(drift for _, drift in counts) < 0 < max(drift for _, drift in counts)
     unknown = unknown_counts(DEMO_STORE, RUNS, "tokenizer").to_pylist()
     left_out = sum(row["cut"] + row["unverified"] + row["other"] for row in unknown)
-    assert sum(counts.values()) + left_out == 8 * 818
+    assert sum(counts.values()) + left_out == sum(run.blocks or 0 for run in runs_with_samples(DEMO_STORE))
 
 
 # --- by axis ------------------------------------------------------------------------------------------------------

@@ -179,7 +179,7 @@ def test_too_few_tokens_leave_it_open(store: Store) -> None:
 def test_no_lp_forces_and_takes_nothing() -> None:
     found = effect_of_run(DEMO_STORE, run_facts(DEMO_STORE, demo_run("qwen", "none")))
     assert sentence_of(found) == (
-        "No token was forced. At 4,730 free tokens the LP removed none of the model's mass."
+        f"No token was forced. At {found.free:,} free tokens the LP removed none of the model's mass."
         " In brackets: 95 % intervals over 16 samples."
     )
 

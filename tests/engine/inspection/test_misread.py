@@ -7,7 +7,7 @@ from pathlib import Path
 from engine.inspection.misread import misread_by_run
 from engine.store.files import LocalFiles
 from engine.store.store import Store
-from tests.engine.inspection.made import DEMO_STORE, block_row, sample_row, write_run
+from tests.engine.inspection.made import DEMO_STORE, block_row, demo_run, sample_row, write_run
 
 
 def damaged(number: int, text: str, z: float | None, **more: object) -> dict[str, object]:
@@ -15,9 +15,16 @@ def damaged(number: int, text: str, z: float | None, **more: object) -> dict[str
 
 
 def test_the_runs_that_ship_have_some_and_their_farthest_is_named() -> None:
-    (first, *_) = misread_by_run(DEMO_STORE, DEMO_STORE.found().entries)
-    assert (first.model, first.lp, first.misread, first.blocks) == ("demo-llama:final", "position-blocklist", 8, 818)
-    assert (first.most_ang, first.text) == (9.0, "3.1839,0.396,0.0(O9")
+    runs = misread_by_run(DEMO_STORE, DEMO_STORE.found().entries)
+    (llama,) = (run for run in runs if run.run_id == demo_run("llama", "blocklist"))
+    assert (llama.model, llama.lp) == ("demo-llama:final", "position-blocklist")
+    row = DEMO_STORE.entry(llama.run_id).row
+    assert (llama.misread, llama.most_ang, llama.blocks) == (
+        row["misread_blocks"],
+        row["misread_most_ang"],
+        row["blocks"],
+    )
+    assert llama.misread > 0 and llama.text and llama.blocks == row["blocks"]
 
 
 def test_only_damage_that_is_taken_for_a_number_counts(tmp_path: Path) -> None:

@@ -196,13 +196,15 @@ def test_an_imported_run_has_no_tokens(tmp_path: Path) -> None:
 def test_the_demo_adds_up() -> None:
     runs = runs_with_samples(DEMO_STORE)
     table = sample_table(DEMO_STORE, [run.run_id for run in runs])
-    assert table.num_rows == 512
+    assert table.num_rows == 64 * len(runs)
     of_run = table.group_by("run_id").aggregate([("bad_blocks", "sum"), ("cut_blocks", "sum"), ("junk_tokens", "sum")])
     told = {row["run_id"]: row for row in of_run.to_pylist()}
     for run in runs:
         assert told[run.run_id]["bad_blocks_sum"] == run.bad_blocks
         assert told[run.run_id]["cut_blocks_sum"] == run.cut_blocks
-    assert told[demo_run("qwen", "blocklist")]["junk_tokens_sum"] == 178
+    assert (
+        told[demo_run("qwen", "blocklist")]["junk_tokens_sum"] > told[demo_run("qwen", "exact")]["junk_tokens_sum"] == 0
+    )
     for row in table.to_pylist():
         known = [drift for drift in row["drifts"] if drift is not None]
         assert len(row["drifts"]) == row["blocks"]

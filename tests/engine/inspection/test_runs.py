@@ -26,9 +26,9 @@ from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, step_
 from tests.support import ROOT
 
 
-def test_the_demo_has_eight_newest_first_and_no_reported_ones() -> None:
+def test_the_demo_has_ten_newest_first_and_no_reported_ones() -> None:
     runs = runs_with_samples(DEMO_STORE)
-    assert len(runs) == 8
+    assert len(runs) == 10
     assert [run.run_id for run in runs] == sorted((run.run_id for run in runs), reverse=True)
     assert {run.origin for run in runs} == {"measured"}
     assert {(run.samples, run.has_steps, run.has_blocks) for run in runs} == {(64, True, True)}
@@ -69,7 +69,7 @@ def test_runs_are_chosen_by_id_or_by_a_part_of_one() -> None:
     runs = runs_with_samples(DEMO_STORE)
     first, last = runs[0].run_id, runs[-1].run_id
     assert [run.run_id for run in choose(runs, [last[-6:], first, last])] == [last, first]
-    with pytest.raises(StoreError, match="there are 4 runs like 'llama'"):
+    with pytest.raises(StoreError, match="there are 5 runs like 'llama'"):
         choose(runs, ["llama"])
     with pytest.raises(StoreError, match="no run '' with samples"):
         choose(runs, [""])
