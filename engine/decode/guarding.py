@@ -2,8 +2,8 @@
 
 A block that fails is drawn again, ``retries`` times. Then the text goes back to the latest block that the failed check
 also depends on, and once that has led to nothing, to the one before it, ``back`` times for a block. What fails even
-then is kept, and named. Going back changes what the row draws by (its *rewinds* are part of the key), never what
-was drawn: every number that is kept was the model's own.
+then is kept, and named, and nothing is drawn again behind it: the answer is wrong already. Going back changes what the
+row draws by (its *rewinds* are part of the key), never what was drawn: every number that is kept was the model's own.
 
 Known here are ids, places in the program, and coordinates. Both backends ask this module; going back is theirs to do.
 """
@@ -129,7 +129,6 @@ class GuardedRow:
         self.rewinds += 1
         self.thrown += block + 1 - target
         self.block = target
-        self.unmended = [kept for kept in self.unmended if max(kept.atoms) < target]
         return Rewind(self.starts[target], target, wrong)
 
     def _enter(self, block: int, position: int) -> None:
@@ -141,15 +140,16 @@ class GuardedRow:
     def _target(self, wrong: Sequence[WrongPlace]) -> int | None:
         """The block to draw anew; None where nothing more may be tried."""
         block, settings = self.block, self.shared.settings
-        if self.thrown >= settings.most_thrown * self.shared.blocks:
+        left = settings.most_thrown * self.shared.blocks - self.thrown
+        if self.unmended or left < 1:
             return None
         if self.tries[block] < settings.retries:
             self.tries[block] += 1
             return block
-        earlier = [atom for place in wrong for atom in place.atoms if atom < self.reached[block]]
-        if self.backs[block] == settings.back or not earlier:
+        target = max((atom for place in wrong for atom in place.atoms if atom < self.reached[block]), default=block)
+        if target == block or self.backs[block] == settings.back or block + 1 - target > left:
             return None
         self.backs[block] += 1
-        self.reached[block] = max(earlier)
-        self.tries[max(earlier)] = 0
-        return max(earlier)
+        self.reached[block] = target
+        self.tries[target] = 0
+        return target

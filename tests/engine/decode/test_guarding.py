@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -119,6 +119,10 @@ def outcome(first: dict[float, float], second: dict[float, float], retries: int,
     for visit in range(back + 1):
         again = 0.0
         for x, chance in entered.items():
+            if not 0 <= x < 8:  # the answer is wrong: what follows is as it is drawn
+                for y, share in second.items():
+                    found[y] += left * chance * share
+                continue
             passing = {y for y in second if 0 <= y < x}
             failed = sum(second.values()) - sum(second[y] for y in passing)
             for y, one in after_tries(second, passing, retries).items():
@@ -269,23 +273,26 @@ def test_without_a_failure_it_is_the_exact_lp() -> None:
 # --- limits ---------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
 class Never:
-    """Nothing passes."""
+    """Nothing passes from an atom on."""
+
+    first: int = 0
 
     def wrong_places(self, places: np.ndarray, atom: int) -> list[WrongPlace]:
-        return [WrongPlace("stereo", tuple(range(atom + 1)))]
+        return [WrongPlace("stereo", tuple(range(atom + 1)))] if atom >= self.first else []
 
 
 @pytest.mark.parametrize("kind", ["fast", "static", "hf"])
 def test_a_guard_that_is_never_met_stops_at_its_limits_and_says_so(kind: str) -> None:
     tokenizer, constraint = made("guarded", form=DIGIT)
-    requests = guarded("CO", Never(), GuardSettings(2, 1, most_thrown=1e9))
+    requests = guarded("COC", Never(1), GuardSettings(2, 1, most_thrown=1e9))
     counters = Counters()
     (sample,) = run(requests, kind=kind, counters=counters).values()
-    # Block 0 fails 3 times and stays; block 1 fails 3 times and goes back; then both once more, and it stays.
-    assert [back.block for back in sample.backs] == [0, 0, 1, 1, 0, 0, 0, 1, 1]
+    # Block 1 fails 3 times and goes back to block 0, fails 3 times more, and stays; block 2 is not drawn again.
+    assert [back.block for back in sample.backs] == [1, 1, 0, 1, 1]
     assert sample.reason == "end"
-    assert counters.redrawn == {"stereo": 9}
+    assert counters.redrawn == {"stereo": 5}
     assert counters.tokens == len(sample.ids)
     assert counters.forced_tokens == sum(sample.forced)
     assert counters.thrown_tokens > 0
@@ -296,7 +303,7 @@ def test_a_guard_that_is_never_met_stops_at_its_limits_and_says_so(kind: str) ->
     )
     stop = events[-1]
     assert isinstance(stop, Stop)
-    assert [max(wrong.atoms) for wrong in stop.unmended] == [0, 1]
+    assert [max(wrong.atoms) for wrong in stop.unmended] == [1, 2]
 
 
 @pytest.mark.parametrize("kind", ["fast", "static", "hf"])
@@ -307,6 +314,9 @@ def test_what_may_be_thrown_away_has_a_limit_of_its_own(kind: str) -> None:
     ).values()
     assert counters.redrawn == {"stereo": 7}, "two blocks, three and a half times"
     assert sample.reason == "end"
+    counters = Counters()
+    run(guarded("CO", Never(1), GuardSettings(2, 1, most_thrown=1.5)), kind=kind, counters=counters)
+    assert counters.redrawn == {"stereo": 2}, "the way back would throw two blocks away, and one is left"
 
 
 @pytest.mark.parametrize("kind", ["fast", "static", "hf"])

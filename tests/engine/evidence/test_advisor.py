@@ -305,7 +305,7 @@ def test_an_alias_alone_means_the_step_with_runs() -> None:
 def test_commands_for_what_is_missing() -> None:
     advice = advise(DEMO_STORE, "demo-qwen")
     assert advice.commands == (
-        "python -m engine run --model demo-qwen:final --lp truncating --lp guarded --sample-size 64 --device cpu",
+        "python -m engine run --model demo-qwen:final --lp truncating --sample-size 64 --device cpu",
         "python -m engine advise --model demo-qwen:final --probe 64 --device cpu",
     )
 
