@@ -49,11 +49,11 @@ def strain_of(mol: Chem.Mol, method: StrainMethod = "force-field") -> Strain | N
     """Of the first conformer of a sanitised molecule; None where no field has parameters or a finite energy for it."""
     conformer_of(mol)
     with captured_log():
-        full = Chem.AddHs(mol, addCoords=True)
-        heavy = [atom.GetIdx() for atom in full.GetAtoms() if atom.GetAtomicNum() > 1]
         try:
+            full = Chem.AddHs(mol, addCoords=True)
+            heavy = [atom.GetIdx() for atom in full.GetAtoms() if atom.GetAtomicNum() > 1]
             return _by_xtb(full, heavy) if method == "gfn2-xtb" else _by_force_field(full, heavy)
-        except (RuntimeError, ValueError):  # atoms in one place
+        except (RuntimeError, ValueError):  # atoms in one place, or a row of them with no direction left for a hydrogen
             return None
 
 

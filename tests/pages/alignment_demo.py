@@ -33,7 +33,7 @@ HOSTILE = (
     "",
 )
 STORED = {  # choice -> the model's run, its LP, sample of the demo store
-    "position-blocklist": ("llama", "position-blocklist", 4),
+    "position-blocklist": ("llama", "position-blocklist", 6),
     "blocklist, Qwen": ("qwen", "position-blocklist", 13),
     "exact": ("qwen", "exact", 4),
     "none": ("llama", "none", 4),

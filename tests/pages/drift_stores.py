@@ -31,6 +31,7 @@ WORST = [
         [WITH_JUNK],
     )
 ]  # of the run with junk: all of its answers pass, and none is clean
+CUT = len(DEMO_STORE.rows("SELECT 1 FROM samples WHERE run_id = $1 AND cut_blocks > 0", [WITH_JUNK]))
 BARE, GUARDED, HOSTILE = "bare-run", "guarded-run", "hostile-run"
 HOSTILE_JUNK = "<img src=x onerror=alert(1)>"
 HOSTILE_SMILES = "CO"
@@ -66,12 +67,15 @@ def add_bare(store: Store, sample_ids: Sequence[int] = (0, 1)) -> str:
 def add_guarded(store: Store) -> str:
     """The demo's first exact samples as if under a guard: of one the tries were kept, the other has something wrong."""
     (first, second), blocks, steps = _rows_of(EXACT, (0, 1), "samples", "blocks", "steps")
-    first |= {"redrawn_blocks": 2, "thrown_tokens": 40, "unmended": []}
+    first |= {"redrawn_blocks": 2, "thrown_tokens": 40, "unmended": [], "failed": []}
     second |= {"redrawn_blocks": 3, "thrown_tokens": 60, "unmended": [{"check": "clash", "atoms": [4, 0]}]}
+    free = [step for step in steps if step["sample_id"] == 0 and step["role"] == "FREE"]
+    begins = {step["block"]: step["pos"] for step in reversed(free)}
     tries = [
-        {"sample_id": 0, "number": 0, "pos": 40, "block": 2, "check": "stereo", "atoms": [0, 1, 2], "text": "1.0,2.0>"},
-        {"sample_id": 0, "number": 1, "pos": 20, "block": 1, "check": "bonds", "atoms": [1, 2], "text": HOSTILE_JUNK},
+        {"number": 0, "block": 2, "check": "stereo", "atoms": [0, 1, 2], "text": "1.0,2.0>"},
+        {"number": 1, "block": 1, "check": "bonds", "atoms": [1, 2], "text": HOSTILE_JUNK},
     ]
+    tries = [{"sample_id": 0, "pos": begins[one["block"]], **one} for one in tries]
     about: dict[str, Any] = {"model_alias": "demo-qwen", "model_step": "final", "tokenizer": "qwen3", "lp": "guarded"}
     write_run(store, GUARDED, [first, second], blocks, steps, tries=tries, **about)
     return GUARDED

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Locator, expect
 
+from engine.inspection.runs import runs_with_samples
 from engine.store.store import DEMO
-from tests.engine.inspection.made import demo_run
+from tests.engine.inspection.made import DEMO_STORE, demo_run
 from tests.pages.browser import (
     ROOT,
     Browser,
@@ -26,6 +27,7 @@ pytestmark = pytest.mark.browser
 
 NONE, BLOCKLIST, ALLOWLIST, EXACT = (demo_run("llama", lp) for lp in ("none", "blocklist", "allowlist", "exact"))
 QWEN = demo_run("qwen", "exact")
+ROWS = [run.run_id for run in runs_with_samples(DEMO_STORE)]  # newest first
 
 
 @pytest.fixture(scope="module")
@@ -40,20 +42,20 @@ def legend(seen: Visit) -> Locator:
 
 def test_rows_are_ticked_and_the_link_says_which(browser: Browser, server: Server) -> None:
     with visit(browser, server, "/compare") as seen:
-        expect(legend(seen)).to_have_text(
-            [f"{letter} · demo-llama:final · {lp}"
-             for letter, lp in (("B", "position-blocklist"), ("C", "position-allowlist"), ("D", "exact"))]
-        )  # fmt: skip
-        click_row(seen, 0, 4)  # newest first: the last run of the other model
-        expect(seen.page).to_have_url(re.compile(f"test={QWEN}"))
-        expect(legend(seen).nth(3)).to_have_text("E · demo-qwen:final · exact")
-        click_row(seen, 0, 2)
-        expect(legend(seen)).to_have_count(3)
+        lps = ("position-blocklist", "position-allowlist", "exact", "guarded")
+        named = [f"{letter} · demo-llama:final · {lp}" for letter, lp in zip("BCDE", lps, strict=True)]
+        expect(legend(seen)).to_have_text(named)
+        other = next(run for run in ROWS if "demo-qwen" in run)
+        click_row(seen, 0, ROWS.index(other))
+        expect(seen.page).to_have_url(re.compile(f"test={other}"))
+        expect(legend(seen).nth(4)).to_have_text(re.compile("^F · demo-qwen:final"))
+        click_row(seen, 0, ROWS.index(BLOCKLIST))
+        expect(legend(seen)).to_have_count(4)
         expect(seen.page).not_to_have_url(re.compile(BLOCKLIST))
         expect_harmless(seen)
         link = seen.page.url.removeprefix(server.url)
     with visit(browser, server, link) as seen:
-        expect(legend(seen)).to_have_text([re.compile("allowlist"), re.compile("exact"), re.compile("qwen")])
+        expect(legend(seen)).to_have_text([re.compile(part) for part in ("allowlist", "exact", "guarded", "qwen")])
 
 
 def test_another_control_and_nothing_at_all(browser: Browser, server: Server) -> None:

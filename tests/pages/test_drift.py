@@ -22,6 +22,7 @@ from pages._shared.components.molecule2d import picked_atom
 from tests.engine.inspection.made import DEMO_STORE, sample_row, write_run
 from tests.pages.drift_stores import (
     BARE,
+    CUT,
     EXACT,
     HOSTILE,
     WITH_JUNK,
@@ -37,7 +38,6 @@ from tests.pages.drift_stores import (
 PAGE = str(ROOT / "pages" / "drift.py")
 MODEL_LIMIT_S = 240
 Open = Callable[..., AppTest]
-CUT = len(DEMO_STORE.rows("SELECT 1 FROM samples WHERE run_id = $1 AND cut_blocks > 0", [WITH_JUNK]))
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from tests.pages.browser import ROOT, Browser, Server, Theme, Visit, expect_harm
 from tests.pages.canvas_clicks import click_at, click_row
 from tests.pages.drift_stores import (
     BARE,
+    CUT,
     EXACT,
     GUARDED,
     HOSTILE,
@@ -108,11 +109,11 @@ def test_blocks_that_were_drawn_anew_are_marked_and_say_why(browser: Browser, se
 
 
 def test_a_link_restores_all_of_it(browser: Browser, server: Server) -> None:
-    path = f"{JUNK}&atom=5&token=97&show=With+junk&order=As+written&by=Element&bin=element~C~2"
+    path = f"{JUNK}&atom=5&token=97&show=With+junk&order=As+written&by=Element&bin=element~C~1"
     with visit(browser, server, path) as seen:
         expect_atom(seen, 5)
         expect(seen.page.locator('.alignment .col[aria-posinset="98"]')).to_have_attribute("aria-selected", "true")
-        expect(seen.page.get_by_role("button", name="Only molecules with drift +2 · element C")).to_be_visible()
+        expect(seen.page.get_by_role("button", name="Only molecules with drift +1 · element C")).to_be_visible()
         chosen = seen.page.locator("[data-testid=stButtonGroup] [data-selected=true]")
         expect(chosen).to_have_text(["With junk", "Element"])
         expect(seen.page.get_by_text(re.compile(r"^row \d+ of \d+$"))).to_be_visible()
@@ -153,7 +154,7 @@ def test_a_bar_of_the_histogram_filters_the_table(browser: Browser, server: Serv
         expect(bars.first).to_be_visible()
         chip = seen.page.get_by_role("button", name="Only molecules with a cut block")
         click_at(seen, bars.last, chip)
-        expect(seen.page.get_by_text(re.compile("^13 of 64 samples"))).to_be_visible()
+        expect(seen.page.get_by_text(re.compile(f"^{CUT} of 64 samples"))).to_be_visible()
         chip.click()
         expect(seen.page.get_by_text(re.compile("^64 samples"))).to_be_visible()
         expect_harmless(seen)

@@ -48,7 +48,7 @@ def test_the_app_does_not_grow_with_what_an_answer_becomes(caplog: pytest.LogCap
     if not clear.exists():
         pytest.skip("this system does not tell a process's peak")
     caplog.set_level(logging.ERROR)  # Streamlit says for each element that there is no browser
-    statements = HOSTILE[:: sized(23, 1)]
+    statements = HOSTILE[:: sized(23, 4)]
     with Console({}, limits=LIMITS) as console:
         clear.write_text("5", encoding="ascii")  # the peak starts anew
         before, answers = memory_mb("VmRSS"), 0

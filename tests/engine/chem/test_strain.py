@@ -9,6 +9,7 @@ import pytest
 from rdkit import Chem
 
 from engine.chem.conformers import reference_conformers
+from engine.chem.enriched import decode
 from engine.chem.frame import add_conformer
 from engine.chem.smiles import parse_smiles
 from engine.chem.strain import BOHR_PER_ANG, KCAL_PER_HARTREE, Strain, strain_of
@@ -58,6 +59,11 @@ def test_a_single_atom_has_none() -> None:
 def test_atoms_in_one_place_have_no_finite_energy_or_a_huge_one() -> None:
     collapsed = strain_of(embedded("CCCO", 0.0))
     assert collapsed is None or collapsed.kcal > 1_000
+
+
+def test_where_no_hydrogen_can_be_placed_there_is_none() -> None:
+    """Both neighbours of the nitrogen lie on the same side of it."""
+    assert strain_of(decode("[C]<0.0,0.0,0.0>[N]<1.7563,0.0,0.0>[C]<1.484,0.0,0.0>").mol) is None
 
 
 def test_an_unfinished_descent_is_said() -> None:

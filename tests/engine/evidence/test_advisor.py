@@ -322,7 +322,8 @@ def test_the_demo_contradicts_the_reports_rule() -> None:
     """Without an LP nearly all answers pass, and the exact LP is faster all the same."""
     for model in ("demo-qwen", "demo-llama"):
         usable = advise(DEMO_STORE, model)
-        assert (usable.want, usable.decision.verdict, usable.decision.cheapest) == ("usable", "none fits", "exact")
+        assert (usable.want, usable.decision.verdict) == ("usable", "none fits")
+        assert usable.decision.cheapest in ("exact", "guarded")
         advice = advise(DEMO_STORE, model, AdviceRequest(want="clean"))
         assert advice.decision.lp == "exact" and advice.decision.sureness == 1.0
         assert (advice.reports.says, advice.reports.agrees) == ("no LP", False)
