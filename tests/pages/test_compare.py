@@ -58,9 +58,9 @@ def test_a_first_visit_compares_the_newest_runs_of_one_model_under_each_lp(opene
     app = opened()
     assert not app.exception and not app.error
     rows = table(app)
-    assert len(rows) == 27
+    assert len(rows) == 29
     compared = rows[rows["as"].notna()].set_index("as")["lp"].sort_index().to_dict()
-    assert compared == {"A": "none", "B": "position-blocklist", "C": "position-allowlist", "D": "exact"}
+    assert compared == {"A": "none", "B": "position-blocklist", "C": "position-allowlist", "D": "exact", "E": "guarded"}
     assert app.selectbox(key="control_run").value == NONE
 
 
@@ -86,7 +86,7 @@ def test_names_that_mean_no_run_are_told_and_the_others_compared(opened: Open) -
     assert not app.exception
     told = [one.value.replace("\\", "") for one in app.error[:2]]
     assert told[0] == "There is no run 'nobody'. The first run below is the control instead."
-    assert told[1] == "There are 4 runs like 'demo-llama'."
+    assert told[1] == "There are 5 runs like 'demo-llama'."
     assert app.selectbox(key="control_run").value == EXACT
 
 

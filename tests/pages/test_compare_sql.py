@@ -313,4 +313,4 @@ def test_one_row_is_no_chart(place: Path) -> None:
 def test_reported_rows_are_counted_without_a_column_of_origins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(DEMO))
     app = opened(sql="SELECT run_id FROM runs")
-    assert "19 of 27 rows are reported, not measured here" in words(app)
+    assert "19 of 29 rows are reported, not measured here" in words(app)

@@ -158,8 +158,8 @@ def expected(one: StoredSample) -> dict[str, Any]:
             {"check": each.check, "atoms": list(each.atoms), "detail": each.detail} for each in one.verdict.failed
         ]
         verdict = {name: getattr(one.verdict, name) for name in VERDICT_COLUMNS} | {"failed": failed}
-        right = one.verdict.stereo_right in (True, None) and one.verdict.geometry_right is True
-        verdict["usable"] = check.clean and right
+        has_stereo = one.verdict.stereo_right is True or one.verdict.stereo_sites == 0
+        verdict["usable"] = check.clean and has_stereo and one.verdict.geometry_right is True
     return {
         **dict.fromkeys(name for name in SAMPLES.names if name != "extra"),
         "run_id": "one",
