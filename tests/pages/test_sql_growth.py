@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import logging
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from engine.store.sql.guard import Console
 from pages._shared import sql_answer
 from pages._shared.sql_console import LIMITS, SqlOutcome, SqlStatement
 from pages._shared.table_files import csv_of, parquet_of
-from tests.support import sized
+from tests.support import ROOT, sized
 
 MOST_GROWTH_MB = 300
 LONG = "x" * 40_000
@@ -41,17 +43,13 @@ def memory_mb(key: str) -> float:
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(f"{key}:"))
 
 
-@pytest.mark.soak
-@pytest.mark.filterwarnings("ignore")
-def test_the_app_does_not_grow_with_what_an_answer_becomes(caplog: pytest.LogCaptureFixture) -> None:
-    clear = Path("/proc/self/clear_refs")
-    if not clear.exists():
-        pytest.skip("this system does not tell a process's peak")
-    caplog.set_level(logging.ERROR)  # Streamlit says for each element that there is no browser
-    statements = HOSTILE[:: sized(23, 4)]
+def measure(every: int) -> None:
+    """The growth by every so manieth statement: the largest at the end, or what first grew too much."""
+    logging.disable(logging.ERROR)  # Streamlit says for each element that there is no browser
+    statements, answers, grown = HOSTILE[::every], 0, 0.0
     with Console({}, limits=LIMITS) as console:
-        clear.write_text("5", encoding="ascii")  # the peak starts anew
-        before, answers = memory_mb("VmRSS"), 0
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak starts anew
+        before = memory_mb("VmRSS")
         for sql in statements:
             try:
                 answer = console.query(sql)
@@ -66,3 +64,17 @@ def test_the_app_does_not_grow_with_what_an_answer_becomes(caplog: pytest.LogCap
             assert grown < MOST_GROWTH_MB, f"{grown:.0f} MB with {sql[:200]}"
     assert answers > len(statements) / 2
     print(f"{answers} answers, at most {grown:.0f} MB more than before")
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="this system does not tell a process's peak")
+def test_the_app_does_not_grow_with_what_an_answer_becomes() -> None:
+    """In a process of its own, which other tests have not grown."""
+    command = [sys.executable, "-W", "ignore", "-m", __name__, str(sized(23, 4))]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2_000:]
+    print(done.stdout)
+
+
+if __name__ == "__main__":
+    measure(int(sys.argv[1]))

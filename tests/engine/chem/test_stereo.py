@@ -165,7 +165,8 @@ def isomers(wanted: int) -> Iterator[Chem.Mol]:
     """Molecules with all stereo specified: held-out ones, also with a fluorine in place of a hydrogen of a CH2."""
     lines = (ROOT / "data/heldout.smi").read_text(encoding="utf-8").split()
     options = StereoEnumerationOptions(maxIsomers=1, rand=3, unique=True)
-    bases = (Chem.MolFromSmiles(line) for line in lines if len(line) < 26)
+    flat = dict.fromkeys(Chem.MolToSmiles(Chem.MolFromSmiles(line), isomericSmiles=False) for line in lines)
+    bases = (Chem.MolFromSmiles(line) for line in flat if len(line) < 30)
     all_ = (
         isomer for mol in bases for variant in _fluorinated(mol) for isomer in EnumerateStereoisomers(variant, options)
     )
