@@ -35,7 +35,7 @@ PICTURES = {
     "live": Picture(
         "live",
         {
-            "smiles": "Cn1cnc2c1c(=O)n(C)c(=O)n2C",
+            "smiles": "CNC[C@H](O)c1ccc(O)c(O)c1",
             "model": "demo-llama:final",
             "lp1": "none",
             "lp2": "position-blocklist",
