@@ -40,6 +40,7 @@ class JudgeSettings:
     strain: StrainMethod | None = None
 
 
+MOST_STRAIN_KCAL = 10_000  # beyond it the figure says nothing of a molecule
 PLAIN, WITH_STRAIN = JudgeSettings(), JudgeSettings(strain="force-field")
 
 
@@ -103,6 +104,8 @@ def strain_words(sample: Mapping[str, Any]) -> str:
     """Of a row of ``samples``: ``7.5 kcal/mol; 1.25 per heavy atom; heavy atoms move 0.21 Å (MMFF94)``."""
     if sample["strain_kcal"] is None:
         return ""
+    if sample["strain_kcal"] > MOST_STRAIN_KCAL:
+        return f"over {MOST_STRAIN_KCAL:,} kcal/mol: atoms lie in one another"
     per_atom = strain_per_atom(sample)
     share = "" if per_atom is None else f"; {per_atom:,.2f} per heavy atom"
     moved = f"heavy atoms move {sample['strain_moved_ang']:.2f} Å ({sample['strain_field']})"

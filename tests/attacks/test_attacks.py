@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -36,10 +36,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where the console's process stands, with a file that no statement may read."""
     folder = tmp_path_factory.mktemp("console")
     (folder / "secret.csv").write_text(f"a\n{SECRET}\n")
-    before = Path.cwd()
-    os.chdir(folder)
-    yield folder
-    os.chdir(before)
+    with contextlib.chdir(folder):
+        yield folder
 
 
 @pytest.fixture(scope="module")

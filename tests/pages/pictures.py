@@ -31,6 +31,11 @@ class Picture:
     press: str = ""
 
 
+def one_molecule(run: str, sample: int, atom: int) -> Picture:
+    query = {"run": run, "sample": str(sample), "atom": str(atom)}
+    return Picture("drift", query, 1000, ready="Template over generated text", top="One molecule")
+
+
 PICTURES = {
     "live": Picture(
         "live",
@@ -45,20 +50,8 @@ PICTURES = {
         ready="Lanes side by side",
         press="Generate",
     ),
-    "drift": Picture(
-        "drift",
-        {"run": "demo-llama-final-position-blocklist", "sample": "13", "atom": "5"},
-        1000,
-        ready="Template over generated text",
-        top="One molecule",
-    ),
-    "verdict": Picture(
-        "drift",
-        {"run": "demo-qwen-final-exact", "sample": "34", "atom": "10"},
-        1000,
-        ready="Template over generated text",
-        top="One molecule",
-    ),
+    "drift": one_molecule("demo-llama-final-position-blocklist", 13, atom=5),
+    "verdict": one_molecule("demo-qwen-final-exact", 34, atom=10),
     "compare": Picture("compare", {}, 1150, ready="All figures", top="Side by side"),
     "profiles": Picture("profiles", {}, 1000, ready="Where does", top="Families"),
     "logits": Picture("logits", {"view": "Health"}, 1150, ready="Data", top="Health"),

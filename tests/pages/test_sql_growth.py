@@ -44,7 +44,7 @@ def memory_mb(key: str) -> float:
 
 
 def measure(every: int) -> None:
-    """The growth by every so manieth statement: the largest at the end, or what first grew too much."""
+    """The growth by one statement in ``every``: the largest, or an error at the first that is too large."""
     logging.disable(logging.ERROR)  # Streamlit says for each element that there is no browser
     statements, answers, grown = HOSTILE[::every], 0, 0.0
     with Console({}, limits=LIMITS) as console:

@@ -9,7 +9,7 @@ from engine.chem import stereo
 from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import encode
 from engine.chem.smiles import parse_smiles
-from engine.chem.verdict import GRAPH, LOADED, STEREO, JudgeSettings, judge_answer
+from engine.chem.verdict import GRAPH, LOADED, STEREO, JudgeSettings, judge_answer, strain_words
 from engine.records import FailedCheck, MoleculeVerdict
 
 ALANINE, LACTATE = "C[C@H](N)C(=O)O", "C[C@@H](O)C(=O)[O-]"
@@ -71,6 +71,18 @@ def test_atoms_are_those_of_the_text_where_it_is_in_another_order_and_has_hydrog
     verdict = judge_answer(text, asked("CCO"))
     bonds = [failure.atoms for failure in verdict.failed if failure.check == "bond_lengths"]
     assert bonds == [(2, 3)]
+
+
+def test_the_strain_of_a_crushed_conformer_is_no_figure() -> None:
+    row = {
+        "strain_kcal": 17_823_703.3,
+        "strain_moved_ang": 2.16,
+        "strain_field": "MMFF94",
+        "heavy_atoms": 14,
+        "same_graph": True,
+    }
+    assert strain_words(row) == "over 10,000 kcal/mol: atoms lie in one another"
+    assert strain_words(row | {"strain_kcal": 36.1}).startswith("36.1 kcal/mol; 2.58 per heavy atom; ")
 
 
 def test_strain_and_energy_are_judged_on_request() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,10 +24,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where the process of ``console`` stands, with a file that nobody may read."""
     folder = tmp_path_factory.mktemp("console")
     (folder / "secret.csv").write_text("a\n4711\n")
-    before = Path.cwd()
-    os.chdir(folder)
-    yield folder
-    os.chdir(before)
+    with contextlib.chdir(folder):
+        yield folder
 
 
 @pytest.fixture(scope="module")
