@@ -107,7 +107,10 @@ def summary(generation: Generation) -> str:
     guarded = [sample.guarding for sample in samples if sample.guarding is not None]
     guard = ""
     if guarded:
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(counters.redrawn.items()))
+        reasons = ", ".join(
+            f"{count:,} {check} with {counters.thrown_by[check]:,} tokens"
+            for check, count in sorted(counters.redrawn.items())
+        )
         guard = (
             f"\nguard: blocks drawn anew {counted(sum(counters.redrawn.values()), 'time')}"
             f"{f' ({reasons})' if reasons else ''}, "

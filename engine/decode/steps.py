@@ -162,6 +162,7 @@ class Counters:
     thrown_tokens: int = 0  # by a guard; not among the tokens
     weighing_tokens: int = 0  # those of them that only weigh what the guard leaves
     redrawn: dict[str, int] = field(default_factory=dict)  # how often a guard found a block wrong, by its reason
+    thrown_by: dict[str, int] = field(default_factory=dict)  # the tokens of these, by reason
     forward_passes: int = 0  # prefills among them
     prefill_s: float = 0.0
     forward_s: float = 0.0  # with the output head
@@ -183,6 +184,8 @@ class Counters:
         self.forced_tokens -= sum(forced)
         self.thrown_tokens += len(forced)
         if back.wrong:
-            self.redrawn[back.reason.check] = self.redrawn.get(back.reason.check, 0) + 1
+            check = back.reason.check
+            self.redrawn[check] = self.redrawn.get(check, 0) + 1
+            self.thrown_by[check] = self.thrown_by.get(check, 0) + len(forced)
         else:
             self.weighing_tokens += len(forced)

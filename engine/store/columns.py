@@ -10,12 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 
-VERSION = 4
+VERSION = 5
 """Of what is written here. Readers take this one and all older ones; ``engine.store.views`` fills what those lack."""
 
 TEXT, WHOLE, SMALL, REAL, FLAG = pa.string(), pa.int64(), pa.int32(), pa.float64(), pa.bool_()
 TEXTS, IDS, FLAGS = pa.list_(TEXT), pa.list_(SMALL), pa.list_(FLAG)
 FAILURES = pa.list_(pa.struct([("check", TEXT), ("atoms", IDS), ("detail", TEXT)]))
+THROWN = pa.list_(pa.struct([("check", TEXT), ("times", SMALL), ("tokens", SMALL)]))
 MOMENT = pa.timestamp("us", tz="UTC")
 LEAST_WHOLE, MOST_WHOLE = -(2**63), 2**63 - 1
 

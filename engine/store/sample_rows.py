@@ -134,7 +134,7 @@ def tries_table(run_id: str, tries: Iterable[tuple[int, int, ThrownTry, str]]) -
                 "number": number,
                 "pos": thrown.back.pos,
                 "block": thrown.back.block,
-                "check": thrown.back.reason.check if thrown.back.wrong else WEIGHED,
+                "check": check_of(thrown),
                 "atoms": thrown.back.reason.atoms if thrown.back.wrong else None,
                 "text": text,
                 "token_ids": [step.token_id for step in thrown.steps],
@@ -235,11 +235,22 @@ def verdict_row(clean: bool, verdict: MoleculeVerdict | None) -> dict[str, Any]:
     return row | {"failed": [asdict(failure) for failure in verdict.failed], "usable": verdict.is_usable(clean)}
 
 
+def check_of(thrown: ThrownTry) -> str:
+    return thrown.back.reason.check if thrown.back.wrong else WEIGHED
+
+
+def _thrown_by(guarding: Guarding) -> Iterator[dict[str, Any]]:
+    for check in sorted({check_of(thrown) for thrown in guarding.thrown}):
+        tokens = [len(thrown.steps) for thrown in guarding.thrown if check_of(thrown) == check]
+        yield {"check": check, "times": len(tokens), "tokens": sum(tokens)}
+
+
 def _guarding_row(guarding: Guarding | None) -> dict[str, Any]:
     if guarding is None:
         return {}
     return {
         **guarding.figures,
+        "thrown_by": list(_thrown_by(guarding)),
         "unmended": [{"check": wrong.check, "atoms": wrong.atoms} for wrong in guarding.unmended],
     }
 

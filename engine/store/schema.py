@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from engine.store.columns import FAILURES, FLAG, FLAGS, IDS, MOMENT, REAL, SMALL, TEXTS
+from engine.store.columns import FAILURES, FLAG, FLAGS, IDS, MOMENT, REAL, SMALL, TEXTS, THROWN
 from engine.store.columns import TEXT as TEXT
 from engine.store.columns import VERSION as VERSION
 from engine.store.columns import WHOLE as WHOLE
@@ -151,6 +151,7 @@ SAMPLES = _table(
     ("drift", SMALL, "sum of the blocks' drifts where known"),
     ("redrawn_blocks", SMALL, "how often a guard found a block wrong and had it drawn anew; null without a guard"),
     ("thrown_tokens", SMALL, "tokens that this cost; no part of tokens"),
+    ("thrown_by", THROWN, "these by the check that failed, and how often it did; weighed: drawn for log_weight alone"),
     ("unmended", FAILURES, "what it found wrong and left, since nothing more might be tried"),
     (
         "log_weight",
@@ -177,6 +178,7 @@ SAMPLES = _table(
         "strain_moved_ang strain_field",
         3: "redrawn_blocks thrown_tokens unmended",
         4: "log_weight log_weight_sd",
+        5: "thrown_by",
     },
 )
 

@@ -292,7 +292,7 @@ def test_a_guard_that_is_never_met_stops_at_its_limits_and_says_so(kind: str) ->
     # Block 1 fails 3 times and goes back to block 0, fails 3 times more, and stays; block 2 is not drawn again.
     assert [back.block for back in sample.backs] == [1, 1, 0, 1, 1]
     assert sample.reason == "end"
-    assert counters.redrawn == {"stereo": 5}
+    assert counters.redrawn == {"stereo": 5} and counters.thrown_by == {"stereo": counters.thrown_tokens}
     assert counters.tokens == len(sample.ids)
     assert counters.forced_tokens == sum(sample.forced)
     assert counters.thrown_tokens > 0

@@ -107,7 +107,9 @@ def test_a_weighed_run_keeps_weights_and_what_was_drawn_for_them(folder: Path, t
     tries = content(entry)["tries"]
     assert {(one["sample_id"], one["check"], one["atoms"]) for one in tries} == {(0, "weighed", None)}
     assert len(tries) == rows[0]["blocks"]
-    assert sum(len(one["token_ids"]) for one in tries) == rows[0]["thrown_tokens"] > 0
+    thrown = rows[0]["thrown_tokens"]
+    assert sum(len(one["token_ids"]) for one in tries) == thrown > 0
+    assert rows[0]["thrown_by"] == [{"check": "weighed", "times": len(tries), "tokens": thrown}]
     assert (entry.row["weighed_samples"], entry.row["redrawn_blocks"]) == (2, 0)
     assert json.loads(entry.row["guard"])["weigh"] == 2
     plan["guard"] = GuardSettings(0, 0)
