@@ -23,6 +23,7 @@ GROUPS = (
     "run",
     "judge",
     "runs",
+    "references",
     "sql",
     "reports",
     "claims",

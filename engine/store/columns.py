@@ -14,7 +14,7 @@ VERSION = 5
 """Of what is written here. Readers take this one and all older ones; ``engine.store.views`` fills what those lack."""
 
 TEXT, WHOLE, SMALL, REAL, FLAG = pa.string(), pa.int64(), pa.int32(), pa.float64(), pa.bool_()
-TEXTS, IDS, FLAGS = pa.list_(TEXT), pa.list_(SMALL), pa.list_(FLAG)
+TEXTS, IDS, FLAGS, REALS = pa.list_(TEXT), pa.list_(SMALL), pa.list_(FLAG), pa.list_(REAL)
 FAILURES = pa.list_(pa.struct([("check", TEXT), ("atoms", IDS), ("detail", TEXT)]))
 THROWN = pa.list_(pa.struct([("check", TEXT), ("times", SMALL), ("tokens", SMALL)]))
 MOMENT = pa.timestamp("us", tz="UTC")

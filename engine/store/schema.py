@@ -17,6 +17,7 @@ from engine.store.columns import Column as Column
 from engine.store.columns import Kind as Kind
 from engine.store.columns import Table as Table
 from engine.store.columns import table as _table
+from engine.store.reference_schema import REFERENCES
 from engine.store.trace_schema import TRACE
 
 RUNS = _table(
@@ -310,4 +311,4 @@ LOGIT_VALUES = _table(
 
 RUN = Kind("runs", "run_id", "run.json", RUNS, (SAMPLES, BLOCKS, STEPS, TRIES))
 LOGIT_LOG = Kind("logit_logs", "log_id", "log.json", LOGIT_LOGS, (LOGIT_ENTRIES, LOGIT_VALUES))
-KINDS: tuple[Kind, ...] = (RUN, LOGIT_LOG, TRACE)
+KINDS: tuple[Kind, ...] = (RUN, LOGIT_LOG, TRACE, REFERENCES)

@@ -1,0 +1,221 @@
+"""Reference sets of a store: conformers that generated ones are held against, by molecule.
+
+    reference_set(store, "geom-drugs").conformers("CCO")
+
+A set is written once and never changes but for its label and notes; ``content`` says what it holds, so what is computed
+against it may be kept under that. Molecules are canonical SMILES without hydrogens. Conformers with equal bytes are in
+it once, and one whose graph is not that of the molecule it is filed under is left out, by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rdkit import Chem
+
+from engine.chem.heavy_conformers import (
+    Array,
+    HeavyConformer,
+    OmittedConformer,
+    molecule_with,
+    settled_smiles,
+    under_its_key,
+)
+from engine.errors import DriftscopeError, FileFormatError, StoreError, shown
+from engine.store.entries import NAME, Entry
+from engine.store.files import ASIDE, Files
+from engine.store.reference_schema import REFERENCE_CONFORMERS, REFERENCE_OMISSIONS, REFERENCES
+from engine.store.store import UNREADABLE, Store
+from engine.store.writing import begin_anew, whole_or_nothing
+
+GROUP = 5_000
+"""Conformers that are written together."""
+_DIGEST_BYTES = 16
+_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
+_MOST_NAME = 100
+
+
+class ReferenceSet:
+    """One set, read when it is first asked for a molecule; 200,000 conformers of 25 atoms take 150 MB."""
+
+    def __init__(self, entry: Entry) -> None:
+        self.entry = entry
+        self.name = entry.id
+        self.label = str(entry.row.get("label") or entry.id)
+        self.molecule_count: int = entry.row["molecules"]
+        self.conformer_count: int = entry.row["conformers"]
+        self.content: str = entry.row["content"]
+
+    def molecules(self) -> list[str]:
+        """Canonical SMILES, in the order in which they came."""
+        return list(self._places)
+
+    def conformers(self, smiles: str) -> Chem.Mol | None:
+        """The molecule without hydrogens, atoms in the order of its canonical SMILES, with all its conformers; None
+        where the set has none of it. Any SMILES of the molecule will do."""
+        places = self._places.get(smiles)
+        if places is None:
+            try:
+                smiles = settled_smiles(smiles)
+            except DriftscopeError:
+                return None
+            places = self._places.get(smiles)
+        return None if places is None else molecule_with(smiles, [self._xyz(place) for place in places])
+
+    def _xyz(self, place: int) -> Array:
+        values = self._rows["xyz"][place].values
+        return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.float64).reshape(-1, 3)
+
+    @cached_property
+    def _rows(self) -> pa.Table:
+        if REFERENCE_CONFORMERS.name not in self.entry.parts:
+            raise StoreError(f"the conformers of {self.name} are damaged", "`verify` names the file. Add it again")
+        try:
+            return pq.read_table(
+                self.entry.path(REFERENCE_CONFORMERS.name),
+                columns=["smiles", "xyz"],
+                filesystem=self.entry.files.filesystem,
+                partitioning=None,
+            ).combine_chunks()
+        except UNREADABLE as error:
+            raise StoreError(f"the conformers of {self.name} cannot be read: {error}", "Run `verify`") from error
+
+    @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        places: dict[str, list[int]] = {}
+        for place, smiles in enumerate(self._rows["smiles"].to_pylist()):
+            places.setdefault(smiles, []).append(place)
+        return places
+
+
+def reference_set(store: Store | str | Path, name: str) -> ReferenceSet:
+    """The set of that name or label in a store, or in the store at that place."""
+    found = store if isinstance(store, Store) else Store.open(store)
+    return ReferenceSet(found.entry(name, REFERENCES))
+
+
+def write_references(
+    store: Store,
+    conformers: Iterable[HeavyConformer | OmittedConformer],
+    *,
+    label: str,
+    form: str,
+    source: str,
+    origin: str = "imported",
+    progress: Callable[[int], object] = lambda done: None,
+) -> Entry:
+    """A set of what is read; all of it or, where the reading fails, nothing. ``progress`` hears how many are read."""
+    name = _free_name(store, label)
+    row = {
+        "created_at": datetime.now(UTC).isoformat(),
+        "origin": origin,
+        "form": form,
+        "source": source,
+        "label": label,
+        "versions": json.dumps({"rdkit": version("rdkit")}),
+    }
+    staging = begin_anew(store.home, REFERENCES, name, row)
+    with whole_or_nothing(staging):
+        rows = _Rows(name)
+        for done, conformer in enumerate(conformers, start=1):
+            rows.add(conformer)
+            progress(done)
+            if rows.waiting >= GROUP:
+                staging.add(rows.tables())
+        if not rows.conformers:
+            first = f": {rows.first_omission.source}: {rows.first_omission.reason}" if rows.first_omission else ""
+            raise FileFormatError(f"{shown(source, 200)} has no conformer that can be used{first}", "Give another file")
+        staging.add(rows.tables())
+        return staging.publish(rows.counts())
+
+
+def omissions(store: Store, entry: Entry) -> list[dict[str, Any]]:
+    """What was left out, in the order of its coming: ``source``, ``key``, ``reason``."""
+    sql = "SELECT source, key, reason FROM reference_omissions"
+    return store.table(sql, of=[entry.id]).to_pylist() if REFERENCE_OMISSIONS.name in entry.parts else []
+
+
+class _Rows:
+    """The rows of a set that is being written, and what they add up to."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._seen: dict[str, tuple[int, set[bytes]]] = {}  # of each molecule: its number, its conformers' digests
+        self._conformers: list[dict[str, Any]] = []
+        self._omissions: list[dict[str, Any]] = []
+        self.first_omission: OmittedConformer | None = None
+        self.conformers = self.repeated = self.left_out = 0
+
+    @property
+    def waiting(self) -> int:
+        return len(self._conformers) + len(self._omissions)
+
+    def add(self, given: HeavyConformer | OmittedConformer) -> None:
+        placed = under_its_key(given) if isinstance(given, HeavyConformer) else given
+        if isinstance(placed, OmittedConformer):
+            self.first_omission = self.first_omission or placed
+            self.left_out += 1
+            row = {"source": placed.source, "key": placed.key or None, "reason": placed.reason}
+            self._omissions.append({"reference_set": self._name, **row})
+            return
+        assert isinstance(given, HeavyConformer)
+        smiles, xyz = placed
+        number, digests = self._seen.setdefault(smiles, (len(self._seen), set()))
+        digest = hashlib.blake2b(xyz.tobytes(), digest_size=_DIGEST_BYTES).digest()
+        if digest in digests:
+            self.repeated += 1
+            return
+        place = {"reference_set": self._name, "molecule": number, "conformer": len(digests), "smiles": smiles}
+        digests.add(digest)
+        self.conformers += 1
+        self._conformers.append({**place, "xyz": xyz.ravel(), "weight": given.weight, "source": given.source})
+
+    def tables(self) -> dict[str, pa.Table]:
+        """What is waiting, which is no longer kept then."""
+        tables = {REFERENCE_CONFORMERS.name: REFERENCE_CONFORMERS.rows(self._conformers)}
+        if self._omissions:
+            tables[REFERENCE_OMISSIONS.name] = REFERENCE_OMISSIONS.rows(self._omissions)
+        self._conformers, self._omissions = [], []
+        return tables
+
+    def counts(self) -> dict[str, Any]:
+        content = hashlib.sha256()
+        for smiles in sorted(self._seen):
+            content.update(f"{smiles}\n".encode())
+            content.update(b"".join(sorted(self._seen[smiles][1])))
+        return {
+            "molecules": len(self._seen),
+            "conformers": self.conformers,
+            "repeated": self.repeated,
+            "left_out": self.left_out,
+            "content": content.hexdigest(),
+        }
+
+
+def _free_name(store: Store, label: str) -> str:
+    """The label as a folder's name."""
+    name = _PLAIN.sub("-", label.strip())[:_MOST_NAME].strip("-._")
+    if not NAME.fullmatch(name):
+        raise StoreError(f"{shown(label)} is no label for references", "Give letters and digits, such as geom-drugs")
+    if any(f"{REFERENCES.key}={name}" in files.folders(REFERENCES.folder) for files in store.places):
+        raise StoreError(f"there are references {name} already", "Give another --label, or remove them first")
+    _check_aside(store.home, name)
+    return name
+
+
+def _check_aside(files: Files, name: str) -> None:
+    """What another kind of entry writes aside under that name is not ours to take over."""
+    sizes = files.sizes(f"{ASIDE}/{name}") if name in files.folders(ASIDE) else {}
+    if sizes and REFERENCES.sheet not in sizes:
+        raise StoreError(f"{name} is an unfinished entry of the store", "Give another --label")

@@ -1,0 +1,172 @@
+"""Reference conformers out of files: each form, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rdkit import Chem
+from rdkit.Chem import rdDepictor, rdDistGeom
+
+from engine.chem.heavy_conformers import HeavyConformer, OmittedConformer, settled_smiles, under_its_key
+from engine.chem.reference_files import made_conformers, reference_source
+from engine.chem.smiles import parse_smiles
+from engine.chem.structure_files import to_sdf
+from engine.errors import FileFormatError
+
+
+def embedded(smiles: str, count: int = 1, seed: int = 7) -> Chem.Mol:
+    """With hydrogens."""
+    mol = Chem.AddHs(Chem.MolFromSmiles(smiles))
+    rdDistGeom.EmbedMultipleConfs(mol, count, randomSeed=seed)
+    return mol
+
+
+def read(path: Path) -> list[HeavyConformer | OmittedConformer]:
+    return list(reference_source(path).conformers())
+
+
+def test_an_sdf_has_a_conformer_per_record(tmp_path: Path) -> None:
+    path = tmp_path / "many.sdf"
+    path.write_text(to_sdf([embedded("OCC", 2), embedded("C[C@H](N)C(=O)O")]))
+    found = read(path)
+    assert [item.smiles for item in found if isinstance(item, HeavyConformer)] == ["CCO", "CCO", "C[C@H](N)C(=O)O"]
+    assert [item.source for item in found] == [f"record {number} of many.sdf" for number in (1, 2, 3)]
+
+
+def test_coordinates_stand_in_the_order_of_the_canonical_smiles() -> None:
+    mol = embedded("OCC")
+    oxygen = mol.GetConformer().GetPositions()[0]
+    path_smiles, xyz = under_its_key_of(mol)
+    assert path_smiles == "CCO"
+    assert np.array_equal(xyz[2], oxygen)
+
+
+def under_its_key_of(mol: Chem.Mol, key: str = "") -> tuple[str, np.ndarray]:
+    from engine.chem.heavy_conformers import heavy_conformers
+
+    smiles, positions = heavy_conformers(mol)
+    placed = under_its_key(HeavyConformer(smiles, positions[0], key=key))
+    assert not isinstance(placed, OmittedConformer), placed
+    return placed
+
+
+@pytest.mark.parametrize("key", ["C(C)O", "[CH3][CH2][OH]", "[H]OCC"])
+def test_a_key_may_be_written_in_any_way(key: str) -> None:
+    smiles, xyz = under_its_key_of(embedded("OCC"), key)
+    assert (smiles, xyz.shape) == ("CCO", (3, 3))
+
+
+def test_one_of_another_graph_is_named_and_left_out() -> None:
+    xyz = np.arange(18.0).reshape(6, 3)
+    wrong = under_its_key(HeavyConformer("C[C@H](N)C(=O)O", xyz, "here", key="C[C@@H](N)C(=O)O"))
+    assert isinstance(wrong, OmittedConformer)
+    assert wrong.source == "here" and "which is not its key's 'C[C@@H](N)C(=O)O'" in wrong.reason
+
+
+@pytest.mark.parametrize(
+    ("xyz", "reason"),
+    [
+        ([[0, 0, 0], [1, 0, 0], [2, 0, float("nan")]], "not finite"),
+        ([[0, 0, 0], [1, 0, 0], [2e4, 0, 0]], "10,000 angstrom"),
+        ([[1, 1, 1]] * 3, "no coordinates"),
+        ([[0, 0, 0], [1, 0, 0]], "its SMILES has 3 atoms"),
+    ],
+)
+def test_coordinates_that_cannot_be(xyz: list[list[float]], reason: str) -> None:
+    placed = under_its_key(HeavyConformer("CCO", np.array(xyz, dtype=float)))
+    assert isinstance(placed, OmittedConformer) and reason in placed.reason
+
+
+def test_a_settled_smiles_is_read_and_written_as_it_is() -> None:
+    for smiles in ("OCC", "[2H]C([2H])O", "C1=CC=CC=C1", "N[C@@H](C)C(O)=O"):
+        settled = settled_smiles(smiles)
+        assert Chem.MolToSmiles(Chem.MolFromSmiles(settled)) == settled == settled_smiles(settled)
+
+
+# --- Parquet --------------------------------------------------------------------------------------------------------
+
+FLAT = [0.0, 0.0, 0.0, 1.4, 0.0, 0.0, 2.0, 1.2, 0.5]
+
+
+def parquet(path: Path, **columns: list[object]) -> Path:
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+@pytest.mark.parametrize("xyz", [FLAT, np.reshape(FLAT, (3, 3)).tolist()], ids=["flat", "in threes"])
+def test_a_parquet_row_is_a_conformer(tmp_path: Path, xyz: list[object]) -> None:
+    path = parquet(tmp_path / "a.parquet", smiles=["OCC"], xyz=[xyz], weight=[0.25], other=[1])
+    (found,) = read(path)
+    assert isinstance(found, HeavyConformer)
+    assert (found.smiles, found.weight) == ("CCO", 0.25)
+    assert found.xyz[2].tolist() == [0.0, 0.0, 0.0]  # the oxygen, first in the file's SMILES
+
+
+def test_rows_that_cannot_be_used_are_left_out(tmp_path: Path) -> None:
+    path = parquet(tmp_path / "a.pq", smiles=["CCO", "CC", "C1C", None], xyz=[FLAT, FLAT, FLAT, FLAT])
+    found = read(path)
+    assert [type(item) for item in found] == [HeavyConformer, *[OmittedConformer] * 3]
+    assert isinstance(found[1], OmittedConformer) and found[1].reason == "its SMILES has 2 atoms, its xyz 3"
+    assert found[2].source == "row 3 of a.pq"
+
+
+# --- refused --------------------------------------------------------------------------------------------------------
+
+
+def test_an_sdf_without_coordinates_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "flat.sdf"
+    flat = Chem.MolFromSmiles("CCO")
+    rdDepictor.Compute2DCoords(flat)
+    path.write_text(to_sdf([embedded("CCO")]) + Chem.MolToMolBlock(flat) + "$$$$\n")
+    with pytest.raises(FileFormatError, match=r"'record 2 of flat\.sdf': it is a drawing: its coordinates are 2D"):
+        read(path)
+    nowhere = embedded("CCO")
+    nowhere.GetConformer().SetPositions(np.zeros((nowhere.GetNumAtoms(), 3)))
+    path.write_text(to_sdf([nowhere]))
+    with pytest.raises(FileFormatError, match="it has no coordinates"):
+        read(path)
+
+
+def test_files_of_a_folder_are_of_one_form(tmp_path: Path) -> None:
+    inner = tmp_path / "[a]"
+    inner.mkdir()
+    (inner / "one.sdf").write_text(to_sdf([embedded("CCO")]))
+    (inner / "two.sdf").write_text(to_sdf([embedded("CCN")]))
+    (inner / "readme.txt").write_text("no molecule")
+    assert [item.smiles for item in read(tmp_path) if isinstance(item, HeavyConformer)] == ["CCO", "CCN"]
+    parquet(tmp_path / "a.parquet", smiles=["OCC"], xyz=[FLAT])
+    with pytest.raises(FileFormatError, match="files of several forms"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "error"),
+    [
+        ("a.txt", b"CCO", "is of no known form"),
+        ("a.sdf", b"", "has no record in it"),
+        ("a.sdf", b"\n\n\n  1  0\n", "cut short"),
+        ("a.parquet", b"PAR1....", "is no whole Parquet file"),
+    ],
+)
+def test_files_that_are_refused(tmp_path: Path, name: str, content: bytes, error: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(FileFormatError, match=error):
+        read(path)
+
+
+def test_a_folder_without_any_and_a_parquet_without_columns(tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError, match="has no file of references in it"):
+        read(tmp_path)
+    with pytest.raises(FileFormatError, match=r"has no column xyz; it has 'smiles'"):
+        read(parquet(tmp_path / "a.parquet", smiles=["CCO"]))
+
+
+def test_conformers_are_made_by_etkdg() -> None:
+    found = list(made_conformers([parse_smiles("OCC"), parse_smiles("C12C3C1C23")], 2, seed=3))
+    made = [item for item in found if isinstance(item, HeavyConformer)]
+    assert [item.source for item in made if item.key == "CCO"] == ["ETKDG 1", "ETKDG 2"]

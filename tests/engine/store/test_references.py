@@ -1,0 +1,133 @@
+"""Reference sets: written whole or not at all, and read by molecule."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.chem.heavy_conformers import HeavyConformer, OmittedConformer
+from engine.errors import FileFormatError, StoreError
+from engine.store.files import LocalFiles
+from engine.store.reference_schema import REFERENCES
+from engine.store.references import omissions, reference_set, write_references
+from engine.store.store import Store, damaged_parts
+from tests.engine.store.stored_runs import begun
+
+XYZ = np.array([[0.0, 0.0, 0.0], [1.5, 0.0, 0.0], [2.0, 1.25, 0.5]])
+
+
+def conformer(number: int, smiles: str = "CCO", **more: Any) -> HeavyConformer:
+    return HeavyConformer(smiles, XYZ + number, f"record {number}", **more)
+
+
+CONFORMERS: list[HeavyConformer | OmittedConformer] = [
+    conformer(1),
+    conformer(2, "CCN", key="NCC"),
+    conformer(3, "OCC"),  # another SMILES of the first
+    conformer(1),  # again
+    conformer(4, "CCC", key="CCO"),
+    OmittedConformer("record 5", "C1", "it cannot be read"),
+]
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Store:
+    return Store(LocalFiles(tmp_path / "store"))
+
+
+def write(store: Store, conformers: Any = tuple(CONFORMERS), label: str = "mine", form: str = "sdf") -> Any:
+    return write_references(store, conformers, label=label, form=form, source="a.sdf")
+
+
+def test_a_set_is_read_by_molecule(empty: Store) -> None:
+    entry = write(empty)
+    found = reference_set(empty, "mine")
+    assert (found.name, found.label, found.molecule_count, found.conformer_count) == ("mine", "mine", 2, 3)
+    assert found.molecules() == ["CCO", "CCN"]
+    mol = found.conformers("CCO")
+    assert mol is not None and mol.GetNumConformers() == 2 and mol.GetNumHeavyAtoms() == mol.GetNumAtoms() == 3
+    first, second = (one.GetPositions() for one in mol.GetConformers())
+    assert np.array_equal(first, XYZ + 1) and np.array_equal(second, (XYZ + 3)[::-1])  # in the order of CCO
+    assert found.conformers("C(O)C").GetNumConformers() == 2  # type: ignore[union-attr]
+    assert found.conformers("CCCC") is None and found.conformers("C1") is None
+    assert (entry.row["repeated"], entry.row["left_out"]) == (1, 2)
+    assert empty.found(REFERENCES).damages == () and damaged_parts(entry) == []
+
+
+def test_a_place_may_be_given_for_the_store(empty: Store) -> None:
+    write(empty)
+    assert reference_set(empty.home.where, "mine").conformer_count == 3
+    with pytest.raises(StoreError, match=r"there is no reference_set 'drugs'\. Known are mine"):
+        reference_set(empty, "drugs")
+
+
+def test_what_is_left_out_is_named(empty: Store) -> None:
+    rows = omissions(empty, write(empty))
+    assert [(row["source"], row["key"]) for row in rows] == [("record 4", "CCO"), ("record 5", "C1")]
+    assert rows[0]["reason"] == "its graph is 'CCC', which is not its key's 'CCO'"
+
+
+def test_the_content_is_that_of_the_conformers_whatever_their_order(empty: Store) -> None:
+    first = reference_set(empty, write(empty).id).content
+    assert reference_set(empty, write(empty, CONFORMERS[::-1], "reversed").id).content == first
+    assert reference_set(empty, write(empty, CONFORMERS[1:], "fewer", form="etkdg").id).content == first
+    assert reference_set(empty, write(empty, CONFORMERS[2:], "fewest").id).content != first
+
+
+def test_the_label_becomes_the_name(empty: Store) -> None:
+    entry = write(empty, label="GEOM drugs / test")
+    assert (entry.id, reference_set(empty, "GEOM drugs / test").name) == ("GEOM-drugs-test", "GEOM-drugs-test")
+    with pytest.raises(StoreError, match="there are references GEOM-drugs-test already"):
+        write(empty, label="GEOM-drugs-test")
+    with pytest.raises(StoreError, match="is no label for references"):
+        write(empty, label=" ../ ")
+
+
+def test_nothing_is_left_of_a_reading_that_fails(empty: Store) -> None:
+    def failing() -> Iterator[HeavyConformer]:
+        yield conformer(1)
+        raise FileFormatError("record 2 is damaged")
+
+    with pytest.raises(FileFormatError, match="record 2 is damaged"):
+        write(empty, failing())
+    with pytest.raises(
+        FileFormatError, match=r"'a\.sdf' has no conformer that can be used: record 5: it cannot be read"
+    ):
+        write(empty, CONFORMERS[-1:])
+    assert empty.found(REFERENCES).entries == () and empty.home.folders("staging") == []
+
+
+def test_an_unfinished_run_of_that_name_stays(empty: Store) -> None:
+    begun(empty.home, "one")
+    with pytest.raises(StoreError, match="one is an unfinished entry of the store"):
+        write(empty, label="one")
+    assert empty.home.folders("staging") == ["one"]
+
+
+def test_it_is_of_its_owner_alone(empty: Store) -> None:
+    from engine.folders import keep_private
+
+    umask = os.umask(0o022)
+    try:
+        keep_private()
+        entry = write(empty)
+    finally:
+        os.umask(umask)
+    folder = Path(empty.home.path(entry.folder))
+    assert {path.stat().st_mode & 0o077 for path in (folder, *folder.iterdir())} == {0}
+
+
+def test_a_damaged_one_is_named(empty: Store) -> None:
+    entry = write(empty)
+    path = Path(entry.path("reference_conformers"))
+    path.write_bytes(b"x" * path.stat().st_size)
+    with pytest.raises(StoreError, match="the conformers of mine cannot be read"):
+        reference_set(empty, "mine").molecules()
+    path.write_bytes(b"x")
+    with pytest.raises(StoreError, match="the conformers of mine are damaged"):
+        reference_set(empty, "mine").molecules()
