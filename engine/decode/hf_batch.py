@@ -146,7 +146,9 @@ class Diagnoser(LogitsProcessor):
         blocks, rules = self._view.standing()
         of_rows = [blocks[row] for row in rows], [rules[row] for row in rows]
         options = self._options
-        return diagnose(raw, allowed, tokens, options.candidates, *of_rows, options.close_ids) if rows else []
+        if not rows:
+            return []
+        return diagnose(raw, allowed, tokens, options.candidates, *of_rows, options.close_ids, options.sampling)
 
 
 class KeyedDraw(LogitsProcessor):

@@ -317,7 +317,8 @@ class Loop:
     def _diagnoses(self, raw: Tensor, allowed: Tensor, batch: RowBatch, token: Tensor) -> list[Diagnosis]:
         programs = [work.request.program for work in batch.work if work is not None]
         blocks, rules = blocks_and_rules(self.automaton, programs, batch.state)
-        return diagnose(raw, allowed, token, self.options.candidates, blocks, rules, self.options.close_ids)
+        options = self.options
+        return diagnose(raw, allowed, token, options.candidates, blocks, rules, options.close_ids, options.sampling)
 
     # --- memory ---------------------------------------------------------------------------------------------------
 

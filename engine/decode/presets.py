@@ -28,6 +28,10 @@ class Sampling:
     def is_greedy(self) -> bool:
         return self.temperature == 0
 
+    @property
+    def has_filters(self) -> bool:
+        return self.top_k > 0 or self.top_p < 1 or self.min_p > 0
+
 
 PRESETS = {
     "greedy": Sampling(0.0),

@@ -4,7 +4,7 @@ One pass of the layers over prompt and answer tells what a model thinks at every
 bounded number of positions at a time. What a constraint allows is what its driver says at the states that the tokens
 lead through, so a sample may be asked what any LP would have allowed. Behind a token that was not allowed, nothing is.
 The same pass tells how much of the model's mass wanted to close a block where an LP closed it by force. What it does
-not know: text beyond the tokens that close a block or go on with a number, and how a token was drawn.
+not know: text beyond the tokens that close a block or go on with a number.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from engine.decode.body import Body, KvCache, packed_places
 from engine.decode.closing import CloseIds, close_mass, closing_cells
 from engine.decode.diagnosis import blocks_and_rules, diagnose
 from engine.decode.memory import halved, is_out_of_memory
+from engine.decode.presets import Sampling
 from engine.decode.steps import Counters, Diagnosis
 from engine.errors import ConstraintError, ModelError
 from engine.lp.constraint import HasAutomaton, check_rows
-from engine.lp.driver import State, Tables
+from engine.lp.driver import LOST, State, Tables
 from engine.lp.table import Automaton, Program
 from engine.text.blocks import CloseMass
 
@@ -73,6 +74,7 @@ def score(
     *,
     candidates: int | None = 10,
     close_ids: CloseIds | None = None,
+    sampling: Sampling | None = None,
     batch_size: int = 8,
     counters: Counters | None = None,
 ) -> Iterator[Scored]:
@@ -81,7 +83,8 @@ def score(
     ``vocab_size`` is the tokenizer's. The diagnoses are those that the fast backend gives while it samples the same
     tokens, to the precision of the model's dtype; with ``candidates`` None there are none, and the head runs where
     blocks were closed alone. ``close_ids`` asks for the masses where the program closed a block by force, which
-    ``align`` wants to know. ``counters`` learns of passes and of halved batches.
+    ``align`` wants to know. ``sampling`` is how the tokens were drawn: the diagnoses then say with which probability.
+    ``counters`` learns of passes and of halved batches.
     """
     check_rows(constraint, len(body.head))
     if batch_size < 1:
@@ -92,7 +95,7 @@ def score(
 
     def work(part: Sequence[Stored]) -> list[Scored]:
         batch = _ScoredBatch.read(body, constraint.automaton, part, vocab_size, counted)
-        diagnoses = [list[Diagnosis]() for _ in part] if candidates is None else batch.diagnoses(candidates)
+        diagnoses = [list[Diagnosis]() for _ in part] if candidates is None else batch.diagnoses(candidates, sampling)
         masses = [dict[int, CloseMass]() for _ in part] if close_ids is None else batch.masses(close_ids)
         return list(map(Scored, diagnoses, masses))
 
@@ -121,6 +124,15 @@ def _closes(sample: Stored, cells: Sequence[int]) -> dict[int, int]:
         for place, (cell, id_) in enumerate(zip(cells, sample.answer, strict=False))
         if cell in closing and forced[cell] == id_
     }
+
+
+def admitted(constraint: HasAutomaton, stored: Sequence[Stored], end_id: int) -> list[bool]:
+    """Whether each answer is one that its program admits, to the end token. Ids are judged, never text."""
+    found = []
+    for sample in stored:
+        *_, last = walk(Tables.of(constraint.automaton, [sample.program]), _padded([sample.answer]))
+        found.append(sample.answer[-1:] == (end_id,) and int(last.cell) != LOST)
+    return found
 
 
 # --- states along a text ------------------------------------------------------------------------------------------
@@ -220,7 +232,7 @@ class _ScoredBatch:
         )
 
     @torch.inference_mode()
-    def diagnoses(self, candidates: int) -> list[list[Diagnosis]]:
+    def diagnoses(self, candidates: int, sampling: Sampling | None) -> list[list[Diagnosis]]:
         diagnoses: list[Diagnosis] = []
         for part in self._chunks(torch.arange(len(self.token), device=self.token.device)):
             state = State(self.state.cell[part], self.state.node[part])
@@ -228,7 +240,9 @@ class _ScoredBatch:
             allowed = self.tables.keep(sample).mask(state)[:, : self.vocab_size]
             programs = [self.stored[number].program for number in sample.tolist()]
             standing = blocks_and_rules(self.automaton, programs, state)
-            diagnoses += diagnose(self._scores(part), allowed, self.token[part], candidates, *standing)
+            diagnoses += diagnose(
+                self._scores(part), allowed, self.token[part], candidates, *standing, sampling=sampling
+            )
         return list(map(list, self._by_sample(diagnoses)))
 
     @torch.inference_mode()

@@ -20,7 +20,7 @@ from engine.errors import DriftscopeError
 from engine.inspection.misread import misread_of
 from engine.records import Molecule, MoleculeVerdict
 from engine.store.entries import Entry, without_samples
-from engine.store.rewriting import rewrite_samples
+from engine.store.rewriting import rewrite_run
 from engine.store.sample_rows import run_columns, verdict_row, verdict_sums
 from engine.store.schema import BLOCKS, SAMPLES
 from engine.store.store import Store
@@ -78,7 +78,7 @@ def judge_run(
             columns["misread_most_ang"] = misread.most_ang
     is_own = entry.files is store.home
     if is_own:
-        entry = rewrite_samples(entry, SAMPLES.rows(rows), columns)
+        entry = rewrite_run(entry, {SAMPLES.name: SAMPLES.rows(rows)}, columns)
     not_finished = tuple(
         f"sample {row['sample_id']} ({row['smiles']}): {failure.detail}"
         for place, row in enumerate(rows)

@@ -238,7 +238,14 @@ class GroupWork:
             stored = [generation.stored(sample.sample_id, sample.token_ids) for sample in some]
             candidates = generation.plan.candidates if keeps else None
             scored = score(
-                body, generation.constraint, stored, size, candidates=candidates, close_ids=ids, counters=counters
+                body,
+                generation.constraint,
+                stored,
+                size,
+                candidates=candidates,
+                close_ids=ids,
+                sampling=generation.plan.sampling,
+                counters=counters,
             )
             scores.update(zip((sample.sample_id for sample in some), self._until_cancelled(scored), strict=True))
         return (scores[sample.sample_id] for sample in samples)

@@ -1,7 +1,8 @@
-"""A finished run gets better rows: what is judged later goes into the table of its samples and into its own row.
+"""A finished run gets better rows: what is judged or scored later goes into its tables and into its own row.
 
 The new file lies beside the old one under a name of its own, and the sheet that names it is written last: a reader sees
-the old rows or the new ones, and what a killed process leaves goes with the next attempt.
+the old rows or the new ones, and what a killed process leaves goes with the next attempt. Tables that later schema
+versions gave columns are written anew as well, since all files of a run are of one version.
 """
 
 from __future__ import annotations
@@ -16,24 +17,35 @@ from engine.errors import StoreError
 from engine.store.entries import USER_SHEET, Entry, parse_entry
 from engine.store.files import alone, json_bytes
 from engine.store.groups import write_part
-from engine.store.schema import RUN, SAMPLES, VERSION
+from engine.store.schema import RUN, VERSION
+from engine.store.views import dataset
 
 
-def rewrite_samples(entry: Entry, rows: pa.Table, columns: Mapping[str, Any]) -> Entry:
-    """The run with these rows of ``samples`` and these columns of its own, in the present schema version."""
+def rewrite_run(entry: Entry, tables: Mapping[str, pa.Table], columns: Mapping[str, Any]) -> Entry:
+    """The run with these rows, by table, and these columns of its own, in the present schema version."""
     files, folder = entry.files, entry.folder
     with alone(files, folder):
         now = parse_entry(files.read(f"{folder}/{RUN.sheet}"), RUN, entry.id, folder, files)
-        if now.parts.get(SAMPLES.name) != entry.parts.get(SAMPLES.name):
+        if any(now.parts.get(name) != entry.parts.get(name) for name in tables):
             raise StoreError(f"{entry.id} was changed by another process meanwhile", "Try again")
-        part = write_part(files, folder, f"{SAMPLES.name}-{uuid.uuid4().hex[:8]}.parquet", rows)
-        tables = {**now.sheet["tables"], SAMPLES.name: part.sheet()}
-        sheet = {**now.sheet, "schema": VERSION, "row": {**now.sheet["row"], **columns}, "tables": tables}
+        sheets = dict(now.sheet["tables"])
+        for name, rows in (_of_older_version(now) | dict(tables)).items():
+            sheets[name] = write_part(files, folder, f"{name}-{uuid.uuid4().hex[:8]}.parquet", rows).sheet()
+        sheet = {**now.sheet, "schema": VERSION, "row": {**now.sheet["row"], **columns}, "tables": sheets}
         content = json_bytes(sheet)
         better = parse_entry(content, RUN, entry.id, folder, files)  # refused before it is written
         files.write(f"{folder}/{RUN.sheet}", content)
-        named = {RUN.sheet, USER_SHEET, *(str(table["file"]) for table in tables.values())}
+        named = {RUN.sheet, USER_SHEET, *(str(table["file"]) for table in sheets.values())}
         for file in files.sizes(folder):
             if file not in named:
                 files.remove(f"{folder}/{file}")
     return better
+
+
+def _of_older_version(entry: Entry) -> dict[str, pa.Table]:
+    """Tables whose files lack a column that the present version has, with nulls in it."""
+    return {
+        table.name: pa.table(dataset(table, [entry]).to_table())
+        for table in RUN.tables
+        if table.name in entry.parts and any(column.since > entry.version for column in table)
+    }

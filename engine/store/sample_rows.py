@@ -31,7 +31,8 @@ SINCE_2 = ("decodes", "misread_blocks", "misread_most_ang")
 WEIGHED = "weighed"
 """In ``tries``, in place of a check: the try was thrown away for the sample's weight alone."""
 BLOCK_COLUMNS = tuple(field.name for field in fields(Block))
-DIAGNOSIS_COLUMNS = ("block", "rule", "p_raw", "p_lp", "allowed_mass", "rank_raw", "entropy_nat")
+CHANCE_COLUMNS = ("ln_p", "ln_p_tempered", "ln_mass", "ln_q")
+DIAGNOSIS_COLUMNS = ("block", "rule", "p_raw", "p_lp", "allowed_mass", "rank_raw", "entropy_nat", *CHANCE_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)

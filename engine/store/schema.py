@@ -226,7 +226,12 @@ STEPS = _table(
         pa.list_(pa.struct([("token_id", SMALL), ("p_raw", REAL), ("allowed", FLAG)])),
         "the likeliest tokens before the LP, likeliest first",
     ),
+    ("ln_p", REAL, "log of its probability before the LP, natural as all of these"),
+    ("ln_p_tempered", REAL, "the same at the sampling's temperature; at 1 where sampling is greedy"),
+    ("ln_mass", REAL, "log of the mass of all tokens that the LP allows, at that temperature"),
+    ("ln_q", REAL, "log of the probability that it was drawn with: after mask, temperature and filters; 0 if forced"),
     order=("sample_id", "pos"),
+    since={5: "ln_p ln_p_tempered ln_mass ln_q"},
 )
 
 TRIES = _table(

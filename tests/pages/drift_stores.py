@@ -14,7 +14,7 @@ from engine.records import TRIMMED4, FailedCheck, MoleculeVerdict
 from engine.store.entries import entry_folder
 from engine.store.files import LocalFiles
 from engine.store.reports.importing import import_report
-from engine.store.rewriting import rewrite_samples
+from engine.store.rewriting import rewrite_run
 from engine.store.sample_rows import StoredSample, run_columns, tables_of, verdict_row, verdict_sums
 from engine.store.schema import RUN, SAMPLES
 from engine.store.store import DEMO, Store
@@ -128,4 +128,4 @@ def add_verdicts(store: Store, run_id: str) -> None:
         verdict = MoleculeVerdict(*found, strain_kcal=7.5, strain_moved_ang=0.25, strain_field="MMFF94")
         row |= verdict_row(row["clean"], verdict)
         pairs.append((row["clean"], verdict))
-    rewrite_samples(entry, SAMPLES.rows(rows), run_columns(verdict_sums(pairs)))
+    rewrite_run(entry, {SAMPLES.name: SAMPLES.rows(rows)}, run_columns(verdict_sums(pairs)))

@@ -12,7 +12,7 @@ import pytest
 
 from engine.errors import StoreError
 from engine.records import FailedCheck, MoleculeVerdict
-from engine.store.rewriting import rewrite_samples
+from engine.store.rewriting import rewrite_run
 from engine.store.sample_rows import run_columns, verdict_row, verdict_sums
 from engine.store.schema import SAMPLES, VERSION
 from engine.store.store import Store
@@ -40,7 +40,7 @@ def judged(store: Store, *verdicts: MoleculeVerdict) -> None:
     for row, verdict in zip(rows, verdicts, strict=False):
         row |= verdict_row(row["clean"], verdict)
     pairs = [(row["clean"], verdict) for row, verdict in zip(rows, verdicts, strict=False)]
-    rewrite_samples(entry, SAMPLES.rows(rows), run_columns(verdict_sums(pairs)))
+    rewrite_run(entry, {SAMPLES.name: SAMPLES.rows(rows)}, run_columns(verdict_sums(pairs)))
 
 
 def test_rows_and_rates_are_there_and_the_rest_is_as_it_was(store: Store) -> None:
@@ -106,5 +106,5 @@ def test_of_two_who_judge_at_once_the_second_is_told(store: Store) -> None:
     judged(store, RIGHT)
     rows = pq.read_table(store.entry("one").path("samples"), partitioning=None)
     with pytest.raises(StoreError, match="changed by another process"):
-        rewrite_samples(entry, rows, {})
+        rewrite_run(entry, {SAMPLES.name: rows}, {})
     assert_whole(store)

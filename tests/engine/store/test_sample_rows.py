@@ -334,6 +334,7 @@ def aligned(pos: int | None, **more: Any) -> AlignedToken:
 
 def test_steps_come_out_as_they_went_in(tmp_path: Path) -> None:
     told = Diagnosis(0.1, 0.5, 0.2, 3, 1.5, (Candidate(7, 0.1, True), Candidate(2**31 - 1, 1e-30, False)), 4, "close")
+    told = replace(told, ln_p=-2.5, ln_q=-math.inf)
     rows = list(step_rows(0, [aligned(0), aligned(None), aligned(1, role=None, template_id=None)], [told]))
     assert [row["pos"] for row in rows] == [0, 1]
     assert (rows[1]["role"], rows[1]["template_id"]) == ("FREE", None)
@@ -347,5 +348,6 @@ def test_steps_come_out_as_they_went_in(tmp_path: Path) -> None:
             {"token_id": 7, "p_raw": 0.1, "allowed": True},
             {"token_id": 2**31 - 1, "p_raw": 1e-30, "allowed": False},
         ],
+        "ln_p": -2.5, "ln_p_tempered": None, "ln_mass": None, "ln_q": -math.inf,
     }  # fmt: skip
     assert (second["block"], second["p_raw"], second["top_k"]) == (0, None, None)

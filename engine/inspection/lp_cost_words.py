@@ -1,0 +1,102 @@
+"""What an LP costs a model, in sentences. Bounds that a judgement rests on stand here, not in the words."""
+
+from __future__ import annotations
+
+from engine.figures.statistics import Interval
+from engine.figures.words import counted, number, with_interval
+from engine.inspection.lp_cost import Estimate, RunCost
+
+LITTLE, MUCH = 0.5, 5.0
+"""Nat per sample that mask and guard take: up to the first the model keeps more than half of its mass, from the second
+on less than one text in a hundred of its own is in the LP's language."""
+NO_CHANCES = "the steps do not say with which probability tokens were drawn"
+
+
+def verdict_of(cost: RunCost) -> str:
+    """Of mask and guard alone: filters take from a run without an LP as well."""
+    taken = -_lp_part(cost)
+    if taken <= LITTLE:
+        return "leaves the model what it would have written"
+    return "draws from another distribution" if taken >= MUCH else "shifts what the model would have written"
+
+
+def short_words(cost: RunCost, lp: str) -> str:
+    """``exact leaves the model what it would have written (log w −0.05 per sample, 16 of 16 effective)``"""
+    return f"{lp} {verdict_of(cost)} ({figures_words(cost)})"
+
+
+def figures_words(cost: RunCost) -> str:
+    """``log w −0.05 per sample, 16 of 16 effective``; with filters also what is left without them."""
+    if cost.log_w_tempered is None:
+        return "no sample counts"
+    parts = [f"log w {nat(cost.log_w_tempered.value)} per sample"]
+    if _is_filtered(cost):
+        parts.append(f"{nat(_lp_part(cost))} without the filters")
+    return ", ".join([*parts, effective_words(cost.tempered, cost.samples)])
+
+
+def effective_words(estimate: Estimate, samples: int) -> str:
+    if estimate.effective is None:
+        return "none effective"
+    return f"{max(1, round(estimate.effective.value)):,} of {samples:,} effective"
+
+
+def sentences_of(cost: RunCost, lp: str) -> str:
+    """For a page: the verdict with its intervals, and how far it can be trusted."""
+    if not cost.samples:
+        return f"What the LP costs the model is not known: {NO_CHANCES}."
+    if not cost.counting or cost.log_w_tempered is None:
+        why = "none ended" if cost.is_guard_known else "no weight of its guard is known (`run --weigh 3` estimates it)"
+        return f"What the LP costs the model is not known: of {counted(cost.samples, 'sample')}, {why}."
+    estimate = cost.tempered
+    parts = [
+        f"{lp} {verdict_of(cost)}: log w is {with_interval(cost.log_w_tempered, nat)} per sample, {_split(cost)}.",
+        f"{_log_p(cost)}; {effective_words(estimate, cost.samples)}. From the model conditioned on the LP's language, "
+        f"the draws are {with_interval(estimate.kl, nat)} nat away (KL).",
+    ]
+    if not estimate.is_reliable:
+        parts.append("Unreliable: few samples carry the weight, so KL is too small and log p(C) uncertain.")
+    if left := cost.samples - cost.counting:
+        parts.append(f"{left:,} of {cost.samples:,} samples did not end, or have no weight: they count 0.")
+    if cost.samples > 1:
+        units = (len(cost.molecules), "molecule") if len(cost.molecules) > 1 else (cost.samples, "sample")
+        parts.append(f"In brackets: 95 % intervals over {counted(*units)}.")
+    return " ".join(parts)
+
+
+def nat(value: float) -> str:
+    """Two digits behind the point are enough for a logarithm; no minus before a zero."""
+    rounded = round(value, 2) + 0.0
+    return number(rounded).replace("-", "−") if rounded else "0"
+
+
+def _lp_part(cost: RunCost) -> float:
+    """Of log w, without what the filters took."""
+    if cost.log_w_tempered is None or cost.filters is None:
+        return 0.0
+    return cost.log_w_tempered.value - cost.filters.value
+
+
+def _is_filtered(cost: RunCost) -> bool:
+    return cost.filters is not None and abs(cost.filters.value) >= 0.005
+
+
+def _split(cost: RunCost) -> str:
+    def of(part: Interval | None) -> str:
+        return nat(0.0 if part is None else part.value)
+
+    free = 0.0 if cost.free is None or cost.filters is None else cost.free.value - cost.filters.value
+    parts = [f"{of(cost.forced)} at forced tokens", f"{nat(free)} by the mask at free ones"]
+    if _is_filtered(cost):
+        parts.append(f"{of(cost.filters)} by the sampling's filters")
+    guard = _lp_part(cost) - (0.0 if cost.mask is None else cost.mask.value)
+    if abs(guard) >= 0.005:
+        parts.append(f"{nat(guard)} by the guard")
+    return ", ".join(parts)
+
+
+def _log_p(cost: RunCost) -> str:
+    figure = with_interval(cost.tempered.log_p, nat)
+    if not cost.is_bound:
+        return f"log p(C) is {figure}"
+    return f"log p(C) is at least {figure}: a lower bound, since filters or a guard leave out texts that the LP admits"

@@ -1,0 +1,246 @@
+"""What an LP costs a model, against toys whose every text is known, and made-up runs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pytest
+import torch
+
+from engine.decode.chances import CHANCES, log_chances
+from engine.decode.presets import Sampling
+from engine.figures.statistics import Interval
+from engine.inspection.lp_cost import RunCost, cost_of_run
+from engine.inspection.lp_cost_words import sentences_of, short_words
+from engine.inspection.runs import run_facts
+from engine.store.store import Store
+from tests.engine.inspection.made import block_row, sample_row, step_row, write_run
+
+END = "<|endoftext|>"
+Distribution = tuple[Sequence[float], Sequence[bool]]
+"""The model's probabilities of some tokens, and which the LP allows."""
+
+
+def step(sample: int, pos: int, dist: Distribution, token: int, sampling: Sampling, **more: Any) -> dict[str, Any]:
+    log_p, allowed = torch.tensor([dist[0]], dtype=torch.float64).log(), torch.tensor([dist[1]])
+    found = log_chances(log_p, allowed, torch.tensor([token]), sampling)[0].tolist()
+    return step_row(sample, pos, forced=sum(dist[1]) == 1, **dict(zip(CHANCES, found, strict=True)), **more)
+
+
+def plain(sample: int, pos: int, ln_p: float, ln_q: float = 0.0, **more: Any) -> dict[str, Any]:
+    """Without filters, at temperature 1."""
+    known = {"ln_p": ln_p, "ln_p_tempered": ln_p, "ln_mass": ln_p - ln_q, "ln_q": ln_q}
+    return step_row(sample, pos, forced=ln_q == 0, **known | more)
+
+
+def cost(
+    store: Store, steps: Iterable[dict[str, Any]], samples: Mapping[int, Mapping[str, Any]] | None = None, **about: Any
+) -> RunCost:
+    """Of a run with these steps; ``samples`` are columns of some samples."""
+    rows = list(steps)
+    ids = sorted({row["sample_id"] for row in rows})
+    told = [sample_row(id_, **{"stop_reason": "end", **(samples or {}).get(id_, {})}) for id_ in ids]
+    write_run(store, "one", told, about.pop("blocks", ()), rows, **{"lp": "exact", **about})
+    return cost_of_run(store, run_facts(store, "one"))
+
+
+def value(interval: Interval | None) -> float:
+    assert interval is not None
+    return interval.value
+
+
+# --- toys: every text that can be drawn, as often as q says --------------------------------------------------------
+
+FIRST: Distribution = ((0.3, 0.1, 0.6), (True, True, False))
+SECOND: tuple[Distribution, ...] = (
+    ((0.2, 0.2, 0.6), (True, True, False)),
+    ((0.45, 0.15, 0.4), (True, True, False)),
+)
+
+
+def tempered(dist: Distribution, temperature: float, legal: bool) -> list[float]:
+    powers = [p ** (1 / temperature) for p in dist[0]]
+    whole = sum(power for power, allowed in zip(powers, dist[1], strict=True) if allowed or not legal)
+    return [power / whole * (allowed or not legal) for power, allowed in zip(powers, dist[1], strict=True)]
+
+
+@pytest.mark.parametrize(("temperature", "samples"), [(1.0, 32), (0.5, 200)])
+def test_two_steps_by_enumeration(store: Store, temperature: float, samples: int) -> None:
+    """16 and 100 are what all of q's probabilities go into without a remainder."""
+    rows, q_of, masses = [], {}, {1.0: 0.0, temperature: 0.0}
+    for one, two in itertools.product((0, 1), repeat=2):
+        q_of[one, two] = tempered(FIRST, temperature, True)[one] * tempered(SECOND[one], temperature, True)[two]
+        for known in masses:
+            masses[known] += tempered(FIRST, known, False)[one] * tempered(SECOND[one], known, False)[two]
+    number = 0
+    for (one, two), q in q_of.items():
+        assert samples * q == pytest.approx(round(samples * q), abs=1e-9)
+        for _ in range(round(samples * q)):
+            rows += [
+                step(number, 0, FIRST, one, Sampling(temperature)),
+                step(number, 1, SECOND[one], two, Sampling(temperature)),
+            ]
+            number += 1
+    found = cost(store, rows)
+    assert (found.samples, found.counting, found.is_bound) == (samples, samples, False)
+    for estimate, known in ((found.raw, 1.0), (found.tempered, temperature)):
+        weights = {
+            pair: tempered(FIRST, known, False)[pair[0]] * tempered(SECOND[pair[0]], known, False)[pair[1]] / q
+            for pair, q in q_of.items()
+        }
+        squares = sum(q * weights[pair] ** 2 for pair, q in q_of.items())
+        kl = sum(q * math.log(q * masses[known] / (weights[pair] * q)) for pair, q in q_of.items())
+        assert value(estimate.log_p) == pytest.approx(math.log(masses[known]), abs=1e-6)
+        assert value(estimate.effective) == pytest.approx(samples * masses[known] ** 2 / squares, rel=1e-6)
+        assert value(estimate.kl) == pytest.approx(kl, abs=1e-6)
+        assert estimate.is_reliable
+
+
+NUCLEUS: Distribution = ((0.57, 0.03, 0.30, 0.10), (True, True, False, False))
+
+
+def test_with_top_p_the_mean_is_a_strict_lower_bound(store: Store) -> None:
+    """Behind the mask the rarer legal token falls out of the nucleus, which the model's own nucleus would not tell."""
+    found = cost(store, (step(n, 0, NUCLEUS, 0, Sampling(top_p=0.92)) for n in range(20)))
+    assert found.is_bound
+    assert value(found.tempered.log_p) == pytest.approx(math.log(0.57), abs=1e-6)
+    assert value(found.tempered.log_p) < math.log(0.6) - 0.05
+    assert value(found.mask) == pytest.approx(math.log(0.6), abs=1e-6)
+    assert value(found.filters) == pytest.approx(math.log(0.57 / 0.6), abs=1e-6)
+    assert "log p(C) is at least" in sentences_of(found, "exact")
+
+
+def test_without_top_p_the_same_toy_is_exact(store: Store) -> None:
+    found = cost(store, (step(n, 0, NUCLEUS, int(n == 0), Sampling()) for n in range(20)))
+    assert not found.is_bound
+    assert value(found.tempered.log_p) == pytest.approx(math.log(0.6), abs=1e-6)
+    assert value(found.filters) == pytest.approx(0, abs=1e-9)
+    assert "log p(C) is −0.510" in sentences_of(found, "exact")
+
+
+# --- what counts --------------------------------------------------------------------------------------------------
+
+
+def test_logarithms_alone_so_that_no_weight_is_too_small(store: Store) -> None:
+    found = cost(store, [plain(0, 0, -2_000.0), plain(1, 0, -2_000.0 - math.log(3))])
+    assert value(found.raw.log_p) == pytest.approx(-2_000 + math.log(2 / 3))
+    assert value(found.raw.effective) == pytest.approx(1.6)
+    assert value(found.raw.kl) == pytest.approx(math.log(2 / 3) + math.log(3) / 2)
+
+
+@pytest.mark.parametrize("reason", ["length", "empty_mask", "desync"])
+def test_a_text_that_did_not_end_is_not_in_the_language(store: Store, reason: str) -> None:
+    steps = [plain(n, 0, -1.0) for n in range(4)]
+    steps[3]["ln_q"] = None if reason == "desync" else 0.0
+    steps.append(plain(3, 1, -1.0))
+    found = cost(store, steps, {3: {"stop_reason": reason}})
+    assert (found.samples, found.counting) == (4, 3)
+    assert value(found.raw.log_p) == pytest.approx(-1 + math.log(0.75))
+    assert value(found.log_w) == -1.0
+    assert value(found.raw.kl) == 0
+    assert [one.counts for one in found.each] == [True, True, True, False]
+    assert "1 of 4 samples did not end" in sentences_of(found, "exact")
+
+
+def test_none_counts(store: Store) -> None:
+    found = cost(store, [plain(0, 0, -1.0)], {0: {"stop_reason": "length"}})
+    assert (found.raw.log_p, found.log_w, found.tenths) == (None, None, ())
+    assert "not known: of 1 sample, none ended" in sentences_of(found, "exact")
+
+
+def test_a_run_without_chances_is_told_in_words(store: Store) -> None:
+    found = cost(store, [step_row(0, 0, p_raw=0.5)])
+    assert found.samples == 0
+    assert "not known" in sentences_of(found, "exact")
+
+
+def test_the_guards_weight_is_part_of_the_samples(store: Store) -> None:
+    guarded = {"redrawn_blocks": 0}
+    samples: dict[int, dict[str, Any]] = {
+        0: guarded | {"log_weight": -0.5},
+        1: guarded | {"log_weight": None},  # it went back too far: its weight counts 0
+        2: {"log_weight": None},  # no guard could be made for its molecule
+    }
+    found = cost(store, [plain(n, 0, -1.0) for n in range(3)], samples, lp="guarded")
+    assert found.is_bound and found.is_guard_known
+    assert (found.samples, found.counting) == (3, 2)
+    assert value(found.raw.log_p) == pytest.approx(math.log((math.exp(-1.5) + math.exp(-1)) / 3))
+    assert value(found.log_w) == pytest.approx(-1.25)
+    assert value(found.mask) == pytest.approx(-1.0)
+    assert "−0.250 by the guard" in sentences_of(found, "guarded")
+
+
+def test_a_guard_that_was_not_weighed_leaves_it_open(store: Store) -> None:
+    found = cost(store, [plain(0, 0, -1.0)], {0: {"redrawn_blocks": 2}}, lp="guarded")
+    assert not found.is_guard_known
+    assert "--weigh" in sentences_of(found, "guarded")
+
+
+# --- per molecule, and where --------------------------------------------------------------------------------------
+
+
+def test_molecules_are_the_units_of_a_runs_intervals(store: Store) -> None:
+    logs = [-1.0, -1.2, -3.0, -3.4]
+    steps = [plain(n, 0, log) for n, log in enumerate(logs)]
+    found = cost(store, steps, {n: {"smiles": "CO" if n < 2 else "CC"} for n in range(4)})
+    assert [(one.smiles, one.samples, one.counting) for one in found.molecules] == [("CO", 2, 2), ("CC", 2, 2)]
+    assert value(found.molecules[1].raw.log_p) == pytest.approx(math.log((math.exp(-3) + math.exp(-3.4)) / 2))
+    assert value(found.raw.log_p) == pytest.approx(math.log(sum(map(math.exp, logs)) / 4))
+    assert found.log_w is not None
+    assert found.log_w.ends == pytest.approx((-3.2, -1.1)), "one molecule alone, or the other"
+    for interval in (found.raw.log_p, found.raw.effective, found.raw.kl, found.molecules[0].raw.log_p):
+        assert interval is not None and interval.ends is not None
+        assert interval.ends[0] <= interval.value <= interval.ends[1]
+
+
+def test_few_effective_samples_are_unreliable(store: Store) -> None:
+    even = cost(store, [plain(n, 0, -1.0) for n in range(16)])
+    assert even.raw.is_reliable and value(even.raw.effective) == pytest.approx(16)
+    assert short_words(even, "exact") == (
+        "exact shifts what the model would have written (log w −1.00 per sample, 16 of 16 effective)"
+    )
+
+
+def test_one_heavy_sample_is_unreliable_and_another_distribution(store: Store) -> None:
+    found = cost(store, [plain(n, 0, -60.0 - 30 * (n > 0)) for n in range(16)])
+    assert not found.raw.is_reliable and value(found.raw.effective) == pytest.approx(1)
+    assert "Unreliable" in sentences_of(found, "v4")
+    assert short_words(found, "v4") == "v4 draws from another distribution (log w −88.1 per sample, 1 of 16 effective)"
+
+
+def test_a_small_cost_leaves_the_model_alone(store: Store) -> None:
+    found = cost(store, [plain(n, 0, -0.05) for n in range(16)])
+    assert short_words(found, "exact") == (
+        "exact leaves the model what it would have written (log w −0.050 per sample, 16 of 16 effective)"
+    )
+
+
+PIECES = ["[C]", "<", "1.2", ",-", "3.4", ",", "5", ">[", "O]", "<", "1", ",", "2", ",", "3", ">", END]
+
+
+def test_where_along_the_text_by_part_element_and_block(store: Store) -> None:
+    steps = [
+        plain(sample, pos, -float(2**pos) if pos == 0 or sample else -1.0, 0.0 if piece == "<" else -0.5, piece=piece)
+        for sample in (0, 1)
+        for pos, piece in enumerate(PIECES)
+    ]
+    for row in steps:
+        row.update(ln_p=-1.0, ln_p_tempered=-1.0, ln_mass=-1.0 - row["ln_q"])
+    blocks = [block_row(sample, number, element="CO"[number]) for sample in (0, 1) for number in (0, 1)]
+    found = cost(store, steps, blocks=blocks)
+    parts = {place.name: place for place in found.parts}
+    assert {name: place.tokens for name, place in parts.items()} == {
+        "between the blocks": 4, "opening a block": 4, "x": 8, "y": 8, "z": 4, "closing a block": 4, "the end": 2,
+    }  # fmt: skip
+    assert (parts["opening a block"].forced, parts["opening a block"].free) == (-2.0, 0.0)
+    assert (parts["x"].forced, parts["x"].free, parts["x"].whole.value) == (0.0, -2.0, -2.0)
+    assert {place.name: place.tokens for place in found.elements} == {"C": 14, "O": 14}
+    assert [place.whole.value for place in found.elements] == pytest.approx([-4.0, -4.0])
+    assert sum(place.tokens for place in found.tenths) == 34
+    assert sum(place.whole.value for place in found.tenths) == pytest.approx(value(found.log_w_tempered))
+    assert sum(place.whole.value for place in found.parts) == pytest.approx(-9.5)
+    assert found.each[0].blocks == {0: pytest.approx(-4.0), 1: pytest.approx(-4.0)}
+    assert found.each[0].forced == -2.0 and found.each[0].free == pytest.approx(-7.5)
