@@ -95,10 +95,30 @@ def _sample_among(values: Tensor, columns: Tensor, total: Tensor | None, samplin
 
 
 def draw(chances: Tensor, uniform: Tensor) -> Tensor:
-    """The index at which the running sum of probabilities [B, L] passes each row's uniform number [B]."""
-    sums = chances.to(uniform.dtype).cumsum(dim=-1)
-    # A uniform number is less than one, so the target is less than the last sum: there is always an index.
-    return (sums <= (uniform * sums[:, -1])[:, None]).sum(dim=-1)
+    """The index at which the running sum of probabilities [B, L] passes each row's uniform number [B].
+
+    Where a row is wide, whole chunks are summed first, and the running sum is taken within the chunk that passes.
+    """
+    width = chances.shape[-1]
+    if width <= 2 * CHUNK:
+        sums = chances.to(uniform.dtype).cumsum(dim=-1)
+        return _passing(sums, uniform[:, None] * sums[:, -1:])
+    chunks = torch.nn.functional.pad(chances, (0, -width % CHUNK)).unflatten(-1, (-1, CHUNK))  # [B, C, CHUNK]
+    ends = chunks.sum(dim=-1, dtype=uniform.dtype).cumsum(dim=-1)
+    target = uniform[:, None] * ends[:, -1:]
+    chunk = _passing(ends, target)[:, None]
+    before = torch.nn.functional.pad(ends, (1, 0)).gather(1, chunk)
+    sums = chunks.gather(1, chunk[..., None].expand(-1, -1, CHUNK))[:, 0].to(uniform.dtype).cumsum(dim=-1)
+    return chunk[:, 0] * CHUNK + _passing(sums, target - before)
+
+
+def _passing(sums: Tensor, target: Tensor) -> Tensor:
+    """The first index at which sums [B, L] are more than target [B, 1]; rounding may have made this the last sum."""
+    below = sums[:, -1:].nextafter(torch.zeros_like(target))
+    return (sums <= torch.minimum(target, below)).sum(dim=-1)
+
+
+CHUNK = 512
 
 
 def uniform(seed: int, samples: Tensor, steps: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from transformers import (
 )
 
 from engine.decode.presets import PRESETS, Sampling, preset
-from engine.decode.sampling import draw, probabilities, sample, uniform
+from engine.decode.sampling import CHUNK, draw, probabilities, sample, uniform
 from engine.errors import ConstraintError
 from tests.support import sized
 
@@ -94,6 +94,24 @@ def test_drawing_follows_the_probabilities() -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("width", [2 * CHUNK + 1, 5_000, 3 * CHUNK])
+def test_a_wide_row_is_drawn_from_as_by_one_running_sum(width: int) -> None:
+    """Most rows of few likely ids, as a model's are, some with none in the first and the last chunks."""
+    random = torch.Generator().manual_seed(width)
+    chances = (torch.randn((400, width), generator=random) * 4).softmax(dim=-1)
+    chances[:150] = torch.where(torch.rand((150, width), generator=random) < 0.999, 0.0, chances[:150])
+    chances[:, CHUNK + 7] += 1e-3
+    chances[100:200, :CHUNK] = chances[100:200, 2 * CHUNK :] = 0.0
+    edges = torch.tensor([0.0, 1 - 2**-53, 0.5], dtype=torch.float64)
+    numbers = torch.cat((torch.rand(100, generator=random, dtype=torch.float64), edges.repeat(100)))
+    sums = chances.double().cumsum(dim=-1)
+    drawn = draw(chances, numbers)
+    passed = (sums <= (numbers * sums[:, -1])[:, None]).sum(dim=-1)
+    last = width - 1 - (chances > 0).flip(1).int().argmax(dim=1)  # where rounding makes the target the whole sum
+    assert drawn.tolist() == torch.minimum(passed, last).tolist()
+    assert (chances.gather(1, drawn[:, None]) > 0).all()
+
+
 def test_numbers_are_even_and_of_no_order() -> None:
     count = sized(20_000, 2_000_000)
     samples, steps = torch.arange(count) // 200, torch.arange(count) % 200
