@@ -26,13 +26,14 @@ if TYPE_CHECKING:
 def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     description = "Train an embedded model on the packed corpus, or continue where the last call stopped."
     parser = add_command(subparsers, "train", run, "train an embedded model", description)
-    parser.add_argument("--model", required=True, help="alias of a recipe: demo-qwen, demo-llama, demo-qwen-l3")
+    parser.add_argument("--model", required=True, help="alias of a recipe in engine/training/recipes.py, as demo-qwen")
     end = parser.add_mutually_exclusive_group(required=True)
     end.add_argument("--hours", type=float, default=0.0, help="time of the whole training, over all calls")
     end.add_argument("--texts", type=int, default=0, help="or its length in texts, over all calls")
     parser.add_argument("--data", type=Path, help="the packed corpus (default: in the cache)")
     parser.add_argument("--held-out", type=Path, help="the packed held-out molecules (default: in the cache)")
     parser.add_argument("--out", type=Path, help="folder of the training (default: in the cache)")
+    parser.add_argument("--start", type=Path, metavar="FILE", help="begin from another recipe's checkpoint")
     parser.add_argument("--device", default="auto", help="auto (a GPU if there is one), cpu, cuda")
     parser.add_argument("--precision", default="auto", choices=("auto", "fp32", "bf16"), help="auto: the faster one")
     parser.add_argument("--threads", type=int, default=0, help="0: one per core")

@@ -62,9 +62,12 @@ class LiveIds:
 class Batches:
     """Draws texts without end. ``state`` and ``restore`` carry the generator over a stop."""
 
-    def __init__(self, corpus: PackedCorpus, live: LiveIds, tokens_a_batch: int, seed: int) -> None:
+    def __init__(
+        self, corpus: PackedCorpus, live: LiveIds, tokens_a_batch: int, seed: int, *, canonical: bool = False
+    ) -> None:
         self._corpus = corpus
         self._live = live
+        self._canonical = canonical  # draw no text in a random order
         self._tokens = tokens_a_batch
         self._random = np.random.Generator(np.random.PCG64(seed))
         self._shares = np.array([len(part) for part in corpus.parts]) / len(corpus)
@@ -73,7 +76,8 @@ class Batches:
         """The batches of one pool."""
         part = self._corpus.parts[int(self._random.choice(len(self._shares), p=self._shares))]
         decimals = stage.decimals[int(self._random.integers(len(stage.decimals)))]
-        fitting = np.flatnonzero(part.atoms <= stage.most_atoms)
+        fits = part.atoms <= stage.most_atoms
+        fitting = np.flatnonzero(fits & part.is_canonical if self._canonical else fits)
         rows = self._random.choice(fitting, size=min(POOL, len(fitting)), replace=False)
         drawn = part.tokens(rows, min(decimals, MOST_DECIMALS))
         ids = self._live.local(drawn.ids)

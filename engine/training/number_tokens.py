@@ -59,12 +59,13 @@ def integer_table(numbers: NumberIds, most: int) -> TokenTable:
     return TokenTable.of(entries)
 
 
-def decimal_table(numbers: NumberIds, decimals: int) -> TokenTable:
-    """Entry ``value``: the decimals 0 to 10**decimals - 1, trailing zeros dropped, one digit kept."""
+def decimal_table(numbers: NumberIds, decimals: int, *, keep_zeros: bool = False) -> TokenTable:
+    """Entry ``value``: the decimals 0 to 10**decimals - 1; trailing zeros dropped but for the first digit, or kept."""
     width = numbers.width
     entries = []
     for value in range(10**decimals):
-        text = f"{value:0{decimals}d}".rstrip("0") or "0"
+        digits = f"{value:0{decimals}d}"
+        text = digits if keep_zeros else digits.rstrip("0") or "0"
         entries.append((numbers.run(text), [DECIMAL_1 + start for start in range(0, len(text), width)]))
     return TokenTable.of(entries)
 

@@ -59,10 +59,16 @@ class Batch:
 
 
 class PackedPart:
-    """One file of the packed corpus, for one tokenizer; ``framed``: each text in its own ``text_frame``."""
+    """One file of the packed corpus, for one tokenizer.
 
-    def __init__(self, arrays: Arrays, slot: str, numbers: NumberIds, end: int, *, framed: bool = False) -> None:
+    ``framed``: each text in its own ``text_frame``. ``keep_zeros``: numbers keep their trailing zeros.
+    """
+
+    def __init__(
+        self, arrays: Arrays, slot: str, numbers: NumberIds, end: int, *, framed: bool = False, keep_zeros: bool = False
+    ) -> None:
         self.numbers = numbers
+        self._keep_zeros = keep_zeros
         of_slot = {
             name.removeprefix(f"{slot}."): value for name, value in arrays.items() if name.startswith(f"{slot}.")
         }
@@ -146,7 +152,10 @@ class PackedPart:
         if not 1 <= decimals <= MOST_DECIMALS:
             raise ValueError(f"decimals must lie in 1..{MOST_DECIMALS}, got {decimals}")
         if decimals not in self._tables:
-            numbers = [integer_table(self.numbers, self._most_integer), decimal_table(self.numbers, decimals)]
+            numbers = [
+                integer_table(self.numbers, self._most_integer),
+                decimal_table(self.numbers, decimals, keep_zeros=self._keep_zeros),
+            ]
             table = joined([self._prompts, self._segments, *numbers])
             self._tables[decimals] = table, _starts(table.lengths)[:-1]
         return self._tables[decimals]
@@ -155,9 +164,9 @@ class PackedPart:
 class PackedCorpus:
     """All parts of a packed corpus for one tokenizer; a part is read when it is first asked for."""
 
-    def __init__(self, folder: Path, tokenizer: str, *, framed: bool = False) -> None:
+    def __init__(self, folder: Path, tokenizer: str, *, framed: bool = False, keep_zeros: bool = False) -> None:
         self.folder = folder
-        self.framed = framed
+        self._options = {"framed": framed, "keep_zeros": keep_zeros}
         self.tokenizer = tokenizer
         self.manifest = read_json(folder / MANIFEST)
         if self.manifest.get("format") != PACKED_FORMAT:
@@ -187,7 +196,7 @@ class PackedCorpus:
         meta, arrays = read_arrays(self.folder / name)
         if meta.get("texts") != self.manifest["parts"][name]["texts"]:
             raise FileFormatError(f"{self.folder / name} belongs to another corpus", "Pack it again")
-        return PackedPart(arrays, self.slot, self.numbers, self.end, framed=self.framed)
+        return PackedPart(arrays, self.slot, self.numbers, self.end, **self._options)
 
 
 def packed_xyz(xyz: NDArray[np.int32], atoms: Index) -> NDArray[np.uint8]:

@@ -55,6 +55,7 @@ class Options:
     prompts: int = 96
     tokens_a_step: int = 0  # 0: the recipe's
     snapshots: int = 0  # kept, the newest; 0 keeps all
+    start: Path | None = None  # a checkpoint of another recipe to go on from, where the folder has none
 
 
 @dataclass(slots=True)
@@ -82,15 +83,18 @@ class Training:
         if options.threads:
             torch.set_num_threads(options.threads)
         self.recipe, self.folder, self.options = recipe, folder, options
-        corpus = PackedCorpus(packed, recipe.tokenizer, framed=True)
+        corpus = PackedCorpus(packed, recipe.tokenizer, framed=True, keep_zeros=recipe.keep_zeros)
         self.live = LiveIds(corpus)
         self.device = pick_device(options.device)
         self.precision = faster_precision(self.device) if options.precision == "auto" else options.precision
         self.network = Network(recipe.shape, len(self.live), self.live.end, self.live.tail_count, recipe.seed)
         self.state = TrainingState(recipe.alias, repr(recipe))
-        self.batches = Batches(corpus, self.live, options.tokens_a_step or recipe.tokens_a_step, recipe.seed)
+        tokens = options.tokens_a_step or recipe.tokens_a_step
+        self.batches = Batches(corpus, self.live, tokens, recipe.seed, canonical=recipe.canonical)
         if (folder / CHECKPOINT).is_file():
-            self._take_up()
+            self._take_up(folder / CHECKPOINT)
+        elif options.start is not None:
+            self._take_up(options.start)
         self.network.to(self.device)
         self.body = torch.compile(self.network.body, dynamic=True) if options.compile else self.network.body
         self.optimisers = optimisers(self.network, recipe.learning_rate, recipe.weight_decay, options.optimiser)
@@ -167,9 +171,11 @@ class Training:
         self.state.steps += 1
         return losses
 
-    def _take_up(self) -> None:
-        weights, state = checkpoint.load(self.folder / CHECKPOINT)
+    def _take_up(self, path: Path) -> None:
+        weights, state = checkpoint.load(path)
         self.state = TrainingState(**state)
+        if path == self.options.start:
+            self.state.alias, self.state.recipe = self.recipe.alias, repr(self.recipe)
         if self.state.alias != self.recipe.alias:
             raise DriftscopeError(
                 f"{self.folder} holds a training of {self.state.alias}, not of {self.recipe.alias}",

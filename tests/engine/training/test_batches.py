@@ -77,6 +77,25 @@ def test_the_same_seed_draws_the_same_and_a_restored_one_goes_on(corpus: PackedC
     assert not all(torch.equal(a.ids, b.ids) for a, b in zip(drawn(other, 4), expected, strict=True))
 
 
+def test_a_training_in_canonical_order_draws_no_other(corpus: PackedCorpus, live: LiveIds) -> None:
+    canonical = {
+        tuple(live.local(part.tokens(np.array([row]), 1).ids).tolist())
+        for part in corpus.parts
+        for row in np.flatnonzero(part.is_canonical)
+    }
+    stage = Stage(1.0, most_atoms=9, decimals=(1,))
+
+    def of_order(*, canonical_only: bool) -> list[bool]:
+        batches = drawn(Batches(corpus, live, 500, seed=0, canonical=canonical_only), 4, stage)
+        texts = [
+            (row, int((mask != 0).nonzero()[-1])) for b in batches for row, mask in zip(b.ids, b.weights, strict=True)
+        ]
+        return [tuple(row[: last + 2].tolist()) in canonical for row, last in texts]
+
+    assert all(of_order(canonical_only=True))
+    assert 0.2 < np.mean(of_order(canonical_only=False)) < 0.8
+
+
 def test_numbers_that_decide_a_hand_count_more(corpus: PackedCorpus, live: LiveIds) -> None:
     stage = Stage(1.0, most_atoms=9, decimals=(4,))
     weights = torch.cat(

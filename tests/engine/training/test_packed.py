@@ -77,26 +77,26 @@ def packed(corpus: Path) -> Path:
     return out
 
 
-def reader(part: list[ConformerTexts], name: str) -> PackedPart:
+def reader(part: list[ConformerTexts], name: str, *, keep_zeros: bool = False) -> PackedPart:
     tokenizer = load_tokenizer(name)
     arrays, _ = part_arrays(part, [tokenizer])
     end = tokenizer.end_id
     assert end is not None
-    return PackedPart(arrays, "t0", number_ids(tokenizer), end)
+    return PackedPart(arrays, "t0", number_ids(tokenizer), end, keep_zeros=keep_zeros)
 
 
-def written(one: ConformerTexts, text: int, decimals: int) -> str:
+def written(one: ConformerTexts, text: int, decimals: int, least: int = 1) -> str:
     """The whole text, its numbers written by the codec."""
     smiles, order = one.texts[text]
-    form = NumberFormat(1, decimals)
+    form = NumberFormat(least, decimals)
     rows = [tuple(format_number(unit / 10_000, form) for unit in one.xyz[row].tolist()) for row in order]
     answer = enriched_text(smiles, enriched_descriptors(smiles), tuple((x, y, z) for x, y, z in rows))
     return f"[SMILES]{smiles}[/SMILES][CONFORMER]{answer}[/CONFORMER]"
 
 
-def expected(part: list[ConformerTexts], name: str, decimals: int) -> list[list[int]]:
+def expected(part: list[ConformerTexts], name: str, decimals: int, least: int = 1) -> list[list[int]]:
     tokenizer = load_tokenizer(name)
-    texts = [written(one, text, decimals) for one in part for text in range(len(one.texts))]
+    texts = [written(one, text, decimals, least) for one in part for text in range(len(one.texts))]
     return [[*ids, tokenizer.end_id or 0] for ids in tokenizer.encode_batch(texts)]
 
 
@@ -109,6 +109,14 @@ def test_any_molecule_and_number_gives_the_tokenizers_ids(
     batch = reader(drawn, name).tokens(decimals=decimals)
     found = [batch.text(row)[0].tolist() for row in range(len(drawn))]
     assert found == expected(drawn, name, decimals)
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_the_fixed_writer_keeps_all_zeros(drawn: list[ConformerTexts], name: str) -> None:
+    few = drawn[:10]
+    batch = reader(few, name, keep_zeros=True).tokens()
+    assert [batch.text(row)[0].tolist() for row in range(len(few))] == expected(few, name, 4, least=4)
+    assert expected(few, name, 4, least=4) != expected(few, name, 4)
 
 
 def ids_of(corpus: PackedCorpus, decimals: int) -> list[list[int]]:

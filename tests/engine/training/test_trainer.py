@@ -66,6 +66,18 @@ def training(packed: Path, folder: Path, alias: str = "demo-qwen", **options: ob
     return Training(RECIPES[alias], packed, packed, folder, replace(SHORT, **options))  # type: ignore[arg-type]
 
 
+def test_a_training_goes_on_from_another_recipes_checkpoint(small_packed: Path, tmp_path: Path) -> None:
+    before = training(small_packed, tmp_path / "a", texts=60).run()
+    start = tmp_path / "a" / CHECKPOINT
+    after = training(small_packed, tmp_path / "b", "demo-qwen-fixed", texts=120, start=start).run()
+    assert (after.alias, before.alias) == ("demo-qwen-fixed", "demo-qwen")
+    assert before.texts < after.texts < 2 * before.texts + 100
+    again = training(small_packed, tmp_path / "b", "demo-qwen-fixed", texts=120, start=start)
+    assert again.state.texts == after.texts, "its own checkpoint, not the start"
+    with pytest.raises(DriftscopeError, match="a training of demo-qwen-fixed, not of demo-qwen"):
+        training(small_packed, tmp_path / "b", texts=200)
+
+
 def log_of(folder: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in (folder / LOG).read_text().splitlines()]
 
