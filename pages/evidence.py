@@ -13,8 +13,9 @@ from pages._shared.sections import show_open
 TITLE = "Evidence"
 ICON = ":material/fact_check:"
 LEAD = (
-    "Which of the five reports' claims hold? Each claim stands beside the figure computed **here**: with the real "
-    "tokenizers, stored runs, the LPs' own tables, and arithmetic on the reports' figures. Every verdict is computed. "
+    "Which claims hold, of the five reports and of the group's result of December 2025 (005)? Each claim stands beside "
+    "the figure computed **here**: with the real tokenizers, stored runs, the LPs' own tables, and arithmetic on the "
+    "reports' figures. Every verdict is computed. "
     "The reports' pass rates go by their own rule (*passed*): junk may pass."
 )
 

@@ -21,10 +21,12 @@ COLUMNS = ("claim", "section", "verdict", "reported", "measured", "unit", "about
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     what = "the reports' claims, each checked now"
-    description = "Every claim of the five reports with a verdict that is computed now."
+    description = "Every claim of the reports with a verdict that is computed now."
     parser = add_command(commands, "claims", run, what, description, store=True)
     parser.add_argument("ids", nargs="*", metavar="CLAIM", help="only these claims, in detail (default: all)")
-    parser.add_argument("--report", choices=("000", "001", "002", "003", "004"), help="only this report's claims")
+    parser.add_argument(
+        "--report", choices=("000", "001", "002", "003", "004", "005"), help="only this report's claims"
+    )
     parser.add_argument("--verdict", choices=NAMES, metavar="V", help=f"only this verdict: {', '.join(NAMES)}")
     parser.add_argument(
         "--save", action="store_true", help="re-check all claims, and save the verdicts in data/claims/"

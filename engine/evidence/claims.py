@@ -24,7 +24,7 @@ from engine.user_files import read_regular
 
 FOLDER = DATA / "claims"
 TOKENS_FILE = "tokenisation.toml"
-REPORTS = ("000", "001", "002", "003", "004")
+REPORTS = ("000", "001", "002", "003", "004", "005")
 ABOUT = 0.1
 """How far off a figure may be that its report gives with a tilde or calls an estimate."""
 NOTHING: Mapping[str, Any] = MappingProxyType({})

@@ -15,7 +15,7 @@ from engine.evidence.formula import figures_of
 from engine.evidence.verdicts import Judgement, Verdict
 
 MOST_RELATED = 12
-OVER_RUNS = frozenset({"sql", "drift", "lp_table"})
+OVER_RUNS = frozenset({"sql", "drift", "lp_table", "references"})
 """Checks that read the runs that ship."""
 
 

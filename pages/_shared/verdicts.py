@@ -25,7 +25,7 @@ LOOKS: dict[VerdictName, Look] = {
     "reproduced": Look("✓", "green", "", "the same figure here, within the rounding of the report"),
     "contradicted": Look("✗", "red", "x", "another figure here, or the statement does not hold"),
     "internally inconsistent": Look("≠", "yellow", "/", "the reports give two values for one thing"),
-    "not testable here": Look("?", "gray", ".", "it needs a run, a trace or texts that are missing here"),
+    "not testable here": Look("?", "gray", ".", "it needs a run, a trace, texts or a measurement that is missing here"),
 }
 UNJUDGED = Look("–", "gray", "", "not checked yet")
 UNJUDGED_WORD = "not checked yet"

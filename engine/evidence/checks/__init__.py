@@ -5,7 +5,7 @@ from engine.evidence.checks.finding import Check
 from engine.evidence.checks.missing import needs
 from engine.evidence.checks.stored import sql
 from engine.evidence.checks.tables import lp_table
-from engine.evidence.checks.texts import characters, drift, examples, tokens
+from engine.evidence.checks.texts import characters, drift, examples, references, tokens
 
 CHECKS: dict[str, Check] = {
     "agree": agree,
@@ -16,6 +16,7 @@ CHECKS: dict[str, Check] = {
     "holds": holds,
     "lp_table": lp_table,
     "needs": needs,
+    "references": references,
     "sql": sql,
     "tokens": tokens,
     "unrelated": unrelated,

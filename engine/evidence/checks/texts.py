@@ -1,4 +1,4 @@
-"""Checks by the real tokenizers: token counts, drift of stored coordinates under a placeholder; junk in quotations."""
+"""Checks by the real tokenizers: token counts, drift of known coordinates under a placeholder; junk in quotations."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from collections.abc import Callable
 
 from engine.evidence.checks.finding import Basis, Finding, VerdictName, beside_reported, fallen_by, held_against, said
 from engine.evidence.checks.stored import written_out
+from engine.evidence.checks.tables import MOLECULES
 from engine.evidence.claims import Claim
 from engine.evidence.formula import Range
 from engine.evidence.tokenisation import QUANTITIES
+from engine.figures.words import percent
 from engine.lp_records import DEFAULT_PLACEHOLDER
+from engine.records import FIXED4, SHORTEST4, NumberFormat
 from engine.text.blocks import find_blocks, has_letter, has_nonnumeric
 from engine.text.check import answer_of
 from engine.text.cleanup import clean_up
 from engine.text.drift import DriftSummary, drift_summary
+from engine.text.reference import reference_texts
 from engine.text.tokenizers import load_tokenizer
 
 TEXTS = (
@@ -87,6 +91,33 @@ def drift(claim: Claim, basis: Basis) -> Finding:
     return Finding(verdict, measured, f"{reason}{end}", f"{query} -- {how}", "tokenizers")
 
 
+def references(claim: Claim, basis: Basis) -> Finding:
+    """The same ``figure`` for conformers of stored molecules, which no model wrote.
+
+    Each of the group's two writers puts them down; the claim holds where one of them gives its figure.
+    """
+    given = claim.arguments
+    query = written_out(MOLECULES)
+    smiles = tuple(row["smiles"] for row in basis.rows(query))
+    if not smiles:
+        return Finding("not testable here", None, "The store does not hold the molecules.", query, "store")
+    findings: list[tuple[VerdictName, float]] = []
+    told = []
+    for writer, form in _WRITERS.items():
+        summary = _summary(_reference_texts(smiles, form), given["tokenizer"], given["placeholder"])
+        measured = _FIGURES[given["figure"]](summary, summary)
+        findings.append((held_against(claim, Range.exact(measured)), measured))
+        drifts = f"drift from {min(summary.histogram):+d} to {max(summary.histogram):+d}"
+        told.append(f"{said(measured)} by the {writer} writer ({percent(summary.share(summary.cut))} cut, {drifts})")
+    verdict, measured = min(findings, key=lambda finding: finding[0] != "reproduced")
+    figure = f"{given['figure'][0].upper()}{given['figure'][1:]}, of the {summary.blocks:,} of ETKDG conformers"
+    reason = (
+        f"{figure} under {given['tokenizer']} with {given['placeholder']}: {', '.join(told)}{beside_reported(claim)}."
+    )
+    how = f"drift_summary(reference_texts(SMILES, FORM), {given['tokenizer']}, {given['placeholder']!r})"
+    return Finding(verdict, measured, reason, f"{query} -- {how}", "tokenizers")
+
+
 def _told(summary: DriftSummary) -> str:
     drifts = sorted(summary.histogram)
     return (
@@ -99,6 +130,11 @@ def _told(summary: DriftSummary) -> str:
 @functools.lru_cache(maxsize=16)
 def _summary(texts: tuple[str, ...], tokenizer: str, placeholder: str) -> DriftSummary:
     return drift_summary(texts, load_tokenizer(tokenizer), placeholder)
+
+
+@functools.lru_cache(maxsize=4)
+def _reference_texts(smiles: tuple[str, ...], form: NumberFormat) -> tuple[str, ...]:
+    return tuple(text for molecule in smiles for text in reference_texts(molecule, form))
 
 
 def _is_mended(content: str) -> bool:
@@ -114,11 +150,17 @@ _FIGURES: dict[str, Callable[[DriftSummary, DriftSummary], float]] = {
     "less distance in percent": lambda one, usual: 100 * (1 - one.mean_distance / usual.mean_distance),
     "least drift": lambda one, _: float(min(one.histogram)),
     "most drift": lambda one, _: float(max(one.histogram)),
+    "blocks that fit in percent": lambda one, _: 100 * one.share(one.exact),
+    "blocks that differ by 1 to 3 tokens in percent": lambda one, _: (
+        100 * one.share(sum(count for drift, count in one.histogram.items() if 1 <= abs(drift) <= 3))
+    ),
     "blocks that do not fit in percent": lambda one, _: 100 * (1 - one.share(one.exact)),
     "blocks that are cut in percent": lambda one, _: 100 * one.share(one.cut),
     "least tokens of a block": lambda one, _: float(_free(one) - max(one.histogram) + BRACKETS),
     "most tokens of a block": lambda one, _: float(_free(one) - min(one.histogram) + BRACKETS),
 }
+_WRITERS = {"trimmed": SHORTEST4, "fixed": FIXED4}
+"""The group's: it wrote trailing zeros away until December 2025, and four decimals since."""
 BRACKETS = 2
 """The reports count a block's two brackets with its tokens."""
 

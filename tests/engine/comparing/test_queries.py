@@ -10,6 +10,7 @@ import pytest
 
 from engine.comparing.queries import EXAMPLES, FOLDER, StoredQuery, examples, read_query, saved_view, saved_views
 from engine.errors import FileFormatError, StoreError
+from engine.evidence.claims import load_claims
 from engine.store.sql.guard import Console
 from engine.store.store import Store
 from tests.engine.inspection.made import DEMO_STORE, sample_row, write_run
@@ -35,6 +36,10 @@ COLUMNS = {
     "report-004-models": [
         *("origin", "report", "number", "model", "architecture", "size", "precision", "vocab_size", "garbage_percent"),
         "run_id",
+    ],
+    "report-005-result": [
+        *("origin", "report", "model", "epochs", "lp", "placeholder", "samples", "cov_r_percent", "cov_p_percent"),
+        *("mat_r_ang", "mat_p_ang", "mismatches", "parse_failures", "no_end", "run_id"),
     ],
 }
 
@@ -70,6 +75,7 @@ def test_every_table_has_its_view() -> None:
         *(("002", section) for section in ("1.1", "1.2", "1.3", "3.2", "6.1", "6.2")),
         ("003", "Summary Table"),
         ("004", "Models Tested"),
+        ("005", "Result"),
     }
 
 
@@ -201,6 +207,35 @@ def test_the_models_of_report_004(console: Console) -> None:
         (5, "Llama-3-8B", "Llama-3", "8B", "Q4_K_M", 128_256, 6),
         (6, "GPT-2", "GPT-2", "124M", "FP32", 50_257, 28),
     ]
+
+
+def test_the_table_of_report_005(console: Console) -> None:
+    found = rows(console, "report-005-result")
+    told = [(row["epochs"], row["lp"], *list(row.values())[7:-1]) for row in found if row["origin"] == "reported"]
+    assert told == [
+        (1, "none", 66.3, 47.4, 0.62, 0.93, 1_354, 173, 23),
+        (2, "none", 68.1, 49.7, 0.60, 0.91, 687, 137, 44),
+        (3, "none", 68.7, 51.8, 0.60, 0.82, 709, 142, 11),
+        (4, "none", 68.3, 52.4, 0.59, 0.82, 710, 119, 9),
+        (2, "position-allowlist", 44.0, 28.0, 0.80, 1.16, 0, 569, 0),
+    ]
+    claims = {claim.id: claim.value for claim in load_claims()}
+    names = ("cov-r", "cov-p", "mat-r", "mat-p", "mismatch", "failures", "no-end")
+    for epochs, lp, *figures_of_run in told:
+        which = epochs if lp == "none" else "lp"
+        assert figures_of_run == [claims[f"005-{name}-{which}"] for name in names]
+
+
+def test_what_the_table_of_report_005_counts_in_measured_runs(tmp_path: Path) -> None:
+    store = store_at(tmp_path)
+    states: list[dict[str, Any]] = [
+        {"parsed": True, "same_graph": True, "stop_reason": "end"},
+        {"parsed": True, "same_graph": False, "stop_reason": "end"},
+        {"parsed": False, "same_graph": False, "stop_reason": "length"},
+    ]
+    write_run(store, "measured-one", [sample_row(number, **state) for number, state in enumerate(states)])
+    (row,) = store.rows(saved_view("report-005-result").sql)
+    assert (row["mismatches"], row["parse_failures"], row["no_end"], row["cov_r_percent"]) == (1, 1, 1, None)
 
 
 def test_a_baseline_is_of_the_same_model_and_size(tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""The five reports' own texts, where this checkout lies beside them: their sections, sentences and figures."""
+"""The reports' own texts, where this checkout lies beside them: their sections, sentences and figures.
+
+Report 005, the group's result of December 2025, has none: its table and statements are all that is known of it.
+"""
 
 from __future__ import annotations
 

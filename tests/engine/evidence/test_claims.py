@@ -127,7 +127,7 @@ def test_a_missing_file_is_named(tmp_path) -> None:
 
 
 @needs_texts
-@pytest.mark.parametrize("report", REPORTS)
+@pytest.mark.parametrize("report", seeds.STARTS)
 def test_every_section_of_the_text_is_known_and_claims_something(report) -> None:
     named = sections_of(report)
     assert named == tuple(seeds.STARTS[report].values())
@@ -139,7 +139,7 @@ def test_every_section_of_the_text_is_known_and_claims_something(report) -> None
 
 
 @needs_texts
-@pytest.mark.parametrize("report", REPORTS)
+@pytest.mark.parametrize("report", seeds.STARTS)
 def test_every_figure_of_the_text_is_covered_in_its_section(report) -> None:
     """A figure is covered by a claim of the same section that has it, or is named with a reason as claiming nothing."""
     figures = seeds.figures_of(report)
@@ -173,7 +173,7 @@ def test_every_allowance_is_used() -> None:
 
 @needs_texts
 def test_no_sentence_of_the_reports_is_copied() -> None:
-    runs = {run for report in REPORTS for run in _runs(seeds.words_of("\n".join(seeds.lines_of(report))))}
+    runs = {run for report in seeds.STARTS for run in _runs(seeds.words_of("\n".join(seeds.lines_of(report))))}
     assert len(runs) > 3_000
     for path in sorted(FOLDER.glob("*")):
         copied = runs & set(_runs(seeds.words_of(path.read_text(encoding="utf-8"))))

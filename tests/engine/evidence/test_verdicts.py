@@ -67,6 +67,13 @@ def _made(id_: str = "002-decomposition", **changes) -> Claim:
         ("003-launches-qwen", UNTESTABLE, None),
         ("004-garbage-phi", UNTESTABLE, None),
         ("004-architectures-3", INCONSISTENT, 4),
+        ("005-loss", REPRODUCED, 100 * (1 - 44.0 / 68.1)),
+        ("005-failures-no-cause", REPRODUCED, round(100 * 569 / (2 * 197_694), 6)),
+        ("005-mismatch-share", REPRODUCED, round(100 * 687 / (2 * 197_694), 6)),
+        ("005-fit", CONTRADICTED, 0),
+        ("005-pass-blocklist", INCONSISTENT, 99.6),
+        ("005-cov-r-lp", UNTESTABLE, None),
+        ("005-order", UNTESTABLE, None),
     ],
 )
 def test_what_has_to_come_out(judged, id_, verdict, measured) -> None:
@@ -171,7 +178,7 @@ def _store_with(folder, **figures) -> Store:
 
 def test_without_runs_nothing_is_claimed_of_them(tmp_path) -> None:
     empty = Store(LocalFiles(tmp_path))
-    stored = [claim for claim in CLAIMS.values() if claim.check in ("sql", "drift", "lp_table")]
+    stored = [claim for claim in CLAIMS.values() if claim.check in ("sql", "drift", "lp_table", "references")]
     assert {one.verdict for one in judge(stored, empty)} == {UNTESTABLE}
 
 
@@ -190,6 +197,39 @@ def test_three_quoted_blocks_have_no_letter(demo) -> None:
     blocks = CLAIMS["000-quoted-junk"].arguments["blocks"]
     (found,) = judge([_made("000-quoted-junk", arguments={"rule": "letters", "blocks": blocks})], demo)
     assert (found.measured, found.verdict) == (8, CONTRADICTED)
+
+
+def test_filler_and_pass_rate_of_report_005_are_judged_by_the_runs_that_ship(judged, demo) -> None:
+    of = "JOIN runs USING (run_id) WHERE lp = 'position-allowlist' AND model_alias = 'demo-qwen'"
+    kinds = [set(row["kinds"]) for row in demo.rows(f"SELECT kinds FROM blocks {of}")]
+    filled = [has for has in kinds if has - {"exact", "unverified", "cut", "missing_z", "integer"}]
+    digits = [has for has in filled if has == {"extra_digit"}]
+    filler = judged.of("005-filler")
+    assert (filler.verdict, filler.measured) == (CONTRADICTED, pytest.approx(100 * len(digits) / len(filled)))
+    assert f"{sum('cut' in has for has in kinds)} are cut, and {len(filled)} hold something" in filler.reason
+    (passed,) = demo.rows(f"SELECT avg(passed::INT) AS share FROM samples {of}")
+    rate = judged.of("005-pass-allowlist")
+    assert (rate.verdict, rate.measured) == (REPRODUCED, 100 * passed["share"])
+
+
+def test_conformers_fit_a_placeholder_of_their_own_decimals(judged, demo) -> None:
+    """The same check finds another share where the placeholder has the decimals that both writers go to."""
+    given = dict(CLAIMS["005-fit"].arguments)
+    (short,) = judge([CLAIMS["005-fit"]], demo)
+    assert (short.verdict, short.measured) == (CONTRADICTED, 0)
+    assert "0 by the fixed writer (100 % cut, drift from -4 to -3)" in short.reason
+    (whole,) = judge([_made("005-fit", arguments=given | {"placeholder": "0.0000,0.0000,0.0000"})], demo)
+    assert (whole.measured or 0) > 30
+    (right,) = judge([_made("005-fit", value=0.0, least=0.0, most=0.5, reported="0")], demo)
+    assert right.verdict == REPRODUCED
+
+
+def test_what_is_not_measured_yet_is_named(judged) -> None:
+    waiting = [claim for claim in CLAIMS.values() if claim.arguments.get("needs") == "measurement"]
+    assert {claim.report for claim in waiting} == {"005"}
+    for claim in waiting:
+        found = judged.of(claim.id)
+        assert found.verdict == UNTESTABLE and found.reason.startswith("Not measured yet. It takes "), claim.id
 
 
 def test_an_exact_lp_ends_no_block_of_the_position_lps(demo) -> None:

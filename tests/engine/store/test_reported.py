@@ -164,7 +164,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         ('run_id = "reported-002-qwen-lp-1000"', 'run_id = "reported-002-qwen-none-1000"', "twice"),
         ('report = "002"', 'report = "two"', "report and section"),
         ("[[run]]", "[[runs]]", "run"),
-        ("[[run]]", "[[run]", "line 16"),
+        ("[[run]]", "[[run]", f"line {RUNS_FILE.read_text(encoding='utf-8').split('[[run]]')[0].count(chr(10)) + 1}"),
     ],
 )
 def test_a_damaged_file_of_runs_is_named(old: str, new: str, said: str, tmp_path: Path) -> None:
