@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
 import subprocess
 import sys
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 
@@ -46,6 +48,15 @@ def usable_cores() -> int:
     """The cores that this process may run on."""
     affinity = getattr(os, "sched_getaffinity", None)
     return (os.cpu_count() or 1) if affinity is None else len(affinity(0))
+
+
+def address_space() -> int | None:
+    """The size of this process in bytes; None where the system does not say."""
+    try:
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[0]
+    except OSError:
+        return None
+    return int(pages) * resource.getpagesize()
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

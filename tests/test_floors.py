@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -277,6 +278,24 @@ def test_the_rule_of_pages(importer: str, target: str, expected: bool) -> None:
 
 def top_names(path: Path) -> set[str]:
     return {dotted.split(".")[0] for _, dotted in imports_of(path)}
+
+
+UNPICKLERS = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal", "copyreg"}
+MAY_PICKLE = {
+    "engine.chem.molecule_unpickler",  # files, in a process of their own
+    "engine.store.sql.child",  # messages of its parent
+    "engine.store.sql.guard",  # writes alone
+    "engine.store.sql.process",  # writes alone
+}
+UNPICKLING = re.compile(r"\btorch\.load\(|read_pickle\(|allow_pickle=True|\bpickle\.loads?\(|Unpickler\(")
+
+
+def test_files_are_unpickled_in_one_place() -> None:
+    paths = {module_name(path): path for path in modules("engine", "pages", "app.py", "bench")}
+    assert {name for name, path in paths.items() if top_names(path) & UNPICKLERS} == MAY_PICKLE
+    texts = {name: path.read_text(encoding="utf-8") for name, path in paths.items()}
+    reading = {name for name, text in texts.items() if UNPICKLING.search(text)}
+    assert reading == {"engine.chem.molecule_unpickler", "engine.store.sql.child"}
 
 
 def test_a_face_imports_no_engine_room() -> None:

@@ -21,6 +21,8 @@ from rdkit import Chem
 from engine.chem.conformers import reference_conformers
 from engine.chem.frame import add_conformer
 from engine.chem.heavy_conformers import HeavyConformer, OmittedConformer, heavy_conformers
+from engine.chem.pickled_conformers import ENDINGS as PICKLE_ENDINGS
+from engine.chem.pickled_conformers import pickled_conformers
 from engine.chem.smiles import MOST_CHARACTERS, read_text_order
 from engine.chem.structure_files import mol_of, sdf_records
 from engine.errors import ConformerError, DriftscopeError, FileFormatError, shown
@@ -29,7 +31,7 @@ from engine.user_files import open_file
 
 SDF_ENDINGS = (".sdf", ".sdf.gz", ".sd", ".mol", ".mol.gz")
 PARQUET_ENDINGS = (".parquet", ".pq")
-ENDINGS = (*SDF_ENDINGS, *PARQUET_ENDINGS)
+ENDINGS = (*SDF_ENDINGS, *PARQUET_ENDINGS, *PICKLE_ENDINGS)
 _KNOWN = f"Known are {', '.join(ENDINGS)}"
 PARQUET_ROWS = 4_096
 
@@ -40,11 +42,14 @@ Conformers: TypeAlias = Iterator[HeavyConformer | OmittedConformer]
 class ReferenceSource:
     """Files of one form, not read yet."""
 
-    form: str  # sdf, parquet
+    form: str  # sdf, parquet, pickle
     name: str
     paths: tuple[Path, ...]
 
     def conformers(self) -> Conformers:
+        if self.form == "pickle":
+            yield from pickled_conformers(self.paths)
+            return
         read = {"sdf": _of_sdf, "parquet": _of_parquet}[self.form]
         for path in self.paths:
             yield from read(path)
@@ -73,6 +78,8 @@ def _form(path: Path) -> str:
     with open_file(path) as file:
         head = file.read(4)
     name = path.name.lower()
+    if head.startswith(b"\x80") or name.endswith(PICKLE_ENDINGS):
+        return "pickle"
     if head == b"PAR1" or name.endswith(PARQUET_ENDINGS):
         return "parquet"
     if not name.endswith(SDF_ENDINGS):

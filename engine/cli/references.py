@@ -43,9 +43,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "add",
         add_references,
         what,
-        "SDF with a record per conformer; Parquet with the columns smiles and xyz (x, y, z of each atom of the SMILES, "
-        "in its order). Hydrogens are removed; conformers with equal bytes are kept once; one whose graph is not its "
-        "molecule's is named and left out.",
+        "Pickles of references ({smiles: {'confs': [Mol, ...]}}), GEOM's own files, or {smiles: [Mol, ...]}, read in a "
+        "process of their own that runs nothing of them; SDF with a record per conformer; Parquet with the columns "
+        "smiles and xyz (x, y, z of each atom of the SMILES, in its order). Hydrogens are removed; conformers with "
+        "equal bytes are kept once; one whose graph is not its molecule's is named and left out.",
         store=True,
     )
     add.add_argument("file", metavar="FILE", help="a file, or a folder of files of one form")

@@ -10,7 +10,7 @@ REFERENCE_SETS = _table(
     ("reference_set", TEXT, "names the set; its folder is reference_set=<reference_set>", True),
     ("created_at", MOMENT, "when it was read in or made"),
     ("origin", TEXT, "imported (files) or made (ETKDG, here)", True),
-    ("form", TEXT, "what was read: sdf, parquet, references, geom, molecules (pickles, all three), or etkdg"),
+    ("form", TEXT, "what was read: sdf, parquet or pickle; else etkdg"),
     ("source", TEXT, "the file's or folder's name, or how it was made"),
     ("label", TEXT, "a user's own name for it"),
     ("notes", TEXT, "a user's own"),

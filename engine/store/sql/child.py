@@ -17,13 +17,13 @@ import resource
 import signal
 import sys
 import time
-from pathlib import Path
 from typing import BinaryIO
 
 import duckdb
 import pyarrow as pa
 
 from engine.errors import SqlError
+from engine.processes import address_space
 from engine.store.sql.database import Database, Parameters
 from engine.store.sql.failures import Failure, failure_of
 from engine.store.sql.process import Limits, Setup
@@ -79,15 +79,6 @@ def hold(limits: Limits) -> int | None:
     room = limits.memory_mb * MB * 3 // 2 + 64 * MB  # a heap's address space is larger than what is in use of it
     resource.setrlimit(resource.RLIMIT_AS, (size + room, size + room))
     return size + room // 2
-
-
-def address_space() -> int | None:
-    """The size of this process in bytes; None where the system does not say."""
-    try:
-        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[0]
-    except OSError:
-        return None
-    return int(pages) * resource.getpagesize()
 
 
 def serve(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from engine.chem.structure_files import to_sdf
 from tests.cli import keys, run, run_json
+from tests.engine.chem.pickles import Planted, geom, references, write
 from tests.engine.chem.test_reference_files import embedded
 
 CONTRACT = ("name", "molecules", "conformers")
@@ -49,6 +51,36 @@ def test_what_is_left_out_is_said_once_per_reason(tmp_path: Path, place: str) ->
     done = run("references", "add", str(path), "--label", "a", "--store", place)
     assert done.code == 0
     assert done.err == "left out: row 2 of a.parquet and 1 more: 'CCO': its SMILES has 3 atoms, its xyz 2\n"
+
+
+def test_the_groups_references_and_a_folder_of_geom(tmp_path: Path, place: str) -> None:
+    document = references((("CCO", 3), ("CCN", 2)))
+    document["CCO"]["confs"] += [document["CCO"]["confs"][0], document["CCN"]["confs"][0]]  # again, and a stranger
+    path = write(tmp_path / "test.pickle", document)
+    done = run("references", "add", str(path), "--label", "group", "--store", place, "--json")
+    (row,) = done.document
+    assert [row[key] for key in (*CONTRACT, "form", "repeated", "left_out")] == ["group", 2, 5, "pickle", 1, 1]
+    assert done.err == (
+        "left out: conformer 5 of 'CCO' in test.pickle: 'CCO': its graph is 'CCN', which is not its key's 'CCO'\n"
+    )
+    folder = tmp_path / "drugs"
+    folder.mkdir()
+    write(folder / "a.pickle", geom("CCO", 2))
+    write(folder / "b.pickle", geom("CCC", 1))
+    (row,) = run_json("references", "add", str(folder), "--label", "geom", "--store", place)
+    assert [row[key] for key in (*CONTRACT, "source")] == ["geom", 2, 3, "drugs"]
+    weights = run_json("sql", "SELECT weight FROM reference_conformers WHERE weight < 0.5", "--store", place)
+    assert weights == [{"weight": 0.25}]
+
+
+def test_a_hostile_pickle_is_one_line_and_runs_nothing(tmp_path: Path, place: str) -> None:
+    marker = tmp_path / "marker"
+    path = write(tmp_path / "a.pickle", {**references(), "CC": Planted(os.system, f"touch {marker}")})
+    assert run("references", "add", str(path), "--label", "a", "--store", place).error == (
+        "driftscope: 'a.pickle': it names 'posix.system', which no file of molecules needs: it was not called, and "
+        "nothing was read in. Do not trust this file"
+    )
+    assert not marker.exists() and run_json("references", "--store", place) == []
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,156 @@
+"""The unpickler: what it takes, and that nothing that it does not take is ever called."""
+
+from __future__ import annotations
+
+import builtins
+import copyreg
+import os
+import pickle
+import subprocess
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.chem.molecule_unpickler import MAKERS, PickledMol, load
+from engine.errors import FileFormatError
+from tests.engine.chem.pickles import Planted, calling, conformers, names_in
+
+PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_plain_containers_numbers_and_molecules_are_read(protocol: int) -> None:
+    (mol,) = conformers("CCO", 1)
+    plain: dict[str, Any] = {"a": [1, 2.5, None, True, "é"], "b": (b"\x00\xff", {"c": []})}
+    ours = load(pickle.dumps(plain, protocol))
+    assert ours == plain
+    numbers = [np.float64(0.1), np.int64(-3), np.bool_(True), np.dtype(">f8").type(2), np.float32(0.5), np.str_("x")]
+    assert load(pickle.dumps(numbers, protocol)) == [0.1, -3, True, 2.0, 0.5, None]
+    counted = load(pickle.dumps(OrderedDict(counts=Counter("aab")), protocol))
+    assert counted == {"counts": {"a": 2, "b": 1}} and type(counted) is dict
+    pickled = load(pickle.dumps([mol, np.arange(3), np.array([None])], protocol))[0]
+    assert isinstance(pickled, PickledMol) and pickled.content == mol.ToBinary()
+
+
+def test_what_it_makes_is_never_what_a_name_means() -> None:
+    for (module, name), maker in MAKERS.items():
+        assert type(maker).__module__ == "engine.chem.molecule_unpickler", (module, name)
+        with pytest.raises(AttributeError):
+            maker._make = os.system
+
+
+def test_older_numpy_is_read_as_the_newer() -> None:
+    content = pickle.dumps(np.float64(0.5), 2).replace(b"numpy._core.", b"numpy.core.")
+    assert load(content) == 0.5 and names_in(content) >= {"numpy.core.multiarray.scalar"}
+
+
+# --- hostile ones ---------------------------------------------------------------------------------------------------
+
+
+def touch(marker: Path) -> str:
+    return f"open({str(marker)!r}, 'w').close()"
+
+
+ATTACKS: dict[str, Callable[[Path], Any]] = {
+    "os.system": lambda marker: Planted(os.system, f"touch {marker}"),
+    "eval": lambda marker: Planted(eval, touch(marker)),
+    "exec": lambda marker: Planted(exec, touch(marker)),
+    "open": lambda marker: Planted(open, str(marker), "w"),
+    "subprocess": lambda marker: Planted(subprocess.Popen, ("touch", str(marker))),
+    "getattr": lambda marker: Planted(getattr, os, "system"),
+    "import": lambda marker: Planted(builtins.__import__, "antigravity"),
+    "copyreg": lambda marker: Planted(copyreg._reconstructor, Path, object, None),  # type: ignore[attr-defined]
+    "an object": lambda marker: Path(marker),
+    "among molecules": lambda marker: {"CCO": [*conformers("CCO", 1), Planted(os.system, f"touch {marker}")]},
+    "as a key": lambda marker: {"a": {("b", Planted(os.system, f"touch {marker}")): 1}},
+    "nested": lambda marker: Planted(Counter, Planted(OrderedDict, Planted(eval, touch(marker)))),
+    "as an argument": lambda marker: [OrderedDict(a=Counter()), Planted(map, eval, [touch(marker)])],
+    "a bound method": lambda marker: Planted(Path.touch, marker),
+}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("attack", ATTACKS, ids=list(ATTACKS))
+def test_nothing_planted_is_called(tmp_path: Path, attack: str, protocol: int) -> None:
+    marker = tmp_path / "marker"
+    if attack == "getattr":  # a module cannot be pickled: by hand
+        content = b"c__builtin__\ngetattr\n(cos\nsystem\nV__call__\ntR."
+    else:
+        content = pickle.dumps(ATTACKS[attack](marker), protocol)
+    with pytest.raises(FileFormatError, match=r"it names '.*', which no file of molecules needs: it was not called"):
+        load(content)
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("attack", ["os.system", "eval", "among molecules"])
+def test_the_attacks_work_on_a_reader_that_is_not_careful(tmp_path: Path, attack: str) -> None:
+    """Else the test above would prove nothing."""
+    marker = tmp_path / "marker"
+    pickle.loads(pickle.dumps(ATTACKS[attack](marker)))
+    assert marker.exists()
+
+
+@pytest.mark.parametrize("is_stacked", [False, True], ids=["GLOBAL", "STACK_GLOBAL"])
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("collections", "OrderedDict.fromkeys"),
+        ("collections", "abc.sys.modules"),
+        ("rdkit.Chem.rdchem", "Mol.__class__"),
+        ("rdkit.Chem", "rdchem.Mol"),
+        ("rdkit.Chem.rdchem", "RWMol"),
+        ("numpy", "load"),
+        ("numpy.core.multiarray", "fromfile"),
+        ("numpy.f2py.crackfortran", "getlincoef"),
+        ("Collections", "OrderedDict"),
+        ("collections ", "OrderedDict"),
+        ("builtins", "dict"),
+        ("copyreg", "__newobj__"),
+        ("copy_reg", "_reconstructor"),
+        ("engine.chem.molecule_unpickler", "load"),
+        ("__main__", "x"),
+    ],
+)
+def test_names_are_compared_as_pairs(module: str, name: str, is_stacked: bool) -> None:
+    with pytest.raises(FileFormatError, match="which no file of molecules needs"):
+        load(calling(module, name, "x", is_stacked=is_stacked))
+
+
+HOLLOW = [
+    (b"", "cut short"),
+    (b"\x80\x04", "cut short"),
+    (pickle.dumps({"a": [1] * 50})[:-20], "cut short|no pickle"),
+    (b"no pickle at all", "no pickle that can be read"),
+    (pickle.dumps(1) + pickle.dumps(2), "there is more behind the pickle's end"),
+    (b"\x80\x04\x82\x01.", "no pickle that can be read: unregistered extension code 1"),
+    (b"\x80\x05\x97.", "no pickle that can be read"),  # an outside buffer
+    (b"P1\n.", "it refers to objects outside of it"),
+    (calling("rdkit.Chem.rdchem", "Mol", "text"), "a molecule is made of bytes, not of a str"),
+    (calling("_codecs", "encode", "x"), "no pickle that can be read"),
+    (b"crdkit.Chem.rdchem\nMol\n)\x81.", "no pickle that can be read"),  # NEWOBJ
+    (b"ccollections\nCounter\n(N}X\x05\x00\x00\x00_makecos\nsystem\nstb.", "it names 'os.system'"),
+    (b"ccollections\nCounter\n(N}X\x05\x00\x00\x00_makeK\x01stb.", "_make cannot be set"),
+    (b"(ios\nsystem\n.", "it names 'os.system'"),  # INST
+    (b"\x80\x04\x8a\xff" + b"\xff" * 10, "cut short"),
+    (b"}(]K\x01s.", "no pickle that can be read"),  # a list as a key
+]
+
+
+@pytest.mark.parametrize(("content", "error"), HOLLOW)
+def test_what_is_no_pickle_of_molecules_is_one_error(content: bytes, error: str) -> None:
+    with pytest.raises(FileFormatError, match=error):
+        load(content)
+
+
+@pytest.mark.parametrize("at", range(0, 400, 7))
+def test_a_damaged_byte_is_an_error_or_another_value(at: int) -> None:
+    content = bytearray(pickle.dumps({"CCO": [np.float64(1), Counter("ab"), "x" * 40, [1, 2, 3] * 20]}, 4))
+    content[at % len(content)] ^= 0x55
+    try:
+        load(bytes(content))
+    except (FileFormatError, MemoryError):
+        return

@@ -1,0 +1,239 @@
+"""Pickles read in a process of their own: the three shapes, what is refused, and what that process can do."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import resource
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rdkit import Chem
+
+from engine.chem import pickled_conformers as parent
+from engine.chem.heavy_conformers import HeavyConformer, OmittedConformer
+from engine.chem.pickle_shapes import molecules_of, shape_of
+from engine.chem.pickled_conformers import PickleLimits, pickled_conformers
+from engine.errors import FileFormatError
+from tests.engine.chem.pickles import Planted, conformers, generations, geom, references, write
+from tests.support import ROOT
+
+
+def read(*paths: Path, **more: Any) -> list[HeavyConformer | OmittedConformer]:
+    return list(pickled_conformers(paths, **more))
+
+
+def test_each_shape_is_read_by_one_process(tmp_path: Path) -> None:
+    files = [
+        write(tmp_path / "references.pickle", references((("CCO", 2),))),
+        write(tmp_path / "generations.pkl", generations((("CCN", 2),)), 5),
+        write(tmp_path / "geom.p", geom("CCC", 2), 2),
+        write(tmp_path / "unnamed.p", geom("OCC", 1, is_named=False), 0),
+    ]
+    found = [item for item in read(*files) if isinstance(item, HeavyConformer)]
+    assert [(item.key, item.smiles, item.weight) for item in found] == [
+        *[("CCO", "CCO", None)] * 2,
+        *[("CCN", "CCN", None)] * 2,
+        ("CCC", "CCC", 0.75),
+        ("CCC", "CCC", 0.25),
+        ("CCO", "CCO", 0.75),
+    ]
+    assert found[1].source == "conformer 2 of 'CCO' in references.pickle"
+    expected = Chem.RemoveHs(conformers("CCO", 2)[1]).GetConformer().GetPositions()
+    assert np.allclose(found[1].xyz, expected, atol=1e-5)  # a pickle of RDKit holds single precision
+
+
+def test_a_molecule_that_cannot_be_used_is_left_out(tmp_path: Path) -> None:
+    flat = Chem.MolFromSmiles("CCO")
+    content = pickle.dumps({"CCO": [flat, *conformers("CCO", 1), None]})
+    path = tmp_path / "a.pickle"
+    path.write_bytes(content)
+    reasons = [item.reason if isinstance(item, OmittedConformer) else "" for item in read(path)]
+    assert reasons == ["it has no coordinates", "", "there is no molecule"]
+    path.write_bytes(pickle.dumps({"CCO": [flat]}).replace(flat.ToBinary()[-20:], b"x" * 20))
+    (broken,) = read(path)
+    assert isinstance(broken, OmittedConformer) and broken.reason.startswith("RDKit cannot read it")
+
+
+MISSHAPEN: list[tuple[Any, str]] = [
+    ([1, 2], "it is the pickle of a list"),
+    ({}, "it has no molecule in it"),
+    ({1: []}, "its keys are not SMILES: one is a int"),
+    ({"C" * 5_000: []}, "one has 5,000 characters"),
+    ({"CCO": "text"}, "at 'CCO' it has a str in place of molecules"),
+    ({"CCO": {"confs": None}}, "at 'CCO' it has a mapping without confs"),
+    ({"CCO": [1]}, "at 'CCO' it has a int in place of a molecule"),
+    ({"CCO": [], "CCN": {"confs": []}}, r"it mixes generations .* at 'CCO' and references .* at 'CCN'"),
+    ({"conformers": [{"rd_mol": 5}]}, "at 'conformers' it has a int in place of a molecule"),
+]
+
+
+@pytest.mark.parametrize(("document", "error"), MISSHAPEN)
+def test_what_is_of_no_known_shape(document: Any, error: str) -> None:
+    with pytest.raises(FileFormatError, match=error):
+        list(molecules_of(document, shape_of(document)))
+
+
+def test_another_shape_than_was_asked_for_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.pickle", references())
+    with pytest.raises(FileFormatError, match=r"it has references .* in place of generations .*`references add` takes"):
+        read(path, shapes=("molecules",))
+
+
+def test_nothing_planted_runs_anywhere(tmp_path: Path) -> None:
+    marker = tmp_path / "marker"
+    document = {**references(), "evil": Planted(os.system, f"touch {marker}")}
+    with pytest.raises(FileFormatError, match=r"it names 'posix\.system', which no file of molecules needs"):
+        read(write(tmp_path / "a.pickle", document))
+    assert not marker.exists()
+
+
+def test_a_truncated_one_gives_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.pickle", references())
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(FileFormatError, match=r"'a\.pickle': it is cut short: the pickle ends too early"):
+        next(pickled_conformers([path]))
+
+
+# --- bombs ----------------------------------------------------------------------------------------------------------
+
+SMALL = PickleLimits(least_memory_mb=150, least_seconds=1.0, seconds_per_mb=0.0)
+
+
+def doubled(times: int) -> bytes:
+    """A dict whose copies are kept: each REDUCE makes another one of the largest."""
+    entries = b"".join(b"J" + number.to_bytes(4, "little") + b"N" for number in range(50_000))
+    head = b"\x80\x04(" + b"d" + b"(" + entries + b"uq\x00]q\x01("
+    return head + b"ccollections\nCounter\nq\x02(h\x00tR" + b"h\x02(h\x00tR" * times + b"e."
+
+
+BOMBS: dict[str, tuple[bytes, str]] = {
+    "a frame": (b"\x80\x05\x95" + (2**62).to_bytes(8, "little") + b"N.", "it asks for too much memory|cut short"),
+    "a memo": (b"\x80\x04Nr\xff\xff\xff\x7f.", "it asks for too much memory"),
+    "bytes": (b"\x80\x04\x8e" + (2**45).to_bytes(8, "little") + b"x.", "it asks for too much memory|cut short"),
+    "copies": (doubled(2_000), "it asks for too much memory|it takes over 1 s"),
+    "many references": (b"\x80\x04]q\x00(" + b"h\x00" * 1_000_000 + b"e.", "it is the pickle of a list"),
+    "nested lists": (b"\x80\x04" + b"]" * 300_000 + b"a" * 299_999 + b".", "it is the pickle of a list"),
+    "nested keys": (b"\x80\x04}" + b")" + b"\x85" * 300_000 + b"Ns.", "ended with signal 11|no pickle"),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS, ids=list(BOMBS))
+def test_a_bomb_is_one_error(tmp_path: Path, bomb: str) -> None:
+    content, error = BOMBS[bomb]
+    path = tmp_path / "a.pickle"
+    path.write_bytes(content)
+    with pytest.raises(FileFormatError, match=rf"'a\.pickle': .*({error})"):
+        read(path, limits=SMALL)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    assert children < 2**21  # kB
+
+
+def test_one_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
+    entries = b"".join(b"J" + number.to_bytes(4, "little") + b"N" for number in range(100_000))
+    path = tmp_path / "a.pickle"  # copies that are dropped
+    path.write_bytes(
+        b"\x80\x04(d(" + entries + b"uq\x00" + b"ccollections\nCounter\nq\x02" + b"(h\x00tR0h\x02" * 10**4 + b"."
+    )
+    limits = PickleLimits(least_seconds=0.5, seconds_per_mb=0.0)
+    with pytest.raises(FileFormatError, match="it takes over 0 s to read"):
+        read(path, limits=limits)
+
+
+def test_a_file_over_the_limit_is_not_read(tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError, match="has 0 MB, the limit is 0"):
+        read(write(tmp_path / "a.pickle", references()), limits=PickleLimits(most_bytes=10))
+    with pytest.raises(FileFormatError, match="is a folder"):
+        read(tmp_path)
+
+
+# --- what the process can do ----------------------------------------------------------------------------------------
+
+
+ACTS = {
+    "open(marker, 'w')": "open",
+    "open('/etc/passwd')": "open",
+    "os.system('touch ' + marker)": "os.system",
+    "subprocess.Popen(['touch', marker])": "subprocess.Popen",
+    "os.execv('/bin/touch', ['touch', marker])": "os.exec",
+    "os.fork()": "os.fork",
+    "os.remove('/nothing')": "os.remove",
+    "os.kill(os.getppid(), 0)": "os.kill",
+    "socket.socket()": "socket.__new__",
+    "eval('1')": "compile",
+    "__import__('antigravity')": "import",
+    "ctypes.CDLL(None)": "ctypes.dlopen",
+}
+NATIVE_ACTS = (
+    "libc.open(b'/etc/passwd', 0)",
+    "libc.open(marker.encode(), 65, 0o600)",
+    "libc.socket(2, 1, 0)",
+    "libc.dup(1)",
+    "libc.pipe((ctypes.c_int * 2)())",
+    "libc.memfd_create(b'x', 0)",
+)
+
+
+def tried(acts: Iterable[str], tmp_path: Path, prepare: str = "") -> list[str]:
+    """How each ends when code in that process does it, after it gave its rights up."""
+    script = f"""
+import os, socket, subprocess, sys, ctypes
+from engine.chem import pickle_child
+marker = {str(tmp_path / "marker")!r}
+libc = ctypes.CDLL(None, use_errno=True)
+pickle_child._warm_up()
+{prepare}
+acts = [{", ".join(f"lambda: {act}" for act in acts)}]
+pickle_child.give_up_rights(200)
+for act in acts:
+    try:
+        result = str(act())
+    except PermissionError as error:
+        result = "refused: " + str(error)
+    os.write(1, (result + chr(10)).encode())
+os._exit(0)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert not (tmp_path / "marker").exists()
+    return done.stdout.splitlines()
+
+
+def test_python_code_in_it_is_refused(tmp_path: Path) -> None:
+    expected = [f"refused: {event} while a pickle is read" for event in ACTS.values()]
+    assert tried(ACTS, tmp_path) == expected
+
+
+def test_native_code_in_it_opens_nothing(tmp_path: Path) -> None:
+    """The audit hook does not see it; the kernel's limits do."""
+    assert tried(NATIVE_ACTS, tmp_path, "pickle_child._refuse = lambda *_: None") == ["-1"] * len(NATIVE_ACTS)
+
+
+# --- its answers ----------------------------------------------------------------------------------------------------
+
+
+ANSWERS: list[tuple[str, str]] = [
+    ("no json\n", "answered with what is no answer"),
+    ("[1]\n", "answered with what is no answer"),
+    ('{"bytes": -1}\n', "answered with what is no answer"),
+    ('{"bytes": 1e99}\n', "answered with what is no answer"),
+    ('{"bytes": 0, "shape": ["geom"]}\n', "answered with what is no answer"),
+    ('{"bytes": 0, "shape": "geom"}\n{"bytes": 0, "key": 5}\n', "answered with what is no answer"),
+    ('{"bytes": 0, "shape": "geom"}\n{"bytes": 8, "key": "C", "number": 0, "smiles": "C"}\n12345678', "no answer"),
+    ('{"bytes": 0, "shape": "geom"}\n', "ended with code 0"),
+    ("x" * 100_000, "answered with what is no answer"),
+    ('{"what": "evil\\n\\u202e", "fix": ""}\n', r"evil \\u202e"),
+]
+
+
+@pytest.mark.parametrize(("answer", "error"), ANSWERS)
+def test_what_it_answers_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, error: str) -> None:
+    script = f"import sys; sys.stdin.buffer.readline(); sys.stdout.write({answer!r})"
+    monkeypatch.setattr(parent, "_MOST_HEAD", 50_000)
+    monkeypatch.setattr(parent, "_COMMAND", [sys.executable, "-c", script])
+    with pytest.raises(FileFormatError, match=error):
+        read(write(tmp_path / "a.pickle", {}))
