@@ -20,7 +20,7 @@ FLOORS: list[tuple[str, ...]] = [
     ("engine",),  # the package itself: its version
     (
         *("engine.records", "engine.lp_records", "engine.errors", "engine.paths", "engine.folders"),
-        *("engine.user_files", "engine.file_patterns", "engine.processes"),
+        *("engine.user_files", "engine.file_patterns", "engine.processes", "engine.array_files", "engine.file_jobs"),
     ),
     ("engine.figures",),
     ("engine.assets",),

@@ -22,6 +22,7 @@ from engine.chem.bounds import CONJUGATED_ENDS
 from engine.chem.frame import add_conformer, conformer_of
 from engine.chem.rdkit_log import captured_log
 from engine.errors import ConformerError, GraphMismatchError, shown
+from engine.figures.coverage_metrics import DRUG_LIKE_ANG, figures_of
 
 MAX_MATCHES = 10_000
 ENSEMBLE_MAX_MATCHES = 1_000
@@ -42,7 +43,7 @@ class Rmsd:
 
 @dataclass(frozen=True, slots=True)
 class EnsembleMetrics:
-    """COV: share with a partner at most ``threshold_ang`` away; MAT: mean least RMSD.
+    """COV: share with a partner less than ``threshold_ang`` away; MAT: mean least RMSD; as ``coverage_metrics`` has it.
 
     R is over the references (low COV-R: missed ones), P over what was generated (low COV-P: unlike any reference).
     """
@@ -84,7 +85,7 @@ def superpose(probe: Chem.Mol, reference: Chem.Mol, *, probe_conf: int = -1) -> 
     mobile, goal = mobile - centre, goal - target
     mobile = mobile[matches[_best_matches(mobile, goal[None], matches)[0]]]
     turn = _rotation(mobile, goal)
-    value = _distance(mobile @ turn, goal)
+    value = float(_distance(mobile @ turn, goal))
     whole = (_positions(probe, probe_conf) - centre) @ turn + target
     copy = Chem.Mol(probe)
     copy.RemoveAllConformers()
@@ -93,7 +94,7 @@ def superpose(probe: Chem.Mol, reference: Chem.Mol, *, probe_conf: int = -1) -> 
 
 
 def ensemble_metrics(
-    generated: Mols, references: Mols, threshold_ang: float = 0.75, *, max_matches: int = ENSEMBLE_MAX_MATCHES
+    generated: Mols, references: Mols, threshold_ang: float = DRUG_LIKE_ANG, *, max_matches: int = ENSEMBLE_MAX_MATCHES
 ) -> EnsembleMetrics:
     """COV and MAT of generated conformers against a reference ensemble of the same graph.
 
@@ -106,12 +107,14 @@ def ensemble_metrics(
     first = _heavy(_as_list(references)[0])
     matches, complete = _matches(first, first, max_matches)
     values = _rmsd_matrix(_ensemble(generated, first, "generated"), _ensemble(references, first, "reference"), matches)
-    to_reference, to_generated = values.min(axis=1), values.min(axis=0)
+    figures = figures_of(values.T, threshold_ang)
+    assert figures is not None  # there is one of each
+    cov_r, cov_p, mat_r_ang, mat_p_ang = map(float, figures.figures)
     return EnsembleMetrics(
-        cov_r=float((to_generated <= threshold_ang).mean()),
-        cov_p=float((to_reference <= threshold_ang).mean()),
-        mat_r_ang=float(to_generated.mean()),
-        mat_p_ang=float(to_reference.mean()),
+        cov_r=cov_r,
+        cov_p=cov_p,
+        mat_r_ang=mat_r_ang,
+        mat_p_ang=mat_p_ang,
         threshold_ang=threshold_ang,
         generated=values.shape[0],
         references=values.shape[1],
@@ -205,9 +208,8 @@ def _rmsd_matrix(probes: Array, references: Array, matches: NDArray[np.intp]) ->
     references = references - references.mean(axis=1, keepdims=True)
     values = np.empty((len(probes), len(references)))
     for row, probe in enumerate(probes):
-        for column, match in enumerate(_best_matches(probe, references, matches)):
-            mobile, goal = probe[matches[match]], references[column]
-            values[row, column] = _distance(mobile @ _rotation(mobile, goal), goal)
+        mobile = probe[matches[_best_matches(probe, references, matches)]]  # [r, n, 3]
+        values[row] = _distance(mobile @ _rotation(mobile, references), references)
     return values
 
 
@@ -229,12 +231,12 @@ def _best_matches(probe: Array, references: Array, matches: NDArray[np.intp]) ->
 
 
 def _rotation(probe: Array, reference: Array) -> Array:
-    """What turns the probe onto the reference best, atom by atom: ``probe @ rotation``; both are centred."""
-    left, _, right = np.linalg.svd(probe.T @ reference)
-    turn = np.diag([1.0, 1.0, -1.0 if np.linalg.det(left @ right) < 0 else 1.0])
-    return np.asarray(left @ turn @ right, dtype=np.float64)
+    """What turns each probe [..., n, 3] onto its reference best: ``probe @ rotation``; all are centred."""
+    left, _, right = np.linalg.svd(probe.swapaxes(-1, -2) @ reference)
+    left[..., 2] *= np.where(np.linalg.det(left @ right) < 0, -1.0, 1.0)[..., None]
+    return np.asarray(left @ right, dtype=np.float64)
 
 
-def _distance(probe: Array, reference: Array) -> float:
+def _distance(probe: Array, reference: Array) -> Array:
     """From the distances themselves: the trace formula loses digits near zero."""
-    return float(np.sqrt(((probe - reference) ** 2).sum(axis=1).mean()))
+    return np.asarray(np.sqrt(((probe - reference) ** 2).sum(axis=-1).mean(axis=-1)), dtype=np.float64)

@@ -22,6 +22,7 @@ GROUPS = (
     "logits",
     "run",
     "judge",
+    "evaluate",
     "cost_of_lp",
     "runs",
     "references",

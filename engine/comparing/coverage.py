@@ -1,10 +1,11 @@
 """COV and MAT of a run's conformers against reference ensembles, computed on demand and kept for the process.
 
 The ensembles are those that a run's RMSD is taken to: RDKit's ETKDGv3 conformers, of the same seed. COV-R is the share
-of a molecule's references with a generated conformer at most a threshold away, COV-P the share of generated conformers
-with such a reference; MAT-R and MAT-P are the mean least RMSD of either side. A run's figure is the mean over its
-molecules. A molecule of which no answer can be read counts as 0 in both COV and is in no MAT; one without a reference
-ensemble is left out. Both are counted.
+of a molecule's references with a generated conformer less than a threshold away, COV-P the share of generated
+conformers with such a reference; MAT-R and MAT-P are the mean least RMSD of either side (``figures.coverage_metrics``).
+A run's figure is the mean over its molecules. A molecule of which no answer can be read counts as 0 in both COV and is
+in no MAT; one without a reference ensemble is left out. Both are counted. ``evaluation`` has a whole run's figures, and
+against references of your own.
 
 What this module does not know: how near the references are to what a molecule does in nature, and whether few answers
 could cover them at all: one answer per molecule seldom reaches ten references, so COV-R belongs beside the number of
@@ -14,28 +15,24 @@ answers. Published figures mostly rest on other references, and on two answers f
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
 from typing import Any
 
 import numpy as np
 from rdkit import Chem
 
-from engine.chem.conformers import reference_conformers
-from engine.chem.enriched import decode
 from engine.chem.rmsd import ensemble_metrics
-from engine.chem.smiles import parse_smiles, same_graph
 from engine.comparing.paired import Compared, compare_sums
 from engine.comparing.reading import samples_of
+from engine.comparing.rmsd_matrices import conformers_of, etkdg_references
 from engine.errors import DriftscopeError
+from engine.figures.coverage_metrics import DRUG_LIKE_ANG, mean_known
 from engine.figures.statistics import Array, paired_means, sums_by_molecule
 from engine.inspection.memo import Memo, computed_once
 from engine.store.entries import Entry
 from engine.store.store import Store
 
-DRUG_LIKE_ANG, SMALL_ANG = 0.75, 0.5
-"""Thresholds that the field uses: for drug-like molecules, and for those of up to nine heavy atoms."""
 NAMES = ("cov_r", "cov_p", "mat_r", "mat_p")
 MOST_ANSWERS = 64
 """Answers of a molecule that are looked at, the first ones."""
@@ -46,7 +43,7 @@ MOST_KEPT, MOST_ENSEMBLES = 64, 2_048
 _TEXTS = """
 SELECT smiles, text FROM samples
 WHERE run_id = $run AND list_contains($molecules, smiles) AND text IS NOT NULL AND same_graph IS NOT FALSE
-QUALIFY row_number() OVER (PARTITION BY smiles ORDER BY sample_id) <= $most
+QUALIFY $most IS NULL OR row_number() OVER (PARTITION BY smiles ORDER BY sample_id) <= $most
 ORDER BY sample_id
 """
 
@@ -99,8 +96,8 @@ class Coverage:
 
     def figure(self, name: str) -> float | None:
         """One of ``NAMES``."""
-        known = [value for molecule in self.judged if (value := getattr(molecule, name)) is not None]
-        return fmean(known) if known else None
+        value = mean_known(np.array([getattr(molecule, name) for molecule in self.judged], dtype=np.float64))
+        return None if np.isnan(value) else value
 
 
 _kept: Memo[Coverage] = Memo(MOST_KEPT)
@@ -124,7 +121,7 @@ def coverage_of(
         return known
     molecules = molecules_of(store, entry)
     chosen = molecules[: asked.most_molecules]
-    texts = _texts(store, entry, chosen)
+    texts = texts_of(store, entry, chosen, MOST_ANSWERS)
     judged: list[MoleculeCoverage | None] = []
     for smiles in chosen:
         if cancelled():
@@ -161,7 +158,7 @@ def _judged(smiles: str, texts: Iterable[str], asked: CoverageRequest) -> Molecu
     references = _references(smiles, asked.references)
     if references is None:
         return None
-    conformers = list(_conformers(texts, references))
+    conformers = list(conformers_of(texts, references))
     try:
         metrics = ensemble_metrics(conformers, references, asked.threshold_ang) if conformers else None
     except DriftscopeError:  # RDKit cannot lay it on itself
@@ -179,27 +176,14 @@ def _judged(smiles: str, texts: Iterable[str], asked: CoverageRequest) -> Molecu
     )
 
 
-def _conformers(texts: Iterable[str], references: Chem.Mol) -> Iterator[Chem.Mol]:
-    """Of the answers that the strict reader takes for the molecule that was asked for."""
-    for text in texts:
-        try:
-            mol = decode(text).mol
-        except DriftscopeError:
-            continue
-        if same_graph(mol, references):
-            yield mol
-
-
 @computed_once(MOST_ENSEMBLES)
 def _references(smiles: str, count: int) -> Chem.Mol | None:
-    try:
-        return reference_conformers(parse_smiles(smiles), count, max_seconds=REFERENCE_S)
-    except DriftscopeError:
-        return None
+    return etkdg_references(smiles, count, REFERENCE_S)
 
 
-def _texts(store: Store, entry: Entry, molecules: Sequence[str]) -> dict[str, list[str]]:
-    parameters: dict[str, Any] = {"run": entry.id, "molecules": list(molecules), "most": MOST_ANSWERS}
+def texts_of(store: Store, entry: Entry, molecules: Sequence[str], most: int | None = None) -> dict[str, list[str]]:
+    """By molecule, the first ``most`` answers that may be of it."""
+    parameters: dict[str, Any] = {"run": entry.id, "molecules": list(molecules), "most": most}
     texts: dict[str, list[str]] = {}
     for row in store.table(_TEXTS, parameters, of=[entry.id]).to_pylist():
         texts.setdefault(row["smiles"], []).append(row["text"])

@@ -13,12 +13,12 @@ from typing import Any
 
 from PIL import Image
 
+from engine.array_files import read_json, write_bytes, write_json
 from engine.chem.enriched import CLOSE_TAG, prompt_of
 from engine.errors import FileFormatError
 from engine.training.charts import GREY, ORANGE, Bars, histogram_chart
 from engine.training.geometry import BOND_EDGES_ANG
 from engine.training.quality import ALL, Quality
-from engine.training.shards import read_json, write_bytes, write_json
 from engine.training.training_card import (
     NO_FIGURE,
     TrainingFacts,

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem
 
+from engine.array_files import Arrays, Meta
 from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import Enriched, decode, encode, enriched_text
 from engine.chem.frame import place_in_frame
@@ -32,7 +33,6 @@ from engine.errors import DriftscopeError
 from engine.records import TRIMMED4, Molecule
 from engine.training.held_out import skeleton, skeleton_is_held_out
 from engine.training.molecule_sets import EMBED_SECONDS, draw
-from engine.training.shards import Arrays, Meta
 from engine.training.variants import stereoisomers
 
 UNITS_PER_ANG = 10_000

@@ -24,13 +24,13 @@ from typing import Any
 import numpy as np
 import rdkit
 
+from engine.array_files import Meta, read_arrays, read_json, remove_stale, sha256_of, write_arrays, write_json
 from engine.errors import DriftscopeError, FileFormatError
+from engine.file_jobs import FileJob, FinishedJob, key_of, run_jobs
 from engine.paths import cache_folder
 from engine.training.conformer_texts import ConformerTexts, TextRecipe, from_arrays, make_conformers
 from engine.training.corpus_plan import MoleculePlan, plan_molecules
-from engine.training.jobs import FileJob, FinishedJob, key_of, run_jobs
 from engine.training.moses import FILES, REQUIREMENT, read_csv, read_moses
-from engine.training.shards import Meta, read_arrays, read_json, remove_stale, sha256_of, write_arrays, write_json
 from engine.training.tool import Progress, ToolParser, run_tool
 
 log = logging.getLogger(__name__)

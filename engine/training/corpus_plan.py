@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 from rdkit import Chem
 
+from engine.array_files import Arrays, Meta, read_arrays
 from engine.chem.rdkit_log import captured_log
 from engine.errors import DriftscopeError
+from engine.file_jobs import FileJob, run_jobs
 from engine.training.held_out import skeleton, skeleton_is_held_out
-from engine.training.jobs import FileJob, run_jobs
 from engine.training.molecule_sets import draw
-from engine.training.shards import Arrays, Meta, read_arrays
 from engine.training.tool import Progress
 from engine.training.variants import branched, charged, piece_near
 

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from engine.array_files import write_bytes, write_table
 from engine.chem.molecule_sets import HELD_OUT_COLUMNS, HELD_OUT_FILE, HeldOutMolecule
 from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError, shown
@@ -21,7 +22,6 @@ from engine.paths import cache_folder
 from engine.training.corpus import read_corpus
 from engine.training.held_out import is_held_out
 from engine.training.molecule_sets import draw
-from engine.training.shards import write_bytes, write_table
 from engine.training.tool import ToolParser, run_tool
 
 log = logging.getLogger(__name__)

@@ -31,6 +31,7 @@ import numpy as np
 from rdkit import Chem
 from rdkit.Chem import rdMolDescriptors
 
+from engine.array_files import write_table
 from engine.chem.conformers import reference_conformers
 from engine.chem.frame import principal_axis_frame
 from engine.chem.molecule_sets import MOLECULES_COLUMNS, MOLECULES_FILE, TAGS, MoleculeEntry
@@ -41,7 +42,6 @@ from engine.records import Molecule
 from engine.training import variants
 from engine.training.held_out import skeleton, skeleton_is_held_out
 from engine.training.moses import read_moses
-from engine.training.shards import write_table
 
 log = logging.getLogger(__name__)
 

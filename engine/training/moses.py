@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from engine.array_files import sha256_of, write_bytes
 from engine.errors import AssetError, FileFormatError, shown
 from engine.paths import cache_folder
-from engine.training.shards import sha256_of, write_bytes
 
 log = logging.getLogger(__name__)
 

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.array_files import Arrays, read_arrays, read_json
 from engine.errors import FileFormatError, shown
 from engine.text.number_ids import NumberIds
 from engine.training.number_tokens import (
@@ -34,7 +35,6 @@ from engine.training.number_tokens import (
     integer_table,
     joined,
 )
-from engine.training.shards import Arrays, read_arrays, read_json
 from engine.training.text_frame import text_frame
 
 MANIFEST = "manifest.json"

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.array_files import Arrays, Meta, packed_bytes, remove_stale, write_bytes, write_json
 from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS, prompt_of, segments_of
 from engine.chem.smiles import read_text_order
 from engine.chem.stereo import stereo_goals
@@ -30,7 +31,6 @@ from engine.training.conformer_texts import ConformerTexts, answer_of
 from engine.training.corpus import corpus_manifest, read_corpus
 from engine.training.number_tokens import MOST_DECIMALS
 from engine.training.packed import MANIFEST, PACKED_FORMAT, PackedPart, packed_xyz
-from engine.training.shards import Arrays, Meta, packed_bytes, remove_stale, write_bytes, write_json
 from engine.training.tool import Progress, ToolParser, run_tool
 
 log = logging.getLogger(__name__)

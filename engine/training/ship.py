@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from engine.array_files import write_bytes
 from engine.errors import DriftscopeError
 from engine.models.layout import ROWS, TAIL_ROW
 from engine.models.shapes import INIT_STD
@@ -22,7 +23,6 @@ from engine.training import checkpoint
 from engine.training.batches import LiveIds
 from engine.training.packed import PackedCorpus
 from engine.training.recipes import Recipe, recipe_of
-from engine.training.shards import write_bytes
 from engine.training.tool import ToolParser, run_tool
 
 log = logging.getLogger(__name__)

@@ -16,11 +16,11 @@ from typing import Any
 
 from PIL import Image
 
+from engine.array_files import write_bytes, write_json
 from engine.errors import FileFormatError
 from engine.models.shapes import ModelShape
 from engine.training.charts import BLUE, GREEN, GREY, ORANGE, ChartLine, line_chart, linear_axis, log_axis
 from engine.training.recipes import LossWeights, Recipe, Stage
-from engine.training.shards import write_bytes, write_json
 
 NO_FIGURE = "-"
 NAME = "card"

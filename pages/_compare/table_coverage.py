@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import streamlit as st
 
-from engine.comparing.coverage import DRUG_LIKE_ANG, SMALL_ANG, Coverage, CoverageRequest, coverage_of, known_coverage
+from engine.comparing.coverage import Coverage, CoverageRequest, coverage_of, known_coverage
 from engine.errors import DriftscopeError
+from engine.figures.coverage_metrics import DRUG_LIKE_ANG, SMALL_ANG
 from engine.figures.words import counted
 from engine.service import Control, Job, service, waiting_words
 from engine.service.jobs import Work

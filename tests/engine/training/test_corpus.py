@@ -18,16 +18,16 @@ from typing import Any
 import pytest
 from rdkit import Chem
 
+from engine.array_files import Arrays, Meta, write_arrays
 from engine.chem.enriched import decode
 from engine.errors import AssetError, DriftscopeError, FileFormatError
+from engine.file_jobs import FileJob, run_jobs
 from engine.training import corpus, corpus_plan, moses
 from engine.training.conformer_texts import TextRecipe, answer_of, make_conformers
 from engine.training.corpus import Settings, build_corpus, main, read_corpus
 from engine.training.corpus_plan import MoleculePlan, plan_molecules
 from engine.training.held_out import is_held_out
-from engine.training.jobs import FileJob, run_jobs
 from engine.training.moses import read_csv
-from engine.training.shards import Arrays, Meta, write_arrays
 from tests.engine.training.corpus_source import write_source
 from tests.support import ROOT, sized
 

@@ -9,8 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 
-from engine.errors import AssetError, FileFormatError
-from engine.training.shards import (
+from engine.array_files import (
     packed_bytes,
     read_arrays,
     read_json,
@@ -19,6 +18,7 @@ from engine.training.shards import (
     write_bytes,
     write_json,
 )
+from engine.errors import AssetError, FileFormatError
 
 META = {"key": "abc", "count": 3}
 ARRAYS: dict[str, Any] = {
@@ -90,5 +90,5 @@ def test_a_damaged_manifest_is_named(path: Path, text: str) -> None:
 
 
 def test_a_type_that_does_not_travel_is_a_mistake(path: Path) -> None:
-    with pytest.raises(ValueError, match="float64"):
-        write_arrays(path, META, {"x": np.zeros(2)})
+    with pytest.raises(ValueError, match="float32"):
+        write_arrays(path, META, {"x": np.zeros(2, np.float32)})

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.array_files import Arrays, Meta, read_meta, write_arrays
 from engine.errors import DriftscopeError, FileFormatError
 from engine.processes import WorkerProcess
-from engine.training.shards import Arrays, Meta, read_meta, write_arrays
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Files of named integer arrays with a checksum, written aside and renamed into place. Only numpy and Python itself.
+"""Files of named arrays with a checksum, written aside and renamed into place. Only numpy and Python itself.
 
 A file is one line that names the format, the SHA-256 of all that follows, one line of JSON (``meta`` and each array's
 type, shape and compressed size), then the arrays, each compressed with LZMA. The same content gives the same bytes on
@@ -25,7 +25,7 @@ Arrays = dict[str, NDArray[Any]]
 Meta = dict[str, Any]
 
 MAGIC = b"driftscope arrays 1\n"
-_TYPES = {"|u1", "<u2", "<u4", "<i4", "<i8"}
+_TYPES = {"|u1", "<u2", "<u4", "<i4", "<i8", "<f8"}
 _DIGEST_CHARACTERS = 64
 _MOST_BYTES = 1 << 31
 PART = ".part"

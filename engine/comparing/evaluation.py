@@ -1,0 +1,170 @@
+"""COV and MAT of a whole run against references, by the definitions of ``figures.coverage_metrics``, beside a baseline.
+
+Every sample of the run counts, and every molecule that the references have. The baseline is what clustered RDKit
+conformers reach, as many per molecule as the run has samples of it, over the same molecules. RMSDs are computed in
+processes and kept (``rmsd_matrices``). ``coverage`` tells the same figures for a page, of few molecules and answers.
+
+What this module does not know: how good the references are. Those by ETKDG, taken where none are named, are no
+measurement, and the baseline is of their own distribution.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from rdkit import Chem
+
+from engine.array_files import read_arrays
+from engine.comparing.coverage import molecules_of, texts_of
+from engine.comparing.reading import has_samples, samples_of
+from engine.comparing.rmsd_matrices import References, baseline_job, given_references, texts_job
+from engine.errors import RunError
+from engine.figures.coverage_metrics import (
+    DRUG_LIKE_ANG,
+    Array,
+    MatrixFigures,
+    MissingRule,
+    SetFigures,
+    figures_of,
+    over_molecules,
+)
+from engine.file_jobs import FileJob, run_jobs
+from engine.processes import usable_cores
+from engine.store.entries import Entry, without_samples
+from engine.store.store import Store
+
+PER_MOLECULE = 10
+"""References by ETKDG, where none are named."""
+_READ_AT_ONCE = 64  # molecules
+
+
+class ReferenceConformers(Protocol):
+    """Where a molecule's references come from: heavy atoms, all conformers in one molecule."""
+
+    name: str
+
+    def conformers(self, smiles: str) -> Chem.Mol | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationRequest:
+    """``references`` None: so many by ETKDG."""
+
+    references: ReferenceConformers | None = None
+    per_molecule: int = PER_MOLECULE
+    threshold_ang: float = DRUG_LIKE_ANG
+    rule: MissingRule = "skip"
+    baseline: bool = True
+
+    def of(self, smiles: str) -> References | None:
+        if self.references is None:
+            return {"etkdg": self.per_molecule}
+        conformers = self.references.conformers(smiles)
+        return None if conformers is None else given_references(conformers)
+
+
+@dataclass(slots=True)
+class Side:
+    """The run, or its baseline: figures by molecule, None for one without a sample."""
+
+    molecules: list[MatrixFigures | None] = field(default_factory=list)
+    samples: int = 0
+    incomplete: int = 0  # molecules of which not every symmetry was tried: their RMSDs are upper bounds
+
+    def add(self, rmsd_ang: Array, threshold_ang: float, *, is_complete: bool) -> None:
+        self.molecules.append(figures_of(rmsd_ang, threshold_ang))
+        self.samples += rmsd_ang.shape[1]
+        self.incomplete += not is_complete
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """``figures`` and ``baseline`` are over the same molecules but for those that the baseline lacks."""
+
+    entry: Entry
+    request: EvaluationRequest
+    asked: int  # samples of the run
+    references: int  # conformers
+    without_references: int  # molecules left out
+    run: Side
+    figures: SetFigures
+    clustered: Side | None
+    baseline: SetFigures | None
+
+
+def evaluate_run(
+    store: Store,
+    run_id: str,
+    request: EvaluationRequest | None = None,
+    *,
+    workers: int | None = None,
+    progress: Callable[[int, int], None] = lambda done, molecules: None,
+) -> Evaluation:
+    """A stopped call resumes where it was: matrices that are there are not made again."""
+    request = request or EvaluationRequest()
+    entry = store.entry(run_id)
+    if not has_samples(entry):
+        raise without_samples(entry, "evaluate")
+    molecules = molecules_of(store, entry)
+    each = Counter(samples_of(store, entry).smiles.to_pylist())
+    sides = [Side(), Side()] if request.baseline else [Side()]
+    without: list[str] = []
+    references = done = 0
+    with closing(run_jobs(_jobs(store, entry, molecules, each, request, without), workers or usable_cores())) as jobs:
+        for made in zip(*[jobs] * len(sides), strict=True):  # of one molecule
+            matrices = [read_arrays(job.path)[1]["rmsd"] for job in made]
+            if len(matrices[0]):
+                references += len(matrices[0])
+                for side, matrix, job in zip(sides, matrices, made, strict=True):
+                    side.add(matrix, request.threshold_ang, is_complete=job.meta["complete"])
+            done += 1
+            progress(done + len(without), len(molecules))
+    run = sides[0]
+    if not run.molecules:
+        raise RunError(
+            f"the references have none of the {len(molecules):,} molecules of {entry.id}", "Name references of these"
+        )
+    clustered = sides[1] if request.baseline else None
+    return Evaluation(
+        entry=entry,
+        request=request,
+        asked=sum(each.values()),
+        references=references,
+        without_references=len(molecules) - len(run.molecules),
+        run=run,
+        figures=over_molecules(run.molecules, request.rule),
+        clustered=clustered,
+        baseline=None if clustered is None else _beside(run, clustered, request.rule),
+    )
+
+
+def _beside(run: Side, clustered: Side, rule: MissingRule) -> SetFigures:
+    """Over the molecules that the run's figures are over."""
+    pairs = zip(run.molecules, clustered.molecules, strict=True)
+    return over_molecules([other for own, other in pairs if own is not None or rule == "zero"], rule)
+
+
+def _jobs(
+    store: Store,
+    entry: Entry,
+    molecules: Sequence[str],
+    each: Counter[str],
+    request: EvaluationRequest,
+    without: list[str],
+) -> Iterator[FileJob]:
+    """The run's matrix of each molecule, and behind it the baseline's; molecules without references go ``without``."""
+    for start in range(0, len(molecules), _READ_AT_ONCE):
+        chunk = molecules[start : start + _READ_AT_ONCE]
+        texts = texts_of(store, entry, chunk)
+        for smiles in chunk:
+            references = request.of(smiles)
+            if references is None:
+                without.append(smiles)
+                continue
+            yield texts_job(smiles, references, texts.get(smiles, ()))
+            if request.baseline:
+                yield baseline_job(smiles, references, each[smiles])

@@ -1,0 +1,51 @@
+"""RMSD matrices as JSON has them: ``{"molecule": [[rmsd, ...] per reference]}`` in ångström, null for a gap.
+
+A molecule without a single sample has empty rows, or none.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+from engine.errors import FileFormatError, shown
+from engine.figures.coverage_metrics import Array
+
+_FORM = 'Give {"molecule": [[rmsd, ...] per reference, ...], ...}, with null for a gap'
+
+
+def read_matrices(text: str) -> dict[str, Array]:
+    """By molecule [references, samples]; ``FileFormatError`` says what is wrong with which molecule."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(f"the matrices are no JSON ({error})", _FORM) from error
+    if not isinstance(document, dict) or not document:
+        raise FileFormatError("the matrices are no object with a molecule in it", _FORM)
+    return {name: _matrix(name, rows) for name, rows in document.items()}
+
+
+def _matrix(name: str, rows: Any) -> Array:
+    if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
+        raise FileFormatError(f"{shown(name)} is no list of rows", _FORM)
+    lengths = sorted({len(row) for row in rows})
+    if len(lengths) > 1:
+        raise FileFormatError(f"{shown(name)} has rows of {lengths[0]} and of {lengths[-1]} samples", _FORM)
+    for number, row in enumerate(rows):
+        for value in row:
+            if value is not None and not _is_rmsd(value):
+                raise FileFormatError(f"{shown(name)}, row {number}: {shown(str(value))} is no RMSD", _FORM)
+    matrix = np.array([[np.nan if value is None else value for value in row] for row in rows], dtype=np.float64)
+    return matrix.reshape(len(rows), lengths[0] if lengths else 0)
+
+
+def _is_rmsd(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value) and value >= 0
+    except OverflowError:  # an integer that no float holds
+        return False

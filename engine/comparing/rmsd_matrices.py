@@ -1,0 +1,114 @@
+"""RMSD matrices [references, samples] of molecules: jobs for processes, each of which keeps one matrix as a file.
+
+A file is named by all that its matrix rests on (molecule, references, texts or the number of baseline conformers) and
+keyed by versions besides, so that a stopped evaluation resumes, and runs with the same references share their
+baselines. Files lie in the folder of caches; any of them may be deleted.
+
+Of a run's texts those count that the strict reader takes for the molecule that was asked for. Symmetries are tried up
+to ``MAX_MATCHES`` per pair; beyond, the RMSD is an upper bound and the matrix is not complete.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import rdkit
+from rdkit import Chem
+
+from engine.array_files import Arrays, Meta
+from engine.chem.clustering import clustered_conformers
+from engine.chem.conformers import reference_conformers
+from engine.chem.enriched import decode
+from engine.chem.rmsd import MAX_MATCHES, ensemble_metrics
+from engine.chem.smiles import parse_smiles, same_graph
+from engine.errors import DriftscopeError
+from engine.file_jobs import FileJob
+from engine.paths import cache_folder
+
+FOLDER = "rmsd"
+MAX_SECONDS = 30.0
+"""Longest search for a molecule's references by ETKDG."""
+_VERSIONS = {"format": "1", "rdkit": rdkit.__version__}
+_EXACT = int(Chem.PropertyPickleOptions.CoordsAsDouble)
+
+References = Mapping[str, Any]
+"""``{"etkdg": count}``, or ``{"conformers": text}`` as ``given_references`` makes it."""
+
+
+def given_references(conformers: Chem.Mol) -> References:
+    """All conformers of one molecule, as JSON can hold them and without a digit lost."""
+    return {"conformers": base64.b64encode(conformers.ToBinary(_EXACT)).decode()}
+
+
+def texts_job(smiles: str, references: References, texts: Sequence[str]) -> FileJob:
+    return _job(matrix_of_texts, {"smiles": smiles, "references": dict(references), "texts": list(texts)})
+
+
+def baseline_job(smiles: str, references: References, count: int) -> FileJob:
+    return _job(matrix_of_baseline, {"smiles": smiles, "references": dict(references), "count": count})
+
+
+def matrix_of_texts(payload: Mapping[str, Any]) -> tuple[Meta, Arrays]:
+    return _matrix(payload, lambda references: list(conformers_of(payload["texts"], references)))
+
+
+def matrix_of_baseline(payload: Mapping[str, Any]) -> tuple[Meta, Arrays]:
+    def clustered(_: Chem.Mol) -> list[Chem.Mol]:
+        try:
+            return [clustered_conformers(parse_smiles(payload["smiles"]), payload["count"])]
+        except DriftscopeError:
+            return []
+
+    return _matrix(payload, clustered)
+
+
+def conformers_of(texts: Iterable[str], references: Chem.Mol) -> Iterator[Chem.Mol]:
+    """Of the answers that the strict reader takes for the references' molecule."""
+    for text in texts:
+        try:
+            mol = decode(text).mol
+        except DriftscopeError:
+            continue
+        if same_graph(mol, references):
+            yield mol
+
+
+def etkdg_references(smiles: str, count: int, max_seconds: float = MAX_SECONDS) -> Chem.Mol | None:
+    """None where RDKit finds none."""
+    try:
+        return reference_conformers(parse_smiles(smiles), count, max_seconds=max_seconds)
+    except DriftscopeError:
+        return None
+
+
+def _job(make: Callable[[Any], tuple[Meta, Arrays]], payload: Mapping[str, Any]) -> FileJob:
+    digest = hashlib.sha256(json.dumps([make.__name__, payload], sort_keys=True).encode()).hexdigest()
+    return FileJob(cache_folder() / FOLDER / digest[:2] / f"{digest}.arrays", make, payload, _VERSIONS)
+
+
+def _matrix(payload: Mapping[str, Any], samples_for: Callable[[Chem.Mol], list[Chem.Mol]]) -> tuple[Meta, Arrays]:
+    """What RDKit cannot lay on itself has gaps alone; without references there is nothing to lay it on."""
+    references = _references(payload)
+    if references is None:
+        return {"complete": True}, {"rmsd": np.empty((0, 0))}
+    samples = samples_for(references)
+    shape = references.GetNumConformers(), sum(mol.GetNumConformers() for mol in samples)
+    if not shape[1]:
+        return {"complete": True}, {"rmsd": np.empty(shape)}
+    try:
+        metrics = ensemble_metrics(samples, references, max_matches=MAX_MATCHES)
+    except DriftscopeError:
+        return {"complete": True}, {"rmsd": np.full(shape, np.nan)}
+    return {"complete": metrics.complete}, {"rmsd": metrics.rmsd_ang.T}
+
+
+def _references(payload: Mapping[str, Any]) -> Chem.Mol | None:
+    given = payload["references"]
+    if "etkdg" in given:
+        return etkdg_references(payload["smiles"], given["etkdg"])
+    return Chem.Mol(base64.b64decode(given["conformers"]))

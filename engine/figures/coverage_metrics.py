@@ -1,0 +1,102 @@
+"""COV and MAT of RMSD matrices [references, samples] in ångström, by the definitions of the field's own evaluations.
+
+NaN is a gap: a pair without an RMSD. Of a molecule, a reference's least RMSD is over its samples and a sample's over
+the references, gaps left out. COV-R is the share of references whose least RMSD is strictly less than a threshold,
+COV-P that of samples; MAT-R and MAT-P are the means of these least RMSDs. What has gaps alone is not covered, and is in
+no MAT. Of a set of molecules: mean and median over those that have the figure.
+
+A molecule without a single sample is left out of all four (``skip``, as published evaluations do, which flatters what
+fails), or counts as 0 in both COV and is left out of both MAT (``zero``). What this module does not know: where the
+RMSDs come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+MissingRule: TypeAlias = Literal["skip", "zero"]
+MISSING_RULES: tuple[MissingRule, ...] = get_args(MissingRule)
+
+THRESHOLDS_ANG = tuple(step / 20 for step in range(1, 61))
+"""Of curves: 0.05 to 3.00, each the float that its decimals stand for, since "strictly less" depends on it."""
+DRUG_LIKE_ANG, SMALL_ANG = 0.75, 0.5
+"""Thresholds that the field uses: for drug-like molecules, and for those of up to nine heavy atoms."""
+FIGURES = ("cov_r", "cov_p", "mat_r_ang", "mat_p_ang")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MatrixFigures:
+    """Of one molecule; NaN where it has none."""
+
+    figures: Array  # those of FIGURES
+    curves: Array  # [COV-R and COV-P, THRESHOLDS_ANG]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SetFigures:
+    """Of a set of molecules; NaN where no molecule has the figure."""
+
+    molecules: int  # of the set
+    missing: int  # without a single sample
+    mean: Array  # those of FIGURES
+    median: Array
+    curves: Array  # means [COV-R and COV-P, THRESHOLDS_ANG]
+
+    def columns(self) -> dict[str, Any]:
+        """As JSON has it: shares from 0 to 1, null for a figure that no molecule has."""
+        return {
+            **{name: _or_none(value) for name, value in zip(FIGURES, self.mean, strict=True)},
+            **{f"{name}_median": _or_none(value) for name, value in zip(FIGURES, self.median, strict=True)},
+            "thresholds": list(THRESHOLDS_ANG),
+            **{f"{name}_curve": list(map(_or_none, row)) for name, row in zip(FIGURES[:2], self.curves, strict=True)},
+            "molecules": self.molecules,
+            "missing": self.missing,
+        }
+
+
+def figures_of(rmsd_ang: Array, threshold_ang: float = DRUG_LIKE_ANG) -> MatrixFigures | None:
+    """Of one molecule's matrix [references, samples]; None where there is no sample or no reference."""
+    if rmsd_ang.size == 0:
+        return None
+    thresholds = np.array([threshold_ang, *THRESHOLDS_ANG])
+    # By reference and by sample; fmin leaves NaN out wherever there is a number.
+    least = [np.fmin.reduce(rmsd_ang, axis=axis) for axis in (1, 0)]
+    covered = np.stack([(side[:, None] < thresholds).mean(axis=0) for side in least])
+    return MatrixFigures(np.array([*covered[:, 0], *map(mean_known, least)]), covered[:, 1:])
+
+
+def over_molecules(molecules: Sequence[MatrixFigures | None], rule: MissingRule = "skip") -> SetFigures:
+    """None stands for a molecule without a single sample."""
+    known = [figures for figures in molecules if figures is not None]
+    missing = len(molecules) - len(known)
+    zeros = missing if rule == "zero" else 0
+    figures = np.array([one.figures for one in known] + [[0.0, 0.0, np.nan, np.nan]] * zeros).reshape(-1, len(FIGURES))
+    curves = np.array([one.curves for one in known] + [np.zeros((2, len(THRESHOLDS_ANG)))] * zeros)
+    return SetFigures(
+        molecules=len(molecules),
+        missing=missing,
+        mean=np.array([mean_known(column) for column in figures.T]),
+        median=np.array([_median_known(column) for column in figures.T]),
+        curves=curves.mean(axis=0) if len(curves) else np.full((2, len(THRESHOLDS_ANG)), np.nan),
+    )
+
+
+def mean_known(values: Array) -> float:
+    """Over what is not NaN; NaN where there is nothing else."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if known.size else float("nan")
+
+
+def _median_known(values: Array) -> float:
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if known.size else float("nan")
+
+
+def _or_none(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)

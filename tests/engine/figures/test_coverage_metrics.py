@@ -1,0 +1,144 @@
+"""COV and MAT against the definitions of the field's evaluations, written here once more as plain loops."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import statistics
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.figures.coverage_metrics import FIGURES, MISSING_RULES, THRESHOLDS_ANG, figures_of, over_molecules
+from tests.cli import run_json
+from tests.support import sized
+
+Rows = list[list[float | None]]
+NAN = math.nan
+
+
+def random_matrices(count: int, seed: int) -> list[Rows]:
+    """With gaps, rows and columns of gaps alone, values on a threshold, and molecules without samples."""
+    rng = random.Random(seed)
+    matrices: list[Rows] = []
+    for _ in range(count):
+        references, samples = rng.randint(1, 7), rng.choice([0, 1, 2, 4, 14])
+        gaps = rng.choice([0.0, 0.1, 0.5, 0.9])
+        matrices.append(
+            [
+                [
+                    None if rng.random() < gaps else rng.choice([rng.uniform(0, 3.5), rng.randint(0, 70) / 20])
+                    for _ in range(samples)
+                ]
+                for _ in range(references)
+            ]
+        )
+    return matrices
+
+
+def least(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return min(known) if known else None
+
+
+def by_definition(matrix: Rows, threshold: float) -> tuple[float, float, float | None, float | None]:
+    """COV-R, COV-P, MAT-R, MAT-P of a molecule with samples."""
+    sides = [[least(row) for row in matrix], [least([row[k] for row in matrix]) for k in range(len(matrix[0]))]]
+    covered, matched = [], []
+    for side in sides:
+        covered.append(sum(value is not None and value < threshold for value in side) / len(side))
+        known = [value for value in side if value is not None]
+        matched.append(sum(known) / len(known) if known else None)
+    return covered[0], covered[1], matched[0], matched[1]
+
+
+def set_by_definition(matrices: list[Rows], threshold: float, rule: str) -> dict[str, float | None]:
+    rows: list[tuple[float, float, float | None, float | None]] = []
+    for matrix in matrices:
+        if matrix[0]:
+            rows.append(by_definition(matrix, threshold))
+        elif rule == "zero":
+            rows.append((0.0, 0.0, None, None))
+    figures: dict[str, float | None] = {}
+    for place, name in enumerate(("cov_r", "cov_p", "mat_r_ang", "mat_p_ang")):
+        known = [value for row in rows if (value := row[place]) is not None]
+        figures[name] = statistics.fmean(known) if known else None
+        figures[f"{name}_median"] = statistics.median(known) if known else None
+    return figures
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("rule", MISSING_RULES)
+def test_500_random_matrices_by_the_definitions(rule: str, tmp_path: Path) -> None:
+    """As anyone can check it: by the command."""
+    matrices = random_matrices(500, seed=19)
+    missing = sum(not matrix[0] for matrix in matrices)
+    assert 50 < missing < 150
+    file = tmp_path / "matrices.json"
+    file.write_text(json.dumps({f"m{number}": matrix for number, matrix in enumerate(matrices)}))
+    for threshold in (0.5, 0.75, 1.0):
+        found = run_json("evaluate", "--matrices", str(file), "--missing", rule, "--threshold", str(threshold))
+        expected = set_by_definition(matrices, threshold, rule)
+        assert {name: found[name] for name in expected} == pytest.approx(expected, abs=1e-9)
+        assert (found["molecules"], found["missing"]) == (500, missing)
+    assert found["thresholds"] == [round(0.05 * step, 2) for step in range(1, 61)]
+    for place, threshold in list(enumerate(found["thresholds"]))[:: sized(6, 1)]:
+        point = set_by_definition(matrices, threshold, rule)
+        for name in ("cov_r", "cov_p"):
+            assert found[f"{name}_curve"][place] == pytest.approx(point[name], abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_each_molecule_by_the_definitions(seed: int) -> None:
+    for matrix in random_matrices(25, seed):
+        found = figures_of(np.array([[NAN if value is None else value for value in row] for row in matrix]))
+        if not matrix[0]:
+            assert found is None
+            continue
+        assert found is not None
+        expected = [NAN if value is None else value for value in by_definition(matrix, 0.75)]
+        assert found.figures.tolist() == pytest.approx(expected, abs=1e-9, nan_ok=True)
+
+
+def test_a_threshold_is_not_reached_by_itself() -> None:
+    """Strictly less, for each threshold of the curves."""
+    for place, threshold in enumerate(THRESHOLDS_ANG):
+        found = figures_of(np.array([[threshold]]), threshold)
+        assert found is not None
+        assert found.figures[:2].tolist() == [0.0, 0.0]
+        assert found.curves[0].tolist() == [0.0] * (place + 1) + [1.0] * (59 - place)
+
+
+def test_recall_is_over_references_and_precision_over_samples() -> None:
+    found = figures_of(np.array([[0.1, 2.0, 2.5], [1.0, 1.5, 2.0]]))  # the second reference has no partner
+    assert found is not None
+    assert found.figures.tolist() == pytest.approx([1 / 2, 1 / 3, (0.1 + 1.0) / 2, (0.1 + 1.5 + 2.0) / 3])
+
+
+def test_gaps_alone_are_not_covered_and_in_no_mat_whichever_rule() -> None:
+    gaps, full = (figures_of(np.full((2, 3), value)) for value in (NAN, 0.1))
+    for rule in MISSING_RULES:
+        found = over_molecules([gaps, full], rule)
+        assert found.mean.tolist() == pytest.approx([0.5, 0.5, 0.1, 0.1])
+        assert (found.molecules, found.missing) == (2, 0)
+
+
+def test_missing_molecules_change_cov_alone_where_they_count() -> None:
+    half = figures_of(np.array([[0.1], [1.0]]))
+    skip, zero = (over_molecules([half, None], rule) for rule in MISSING_RULES)
+    assert skip.mean.tolist() == pytest.approx([0.5, 1.0, 0.55, 0.1])
+    assert zero.mean.tolist() == pytest.approx([0.25, 0.5, 0.55, 0.1])
+    assert zero.median[2:].tolist() == skip.median[2:].tolist()
+    assert zero.curves[:, -1].tolist() == [0.5, 0.5]
+    assert skip.missing == zero.missing == 1
+
+
+def test_where_nothing_is_known_columns_are_null() -> None:
+    columns: dict[str, Any] = over_molecules([None]).columns()
+    assert [columns[name] for name in FIGURES] == [columns[f"{name}_median"] for name in FIGURES] == [None] * 4
+    assert columns["cov_r_curve"] == [None] * 60
+    zero = over_molecules([None], "zero").columns()
+    assert [zero[name] for name in FIGURES] == [0.0, 0.0, None, None]
