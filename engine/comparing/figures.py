@@ -20,8 +20,10 @@ import numpy as np
 from engine.comparing.paired import PairedRuns, compare_entries
 from engine.comparing.reading import has_samples, samples_of
 from engine.figures.statistics import Interval, quotient, wilson
+from engine.inspection.lp_cost import RunCost, cost_of_run
+from engine.inspection.runs import facts_of
 from engine.store.entries import Entry, model_name, run_value
-from engine.store.schema import RUNS
+from engine.store.schema import RUNS, STEPS
 from engine.store.store import Store
 
 CONFORMERS = ("cov_r", "cov_p", "mat_r", "mat_p")
@@ -53,7 +55,7 @@ class RunFigures:
 
     Texts are empty and figures None where the sheet does not say. ``drift_mean`` is that of a block, ``drift_abs_mean``
     its distance from 0, over blocks whose drift is known; the strain per heavy atom, and how far these move, are means
-    over samples with right geometry. All None until they are read (``sample_means``).
+    over samples with right geometry. All None until they are read (``sample_means``), as is the LP's cost.
     """
 
     entry: Entry
@@ -61,6 +63,7 @@ class RunFigures:
     drift_abs_mean: float | None = None
     strain_kcal_per_atom: float | None = None
     strain_moved_ang: float | None = None
+    lp_cost: RunCost | None = None
 
     def __getattr__(self, name: str) -> Any:
         """A column of the table ``runs``, such as ``wall_s``, a quotient of two, or stated coverage (``cov_r``)."""
@@ -100,6 +103,27 @@ class RunFigures:
     @property
     def ms_a_token_of(self) -> str:
         return "decode_s" if self.decode_s else "wall_s"
+
+    @property
+    def log_w(self) -> float | None:
+        """Of the samples with known chances, at the sampling's temperature; 0 where the model is left alone."""
+        interval = self.own_interval("log_w")
+        return None if interval is None else interval.value
+
+    @property
+    def effective_share(self) -> float | None:
+        """Of these samples, how many count when they stand for the model."""
+        if self.lp_cost is None or self.lp_cost.tempered.effective is None:
+            return None
+        return self.lp_cost.tempered.effective.value / self.lp_cost.samples
+
+    def own_interval(self, figure: str) -> Interval | None:
+        """Of a figure that has one without a control."""
+        if figure == "log_w":
+            return None if self.lp_cost is None else self.lp_cost.log_w_tempered
+        if figure == "pass_rate" and self.pass_rate is not None:
+            return Interval(self.pass_rate, *self._pass_interval)
+        return None
 
     @property
     def reported_pass_rate(self) -> float | None:
@@ -219,12 +243,25 @@ def all_figures(store: Store) -> list[RunFigures]:
 
 def compare_entries_with(store: Store, control: Entry, tests: Sequence[Entry]) -> Comparison:
     """Tests beside a control, in the order given; the files of no other run are read."""
-    mine = RunFigures(control, **sample_means(store, control))
+    mine = _read(store, control)
     beside = []
     for entry in tests:
-        theirs, paired = RunFigures(entry, **sample_means(store, entry)), compare_entries(store, control, entry)
+        theirs, paired = _read(store, entry), compare_entries(store, control, entry)
         beside.append(ComparedRun(theirs, paired, ratios_of(mine, theirs, paired)))
     return Comparison(mine, tuple(beside))
+
+
+def _read(store: Store, entry: Entry) -> RunFigures:
+    """With what its samples and steps know."""
+    return RunFigures(entry, **sample_means(store, entry), lp_cost=known_cost(store, entry))
+
+
+def known_cost(store: Store, entry: Entry) -> RunCost | None:
+    """What the LP cost the model, where kept steps tell."""
+    if not has_samples(entry) or STEPS.name not in entry.parts:
+        return None
+    cost = cost_of_run(store, facts_of(entry))
+    return cost if cost.counting else None
 
 
 def sample_means(store: Store, entry: Entry) -> dict[str, float]:

@@ -65,9 +65,11 @@ def sentences_of(cost: RunCost, lp: str) -> str:
 
 
 def nat(value: float) -> str:
-    """Two digits behind the point are enough for a logarithm; no minus before a zero."""
-    rounded = round(value, 2) + 0.0
-    return number(rounded).replace("-", "−") if rounded else "0"
+    """Two decimals tell enough of a logarithm."""
+    rounded = round(value, 2)
+    if not rounded:
+        return "0"
+    return f"{rounded:.2f}".replace("-", "−") if abs(rounded) < 10 else number(rounded)
 
 
 def _lp_part(cost: RunCost) -> float:
@@ -88,7 +90,7 @@ def _split(cost: RunCost) -> str:
     free = 0.0 if cost.free is None or cost.filters is None else cost.free.value - cost.filters.value
     parts = [f"{of(cost.forced)} at forced tokens", f"{nat(free)} by the mask at free ones"]
     if _is_filtered(cost):
-        parts.append(f"{of(cost.filters)} by the sampling's filters")
+        parts.append(f"{of(cost.filters)} by the sampling filters")
     guard = _lp_part(cost) - (0.0 if cost.mask is None else cost.mask.value)
     if abs(guard) >= 0.005:
         parts.append(f"{nat(guard)} by the guard")

@@ -63,7 +63,7 @@ class RunFacts:
 
 def runs_with_samples(store: Store) -> list[RunFacts]:
     """Newest first."""
-    return [_facts(entry) for entry in reversed(store.found().entries) if SAMPLES.name in entry.parts]
+    return [facts_of(entry) for entry in reversed(store.found().entries) if SAMPLES.name in entry.parts]
 
 
 def run_facts(store: Store, run_id: str) -> RunFacts:
@@ -81,7 +81,7 @@ def choose(runs: Sequence[RunFacts], names: Sequence[str]) -> list[RunFacts]:
     return [by_id[run_id] for run_id in dict.fromkeys(ids)]
 
 
-def _facts(entry: Entry) -> RunFacts:
+def facts_of(entry: Entry) -> RunFacts:
     columns = {field.name: run_value(entry, field.name) for field in fields(RunFacts) if field.name in RUNS.names}
     facts = {
         "model": model_name(entry.row),

@@ -117,6 +117,8 @@ def cautions(chosen: RunSelection, comparison: Comparison) -> list[str]:
         )
     if differing := words.setup_differences(measured):
         notes.append(f"Besides model and LP, the set-ups differ in {differing}: ratios reflect all of these.")
+    if costs := words.costs([comparison.control, *(test.figures for test in comparison.tests)]):
+        notes.append(costs)
     return [note for note in notes if note]
 
 

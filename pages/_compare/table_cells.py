@@ -65,6 +65,14 @@ _GROUPS: dict[str, tuple[tuple[str, str, str, Form, str], ...]] = {
         ("pass_rate", "passed", "%", "share", RULE_HELP["passed"]),
         ("decodes_rate", "decodes", "%", "share", RULE_HELP["decodes"]),
         ("clean_rate", "clean", "%", "share", RULE_HELP["clean"]),
+        (
+            "log_w",
+            "log w, the LP's cost",
+            "nat per sample",
+            "number",
+            "Sum of ln p − ln q over a sample's tokens, at the sampling's temperature; 0: the model's own distribution",
+        ),
+        ("effective_share", "effective samples", "%", "share", "Of those with kept steps: (sum w)² / sum w² over them"),
         ("reported_pass_rate", "passed, by its file", "%", "share", "As an imported file counts, by its own rule"),
     ),
     "Blocks": (
@@ -129,7 +137,7 @@ class FigureCell:
     """``ratio`` and what follows are a test's. ``interval`` is of the ratio over pairs, ``difference`` of the means."""
 
     value: float | None
-    low: float | None = None  # the figure's own interval (Wilson)
+    low: float | None = None  # the figure's own interval
     high: float | None = None
     origin: str = ""  # of the figure: measured, imported, reported, computed
     ratio: float | None = None
@@ -207,7 +215,8 @@ def _row(line: FigureLine, comparison: Comparison, coverages: Coverages) -> Figu
 
 def _plain(line: FigureLine, run: RunFigures) -> FigureCell:
     value = getattr(run, line.figure)
-    low, high = (run.pass_rate_low, run.pass_rate_high) if line.figure == "pass_rate" else (None, None)
+    own = run.own_interval(line.figure)
+    low, high = (None, None) if own is None else (own.low, own.high)
     return FigureCell(value, low, high, run.origin)
 
 

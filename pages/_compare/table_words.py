@@ -11,6 +11,7 @@ from engine.comparing.figures import ComparedRun, RunFigures
 from engine.comparing.measures import MEASURES
 from engine.comparing.paired import PairedRuns
 from engine.figures.words import UNKNOWN, counted, hundredths, number, percent, signed, span, times, whole
+from engine.inspection.lp_cost_words import short_words
 from engine.lp_records import guard_words
 from engine.store.entries import Entry
 from pages._compare.table_cells import CLEAR, FigureCell, FigureLine, FigureRow, Form, Mark, cell_of
@@ -146,8 +147,18 @@ def setup_differences(runs: Sequence[tuple[str, Entry]]) -> str:
     return "; ".join(parts)
 
 
+def costs(runs: Sequence[RunFigures]) -> str:
+    """What each LP did to the model, where steps tell; empty where none does."""
+    known = dict.fromkeys(
+        short_words(run.lp_cost, run.lp) for run in runs if run.lp_cost is not None and run.lp not in ("", "none")
+    )
+    return f"What the LP costs the model: {'; '.join(known)}." if known else ""
+
+
 def own_interval(cell: FigureCell, form: Form) -> str:
-    return "" if cell.low is None else f"{value_words(cell.low, form)}–{value_words(cell.high, form)}"
+    if cell.low is None:
+        return ""
+    return f"{value_words(cell.low, form)}{' to ' if cell.low < 0 else '–'}{value_words(cell.high, form)}"
 
 
 # --- sentences ------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """The Drift inspector's third section: does forcing overrule the model, and where.
 
-A sentence with its uncertainty, then its figures: along the answers, by place, and against RMSD.
+A sentence with its uncertainty, the cost as one number, then figures: along the answers, by place, and against RMSD.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from engine.inspection.effect_words import sentence_of
 from engine.inspection.runs import RunFacts
 from engine.store.store import Store
 from pages._drift import effect_figures as figures
-from pages._drift import state
+from pages._drift import lp_cost, state
 from pages._drift.runs import choose_one
 from pages._drift.state import Spot
 from pages._shared.charts.card import draw
@@ -26,9 +26,10 @@ MOST_ROWS_SHOWN = 5
 LEAST_POINTS = 3
 """Samples with an RMSD that a chart needs."""
 _NO_STEPS = """
-This run stored no token probabilities, so the effect of its LP on the model is unknown. Two ways to get it:
+This run stored no token probabilities, so the effect of its LP on the model is unknown. Three ways to get it:
 
 - Generate the run again with steps: `.venv/bin/python -m engine run ... --keep-steps 16 --rmsd`
+- Score what is stored, in one pass of the model: `.venv/bin/python -m engine cost-of-lp RUN`
 - Open one of its molecules and press *Compute token probabilities*: the strip then shows p, rank and mass.
 """
 _NO_RMSD = (
@@ -51,6 +52,7 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
     with st.container(border=True, key="effect-sentence"):
         st.markdown(f"**Does forcing overrule the model?** {escape_markdown(sentence_of(effect))}")
     _metrics(effect)
+    lp_cost.show(store, run)
     st.subheader("Along the answer", anchor=False)
     for column, of_forced in zip(st.columns(2, gap="large"), (True, False), strict=True):
         with column:

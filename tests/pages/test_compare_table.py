@@ -29,6 +29,7 @@ from pages._compare.table_formats import RunColumn
 from pages._compare.table_words import alone, sentence
 from pages._shared.html_table import plain_table, safe
 from tests.engine.comparing.by_id import compare_with
+from tests.engine.evidence.advice_runs import add
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.engine.store.stored_runs import begun, published
 from tests.pages.drift_stores import OVERRIDE, store_at
@@ -228,6 +229,28 @@ def test_guards_of_other_settings_are_named(tmp_path: Path) -> None:
     runs = list(zip("ABC", (store.entry(run_id) for run_id in "xyz"), strict=True))
     assert words.setup_differences(runs) == "guard (A usual, B retries 99, checks bonds flat, C mended)"
     assert words.setup_differences(runs[:1]) == ""
+
+
+def test_what_an_lp_costs_the_model_is_a_row_and_a_sentence(tmp_path: Path) -> None:
+    store = store_at(tmp_path)
+    add(store, "exact", log_w=-0.05, run_id="one")
+    add(store, "position-allowlist", log_w=-90.0, run_id="two")
+    found = compare_with(store, "one", ["two"])
+    rows = rows_of(found, {})
+    log_w, share = (next(row for row in rows if row.line.figure == name) for name in ("log_w", "effective_share"))
+    assert [cell.value for cell in log_w.cells] == pytest.approx([-0.05, -90.0])
+    assert [cell.low for cell in log_w.cells] == pytest.approx([-0.05, -90.0])
+    assert [cell.value for cell in share.cells] == pytest.approx([1, 1])
+    assert words.own_interval(log_w.cells[1], "number") == "−90.0 to −90.0"
+    assert words.costs([found.control, found.tests[0].figures]) == (
+        "What the LP costs the model: exact leaves the model what it would have written (log w −0.05 per sample, 60 of"
+        " 60 effective); position-allowlist draws from another distribution (log w −90.0 per sample, 60 of 60"
+        " effective)."
+    )
+
+
+def test_without_known_chances_nothing_is_said_of_the_lps_cost(demo: tuple[Comparison, list[FigureRow]]) -> None:
+    assert words.costs([demo[0].control]) == ""
 
 
 # --- coverage ---------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.comparing.figures import known_cost
 from engine.comparing.paired import compare_entries
 from engine.evidence.advice.measured import (
     Answers,
@@ -25,6 +26,7 @@ from engine.evidence.advice.measured import (
     spread,
 )
 from engine.figures.statistics import LEAST_MOLECULES, RESAMPLES, Interval, interval, quotient, wilson
+from engine.inspection.lp_cost_words import short_words
 from engine.store.entries import Entry
 from engine.store.store import Store
 
@@ -81,6 +83,7 @@ class LpFigures:
     rmsd_answers: int
     time_ratio: Interval | None  # seconds a sample over those without an LP
     rmsd_ratio: Interval | None  # over the answers that have one in both runs
+    lp_cost: str  # what it does to the model, in words; empty without kept steps that tell
 
     def rate(self, want: Want) -> Interval:
         rate: Interval = getattr(self, RATES[want])
@@ -215,6 +218,7 @@ def _figures(store: Store, lp: str, side: _Side, base: _Side | None, seed: int) 
         rmsd_answers=round(float(answers.rmsd_known.sum())),
         time_ratio=time_ratio,
         rmsd_ratio=rmsd_ratio,
+        lp_cost="" if lp == BASE or (cost := known_cost(store, entry)) is None else short_words(cost, lp),
         **figures,
     )
 

@@ -126,6 +126,8 @@ def cautions(decision: Decision, measured: Measured, want: Want) -> tuple[str, .
             f"{percent(figures.unverified_share)} of its blocks are unverified: closed by force, and the model's own "
             "choice was not recorded. They count as clean."
         )
+    if costs := [figures.lp_cost for figures in measured.lps if figures.lp_cost]:
+        sentences.append(f"What the LP costs the model: {'; '.join(costs)}.")
     return tuple(sentences)
 
 

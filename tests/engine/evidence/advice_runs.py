@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.store.store import Store
-from tests.engine.inspection.made import block_row, sample_row, write_run
+from tests.engine.inspection.made import block_row, sample_row, step_row, write_run
 
 MODEL = "toy:one"
 MANY = tuple("C" * length + end for length in range(1, 13) for end in ("", "O", "N", "F", "Cl"))
@@ -41,12 +41,14 @@ def add(
     run_id: str = "",
     cut: int = 0,
     rmsd_ang: Sequence[float] = (),
+    log_w: float | None = None,
     **about: Any,
 ) -> str:
     """A run of one answer a molecule that takes so many seconds each. The first ``clean`` are clean, and so on.
     With ``usable`` they are judged.
 
-    Where ``cut`` is given, each answer has two blocks, and the first of so many answers is cut.
+    Where ``cut`` is given, each answer has two blocks, and the first of so many answers is cut. With ``log_w`` each
+    has one step, at which the LP left so little.
     """
     count = len(smiles)
     spent = [each_s] * count if isinstance(each_s, int | float) else list(each_s)
@@ -63,6 +65,7 @@ def add(
             clean=number < clean,
             blocks=2,
             cut_blocks=int(number < cut),
+            stop_reason="end",
             usable=None if usable is None else number < usable,
             **({"rmsd_ang": rmsd_ang[number]} if rmsd_ang else {}),
         )
@@ -71,5 +74,7 @@ def add(
     blocks = [block_row(number, block) for number in range(count) for block in range(2)]
     name = run_id or lp.replace("+", "-")
     sums = {"molecules": count, "tokens": 10 * count}
-    write_run(store, name, rows, blocks, lp=lp, **{**ABOUT, **sums, "wall_s": sum(spent), **about})
+    chances = {"ln_p": log_w, "ln_p_tempered": log_w, "ln_mass": log_w, "ln_q": 0.0}
+    steps = [] if log_w is None else [step_row(number, 0, **chances) for number in range(count)]
+    write_run(store, name, rows, blocks, steps, lp=lp, **{**ABOUT, **sums, "wall_s": sum(spent), **about})
     return name

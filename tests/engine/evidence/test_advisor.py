@@ -55,6 +55,17 @@ def test_what_passes_may_be_wanted_and_says_what_that_hides(store: Store) -> Non
     assert "50.0 % (50.0–50.0) of its blocks are cut" in advice.cautions[1]
 
 
+def test_what_each_lp_costs_the_model_is_a_caution(store: Store) -> None:
+    add(store, "none", 1.0, log_w=0.0)
+    add(store, "position-allowlist", 0.1, clean=6, log_w=-90.0)
+    add(store, "exact", 0.25, log_w=-0.05)
+    assert advise(store, MODEL).cautions[-1] == (
+        "What the LP costs the model: position-allowlist draws from another distribution (log w −90.0 per sample, "
+        f"{COUNT} of {COUNT} effective); exact leaves the model what it would have written (log w −0.05 per sample, "
+        f"{COUNT} of {COUNT} effective)."
+    )
+
+
 def test_usable_is_wanted_where_all_are_judged_and_clean_where_not(store: Store) -> None:
     add(store, "none", 1.0, usable=COUNT)
     add(store, "exact", 0.25, usable=COUNT // 2)

@@ -118,7 +118,7 @@ def test_without_top_p_the_same_toy_is_exact(store: Store) -> None:
     assert not found.is_bound
     assert value(found.tempered.log_p) == pytest.approx(math.log(0.6), abs=1e-6)
     assert value(found.filters) == pytest.approx(0, abs=1e-9)
-    assert "log p(C) is −0.510" in sentences_of(found, "exact")
+    assert "log p(C) is −0.51" in sentences_of(found, "exact")
 
 
 # --- what counts --------------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def test_the_guards_weight_is_part_of_the_samples(store: Store) -> None:
     assert value(found.raw.log_p) == pytest.approx(math.log((math.exp(-1.5) + math.exp(-1)) / 3))
     assert value(found.log_w) == pytest.approx(-1.25)
     assert value(found.mask) == pytest.approx(-1.0)
-    assert "−0.250 by the guard" in sentences_of(found, "guarded")
+    assert "−0.25 by the guard" in sentences_of(found, "guarded")
 
 
 def test_a_guard_that_was_not_weighed_leaves_it_open(store: Store) -> None:
@@ -214,7 +214,7 @@ def test_one_heavy_sample_is_unreliable_and_another_distribution(store: Store) -
 def test_a_small_cost_leaves_the_model_alone(store: Store) -> None:
     found = cost(store, [plain(n, 0, -0.05) for n in range(16)])
     assert short_words(found, "exact") == (
-        "exact leaves the model what it would have written (log w −0.050 per sample, 16 of 16 effective)"
+        "exact leaves the model what it would have written (log w −0.05 per sample, 16 of 16 effective)"
     )
 
 
