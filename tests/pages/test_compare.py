@@ -58,7 +58,7 @@ def test_a_first_visit_compares_the_newest_runs_of_one_model_under_each_lp(opene
     app = opened()
     assert not app.exception and not app.error
     rows = table(app)
-    assert len(rows) == 29
+    assert len(rows) == len(DEMO_STORE.found().entries)
     compared = rows[rows["as"].notna()].set_index("as")["lp"].sort_index().to_dict()
     assert compared == {"A": "none", "B": "position-blocklist", "C": "position-allowlist", "D": "exact", "E": "guarded"}
     assert app.selectbox(key="control_run").value == NONE
