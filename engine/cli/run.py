@@ -68,6 +68,9 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--smiles-file", metavar="FILE", help="SMILES, CSV, TSV, SDF, JSON lines or Parquet, also as .gz"
     )
     group.add_argument("--smiles-column", metavar="NAME", help="of a CSV or Parquet file (default: found by name)")
+    group.add_argument(
+        "--order", choices=("canonical", "written"), default="canonical", help="of the atoms: written keeps the input's"
+    )
     add_molecule_option(
         group, "--sample-size", f"the first N; without SMILES, of the held-out molecules ({DEFAULT_MOLECULES})"
     )
@@ -251,6 +254,15 @@ class _RunDisplay:
 
 
 def _molecules(args: argparse.Namespace) -> list[Molecule]:
+    molecules = _molecules_read(args)
+    if args.order == "canonical":
+        return molecules
+    from engine.chem.smiles import in_text_order
+
+    return [in_text_order(molecule, molecule.source) for molecule in molecules]
+
+
+def _molecules_read(args: argparse.Namespace) -> list[Molecule]:
     if args.smiles and args.smiles_file:
         raise RunError("give either SMILES or --smiles-file", "Leave one of the two out")
     if args.smiles_file:

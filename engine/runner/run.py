@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.chem.smiles import parse_smiles
+from engine.chem.smiles import in_text_order, parse_smiles
 from engine.decode.generation import FITTED_MOLECULES, Generation
 from engine.decode.steps import StepObserver, Stop, Tap
 from engine.errors import RunError
@@ -82,7 +82,8 @@ def molecules_of(staging: Staging) -> list[Molecule]:
         content = staging.files.read(f"{staging.folder}/{MOLECULES_FILE}")
     except OSError as error:
         raise RunError(f"the molecules of {staging.id} are lost", "Start a new run") from error
-    return [parse_smiles(smiles) for smiles in pq.read_table(pa.BufferReader(content)).column("smiles").to_pylist()]
+    texts = pq.read_table(pa.BufferReader(content)).column("smiles").to_pylist()
+    return [in_text_order(parse_smiles(smiles), smiles) for smiles in texts]
 
 
 class Run(RunState):

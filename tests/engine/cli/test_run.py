@@ -90,7 +90,7 @@ def test_steps_rmsd_and_groups_are_options(place: Path) -> None:
 
 
 def test_a_stopped_run_says_how_to_go_on_and_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = ("run", "CC=O", "CCO", "CCN", *ASKED, "--group", "1")
+    asked = ("run", "O=CC", "OCC", "CCN", *ASKED, "--group", "1", "--order", "written")
     (whole,) = run_json(*asked)
     write = Run._write
 
@@ -117,6 +117,8 @@ def test_a_stopped_run_says_how_to_go_on_and_does(monkeypatch: pytest.MonkeyPatc
     ]
     assert texts[0] == texts[1]
     assert run_json("runs", "--unfinished") == []
+    written = Store.open().rows("SELECT DISTINCT smiles, same_graph FROM samples ORDER BY ALL")
+    assert [(row["smiles"], row["same_graph"]) for row in written] == [("CCN", True), ("O=CC", True), ("OCC", True)]
 
 
 def test_the_reports_names_of_options() -> None:
