@@ -4,7 +4,7 @@
 by ETKDG, mirrored, perturbed, pressed flat, shrunk, and collapsed to a point; of drug-like, small and odd molecules.
 
 ``--many 1000`` then times a thousand conformers of 25 heavy atoms, in turn on both sides with as many processes: all of
-a verdict but its strain here, from the text on; geometry alone there.
+a verdict but its strain here, from the text on; geometry alone there. ``--many 0`` leaves that out.
 """
 
 from __future__ import annotations
@@ -225,6 +225,8 @@ def main() -> None:
     parser.add_argument("--many", type=int, default=MANY)
     parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()
+    if args.conformers < 1 or args.workers < 1 or args.many < 0:
+        parser.error("--conformers and --workers are at least 1, --many at least 0 (which leaves that part out)")
     agreement = compare(args.conformers)
     print(f"{judged_with('mol_fast')}; at most {MOST_FAILURES} failures of a check are listed")
     print(", ".join(f"{kind} {count:,}" for kind, count in sorted(agreement.conformers.items())))
@@ -235,7 +237,8 @@ def main() -> None:
     print("\n".join(agreement.differ[:20]))
     each = [seconds / args.conformers * 1e3 for seconds in (agreement.theirs_s, agreement.ours_s)]
     print(f"CPU per conformer, each molecule taken for new: {each[0]:.1f} ms there, {each[1]:.1f} ms here")
-    print(many(args.many, args.workers))
+    if args.many:
+        print(many(args.many, args.workers))
 
 
 if __name__ == "__main__":
