@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -26,6 +27,14 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[SOAK] = "1"  # before collection, since `sized` is called while modules are imported
     if not config.getoption("--hypothesis-profile"):
         settings.load_profile(sized("test", "soak"))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # the modules stay to the end: what looks for garbage need not pass through them each time
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # or libraries complain at the process's end of what was never let go of
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+from streamlit.components.v2 import manifest_scanner
 
 from engine.store.store import Store
 from pages._live import session
@@ -20,6 +22,14 @@ def nothing_is_warmed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page that a test draws in its own process begins no work behind it: the next test would meet torch's import
     half done. Pages in a browser have a server of their own, and warm up as always."""
     monkeypatch.setattr(session, "warm", lambda *args: None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def packages_are_scanned_once() -> Iterator[None]:
+    """Each AppTest reads the metadata of all that is installed, for components: half of what a small page takes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manifest_scanner, "scan_component_manifests", cache(manifest_scanner.scan_component_manifests))
+        yield
 
 
 @pytest.fixture(scope="module")

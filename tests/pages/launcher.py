@@ -7,6 +7,7 @@ The servers end with this process.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import logging
@@ -43,6 +44,7 @@ def serve(order: dict[str, Any]) -> None:
 def main() -> None:
     orders = os.fdopen(os.dup(0), encoding="utf-8")
     import_all()
+    gc.freeze()  # a server's collections pass by what is imported, and leave its memory shared
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # a server that ended leaves nothing
     started = []
     for line in orders:
