@@ -120,7 +120,7 @@ def _rows(store: Store, run: RunFacts, sample_id: int) -> list[tuple[Row, ...]]:
 
     def ask(parts: Sequence[tuple[Kind, Sequence[Entry]]]) -> list[tuple[Row, ...]]:
         names = {"run": run.run_id, "sample": sample_id}
-        with connect(parts) as connection:
+        with connect(parts, only_of=" ".join(_TABLES)) as connection:
             return [tuple(connection.sql(sql, params=names).to_arrow_table().to_pylist()) for sql in _TABLES]
 
     tables = store.reading(ask)

@@ -109,7 +109,7 @@ class Store:
         def ask(found: Sequence[tuple[Kind, Sequence[Entry]]]) -> pa.Table:
             if ids is not None:
                 found = [(kind, [entry for entry in entries if entry.id in ids]) for kind, entries in found]
-            with connect(found) as connection:
+            with connect(found, only_of=sql) as connection:
                 return connection.sql(sql, params=parameters or None).to_arrow_table()
 
         return self.reading(ask)

@@ -24,13 +24,18 @@ SETTINGS = {
 PATTERN = "*?["
 
 
-def connect(listings: Iterable[tuple[Kind, Sequence[Entry]]]) -> duckdb.DuckDBPyConnection:
-    """A connection of our own, for our own queries; a user's SQL goes through ``engine.store.sql.guard``."""
+def connect(listings: Iterable[tuple[Kind, Sequence[Entry]]], only_of: str | None = None) -> duckdb.DuckDBPyConnection:
+    """A connection of our own, for our own queries; a user's SQL goes through ``engine.store.sql.guard``.
+
+    ``only_of``: the only SQL that will be asked. Tables that it does not name are left out: views of all take longer
+    than most queries."""
     connection = duckdb.connect(":memory:", config=dict(SETTINGS))
     for kind, entries in listings:
-        connection.register(kind.main.name, main_rows(kind, entries))
+        if only_of is None or kind.main.name in only_of:
+            connection.register(kind.main.name, main_rows(kind, entries))
         for table in kind.tables:
-            _view(connection, table, [entry for entry in entries if table.name in entry.parts])
+            if only_of is None or table.name in only_of:
+                _view(connection, table, [entry for entry in entries if table.name in entry.parts])
     return connection
 
 

@@ -349,7 +349,8 @@ def test_a_part_that_is_something_else(store: Store) -> None:
     assert steps.what.startswith("it has no steps: pos, token_id, piece, role") and steps.what.endswith(
         "of another type"
     )
-    assert store.rows("SELECT run_id, count(*) AS n FROM steps GROUP BY run_id") == [{"run_id": "other", "n": 1}]
+    both = "SELECT run_id, count(*) AS n FROM steps JOIN samples USING (run_id, sample_id) GROUP BY run_id"
+    assert store.rows(both) == [{"run_id": "other", "n": 1}]
     assert store.rows(COUNTS) == [{"run_id": "other", "n": 4}]
 
 
