@@ -47,6 +47,7 @@ FLAGS = [
     *"--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking".split(),
     *"--disable-component-update --disable-sync --use-gl=angle --use-angle=swiftshader".split(),
     "--enable-unsafe-swiftshader",
+    "--js-flags=--no-opt --no-maglev",  # a visit is over before scripts that are compiled well have paid for it
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost",
 ]
 # Fades and slides cost a browser without a GPU much, and no test looks at them.
@@ -205,7 +206,8 @@ class Visit:
         """Wait until the script has run and the page shows its result."""
         self.page.wait_for_function(
             "() => document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
-            " && !document.querySelector('[data-stale=true]')"
+            " && !document.querySelector('[data-stale=true]')",
+            polling=30,  # milliseconds; by default each frame, which makes the browser draw frames all the time
         )
 
     def press(self, name: str) -> None:

@@ -70,7 +70,7 @@ def measure(every: int) -> None:
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="this system does not tell a process's peak")
 def test_the_app_does_not_grow_with_what_an_answer_becomes() -> None:
     """In a process of its own, which other tests have not grown."""
-    command = [sys.executable, "-W", "ignore", "-m", __name__, str(sized(23, 4))]
+    command = [sys.executable, "-W", "ignore", "-m", __name__, str(sized(67, 4))]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2_000:]
     print(done.stdout)

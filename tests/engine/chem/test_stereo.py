@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
 
@@ -20,7 +21,7 @@ from engine.errors import GraphMismatchError
 from tests.support import ROOT, sized
 
 PARTS = 4  # of the large property, so that processes can share them
-MOLECULES, CONFORMERS = sized(200, 2_000), 10
+MOLECULES, CONFORMERS = sized(80, 2_000), 10
 """Molecules that differ from their mirror image, and right conformers of each, which are to be judged at least."""
 
 
@@ -161,7 +162,8 @@ def test_another_molecule_is_refused() -> None:
         judge_stereo(parse_smiles("C[C@H](N)O").mol, reference_conformers(parse_smiles("CC(N)CO")))
 
 
-def isomers(wanted: int) -> Iterator[Chem.Mol]:
+@functools.cache
+def isomers(wanted: int) -> tuple[Chem.Mol, ...]:
     """Molecules with all stereo specified: held-out ones, also with a fluorine in place of a hydrogen of a CH2."""
     lines = (ROOT / "data/heldout.smi").read_text(encoding="utf-8").split()
     options = StereoEnumerationOptions(maxIsomers=1, rand=3, unique=True)
@@ -171,7 +173,7 @@ def isomers(wanted: int) -> Iterator[Chem.Mol]:
         isomer for mol in bases for variant in _fluorinated(mol) for isomer in EnumerateStereoisomers(variant, options)
     )
     stereo = (mol for mol in all_ if Chem.FindMolChiralCenters(mol, useLegacyImplementation=False))
-    yield from itertools.islice(stereo, wanted + wanted // 10)  # some equal their mirror image, or are not embedded
+    return tuple(itertools.islice(stereo, wanted + wanted // 10))  # some equal their mirror image, or are not embedded
 
 
 def _fluorinated(mol: Chem.Mol) -> Iterator[Chem.Mol]:
@@ -189,7 +191,7 @@ def _fluorinated(mol: Chem.Mol) -> Iterator[Chem.Mol]:
 def test_right_conformers_pass_and_mirrored_ones_are_caught(part: int) -> None:
     judged_right = chiral = 0
     with rdBase.BlockLogs():
-        for mol in itertools.islice(isomers(MOLECULES), part, None, PARTS):
+        for mol in isomers(MOLECULES)[part::PARTS]:
             asked = parse_smiles(Chem.MolToSmiles(mol)).mol
             whole = Chem.AddHs(asked)
             settings = rdDistGeom.ETKDGv3()

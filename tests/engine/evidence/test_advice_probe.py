@@ -17,6 +17,7 @@ from engine.store.schema import RUN
 from engine.store.staging import unfinished_ids
 from engine.store.store import Store
 from tests.small_models import use_small_model
+from tests.support import of_soak
 
 LPS = ("none", "exact")
 QUICK = ("position-allowlist", "exact")
@@ -34,6 +35,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LoadedModel:
     return load_model(load_registry().find("small"), "cpu")
 
 
+@of_soak
 def test_a_probe_of_a_real_model(store: Store, early: LoadedModel) -> None:
     """Four molecules are too few to advise from, and show all the same what the early model does without an LP."""
     steps = list(probe(store.home, early, Probe(4, LPS)))

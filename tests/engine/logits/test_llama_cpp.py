@@ -114,9 +114,8 @@ def test_copies_stay_and_late_reading_gives_other_numbers(small: LoadedModel, fi
     assert found["after the context was freed"].shape == at_the_step.shape
 
 
-@pytest.mark.parametrize("first", [True, False])
-def test_both_logs_stand_beside_each_other_in_the_store(small: LoadedModel, tmp_path: Path, first: bool) -> None:
-    plan = ParityPlan((EXACT,), values=12, first=first)
+def test_both_logs_stand_beside_each_other_in_the_store(small: LoadedModel, tmp_path: Path) -> None:
+    plan = ParityPlan((EXACT,), values=12, first=small.entry.tokenizer == "qwen3")  # each way once
     molecules = molecules_of(["C", "N"])
     result = compared(small, molecules, plan, tmp_path / "log.jsonl.gz", tmp_path)
     texts = [Writer(small, molecules).text(number) for number in range(2)]
