@@ -22,7 +22,7 @@ SOURCES: dict[Source, tuple[str, str]] = {
     "store": ("measured", "Measured here: a query over stored runs"),
     "reports": ("elsewhere", "The reports' figure in another place"),
     "lp tables": ("from tables", "Read from the LP's own tables"),
-    "none": ("", "Cannot be decided here"),
+    "none": ("", "Not decided here"),
 }
 """Where the figure beside a report's comes from: in a word, and in a phrase."""
 

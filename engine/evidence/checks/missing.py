@@ -108,7 +108,7 @@ def _measurement(claim: Claim, basis: Basis) -> Finding:
     reason = (
         f"Not measured yet. It takes {claim.arguments['of'].strip()}; for the group's own model, its checkpoint too."
     )
-    return _untestable(reason, "not measured yet")
+    return _untestable(reason, "needs a measurement")
 
 
 def _compared(claim: Claim, id_: str, figure: float, query: str) -> Finding:

@@ -108,12 +108,10 @@ def references(claim: Claim, basis: Basis) -> Finding:
         measured = _FIGURES[given["figure"]](summary, summary)
         findings.append((held_against(claim, Range.exact(measured)), measured))
         drifts = f"drift from {min(summary.histogram):+d} to {max(summary.histogram):+d}"
-        told.append(f"{said(measured)} by the {writer} writer ({percent(summary.share(summary.cut))} cut, {drifts})")
+        told.append(f"{said(measured)} {writer} ({percent(summary.share(summary.cut))} cut, {drifts})")
     verdict, measured = min(findings, key=lambda finding: finding[0] != "reproduced")
-    figure = f"{given['figure'][0].upper()}{given['figure'][1:]}, of the {summary.blocks:,} of ETKDG conformers"
-    reason = (
-        f"{figure} under {given['tokenizer']} with {given['placeholder']}: {', '.join(told)}{beside_reported(claim)}."
-    )
+    about = f"Of {summary.blocks:,} blocks of ETKDG conformers under {given['tokenizer']} with {given['placeholder']}"
+    reason = f"{about}, {given['figure']}: {', '.join(told)}{beside_reported(claim)}."
     how = f"drift_summary(reference_texts(SMILES, FORM), {given['tokenizer']}, {given['placeholder']!r})"
     return Finding(verdict, measured, reason, f"{query} -- {how}", "tokenizers")
 
@@ -159,8 +157,8 @@ _FIGURES: dict[str, Callable[[DriftSummary, DriftSummary], float]] = {
     "least tokens of a block": lambda one, _: float(_free(one) - max(one.histogram) + BRACKETS),
     "most tokens of a block": lambda one, _: float(_free(one) - min(one.histogram) + BRACKETS),
 }
-_WRITERS = {"trimmed": SHORTEST4, "fixed": FIXED4}
-"""The group's: it wrote trailing zeros away until December 2025, and four decimals since."""
+_WRITERS = {"with trailing zeros dropped": SHORTEST4, "with four decimals always": FIXED4}
+"""The group's: the trimmed one until December 2025, the fixed one since."""
 BRACKETS = 2
 """The reports count a block's two brackets with its tokens."""
 

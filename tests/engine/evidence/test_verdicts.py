@@ -217,7 +217,7 @@ def test_conformers_fit_a_placeholder_of_their_own_decimals(judged, demo) -> Non
     given = dict(CLAIMS["005-fit"].arguments)
     (short,) = judge([CLAIMS["005-fit"]], demo)
     assert (short.verdict, short.measured) == (CONTRADICTED, 0)
-    assert "0 by the fixed writer (100 % cut, drift from -4 to -3)" in short.reason
+    assert "0 with four decimals always (100 % cut, drift from -4 to -3)" in short.reason
     (whole,) = judge([_made("005-fit", arguments=given | {"placeholder": "0.0000,0.0000,0.0000"})], demo)
     assert (whole.measured or 0) > 30
     (right,) = judge([_made("005-fit", value=0.0, least=0.0, most=0.5, reported="0")], demo)
