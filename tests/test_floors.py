@@ -283,6 +283,7 @@ def top_names(path: Path) -> set[str]:
 UNPICKLERS = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal", "copyreg"}
 MAY_PICKLE = {
     "engine.chem.molecule_unpickler",  # files, in a process of their own
+    "engine.inspection.conformer_files",  # writes alone
     "engine.store.sql.child",  # messages of its parent
     "engine.store.sql.guard",  # writes alone
     "engine.store.sql.process",  # writes alone

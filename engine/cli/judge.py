@@ -133,7 +133,10 @@ def _judge_run(args: argparse.Namespace) -> int:
 
 def _document(judged: JudgedRun) -> dict[str, Any]:
     """Rates are shares from 0 to 1, null where there is nothing to share."""
-    rules = {name: sum(row[name] for row in judged.rows) for name in ("passed", "clean")}
+    rules = {
+        name: None if any(row[name] is None for row in judged.rows) else sum(row[name] for row in judged.rows)
+        for name in ("passed", "clean")
+    }
     columns = {"samples": len(judged.rows), **rules, **judged.columns}
     return {
         "run_id": judged.entry.id,

@@ -23,12 +23,13 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         commands,
         "import",
         import_files,
-        "report files (JSON, also as .gz) into the store",
-        "Each report file becomes a run. Its texts are checked again; its own figures are kept.",
+        "report files (JSON, also as .gz) and generations (pickles) into the store",
+        "Each file becomes a run. A report's texts are checked again, its own figures kept. Of generations, a pickle "
+        "{smiles: [Mol, ...]}, the conformers are kept; it is read in a process of its own that runs nothing of it.",
         store=True,
         rules=True,
     )
-    parser.add_argument("files", nargs="+", metavar="FILE", help="report files, or patterns such as 'smoke/**/*.json'")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="files, or patterns such as 'smoke/**/*.json'")
     parser.add_argument("--label", help="a name of your own")
     parser.add_argument("--tokenizer", metavar="T", help="qwen3, llama3 or a folder; overrides the files")
     add_progress_options(parser)
@@ -36,19 +37,26 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         commands,
         "export",
         export_file,
-        "a run as a report file",
-        "A run of the store in the report format; compressed if the file's name ends in .gz.",
+        "a run as a report file, generations or SDF",
+        "A run of the store in the report format (compressed if the file's name ends in .gz), or its conformers: as "
+        "the group's evaluation reads them (generations.pickle), or as SDF.",
         store=True,
     )
     parser.add_argument("run_id", metavar="RUN")
-    parser.add_argument("file", metavar="FILE", nargs="?", help="default: RUN.json")
-    parser.add_argument("--sdf", metavar="FILE", help="write its conformers as SDF, and no report")
+    parser.add_argument("file", metavar="FILE", nargs="?", help="before any option; default: RUN and the form")
+    parser.add_argument("--as", dest="form", choices=FORMS, help="what is written (report)")
+    parser.add_argument("--sdf", metavar="FILE", help="the same as --as sdf FILE")
     add_reader_option(parser)
     parser.add_argument("--force", action="store_true", help="overwrite an existing file")
 
 
+FORMS = {"report": "json", "generations.pickle": "generations.pickle", "sdf": "sdf"}
+"""With the ending of a file that is not named."""
+
+
 def import_files(args: argparse.Namespace) -> int:
     from engine.file_patterns import expand
+    from engine.store.generations import import_generations, is_pickle
     from engine.store.reports.importing import AlreadyThere, import_report
 
     store = open_store(args)
@@ -60,7 +68,10 @@ def import_files(args: argparse.Namespace) -> int:
             say(done=done, samples=samples)
             line.draw(f"{bar(done / max(samples, 1))} {done:,}/{samples:,} samples", now=done == samples)
 
-        run = import_report(store, path, label=args.label, tokenizer=args.tokenizer, progress=progress)
+        if is_pickle(path):
+            run = import_generations(store, path, label=args.label, progress=lambda done: say(done=done))
+        else:
+            run = import_report(store, path, label=args.label, tokenizer=args.tokenizer, progress=progress)
         line.clear()
         entry = run.entry if isinstance(run, AlreadyThere) else run
         say(now=True, run_id=entry.id, state="there" if isinstance(run, AlreadyThere) else "done")
@@ -74,14 +85,20 @@ def import_files(args: argparse.Namespace) -> int:
 
 def export_file(args: argparse.Namespace) -> int:
     from engine.store.reports.exporting import export_report
+    from engine.store.schema import CONFORMERS
 
+    if args.sdf and (args.file or args.form not in (None, "sdf")):
+        raise FileFormatError(f"{args.form or 'a report'} goes to FILE or conformers to --sdf", "Give one of the two")
     store = open_store(args)
     entry = store.entry(args.run_id)
-    path = path_of(args.sdf or args.file or f"{entry.id}.json")
+    form = "sdf" if args.sdf else args.form or "report"
+    path = path_of(args.sdf or args.file or f"{entry.id}.{FORMS[form]}")
     if path.exists() and not args.force:
         raise FileFormatError(f"{path} already exists", "Give another name, or --force")
-    if args.sdf:
-        return _export_sdf(store, entry, path, args)
+    if form != "report":
+        return _export_conformers(store, entry, path, args, is_sdf=form == "sdf")
+    if CONFORMERS.name in entry.parts:
+        raise FileFormatError(f"{entry.id} has conformers and no texts", "Give --as generations.pickle or --as sdf")
     export_report(entry, path)
     if args.json:
         emit_json([{**entry_row(entry), "file": str(path)}])
@@ -90,21 +107,17 @@ def export_file(args: argparse.Namespace) -> int:
     return 0
 
 
-def _export_sdf(store: Store, entry: Entry, path: Path, args: argparse.Namespace) -> int:
-    from engine.chem.structure_files import to_sdf
-    from engine.inspection.conformers import conformers_of
+def _export_conformers(store: Store, entry: Entry, path: Path, args: argparse.Namespace, *, is_sdf: bool) -> int:
+    from engine.inspection.conformer_files import write_generations, write_sdf
     from engine.store.entries import without_samples
 
-    if args.file:
-        raise FileFormatError(f"a report goes to {args.file} or conformers to {args.sdf}", "Give one of the two")
-    mols, properties = conformers_of(store, entry.id, reader=args.reader)
-    if not mols and not store.rows("SELECT 1 FROM samples WHERE run_id = $run LIMIT 1", {"run": entry.id}):
+    if not store.rows("SELECT 1 FROM samples WHERE run_id = $run LIMIT 1", {"run": entry.id}):
         raise without_samples(entry, "export")
-    path.write_text(to_sdf(mols, properties), encoding="utf-8")
+    conformers = (write_sdf if is_sdf else write_generations)(store, entry.id, path, args.reader)
     if args.json:
-        emit_json([{**entry_row(entry), "file": str(path), "conformers": len(mols), "reader": args.reader}])
+        emit_json([{**entry_row(entry), "file": str(path), "conformers": conformers, "reader": args.reader}])
     else:
-        unread = (entry.row.get("samples") or len(mols)) - len(mols)
+        unread = (entry.row.get("samples") or conformers) - conformers
         failed = f", {unread:,} samples cannot be read" if unread else ""
-        note(f"{path}: {len(mols):,} conformers{failed}, by the {args.reader} reader")
+        note(f"{path}: {conformers:,} conformers{failed}, by the {args.reader} reader")
     return 0

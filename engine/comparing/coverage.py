@@ -31,6 +31,7 @@ from engine.figures.coverage_metrics import DRUG_LIKE_ANG, mean_known
 from engine.figures.statistics import Array, paired_means, sums_by_molecule
 from engine.inspection.memo import Memo, computed_once
 from engine.store.entries import Entry
+from engine.store.generations import conformer_texts
 from engine.store.store import Store
 
 NAMES = ("cov_r", "cov_p", "mat_r", "mat_p")
@@ -41,8 +42,8 @@ REFERENCE_S = 10.0
 MOST_KEPT, MOST_ENSEMBLES = 64, 2_048
 
 _TEXTS = """
-SELECT smiles, text FROM samples
-WHERE run_id = $run AND list_contains($molecules, smiles) AND text IS NOT NULL AND same_graph IS NOT FALSE
+SELECT sample_id, smiles, text FROM samples
+WHERE run_id = $run AND list_contains($molecules, smiles) AND (text IS NOT NULL OR parsed) AND same_graph IS NOT FALSE
 QUALIFY $most IS NULL OR row_number() OVER (PARTITION BY smiles ORDER BY sample_id) <= $most
 ORDER BY sample_id
 """
@@ -185,6 +186,9 @@ def texts_of(store: Store, entry: Entry, molecules: Sequence[str], most: int | N
     """By molecule, the first ``most`` answers that may be of it."""
     parameters: dict[str, Any] = {"run": entry.id, "molecules": list(molecules), "most": most}
     texts: dict[str, list[str]] = {}
-    for row in store.table(_TEXTS, parameters, of=[entry.id]).to_pylist():
-        texts.setdefault(row["smiles"], []).append(row["text"])
+    rows = store.table(_TEXTS, parameters, of=[entry.id]).to_pylist()
+    stated = conformer_texts(store, entry, [row["sample_id"] for row in rows])
+    for row in rows:
+        if text := row["text"] or stated.get(row["sample_id"]):
+            texts.setdefault(row["smiles"], []).append(text)
     return texts

@@ -19,6 +19,7 @@ from engine.chem.group_reader import misread_ang
 from engine.chem.rdkit_log import captured_log
 from engine.errors import DriftscopeError
 from engine.records import Molecule, ReaderName
+from engine.store.generations import conformer_texts
 from engine.store.store import Store
 from engine.text.readers import decode_with
 
@@ -117,13 +118,15 @@ def conformers_of(
     rows = store.rows(
         f"SELECT text, {', '.join(PROPERTIES)} FROM samples WHERE run_id = $run ORDER BY sample_id", {"run": run_id}
     )
+    stated = conformer_texts(store, store.entry(run_id))
     chosen = None if sample_ids is None else set(sample_ids)
     mols, properties = [], []
     for row in rows:
         if chosen is not None and row["sample_id"] not in chosen:
             continue
         try:
-            mols.append((f"{run_id} #{row['sample_id']}", decode_with(reader, row["text"] or "").mol))
+            text = row["text"] or stated.get(row["sample_id"], "")
+            mols.append((f"{run_id} #{row['sample_id']}", decode_with(reader, text).mol))
         except DriftscopeError:
             continue
         properties.append({name: row[name] for name in PROPERTIES if row[name] is not None})

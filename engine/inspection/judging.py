@@ -20,6 +20,7 @@ from engine.errors import DriftscopeError
 from engine.inspection.misread import misread_of
 from engine.records import Molecule, MoleculeVerdict
 from engine.store.entries import Entry, without_samples
+from engine.store.generations import conformer_texts
 from engine.store.rewriting import rewrite_run
 from engine.store.sample_rows import run_columns, verdict_row, verdict_sums
 from engine.store.schema import BLOCKS, SAMPLES
@@ -59,7 +60,9 @@ def judge_run(
         raise without_samples(entry, "judge")
     _make_up_decodes(rows)
     verdicts: dict[int, MoleculeVerdict] = {}
-    tasks = (JudgeTask(k, answer_of(row["text"] or ""), row["smiles"] or "") for k, row in enumerate(rows))
+    stated = conformer_texts(store, entry)
+    texts = (answer_of(row["text"] or stated.get(row["sample_id"], "")) for row in rows)
+    tasks = (JudgeTask(k, text, row["smiles"] or "") for k, (row, text) in enumerate(zip(rows, texts, strict=True)))
     with closing(judged(tasks, settings, workers=workers, limit_s=limit_s)) as found:
         for task, verdict in found:
             kept = {} if settings.strain else {name: rows[task.key][name] for name in ON_REQUEST}
@@ -68,6 +71,8 @@ def judge_run(
     for place, row in enumerate(rows):
         row |= verdict_row(row["clean"], verdicts[place])
     columns: dict[str, Any] = run_columns(verdict_sums((row["clean"], verdicts[k]) for k, row in enumerate(rows)))
+    if any(row["clean"] is None for row in rows):
+        del columns["usable"]  # without their texts
     columns["judged_with"] = judged_with(settings.geometry)
     if all(row["decodes"] is not None for row in rows):
         columns["decodes"] = sum(row["decodes"] for row in rows)

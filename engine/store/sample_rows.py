@@ -193,8 +193,8 @@ def _misread_ang(samples: Sequence[StoredSample]) -> list[float]:
     return [ang for ang in found if ang is not None]
 
 
-def verdict_sums(judged: Iterable[tuple[bool, MoleculeVerdict]]) -> dict[str, float]:
-    """What verdicts add up to, each with whether its text is clean; nothing where there are none."""
+def verdict_sums(judged: Iterable[tuple[bool | None, MoleculeVerdict]]) -> dict[str, float]:
+    """What verdicts add up to, each with whether its text is clean (None: not known); nothing where there are none."""
     pairs = list(judged)
     verdicts = [verdict for _, verdict in pairs]
     if not verdicts:
@@ -207,7 +207,7 @@ def verdict_sums(judged: Iterable[tuple[bool, MoleculeVerdict]]) -> dict[str, fl
         "stereo_sites_right": sum(verdict.stereo_sites_right for verdict in verdicts),
         "geometry_judged": sum(verdict.geometry_right is not None for verdict in verdicts),
         "geometry_right": sum(verdict.geometry_right is True for verdict in verdicts),
-        "usable": sum(verdict.is_usable(clean) for clean, verdict in pairs),
+        "usable": sum(clean is not None and verdict.is_usable(clean) for clean, verdict in pairs),
     }
     strains = _finite(verdict.strain_kcal for verdict in verdicts if verdict.geometry_right)
     if strains:
@@ -228,12 +228,15 @@ def _finite(values: Iterable[float | None]) -> list[float]:
     return [value for value in values if value is not None and math.isfinite(value)]
 
 
-def verdict_row(clean: bool, verdict: MoleculeVerdict | None) -> dict[str, Any]:
+def verdict_row(clean: bool | None, verdict: MoleculeVerdict | None) -> dict[str, Any]:
     """Columns of ``samples``; all null without a verdict."""
     if verdict is None:
         return {}
     row = {name: getattr(verdict, name) for name in VERDICT_COLUMNS}
-    return row | {"failed": [asdict(failure) for failure in verdict.failed], "usable": verdict.is_usable(clean)}
+    return row | {
+        "failed": [asdict(failure) for failure in verdict.failed],
+        "usable": None if clean is None else verdict.is_usable(clean),
+    }
 
 
 def check_of(thrown: ThrownTry) -> str:

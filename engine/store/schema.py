@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from engine.store.columns import FAILURES, FLAG, FLAGS, IDS, MOMENT, REAL, SMALL, TEXTS, THROWN
+from engine.store.columns import FAILURES, FLAG, FLAGS, IDS, MOMENT, REAL, REALS, SMALL, TEXTS, THROWN
 from engine.store.columns import TEXT as TEXT
 from engine.store.columns import VERSION as VERSION
 from engine.store.columns import WHOLE as WHOLE
@@ -131,9 +131,9 @@ SAMPLES = _table(
     ("token_ids", IDS, "as written; null where only text is known"),
     ("forced", FLAGS, "for each token, whether the LP left no choice"),
     ("stop_reason", TEXT, "end, length, time, cancelled, empty_mask, desync"),
-    ("passed", FLAG, "by the reports' rule: no issue; junk may pass", True),
+    ("passed", FLAG, "by the reports' rule: no issue; junk may pass; null where the text is not known"),
     ("decodes", FLAG, "by the rule of the group's runner since v3.9: its reader takes every block, junk or not"),
-    ("clean", FLAG, "passed, and every block exact or unverified", True),
+    ("clean", FLAG, "passed, and every block exact or unverified; null where the text is not known"),
     ("issues", TEXTS, "the reports' issues, in their words"),
     ("parsed", FLAG, "the text without its blocks is a SMILES"),
     ("parse_error", TEXT, "why not"),
@@ -249,6 +249,16 @@ TRIES = _table(
     order=("sample_id", "number"),
 )
 
+CONFORMERS = _table(
+    "conformers",
+    ("run_id", TEXT, "the run, imported from a pickle of molecules: of others the text says where its atoms lie", True),
+    ("sample_id", SMALL, "the sample", True),
+    ("smiles", TEXT, "of the conformer: the sample's where it is that molecule, else its own", True),
+    ("xyz", REALS, "in angstrom: x, y, z of each atom of the SMILES, in its order", True),
+    order=("sample_id",),
+    since={6: "run_id sample_id smiles xyz"},
+)
+
 LOGIT_LOGS = _table(
     "logit_logs",
     ("log_id", TEXT, "names the log; its folder is log_id=<log_id>", True),
@@ -314,6 +324,6 @@ LOGIT_VALUES = _table(
     ("flags", TEXTS, "what is wrong with it; none where nothing is", True),
 )
 
-RUN = Kind("runs", "run_id", "run.json", RUNS, (SAMPLES, BLOCKS, STEPS, TRIES))
+RUN = Kind("runs", "run_id", "run.json", RUNS, (SAMPLES, BLOCKS, STEPS, TRIES, CONFORMERS))
 LOGIT_LOG = Kind("logit_logs", "log_id", "log.json", LOGIT_LOGS, (LOGIT_ENTRIES, LOGIT_VALUES))
 KINDS: tuple[Kind, ...] = (RUN, LOGIT_LOG, TRACE, REFERENCES)

@@ -68,19 +68,25 @@ def show(inspection: Inspected) -> None:
     _linked(inspection)
 
 
+def rule_words(sample: Mapping[str, Any]) -> str:
+    if sample["passed"] is None:
+        return "no text"
+    return "clean" if sample["clean"] else "passed" if sample["passed"] else "failed"
+
+
 def _badges(inspection: Inspected) -> list[Badge]:
     sample = inspection.sample
     by_block = [faults(block) for block in inspection.blocks]
     junk, cut = (sum(fault in block_faults for block_faults in by_block) for fault in ("junk", "cut"))
     forced = sample["forced_tokens"]
-    tokens, strain = sample["tokens"], strain_words(sample)
+    rule, tokens, strain = rule_words(sample), sample["tokens"], strain_words(sample)
     return [
         badge
         for badge in (
             (inspection.run.model or inspection.run.model_family, "blue"),
             (f"LP {inspection.run.lp}" if inspection.run.lp else "", "blue"),
             (f"sample {sample['sample_id']}", "gray"),
-            ("clean", "green") if sample["clean"] else ("passed", "gray") if sample["passed"] else ("failed", "red"),
+            (rule, {"clean": "green", "failed": "red"}.get(rule, "gray")),
             ("does not decode", "red")
             if sample["decodes"] is False
             else ("decodes" if sample["decodes"] else "", "gray"),

@@ -218,7 +218,7 @@ def _row(sample: Mapping[str, Any], differing: Sequence[str], is_judged: bool, i
     row: dict[str, Any] = {"drawing": drawing(sample["smiles"], palette() is DARK)}
     row |= {name: sample[name] for name in differing}
     return row | {
-        "verdict": "clean" if sample["clean"] else "passed" if sample["passed"] else "failed",
+        "verdict": drift_molecule.rule_words(sample),
         "decodes": sample["decodes"],
         **({"checks": checks_words(sample)} if is_judged else {}),
         "junk": sample["junk_blocks"],
@@ -307,14 +307,17 @@ def drawing(smiles: str, dark: bool) -> str | None:
 
 
 def _counts(table: pa.Table, samples: int) -> str:
-    columns = {name: table[name].to_numpy() for name in ("junk_blocks", "cut_blocks", "passed", "clean")}
     shown = f"{table.num_rows:,} of " if table.num_rows < samples else ""
+    head = f"{shown}{counted(samples, 'sample')}"
+    if table.num_rows and table["passed"].null_count == table.num_rows:
+        return f"{head}, with conformers and no texts."
+    columns = {name: table[name].to_numpy() for name in ("junk_blocks", "cut_blocks")}
+    failed, clean = (pc.sum(column).as_py() or 0 for column in (pc.invert(table["passed"]), table["clean"]))
     decodes = pc.sum(table["decodes"]).as_py()  # None where only old runs are chosen, which do not know
     decode = "" if decodes is None else f"{decodes:,} decode, "
     return (
-        f"{shown}{counted(samples, 'sample')}: {int((columns['junk_blocks'] > 0).sum()):,} with junk, "
-        f"{int((columns['cut_blocks'] > 0).sum()):,} with a cut, {int((~columns['passed']).sum()):,} failed, "
-        f"{decode}{int(columns['clean'].sum()):,} clean."
+        f"{head}: {int((columns['junk_blocks'] > 0).sum()):,} with junk, "
+        f"{int((columns['cut_blocks'] > 0).sum()):,} with a cut, {failed:,} failed, {decode}{clean:,} clean."
     )
 
 

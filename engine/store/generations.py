@@ -1,0 +1,132 @@
+"""Generations of the group as runs: a pickle ``{smiles: [Mol, ...]}``, read in a process of its own.
+
+Such a run has conformers and no texts: whether an answer passed or was clean is not known, and stays null. Its
+molecules are judged and held against references like any other's, by a text that states the conformer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from engine.chem.enriched import enriched_text
+from engine.chem.heavy_conformers import HeavyConformer, OmittedConformer, settled_smiles, under_its_key
+from engine.chem.pickled_conformers import ENDINGS, pickled_conformers
+from engine.chem.smiles import enriched_descriptors, read_text_order
+from engine.errors import DriftscopeError, FileFormatError, shown
+from engine.store.entries import Entry
+from engine.store.groups import totals
+from engine.store.reports.importing import AlreadyThere
+from engine.store.schema import CONFORMERS, RUN, SAMPLES
+from engine.store.store import Store
+from engine.store.writing import begin_anew, whole_or_nothing
+from engine.user_files import open_file
+
+GROUP = 5_000
+"""Samples that are written together."""
+DECIMALS = 6
+"""Of a text that states a conformer: pickles of RDKit hold single precision."""
+NOTE = "Read from a pickle of molecules: its texts, and how they came about, are not known."
+_CONFORMERS = "SELECT sample_id, smiles, xyz FROM conformers WHERE run_id = $run"
+
+Row = dict[str, Any]
+
+
+def is_pickle(path: Path) -> bool:
+    with open_file(path) as file:
+        return file.read(1) == b"\x80" or path.name.lower().endswith(ENDINGS)
+
+
+def import_generations(
+    store: Store, path: Path, *, label: str | None = None, progress: Callable[[int], object] = lambda done: None
+) -> Entry | AlreadyThere:
+    """The file as a run, named by its content; ``progress`` hears how many samples are read."""
+    with open_file(path) as file:
+        run_id = f"imported-{hashlib.file_digest(file, 'sha256').hexdigest()[:16]}"  # type: ignore[arg-type]
+    if any(f"{RUN.key}={run_id}" in files.folders(RUN.folder) for files in store.places):
+        return AlreadyThere(store.entry(run_id))
+    row = {"origin": "imported", "source": path.name, "label": label, "notes": NOTE}
+    row["created_at"] = datetime.now(UTC).isoformat()
+    known = {key: value for key, value in row.items() if value is not None}
+    staging = begin_anew(store.home, RUN, run_id, known)
+    with whole_or_nothing(staging):
+        samples: list[Row] = []
+        conformers: list[Row] = []
+        each: Counter[str] = Counter()
+
+        def write() -> None:
+            tables = {SAMPLES.name: SAMPLES.rows(samples), CONFORMERS.name: CONFORMERS.rows(conformers)}
+            staging.add(tables, [sample["sample_id"] for sample in samples], sums={"samples": len(samples)})
+            samples.clear()
+            conformers.clear()
+
+        for number, item in enumerate(pickled_conformers([path], ["molecules"])):
+            sample, conformer = _rows(item)
+            ids = {"run_id": run_id, "sample_id": number}
+            samples.append({**ids, "generation": each[sample["smiles"]], **sample})
+            each[sample["smiles"]] += 1
+            if conformer is not None:
+                conformers.append({**ids, **conformer})
+            progress(number + 1)
+            if len(samples) >= GROUP:
+                write()
+        if not each:
+            raise FileFormatError(f"{shown(path.name)} has no molecule in it", "There is nothing to import")
+        if samples:
+            write()
+        counts = totals(staging.groups())
+        return staging.publish({**counts, "molecules": len(each), "generations": max(each.values())})
+
+
+def _rows(item: HeavyConformer | OmittedConformer) -> tuple[Row, Row | None]:
+    """One answer as a row of ``samples``, and its conformer where it has one."""
+    asked = _asked(item.key)
+    if isinstance(item, OmittedConformer):
+        return {**asked, "parsed": False, "parse_error": item.reason}, None
+    placed = under_its_key(item)
+    is_asked = not isinstance(placed, OmittedConformer)
+    if isinstance(placed, OmittedConformer):
+        placed = under_its_key(replace(item, key=""))
+    if isinstance(placed, OmittedConformer):
+        return {**asked, "parsed": False, "parse_error": placed.reason}, None
+    smiles, xyz = placed
+    read = {"parsed": True, "same_graph": is_asked, "generated_smiles": smiles, "has_real_coordinates": True}
+    return {**asked, **read}, {"smiles": smiles, "xyz": xyz.ravel()}
+
+
+@lru_cache(4_096)
+def _asked(key: str) -> Mapping[str, Any]:
+    try:
+        smiles = settled_smiles(key)
+        mol = read_text_order(smiles)
+    except DriftscopeError:
+        return {"smiles": key}
+    return {"smiles": smiles, "atoms": mol.GetNumAtoms(), "heavy_atoms": mol.GetNumHeavyAtoms()}
+
+
+def conformer_texts(store: Store, entry: Entry, sample_ids: Sequence[int] | None = None) -> dict[int, str]:
+    """For samples without a text (all of them, or of these): one that states their conformers, as a model would have
+    written it, by sample. None of a molecule that has no enriched form."""
+    if CONFORMERS.name not in entry.parts:
+        return {}
+    sql = _CONFORMERS
+    parameters: dict[str, Any] = {"run": entry.id}
+    if sample_ids is not None:
+        sql += " AND sample_id IN (SELECT unnest($ids))"
+        parameters |= {"ids": list(sample_ids)}
+    rows = store.table(sql, parameters, of=[entry.id])
+    texts = {}
+    for row in rows.to_pylist():
+        numbers = [f"{value:.{DECIMALS}f}" for value in row["xyz"]]
+        triples = tuple(zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True))
+        try:
+            texts[row["sample_id"]] = enriched_text(row["smiles"], enriched_descriptors(row["smiles"]), triples)
+        except DriftscopeError:
+            continue
+    return texts
