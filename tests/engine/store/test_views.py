@@ -106,6 +106,14 @@ def test_pyarrow_sees_the_same_rows(tmp_path: Path, table: Table) -> None:
     assert rows.sort_by(order).to_pylist() == store.table(f"SELECT * FROM {table.name}").sort_by(order).to_pylist()
 
 
+def test_a_connection_for_one_query_has_the_tables_that_it_names_and_no_other() -> None:
+    with connect([(RUN, [])], only_of="SELECT * FROM samples") as connection:
+        assert connection.sql("SELECT count(*) FROM samples").fetchall() == [(0,)]
+        for table in ("runs", "blocks"):
+            with pytest.raises(duckdb.CatalogException):
+                connection.sql(f"SELECT * FROM {table}")
+
+
 def test_our_own_connection_loads_nothing_from_afar(tmp_path: Path) -> None:
     with connect([(RUN, [])]) as connection:
         settings = dict(connection.sql("SELECT name, value FROM duckdb_settings()").fetchall())
