@@ -143,9 +143,13 @@ def load(content: bytes) -> Any:
     except (EOFError, pickle.UnpicklingError) as error:
         if isinstance(error, EOFError) or "truncated" in str(error):
             raise FileFormatError("it is cut short: the pickle ends too early", "Copy or write it again") from error
-        raise FileFormatError(f"it is no pickle that can be read: {error}", "Write it again") from error
+        raise FileFormatError(
+            f"it is no pickle that can be read: {str(error).rstrip('.')}", "Write it again"
+        ) from error
     except DAMAGED as error:
-        raise FileFormatError(f"it is no pickle that can be read: {error}", "Write it again") from error
+        raise FileFormatError(
+            f"it is no pickle that can be read: {str(error).rstrip('.')}", "Write it again"
+        ) from error
     if source.read(1):
         raise FileFormatError("there is more behind the pickle's end", "Give a file with one pickle")
     return document

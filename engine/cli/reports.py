@@ -10,7 +10,7 @@ from engine.cli.options import add_command, add_reader_option, open_store
 from engine.cli.output import StatusLine, bar, emit_json, note, path_of
 from engine.cli.progress_option import add_progress_options
 from engine.cli.store_entries import entry_row, read_files, show_runs
-from engine.errors import FileFormatError
+from engine.errors import FileFormatError, nearest, shown
 
 if TYPE_CHECKING:
     from engine.cli.progress_option import Say
@@ -42,9 +42,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "the group's evaluation reads them (generations.pickle), or as SDF.",
         store=True,
     )
-    parser.add_argument("run_id", metavar="RUN")
-    parser.add_argument("file", metavar="FILE", nargs="?", help="before any option; default: RUN and the form")
-    parser.add_argument("--as", dest="form", choices=FORMS, help="what is written (report)")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="RUN, then FILE (default: RUN and the form)")
+    parser.add_argument("--as", dest="form", nargs="+", metavar="FORM", help=f"{', '.join(FORMS)} (report)")
     parser.add_argument("--sdf", metavar="FILE", help="the same as --as sdf FILE")
     add_reader_option(parser)
     parser.add_argument("--force", action="store_true", help="overwrite an existing file")
@@ -87,12 +86,19 @@ def export_file(args: argparse.Namespace) -> int:
     from engine.store.reports.exporting import export_report
     from engine.store.schema import CONFORMERS
 
-    if args.sdf and (args.file or args.form not in (None, "sdf")):
-        raise FileFormatError(f"{args.form or 'a report'} goes to FILE or conformers to --sdf", "Give one of the two")
+    form, *more = args.form or [""]  # --as takes a FILE or RUN that stands behind its FORM
+    names = [*args.names, *more]
+    if form and form not in FORMS:
+        raise FileFormatError(f"there is no form {shown(form)}", nearest(form, FORMS))
+    if not 1 <= len(names) <= 2:
+        raise FileFormatError(f"a run and at most one file are needed, not {len(names)} names", "Give RUN and FILE")
+    run_id, file = names[0], names[1] if len(names) > 1 else None
+    if args.sdf and (file or form not in ("", "sdf")):
+        raise FileFormatError(f"{form or 'a report'} goes to FILE or conformers to --sdf", "Give one of the two")
     store = open_store(args)
-    entry = store.entry(args.run_id)
-    form = "sdf" if args.sdf else args.form or "report"
-    path = path_of(args.sdf or args.file or f"{entry.id}.{FORMS[form]}")
+    entry = store.entry(run_id)
+    form = "sdf" if args.sdf else form or "report"
+    path = path_of(args.sdf or file or f"{entry.id}.{FORMS[form]}")
     if path.exists() and not args.force:
         raise FileFormatError(f"{path} already exists", "Give another name, or --force")
     if form != "report":

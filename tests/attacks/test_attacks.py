@@ -72,7 +72,7 @@ def test_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: list[st
     result = run(*reader, name)
     assert SECRET not in result.out + result.err and "Traceback" not in result.err
     assert result.error
-    assert not list((tmp_path / "store").glob("*/*_id=*")), "nothing of it is in the store"
+    assert not list((tmp_path / "store").glob("*/*=*")), "nothing of it is in the store"
     assert [path.name for path in Path().iterdir()] == [name]
 
 

@@ -111,6 +111,18 @@ def test_it_is_no_report(imported: Any, place: str) -> None:
     assert run("export", imported["run_id"], "a", "--sdf", "b", "--as", "sdf", "--store", place).code == 2
 
 
+@pytest.mark.parametrize("order", ["RUN FILE --as sdf", "RUN --as sdf FILE", "--as sdf RUN FILE", "FILE --as nothing"])
+def test_a_file_stands_before_or_behind_the_form(tmp_path: Path, imported: Any, place: str, order: str) -> None:
+    out = tmp_path / "out.sdf"
+    names = {"RUN": imported["run_id"], "FILE": str(out)}
+    done = run("export", *(names.get(word, word) for word in order.split()), "--store", place)
+    if "nothing" in order:
+        assert "there is no form 'nothing'. Known are report, generations.pickle, sdf" in done.error
+    assert out.exists() is ("nothing" not in order)
+    assert run("export", "--as", "sdf", "--store", place).code == 2
+    assert "RUN, then FILE" in run("export", "--help").out
+
+
 def hostile(marker: Path) -> dict[str, Any]:
     return {**generations(), "CC": [Planted(os.system, f"touch {marker}")]}
 
