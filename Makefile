@@ -10,7 +10,7 @@ HASHED =
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run prepare set-up test lint soak faults lock licences audit bench demo demo-traces demo-logs claims hta parity demo-parity clean FORCE
+.PHONY: help run prepare set-up test lint soak faults lock licences audit bench demo demo-traces demo-logs claims lost-third hta parity demo-parity clean FORCE
 
 PY := .venv/bin/python
 PIP_INSTALL := $(PY) -m pip install --no-input --disable-pip-version-check
@@ -59,6 +59,7 @@ help:
 	@echo "make lock     write requirements.lock: a hash for each package (HASHED=1 make run installs by it)"
 	@echo "make licences the licences of all that is installed and shipped"
 	@echo "make audit    known vulnerabilities of what requirements.lock names (asks the net)"
+	@echo "make lost-third MODEL=ALIAS  what of a checkpoint's coverage each LP costs, and why (an hour or two; resumes)"
 	@echo "make bench    every benchmark in bench/"
 	@echo "make hta      an environment for HolisticTraceAnalysis, which bench/traces.py times if it is there"
 	@echo "make demo     rebuild the demo store in data/demo/"
@@ -144,6 +145,10 @@ demo-logs: $(RUN) $(PREPARED)
 	  $(PY) -m engine logits add "$$folder/$$model.jsonl.gz" --store data/demo --label "ships with the project" || exit 1; \
 	done && rm -rf "$$folder"
 	@rm -rf data/demo/staging
+
+MODEL = demo-qwen
+lost-third: $(RUN) $(PREPARED)
+	@$(PY) -m engine lost-third --model $(MODEL)
 
 claims: $(RUN) $(PREPARED)
 	@$(PY) -m engine claims --save

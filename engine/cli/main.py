@@ -32,6 +32,7 @@ GROUPS = (
     "advise",
     "trace",
     "prepare",
+    "lost_third",
     "train",
 )
 """Modules of this package, each with ``add_commands(subparsers)``."""

@@ -4,8 +4,9 @@ A file is named by all that its matrix rests on (molecule, references, texts or 
 keyed by versions besides, so that a stopped evaluation resumes, and runs with the same references share their
 baselines. Files lie in the folder of caches; any of them may be deleted.
 
-Of a run's texts those count that the strict reader takes for the molecule that was asked for. Symmetries are tried up
-to ``MAX_MATCHES`` per pair; beyond, the RMSD is an upper bound and the matrix is not complete.
+Of a run's texts those count that a reader (the strict one, where none is named) takes for the molecule that was asked
+for. Symmetries are tried up to ``MAX_MATCHES`` per pair; beyond, the RMSD is an upper bound and the matrix is not
+complete.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ from rdkit import Chem
 from engine.array_files import Arrays, Meta
 from engine.chem.clustering import clustered_conformers
 from engine.chem.conformers import reference_conformers
-from engine.chem.enriched import decode
 from engine.chem.rmsd import MAX_MATCHES, ensemble_metrics
 from engine.chem.smiles import parse_smiles, same_graph
 from engine.errors import DriftscopeError
 from engine.file_jobs import FileJob
 from engine.paths import cache_folder
+from engine.records import ReaderName
+from engine.text.readers import decode_with
 
 FOLDER = "rmsd"
 MAX_SECONDS = 30.0
@@ -45,8 +47,9 @@ def given_references(conformers: Chem.Mol) -> References:
     return {"conformers": base64.b64encode(conformers.ToBinary(_EXACT)).decode()}
 
 
-def texts_job(smiles: str, references: References, texts: Sequence[str]) -> FileJob:
-    return _job(matrix_of_texts, {"smiles": smiles, "references": dict(references), "texts": list(texts)})
+def texts_job(smiles: str, references: References, texts: Sequence[str], reader: ReaderName = "strict") -> FileJob:
+    payload = {"smiles": smiles, "references": dict(references), "texts": list(texts), "reader": reader}
+    return _job(matrix_of_texts, payload)
 
 
 def baseline_job(smiles: str, references: References, count: int) -> FileJob:
@@ -54,7 +57,8 @@ def baseline_job(smiles: str, references: References, count: int) -> FileJob:
 
 
 def matrix_of_texts(payload: Mapping[str, Any]) -> tuple[Meta, Arrays]:
-    return _matrix(payload, lambda references: list(conformers_of(payload["texts"], references)))
+    texts, reader = payload["texts"], payload["reader"]
+    return _matrix(payload, lambda references: list(conformers_of(texts, references, reader)))
 
 
 def matrix_of_baseline(payload: Mapping[str, Any]) -> tuple[Meta, Arrays]:
@@ -67,11 +71,11 @@ def matrix_of_baseline(payload: Mapping[str, Any]) -> tuple[Meta, Arrays]:
     return _matrix(payload, clustered)
 
 
-def conformers_of(texts: Iterable[str], references: Chem.Mol) -> Iterator[Chem.Mol]:
-    """Of the answers that the strict reader takes for the references' molecule."""
+def conformers_of(texts: Iterable[str], references: Chem.Mol, reader: ReaderName = "strict") -> Iterator[Chem.Mol]:
+    """Of the answers that the reader takes for the references' molecule."""
     for text in texts:
         try:
-            mol = decode(text).mol
+            mol = decode_with(reader, text).mol
         except DriftscopeError:
             continue
         if same_graph(mol, references):
