@@ -29,7 +29,11 @@ def log_chances(log_p: Tensor, allowed: Tensor, tokens: Tensor, sampling: Sampli
     token = tokens[:, None]
     is_plain = sampling.is_greedy or sampling.temperature == 1
     tempered = log_p if is_plain else (log_p / sampling.temperature).log_softmax(dim=-1)
-    legal = tempered.masked_fill(~allowed, -torch.inf)
+    columns = allowed.any(dim=0).nonzero()[:, 0]  # sums over what nothing may come of cost more than the model's layers
+    if len(columns) < allowed.shape[1] // 2:
+        legal = tempered[:, columns].masked_fill(~allowed[:, columns], -torch.inf)
+    else:
+        legal = tempered.masked_fill(~allowed, -torch.inf)
     ln_p, ln_tempered = log_p.gather(1, token)[:, 0], tempered.gather(1, token)[:, 0]
     ln_mass = legal.logsumexp(dim=-1)
     if sampling.is_greedy:
@@ -43,8 +47,6 @@ def log_chances(log_p: Tensor, allowed: Tensor, tokens: Tensor, sampling: Sampli
 
 def _kept(legal: Tensor, ln_mass: Tensor, ln_token: Tensor, sampling: Sampling) -> Tensor:
     """[B] the log of the mass that the filters keep, of log-probabilities [B, V] that are minus infinity elsewhere."""
-    columns = (legal > -torch.inf).any(dim=0).nonzero()[:, 0]
-    legal = legal if len(columns) > legal.shape[1] // 2 else legal[:, columns]
     values, total = _likeliest(legal, ln_mass, sampling)
     is_kept = torch.ones_like(values, dtype=torch.bool)
     if sampling.top_p < 1:

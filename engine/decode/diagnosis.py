@@ -76,7 +76,14 @@ def _numbers(
     log_p = raw.log_softmax(dim=-1)
     p = log_p.exp()
     token = tokens[:, None]
-    log_mass = log_p.masked_fill(~allowed, -torch.inf).logsumexp(dim=-1)
+    if sampling is None:
+        chances = log_p.new_full((len(log_p), len(CHANCES)), torch.nan)
+    else:
+        chances = log_chances(log_p, allowed, tokens, sampling)
+    if sampling is not None and sampling.temperature in (0, 1):
+        log_mass = chances[:, CHANCES.index("ln_mass")].to(log_p.dtype)
+    else:
+        log_mass = log_p.masked_fill(~allowed, -torch.inf).logsumexp(dim=-1)
     # The token's part of the allowed mass, from logarithms: a lone token's is 1 however unlikely it was.
     alone = allowed.sum(dim=1) == 1
     share = (log_p.gather(1, token)[:, 0] - log_mass).exp().clamp(max=1)
@@ -84,10 +91,6 @@ def _numbers(
     masses: Sequence[Tensor] = [log_p.new_zeros(len(log_p))] * 2
     if close_ids is not None:
         masses = close_mass(log_p, close_ids.closing, close_ids.going_on).unbind(dim=1)
-    if sampling is None:
-        chances = log_p.new_full((len(log_p), len(CHANCES)), torch.nan)
-    else:
-        chances = log_chances(log_p, allowed, tokens, sampling)
     numbers = [
         p.gather(1, token)[:, 0],
         torch.where(alone, 1, share) * allowed.gather(1, token)[:, 0],

@@ -154,7 +154,7 @@ def test_both_backends_and_the_scoring_pass_say_the_same_under_every_lp(lp: str)
     short = {"placeholder": "0.0,0.0,0.00"} if "position" in lp else {}
     tokenizer, constraint = made(lp, **short)
     model, sampling = small_model(), preset("p0.8_t1.2") if lp == "exact" else Sampling(1.2)
-    requests = asked(constraint, tokenizer, SMILES[:2], limit=10)
+    requests = asked(constraint, tokenizer, SMILES[1:2], limit=10)
     end, size = tokenizer.end_id or 0, tokenizer.vocab_size
     options = DecodeOptions(sampling, seed=5, batch_size=2, diagnostics=True, candidates=0)
     rows: list[list[list[Step]]] = []

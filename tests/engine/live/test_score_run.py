@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from engine.errors import RunError
@@ -12,11 +14,13 @@ from engine.inspection.lp_cost import cost_of_run
 from engine.inspection.runs import run_facts
 from engine.live.score_run import score_run
 from engine.store.files import LocalFiles
+from engine.store.groups import write_part
 from engine.store.store import Store
 from tests.cli import run, run_json
 from tests.engine.inspection.made import sample_row, write_run
 from tests.engine.store.stored_runs import assert_whole, folder_of, store_at
 from tests.small_models import use_small_model
+from tests.support import of_soak
 
 CHANCES = "ln_p, ln_p_tempered, ln_mass, ln_q"
 HOW = ("--model", "small", "--threads", "1", "--max-new-tokens", "40", "--n", "2")
@@ -24,19 +28,20 @@ HOW = ("--model", "small", "--threads", "1", "--max-new-tokens", "40", "--n", "2
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("store"), "exact")
+
+
+def written(place: Path, lp: str) -> Path:
     """Two molecules of two samples, of which one keeps its steps."""
-    place = tmp_path_factory.mktemp("store")
     with pytest.MonkeyPatch.context() as patch:
         use_small_model(patch)
-        result = run("run", "C", "CO", *HOW, "--lp", "exact", "--keep-steps", "1", "--store", str(place))
+        result = run("run", "C", "CO", *HOW, "--lp", lp, "--keep-steps", "1", "--store", str(place))
     assert result.code == 0, result.err
     return place
 
 
 @pytest.fixture
 def store(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    import shutil
-
     use_small_model(monkeypatch)
     return Store(LocalFiles(shutil.copytree(made, tmp_path / "store")))
 
@@ -51,8 +56,6 @@ def test_what_is_scored_is_what_was_kept_and_stays(store: Store) -> None:
     kept = store.rows(f"SELECT {CHANCES}, top_k FROM steps ORDER BY pos")
     first = cost_of_run(store, run_facts(store, run_id))
     assert first.samples == 1
-    path = folder_of(store, run_id) / "run.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 4}))  # as from before there were chances
     forget(store, run_id)
     store = store.snapshot()
     assert cost_of_run(store, run_facts(store, run_id)).samples == 0
@@ -72,25 +75,38 @@ def test_what_is_scored_is_what_was_kept_and_stays(store: Store) -> None:
     assert (second.samples, second.cost) == (0, scored.cost)
 
 
+@of_soak
+@pytest.mark.parametrize("lp", ["position-allowlist+cleanup", "adaptive-placeholder", "guarded"])
+def test_under_lps_with_a_plan_of_their_own_what_is_scored_is_what_was_kept(
+    lp: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_small_model(monkeypatch)
+    store = Store(LocalFiles(written(tmp_path, lp)))
+    run_id = only(store)
+    sql = f"SELECT forced, rule, {CHANCES} FROM steps WHERE sample_id = 0 ORDER BY pos"
+    kept = store.rows(sql)
+    forget(store, run_id)
+    scored = score_run(store.snapshot(), run_id)
+    assert scored.samples == 4
+    again = store.snapshot().rows(sql)
+    assert [(row["forced"], row["rule"]) for row in again] == [(row["forced"], row["rule"]) for row in kept]
+    for name in CHANCES.split(", "):
+        assert [row[name] for row in again] == pytest.approx([row[name] for row in kept], abs=1e-4)
+
+
 def forget(store: Store, run_id: str) -> None:
-    """Steps without the columns of schema version 5."""
-    import pyarrow.parquet as pq
-
-    from engine.store.groups import write_part
-
+    """As from before schema version 5, but for ``thrown_by`` of the samples: steps without chances."""
     entry = store.entry(run_id)
     rows = pq.read_table(entry.path("steps"), partitioning=None).drop_columns(CHANCES.split(", "))
     part = write_part(entry.files, entry.folder, "steps-old.parquet", rows)
     path = folder_of(store, run_id) / "run.json"
     sheet = json.loads(path.read_text())
-    path.write_text(json.dumps({**sheet, "tables": {**sheet["tables"], "steps": part.sheet()}}))
+    path.write_text(json.dumps({**sheet, "schema": 4, "tables": {**sheet["tables"], "steps": part.sheet()}}))
 
 
 def test_judging_an_old_run_gives_its_steps_the_new_columns_too(store: Store) -> None:
     """All files of a run are of one version: a view over two runs would not read otherwise."""
     run_id = only(store)
-    path = folder_of(store, run_id) / "run.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 4}))
     forget(store, run_id)
     assert run("judge", run_id, "--workers", "1", "--store", str(store.home.where)).code == 0
     store = store.snapshot()
