@@ -57,9 +57,9 @@ def main() -> None:
 
 def give_up_rights(memory_mb: int) -> None:
     """For good: no limit can be raised again, and no audit hook removed."""
+    size = address_space()  # first: it opens a file
     for limit in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC):
         resource.setrlimit(limit, (0, 0))
-    size = address_space()
     if size is not None:
         most = size + memory_mb * 2**20
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
