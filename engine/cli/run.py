@@ -20,6 +20,7 @@ from engine.cli.cluster import (
 )
 from engine.cli.log_logits import add_log_options, recording
 from engine.cli.options import (
+    MOST_GENERATIONS,
     add_command,
     add_model_options,
     add_molecule_option,
@@ -31,6 +32,7 @@ from engine.cli.options import (
     read_molecules,
     set_threads,
     smiles_of,
+    whole,
 )
 from engine.cli.output import StatusLine, bar, note, path_of
 from engine.cli.profile_options import add_profile_options, check_profile, profiling
@@ -74,6 +76,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add_molecule_option(
         group, "--sample-size", f"the first N; without SMILES, of the held-out molecules ({DEFAULT_MOLECULES})"
     )
+    group.add_argument("--references", metavar="NAME", help="those of a set of the store (see `references`)")
+    group.add_argument(
+        "--per-reference", type=whole(MOST_GENERATIONS), metavar="N", help="N samples per conformer of --references"
+    )
     add_model_options(parser, several=True)
     add_plan_options(parser, several=True)
     group = parser.add_argument_group("run")
@@ -94,6 +100,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     check_cluster_options(args)
+    if args.per_reference and (args.references is None or args.n > 1):
+        raise RunError("--per-reference is of --references, in place of --n", "Leave --n out, name --references")
     is_remote = bool(args.submit) or args.engine != "here"
     if args.json_report and args.submit:
         raise RunError("a submitted run is written later", "Leave --json-report out, and use `export`")
@@ -124,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
 def _new_runs(args: argparse.Namespace, store: Store, workers: RemoteWorkers) -> Iterator[RunState]:
     """Begins one run after the other: each when the one before is in the store, or submitted."""
     plans = _plans(args)  # all of them, before the first molecule is read
-    molecules = _molecules(args)
+    molecules = _molecules(args) if args.references is None else _molecules_of_references(args, store)
     set_threads(args.threads)
     from engine.runner.plan import RunPlan
     from engine.runner.run import begin
@@ -251,6 +259,28 @@ class _RunDisplay:
         self.line.clear()
         for text in self.state.notes:
             note(text)
+
+
+def _molecules_of_references(args: argparse.Namespace, store: Store) -> list[Molecule]:
+    """Each once, or under --per-reference as often as it is asked for: so many times its conformers in the set."""
+    from engine.chem.smiles import parse_smiles
+    from engine.store.references import reference_set
+
+    references = reference_set(store, args.references)
+    if args.smiles or args.smiles_file:
+        molecules = _molecules(args)
+    else:
+        molecules = [parse_smiles(smiles) for smiles in references.molecules()[: args.sample_size]]
+    asked: list[Molecule] = []
+    for molecule in molecules:
+        conformers = references.conformers(molecule.smiles)
+        if conformers is None:
+            note(f"left out: {references.name} has no conformer of {molecule.smiles}")
+        else:
+            asked += [molecule] * ((args.per_reference or 0) * conformers.GetNumConformers() or 1)
+    if not asked:
+        raise RunError(f"{references.name} has none of these molecules", "Without SMILES all of the set are taken")
+    return asked
 
 
 def _molecules(args: argparse.Namespace) -> list[Molecule]:

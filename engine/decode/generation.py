@@ -101,16 +101,18 @@ class Generation:
         if self.plan.sampling.is_greedy:  # the same tokens would come again
             settings = replace(settings, most_thrown=0)
             self.counters.notes.append("greedy sampling draws nothing anew: what the guard found wrong was only named")
+        made: dict[int, MoleculeGuard] = {}  # by identity: a molecule may be in the list many times
         for place, molecule in enumerate(self.molecules):
             own = slice(place * count, (place + 1) * count)
             try:
-                of_molecule = MoleculeGuard(molecule.mol, settings.checks)
+                if id(molecule) not in made:
+                    made[id(molecule)] = MoleculeGuard(molecule.mol, settings.checks)
             except UnsupportedMoleculeError as error:
                 self.counters.notes.append(
                     f"{molecule.smiles} was written as under exact, without a guard: {error.what}"
                 )
                 continue
-            guard = AnswerGuard(of_molecule, self.requests[own][0].program, self.loaded.tokenizer, settings)
+            guard = AnswerGuard(made[id(molecule)], self.requests[own][0].program, self.loaded.tokenizer, settings)
             self.requests[own] = [replace(request, guard=guard) for request in self.requests[own]]
 
     def events(self, cancelled: Callable[[], bool] = lambda: False) -> Iterator[Event]:

@@ -8,6 +8,7 @@ from engine.chem.enriched import prompt_of
 from engine.decode.steps import Request
 from engine.errors import ConstraintError, shown
 from engine.lp.constraint import Constraint
+from engine.lp.table import Program
 from engine.records import Molecule
 from engine.text.tokenizers import TextTokenizer
 
@@ -33,18 +34,21 @@ def requests_for(
 ) -> list[Request]:
     """``generations`` requests a molecule, one molecule after the other; ``positions`` is the model's context.
 
-    ``numbers`` are the molecules' places in a longer list, which name their samples and key their draws.
+    ``numbers`` are the molecules' places in a longer list, which name their samples and key their draws. The same
+    ``Molecule`` may be in the list many times, and is compiled once.
     """
     requests = []
+    compiled: dict[int, tuple[tuple[int, ...], Program]] = {}  # by identity
     for place, molecule in enumerate(molecules):
         number = place if numbers is None else numbers[place]
-        prompt = tuple(tokenizer.encode(prompt_of(molecule.smiles)))
+        if id(molecule) not in compiled:
+            compiled[id(molecule)] = tuple(tokenizer.encode(prompt_of(molecule.smiles))), constraint.compile(molecule)
+        prompt, program = compiled[id(molecule)]
         if len(prompt) >= positions:
             raise ConstraintError(
                 f"the prompt of {shown(molecule.smiles)} has {len(prompt):,} tokens, the model's context {positions:,}",
                 "Leave this molecule out, or take a model with a longer context",
             )
-        program = constraint.compile(molecule)
         limit = min(default_limit(molecule) if limits is None else limits[place], positions - len(prompt))
         requests += [
             Request(number * generations + generation, number | generation << _GENERATION, prompt, program, limit)

@@ -118,7 +118,7 @@ class GroupWriter:
         return {row["sample_id"]: row["token_ids"] for row in rows}
 
     def _note(self, *notes: str) -> None:
-        new = [note for note in notes if note not in self.notes]
+        new = [note for note in dict.fromkeys(notes) if note not in self.notes]
         if new:
             self.notes += new
             self.staging.write_note(self.rank, notes=new)

@@ -58,9 +58,10 @@ def begin(
     if not molecules:
         raise RunError("there are no molecules", "Give one SMILES or more")
     plan = plan.grouped(len(molecules), parts, on_gpu=loaded.device.type != "cpu" if on_gpu is None else on_gpu)
-    near = [molecule for molecule in molecules if len(molecule.smiles) + PROMPT_AROUND >= loaded.positions]
+    each = list(dict.fromkeys(molecules))  # one may be asked for many times
+    near = [molecule for molecule in each if len(molecule.smiles) + PROMPT_AROUND >= loaded.positions]
     trial = replace(plan.plan, equal_work=False)  # equal work would generate samples
-    first = Generation(loaded, [*molecules[:FITTED_MOLECULES], *near], trial)  # an error where the plan does not fit
+    first = Generation(loaded, [*each[:FITTED_MOLECULES], *near], trial)  # an error where the plan does not fit
     plan = replace(plan, plan=replace(plan.plan, placeholder=first.placeholder))
     sweep(files, RUN)
     run_id = new_run_id(loaded.entry.name, plan.plan.lp)
@@ -82,8 +83,9 @@ def molecules_of(staging: Staging) -> list[Molecule]:
         content = staging.files.read(f"{staging.folder}/{MOLECULES_FILE}")
     except OSError as error:
         raise RunError(f"the molecules of {staging.id} are lost", "Start a new run") from error
-    texts = pq.read_table(pa.BufferReader(content)).column("smiles").to_pylist()
-    return [in_text_order(parse_smiles(smiles), smiles) for smiles in texts]
+    smiles: list[str] = pq.read_table(pa.BufferReader(content)).column("smiles").to_pylist()
+    parsed = {text: in_text_order(parse_smiles(text), text) for text in set(smiles)}
+    return [parsed[text] for text in smiles]
 
 
 class Run(RunState):
@@ -152,6 +154,7 @@ class Run(RunState):
 def _first_row(run_id: str, loaded: LoadedModel, molecules: Sequence[Molecule], plan: RunPlan) -> dict[str, Any]:
     """The run's row before the first sample."""
     options, sampling = plan.plan, plan.plan.sampling
+    molecules_given = len({molecule.smiles for molecule in molecules})
     return {
         "run_id": run_id,
         "created_at": datetime.now(UTC).isoformat(),
@@ -173,7 +176,7 @@ def _first_row(run_id: str, loaded: LoadedModel, molecules: Sequence[Molecule], 
         "top_p": sampling.top_p,
         "min_p": sampling.min_p,
         "seed": options.seed,
-        "generations": options.generations,
+        "generations": options.generations if molecules_given == len(molecules) else None,
         "most_tokens": options.limit,
         "equal_work": options.equal_work,
         "guard": json.dumps(asdict(options.guard)) if stored_lp(options.lp).is_guarded else None,
@@ -182,7 +185,7 @@ def _first_row(run_id: str, loaded: LoadedModel, molecules: Sequence[Molecule], 
         "attention": plan.model.attention,
         "kv_cache": "static rows of its own positions" if options.backend == "fast" else "dynamic",
         "batch_size": options.batch_size,
-        "molecules": len({molecule.smiles for molecule in molecules}),
+        "molecules": molecules_given,
         "versions": versions(),
         "git_commit": git_commit(),
     }

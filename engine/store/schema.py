@@ -42,7 +42,7 @@ RUNS = _table(
     ("top_p", REAL, "1: all"),
     ("min_p", REAL, "0: all"),
     ("seed", WHOLE, "keys every draw, with the sample and the position"),
-    ("generations", WHOLE, "answers for each molecule"),
+    ("generations", WHOLE, "answers for each molecule; null where these differ"),
     ("most_tokens", WHOLE, "the limit of an answer; null: by the molecule's size"),
     ("equal_work", FLAG, "each answer as long as the exact LP's"),
     ("device", TEXT, "cpu, cuda:0 and its name; all of them where several wrote it"),

@@ -206,3 +206,26 @@ def test_who_watched_is_not_in_the_source(words: tuple[str, ...], monkeypatch: p
     monkeypatch.setattr(sys, "argv", ["/x/engine/__main__.py", "run", *words, "CC=O", "--model", "small"])
     (row,) = run_json("run", "CC=O", *ASKED)
     assert row["source"] == "python -m engine run CC=O --model small"
+
+
+def test_so_many_samples_per_reference() -> None:
+    for label, molecules, conformers in (("two", ["CCO", "CCCO"], "2"), ("three", ["CCN"], "3")):
+        run_json("references", "make", *molecules, "--per-molecule", conformers, "--label", label)
+    words = ("--references", "two", "--per-reference", "2", *ASKED)
+    (row,) = run_json("run", *words, "--sampling", "p0.8_t1.2")
+    assert (row["molecules"], row["samples"], row["generations"]) == (2, 8, None)
+    found = Store.open().rows(
+        "SELECT smiles, count(*) AS samples, count(DISTINCT text) AS texts FROM samples GROUP BY ALL"
+    )
+    assert {one["smiles"]: one["samples"] for one in found} == {"CCO": 4, "CCCO": 4}
+    assert all(one["texts"] > 1 for one in found)  # each is drawn by itself
+    left_out = run("run", "NCC", "CCO", "--references", "three", "--per-reference", "1", *ASKED, "--json")
+    assert left_out.err == "left out: three has no conformer of CCO\n"
+    assert [row["samples"] for row in left_out.document] == [3]
+    once = run_json("run", "--references", "two", "--sample-size", "1", "--n", "2", *ASKED)
+    assert [(row["samples"], row["generations"]) for row in once] == [(2, 2)]
+    for told, *more in (
+        ("in place of --n", *words, "--n", "2"), ("in place of --n", "--per-reference", "2", *ASKED),
+        ("two has none of these molecules", "CCN", *words), ("there is no reference", "--references", "four", *ASKED),
+    ):  # fmt: skip
+        assert told in run("run", *more).err.splitlines()[-1]
