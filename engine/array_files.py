@@ -43,7 +43,7 @@ def packed_bytes(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
         plain = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
         if plain.dtype.str not in _TYPES:
             raise ValueError(f"{name} has type {plain.dtype}, known are {sorted(_TYPES)}")
-        blob = lzma.compress(plain.tobytes(), preset=6)
+        blob = lzma.compress(plain.tobytes(), preset=0 if plain.dtype.kind == "f" else 6)  # digits of floats stay long
         blobs.append(blob)
         entries.append({"name": name, "type": plain.dtype.str, "shape": list(plain.shape), "bytes": len(blob)})
     header = json.dumps({"meta": dict(meta), "arrays": entries}, sort_keys=True, allow_nan=False)

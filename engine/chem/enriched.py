@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, Decimal
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,7 +154,7 @@ def decode(text: str) -> Decoded:
     if len(smiles) > _MOST_SMILES_CHARACTERS:
         raise EnrichedError(f"its SMILES has {len(smiles):,} characters, the limit is {_MOST_SMILES_CHARACTERS:,}")
     try:
-        mol = read_text_order(smiles)
+        mol = Chem.Mol(_read_once(smiles))
     except SmilesError as error:
         raise _unread(smiles, error, pieces) from error
     wildcard = next((atom.GetIdx() for atom in mol.GetAtoms() if atom.GetAtomicNum() == 0), None)
@@ -163,6 +164,12 @@ def decode(text: str) -> Decoded:
         raise EnrichedError(f"{mol.GetNumAtoms()} atoms but {len(numbers)} blocks", text=smiles)
     add_conformer(mol, [[float(number) for number in triple] for triple in numbers])
     return Decoded(smiles, mol, tuple(numbers))
+
+
+@lru_cache(maxsize=256)
+def _read_once(smiles: str) -> Chem.Mol:
+    """Many texts are of one molecule; give copies away."""
+    return read_text_order(smiles)
 
 
 def why_not_a_triple(content: str) -> str | None:

@@ -159,7 +159,7 @@ def _judged(smiles: str, texts: Iterable[str], asked: CoverageRequest) -> Molecu
     references = _references(smiles, asked.references)
     if references is None:
         return None
-    conformers = list(conformers_of(texts, references))
+    conformers = conformers_of(texts, references)
     try:
         metrics = ensemble_metrics(conformers, references, asked.threshold_ang) if conformers else None
     except DriftscopeError:  # RDKit cannot lay it on itself

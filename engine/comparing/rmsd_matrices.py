@@ -14,7 +14,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,7 @@ def baseline_job(smiles: str, references: References, count: int) -> FileJob:
 
 def matrix_of_texts(payload: Mapping[str, Any]) -> tuple[Meta, Arrays]:
     texts, reader = payload["texts"], payload["reader"]
-    return _matrix(payload, lambda references: list(conformers_of(texts, references, reader)))
+    return _matrix(payload, lambda references: conformers_of(texts, references, reader))
 
 
 def matrix_of_baseline(payload: Mapping[str, Any]) -> tuple[Meta, Arrays]:
@@ -71,15 +71,19 @@ def matrix_of_baseline(payload: Mapping[str, Any]) -> tuple[Meta, Arrays]:
     return _matrix(payload, clustered)
 
 
-def conformers_of(texts: Iterable[str], references: Chem.Mol, reader: ReaderName = "strict") -> Iterator[Chem.Mol]:
-    """Of the answers that the reader takes for the references' molecule."""
+def conformers_of(texts: Iterable[str], references: Chem.Mol, reader: ReaderName = "strict") -> list[Chem.Mol]:
+    """Of the answers that the reader takes for the references' molecule: those of one SMILES in one molecule."""
+    by_smiles: dict[str, Chem.Mol | None] = {}
     for text in texts:
         try:
-            mol = decode_with(reader, text).mol
+            decoded = decode_with(reader, text)
         except DriftscopeError:
             continue
-        if same_graph(mol, references):
-            yield mol
+        if decoded.smiles not in by_smiles:
+            by_smiles[decoded.smiles] = decoded.mol if same_graph(decoded.mol, references) else None
+        elif (mol := by_smiles[decoded.smiles]) is not None:
+            mol.AddConformer(decoded.mol.GetConformer(), assignId=True)
+    return [mol for mol in by_smiles.values() if mol is not None]
 
 
 def etkdg_references(smiles: str, count: int, max_seconds: float = MAX_SECONDS) -> Chem.Mol | None:

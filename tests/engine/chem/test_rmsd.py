@@ -18,6 +18,7 @@ from engine.chem.conformers import reference_conformers
 from engine.chem.rmsd import best_rmsd, ensemble_metrics
 from engine.chem.smiles import parse_smiles
 from engine.errors import ConformerError, GraphMismatchError
+from tests.support import sized
 
 Array = NDArray[np.float64]
 SEEDS = st.integers(0, 2**32 - 1)
@@ -265,3 +266,20 @@ def test_results_are_records() -> None:
     found = best_rmsd(mol, mol)
     with pytest.raises(FrozenInstanceError):
         found.value_ang = 1.0  # type: ignore[misc]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("heap", ["any", "flat", "line", "point", "mirrored"])
+def test_best_rotations_of_random_points(heap: str) -> None:
+    """By Newton's steps where they are sure, else by singular values: both as Horn has it."""
+    rng = np.random.default_rng(7)
+    size = sized(50, 500)
+    one, other = rng.normal(size=(2, size, 6, 3)) * {"flat": [1, 1, 0], "line": [1, 0, 0], "point": [0, 0, 0]}.get(
+        heap, 1
+    )
+    if heap == "mirrored":
+        other = one * [1, 1, -1]
+    found = rmsd._rmsd_matrix(one[:5], other, np.arange(6)[None])
+    expected = [[horn(probe, reference) for reference in other] for probe in one[:5]]
+    np.testing.assert_allclose(found, expected, atol=1e-7)
+    np.testing.assert_allclose(rmsd._rmsd_matrix(one[:5], one[:5], np.arange(6)[None]).diagonal(), 0, atol=1e-12)
