@@ -64,7 +64,7 @@ class Diagnosis:
     rule: str  # which rule allowed or forced the token
     closing: float = 0.0  # mass before the LP of tokens that close a block, where it was asked for
     going_on: float = 0.0  # and of those that go on with its numbers
-    ln_p: float | None = None  # these four as in ``decode.chances``; None where no sampling is named
+    ln_p: float | None = None  # these four as in ``decode.chances``; None where no sampling is named, or not finite
     ln_p_tempered: float | None = None
     ln_mass: float | None = None
     ln_q: float | None = None  # None too where the token was not allowed

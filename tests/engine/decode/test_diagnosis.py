@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from engine.decode.diagnosis import END_RULE, FORCED_RULE, LOST_RULE, blocks_and_rules, diagnose
+from engine.decode.presets import Sampling
 from engine.decode.steps import Candidate, Diagnosis
 from engine.lp.driver import LOST, State, Tables
 from tests.engine.decode.hf_tiny import END, LETTERS_ONLY, OPEN
@@ -85,6 +86,15 @@ def test_a_token_that_was_not_allowed_has_no_part() -> None:
 def test_no_entropy_where_one_token_is_certain() -> None:
     found = one([0.0, -INF, -INF], [0, 1], 0)
     assert (found.entropy_nat, found.p_raw, found.p_lp, found.allowed_mass) == (0.0, 1.0, 1.0, 1.0)
+
+
+def test_chances_are_numbers_that_json_has_or_none() -> None:
+    allowed = torch.tensor([[False, True]])
+    (found,) = diagnose(
+        torch.tensor([[0.0, -INF]]), allowed, torch.tensor([1]), 2, [0], ["forced"], sampling=Sampling()
+    )
+    assert (found.ln_p, found.ln_p_tempered, found.ln_mass, found.ln_q) == (None, None, None, 0.0)
+    assert one([1.0, 2.0], [0], 0).ln_q is None, "how it was drawn is not said"
 
 
 class NoHost(TorchDispatchMode):
