@@ -1,6 +1,7 @@
-"""Where the project keeps things: shipped data, static files, caches; and how its TOML files are read.
+"""Where the project keeps things: shipped data, the user's own, static files, caches; and how its TOML files are read.
 
-Nothing here creates a folder.
+In a checkout all but the caches lie in it. Installed (`pip install .`), what ships lies in the package, and the user's
+runs where the system keeps a user's data. Nothing here creates a folder.
 """
 
 from __future__ import annotations
@@ -16,8 +17,19 @@ from engine.errors import FileFormatError, shown
 from engine.user_files import open_file
 
 ROOT = Path(__file__).resolve().parent.parent
-DATA = ROOT / "data"
-STATIC = ROOT / "static"
+_SHIPPED = Path(__file__).resolve().parent / "_data"  # data/ in an installed package
+
+
+def user_folder() -> Path:
+    """Where an installed engine keeps what is the user's: ``driftscope`` in ``XDG_DATA_HOME``."""
+    base = os.environ.get("XDG_DATA_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "share") / "driftscope"
+
+
+IS_INSTALLED = _SHIPPED.is_dir()
+DATA = _SHIPPED if IS_INSTALLED else ROOT / "data"
+USER_DATA = user_folder() if IS_INSTALLED else DATA
+STATIC = (USER_DATA if IS_INSTALLED else ROOT) / "static"
 Parsed = TypeVar("Parsed")
 
 

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.metadata
+import json
+import os
 import re
+import shutil
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests import supply_chain
-from tests.support import ROOT
+from tests.support import ROOT, of_soak
 
 PIN = re.compile(r"([A-Za-z0-9][\w.-]*)==(\d[\w.]*)")
 IMPORT_NAMES = {
@@ -71,6 +79,61 @@ def test_the_environment_holds_the_pinned_versions(name: str) -> None:
 @pytest.mark.parametrize("module", IMPORT_NAMES.values())
 def test_a_pinned_package_imports(module: str) -> None:
     importlib.import_module(module)
+
+
+# --- the installed engine ---------------------------------------------------------------------------------------------
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def requirements(*extras: str) -> dict[str, Requirement]:
+    chosen = [line for extra in extras for line in PROJECT["optional-dependencies"][extra]]
+    return {found.name: found for found in map(Requirement, [*PROJECT["dependencies"], *chosen])}
+
+
+def test_what_an_install_takes_holds_the_tested_versions() -> None:
+    pinned = {
+        name: version
+        for file in ("requirements.txt", "requirements-dev.txt", "requirements-xtb.txt", "requirements-parity.txt")
+        for name, version in pins(file).items()
+    }
+    everything = requirements(*PROJECT["optional-dependencies"])
+    assert {name: pinned[name] for name, one in everything.items() if pinned[name] not in one.specifier} == {}
+    assert set(pins("requirements.txt")) <= set(everything)
+
+
+def test_the_engine_alone_brings_neither_the_app_nor_ray() -> None:
+    assert not {"streamlit", "plotly", "stmol", "ray", "submitit"} & set(requirements())
+    imported = {
+        name.partition(".")[0]
+        for path in (ROOT / "engine").rglob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body  # what is asked for on import, not on use
+        for name in _imported(node)
+    }
+    ours = {IMPORT_NAMES[name].partition(".")[0] for name in requirements()} | {"engine", "tokenizers"}
+    assert imported <= ours | sys.stdlib_module_names
+
+
+def _imported(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+
+
+@of_soak
+def test_an_installed_engine_finds_what_ships_and_keeps_runs_with_the_user(tmp_path: Path) -> None:
+    """As the wheel lays it out: ``data/`` in the package, no checkout around it."""
+    site = tmp_path / "site"
+    shutil.copytree(ROOT / "engine", site / "engine", ignore=shutil.ignore_patterns("__pycache__"))
+    (site / "engine" / "_data").symlink_to(ROOT / "data")
+    environment = {**os.environ, "PYTHONPATH": str(site), "XDG_DATA_HOME": str(tmp_path / "user")}
+    environment.pop("DRIFTSCOPE_STORE", None)
+    asked = ("run", "CO", "--model", "demo-qwen", "--json")
+    code = "import sys; from engine.cli.main import main; sys.exit(main())"
+    made = subprocess.run([sys.executable, "-c", code, *asked], cwd=tmp_path, env=environment, capture_output=True)
+    assert made.returncode == 0, made.stderr
+    (row,) = json.loads(made.stdout)
+    assert (tmp_path / "user" / "driftscope" / "store" / "runs" / f"run_id={row['run_id']}").is_dir()
 
 
 # --- the lock and the licences --------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Any constraint inside anyone's ``model.generate``, as a ``transformers`` logits processor.
 
-    processor = ConstraintProcessor(constraint, molecules, end_id=151_643)
+    processor = logits_processor("exact", ["CCO", "CC=O"], folder, model.config.vocab_size)
     model.generate(input_ids, attention_mask=mask, logits_processor=[processor])
 
 Rows are the prompts in their order, each as often as ``num_return_sequences`` or ``num_beams`` repeats it. What was
@@ -18,11 +18,14 @@ import torch
 from torch import Tensor
 from transformers import LogitsProcessor
 
+from engine.chem.smiles import in_text_order, parse_smiles
 from engine.errors import ConstraintError
-from engine.lp.constraint import Constraint
+from engine.lp.constraint import Constraint, LpParameters, build_constraint, end_of
 from engine.lp.driver import LOST, State, Tables
 from engine.lp.table import NO_ID, Automaton, Program
+from engine.lp_records import lp_record
 from engine.records import Molecule
+from engine.text.tokenizers import load_tokenizer
 
 MOST_FEW = 4_096
 """Live ids up to which the legal ones are looked at one by one, and not the whole vocabulary."""
@@ -132,3 +135,19 @@ class ConstraintProcessor(ProgramProcessor):
 
     def __init__(self, constraint: Constraint, molecules: Sequence[Molecule], end_id: int) -> None:
         super().__init__(constraint.automaton, [constraint.compile(molecule) for molecule in molecules], end_id)
+
+
+def logits_processor(
+    lp: str, smiles: Sequence[str], tokenizer: str, vocab_rows: int, parameters: LpParameters | None = None
+) -> ConstraintProcessor:
+    """An LP by its name, for prompts ``[SMILES]...[/SMILES]`` with these SMILES as they stand there.
+
+    ``tokenizer`` is qwen3, llama3 or a folder; ``vocab_rows`` are the model's, its padding among them.
+    """
+    if lp_record(lp).is_guarded:
+        raise ConstraintError(
+            f"{lp} takes tokens back, which a logits processor cannot", "Use exact here, or `driftscope generate`"
+        )
+    loaded = load_tokenizer(tokenizer)
+    constraint = build_constraint(lp, loaded, vocab_rows, parameters)
+    return ConstraintProcessor(constraint, [in_text_order(parse_smiles(text), text) for text in smiles], end_of(loaded))

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.errors import StoreError, shown
-from engine.paths import DATA
+from engine.paths import DATA, USER_DATA
 from engine.store.entries import USER_KEYS, USER_SHEET, Damage, Entry, StoreListing, entry_folder, read_entries
 from engine.store.files import Files, LocalFiles, json_bytes
 from engine.store.schema import KINDS, RUN, Kind
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 VARIABLE = "DRIFTSCOPE_STORE"
-HOME = DATA / "store"
+HOME = USER_DATA / "store"
 DEMO = DATA / "demo"
 REMOTE = "s3://"
 MOST_NOTE = 10_000

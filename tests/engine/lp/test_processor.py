@@ -10,14 +10,18 @@ import pytest
 import torch
 
 from engine.chem.enriched import decode
-from engine.chem.smiles import parse_smiles, read_text_order, same_graph
+from engine.chem.smiles import in_text_order, parse_smiles, read_text_order, same_graph
 from engine.errors import ConstraintError
 from engine.lp.constraint import Constraint, build_constraint
-from engine.lp.processor import ConstraintProcessor
+from engine.lp.processor import ConstraintProcessor, logits_processor
+from engine.models.loading import model_folder
+from engine.models.registry import load_registry
 from engine.records import Molecule
 from engine.text.tokenizers import load_tokenizer
 from tests.small_models import SMALL
+from tests.support import ROOT
 
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 MOLECULES = [parse_smiles(smiles) for smiles in ("C=O", "C[NH3+]", "C")]
 TOKENIZER = load_tokenizer("llama3")
 ROWS = 128_330
@@ -147,3 +151,29 @@ def test_misfits_are_named() -> None:
         processor()(torch.zeros((2, 4), dtype=torch.int64), torch.zeros(2, ROWS))
     with pytest.raises(ConstraintError, match="scores have 7 columns, the constraint was built for 128,330"):
         processor()(prompts()["input_ids"], torch.zeros(3, 7))
+
+
+def test_the_readmes_example_runs_as_it_stands() -> None:
+    _, _, section = README.partition("### In your own code")
+    example = section.partition("```python\n")[2].partition("```")[0]
+    assert "path/to/checkpoint" in example and len(example.splitlines()) <= 15
+    folder = model_folder(load_registry().find("demo-qwen"))
+    names: dict[str, Any] = {}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        exec(example.replace("path/to/checkpoint", str(folder)), names)
+    texts = [text.partition("<|endoftext|>")[0] for text in names["texts"]]
+    assert len(texts) == 4
+    for place, text in enumerate(texts):
+        assert same_graph(decode(text).mol, parse_smiles(names["smiles"][place // 2]).mol), text
+    assert len(set(texts)) == 4
+
+
+def test_an_lp_by_its_name_takes_smiles_in_the_order_of_the_prompt(model: Any) -> None:
+    molecules = [in_text_order(parse_smiles(text), text) for text in ("[NH3+]C", "OC")]
+    given = logits_processor("exact", [molecule.smiles for molecule in molecules], "llama3", ROWS)
+    texts = answers(model, given, molecules, do_sample=True)
+    assert_right(texts, molecules)
+    assert [text[:13] for text in texts] == ["[CONFORMER][N", "[CONFORMER][O"]
+    with pytest.raises(ConstraintError, match="guarded takes tokens back"):
+        logits_processor("guarded", ["OC"], "llama3", ROWS)
