@@ -32,6 +32,7 @@ from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import decode, encode
 from engine.chem.frame import add_conformer
 from engine.chem.geometry import MOST_FAILURES, judge_geometry, judged_with
+from engine.chem.guard import MoleculeGuard
 from engine.chem.judges import JudgePool, JudgeTask
 from engine.chem.molecule_sets import load_molecule_set, load_named
 from engine.chem.rdkit_log import captured_log
@@ -42,6 +43,7 @@ from engine.store.store import DEMO, Store
 
 CONFORMERS, MANY = 5_000, 1_000
 HEAVY_ATOMS, EACH = 25, 8
+GUARD_ATOMS, GUARDED = 30, 8
 MOST_ATOMS = 60
 ODD = (
     *"C CC N#N [H][H] [2H]O [CH3] [CH2] C[O] CN(C)[O] [Na+].[Cl-] CC(=O)[O-].[Na+] C[N+](=O)[O-] C[NH+](C)C".split(),
@@ -191,6 +193,27 @@ def many(count: int, workers: int) -> str:
     )
 
 
+def guard_time(atoms: int, rounds: int = 20) -> str:
+    """What a guard takes of a closed block, every atom of right conformers in turn; and to be made."""
+    molecules = [parse_smiles(entry.smiles) for entry in load_molecule_set()]
+    chosen = [molecule for molecule in molecules if molecule.atoms == atoms][:GUARDED]
+    places = [reference_conformers(molecule).GetConformer().GetPositions() for molecule in chosen]
+    begin = time.process_time()
+    guards = [MoleculeGuard(molecule.mol) for molecule in chosen]
+    made_s = time.process_time() - begin
+    begin = time.process_time()
+    for _ in range(rounds):
+        for guard, positions in zip(guards, places, strict=True):
+            for atom in range(atoms):
+                guard.wrong_places(positions, atom)
+    asked_s = time.process_time() - begin
+    block_ms, made_ms = asked_s / (rounds * len(chosen) * atoms) * 1e3, made_s / len(chosen) * 1e3
+    return (
+        f"guard, CPU at {atoms} atoms ({len(chosen)} molecules): {block_ms:.3f} ms per closed block, "
+        f"{made_ms:.1f} ms per molecule to be made"
+    )
+
+
 def _texts_of_size(count: int) -> list[tuple[str, str, Chem.Mol]]:
     """Text, SMILES and molecule: embedded, half of them perturbed."""
     noise, texts = np.random.default_rng(0), []
@@ -237,6 +260,7 @@ def main() -> None:
     print("\n".join(agreement.differ[:20]))
     each = [seconds / args.conformers * 1e3 for seconds in (agreement.theirs_s, agreement.ours_s)]
     print(f"CPU per conformer, each molecule taken for new: {each[0]:.1f} ms there, {each[1]:.1f} ms here")
+    print(guard_time(GUARD_ATOMS))
     if args.many:
         print(many(args.many, args.workers))
 
