@@ -133,6 +133,11 @@ def in_text_order(molecule: Molecule, text: str) -> Molecule:
     return Molecule(smiles, smiles, enriched_descriptors(smiles), elements, molecule.heavy_atoms, mol)
 
 
+def parse_written(text: str) -> Molecule:
+    """The molecule with its atoms as this SMILES of it writes them; ``parse_smiles`` gives the canonical order."""
+    return in_text_order(parse_smiles(text), text)
+
+
 def _unwritable(smiles: str) -> UnsupportedMoleculeError:
     return UnsupportedMoleculeError(
         f"the canonical SMILES {shown(smiles)} does not read back",

@@ -53,7 +53,9 @@ def run(args: argparse.Namespace) -> int:
     from engine.chem.molecule_sets import load_run_set
     from engine.evidence.lost_third.coverage import texts_by_molecule
     from engine.evidence.lost_third.lanes import LANES, LaneSize
+    from engine.models.registry import load_registry
 
+    load_registry().find(args.model)  # an error before anything is begun
     for name in args.lane or ():
         if name not in LANES:
             raise RunError(f"there is no lane {name!r}", nearest(name, list(LANES)))
@@ -114,8 +116,8 @@ def _lane_run(
 
 
 def _placeholder(args: argparse.Namespace, lane: LanePlan, texts: Mapping[str, Texts]) -> str:
-    from engine.cli.options import entry_of
     from engine.evidence.lost_third.lanes import EXACT, FITTED
+    from engine.models.registry import load_registry
     from engine.text.check import answer_of
     from engine.text.placeholder import fit_placeholder
     from engine.text.tokenizers import load_tokenizer
@@ -125,8 +127,7 @@ def _placeholder(args: argparse.Namespace, lane: LanePlan, texts: Mapping[str, T
     if EXACT not in texts:
         raise RunError("the fitted placeholder needs the texts of the lane exact", "Ask for --lane exact too")
     answers = [answer_of(text) for of_molecule in texts[EXACT].values() for text in of_molecule if text is not None]
-    args.model_path = args.tokenizer_name = args.step = None
-    return fit_placeholder(answers, load_tokenizer(entry_of(args).tokenizer)).placeholder
+    return fit_placeholder(answers, load_tokenizer(load_registry().find(args.model).tokenizer)).placeholder
 
 
 def _finished(store: Store, label: str) -> Entry | None:

@@ -120,7 +120,8 @@ class RunFigures:
     def own_interval(self, figure: str) -> Interval | None:
         """Of a figure that has one without a control."""
         if figure == "log_w":
-            return None if self.lp_cost is None else self.lp_cost.log_w_tempered
+            known = None if self.lp_cost is None else self.lp_cost.log_w_tempered
+            return None if known is None else known.mapped(lambda nat: round(nat, 3) + 0.0)  # what rounding leaves
         if figure == "pass_rate" and self.pass_rate is not None:
             return Interval(self.pass_rate, *self._pass_interval)
         return None

@@ -14,7 +14,7 @@ from typing import Any
 from rdkit import Chem
 
 from engine.chem.enriched import prompt_smiles
-from engine.chem.smiles import in_text_order, parse_smiles
+from engine.chem.smiles import parse_written
 from engine.errors import DriftscopeError, StoreError
 from engine.figures.words import counted
 from engine.inspection.conformers import GroupShape, conformer_of, group_conformer_of
@@ -138,7 +138,7 @@ def molecule_asked(sample: Row) -> tuple[Molecule, str]:
     read. A report file's prompt need not be canonical; then ``extra`` has it."""
     smiles = _prompt_smiles(sample)
     try:
-        return in_text_order(parse_smiles(smiles), smiles), ""
+        return parse_written(smiles), ""
     except DriftscopeError as error:
         return Molecule(smiles, smiles, (), (), 0, Chem.Mol()), f"There is no molecule to compare with: {error.what}."
 

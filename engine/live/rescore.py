@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from engine.chem.smiles import parse_smiles
+from engine.chem.smiles import parse_written
 from engine.decode.plan import Plan
 from engine.errors import ModelError
 from engine.records import NumberFormat
@@ -115,4 +115,4 @@ def _generation(question: Question, control: Control) -> Generation:
             "Choose a model with the same tokenizer",
         )
     plan = Plan(lp=question.lp, placeholder=question.placeholder, form=question.form)
-    return Generation(loaded, [parse_smiles(question.smiles)], plan)
+    return Generation(loaded, [parse_written(question.smiles)], plan)

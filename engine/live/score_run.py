@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.chem.smiles import parse_smiles
+from engine.chem.smiles import parse_written
 from engine.decode.plan import Plan
 from engine.errors import RunError
 from engine.inspection.lp_cost import RunCost, cost_of_run, cost_of_steps
@@ -119,7 +119,7 @@ class _Scoring:
         from engine.decode.scoring import score
 
         smiles = list(dict.fromkeys(sample["smiles"] for sample in samples))
-        generation = Generation(self.loaded, [parse_smiles(text) for text in smiles], self.plan)
+        generation = Generation(self.loaded, list(map(parse_written, smiles)), self.plan)
         place = {text: number for number, text in enumerate(smiles)}
         stored = [generation.stored(place[sample["smiles"]], sample["token_ids"]) for sample in samples]
         began = time.perf_counter()

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from transformers import LogitsProcessor
 
-from engine.chem.smiles import in_text_order, parse_smiles
+from engine.chem.smiles import parse_written
 from engine.errors import ConstraintError
 from engine.lp.constraint import Constraint, LpParameters, build_constraint, end_of
 from engine.lp.driver import LOST, State, Tables
@@ -150,4 +150,4 @@ def logits_processor(
         )
     loaded = load_tokenizer(tokenizer)
     constraint = build_constraint(lp, loaded, vocab_rows, parameters)
-    return ConstraintProcessor(constraint, [in_text_order(parse_smiles(text), text) for text in smiles], end_of(loaded))
+    return ConstraintProcessor(constraint, list(map(parse_written, smiles)), end_of(loaded))

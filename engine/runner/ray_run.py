@@ -22,7 +22,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from engine.chem.smiles import in_text_order, parse_smiles
+from engine.chem.smiles import parse_written
 from engine.errors import RunError, StoreError, one_line, shown
 from engine.folders import keep_private
 from engine.models.loading import load_model
@@ -133,7 +133,7 @@ class RayWorker:
     def __call__(self, block: pa.Table) -> pa.Table:
         number = block["group"][0].as_py()
         places = block["place"].to_pylist()
-        molecules = [in_text_order(parse_smiles(smiles), smiles) for smiles in block["smiles"].to_pylist()]
+        molecules = [parse_written(smiles) for smiles in block["smiles"].to_pylist()]
         written = self._checked(places, molecules) if number == CHECK else self._written(number, places, molecules)
         rows = [{"name": group.name, "sheet": json.dumps(group_sheet(group))} for group in written]
         return pa.Table.from_pylist(rows, schema=WRITTEN)

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.chem.smiles import in_text_order, parse_smiles
+from engine.chem.smiles import parse_written
 from engine.decode.generation import FITTED_MOLECULES, Generation
 from engine.decode.steps import StepObserver, Stop, Tap
 from engine.errors import RunError
@@ -84,7 +84,7 @@ def molecules_of(staging: Staging) -> list[Molecule]:
     except OSError as error:
         raise RunError(f"the molecules of {staging.id} are lost", "Start a new run") from error
     smiles: list[str] = pq.read_table(pa.BufferReader(content)).column("smiles").to_pylist()
-    parsed = {text: in_text_order(parse_smiles(text), text) for text in set(smiles)}
+    parsed = {text: parse_written(text) for text in set(smiles)}
     return [parsed[text] for text in smiles]
 
 

@@ -12,14 +12,13 @@ import pytest
 from engine.cli.cluster import SUBMIT_KINDS, _minutes
 from engine.cli.main import main
 from engine.runner import ray_run, submit
-from engine.runner.run import Run
 from engine.runner.run_state import RunState
 from engine.runner.submit import Submitted
 from engine.store.schema import RUN
 from engine.store.staging import unfinished_ids
 from engine.store.store import Store
 from tests.cli import run, run_json
-from tests.engine.runner.small_runs import fake_slurm
+from tests.engine.runner.small_runs import fake_slurm, interrupted_after_one_group
 from tests.small_models import use_small_model
 
 ASKED = ("run", "CC=O", "CCO", "--model", "small", "--max-new-tokens", "40", "--group", "1")
@@ -87,17 +86,9 @@ def test_a_terminal_gets_a_table_of_what_was_handed_out(slurm: Path, tmp_path: P
     assert [line.split()[1:] for line in lines] == [["1", "4711", "scancel", "4711", str(tmp_path / "logs")]] * 2
 
 
-def test_a_run_goes_on_as_tasks_and_as_tasks_go_on_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    write = Run._write
-
-    def once(self: Run, number: int, cancelled: Any) -> Any:
-        if self.finished:
-            raise KeyboardInterrupt
-        return write(self, number, cancelled)
-
+def test_a_run_goes_on_as_tasks_and_as_tasks_go_on_here() -> None:
     for then in (["--submit", "debug", "--array", "5"], []):
-        with monkeypatch.context() as patch:
-            patch.setattr(Run, "_write", once)
+        with interrupted_after_one_group():
             assert run(*ASKED).code == 130
         (left,) = begun()
         (row,) = run_json("run", "--resume", left, *then)

@@ -16,6 +16,7 @@ from engine.runner.run import Run
 from engine.store.schema import RUNS
 from engine.store.store import Store
 from tests.cli import run, run_json
+from tests.engine.runner.small_runs import interrupted_after_one_group
 from tests.small_models import use_small_model
 
 ASKED = ("--model", "small", "--decimals", "1-2", "--integer-digits", "1", "--max-new-tokens", "80")
@@ -92,15 +93,7 @@ def test_steps_rmsd_and_groups_are_options(place: Path) -> None:
 def test_a_stopped_run_says_how_to_go_on_and_does(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = ("run", "O=CC", "OCC", "CCN", *ASKED, "--group", "1", "--order", "written")
     (whole,) = run_json(*asked)
-    write = Run._write
-
-    def once(self: Run, number: int, cancelled: Any) -> Any:
-        if self.finished:
-            raise KeyboardInterrupt
-        return write(self, number, cancelled)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Run, "_write", once)
+    with interrupted_after_one_group():
         stopped = run(*asked)
     assert stopped.code == 130
     (row,) = run_json("runs", "--unfinished")

@@ -14,10 +14,10 @@ from engine.chem.molecule_sets import load_molecule_set, load_run_set
 from engine.chem.smiles import in_text_order, molecule_of, parse_smiles
 from engine.evidence.lost_third.coverage import LaneCoverage, changes, failures_by_kind, fall
 from engine.evidence.lost_third.lanes import LANES, LaneSize, other_order
-from engine.runner.run import Run
 from engine.store.store import VARIABLE, Store
 from tests.cli import run, run_json
 from tests.engine.inspection.made import sample_row, write_run
+from tests.engine.runner.small_runs import interrupted_after_one_group
 from tests.engine.store.stored_runs import store_at
 from tests.small_models import use_small_model
 from tests.support import sized
@@ -83,7 +83,8 @@ def test_another_order_is_the_same_molecule_written_differently() -> None:
     assert np.mean(changed) > 0.95
 
 
-def test_finished_lanes_are_told_and_not_written_again(store: Store) -> None:
+def test_finished_lanes_are_told_and_not_written_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_small_model(monkeypatch)
     narrow, wide = LaneSize(3, 4), LaneSize(2, 2)
     molecules = list(load_run_set(3))
     right = {smiles: encode(reference_conformers(parse_smiles(smiles), seed=5)).text for smiles in molecules}
@@ -123,15 +124,7 @@ def test_lanes_are_written_as_runs_and_one_that_was_begun_is_resumed(
     use_small_model(monkeypatch)
     asked = ("lost-third", "--json", "--model", "small", "--lane", "exact", "--lane", "exact-reordered", *SMALL)
     small = ("--", "--decimals", "1-2", "--integer-digits", "1", "--max-new-tokens", "400", "--group", "1")
-    write = Run._write
-
-    def once(self: Run, number: int, cancelled: Any) -> Any:
-        if self.finished:
-            raise KeyboardInterrupt
-        return write(self, number, cancelled)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Run, "_write", once)
+    with interrupted_after_one_group():
         assert run(*asked, *small).code == 130, "the first lane was stopped"
     assert store.found().entries == ()
     document = run(*asked, *small).document
@@ -154,4 +147,4 @@ def test_lanes_are_written_as_runs_and_one_that_was_begun_is_resumed(
 def test_what_cannot_be_compared_is_one_line(store: Store, words: tuple[str, ...], message: str) -> None:
     result = run("lost-third", "--model", "demo-qwen", *words)
     assert result.code == 2
-    assert message in result.err
+    assert message in result.error

@@ -32,10 +32,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def written(place: Path, lp: str) -> Path:
-    """Two molecules of two samples, of which one keeps its steps."""
+    """Two molecules of two samples, of which one keeps its steps: of a molecule that is not in canonical order."""
     with pytest.MonkeyPatch.context() as patch:
         use_small_model(patch)
-        result = run("run", "C", "CO", *HOW, "--lp", lp, "--keep-steps", "1", "--store", str(place))
+        asked = ("OC", "C", "--order", "written", *HOW, "--lp", lp, "--keep-steps", "1")
+        result = run("run", *asked, "--store", str(place))
     assert result.code == 0, result.err
     return place
 

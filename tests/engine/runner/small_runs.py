@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -80,3 +82,18 @@ def fake_slurm(folder: Path, patch: pytest.MonkeyPatch, keep: str) -> None:
     for program in programs.iterdir():
         program.chmod(0o755)
     patch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+
+
+@contextmanager
+def interrupted_after_one_group() -> Iterator[None]:
+    """As by Ctrl-C, in this process."""
+    write = Run._write
+
+    def once(self: Run, number: int, cancelled: Any) -> Any:
+        if self.finished:
+            raise KeyboardInterrupt
+        return write(self, number, cancelled)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Run, "_write", once)
+        yield

@@ -17,6 +17,7 @@ from engine.store.schema import RUN
 from engine.store.store import Store
 from tests.cli import run, run_json
 from tests.engine.chem.pickles import Planted, conformers, generations, references, write
+from tests.small_models import use_small_model
 from tests.support import ROOT
 
 DRAWN = (("CCO", 3), ("C[C@H](N)C(=O)O", 2))
@@ -112,6 +113,27 @@ def test_what_goes_out_comes_back_with_the_same_figures(tmp_path: Path, imported
     for (_, mol), read in zip(before, after, strict=True):
         assert Chem.MolToSmiles(mol) == Chem.MolToSmiles(read)
         assert np.allclose(mol.GetConformer().GetPositions(), read.GetConformer().GetPositions(), atol=1e-4)
+
+
+def test_the_walk_from_an_existing_evaluation(tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The README's: references in, a run with two samples for each, evaluated, out, read back, evaluated alike."""
+    use_small_model(monkeypatch)
+    path = write(tmp_path / "test_set.pickle", references((("CCO", 2), ("CCCCC", 1))))
+    at = ("--store", place)
+    run_json("references", "add", str(path), "--label", "geom-drugs", *at)
+    small = ("--model", "small", "--decimals", "1-2", "--integer-digits", "1", "--max-new-tokens", "400")
+    (made,) = run_json("run", "--references", "geom-drugs", "--per-reference", "2", *small, *at)
+    assert (made["samples"], made["clean"]) == (6, 6)
+    out = tmp_path / "generation_results.pickle"
+    assert run("export", made["run_id"], str(out), "--as", "generations.pickle", *at).code == 0
+    (back,) = run_json("import", str(out), *at)
+    figures = [
+        run_json("evaluate", row["run_id"], "--references", "geom-drugs", "--threshold", "2", *at)
+        for row in (made, back)
+    ]
+    assert back["run_id"] != made["run_id"] and 0 < figures[0]["mat_r_ang"] < 20
+    for key in ("molecules", "missing", "samples", "cov_r", "cov_p", "mat_r_ang", "mat_p_ang", "cov_r_curve"):
+        assert figures[1][key] == pytest.approx(figures[0][key], abs=1e-6), key
 
 
 def test_it_is_no_report(imported: Any, place: str) -> None:
