@@ -26,8 +26,8 @@ NOTHING_YET = (
 )
 
 
-def inputs() -> tuple[Molecule, ...]:
-    """All inputs and the Generate button; the molecules that are typed in."""
+def inputs() -> tuple[tuple[Molecule, ...], bool]:
+    """All inputs and the Generate button; the molecules that are typed in, and whether a line cannot be read."""
     left, right = st.columns([3, 2], gap="large")
     with left:
         molecules, problems = molecule_inputs()
@@ -40,6 +40,8 @@ def inputs() -> tuple[Molecule, ...]:
             seed, samples = quick_inputs()
         st.caption(size_words(molecules))
     with right:
+        if not molecules and not problems:  # beside an error a hint would be one thing too many
+            st.info("Type a SMILES, or choose a named molecule.", icon=":material/edit:")
         drawing(molecules)
     chosen = lane_inputs()
     with st.container(horizontal=True):
@@ -63,15 +65,16 @@ def inputs() -> tuple[Molecule, ...]:
         live_lanes.forget_picks()
         session.start(lanes, molecules)
         st.rerun()  # the drawing above shows the atom being written from now on
-    return molecules
+    return molecules, bool(problems)
 
 
 page(TITLE, ICON, LEAD)
 with shown_errors():
+    session.find_again()
     is_running = session.poll()
-    molecules = inputs()
+    molecules, has_problems = inputs()
     if session.lanes():
         choose_sample(molecules)
         (live_lanes.show_running if is_running else show_results)(shown_sample())
-    else:
+    elif not has_problems:
         st.info(NOTHING_YET, icon=":material/bolt:")

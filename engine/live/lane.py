@@ -7,18 +7,16 @@ model, as in every run, and the lane is a run in the given files. What it does n
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from engine.chem.judges import JudgePool
 from engine.chem.smiles import parse_smiles
-from engine.chem.verdict import JudgeSettings
 from engine.decode.samples import Sample
 from engine.decode.steps import Back, Counters, Step, StopReason
 from engine.errors import ConstraintError
+from engine.live.lane_judges import LaneJudges
 from engine.records import NumberFormat
 from engine.runner.plan import ModelChoice, RunPlan
 from engine.service.jobs import Control, Work
@@ -33,8 +31,6 @@ FLUSH_S = 0.05
 """Tokens are sent on this often, so that a page that polls four times per second always finds some."""
 REFERENCE_S = 5.0
 """Longest search for a molecule's reference conformers, while a user waits."""
-JUDGE_LIMIT_S = 20.0
-"""Longest judging of one molecule, while a user waits."""
 MOST_MOLECULES, MOST_ANSWERS = 100, 400
 MOST_SCORED_TOKENS = 6_000
 """Samples are scored in full, with token probabilities per step, up to this many tokens of a lane."""
@@ -114,14 +110,6 @@ class LaneFinished:
 LaneEvent = LaneOpened | LaneTokens | Back | LaneCounts | SampleEnded | LaneSamples | LaneFinished
 
 
-@functools.lru_cache(maxsize=1)
-def _judges(settings: JudgeSettings) -> JudgePool:
-    """Kept from lane to lane: only the worker's thread uses it, and starting it takes a second."""
-    pool = JudgePool(settings, workers=1, limit_s=JUDGE_LIMIT_S)
-    pool.start()
-    return pool
-
-
 def warm(choice: ModelChoice) -> Callable[[Models], object]:
     """For ``Service.wake``: imports torch and transformers, and loads the model."""
 
@@ -150,7 +138,7 @@ def _written(lane: Lane, files: Files, control: Control) -> Iterator[LaneEvent]:
     control.progress(0, note="compiling the constraint")
     staging = begin(files, loaded, molecules, replace(lane.plan, group=len(molecules)))
     settings = lane.plan.judge_settings
-    judges = None if settings is None else _judges(settings)
+    judges = None if settings is None else LaneJudges(settings)
     is_kept = False
     try:
         plan = RunPlan.read(staging.sheet["plan"])
@@ -159,7 +147,7 @@ def _written(lane: Lane, files: Files, control: Control) -> Iterator[LaneEvent]:
         writer.note_device()
         (places,) = run.groups
         work = writer.work(places, [molecules[place] for place in places])
-        work.reference_s, work.cancelled = REFERENCE_S, control.cancelled
+        work.reference_s, work.cancelled, work.clock = REFERENCE_S, control.cancelled, control.clock
         work.on_judged = lambda done: control.progress(done, note=f"checking the result: {done} of {answers}")
         yield from _generated(work, control)
         if work.was_cancelled:
@@ -177,7 +165,7 @@ def _written(lane: Lane, files: Files, control: Control) -> Iterator[LaneEvent]:
         if not is_kept:
             staging.abandon()
             if judges is not None:
-                judges.close()  # it may have answers of this lane
+                judges.drop()
 
 
 def _generated(work: GroupWork, control: Control) -> Iterator[LaneEvent]:
@@ -192,8 +180,8 @@ def _generated(work: GroupWork, control: Control) -> Iterator[LaneEvent]:
         min(generation.plan.batch_size, len(generation.requests)),
     )
     control.progress(0, len(generation.requests), "writing")
-    pending = _Pending(generation.counters)
-    for event in work.events(control.cancelled):
+    pending = _Pending(generation.counters, control.clock)
+    for event in work.events(lambda: control.cancelled() if pending.has_taken else control.is_stopped()):
         if isinstance(event, Step):
             pending.add(event)
             if pending.is_due():
@@ -215,6 +203,7 @@ class _Pending:
         self._counters, self._clock = counters, clock
         self._began = self._last = clock()
         self._steps: dict[int, list[Step]] = {}
+        self.has_taken = False  # until then no turn passes on, so that every reader's first turn has tokens
 
     def add(self, step: Step) -> None:
         self._steps.setdefault(step.sample, []).append(step)
@@ -226,7 +215,7 @@ class _Pending:
         for sample, steps in self._steps.items():
             yield LaneTokens(sample, tuple(step.token_id for step in steps), tuple(step.forced for step in steps))
         self._steps = {}
-        self._last = self._clock()
+        self._last, self.has_taken = self._clock(), True
         counted = self._counters
         seconds = counted.decode_s or self._last - self._began
         yield LaneCounts(counted.tokens, counted.forced_tokens, counted.forward_passes, seconds)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -36,6 +37,8 @@ class JobHost(Protocol):
 
     def is_stopped(self, job: Job[Any]) -> bool: ...
 
+    def pass_turn(self, job: Job[Any]) -> None: ...
+
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
@@ -49,7 +52,7 @@ class JobProgress:
 @dataclass(frozen=True, slots=True)
 class JobSnapshot(Generic[T]):
     state: QueueState
-    ahead: int  # jobs before it, the running one too; 0: running or ended
+    ahead: int  # jobs before its next turn, the running one too; 0: running or ended
     progress: JobProgress
     events: tuple[T, ...]  # from the index on that was asked for
     next_index: int  # what to ask for the next time
@@ -84,6 +87,8 @@ class Job(Generic[T]):
         self.error: DriftscopeError | None = None
         self.started_at: float | None = None  # by the service's clock
         self.ended_at: float | None = None
+        self.paused_s = 0.0  # between its turns
+        self.thread: int | None = None  # that its work runs in
         self.work: Work[T] | None = work
         self._host = host
         self._events: list[T] = []
@@ -97,7 +102,8 @@ class Job(Generic[T]):
 
     @property
     def ahead(self) -> int:
-        """Jobs before it as things stand, the running one too; a later one of another owner may still come between."""
+        """Jobs before its next turn as things stand, the running one too; a later one of another owner may still come
+        between."""
         return self._host.ahead(self)
 
     @property
@@ -172,9 +178,19 @@ class Job(Generic[T]):
         """Seconds since the last heartbeat."""
         return 0.0 if self._readers else self._host.clock() - self._polled_at
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether it was begun and waits for its next turn."""
+        return self.state == "waiting" and self.started_at is not None
+
     def begin(self) -> None:
+        """Its first turn, or the next one."""
         self.state = "running"
-        self.started_at = self._host.clock()
+        if self.started_at is None:
+            self.started_at = self._host.clock()
+
+    def pause(self) -> None:
+        self.state = "waiting"
 
     def add_event(self, event: T) -> None:
         self._events.append(event)
@@ -204,12 +220,23 @@ class Control:
         self._job = job
 
     def cancelled(self) -> bool:
-        """Whether the work should stop. Work that takes long between two events asks for it."""
+        """Whether the work should stop. Work that takes long between two events asks for it.
+
+        Where other owners wait and the turn is over, they have theirs before this returns."""
+        self._host.pass_turn(self._job)
+        return self.is_stopped()
+
+    def is_stopped(self) -> bool:
+        """The same, without a pause."""
         return self._host.is_stopped(self._job)
+
+    def clock(self) -> float:
+        """Seconds for differences, without the job's pauses. It is ``time.perf_counter`` where there were none."""
+        return time.perf_counter() - self._job.paused_s
 
     def progress(self, done: int, total: int | None = None, note: str = "") -> None:
         """Without ``total``, the one that was given before stays."""
         with self._host.lock:
-            if not self.cancelled():  # else the reason of its end would be lost
+            if not self.is_stopped():  # else the reason of its end would be lost
                 known = self._job.progress.total if total is None else total
                 self._job.progress = JobProgress(done, known, note)

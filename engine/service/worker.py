@@ -1,4 +1,8 @@
-"""The service: a fair and bounded queue, and the one thread that runs what is in it.
+"""The service: a fair and bounded queue, and the turns in which its jobs run, one at a time.
+
+A turn lasts a few seconds where other owners wait. Then the job pauses where it next asks whether it is cancelled, and
+goes on from there in its next turn: its thread waits meanwhile, and another thread runs the next job. A single owner's
+jobs run in one thread.
 
 A job without a heartbeat is stopped: a closed tab must not hold the machine. No timer is needed for that, since
 abandoned jobs are looked for wherever they could delay others: before a job's work begins, at each of its events and
@@ -14,7 +18,7 @@ import logging
 import threading
 import time
 import traceback
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -29,6 +33,10 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MOST_EVENTS = 1_000_000
+TURN_S = 5.0
+"""Longest turn of a job while other owners wait."""
+ROUND_S = 10.0
+"""In which every owner has a turn: with more than two owners, turns are shorter."""
 KEPT, KEPT_OF_AN_OWNER = 64, 4
 """Ended jobs that can still be found."""
 
@@ -38,12 +46,12 @@ class ServiceError(DriftscopeError):
 
 
 class Service:
-    """One worker thread, which starts with the first job, and the queue before it."""
+    """The worker, whose first thread starts with the first job, and the queue before it."""
 
     def __init__(
         self,
         *,
-        most_queued: int = 16,
+        most_queued: int = 64,
         most_queued_per_owner: int = 4,
         heartbeat_s: float = 90.0,
         grace_s: float = 10.0,
@@ -55,7 +63,7 @@ class Service:
     ) -> None:
         """A job is stopped ``heartbeat_s`` after its last heartbeat; after ``grace_s`` where its page is closed.
 
-        ``prepare`` is called once, in the worker's thread; without it, torch gets ``threads`` of the cores there."""
+        ``prepare`` is called once in each of the worker's threads; without it, torch gets ``threads`` of the cores."""
         self.most_queued = most_queued
         self.most_queued_per_owner = most_queued_per_owner
         self.heartbeat_s = heartbeat_s
@@ -65,12 +73,16 @@ class Service:
         self.clock = clock
         self.lock = threading.RLock()
         self._prepare = prepare or functools.partial(_limit_threads, threads or spare_cores())
-        self._prepared = False
+        self._prepared = threading.local()
         self._wake = threading.Condition(self.lock)
-        self._thread: threading.Thread | None = None
+        self._threads: set[threading.Thread] = set()  # they hold paused jobs, one runs, one at most is idle
+        self._idle = 0
         self._closed = False
-        self._current: Job[Any] | None = None
+        self._current: Job[Any] | None = None  # the one whose turn it is
+        self._turn_began = 0.0
         self._queue = FairQueue[Job[Any]]()
+        self._leaving = deque[Job[Any]]()  # paused and then stopped: they take one more turn, to clean up
+        self._is_busy_with_chore = False
         self._chores: dict[str, Callable[[Models], object]] = {}  # to be done, by name
         self._done_chores: set[str] = set()
         self._jobs: dict[str, Job[Any]] = {}  # those that have ended in the order of their ends
@@ -93,7 +105,6 @@ class Service:
         with self.lock:
             self.stop_abandoned()
             self._check_room(owner, replace)
-            self._start()
             others = [job for job in self._open() if replace and job.owner == owner]
             job = Job(self, owner, work, label, total, next(self._numbers), is_there)
             self._jobs[job.id] = job
@@ -113,8 +124,7 @@ class Service:
                 return
             self._done_chores.add(name)
             self._chores[name] = chore
-            self._start()
-            self._wake.notify_all()
+            self._call_thread()
 
     def jobs(self, owner: str) -> list[Job[Any]]:
         """An owner's jobs, newest first: the open ones, and the last few ended ones."""
@@ -135,9 +145,10 @@ class Service:
             for job in self._open():
                 self.stop(job, "the service was closed")
             self._wake.notify_all()
-            thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(timeout_s)
+            threads = self._threads - {threading.current_thread()}
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        for thread in threads:
+            thread.join(None if until is None else max(0.0, until - time.monotonic()))
 
     # What jobs and controls call.
 
@@ -149,10 +160,13 @@ class Service:
         with self.lock:
             if job.has_ended or job.state == "stopping":
                 return
-            was_waiting = job.state == "waiting"
+            was_waiting, was_paused = job.state == "waiting", job.is_paused
             job.begin_stop(note)
             if was_waiting:
                 self._queue.remove(job.owner, job)
+            if was_paused:
+                self._leaving.append(job)
+            elif was_waiting:
                 self._end(job)
 
     def stop_abandoned(self) -> None:
@@ -167,7 +181,28 @@ class Service:
             self.stop_abandoned()
             return job.state == "stopping" or job.has_ended
 
+    def pass_turn(self, job: Job[Any]) -> None:
+        """Called by a job's work: where its turn is over, it returns in the job's next turn."""
+        with self.lock:
+            self.stop_abandoned()
+            if job is not self._current or job.thread != threading.get_ident() or not self._is_turn_over(job):
+                return
+            if job.state == "stopping":  # it is about to end, and needs no turn for that
+                return
+            began = time.perf_counter()
+            job.pause()
+            self._queue.put_back(job.owner, job)
+            self._current = None
+            self._take_next()
+            self._wake.wait_for(lambda: self._current is job)
+            job.paused_s += time.perf_counter() - began
+
     # The queue; all of it is called with the lock.
+
+    def _is_turn_over(self, job: Job[Any]) -> bool:
+        others = self._queue.owners_besides(job.owner)
+        turn_s = min(TURN_S, ROUND_S / (others + 1))
+        return bool(others or self._leaving) and self.clock() - self._turn_began >= turn_s
 
     def _open(self) -> list[Job[Any]]:
         return [*([] if self._current is None else [self._current]), *self._queue.order()]
@@ -191,11 +226,18 @@ class Service:
             )
 
     def _take_next(self) -> None:
-        """Gives an idle worker the next job, at once: no job waits while the worker is idle."""
-        if self._current is None and (job := self._queue.take()) is not None:
-            self._current = job
+        """Gives the next job its turn, at once: no job waits while the worker is idle."""
+        if self._current is not None:
+            return
+        job = self._leaving.popleft() if self._leaving else self._queue.take()
+        if job is None:
+            return
+        self._current, self._turn_began = job, self.clock()
+        if job.state == "waiting":
             job.begin()
-            self._wake.notify_all()
+        if job.thread is None:
+            self._call_thread()
+        self._wake.notify_all()
 
     def _end(self, job: Job[Any], error: DriftscopeError | None = None) -> None:
         """Ended jobs are kept: some, a few per owner, with no more events in all than one job may have."""
@@ -213,41 +255,63 @@ class Service:
 
     # The worker.
 
-    def _start(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="driftscope-worker", daemon=True)
-            self._thread.start()
+    def _call_thread(self) -> None:
+        """Has a thread take what is to be begun."""
+        if self._idle or self._is_busy_with_chore or (self._current is not None and self._current.thread is not None):
+            self._wake.notify_all()
+            return
+        thread = threading.Thread(target=self._work, name="driftscope-worker", daemon=True)
+        self._threads.add(thread)
+        self._idle += 1
+        thread.start()
 
     def _work(self) -> None:
         while self._run_next():
             pass
 
+    def _to_begin(self) -> Job[Any] | None:
+        job = self._current
+        return job if job is not None and job.thread is None else None
+
     def _run_next(self) -> bool:
-        """Waits for a job and runs it, or a chore where there is none; False when there will be no more."""
+        """Waits for a job to begin, or a chore where no job runs; False when this thread is no longer needed."""
         with self.lock:
-            self._wake.wait_for(lambda: self._current is not None or self._closed or self._chores)
-            job = self._current
+            self._wake.wait_for(lambda: self._to_begin() or self._closed or (self._chores and self._current is None))
+            self._idle -= 1
+            job = self._to_begin()
             chore = self._chores.popitem() if job is None and self._chores and not self._closed else None
+            if job is not None:
+                job.thread = threading.get_ident()
+            self._is_busy_with_chore = chore is not None
+            if job is None and chore is None:
+                return False
         if chore is not None:
             try:
                 self._get_ready()
                 chore[1](self.models)
             except Exception:  # whatever it is, the job that needs it will say so
                 log.warning("the chore %s failed", chore[0], exc_info=True)
-            return True
-        if job is None:
-            return False
-        error = self._failure(job)
+        error = None if job is None else self._failure(job)
         with self.lock:
-            self._current = None
-            self._end(job, error)
-            self._take_next()
+            self._is_busy_with_chore = False
+            if job is not None:
+                self._current = None
+                self._end(job, error)
+                self._take_next()
+            return self._stay()
+
+    def _stay(self) -> bool:
+        """Whether this thread waits for what comes next: one that is idle is enough."""
+        if self._idle and not self._closed:
+            self._threads.discard(threading.current_thread())
+            return False
+        self._idle += 1
         return True
 
     def _get_ready(self) -> None:
-        if not self._prepared:
+        if not hasattr(self._prepared, "done"):
             self._prepare()
-            self._prepared = True
+            self._prepared.done = True
 
     def _failure(self, job: Job[Any]) -> DriftscopeError | None:
         """Runs a job. Whatever it raises ends this job alone."""

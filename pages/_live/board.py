@@ -58,7 +58,6 @@ def shown_sample() -> int:
 def drawing(molecules: Sequence[Molecule]) -> None:
     """The molecule in two dimensions; the atom that is being written is highlighted."""
     if not molecules:
-        st.info("Type a SMILES, or choose a named molecule.", icon=":material/edit:")
         return
     molecule = molecules[_place(len(molecules))]
     is_running = any(not lane.seen.has_ended for lane in session.lanes())

@@ -57,7 +57,25 @@ def molecule_inputs() -> tuple[tuple[Molecule, ...], list[str]]:
         bind="query-params",
         help=f"One per line, up to {MOST_MOLECULES}. Leave the field to see the drawing; Ctrl+Enter generates at once.",
     )
+    name = _name_in(text or "")
+    if name:
+        right.button(f"Use the SMILES of {name}", key="use-named", on_click=_replace_name, args=(name,))
     return read_lines(text or "")
+
+
+def _name_in(text: str) -> str:
+    """The first line that is the name of a named molecule, as that is spelt; empty where there is none."""
+    names = {name.lower(): name for name in _named()}
+    return next((names[line] for line in map(_plain, text.splitlines()) if line in names), "")
+
+
+def _plain(line: str) -> str:
+    return line.strip().lower()
+
+
+def _replace_name(name: str) -> None:
+    lines = str(st.session_state.get("smiles") or "").splitlines()
+    st.session_state["smiles"] = "\n".join(_named()[name] if _plain(line) == name.lower() else line for line in lines)
 
 
 def _take_named() -> None:
@@ -77,15 +95,19 @@ def _named() -> dict[str, str]:
 
 
 def read_lines(text: str) -> tuple[tuple[Molecule, ...], list[str]]:
-    """The first word of each line, as in .smi files; blank lines are skipped."""
-    lines = [words[0] for line in text.splitlines() if (words := line.split())]
+    """The first word of each line, as in .smi files, without blank lines; a bad one of several is numbered."""
+    lines = [(number, words[0]) for number, line in enumerate(text.splitlines(), 1) if (words := line.split())]
     if len(lines) > MOST_MOLECULES:
         return (), [
             f"Limit: {MOST_MOLECULES} molecules, got {len(lines):,}. Use `.venv/bin/python -m engine run` for more."
         ]
-    results = [read_smiles(line) for line in lines]
-    problems = [result for result in results if isinstance(result, str)]
-    return tuple(result for result in results if isinstance(result, Molecule)), problems
+    results = [(number, read_smiles(line)) for number, line in lines]
+    problems = [
+        f"Line {number}: {result}" if len(lines) > 1 else result
+        for number, result in results
+        if isinstance(result, str)
+    ]
+    return tuple(result for _, result in results if isinstance(result, Molecule)), problems
 
 
 # --- the model and the lanes --------------------------------------------------------------------------------------
@@ -155,7 +177,10 @@ def _lane_options(number: int, lp: str) -> tuple[BackendName, str]:
     info = None if lp == NO_LANE else lp_record(split_cleanup(lp)[0])
     if info is not None:
         st.caption(f"{info.name}: {info.help}.")
-    about = "fast: this project's loop. hf: plain `generate` of transformers."
+    about = (
+        "fast: this project's loop, 6 to 7 times as fast with the exact LP as without one at the demo's size (2.4 M "
+        "weights in the layers), 1.2 to 1.7 times at Qwen3-0.6B's (440 M). hf: plain `generate` of transformers."
+    )
     backend = one_of("Backend", BACKENDS, f"backend{number}", help=about)
     has_placeholder = info is not None and bool(info.placeholder)
     placeholder = st.text_input(

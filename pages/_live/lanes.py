@@ -98,7 +98,8 @@ def heading(lane: Running) -> None:
 def state_words(lane: Running) -> str:
     seen = lane.seen
     if seen.state == "waiting":
-        return waiting_words(seen.ahead).capitalize()
+        words = waiting_words(seen.ahead)
+        return words.capitalize() if lane.watch.opened is None else f"Turn of another reader; {words}"
     if seen.state == "stopped" and not lane.was_stopped:
         return f"Stopped: {escape_markdown(seen.progress.note)}"
     if seen.state == "done":

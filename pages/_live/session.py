@@ -1,9 +1,13 @@
-"""The lanes of this browser tab: submitted to the worker, polled, stopped, and kept in the session."""
+"""The lanes of this browser tab: submitted to the worker, polled, stopped, and kept in the session.
+
+The address names them, so that a tab that is loaded again finds them: its session is a new one then.
+"""
 
 from __future__ import annotations
 
 import json
 import secrets
+import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
@@ -18,9 +22,14 @@ from engine.records import Molecule
 from engine.runner.plan import ModelChoice
 from engine.service import Job, JobSnapshot, service
 from engine.store.temporary_runs import temporary_files
-from pages._shared.visitor import presence, visitor
+from pages._shared.visitor import adopt_visitor, presence, visitor
 
-_LANES = "live_lanes"
+_LANES, _NAME = "live_lanes", "live_lanes_name"
+ADDRESS = "lanes"
+"""The query parameter that names a start."""
+MOST_STARTS = 32
+_STARTS: dict[str, list[Running]] = {}  # of all tabs, by name, oldest first
+_STARTING = threading.Lock()
 
 
 @dataclass(slots=True)
@@ -83,7 +92,42 @@ def start(lanes: Sequence[Lane], molecules: Sequence[Molecule]) -> None:
         for queued in running:
             queued.job.stop()
         raise
-    st.session_state[_LANES] = running
+    name = secrets.token_urlsafe(16)
+    with _STARTING:
+        _STARTS[name] = running
+        while len(_STARTS) > MOST_STARTS:
+            del _STARTS[next(iter(_STARTS))]
+    _show(running, name)
+
+
+def _show(running: list[Running], name: str) -> None:
+    st.session_state[_LANES], st.session_state[_NAME] = running, name
+    st.query_params[ADDRESS] = name
+
+
+def find_again() -> None:
+    """Takes the lanes that the address names where their tab is gone, such as the one that this tab was before."""
+    name = st.query_params.get(ADDRESS)
+    if lanes():
+        if name != st.session_state[_NAME]:
+            st.query_params[ADDRESS] = st.session_state[_NAME]
+        return
+    if name is None:
+        return
+    started = _STARTS.get(name)
+    if started is None or any(lane.job.is_there() for lane in started):
+        del st.query_params[ADDRESS]
+        return
+    adopt_visitor(started[0].job.owner)
+    running = []
+    for lane in started:
+        lane.job.is_there = presence()
+        watch = LaneWatch(lane.watch.lane, lane.watch.molecules)
+        running.append(Running(lane.number, lane.job, watch, lane.job.poll(), lane.was_stopped))
+        watch.take(running[-1].seen.events)
+    with _STARTING:
+        _STARTS[name] = running
+    _show(running, name)
 
 
 def lanes() -> list[Running]:

@@ -15,6 +15,11 @@ def visitor() -> str:
     return str(st.session_state.setdefault("visitor", uuid.uuid4().hex))
 
 
+def adopt_visitor(name: str) -> None:
+    """This tab goes on with what one that is gone had started under that name."""
+    st.session_state["visitor"] = name
+
+
 def presence() -> Callable[[], bool]:
     """Tells, from any thread, whether this tab is connected. Where no server runs, as in a test, it always is."""
     context = get_script_run_ctx()

@@ -185,6 +185,7 @@ def test_a_bad_smiles_is_said_to_be_before_anything_runs(live: Live, smiles: str
     app = live(smiles=smiles)
     assert not app.exception
     assert len(app.error) == 1 and words in app.error[0].value
+    assert not app.info  # no hint beside an error
     assert app.button(key="generate").disabled
 
 
@@ -197,8 +198,20 @@ def test_a_mistake_is_pointed_at() -> None:
 
 def test_bad_lines_do_not_stop_good_ones(live: Live) -> None:
     app = live(smiles="CCO ethanol\n\nnonsense\nCC=O")
-    assert len(app.error) == 1
+    (error,) = app.error
+    assert error.value.startswith("Line 3: ")
     assert not app.button(key="generate").disabled
+
+
+def test_a_name_in_place_of_a_smiles_is_offered_as_the_named_molecule(live: Live) -> None:
+    app = live(smiles="CCO\nAspirin\nacetic acid")
+    assert len(app.error) == 2 and app.error[0].value.startswith("Line 2: ")
+    assert app.button(key="use-named").label == "Use the SMILES of aspirin"
+    app.button(key="use-named").click().run()
+    assert app.text_area(key="smiles").value == "CCO\nCC(=O)Oc1ccccc1C(=O)O\nacetic acid"
+    app.button(key="use-named").click().run()
+    assert (app.text_area(key="smiles").value or "").splitlines()[-1] == "CC(=O)O"
+    assert not app.error and not [button for button in app.button if button.key == "use-named"]
 
 
 def test_many_bad_lines_are_few_messages(live: Live) -> None:
@@ -323,6 +336,25 @@ def test_a_full_queue_is_one_message(live: Live, service: Service, monkeypatch: 
     app.button(key="generate").click().run()
     assert len(app.error) == 1 and "The queue is full" in app.error[0].value
     assert "live_lanes" not in app.session_state
+
+
+def test_a_tab_that_is_loaded_again_finds_its_lanes_and_a_second_tab_does_not(live: Live) -> None:
+    app = live(model=MODEL, smiles="CC=O", most_tokens="200", lp2="—", lp3="—")
+    app.button(key="generate").click().run()
+    (lane,) = app.session_state["live_lanes"]
+    name = app.query_params["lanes"]
+    second = live(model=MODEL, smiles="CC=O", lanes=name)  # the first tab is still open
+    assert "live_lanes" not in second.session_state and "lanes" not in second.query_params
+    lane.job.is_there = lambda: False
+    again = live(model=MODEL, smiles="CC=O", lanes=name)
+    (found,) = again.session_state["live_lanes"]
+    assert found.job is lane.job and found.job.is_there() and not again.exception
+    assert again.session_state["visitor"] == app.session_state["visitor"]
+    assert found.job.wait(PATIENCE_S)
+    again.run()
+    lane.poll()
+    assert found.watch.texts[0].ids == lane.watch.texts[0].ids and found.run_id == lane.run_id is not None
+    assert "lanes" not in live(lanes="unknown").query_params
 
 
 def test_stopping_one_lane_leaves_the_others(live: Live) -> None:

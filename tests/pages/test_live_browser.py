@@ -141,6 +141,21 @@ def test_chips_come_while_a_lane_is_written_and_only_new_ones(browser: Browser, 
         assert seen.outside == []
 
 
+def test_a_refresh_finds_the_lanes_again_and_they_go_on(browser: Browser, server: Server) -> None:
+    query = path(lp1="position-blocklist", lp2="—", lp3="—", smiles="C" * 150, most_tokens=ENDLESS)
+    with visit(browser, server, query) as seen:
+        generate(seen)
+        expect(lane(seen, 1).locator(".tokens .chip").nth(20)).to_be_attached(timeout=PATIENCE_MS)
+        expect(seen.page).to_have_url(re.compile("lanes="))
+        seen.page.reload()
+        expect(lane(seen, 1).locator(".tokens .chip").nth(21)).to_be_attached(timeout=PATIENCE_MS)
+        count = lane(seen, 1).locator(".tokens .chip").count()
+        expect(lane(seen, 1).locator(".tokens .chip").nth(count + 20)).to_be_attached(timeout=PATIENCE_MS)
+        seen.page.get_by_role("button", name="Stop all").click()
+        expect(seen.page.get_by_text("Stopped", exact=True).first).to_be_visible(timeout=PATIENCE_MS)
+        assert seen.outside == []
+
+
 @of_soak
 def test_a_guarded_lane_is_watched_while_it_draws_blocks_anew(browser: Browser, server: Server) -> None:
     query = path(lp1="guarded", lp2="—", lp3="—", smiles="C[C@H](N)C(=O)O" + "C" * 40, most_tokens=ENDLESS)

@@ -247,7 +247,7 @@ RUNS = TaskKind(
     "run",
     "runs",
     "samples",
-    lambda task: task.words[0] not in GROUPS,
+    lambda task: task.words[0] not in (*GROUPS, "evaluate"),
     lambda seen: len({part.run_id for part in seen.parts if part.state == "done"}),
     _compare_button,
     can_resume=True,

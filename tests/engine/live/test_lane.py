@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from engine.chem.smiles import parse_smiles
+from engine.chem.verdict import PLAIN, judge_answer
 from engine.decode.generation import Generation
 from engine.decode.steps import Counters, Step
 from engine.errors import ConstraintError
@@ -28,11 +33,12 @@ from engine.live.lane import (
     scored_answers,
 )
 from engine.live.lane_state import LaneWatch
-from engine.service import Job, Service
+from engine.service import Control, Job, Service, Work
 from engine.store.files import LocalFiles
 from engine.store.schema import RUN
 from engine.store.staging import unfinished_ids
 from engine.store.store import Store
+from engine.text.check import answer_of
 from tests.engine.runner.small_runs import loaded, molecules, plan_of
 from tests.service_harness import PATIENCE_S
 
@@ -102,6 +108,56 @@ def test_it_writes_what_a_plain_generation_writes(service: Service, folder: Path
     (entry,) = Store(LocalFiles(tmp_path)).found().entries
     rows = pq.read_table(entry.path("samples"), partitioning=None).to_pylist()
     assert [row["token_ids"] for row in rows] == [list(sample.token_ids) for sample in plain]
+
+
+def hurried() -> Service:
+    """A service of which every turn is over at once, where others wait."""
+    ticks = itertools.count(step=100.0)
+    return Service(threads=1, clock=lambda: next(ticks), heartbeat_s=1e9, grace_s=1e9)
+
+
+def test_lanes_that_pause_for_each_other_write_what_they_write_alone(folder: Path, tmp_path: Path) -> None:
+    lps, service = ("none", "exact", "position-blocklist"), hurried()
+    lanes = {lp: lane_of(folder, plan={"lp": lp, "generations": 2}, keep_steps=2, rmsd=1, judge=True) for lp in lps}
+    first = threading.Event()
+    service.submit("first", lambda control: iter([first.wait(PATIENCE_S)]))  # the worker waits until all have come
+    jobs = {lp: service.submit(lp, lane_work(lane, LocalFiles(tmp_path / lp))) for lp, lane in lanes.items()}
+    first.set()
+    events = {lp: list(job.events()) for lp, job in jobs.items()}
+    service.close(PATIENCE_S)
+    assert all(job.paused_s > 0 for job in jobs.values())
+    for lp, lane in lanes.items():
+        plain = Generation(loaded(folder), molecules(2), lane.plan.plan).run()
+        (entry,) = Store(LocalFiles(tmp_path / lp)).found().entries
+        rows = pq.read_table(entry.path("samples"), partitioning=None).to_pylist()
+        assert [row["token_ids"] for row in rows] == [list(sample.token_ids) for sample in plain]
+        verdicts = [judge_answer(answer_of(row["text"]), parse_smiles(row["smiles"]).mol, PLAIN) for row in rows]
+        assert [[failed["check"] for failed in row["failed"]] for row in rows] == [
+            [failed.check for failed in verdict.failed] for verdict in verdicts
+        ]
+        assert of(LaneCounts, events[lp])[-1].seconds == entry.row["decode_s"] < jobs[lp].paused_s
+
+
+def test_no_turn_passes_before_a_lanes_first_token(folder: Path, tmp_path: Path) -> None:
+    service = hurried()
+    seen: list[str] = []
+    first = threading.Event()
+    service.submit("first", lambda control: iter([first.wait(PATIENCE_S)]))
+
+    def noted(name: str) -> Work[LaneEvent]:
+        def work(control: Control) -> Iterator[LaneEvent]:
+            for event in lane_work(lane_of(folder), LocalFiles(tmp_path / name))(control):
+                seen.append(f"{name} {type(event).__name__}")
+                yield event
+
+        return work
+
+    jobs = [service.submit(name, noted(name)) for name in "ab"]
+    first.set()
+    assert all(job.wait(PATIENCE_S) for job in jobs)
+    service.close(PATIENCE_S)
+    before = seen[: seen.index("b LaneOpened")]
+    assert before[:2] == ["a LaneOpened", "a LaneTokens"] and "a LaneFinished" not in before
 
 
 def test_a_stopped_lane_leaves_nothing(service: Service, folder: Path, tmp_path: Path) -> None:

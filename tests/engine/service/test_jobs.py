@@ -174,9 +174,9 @@ def test_a_new_job_takes_the_place_of_the_owners_others(make_harness: Callable[.
     new = harness.service.submit("one", nothing, replace=True)  # where there was no room for one more
     assert (old.state, job.poll().state, other.state) == ("stopped", "stopping", "waiting")
     assert old.poll().progress.note == job.poll().progress.note == "a newer job replaced it"
-    assert (new.ahead, other.ahead) == (1, 2)  # the turn that the old one had
+    assert (other.ahead, new.ahead) == (1, 2)  # it is the other owner's turn
     hand.give("late")
-    assert [ended(one) for one in (job, new, other)] == ["stopped", "done", "done"]
+    assert [ended(one) for one in (job, other, new)] == ["stopped", "done", "done"]
     assert job.poll().events == ()
 
 
