@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from engine.cli.progress_option import Say
     from engine.evidence.advice.probe import ProbeStep
     from engine.evidence.advisor import Advice
+    from engine.store.references import ReferenceSet
     from engine.store.store import Store
 
 
@@ -58,6 +59,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add_molecule_option(group, "--probe", "write N held-out molecules under each LP, and judge them")
     group.add_argument("--no-keep", action="store_true", help="do not keep the probe's runs in the store")
     add_rmsd_option(group)
+    group.add_argument("--references", metavar="NAME", help="--rmsd is to conformers of this set of the store")
     add_threads_option(group)
     add_progress_options(parser)
 
@@ -67,6 +69,8 @@ def run(args: argparse.Namespace) -> int:
     from engine.evidence.advisor import ANY, AdviceRequest, advise
     from engine.lp_records import full_name
 
+    if args.references and not args.rmsd:
+        raise RunError("--references is what --rmsd is taken to", "Give --rmsd too, with --probe N")
     if args.probe is None and (args.no_keep or args.rmsd or args.threads or args.progress):
         what = "--no-keep, --rmsd, --threads and --progress belong to --probe"
         raise RunError(what, "Give --probe N, or leave them out")
@@ -82,14 +86,18 @@ def run(args: argparse.Namespace) -> int:
         _show(advise(store, args.model, request), args)
         return 0
     from engine.evidence.advice.probe import passing_store
+    from engine.store.references import reference_set
 
+    references = None if args.references is None else reference_set(store, args.references)
     with passing_store() if args.no_keep else nullcontext(store) as place:
-        run_ids = _probe_runs(args, place, lps)
+        run_ids = _probe_runs(args, place, lps, references)
         _show(advise(place, args.model, replace(request, filter=ANY, runs=run_ids)), args)
     return 0
 
 
-def _probe_runs(args: argparse.Namespace, store: Store, lps: tuple[str, ...]) -> tuple[str, ...]:
+def _probe_runs(
+    args: argparse.Namespace, store: Store, lps: tuple[str, ...], references: ReferenceSet | None
+) -> tuple[str, ...]:
     """Writes a run for each LP, then judges them, with progress on standard error and in the progress file."""
     from engine.evidence.advice.probe import Probe, probe
     from engine.inspection.judging import judge_run
@@ -99,7 +107,7 @@ def _probe_runs(args: argparse.Namespace, store: Store, lps: tuple[str, ...]) ->
     entry = load_registry().find(args.model)
     options = {"sampling": args.sampling, "batch_size": args.batch_size, "backend": args.backend, "device": args.device}
     given: dict[str, Any] = {name: value for name, value in options.items() if value}
-    request = Probe(args.probe, lps, rmsd=args.rmsd or 0, seed=args.seed, **given)
+    request = Probe(args.probe, lps, rmsd=args.rmsd or 0, references=references, seed=args.seed, **given)
     set_threads(args.threads)
     with reporting(args) as say:
         say_model = partial(say, model_alias=entry.alias, model_step=entry.step)

@@ -1,10 +1,11 @@
 """The layers of a Qwen3 or LLaMA model of ``transformers``, run with as few operations as they take.
 
-The same weights, the same numbers: projections of a layer that read the same input are one product, norms are the
-library's fused ones, grouped heads are folded into the query axis so that the cache is never copied. Each row has its
-own positions. A token's slot in the cache is its position, and a query sees the slots up to its own: padding to the
-right writes ahead of a row's frontier and is overwritten before anything looks at it. So no mask is kept, rows of
-different length need no padding on the left, and a row can be replaced by another at any time.
+The same weights, the same numbers: projections of a layer that read the same input are one product, in an order that
+suits the processor where they are large (``product.py``), norms are the library's fused ones, grouped heads are folded
+into the query axis so that the cache is never copied. Each row has its own positions. A token's slot in the cache is
+its position, and a query sees the slots up to its own: padding to the right writes ahead of a row's frontier and is
+overwritten before anything looks at it. So no mask is kept, rows of different length need no padding on the left, and a
+row can be replaced by another at any time.
 
 All but attention runs on the tokens of a pass as one list, whatever rows they belong to; only for attention are they
 spread over a grid of rows and columns. So rows that have more tokens to read than others cost what they read.
@@ -13,32 +14,30 @@ spread over a grid of rows and columns. So rows that have more tokens to read th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel
 
+from engine.decode.product import Product, packs
 from engine.errors import ModelError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layer:
-    """One decoder layer's weights. Biases and norms of queries and keys are None where the model has none."""
+    """One decoder layer's weights. Norms of queries and keys are None where the model has none."""
 
     norm: Tensor
-    qkv: Tensor  # [(H + 2 Hk) D, W]
-    qkv_bias: Tensor | None
+    qkv: Product  # [(H + 2 Hk) D, W]
     qk_norm: Tensor | None  # [H + Hk, D]
-    out: Tensor
-    out_bias: Tensor | None
+    out: Product
     mlp_norm: Tensor
-    gate_up: Tensor  # [2 I, W]
-    gate_up_bias: Tensor | None
-    down: Tensor
-    down_bias: Tensor | None
+    gate_up: Product  # [2 I, W]
+    down: Product
 
 
 class KvCache:
@@ -62,6 +61,17 @@ class KvCache:
                     if place != row:
                         part[place] = part[row]
                 kept[number] = part[: len(order)]
+
+
+@dataclass(slots=True, eq=False)
+class _Packed:
+    """What was packed of a model: it takes seconds, and each call makes a body."""
+
+    layers: list[Layer] = field(default_factory=list)
+    head: Product | None = None
+
+
+_PACKED: WeakKeyDictionary[PreTrainedModel, _Packed] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,7 +117,8 @@ def _mask(positions: Tensor, seen: int) -> Tensor:
 class Body:
     """A model's embedding, layers and last norm."""
 
-    def __init__(self, model: PreTrainedModel, positions: int) -> None:
+    def __init__(self, model: PreTrainedModel, positions: int, *, is_packed: bool | None = None) -> None:
+        """``is_packed``: whether products are; None: where that pays."""
         config: Any = model.config
         if any(kind != "full_attention" for kind in getattr(config, "layer_types", None) or []):
             raise ModelError("the model attends within a sliding window", "Use the backend hf")
@@ -124,10 +135,21 @@ class Body:
         self.width: int = self.embedding.shape[1]
         self.head: Tensor = model.get_output_embeddings().weight  # [V, W]
         self.norm: Tensor = core.norm.weight
-        self.layers = [self._layer(layer) for layer in core.layers]
+        every = [weight for weight in core.layers.parameters() if weight.ndim == 2]
+        self.is_packed = packs(every) if is_packed is None else is_packed
+        kept = _PACKED.setdefault(model, _Packed()) if self.is_packed else _Packed()
+        kept.layers = kept.layers or [self._layer(layer) for layer in core.layers]
+        self.layers, self._packed = kept.layers, kept
         self.dtype, self.device = self.embedding.dtype, self.embedding.device
         self.cos, self.sin = self._rotations(core, positions)
         self._run: Callable[[Tensor, Places, KvCache], Tensor] = self._layers_of
+
+    @property
+    def whole_head(self) -> Product | None:
+        """The output head with all its rows, packed; None where it is not to be."""
+        if self._packed.head is None and self.is_packed and packs([self.head]):
+            self._packed.head = Product(self.head, is_packed=True)
+        return self._packed.head
 
     def compile(self, backend: str = "inductor") -> None:
         """Run through ``torch.compile`` from here on. Shapes stay open; the first passes take a minute or two."""
@@ -144,12 +166,12 @@ class Body:
         mask = places.mask if places.mask is None else places.mask.repeat(1, 1, groups, 1)
         for number, layer in enumerate(self.layers):
             state = functional.rms_norm(hidden, hidden.shape[-1:], layer.norm, self.eps)
-            mixed = functional.linear(state, layer.qkv, layer.qkv_bias).view(len(ids), -1, self.head_width)
+            mixed = layer.qkv(state).view(len(ids), -1, self.head_width)
             found = self._attention(layer, mixed, cos, sin, places, mask, cache.keys[number], cache.values[number])
-            hidden = _added(hidden, found, layer.out, layer.out_bias)
+            hidden = layer.out.added(hidden, found)
             state = functional.rms_norm(hidden, hidden.shape[-1:], layer.mlp_norm, self.eps)
-            gate, up = functional.linear(state, layer.gate_up, layer.gate_up_bias).chunk(2, dim=-1)
-            hidden = _added(hidden, functional.silu(gate) * up, layer.down, layer.down_bias)
+            gate, up = layer.gate_up(state).chunk(2, dim=-1)
+            hidden = layer.down.added(hidden, functional.silu(gate) * up)
         return functional.rms_norm(hidden, hidden.shape[-1:], self.norm, self.eps)
 
     def _attention(
@@ -203,29 +225,22 @@ class Body:
             qk_norm = torch.cat([norm.expand(count, -1) for norm, count in zip(norms, counts, strict=True)])
         return Layer(
             layer.input_layernorm.weight,
-            *_joined(*qkv),
+            self._product(*qkv),
             qk_norm,
-            attention.o_proj.weight,
-            attention.o_proj.bias,
+            self._product(attention.o_proj),
             layer.post_attention_layernorm.weight,
-            *_joined(mlp.gate_proj, mlp.up_proj),
-            mlp.down_proj.weight,
-            mlp.down_proj.bias,
+            self._product(mlp.gate_proj, mlp.up_proj),
+            self._product(mlp.down_proj),
         )
 
-
-def _added(hidden: Tensor, state: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """The residual and a product, in one operation where there is no bias."""
-    return torch.addmm(hidden, state, weight.t()) if bias is None else hidden + functional.linear(state, weight, bias)
+    def _product(self, *parts: Any) -> Product:
+        """Of what reads the same input, as one."""
+        biases = [part.bias for part in parts if part.bias is not None]
+        weight = parts[0].weight if len(parts) == 1 else torch.cat([part.weight for part in parts])
+        return Product(weight, torch.cat(biases) if biases else None, is_packed=self.is_packed)
 
 
 def _seen(cached: Tensor, places: Places) -> Tensor:
     """[b, Hk, S, D] of a cache [B, L, Hk, D]."""
     rows = cached[: places.grid[0]] if places.cache_rows is None else cached[places.cache_rows]
     return rows[:, : places.seen].transpose(1, 2)
-
-
-def _joined(*parts: Any) -> tuple[Tensor, Tensor | None]:
-    """The parts' weights as one, and their biases."""
-    biases = [part.bias for part in parts if part.bias is not None]
-    return torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None

@@ -31,7 +31,10 @@ class FastBackend:
         compile: bool = False,
     ) -> None:
         """``is_static``: steps of fixed shapes; None: where there is a CUDA device to capture them."""
-        self.body = Body(model, int(model.config.max_position_embeddings))
+        positions = int(model.config.max_position_embeddings)
+        self.body = Body(
+            model, positions, is_packed=False if compile else None
+        )  # torch.compile has an order of its own
         if compile:
             self.body.compile()
         self.constraint, self.end_id, self.vocab_size = constraint, end_id, vocab_size

@@ -8,7 +8,7 @@ vocabulary, the slice is the head itself, without a copy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from engine.decode.product import Product
 from engine.lp.driver import SYMBOL, State
 from engine.lp.table import ILLEGAL, NO_ID, SYMBOLS, Automaton, Program
 
@@ -26,13 +27,21 @@ MOST_SHARE = 0.5
 class LiveHead:
     """The columns of one constraint and one pool of programs."""
 
-    def __init__(self, head: Tensor, automaton: Automaton, programs: Sequence[Program]) -> None:
+    def __init__(
+        self,
+        head: Tensor,
+        automaton: Automaton,
+        programs: Sequence[Program],
+        whole: Callable[[], Product | None] = lambda: None,
+    ) -> None:
+        """``whole``: the same head packed, asked for where most of its rows are wanted."""
         symbols = np.unique(np.concatenate([program.symbols.reshape(-1) for program in programs]))
         symbols = symbols[symbols != NO_ID]
         wanted = np.union1d(automaton.live, symbols).astype(np.int64)
         is_slice = len(wanted) > MOST_SHARE * len(automaton.classes)
         columns = np.arange(wanted.max() + 1) if is_slice else wanted
         self.ids = torch.from_numpy(columns).to(head.device)  # [C]
+        self.whole = whole() if is_slice else None
         self.weight = head[: len(columns)] if is_slice else head[self.ids]  # [C, W]
         legal = automaton.legal
         self.bias = _bias(legal[:, automaton.classes[columns]], head)  # [Q, C]
@@ -48,16 +57,21 @@ class LiveHead:
     def __call__(self, hidden: Tensor, state: State, here: Tensor) -> Tensor:
         """Logits [B, C] in float32, minus infinity where a token is not legal."""
         if self.is_open:
-            return functional.linear(hidden, self.weight).float()
+            return self._logits(hidden)
         bias = self.bias if len(self.bias) == 1 else self.bias[state.node]
         if self.has_symbols:
             symbols = here[:, SYMBOL]
             columns = self.column_of[symbols]  # [B, 2]
             own = torch.where(symbols == NO_ID, bias.gather(1, columns), self.symbol_bias[state.node])
             bias = bias.scatter(1, columns, own)
-        if hidden.dtype == torch.float32:
+        if hidden.dtype == torch.float32 and self.whole is None:
             return torch.addmm(bias, hidden, self.weight.t())
-        return functional.linear(hidden, self.weight).float() + bias
+        return self._logits(hidden) + bias
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        if self.whole is not None:
+            return self.whole(hidden)[:, : len(self.ids)].float()
+        return functional.linear(hidden, self.weight).float()
 
 
 def _bias(legal: NDArray[np.bool_], head: Tensor) -> Tensor:

@@ -73,7 +73,7 @@ class Loop:
         self.requests = sorted(requests, key=lambda request: -request.limit)
         self.queue = deque(Work(request) for request in self.requests)
         programs = [request.program for request in requests]
-        self.head = LiveHead(self.body.head, self.automaton, programs)
+        self.head = LiveHead(self.body.head, self.automaton, programs, lambda: body.whole_head)
         longest = longest_run(requests)
         self.run = 0 if options.is_stepwise else min(longest, MOST_RUN)
         # Where all that is forced is appended at once, every row that is to draw stands at a real choice.

@@ -133,7 +133,7 @@ class Reader:
             token_ids=token_ids,
             forced=flags,
             stop_reason=stop,
-            check=check_sample(text, molecule, lp=self.lp, readings=readings),
+            check=check_sample(text, molecule, lp=self.lp, readings=readings, form=self.form),
             blocks=aligned.blocks,
             atoms=molecule.atoms,
             diagnoses=tuple(diagnoses),

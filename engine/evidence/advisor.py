@@ -15,6 +15,7 @@ from engine.decode.presets import preset
 from engine.errors import DriftscopeError, RegistryError, RunError, nearest, shown
 from engine.evidence.advice.commands import first_command, probe_command, run_command
 from engine.evidence.advice.figures import LpFigures, Measured, Want, measure
+from engine.evidence.advice.predicted import predicted_of
 from engine.evidence.advice.reports_rule import ReportsRule, reports_rule
 from engine.evidence.advice.rule import LEAST_RATE, Decision, decide, rule_words
 from engine.evidence.advice.settings import (
@@ -127,7 +128,8 @@ def advise(store: Store, model: str, request: AdviceRequest = USUAL) -> Advice:
         words = [f"{unfit} without a time, samples, or for equal work"] if unfit else []
         words += [text for text in [figures_elsewhere(entries, name)] if text]
         why = f" ({'; '.join(words)})" if words else ""
-        raise RunError(f"no run of {name} was measured here{why}", _run_first(name, request))
+        gain = predicted_of(name).removesuffix(".")
+        raise RunError(f"no run of {name} was measured here{why}{gain and '. '}{gain}", _run_first(name, request))
     evidence = _evidence(name, known[name], request)
     measured = measure(store, evidence.runs, request.seed)
     return _advice(evidence, measured, request, figures_elsewhere(entries, name))
@@ -171,6 +173,8 @@ def _advice(evidence: Evidence, measured: Measured, request: AdviceRequest, else
     versions = {entry.row.get("git_commit") for lp in measured.names for entry in evidence.runs[lp][:1]}
     probe = probe_command(evidence.model, request.lps, evidence.setting, request.want)
     size, is_held_out = _molecules(evidence, measured)
+    is_compared = {"exact", "none"} <= set(measured.names)
+    gain = "" if is_compared else predicted_of(evidence.model, evidence.setting)
     more = run_command(evidence.model, missing, evidence.setting, size if is_held_out else None)
     return Advice(
         model=evidence.model,
@@ -184,7 +188,7 @@ def _advice(evidence: Evidence, measured: Measured, request: AdviceRequest, else
         rule=rule_words(want, least),
         reasons=tuple(reason(standing, measured, want, least, decision) for standing in decision.standings),
         cautions=cautions(decision, measured, want),
-        unknown=unknown(measured, evidence.setting, missing, len(versions), want),
+        unknown=(*unknown(measured, evidence.setting, missing, len(versions), want), *filter(None, [gain])),
         missing=missing,
         others=evidence.others,
         left_out=tuple(part for part in (*apart, *evidence.left_out, elsewhere) if part),

@@ -27,7 +27,7 @@ from engine.evidence.advice.measured import (
 )
 from engine.figures.statistics import LEAST_MOLECULES, RESAMPLES, Interval, interval, quotient, wilson
 from engine.inspection.lp_cost_words import short_words
-from engine.store.entries import Entry
+from engine.store.entries import Entry, rmsd_references
 from engine.store.store import Store
 
 Array = NDArray[np.float64]
@@ -82,6 +82,7 @@ class LpFigures:
     rmsd_ang: Interval | None
     rmsd_answers: int
     time_ratio: Interval | None  # seconds a sample over those without an LP
+    rmsd_to: str  # what RMSD is taken to, in words; empty where it is not said
     rmsd_ratio: Interval | None  # over the answers that have one in both runs
     lp_cost: str  # what it does to the model, in words; empty without kept steps that tell
 
@@ -193,7 +194,8 @@ def _figures(store: Store, lp: str, side: _Side, base: _Side | None, seed: int) 
     thrown, tokens = entry.row.get("thrown_tokens"), entry.row.get("tokens")
     time_ratio = rmsd_ratio = None
     if base is not None and lp != BASE:
-        rmsd_ratio = compare_entries(store, base.runs[0], entry, seed).measure("rmsd_ang").ratio
+        if rmsd_references(base.runs[0]) == rmsd_references(entry):
+            rmsd_ratio = compare_entries(store, base.runs[0], entry, seed).measure("rmsd_ang").ratio
         mine, theirs = side.cost("seconds_a_sample").value, base.cost("seconds_a_sample").value
         drawn, base_drawn = side.column("seconds_a_sample"), base.column("seconds_a_sample")
         if theirs:
@@ -217,6 +219,7 @@ def _figures(store: Store, lp: str, side: _Side, base: _Side | None, seed: int) 
         thrown_share=None if thrown is None or tokens is None else quotient(thrown, thrown + tokens),
         rmsd_answers=round(float(answers.rmsd_known.sum())),
         time_ratio=time_ratio,
+        rmsd_to=rmsd_references(entry) if entry.row.get("rmsd_samples") else "",
         rmsd_ratio=rmsd_ratio,
         lp_cost="" if lp == BASE or (cost := known_cost(store, entry)) is None else short_words(cost, lp),
         **figures,

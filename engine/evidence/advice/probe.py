@@ -28,6 +28,7 @@ from engine.records import Molecule, NumberFormat
 from engine.runner.plan import ModelChoice, RunPlan, RunProgress
 from engine.runner.run import Run, begin
 from engine.store.files import Files, LocalFiles
+from engine.store.references import ReferenceSet
 from engine.store.staging import Staging
 from engine.store.store import Store
 from engine.store.writing import whole_or_nothing
@@ -46,6 +47,7 @@ class Probe:
     backend: BackendName = "fast"
     device: str = "auto"
     rmsd: int = 0  # reference conformers that an answer is compared with
+    references: ReferenceSet | None = None  # a set that they are of, all of a molecule's, in place of ETKDG
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -92,7 +94,7 @@ def probe(files: Files, loaded: LoadedModel, settings: Probe, *, source: str = "
     choice = ModelChoice(alias=entry.alias, step=entry.step, device=settings.device)
     for number, lp in enumerate(lps):
         plan = RunPlan(choice, plans[lp], rmsd=settings.rmsd, label=LABEL, source=source)
-        with _begun(files, loaded, molecules, plan) as (staging, whole):
+        with _begun(files, loaded, molecules, plan, settings.references) as (staging, whole):
             run = Run(staging, loaded, molecules, whole)
             for progress in run.progress():
                 yield ProbeStep(lp, number, len(lps), progress)
@@ -112,9 +114,9 @@ def passing_store() -> Iterator[Store]:
 
 @contextlib.contextmanager
 def _begun(
-    files: Files, loaded: LoadedModel, molecules: Sequence[Molecule], plan: RunPlan
+    files: Files, loaded: LoadedModel, molecules: Sequence[Molecule], plan: RunPlan, references: ReferenceSet | None
 ) -> Iterator[tuple[Staging, RunPlan]]:
-    staging = begin(files, loaded, molecules, plan)
+    staging = begin(files, loaded, molecules, plan, references=references)
     with whole_or_nothing(staging):  # half a probe tells nothing
         yield staging, RunPlan.read(staging.sheet["plan"])
     staging.release()

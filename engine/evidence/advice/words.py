@@ -119,7 +119,7 @@ def cautions(decision: Decision, measured: Measured, want: Want) -> tuple[str, .
     if figures.rmsd_ratio is not None and (figures.rmsd_ratio.low or 0) > 1 + ROUNDING:
         sentences.append(
             "Its conformers are farther from the references than those without an LP: RMSD "
-            f"{with_interval(figures.rmsd_ratio, times)}."
+            f"{with_interval(figures.rmsd_ratio, times)}, to the nearest of {figures.rmsd_to or 'unnamed references'}."
         )
     if figures.unverified_share:
         sentences.append(
@@ -180,6 +180,9 @@ def _clock(measured: Measured) -> str:
 def _rmsd(measured: Measured) -> str:
     if not any(figures.rmsd_answers for figures in measured.lps):
         return "Accuracy of the conformers: RMSD was not computed (--rmsd)."
+    references = dict.fromkeys(figures.rmsd_to for figures in measured.lps if figures.rmsd_to)
+    if len(references) > 1:
+        return f"Accuracy of the conformers: RMSD was taken to different references ({', '.join(references)})."
     ratios = [figures.rmsd_ratio for figures in measured.lps if figures.rmsd_ratio is not None]
     if ratios and all(ratio.contains(1) is not False for ratio in ratios):
         return "Accuracy of the conformers: RMSD, where known, differs from that without an LP by noise only."

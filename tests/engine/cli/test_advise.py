@@ -86,6 +86,7 @@ def test_without_a_model_it_lists_those_with_runs(store: Store) -> None:
     [
         (("--model", "nope"), "there is no model 'nope'"),
         (("--model", "demo-qwen"), "no run of demo-qwen:final was measured here"),
+        (("--model", "demo-qwen"), "Predicted, not measured: with the exact LP"),
         (("--model", "demo-qwen", "--probe", "2"), "a probe of 2 molecules is too small"),
         (("--model", "demo-qwen", "--probe", "8", "--lp", "exact"), "a probe of one LP"),
         (("--model", "nope", "--probe", "8"), "there is no model 'nope'"),

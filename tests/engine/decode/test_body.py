@@ -154,6 +154,30 @@ def test_chosen_rows_of_the_cache_are_filled_and_the_others_left_alone() -> None
     torch.testing.assert_close(one[0], more[-1], atol=2e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("bias", [False, True])
+def test_packed_products_are_the_plain_ones(bias: bool, dtype: torch.dtype) -> None:
+    if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        pytest.skip("this processor computes nothing in bfloat16")
+    made = model("qwen3", attention_bias=bias).to(dtype)
+    rows = torch.stack([row[:3] for row in drawn_rows()])
+    bodies = [Body(made, 64, is_packed=is_packed) for is_packed in (False, True)]
+    assert [body.layers[0].qkv.is_packed for body in bodies] == [False, True]
+    plain, packed = (whole_pass(body, rows, KvCache(body, 4, 64), 3) for body in bodies)
+    exact = dtype == torch.float32
+    torch.testing.assert_close(packed, plain, atol=2e-5 if exact else 0.1, rtol=1e-4 if exact else 0.05)
+    assert Body(made, 32, is_packed=True).layers is bodies[1].layers  # packing takes seconds: once a model
+
+
+def test_large_models_are_packed_where_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    small, wide = model("qwen3", 1), ModelShape("llama", 512, 1, 4, 2, 1_024)
+    large = wide.model(wide.config(VOCAB, end=0)).eval()
+    assert [Body(made, 8).is_packed for made in (small, large)] == [False, True]
+    assert Body(large, 8).whole_head is None  # its 50 rows are few
+    monkeypatch.setattr("engine.decode.product.free_memory", lambda device: 1_000_000)
+    assert not Body(large, 8).is_packed
+
+
 def test_a_sliding_window_is_refused() -> None:
     made = model("qwen3", layer_types=["sliding_attention"] * 3)
     with pytest.raises(ModelError, match="sliding window"):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
 from engine.chem.smiles import parse_smiles
@@ -17,6 +18,7 @@ from engine.decode.generation import Generation
 from engine.decode.plan import BACKENDS, Plan
 from engine.decode.presets import preset
 from engine.errors import ModelError
+from engine.models.headers import WEIGHTS
 from engine.models.layout import HEAD, ROWS, VOCAB_ROWS
 from engine.models.loading import load_model
 from engine.models.registry import entry_of_folder
@@ -36,6 +38,7 @@ FORMS: dict[str, tuple[str, dict[str, Any]]] = {
     "biased, linear rope": ("llama", {"attention_bias": True, "mlp_bias": True, "rope_parameters": LINEAR}),
     "dynamic rope": ("llama", {"rope_parameters": {**LINEAR, "rope_type": "dynamic"}}),
     "own head beside a tied flag": ("qwen3", {"tie_word_embeddings": False}),
+    "tied, saved as the head": ("llama", {}),
 }
 
 
@@ -71,6 +74,9 @@ def test_fast_writes_what_hf_writes(tmp_path: Path, form: str, caplog: pytest.Lo
     model, is_flagged = made(family, **changes), form.startswith("own head")
     model.config.tie_word_embeddings |= is_flagged
     model.save_pretrained(tmp_path, **({"max_shard_size": "4KB"} if form.startswith("sharded") else {}))
+    if form == "tied, saved as the head":
+        weights = load_file(tmp_path / WEIGHTS)
+        save_file({HEAD if name == ROWS else name: value for name, value in weights.items()}, tmp_path / WEIGHTS)
     assert (len(list(tmp_path.glob("*.safetensors"))) > 1) == (form.startswith("sharded"))
     entry = entry_of_folder(tmp_path, TOKENIZERS[family])
     summary = summarise(entry)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from engine.decode import loop, static
+from engine.decode import loop, product, static
 from engine.decode.fast import FastBackend
 from engine.decode.presets import Sampling, preset
 from engine.decode.sampling import probabilities, sample
@@ -74,6 +74,19 @@ def test_steps_of_fixed_shapes_write_the_same(small: tuple[str, Any], lp: str, s
         for is_static in (False, True)
     )
     assert fixed == loose
+
+
+@pytest.mark.parametrize("lp", ["none", "exact", "position-blocklist"])
+def test_packed_products_write_the_same(lp: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The head too: with all its rows, with and without a bias, and with the few that the exact LP allows."""
+    tokenizer, constraint = made(lp)
+    requests = asked(constraint, tokenizer, limit=LIMIT)
+    plain = backend(small_model(), constraint, tokenizer)
+    monkeypatch.setattr(product, "LEAST_PACKED", 1)
+    packed = backend(fresh_model(), constraint, tokenizer)
+    assert (plain.body.is_packed, packed.body.is_packed) == (False, True)
+    expected, found = (collected(one.run(requests, options(), Counters())) for one in (plain, packed))
+    assert found == expected
 
 
 @pytest.mark.parametrize("lp", ["none", "exact", "position-blocklist", "truncating"])

@@ -1,0 +1,64 @@
+"""A product with one weight matrix, laid out for the processor where that pays.
+
+On a CPU torch gives a float32 product of few rows to a library that takes 3 to 6 times as long on some processors as
+reading the weights takes. oneDNN's kernels do not, and read a copy of the weights in the order that they need
+(*packed*). Small matrices stay as they are: there one more call costs more than a better order saves.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from engine.decode.cost import LEAST_PACKED
+from engine.models.devices import free_memory
+
+MOST_MEMORY = 0.5
+"""Of what is free: packing takes a copy."""
+MEANT_ROWS = 8
+"""The number of rows that the order is chosen for; it hardly matters which."""
+
+
+class Product:
+    """``x W^T + b``. A packed one keeps the weight in its own order alone."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None = None, *, is_packed: bool = False) -> None:
+        self.weight: Any = _library()._reorder_linear_weight(weight, MEANT_ROWS) if is_packed else weight
+        self.bias, self.is_packed = bias, is_packed
+
+    def __call__(self, state: Tensor) -> Tensor:
+        """[N, W] to [N, O]."""
+        if self.is_packed:
+            product: Tensor = _library()._linear_pointwise(state, self.weight, self.bias, "none", [], "")
+            return product
+        return functional.linear(state, self.weight, self.bias)
+
+    def added(self, hidden: Tensor, state: Tensor) -> Tensor:
+        """``hidden`` [N, O] and the product, in one operation where that is possible."""
+        if self.is_packed:
+            total: Tensor = _library()._linear_pointwise(state, hidden, self.weight, self.bias, "add")
+            return total
+        if self.bias is None:
+            return torch.addmm(hidden, state, self.weight.t())
+        return hidden + functional.linear(state, self.weight, self.bias)
+
+
+def packs(weights: list[Tensor]) -> bool:
+    """Whether to pack these matrices of one model: large ones on a CPU with room for a copy, of a type it computes."""
+    first = weights[0]
+    if first.device.type != "cpu" or max(weight.numel() for weight in weights) < LEAST_PACKED:
+        return False
+    if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        return False
+    is_computed = first.dtype == torch.float32 or (
+        first.dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    )
+    free = free_memory("cpu")
+    return is_computed and (free is None or sum(weight.nbytes for weight in weights) <= MOST_MEMORY * free)
+
+
+def _library() -> Any:
+    return torch.ops.mkldnn

@@ -1,0 +1,34 @@
+"""A ratio of decoding speeds says the size of the model that it was measured on, in the same paragraph."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from engine.paths import ROOT
+
+STATED = re.compile(
+    r"\btimes as (fast|many tokens per second)|\btimes faster|\d ?[x×] (faster|the tokens)", re.IGNORECASE
+)
+SIZED = re.compile(r"[\d.]+ (M|B|million) |0\.6 ?B")
+OTHER = re.compile(r"RMSD|CPU with their start|largest difference")
+"""Ratios in which no language model is."""
+FILES = [ROOT / "README.md", ROOT / "pages/_live/inputs.py", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def unsized(text: str) -> list[str]:
+    paragraphs = re.split(r"\n\s*\n", text)
+    return [part for part in paragraphs if STATED.search(part) and not SIZED.search(part) and not OTHER.search(part)]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_a_speed_ratio_names_the_size_of_its_model(path: object) -> None:
+    assert unsized(path.read_text(encoding="utf-8")) == []  # type: ignore[attr-defined]
+
+
+def test_an_unsized_ratio_is_found() -> None:
+    assert unsized("It is 6 to 7 times as fast as\nwithout.\n\nOf 2.4 M weights.") == [
+        "It is 6 to 7 times as fast as\nwithout."
+    ]
+    assert unsized("Models of 2.4 M weights are 7 times as fast.") == []
