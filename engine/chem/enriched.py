@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from rdkit import Chem
 
 from engine.chem.frame import add_conformer, conformer_of
+from engine.chem.other_forms import OTHER_WORDS, bin_digits
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import (
     SmilesPiece,
@@ -36,7 +37,7 @@ from engine.errors import (
     UnsupportedMoleculeError,
     shown,
 )
-from engine.records import FIXED4, WIDEST, Molecule, NumberFormat
+from engine.records import FIXED4, WIDEST, BinFormat, Molecule, NumberFormat
 
 OPEN_TAG, CLOSE_TAG = "[CONFORMER]", "[/CONFORMER]"
 SMILES_TAGS = ("[SMILES]", "[/SMILES]")
@@ -51,6 +52,7 @@ _DESCRIPTOR = re.compile(r"\[[!-;=?-Z\\^-~]+\]")  # ASCII that is seen, but for 
 _LINK = re.compile(r"->|<-(?=\[|%|[0-9(])|%\(\d+\)|%\d\d|[0-9]|[-=#$:~/\\.()]", re.ASCII)
 _LEGACY = re.compile(r"[A-Za-z][a-z]?<|\[[^\[\]<>]+<[^\[\]<>]*>\]", re.ASCII)  # O<...> and [H<...>]
 _IS_LEGACY = "an atom without brackets of its own, as legacy text has it, which is another format,"
+_BIN_BLOCK = re.compile(r"<(\d+),(\d+),(\d+)>", re.ASCII)
 _MOST_CHARACTERS = 200_000
 _MOST_SMILES_CHARACTERS = 50_000
 
@@ -81,6 +83,8 @@ def format_number(value: float, form: NumberFormat = FIXED4) -> str:
     """``value`` truncated to the format's decimals. Works on the shortest decimal form, so 1.2034 stays 1.2034."""
     if not abs(value) < 10**WIDEST.most_integer_digits:
         raise ConformerError(f"a coordinate is {value:g}", "Coordinates must be finite and of a few digits")
+    if isinstance(form, BinFormat):
+        return form.number_of(value)
     cut = Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-form.most_decimals), rounding=ROUND_DOWN)
     text = f"{abs(cut) if cut == 0 else cut:f}"
     whole, decimals = text.split(".")
@@ -148,7 +152,10 @@ def segments_of(smiles: str) -> Iterator[str]:
 
 def decode(text: str) -> Decoded:
     """The molecule and conformer of enriched text, tags and surrounding white space allowed."""
-    pieces, numbers = _scan(*_body(text))
+    body = _body(text)
+    if bin_digits(text):
+        raise EnrichedError(OTHER_WORDS["binned"])
+    pieces, numbers = _scan(*body)
     _check_size(len(numbers))
     smiles = "".join(piece.text for piece in pieces)
     if len(smiles) > _MOST_SMILES_CHARACTERS:
@@ -164,6 +171,18 @@ def decode(text: str) -> Decoded:
         raise EnrichedError(f"{mol.GetNumAtoms()} atoms but {len(numbers)} blocks", text=smiles)
     add_conformer(mol, [[float(number) for number in triple] for triple in numbers])
     return Decoded(smiles, mol, tuple(numbers))
+
+
+def as_decimals(text: str, form: NumberFormat) -> str:
+    """Binned text with the centres of its bins in their place, as every reader takes it; any other text as it is."""
+
+    def centres(block: re.Match[str]) -> str:
+        values = [form.value_ang(number) for number in block.groups()]
+        if None in values:
+            raise EnrichedError(f"a number is not one of {form.words}", text=block.group())
+        return f"<{','.join(format_number(value or 0.0, WIDEST) for value in values)}>"
+
+    return _BIN_BLOCK.sub(centres, text) if isinstance(form, BinFormat) else text
 
 
 @lru_cache(maxsize=256)
@@ -216,10 +235,10 @@ def _triple(row: NDArray[np.float64], atom: int, form: NumberFormat) -> tuple[st
     for axis, value in zip("xyz", row, strict=True):
         if not np.isfinite(value):
             raise ConformerError(f"{axis} of atom {atom} is {value}", "Coordinates must be finite")
-        if abs(value) >= 10**form.most_integer_digits:
+        if abs(value) >= form.most_ang:
             raise ConformerError(
-                f"{axis} of atom {atom} is {value:g}, more than {form.most_integer_digits} integer digits",
-                "Centre the molecule, or allow more digits in the number format",
+                f"{axis} of atom {atom} is {value:g}, and the number format ends at {form.most_ang:g}",
+                "Centre the molecule, or allow more digits or a wider range in the number format",
             )
     x, y, z = (format_number(value, form) for value in row)
     return x, y, z

@@ -7,6 +7,7 @@ import argparse
 from engine.cli.generate_output import GenerationDisplay, document, write_sdf
 from engine.cli.log_logits import add_log_options, names_of, recording
 from engine.cli.options import (
+    add_bins_option,
     add_command,
     add_model_options,
     add_plan_options,
@@ -34,6 +35,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--file", help="a file with SMILES, one per line")
     add_model_options(parser)
     add_plan_options(parser)
+    add_bins_option(parser)
     parser.add_argument("--sdf", metavar="FILE", help="write all readable conformers as SDF")
     add_reader_option(parser)
     add_profile_options(parser, "generate")
@@ -71,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
             stopped = True
         display.close()
     if sdf is not None:
-        write_sdf(sdf, generation.in_order(), args.reader)
+        write_sdf(sdf, generation.in_order(), generation.form, args.reader)
     if args.json:
         emit_json(document(generation, skipped))
     if stopped:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from engine.decode.generation import Generation
     from engine.decode.samples import Sample
     from engine.decode.steps import Back, Event
-    from engine.records import ReaderName
+    from engine.records import NumberFormat, ReaderName
 
 DIM, BOLD, RED, YELLOW, GREEN, PLAIN = "\033[2m", "\033[1m", "\033[31m", "\033[33m", "\033[32m", "\033[0m"
 UNLIKELY = 0.01
@@ -210,15 +210,16 @@ def sample_document(sample: Sample) -> dict[str, Any]:
     return row
 
 
-def write_sdf(path: Path, samples: Sequence[Sample], reader: ReaderName = "strict") -> None:
+def write_sdf(path: Path, samples: Sequence[Sample], form: NumberFormat, reader: ReaderName = "strict") -> None:
     """All conformers that can be read, and a note of how many cannot."""
+    from engine.chem.enriched import as_decimals
     from engine.chem.structure_files import to_sdf
     from engine.text.readers import decode_with
 
     mols, unread = [], 0
     for sample in samples:
         try:
-            mols.append(decode_with(reader, sample.text).mol)
+            mols.append(decode_with(reader, as_decimals(sample.text, form)).mol)
         except EnrichedError:
             unread += 1
     path.write_text(to_sdf(mols), encoding="utf-8")

@@ -5,27 +5,29 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from engine.cli.options import add_command, add_decimals_option, add_reader_option
+from engine.cli.options import add_bins_option, add_command, add_decimals_option, add_reader_option, form_of
 from engine.cli.output import emit_json, given_text, path_of, table, write
-from engine.records import NumberFormat
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     encode = add_command(commands, "encode", run_encode, "an SDF or MOL file as enriched text")
     encode.add_argument("file", help="an .sdf, .mol or .sdf.gz file with 3D coordinates")
     add_decimals_option(encode)
+    add_bins_option(encode)
     decode = add_command(commands, "decode", run_decode, "enriched text as a molecule, and whether its stereo is right")
     decode.add_argument("text", help="enriched text, with or without its tags; - reads standard input")
     decode.add_argument("--sdf", metavar="FILE", help="write the conformer as SDF")
     decode.add_argument("--xyz", metavar="FILE", help="write the conformer as XYZ")
     add_reader_option(decode)
+    add_bins_option(decode)
+    decode.set_defaults(least_decimals=4)
 
 
 def run_encode(args: argparse.Namespace) -> None:
     from engine.chem.enriched import encode
     from engine.chem.structure_files import read_molecules
 
-    form = NumberFormat(least_decimals=args.least_decimals)
+    form = form_of(args)
     encoded = [encode(mol, form) for mol in read_molecules(path_of(args.file))]
     if not args.json:
         return write("\n".join(record.text for record in encoded))
@@ -35,11 +37,12 @@ def run_encode(args: argparse.Namespace) -> None:
 
 
 def run_decode(args: argparse.Namespace) -> None:
+    from engine.chem.enriched import as_decimals
     from engine.chem.stereo import judge_stereo
     from engine.chem.structure_files import to_sdf, to_xyz
     from engine.text.readers import decode_with
 
-    decoded = decode_with(args.reader, given_text(args.text, None))
+    decoded = decode_with(args.reader, as_decimals(given_text(args.text, None), form_of(args)))
     if args.sdf:
         path_of(args.sdf).write_text(to_sdf([decoded.mol]), encoding="utf-8")
     if args.xyz:

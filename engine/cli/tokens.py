@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from engine.cli.options import add_command, add_decimals_option, whole
+from engine.cli.options import add_bins_option, add_command, add_decimals_option, form_of, whole
 from engine.cli.output import StatusLine, emit_json, given_text, path_of, read_text, table, write
 from engine.errors import EnrichedError, FileFormatError, TextError, shown
+from engine.figures.words import counted
 from engine.records import NumberFormat
 
 if TYPE_CHECKING:
+    from engine.chem.other_forms import OtherForm
     from engine.text.template import Template
     from engine.text.tokenizers import TextTokenizer
 
@@ -38,6 +40,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--conformers", type=whole(1_000), help="conformers per molecule (default 1)")
     parser.add_argument("--seed", type=whole(2**31 - 1, 0), help="seed of the embedding (default 0)")
     add_decimals_option(parser)
+    add_bins_option(parser)
     parser.add_argument("--fit", action="store_true", help="also fit a placeholder to these coordinates")
     parser.add_argument("--junk-weight", type=_weight, help="cost of a surplus token (default 1)")
     parser.add_argument("--cut-weight", type=_weight, help="cost of a missing token (default 1)")
@@ -45,6 +48,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("text", nargs="?", help="generated text; - reads standard input")
     parser.add_argument("--file", help="a file with generated text")
     parser.add_argument("--lp", default="none", help="the LP that made the text (default none)")
+    add_bins_option(parser)
 
 
 def run_tokens(args: argparse.Namespace) -> None:
@@ -91,7 +95,7 @@ def run_drift(args: argparse.Namespace) -> None:
         )
     if not args.fit and (args.junk_weight, args.cut_weight) != (None, None):
         raise TextError("--junk-weight and --cut-weight weigh the fit", "Add --fit, or leave them out")
-    form = NumberFormat(least_decimals=args.least_decimals)
+    form = form_of(args)
     tokenizer = load_tokenizer(args.tokenizer)
     texts = _file_texts(args.file, form) if args.file is not None else _reference_texts(args, form)
     summary = drift_summary(texts, tokenizer, args.placeholder)
@@ -103,7 +107,10 @@ def run_drift(args: argparse.Namespace) -> None:
         "tokenizer": args.tokenizer,
         "placeholder": args.placeholder,
         "texts": len(texts),
-        **{name: getattr(summary, name) for name in ("blocks", "exact", "junk_prone", "cut", "mean_drift")},
+        **{
+            name: getattr(summary, name)
+            for name in ("blocks", "exact", "junk_prone", "cut", "mean_drift", "tokens_per_atom")
+        },
         "histogram": {str(drift): count for drift, count in summary.histogram.items()},
     }
     if fitted is not None:
@@ -115,19 +122,25 @@ def run_drift(args: argparse.Namespace) -> None:
     counts = [("exact", summary.exact), ("junk-prone", summary.junk_prone), ("cut", summary.cut)]
     write(table(("sign", "blocks", "share"), [(name, n, f"{summary.share(n):.1%}") for name, n in counts]))
     write(table(("drift", "blocks"), [(f"{drift:+d}", count) for drift, count in summary.histogram.items()]))
-    write(f"{summary.blocks} blocks of {len(texts)} texts against {args.placeholder} ({args.tokenizer})")
+    needed = f"{summary.tokens_per_atom:.2f} tokens per atom"
+    write(f"{summary.blocks} blocks of {len(texts)} texts against {args.placeholder} ({args.tokenizer}), {needed}")
     if fitted is not None:
         write(f"fitted placeholder {fitted.placeholder}: {fitted.free} FREE, cost {fitted.cost:.3f} tokens per block")
     return None
 
 
 def run_junk(args: argparse.Namespace) -> None:
+    from engine.chem.other_forms import other_form
     from engine.lp_records import lp_of_text, split_cleanup
-    from engine.text.blocks import count_junk, find_blocks, read_block
+    from engine.text.blocks import READ_FORMAT, count_junk, find_blocks, read_block
 
     lp = lp_of_text(split_cleanup(args.lp)[0]).name  # also ``unknown``, for a text of an unnamed LP
-    blocks = find_blocks(given_text(args.text, args.file))
-    readings = [read_block(block.content, lp=lp, closed=block.closed) for block in blocks]
+    text = given_text(args.text, args.file)
+    if args.bins is None and (other := other_form(text)) is not None:
+        return _write_other_form(other, text, is_json=args.json)
+    form = READ_FORMAT if args.bins is None else form_of(args)
+    blocks = find_blocks(text)
+    readings = [read_block(block.content, form=form, lp=lp, closed=block.closed) for block in blocks]
     count = count_junk(readings)
     rows: list[dict[str, Any]] = [
         {"block": index, "text": reading.content, "kinds": list(reading.kinds), "junk_text": reading.junk_text}
@@ -136,13 +149,26 @@ def run_junk(args: argparse.Namespace) -> None:
     if args.json:
         counts = {"blocks": count.blocks, "bad_blocks": count.not_triples}
         reported = {"letters": count.letters, "nonnumeric": count.nonnumeric}
-        return emit_json({**counts, **reported, "kinds": count.by_kind, "rows": rows})
+        return emit_json({"format": "enriched", **counts, **reported, "kinds": count.by_kind, "rows": rows})
     bad = [row for row, reading in zip(rows, readings, strict=True) if not reading.is_clean_triple]
     if bad:
         lines = [(row["block"], repr(row["text"]), " ".join(row["kinds"]), repr(row["junk_text"])) for row in bad]
         write(table(("block", "text", "kinds", "junk"), lines[:MOST_ROWS]))
     write(f"{count.blocks} blocks, {count.not_triples} of them not a clean triple{_more(len(bad))}")
     return write(f"by the reports' counts: {count.letters} with letters, {count.nonnumeric} with anything non-numeric")
+
+
+def _write_other_form(form: OtherForm, text: str, *, is_json: bool) -> None:
+    """Blocks of another format are listed and not judged."""
+    from engine.chem.other_forms import OTHER_WORDS
+    from engine.text.blocks import find_blocks
+
+    blocks = find_blocks(text)
+    rows = [{"block": k, "text": block.content, "kinds": [], "junk_text": ""} for k, block in enumerate(blocks)]
+    if is_json:
+        counts = dict.fromkeys(("bad_blocks", "letters", "nonnumeric"))
+        return emit_json({"format": form, "blocks": len(blocks), **counts, "kinds": {}, "rows": rows})
+    return write(f"{OTHER_WORDS[form]}: {counted(len(blocks), 'block')}, not judged")
 
 
 def _add_tokenizer(parser: argparse.ArgumentParser) -> None:
@@ -195,7 +221,8 @@ def _reference_texts(args: argparse.Namespace, form: NumberFormat) -> list[str]:
 
 
 def _file_texts(path: str, form: NumberFormat) -> list[str]:
-    from engine.chem.enriched import decode, encode
+    from engine.chem.enriched import as_decimals, decode, encode
+    from engine.chem.other_forms import OTHER_WORDS, other_form
     from engine.chem.structure_files import read_molecules
     from engine.text.check import answer_of
 
@@ -207,11 +234,12 @@ def _file_texts(path: str, form: NumberFormat) -> list[str]:
             continue
         answer = answer_of(line)
         try:
-            decode(answer)
+            decode(as_decimals(answer, form))
         except EnrichedError as error:
             if not texts and path != "-":  # perhaps another kind of file: nothing of it is quoted
-                what = f"{shown(path)} does not begin with enriched text"
-                raise FileFormatError(what, "Write one molecule per line") from error
+                other = other_form(answer)
+                what = "does not begin with enriched text" if other is None else f"is {OTHER_WORDS[other]}"
+                raise FileFormatError(f"{shown(path)} {what}", "Write one molecule per line") from error
             raise FileFormatError(f"line {number} of {shown(path)}: {error}") from error
         texts.append(answer)
     if not texts:

@@ -12,10 +12,11 @@ import functools
 
 from engine.chem.enriched import segments_of
 from engine.errors import ConstraintError
+from engine.lp.bins import bin_automaton
 from engine.lp.constraint import LpParameters, end_of
 from engine.lp.numbers import BRANCH, number_automaton
 from engine.lp.table import KEEP, Cells, Program
-from engine.records import Molecule, NumberFormat
+from engine.records import BinFormat, Molecule, NumberFormat
 from engine.text.number_ids import number_ids
 from engine.text.tokenizers import TextTokenizer
 
@@ -30,7 +31,12 @@ class ExactConstraint:
     def __init__(self, tokenizer: TextTokenizer, form: NumberFormat, vocab_rows: int, name: str = "exact") -> None:
         """``name``: of an LP that allows the same texts."""
         self.name, self._tokenizer, self._end = name, tokenizer, end_of(tokenizer)
-        self.automaton, self._entries = number_automaton(number_ids(tokenizer), form, vocab_rows)
+        ids = number_ids(tokenizer)
+        self.automaton, self._entries = (
+            bin_automaton(ids, form, vocab_rows)
+            if isinstance(form, BinFormat)
+            else number_automaton(ids, form, vocab_rows)
+        )
         self._segment = functools.lru_cache(maxsize=65_536)(self._tokenised)
 
     def compile(self, molecule: Molecule) -> Program:

@@ -151,7 +151,7 @@ def check_weights(config: ConfigFacts, header: Header, where: str) -> tuple[str,
     """Refuses weights that are not those of the config; returns what a user has to know of those that are."""
     check_tensors(config.sizes, header, where)
     found = []
-    if config.sizes.is_tied and HEAD in header.tensors:
+    if config.sizes.is_tied and header.has_own_head:
         found.append(
             f"{where}: config.json says tie_word_embeddings true, but the weights have their own {HEAD}, which is used"
         )

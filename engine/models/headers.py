@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import FileFormatError, shown
+from engine.models.layout import HEAD, ROWS
 from engine.user_files import open_regular, read_regular
 
 WEIGHTS = "model.safetensors"
@@ -43,6 +44,11 @@ class Header:
     @property
     def parameters(self) -> int:
         return sum(tensor.count for tensor in self.tensors.values())
+
+    @property
+    def has_own_head(self) -> bool:
+        """A head alone, without an embedding, is the one matrix of a tied pair."""
+        return {ROWS, HEAD} <= self.tensors.keys()
 
 
 def read_header(path: Path) -> Header:

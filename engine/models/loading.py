@@ -21,7 +21,6 @@ from engine.folders import publish
 from engine.models.devices import free_memory, pick_device
 from engine.models.fit import ConfigFacts, check_vocabulary, check_weights, read_config
 from engine.models.headers import Header, read_headers
-from engine.models.layout import HEAD
 from engine.models.registry import OWN_TOKENIZER, ModelEntry
 from engine.models.tensor_table import FIX_PAIR
 from engine.paths import cache_folder
@@ -91,7 +90,7 @@ def load_model(
             "Use another device, or a smaller dtype such as bfloat16",
         )
     model: Any = _loaded(entry, folder, wanted, attention)
-    if HEAD in header.tensors:
+    if header.has_own_head:
         model.config.tie_word_embeddings = False  # whatever config.json says: no later step may tie or drop the head
     for warning in warnings:
         log.warning("%s", warning)

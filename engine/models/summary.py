@@ -12,12 +12,13 @@ from typing import Any
 
 from engine.errors import DriftscopeError, FileFormatError, shown
 from engine.models.devices import free_memory
-from engine.models.fit import FAMILIES
+from engine.models.fit import FAMILIES, read_config
 from engine.models.headers import read_header
 from engine.models.layout import LIVE_IDS, ROWS, SHAPE, VOCAB_ROWS
 from engine.models.loading import ROOM, checked, expanded_folder
 from engine.models.registry import ModelEntry
 from engine.models.shipped import read_verified
+from engine.models.tensor_table import BodySizes
 
 DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
@@ -67,6 +68,16 @@ def summarise(entry: ModelEntry) -> ModelSummary:
         return _of_shipped(entry) if entry.shipped is not None else _of_folder(entry)
     except DriftscopeError as error:
         return ModelSummary(entry, problem=str(error))
+
+
+def body_sizes(entry: ModelEntry) -> BodySizes:
+    """What the model's time depends on, from its header or config alone."""
+    if entry.shipped is None:
+        return read_config(entry.folder).sizes if entry.folder is not None else checked(entry)[2].sizes
+    shape = json.loads(read_header(entry.shipped).metadata[SHAPE])
+    heads, width = shape["heads"], shape["width"]
+    numbers = (width, shape["layers"], heads, shape["kv_heads"], width // heads, shape["inner"])
+    return BodySizes(shape["family"], VOCAB_ROWS[entry.tokenizer], *numbers, True, False, False)
 
 
 def _of_shipped(entry: ModelEntry) -> ModelSummary:

@@ -59,7 +59,7 @@ class TensorRule:
 
 
 def expected_tensors(sizes: BodySizes) -> Iterator[tuple[str, TensorRule]]:
-    """All tensors that the architecture knows, by name."""
+    """All tensors that the architecture knows, by name. Of a tied pair one is enough; ``check_tensors`` asks for it."""
     number = {
         WIDTH: sizes.width,
         INNER: sizes.inner,
@@ -68,9 +68,9 @@ def expected_tensors(sizes: BodySizes) -> Iterator[tuple[str, TensorRule]]:
         KEYS: sizes.kv_heads * sizes.head_dim,
     }
     rows = (sizes.vocab_rows, sizes.width)
-    yield ROWS, TensorRule(rows, "vocab_size, hidden_size")
     tied = f"tie_word_embeddings {sizes.is_tied}".lower()
-    yield HEAD, TensorRule(rows, "vocab_size, hidden_size", None if sizes.is_tied else True, tied)
+    for name in (ROWS, HEAD):
+        yield name, TensorRule(rows, "vocab_size, hidden_size", None if sizes.is_tied else True, tied)
     yield "model.norm.weight", TensorRule((sizes.width,), WIDTH)
     biases = {"self_attn": ("attention_bias", sizes.has_attention_bias)}
     if sizes.model_type == "llama":  # Qwen3 has none there, whatever its config says
@@ -98,6 +98,8 @@ def check_tensors(sizes: BodySizes, header: Header, where: str) -> None:
         )
     rules = dict(expected_tensors(sizes))
     wrong = [message for name, rule in rules.items() if (message := _misfit(name, rule, header))]
+    if not {ROWS, HEAD} & header.tensors.keys():
+        wrong.insert(0, f"has neither {ROWS} nor {HEAD}")
     # Old checkpoints hold the rotations' frequencies, which nothing reads.
     extra = sorted(name for name in header.tensors if name not in rules and not name.endswith("rotary_emb.inv_freq"))
     wrong += [f"has weights that the architecture does not know: {shown(name)}" for name in extra]

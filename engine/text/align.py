@@ -90,7 +90,7 @@ def align(
         by_position = (template.roles[: len(ids)] != FREE).tolist() if mode == "position" else []
         forced = [*by_position, *[mode == "position"] * (len(ids) - len(by_position))]
     rows = _rows(template, generated, pairs, tokenizer, mode=mode, forced=forced)
-    blocks = _blocks(template, generated, tokenizer)
+    blocks = _blocks(template, generated, tokenizer, form)
     return Alignment(mode, generated.spanned.text, tuple(rows), tuple(blocks), tuple(generated.readings))
 
 
@@ -209,7 +209,7 @@ def _marks_of_generated(generated: Generated) -> tuple[list[Mark], list[bool]]:
     return marks, beyond.tolist()
 
 
-def _blocks(template: Template, generated: Generated, tokenizer: TextTokenizer) -> list[Block]:
+def _blocks(template: Template, generated: Generated, tokenizer: TextTokenizer, form: NumberFormat) -> list[Block]:
     needs = needed_by_blocks(generated.blocks, generated.readings, tokenizer)
     free = template.free_per_block.tolist()
     touching = generated.block_of[generated.is_junk & (generated.block_of >= 0)]
@@ -220,7 +220,7 @@ def _blocks(template: Template, generated: Generated, tokenizer: TextTokenizer) 
         template_free = free[atom] if atom >= 0 else 0
         needed = needs[index] if is_need_known(reading) and atom >= 0 else None
         blocks.append(
-            block_of(index, atom, generated.blocks[index], reading, template_free, needed, junk_tokens[index])
+            block_of(index, atom, generated.blocks[index], reading, template_free, needed, junk_tokens[index], form)
         )
     return blocks
 
@@ -238,9 +238,10 @@ def block_of(
     template_free: int,
     needed: int | None,
     junk_tokens: int = 0,
+    form: NumberFormat = READ_FORMAT,
 ) -> Block:
     """A block as it was found and read, beside what its template has for it."""
-    x, y, z = [float(number) for number in reading.numbers] + [None] * (3 - len(reading.numbers))
+    x, y, z = [form.value_ang(number) for number in reading.numbers] + [None] * (3 - len(reading.numbers))
     return Block(
         block=index,
         atom=atom,

@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 
+from engine.chem.other_forms import OtherForm, other_form
 from engine.records import Role, Token
 from engine.text.blocks import BlockReading, FoundBlock, find_blocks, read_block
 from engine.text.drift import needed_by_content
@@ -18,7 +19,7 @@ from engine.text.generated import junk_mask, needed_by_blocks, roles_of
 from engine.text.template import ROLES, Template, check_placeholder
 from engine.text.tokenizers import TextTokenizer
 
-InputKind = Literal["smiles", "enriched", "coordinate", "text"]
+InputKind = Literal["smiles", "enriched", "coordinate", "text"] | OtherForm
 
 MOST_CHARACTERS = 20_000
 
@@ -50,6 +51,8 @@ class AnnotatedText:
 def kind_of_input(text: str) -> InputKind:
     """What somebody has pasted, by its shape: no tokenizer and no molecule is needed to say so."""
     bare = text.strip()
+    if (form := other_form(bare)) is not None:
+        return form
     if _ATOM_AND_BLOCK.search(bare):
         return "enriched"
     if _COORDINATE.fullmatch(bare) or (bare.startswith("<") and find_blocks(bare)):

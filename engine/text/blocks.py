@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import get_args
 
 from engine.lp_records import lp_of_text
-from engine.records import MOST_DECIMALS, MOST_INTEGER_DIGITS, SHORTEST4, WIDEST, Kind, NumberFormat
+from engine.records import MOST_DECIMALS, MOST_INTEGER_DIGITS, SHORTEST4, WIDEST, BinFormat, Kind, NumberFormat
 
 READ_FORMAT = SHORTEST4
 """What counts as a number when nothing is known of the model: up to four decimals and three integer digits."""
@@ -214,10 +214,14 @@ def _start_of_triple(form: NumberFormat) -> re.Pattern[str]:
     """Matches the longest beginning that could still become a clean triple."""
     number = _number_pattern(form)
     part = rf"-?(?:{_integer_pattern(form)}(?:\.\d{{0,{form.most_decimals}}})?)?"
+    if isinstance(form, BinFormat):
+        part = rf"\d{{0,{form.digits}}}"
     return re.compile(f"{number},{number},{part}|{number},{part}|{part}", re.ASCII)
 
 
 def _number_pattern(form: NumberFormat) -> str:
+    if isinstance(form, BinFormat):
+        return rf"\d{{{form.digits}}}"
     decimals = rf"\.\d{{1,{form.most_decimals}}}"
     return rf"-?{_integer_pattern(form)}" + (decimals if form.least_decimals else f"(?:{decimals})?")
 
@@ -315,7 +319,15 @@ class _Parts:
         whole, points, decimals = match.groups()[:3] if match.group(1) else match.groups()[3:]
         return cls(match.start(), match.end(), whole, points or "", decimals or "")
 
+    def is_begun(self, form: NumberFormat) -> bool:
+        """Whether it ends before what the format wants of every number: its point, or all digits of a bin."""
+        if isinstance(form, BinFormat):
+            return len(self.whole) < form.digits
+        return form.least_decimals > 0 and not self.points and not self.decimals
+
     def has_extra_digit(self, form: NumberFormat) -> bool:
+        if isinstance(form, BinFormat):
+            return self.end - self.start > form.digits  # a sign and a point are too many as well
         if len(self.decimals) > form.most_decimals or len(self.whole) > form.most_integer_digits:
             return True
         return len(self.whole) > 1 and self.whole.startswith("0")
@@ -355,18 +367,18 @@ class _DamagedHead:
 
     @property
     def has_integer(self) -> bool:
-        """A number that the model ended before its point, where the format wants decimals."""
+        """A number that the model ended before its point, or before the last digit of a bin."""
         is_last_ended = self.is_whole and not self.may_be_cut
         ended = (self.numbers if is_last_ended else self.numbers[:-1])[:3]
-        return self.form.least_decimals > 0 and any(not number.points and not number.decimals for number in ended)
+        return any(number.is_begun(self.form) for number in ended)
 
     @property
     def stops_short(self) -> bool:
         """A number is missing or only begun."""
         if len(self.numbers) != 3:
             return len(self.numbers) < 3
-        is_begun = self.ends_in_mark or (self.is_whole and self.form.least_decimals > 0)
-        return is_begun and not self.numbers[2].decimals
+        is_begun = self.is_whole and self.numbers[2].is_begun(self.form)
+        return is_begun or (self.ends_in_mark and not self.numbers[2].decimals)
 
 
 NUMBER_RULES: tuple[tuple[Kind, str, Callable[[_DamagedHead], bool]], ...] = (

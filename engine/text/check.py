@@ -16,17 +16,18 @@ from rdkit import Chem
 
 from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, prompt_smiles
 from engine.chem.group_reader import why_not_taken
+from engine.chem.other_forms import OTHER_WORDS, other_form
 from engine.chem.smiles import MOST_CHARACTERS, bare_form, read_text_order, same_graph
 from engine.errors import MoleculeSizeError, SmilesError
-from engine.records import Check, Molecule
-from engine.text.blocks import SOUND, SPECIAL_TOKEN, BlockReading, find_blocks, read_block
+from engine.records import BinFormat, Check, Molecule, NumberFormat
+from engine.text.blocks import READ_FORMAT, SOUND, SPECIAL_TOKEN, BlockReading, find_blocks, read_block
 
 NO_CONFORMER = "no conformer in the answer"
 NOT_CLOSED = "conformer not closed"
 NOT_PARSED = "generated conformer cannot be parsed"
 MISMATCH = "generated conformer <> prompt SMILES mismatch"
 NO_COORDINATES = "no real coordinates"
-ISSUES = (NO_CONFORMER, NOT_CLOSED, NOT_PARSED, MISMATCH, NO_COORDINATES)
+ISSUES = (*OTHER_WORDS.values(), NO_CONFORMER, NOT_CLOSED, NOT_PARSED, MISMATCH, NO_COORDINATES)
 
 _DESCRIPTOR = re.compile(r"\[[^\[\]]*\]")
 _UNKNOWN_TOKEN = re.compile(r"<\|?unk\|?>|\[UNK\]", re.IGNORECASE)
@@ -53,7 +54,12 @@ def extract_smiles(answer: str) -> str:
 
 
 def check_sample(
-    text: str, prompt: Molecule, *, lp: str = "none", readings: Sequence[BlockReading] | None = None
+    text: str,
+    prompt: Molecule,
+    *,
+    lp: str = "none",
+    readings: Sequence[BlockReading] | None = None,
+    form: NumberFormat = READ_FORMAT,
 ) -> Check:
     """Check one answer (with or without its tags) against the molecule that was asked for.
 
@@ -62,12 +68,15 @@ def check_sample(
     answer = answer_of(text)
     blocks = find_blocks(answer)
     if readings is None:
-        readings = [read_block(block.content, lp=lp, closed=block.closed) for block in blocks]
+        readings = [read_block(block.content, form=form, lp=lp, closed=block.closed) for block in blocks]
     extracted = extract_smiles(answer)
     mol, parse_error = _parse(extracted)
     is_same = mol is not None and same_graph(mol, prompt.mol)
     has_real = _has_real_coordinates(readings)
     issues = _issues(text, blocks=len(blocks), parsed=mol is not None, is_same=is_same, has_real=has_real)
+    other = None if isinstance(form, BinFormat) else other_form(answer)
+    if other is not None:
+        issues = (OTHER_WORDS[other], *(issue for issue in issues if issue != NO_COORDINATES))
     decodes = (
         not {NO_CONFORMER, NOT_CLOSED, NOT_PARSED, MISMATCH}.intersection(issues)
         and mol is not None

@@ -45,6 +45,7 @@ class DriftSummary:
     junk_prone: int
     cut: int
     histogram: dict[int, int]
+    tokens_per_atom: float = 0.0  # that the numbers need, whatever the placeholder
 
     def share(self, count: int) -> float:
         return count / self.blocks if self.blocks else 0.0
@@ -110,6 +111,7 @@ def summarise(drifts: Sequence[BlockDrift], tokenizer: str, placeholder: str) ->
         junk_prone=int((every > 0).sum()),
         cut=int((every < 0).sum()),
         histogram=dict(zip(values.tolist(), counts.tolist(), strict=True)),
+        tokens_per_atom=sum(int(drift.needed.sum()) for drift in drifts) / max(len(every), 1),
     )
 
 

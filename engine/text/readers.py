@@ -10,6 +10,7 @@ import numpy as np
 
 from engine.chem.enriched import Decoded, decode
 from engine.chem.group_reader import decode_parts
+from engine.chem.other_forms import OTHER_WORDS, other_form
 from engine.errors import EnrichedError
 from engine.records import ReaderName
 from engine.text.blocks import find_blocks
@@ -20,6 +21,8 @@ def decode_with(reader: ReaderName, text: str) -> Decoded:
     """The molecule and conformer that a reader makes of an answer; EnrichedError where it is none, or not finite."""
     if reader == "strict":
         return decode(text)
+    if (form := other_form(answer_of(text))) is not None:
+        raise EnrichedError(OTHER_WORDS[form])
     decoded = decode_as_group(text)
     block = next((index for index, xyz in enumerate(decoded.coordinates) if not np.isfinite(xyz).all()), None)
     if block is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from engine.lp_records import DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER
-from engine.records import NumberFormat
+from engine.records import FIXED4, NumberFormat
 from engine.text.reference import reference_texts
 from engine.text.template import GUESSED_PLACEHOLDER
 from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer
@@ -57,6 +57,6 @@ def drift_words(drift: int | None) -> str:
 
 
 @st.cache_data(max_entries=5_000, show_spinner=False)
-def reference_text(smiles: str, least_decimals: int = 4) -> str:
+def reference_text(smiles: str, form: NumberFormat = FIXED4) -> str:
     """Enriched text of a molecule's first reference conformer."""
-    return reference_texts(smiles, NumberFormat(least_decimals=least_decimals))[0]
+    return reference_texts(smiles, form)[0]

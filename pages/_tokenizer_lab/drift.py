@@ -15,7 +15,7 @@ from engine.chem.molecule_sets import TAGS, load_molecule_set
 from engine.chem.structure_files import read_molecules
 from engine.errors import DriftscopeError
 from engine.lp_records import DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER
-from engine.records import FIXED4, SHORTEST4, TRIMMED4, NumberFormat
+from engine.records import FIXED4, SHORTEST4, TRIMMED4, BinFormat, NumberFormat
 from engine.text.drift import DriftSummary, drift_summary
 from engine.text.placeholder import FittedPlaceholder, fit_placeholder
 from engine.text.template import GUESSED_PLACEHOLDER
@@ -28,7 +28,13 @@ from pages._tokenizer_lab import drift_view as view
 from pages._tokenizer_lab.choices import PLACEHOLDERS, folder_input, reference_text, tokenizers
 from pages._tokenizer_lab.drift_view import DriftRow
 
-FORMS = {"Four decimals": FIXED4, "Trailing zeros dropped": TRIMMED4, "Trailing zeros and point dropped": SHORTEST4}
+FORMS = {
+    "Four decimals": FIXED4,
+    "Trailing zeros dropped": TRIMMED4,
+    "Trailing zeros and point dropped": SHORTEST4,
+    "Bins of 0.042 Å": BinFormat(),
+    "Bins of 0.05 Å": BinFormat(bin_ang=0.05, range_ang=9.0),
+}
 MOST_MOLECULES = 400
 EXAMPLE = "CC(=O)Oc1ccccc1C(=O)O\nCn1c(=O)c2c(ncn2C)n(C)c1=O"
 _ENDINGS = (".sdf", ".mol", ".smi", ".csv", ".tsv", ".txt", ".gz")
@@ -36,7 +42,10 @@ _ENDINGS = (".sdf", ".mol", ".smi", ".csv", ".tsv", ".txt", ".gz")
 
 def show() -> None:
     molecules = _molecules()
-    help_ = "Some models write 0.5, not 0.5000; some write 2, not 2.0. Only if zeros are dropped is drift positive."
+    help_ = (
+        "Some models write 0.5, not 0.5000; some write 2, not 2.0; some write the number of a bin. "
+        "Only if zeros are dropped is drift positive."
+    )
     form = FORMS[one_of("Number format", list(FORMS), "decimals", help=help_)]
     placeholders = _placeholders()
     texts = _texts(molecules, form)
@@ -50,8 +59,13 @@ def show() -> None:
     st.caption(f"Green: exact. Violet, striped: junk-prone. Red, crossed: cut. Measured here, on {source}.")
     summary = view.sentence(rows)
     draw(view.drift_chart(rows, summary), config={"displaylogo": False})
-    st.markdown(escape_markdown(f"{summary} {view.reports_sentence(rows)}"))
+    expected = "" if isinstance(form, BinFormat) else view.reports_sentence(rows)
+    st.markdown(escape_markdown(f"{summary} {expected}"))
     view.table(rows)
+    st.caption(
+        f"This format alone puts a conformer {form.floor_ang:g} Å (RMSD) from itself. Numbers of bins are all of one "
+        "width and cannot drift: the fitted placeholder fits every block."
+    )
     file_button("CSV", lambda: view.csv_of(rows), "drift.csv")
 
 
@@ -158,7 +172,7 @@ def _texts(molecules: list[str] | list[Chem.Mol], form: NumberFormat) -> list[st
     for done, molecule in enumerate(molecules, start=1):
         try:
             if isinstance(molecule, str):
-                texts.append(reference_text(molecule, form.least_decimals))
+                texts.append(reference_text(molecule, form))
             else:
                 texts.append(encode(molecule, form).text)
         except DriftscopeError as error:

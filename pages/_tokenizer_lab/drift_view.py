@@ -98,6 +98,7 @@ def _table_row(row: DriftRow) -> dict[str, object]:
         "junk-prone": 100 * summary.share(summary.junk_prone),
         "cut": 100 * summary.share(summary.cut),
         "mean drift": round(summary.mean_drift, 2),
+        "tokens per atom": round(summary.tokens_per_atom, 2),
     }
 
 

@@ -8,6 +8,7 @@ import streamlit as st
 
 from engine.chem.drawing import draw_svg
 from engine.chem.enriched import decode, skeleton_of
+from engine.chem.other_forms import OTHER_WORDS
 from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError, EmbedError, SmilesError, TextError
 from engine.figures.words import counted, percent
@@ -17,6 +18,7 @@ from engine.text.annotate import (
     MOST_CHARACTERS,
     AnnotatedText,
     BlockNeed,
+    InputKind,
     annotate,
     annotate_template,
     beyond_template,
@@ -52,11 +54,12 @@ JUDGE_LIMIT_S = 20.0
 MOST_FAILED = 5
 JUNK_NOTE = "junk: not part of the three numbers"
 BEYOND_NOTE = "beyond the placeholder's positions: a position LP would cut it off"
-KIND_WORDS = {
+KIND_WORDS: dict[InputKind, str] = {
     "smiles": "Read as a SMILES: its template, and a reference conformer's drift against it",
     "enriched": "Read as enriched text",
     "coordinate": "Read as a coordinate",
     "text": "Read as plain text",
+    **{form: f"Read as {words}. Its blocks are not judged" for form, words in OTHER_WORDS.items()},
 }
 
 
@@ -180,7 +183,7 @@ def _show_text(text: str, chosen: list[TextTokenizer], placeholder: str) -> None
             caption=caption,
             text=text,
         )
-    if annotated.blocks:
+    if annotated.blocks and kind_of_input(text) not in OTHER_WORDS:
         _junk_metrics(annotated)
         if kind_of_input(text) == "enriched":
             _verdict(text, annotated)

@@ -113,6 +113,15 @@ def test_the_molecule_set_shows_both_signs(lab, decimals) -> None:
     assert (default["junk-prone"] > 0).all() == (decimals != "Four decimals")
 
 
+def test_bins_fit_their_placeholder(lab) -> None:
+    app = lab(view="A molecule set", count="10", decimals="Bins of 0.042 Å")
+    assert not app.exception and not app.error
+    table = _table(app)
+    fitted = table[table["chosen"] == "fitted"]
+    assert list(fitted["exact"]) == [100, 100] and list(fitted["tokens per atom"]) == [14, 8]
+    assert any("0.021 Å (RMSD)" in one.value for one in app.caption)
+
+
 def test_pasted_molecules_and_one_that_cannot_be_read(lab) -> None:
     app = lab(view="A molecule set", set="Pasted SMILES")
     app.text_area[0].set_value("CCO ethanol\nnot-a-smiles\n").run()
@@ -218,6 +227,21 @@ def test_enriched_text_has_a_verdict(lab, text: str, words: list[str]) -> None:
     assert not app.exception and not app.error
     said = "\n".join(one.value for one in (*app.markdown, *app.caption)).replace("\\", "")
     assert all(word in said for word in words), said
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("C<1.0,2.0,3.0>=O<1.0,2.0,3.0>", "legacy text"),
+        ("[C]<0512,0498,0501>", "binned text"),
+        ('{"logs": []}', "LP sum"),
+    ],
+)
+def test_another_format_is_named_and_not_judged(lab, text: str, words: str) -> None:
+    app = lab(text=text)
+    assert not app.exception and not app.error
+    assert any(words in one.value and "not judged" in one.value for one in app.caption)
+    assert "With a letter" not in [metric.label for metric in app.metric] and not app.dataframe
 
 
 def test_a_bare_coordinate_has_none(lab) -> None:

@@ -15,18 +15,19 @@ import math
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
 
+from engine.chem.other_forms import OTHER_WORDS, is_summary, other_form
 from engine.errors import FileFormatError, shown
 from engine.store.entries import Entry
 from engine.store.groups import totals
 from engine.store.reports.figures import RunOfFile, read_run
 from engine.store.reports.format import FAILURES, METADATA, PASSES, RuleName, compact
-from engine.store.reports.texts import ReportItem, malformed, read_item
+from engine.store.reports.texts import ReportItem, malformed, read_item, split_text
 from engine.store.sample_rows import StoredSample, peaks_of, sums_of, tables_of
 from engine.store.schema import RUN
 from engine.store.staging import Staging
@@ -127,6 +128,8 @@ def read_report(path: Path) -> ReportFile:
     with _errors_with(path.name):
         document = _parsed(text)
         missing = tuple(part for part in (METADATA, PASSES, FAILURES) if part not in document)
+        if is_summary(document):
+            raise FileFormatError(f"it is {OTHER_WORDS['summary']}", "Import the report files of its runs")
         if {PASSES, FAILURES} <= set(missing):
             raise FileFormatError("it has neither passes nor failures", "It is no report file")
         metadata = document.get(METADATA, {})
@@ -135,6 +138,7 @@ def read_report(path: Path) -> ReportFile:
         items = [*_items(document, PASSES), *_items(document, FAILURES)]
         if not items:
             raise FileFormatError("it has no samples: passes and failures are empty", "There is nothing to import")
+        _check_forms(items)
         return ReportFile(
             name=path.name,
             run_id=f"imported-{_digest(document)[:16]}",
@@ -151,6 +155,19 @@ def _items(document: Mapping[str, Any], part: str) -> Iterator[ReportItem]:
         raise malformed(part, listed, "a list")
     for number, item in enumerate(listed):
         yield read_item(item, part, number)
+
+
+def _check_forms(items: Iterable[ReportItem]) -> None:
+    """Texts of another format are refused all together: as enriched text they would count as clean or as junk."""
+    forms = Counter(other_form(split_text(text, item.smiles)[1]) for item in items for text in item.texts)
+    known = [(form, forms[form]) for form in OTHER_WORDS if forms[form]]
+    if known:
+        form, count = known[0]
+        rest = ", the others are not: it mixes formats" if count < forms.total() else ""
+        raise FileFormatError(
+            f"{count:,} of its {forms.total():,} texts are {OTHER_WORDS[form]}{rest}",
+            "Write the file with enriched text alone",
+        )
 
 
 def _digest(document: Mapping[str, Any]) -> str:

@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from rdkit import Chem
 
+from engine.chem.structure_files import read_molecules
 from engine.cli.generate_output import GenerationDisplay
 from engine.decode.steps import Event
 from tests.cli import keys, run, run_json
@@ -57,6 +59,19 @@ def test_other_lps_and_the_reports_names(lp: str) -> None:
     words = ("--processor-type", lp, "--max-new-tokens", "40", "--sampling-config", "greedy", "--num-generations", "1")
     (sample,) = run_json("generate", "CC=O", "--model-alias", "small", "--model-step", "final", *words)["samples"]
     assert sample["tokens"] == 40 or sample["stop_reason"] == "end"
+
+
+def test_bins_are_written_read_and_exported(tmp_path: Path) -> None:
+    path, bins = tmp_path / "out.sdf", ("--bins", "0.042", "21")
+    (sample,) = run_json("generate", "CC=O", *ASKED, *bins)["samples"]
+    assert re.fullmatch(r"\[CONFORMER\](=?\[[CO]\]<\d{4},\d{4},\d{4}>){3}\[/CONFORMER\]", sample["text"])
+    assert sample["clean"] and sample["forced_tokens"]
+    stated = run_json("decode", sample["text"], *bins)["coordinates"]
+    assert [[block[axis] for axis in "xyz"] for block in sample["blocks"]] == stated
+    assert run("generate", "CC=O", *ASKED, *bins, "--sdf", str(path)).code == 0
+    (mol,) = read_molecules(path)
+    assert np.allclose(mol.GetConformer().GetPositions(), stated, atol=1e-4)
+    assert "the LP guarded reads decimals, no bins" in run("generate", "C", *ASKED, *bins, "--lp", "guarded").error
 
 
 def test_threads_are_those_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rdkit import Chem
 
@@ -82,6 +84,26 @@ def test_decode_says_whether_the_stereo_is_right() -> None:
     assert [(site["atoms"], site["word"]) for site in judged["sites"]] == [([1], "mirrored")]
 
 
+def test_bins_there_and_back(tmp_path: Path) -> None:
+    path = tmp_path / "mol.sdf"
+    path.write_text(to_sdf([with_conformer(parse_smiles("CC=O"), 0, 2.0)]))
+    for width, most, digits in ((0.042, 21, 4), (0.05, 9, 3)):
+        bins = ("--bins", str(width), str(most))
+        text = run_json("encode", str(path), *bins)["enriched"]
+        numbers = [number for block in re.findall("<(.*?)>", text) for number in block.split(",")]
+        assert all(len(number) == digits for number in numbers)
+        decimals = run_json("decode", run_json("encode", str(path))["enriched"])["coordinates"]
+        document = run_json("decode", text, *bins)
+        assert document["smiles"] == "CC=O"
+        off = np.array(document["coordinates"]) - np.array(decimals)
+        assert 0 < np.abs(off).max() <= width / 2 + 1e-4
+        assert run_json("junk", text, *bins)["kinds"] == {"exact": 3}
+        drift = ("drift", "--tokenizer", "qwen3", "--file", "-", *bins, "--placeholder", ",".join(["0" * digits] * 3))
+        summary = run_json(*drift, stdin=text.encode())
+        assert (summary["exact"], summary["tokens_per_atom"]) == (3, 3 * digits + 2)
+    assert "binned text, another number format" in run("decode", text).error
+
+
 def test_decode_from_standard_input() -> None:
     assert run_json("decode", "-", stdin=f"\n[C]{B}\n".encode())["smiles"] == "C"
 
@@ -109,6 +131,10 @@ def test_there_and_back_by_files(tmp_path: Path, smiles: str) -> None:
         (("encode", "x.sdf", "--least-decimals", "5"), "invalid choice: 5"),
         (("decode",), "the following arguments are required: text"),
         (("decode", ""), "there is nothing in it"),
+        (("decode", "[C]<0000,0498,0501>", "--bins", "0.042", "21"), "a number is not one of 1,000 bins of 0.042"),
+        (("decode", "[C]<512,498,501>", "--bins", "0.042", "21"), "a number is not one of 1,000 bins of 0.042"),
+        (("decode", "[C]<512,498,501>", "--bins", "0.04", "9.01"), "are not a whole number of bins"),
+        (("decode", "[C]<512,498,501>", "--bins", "0", "9"), "are not a whole number of bins"),
         (("decode", "CCO"), "'C' stands outside brackets"),
         (("decode", "[C]<1.0,2.0>"), "block 0, at position 3: 2 numbers instead of three"),
         (("decode", "[C]<1.0,2.0,0.8415amen>"), "character 'a' is no part of a number"),

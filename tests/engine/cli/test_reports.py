@@ -113,7 +113,7 @@ def test_one_bad_file_of_several_is_left_out(tmp_path: Path) -> None:
         (("import", "missing*.json"), "matches no file"),
         (("import", "."), "is a folder"),
         (("import", "bad.json"), "bad.json"),
-        (("export", "nothing"), "there is no run_id 'nothing'"),
+        (("export", "nothing"), "there is no run 'nothing'"),
         (("export", "imported", "there.json"), "there.json already exists. Give another name, or --force"),
         (("export", "imported", "missing/there.json"), "cannot be written"),
     ],

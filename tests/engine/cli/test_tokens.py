@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.chem.enriched import encode
+from engine.chem.other_forms import OTHER_WORDS
 from engine.chem.smiles import parse_smiles
 from engine.chem.structure_files import to_sdf
 from engine.records import TRIMMED4
@@ -246,6 +247,40 @@ def test_integers_of_an_unknown_writer_are_numbers() -> None:
     assert run_json("junk", text)["rows"][0]["kinds"] == ["exact"]
     assert run_json("junk", text, "--lp", "position-blocklist")["rows"][0]["kinds"] == ["unverified"]
     assert run_json("decode", text)["coordinates"] == [[1.6656, 0.0, -0.255]]
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "blocks"),
+    [
+        ("C<1.0,2.0,3.0>=O<1.0,2.0,3.0>", "legacy", 2),
+        ("[H<1.0,2.0,3.0>]O<1.0,2.0,3.0>", "legacy", 2),
+        ("[SMILES]C=O[/SMILES][CONFORMER]C<1.0,2.0,3.0>=O<1.0,2.0,3.0amen>[/CONFORMER]", "legacy", 2),
+        ("[C]<0512,0498,0501>=[O]<0513,0498,0501>", "binned", 2),
+        ("[C]<512,498,501>[C]<512,4am>[C]<012,498,501>", "binned", 3),
+        ('{"timestamp": "now", "logs": [{"text": "[C]<1.0,2.0"}]}', "summary", 1),
+    ],
+)
+def test_another_format_is_named_and_not_judged(text: str, form: str, blocks: int) -> None:
+    document = run_json("junk", text)
+    assert (document["format"], document["blocks"], document["bad_blocks"]) == (form, blocks, None)
+    assert [row["kinds"] for row in document["rows"]] == [[]] * blocks
+    assert run("junk", text).out.startswith(OTHER_WORDS[form])  # type: ignore[index]
+    error = run("decode", text, "--reader", "group").error
+    assert OTHER_WORDS[form].partition(":")[0] in error  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[C]<1.0,2.0,3.0>O<1.0,2.0,3.0>",  # enriched text with a damaged atom
+        "[C]<512,498,501>[C]<1.0,2.0,3.0>",
+        "[C]<512,498,501>[C]<12,498,501>[C]<1,2,3>",
+        "[C]<51,49,50>",
+        '{"logs": [], "passes": []}',
+    ],
+)
+def test_damaged_text_is_no_other_format(text: str) -> None:
+    assert run_json("junk", text)["format"] == "enriched"
 
 
 def test_junk_under_an_lp() -> None:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rdkit import Chem
 
+from engine.chem.other_forms import OTHER_WORDS
 from engine.chem.smiles import parse_smiles
 from engine.records import TRIMMED4, Check, Molecule
 from engine.text.blocks import find_blocks, read_block
@@ -74,6 +75,9 @@ def answer(smiles_with_gaps: str) -> str:
         # blocks that do not say where an atom is
         (GOOD.replace(B, "<0.0,0.0,0.0>"), ACETALDEHYDE, (NO_COORDINATES,), False),
         (GOOD.replace(B, "<>"), ACETALDEHYDE, (NO_COORDINATES,), False),
+        (f"C{B}C{B}=O{B}", ACETALDEHYDE, (OTHER_WORDS["legacy"],), False),
+        (GOOD.replace(B, "<512,498,501>"), ACETALDEHYDE, (OTHER_WORDS["binned"],), False),
+        (GOOD.replace(B, "<0000,0000,0000>"), ACETALDEHYDE, (OTHER_WORDS["binned"],), False),
         (GOOD.replace(B, "<abra>"), ACETALDEHYDE, (NO_COORDINATES,), False),
         ("[C]<0.0,0.0,0.0>", parse_smiles("C"), (), True),  # a lone atom belongs at the origin
         ("[C]<abra>", parse_smiles("C"), (NO_COORDINATES,), False),

@@ -121,6 +121,12 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     return content
 
 
+def texts_of(*answers: str) -> dict[str, Any]:
+    """A report of two samples that wrote these."""
+    texts = [f"[SMILES]C=O[/SMILES][CONFORMER]{answer}[/CONFORMER]" for answer in (answers * 2)[:2]]
+    return {"metadata": {}, "passes": [{"decoded_text": text} for text in texts], "failures": []}
+
+
 DAMAGED: list[tuple[Any, str]] = [
     (b"", "it is no JSON at line 1, column 1"),
     (b'{"passes": [\n  {"a": 1},\n  {"a" 2}]}', "it is no JSON at line 3, column 8"),
@@ -129,6 +135,13 @@ DAMAGED: list[tuple[Any, str]] = [
     (b"17", "it is a number ('17'), not an object"),
     (b'{"events": []}', "it has neither passes nor failures"),
     (b'{"passes": [], "failures": []}', "it has no samples"),
+    (b'{"timestamp": "now", "logs": [{}]}', "it is an LP summary file: figures in a list of logs"),
+    (texts_of("C<1.0,2.0,3.0>=O<0.5,2.0,3.0>"), "2 of its 2 texts are legacy text, an older format"),
+    (texts_of("[C]<0512,0498,0501>=[O]<0513,0498,0501>"), "2 of its 2 texts are binned text"),
+    (
+        texts_of("C<1.0,2.0,3.0>=O<0.5,2.0,3.0>", "[C]<1.0,2.0,3.0>=[O]<0.5,2.0,3.0>"),
+        "1 of its 2 texts are legacy text, an older format: atoms have no brackets of their own (O<...>), the others",
+    ),
     (b"\xff\xfe{\x00", "UTF-16"),
     (b'{"passes": "caf\xe9"}', "no UTF-8 text: byte 15"),
     (b"[" * 100_000, "lists and objects are nested too deep"),

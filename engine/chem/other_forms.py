@@ -1,0 +1,62 @@
+"""Texts of another known form than enriched text: named for what they are, called neither clean nor damaged.
+
+Legacy text has atoms without brackets of their own: ``C<0.1,0.2,0.3>``, ``[H<...>]``. Binned text has bin numbers
+in its blocks: ``[C]<0512,0498,0501>``. An LP summary is a file of the group's runner that has figures and no texts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Literal
+
+OtherForm = Literal["legacy", "binned", "summary"]
+
+OTHER_WORDS: dict[OtherForm, str] = {
+    "legacy": "legacy text, an older format: atoms have no brackets of their own (O<...>)",
+    "binned": "binned text, another number format: blocks hold numbers of bins (<0512,0498,0501>)",
+    "summary": "an LP summary file: figures in a list of logs, without generated texts",
+}
+
+_PROMPT_END = "[/SMILES]"
+_BRACKETED = re.compile(r"(?<!\[CONFORMER)(?<!\[/SMILES)\]<(?!-[\[(])")
+_LEGACY = re.compile(r"(?:[A-Za-z]|\[[^\[\]<>]+)<[-\d.,\s]*\d[-\d.,\s]*>", re.ASCII)
+_BINS = re.compile(r"<(\d{3,12}),(\d{3,12}),(\d{3,12})>", re.ASCII)
+_BLOCK = re.compile(r"<([^<>|]*\d[^<>|]*)>", re.ASCII)
+
+
+def other_form(text: str) -> OtherForm | None:
+    """Which of them a text is; None for enriched text, damaged or not, and for anything else."""
+    if text.lstrip().startswith("{"):
+        return "summary" if '"logs"' in text and is_summary(_parsed(text)) else None
+    answer = text.rpartition(_PROMPT_END)[2]
+    if _LEGACY.search(answer) and not _BRACKETED.search(answer):
+        return "legacy"
+    return "binned" if bin_digits(answer) else None
+
+
+def bin_digits(text: str) -> int:
+    """How many digits each number of a binned text has; 0 where it is none. A few of its blocks may be damaged."""
+    bins = _BINS.findall(text)
+    widths = {len(number) for numbers in bins for number in numbers}
+    if len(widths) != 1:
+        return 0
+    blocks = _BLOCK.findall(text)
+    has_decimals = any("." in content for content in blocks)
+    return 0 if has_decimals or 2 * len(bins) < len(blocks) else widths.pop()
+
+
+def is_summary(document: Any) -> bool:
+    """Of the JSON of a file."""
+    return (
+        isinstance(document, dict)
+        and isinstance(document.get("logs"), list)
+        and not {"passes", "failures"} & set(document)
+    )
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

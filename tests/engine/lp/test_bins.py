@@ -1,0 +1,116 @@
+"""Binned numbers: the exact LP admits every bin and nothing else, and no block drifts, with any tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from engine.chem.enriched import as_decimals, decode, fill_blocks
+from engine.chem.smiles import parse_smiles
+from engine.errors import EnrichedError
+from engine.lp.exact import ExactConstraint
+from engine.lp.table import ILLEGAL
+from engine.records import BinFormat
+from engine.text.blocks import read_block
+from engine.text.check import check_sample
+from engine.text.drift import needed_by_content
+from engine.text.number_ids import number_ids
+from engine.text.tokenizer_build import NAMES
+from engine.text.tokenizers import load_tokenizer
+from tests.engine.lp.walks import random_answers
+
+ROWS = {"qwen3": 151_936, "llama3": 128_330}
+FORMS = [BinFormat(), BinFormat(bin_ang=0.05, range_ang=9.0), BinFormat(bin_ang=0.5, range_ang=2.0)]
+
+each = pytest.mark.parametrize("name", NAMES)
+every_form = pytest.mark.parametrize("form", FORMS, ids=lambda form: form.words)
+
+
+def admitted(made: ExactConstraint, node: int, digits: dict[int, str], left: int, text: str = "") -> Iterator[str]:
+    """All numbers that the automaton writes from a node on."""
+    if not left:
+        yield text
+        return
+    for id_, piece in digits.items():
+        after = int(made.automaton.goto[node, made.automaton.classes[id_]])
+        if after != ILLEGAL:
+            yield from admitted(made, after, digits, left - len(piece), text + piece)
+
+
+@each
+@every_form
+def test_every_bin_can_be_written_and_nothing_else(name: str, form: BinFormat) -> None:
+    tokenizer = load_tokenizer(name)
+    made, ids = ExactConstraint(tokenizer, form, ROWS[name]), number_ids(tokenizer)
+    pieces = {id_: f"{value:0{width}d}" for width, row in enumerate(ids.digits, 1) for value, id_ in enumerate(row)}
+    x = 0
+    assert sorted(admitted(made, x, pieces, form.digits)) == [f"{k:0{form.digits}d}" for k in range(1, form.bins + 1)]
+    molecules = [parse_smiles(smiles) for smiles in ("C[NH3+]", "CC(=O)Oc1ccccc1C(=O)O")]
+    assert tokenizer.end_id is not None
+    for molecule, answer in zip(molecules, random_answers(made, molecules, tokenizer.end_id), strict=True):
+        text = tokenizer.decode(answer[:-1])
+        assert tokenizer.encode(text) == answer[:-1]
+        assert decode(as_decimals(text, form)).mol.GetNumAtoms() == molecule.atoms
+        readings = [read_block(",".join(triple), form=form) for triple in _triples(text)]
+        check = check_sample(text, molecule, readings=readings, form=form)
+        assert check.clean and not check_sample(text, molecule).clean
+
+
+def _triples(text: str) -> list[list[str]]:
+    return [part.partition(">")[0].split(",") for part in text.split("<")[1:]]
+
+
+@each
+@every_form
+def test_no_bin_drifts(name: str, form: BinFormat) -> None:
+    """The proof: digits share tokens with nothing else, and a run of so many has so many tokens. Here, all numbers."""
+    tokenizer, zero = load_tokenizer(name), "0" * form.digits
+    numbers = [f"{k:0{form.digits}d}" for k in range(1, form.bins + 1)]
+    contents = [
+        content for k in numbers for content in (f"{k},{zero},{zero}", f"{zero},{k},{zero}", f"{zero},{zero},{k}")
+    ]
+    (needed,) = set(needed_by_content([("[C]", content) for content in contents], tokenizer))
+    assert needed_by_content([("[C]", f"{zero},{zero},{zero}"), ("[Ca++]", contents[0])], tokenizer) == [needed, needed]
+
+
+def test_a_number_padded_to_three_digits_alone_drifts_where_it_has_four() -> None:
+    tokenizer = load_tokenizer("qwen3")
+    assert needed_by_content([("[C]", "999,001,001"), ("[C]", "1000,001,001")], tokenizer) == [11, 12]
+
+
+@pytest.mark.parametrize("form", FORMS[:2], ids=lambda form: form.words)
+def test_numbers_are_those_of_numpy_digitize(form: BinFormat) -> None:
+    edges = np.linspace(-form.range_ang, form.range_ang, form.bins + 1)
+    values = np.random.default_rng(0).uniform(-form.range_ang, form.range_ang, 2_000)
+    numbers = [form.number_of(value) for value in values]
+    assert [int(number) for number in numbers] == np.digitize(values, edges).tolist()
+    off = np.array([form.value_ang(number) for number in numbers]) - values
+    assert abs(off).max() <= form.bin_ang / 2
+    assert np.sqrt(3 * (off**2).mean()) == pytest.approx(form.floor_ang, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("content", "kinds"),
+    [
+        ("0512,0498,0501", ("exact",)),
+        ("0512,0498,0501amen", ("letters",)),
+        ("0512,0498", ("missing_z",)),
+        ("0512,0498,05012", ("extra_digit",)),
+        ("0512,498,0501", ("integer",)),
+        ("0512,0498,0501,", ("trailing_mark",)),
+        ("-0512,0498,0501", ("extra_digit",)),
+        ("0.12,0498,0501", ("integer",)),
+    ],
+)
+def test_damaged_blocks_have_their_kinds(content: str, kinds: tuple[str, ...]) -> None:
+    assert read_block(content, form=BinFormat()).kinds == kinds
+    if content.endswith("0498"):
+        assert read_block("0512,0498,05", form=BinFormat(), lp="position-blocklist").kinds == ("cut",)
+
+
+def test_what_is_no_number_of_bins_is_refused() -> None:
+    text = fill_blocks("C", ("[C]",), ["0512,1001,0501"])
+    with pytest.raises(EnrichedError, match="a number is not one of 1,000 bins"):
+        as_decimals(text, BinFormat())
