@@ -125,6 +125,7 @@ demo: $(RUN) $(PREPARED)
 	@rm -rf data/demo/runs data/demo/staging
 	@$(PY) -m engine.store.reported --into data/demo
 	@$(PY) -m engine run $(DEMO_RUNS) --store data/demo
+	@for run in data/demo/runs/run_id=2*; do $(PY) -m engine cost-of-lp "$${run#*run_id=}" --samples 16 --store data/demo || exit 1; done
 	@$(MAKE) --no-print-directory demo-traces demo-logs
 
 demo-traces: $(RUN) $(PREPARED)

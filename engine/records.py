@@ -54,12 +54,77 @@ class NumberFormat:
             )
 
     @property
+    def most_ang(self) -> float:
+        """What a coordinate has to stay below."""
+        return 10.0**self.most_integer_digits
+
+    @property
+    def floor_ang(self) -> float:
+        """RMSD of a conformer as written from the conformer itself: root mean square of what truncation takes."""
+        return 10.0**-self.most_decimals
+
+    def value_ang(self, number: str) -> float | None:
+        """The coordinate that a complete number stands for; None where it stands for none."""
+        return float(number)
+
+    @property
     def words(self) -> str:
         """Which writer it is."""
         if self.least_decimals == self.most_decimals:
             return f"always {self.most_decimals} decimal{'s' if self.most_decimals > 1 else ''}"
         dropped = "further zeros" if self.least_decimals else "trailing zeros and a trailing point"
         return f"{self.least_decimals} to {self.most_decimals} decimals, {dropped} dropped"
+
+
+@dataclass(frozen=True, slots=True)
+class BinFormat(NumberFormat):
+    """Numbers of bins in place of decimals: ``0512`` is the 512th bin of ``bin_ang``, counted from ``-range_ang`` on.
+
+    All have the same number of digits: no sign, no point, and no length of its own.
+    """
+
+    least_decimals: int = 0
+    bin_ang: float = 0.042
+    range_ang: float = 21.0
+
+    def __post_init__(self) -> None:
+        is_range = 0 < self.bin_ang <= self.range_ang < 10**MOST_INTEGER_DIGITS
+        count = 2 * self.range_ang / self.bin_ang if is_range else 0.0
+        if not is_range or abs(count - round(count)) > 1e-6 or count >= 10**MOST_INTEGER_DIGITS:
+            raise ValueError(
+                f"bins of {self.bin_ang:g} over {-self.range_ang:g} to {self.range_ang:g} angstrom are not a whole "
+                f"number of bins below {10**MOST_INTEGER_DIGITS:,}"
+            )
+
+    @property
+    def bins(self) -> int:
+        return round(2 * self.range_ang / self.bin_ang)
+
+    @property
+    def digits(self) -> int:
+        return max(3, len(str(self.bins)))
+
+    @property
+    def most_ang(self) -> float:
+        return self.range_ang
+
+    @property
+    def floor_ang(self) -> float:
+        """Each axis is off by -bin / 2 to bin / 2, evenly: sqrt(3 * bin**2 / 12)."""
+        return self.bin_ang / 2
+
+    def number_of(self, value_ang: float) -> str:
+        """As ``numpy.digitize`` counts: the first bin is 1."""
+        return f"{min(int((value_ang + self.range_ang) / self.bin_ang) + 1, self.bins):0{self.digits}d}"
+
+    def value_ang(self, number: str) -> float | None:
+        """The centre of the bin."""
+        is_bin = number.isdecimal() and len(number) == self.digits and 1 <= int(number) <= self.bins
+        return round((int(number) - 0.5) * self.bin_ang - self.range_ang, 9) if is_bin else None
+
+    @property
+    def words(self) -> str:
+        return f"{self.bins:,} bins of {self.bin_ang:g} Å from {-self.range_ang:g} to {self.range_ang:g} Å"
 
 
 FIXED4 = NumberFormat()

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from engine.store.store import Store
-from pages._compare import advice, charts, manage, sql, table
+from pages._compare import advice, charts, coverage, manage, sql, table
 from pages._compare.runs import chosen_runs
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
@@ -19,6 +19,7 @@ LEAD = (
 SECTIONS = {
     "Side by side": of_choice(table.show),
     "Charts": of_choice(charts.show),
+    "Coverage": of_choice(coverage.show),
     "Advice": advice.show,
     "SQL": sql.show,
     "Manage": manage.show,

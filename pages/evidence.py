@@ -1,7 +1,7 @@
 """The Evidence page: what the reports state, each claim beside what comes out here, and the query behind it."""
 
 from engine.store.store import Store
-from pages._evidence import browse, highlights
+from pages._evidence import browse, highlights, lost_third
 from pages._evidence import state as evidence_state
 from pages._evidence import store as evidence_store
 from pages._evidence.claims import judged_claims
@@ -21,6 +21,7 @@ LEAD = (
 
 SECTIONS = {
     "In two minutes": highlights.show,
+    evidence_state.LOST_THIRD: lost_third.show,
     evidence_state.ALL: browse.show,
 }
 

@@ -6,11 +6,12 @@ next one goes on in a new process. Few samples are under way at a time, so memor
 
 from __future__ import annotations
 
+import math
 import multiprocessing.connection
 import os
 import time
 from collections import deque
-from collections.abc import Generator, Iterable
+from collections.abc import Collection, Generator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -84,13 +85,22 @@ class JudgePool:
         self.waiting.append(task)
         self._advance(wait_s=0.0)
 
-    def verdicts(self, *, wait: bool) -> list[tuple[JudgeTask, MoleculeVerdict]]:
-        """What is done since the last call; with ``wait`` at least one, while any is under way."""
+    def verdicts(self, *, wait: bool, most_s: float = math.inf) -> list[tuple[JudgeTask, MoleculeVerdict]]:
+        """What is done since the last call; with ``wait`` at least one, while any is under way and ``most_s`` last."""
+        until = time.monotonic() + most_s
         self._advance(wait_s=0.0)
-        while wait and not self._done and self.under_way:
-            self._advance(wait_s=1.0)
+        while wait and not self._done and self.under_way and (left_s := until - time.monotonic()) > 0:
+            self._advance(wait_s=min(1.0, left_s))
         done, self._done = self._done, []
         return done
+
+    def drop(self, keys: Collection[int]) -> None:
+        """Forgets tasks: a process that works on one of them is ended, and the next task starts another."""
+        self.waiting = deque(task for task in self.waiting if task.key not in keys)
+        self._done = [(task, verdict) for task, verdict in self._done if task.key not in keys]
+        for process in [process for process in self._pool if process.task is not None and process.task.key in keys]:
+            self._pool.remove(process)
+            process.end()
 
     def _advance(self, wait_s: float) -> None:
         """Hand out tasks, take answers, and end what is over its limit."""

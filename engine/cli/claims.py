@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from engine.evidence.verdicts import Verdict
 
 MOST_CELL = 90
-NAMES = ("reproduced", "contradicted", "internally inconsistent", "not testable here")
+NAMES = ("reproduced", "contradicted", "internally inconsistent", "not shown on these models", "not testable here")
 COLUMNS = ("claim", "section", "verdict", "reported", "measured", "unit", "about")
 
 

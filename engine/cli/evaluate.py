@@ -78,7 +78,7 @@ def _of_run(args: argparse.Namespace) -> int:
     with reporting(args) as say:
 
         def progress(done: int, molecules: int) -> None:
-            say(done=done, molecules=molecules)
+            say(done=done, molecules=molecules, work=done / molecules)
             line.draw(f"{bar(done / molecules)} {done:,}/{molecules:,} molecules evaluated", now=done == molecules)
 
         store = open_store(args)
@@ -125,6 +125,7 @@ def _document(args: argparse.Namespace, found: Evaluation) -> dict[str, Any]:
         "etkdg_per_molecule": found.request.per_molecule if references is None else None,
         "reference_conformers": found.references,
         "without_references": found.without_references,
+        "references_not_asked": found.not_asked,
         **_head(args),
         **found.figures.columns(),
         **of_run,
@@ -161,6 +162,8 @@ def _write_counts(document: dict[str, Any]) -> None:
     )
     if document["without_references"]:
         write(f"{document['without_references']:,} molecules have no references and are left out")
+    if document["references_not_asked"]:
+        write(f"{document['references_not_asked']:,} molecules of {name} were never asked for and are left out")
     if document["incomplete"]:
         write(f"{document['incomplete']:,} molecules have more symmetries than were tried: upper bounds")
     baseline = document["baseline"]

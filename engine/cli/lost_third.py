@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import io
+import json
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -16,9 +18,8 @@ from engine.errors import RunError, nearest
 from engine.processes import usable_cores
 
 if TYPE_CHECKING:
-    from engine.evidence.lost_third.coverage import LaneCoverage, Texts
+    from engine.evidence.lost_third.coverage import Texts
     from engine.evidence.lost_third.lanes import LanePlan, LaneSize
-    from engine.figures.statistics import Interval
     from engine.store.entries import Entry
     from engine.store.store import Store
 
@@ -52,6 +53,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     from engine.chem.molecule_sets import load_run_set
     from engine.evidence.lost_third.coverage import texts_by_molecule
+    from engine.evidence.lost_third.documents import save
     from engine.evidence.lost_third.lanes import LANES, LaneSize
     from engine.models.registry import load_registry
 
@@ -74,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
             continue
         texts[lane.key], runs[lane.key] = texts_by_molecule(store, entry), entry.id
     document = _document(args, runs, texts, molecules, (narrow, wide))
+    note(f"Kept in {save(document, store.home)}: the Evidence page shows it.")
     if args.json:
         emit_json(document)
     else:
@@ -135,16 +138,18 @@ def _finished(store: Store, label: str) -> Entry | None:
     return runs[-1] if runs else None
 
 
-def _command(*words: str) -> None:
-    """A command of the terminal in this process, with its tables among the progress."""
+def _command(*words: str) -> str:
+    """A command of the terminal in this process: what it prints, or without --json, tables among the progress."""
     from engine.cli.main import main
 
-    with redirect_stdout(sys.stderr):
+    printed = io.StringIO()
+    with redirect_stdout(printed if "--json" in words else sys.stderr):
         code = main(list(words))
     if code == CTRL_C:
         raise KeyboardInterrupt
     if code:
         raise RunError(f"`{words[0]}` ended with status {code}", "Its message stands above; the same command resumes")
+    return printed.getvalue()
 
 
 def _document(
@@ -154,57 +159,32 @@ def _document(
     molecules: Sequence[str],
     sizes: tuple[LaneSize, LaneSize],
 ) -> dict[str, Any]:
-    """Figures of the lanes at both sizes, the fall taken apart at the one that all share, failed parses by kind."""
-    from engine.evidence.lost_third.coverage import changes, failures_by_kind, fall, lane_coverage
-    from engine.evidence.lost_third.lanes import EXACT, LANES, NONE, REORDERED, V43
+    from engine.evidence.lost_third.lanes import COSTED
+    from engine.evidence.lost_third.summary import Lanes, summary
 
     line, workers = StatusLine(is_quiet=args.json), args.workers or usable_cores()
-    kept: dict[tuple[str, LaneSize], LaneCoverage] = {}
-    for key in runs:
-        for size in sizes[LANES[key].full_vocabulary :]:
-            chosen = molecules[: size.molecules]
 
-            def told(done: int, key: str = key, total: int = len(chosen)) -> None:
-                line.draw(f"{bar(done / total)} {done:,}/{total:,} molecules of {key} compared", now=done == total)
+    def told(words: str, done: int, total: int) -> None:
+        line.draw(f"{bar(done / total)} {done:,}/{total:,} {words}", now=done == total)
 
-            kept[key, size] = lane_coverage(texts[key], chosen, size, workers, told)
+    costs = {key: cost for key in COSTED if key in runs and (cost := _cost(args, runs[key], sizes[0])).get("samples")}
+    document = summary(Lanes(runs, texts, costs, molecules, *sizes), workers, told)
     line.clear()
-    narrow, wide = sizes
-    document: dict[str, Any] = {
-        "model": args.model,
-        "lanes": [
-            {"lane": key, "words": LANES[key].words, "run_id": runs[key], **_size(size), **_figures(lane)}
-            | {"not_decoded": dict(failures_by_kind(t for few in texts[key].values() for t in few[: size.samples]))}
-            for (key, size), lane in kept.items()
-        ],
-        "fall": None,
-        "reordered": None,
-    }
-    if all((key, wide) in kept for key in (NONE, EXACT, V43)):
-        steps = fall(*(kept[key, wide] for key in (NONE, EXACT, V43)))
-        document["fall"] = [
-            {"step": step.words, "cov_r": _interval(step.cov_r), "cov_p": _interval(step.cov_p)} for step in steps
-        ]
-    if (EXACT, narrow) in kept and (REORDERED, narrow) in kept:
-        found = changes(kept[EXACT, narrow], kept[REORDERED, narrow])
-        document["reordered"] = {name: _interval(change) for name, change in found.items()}
-    return document
+    return {"model": args.model, **document}
 
 
-def _size(size: LaneSize) -> dict[str, int]:
-    return {"molecules": size.molecules, "samples_per_molecule": size.samples, "references": size.references}
+def _cost(args: argparse.Namespace, run_id: str, size: LaneSize) -> dict[str, Any]:
+    """Log w and what goes with it, of the first molecules, scored once; nothing of a run that cannot be scored."""
+    from engine.evidence.lost_third.lanes import MOST_COSTED
 
-
-def _figures(lane: LaneCoverage) -> dict[str, Any]:
-    from engine.figures.coverage_metrics import over_molecules
-
-    figures = lane.figures()
-    skip, zero = (over_molecules(figures, rule).columns() for rule in ("skip", "zero"))
-    return {"samples": lane.samples, "parsed": lane.parsed, "zero": zero, "skip": skip}
-
-
-def _interval(found: Interval | None) -> dict[str, float | None] | None:
-    return None if found is None else {"value": found.value, "low": found.low, "high": found.high}
+    note(f"What the LP of {run_id} costs, in nats")
+    samples = min(MOST_COSTED, size.molecules) * size.samples
+    where = ["--store", args.store] if args.store else []
+    try:
+        found: dict[str, Any] = json.loads(_command("cost-of-lp", run_id, "--samples", str(samples), "--json", *where))
+    except RunError:  # its message stands there already
+        return {}
+    return found
 
 
 def _write(document: Mapping[str, Any]) -> None:

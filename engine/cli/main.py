@@ -24,6 +24,7 @@ GROUPS = (
     "judge",
     "evaluate",
     "cost_of_lp",
+    "cost",
     "runs",
     "references",
     "sql",

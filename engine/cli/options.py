@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from engine.cli.output import note, path_of, read_text
-from engine.errors import ConstraintError, DriftscopeError, RegistryError, shown
-from engine.lp_records import LPS, GuardSettings, guard_checks
-from engine.records import READER_HELP, READERS, RULES_HELP, NumberFormat
+from engine.errors import ConstraintError, DriftscopeError, RegistryError, TextError, shown
+from engine.lp_records import LPS, GuardSettings, guard_checks, lp_record, split_cleanup
+from engine.records import READER_HELP, READERS, RULES_HELP, BinFormat, NumberFormat
 
 if TYPE_CHECKING:
     from engine.decode.plan import Plan
@@ -80,7 +80,12 @@ def add_store_option(parser: Any) -> None:
 
 def add_rmsd_option(group: Any) -> None:
     group.add_argument(
-        "--rmsd", type=whole(1_000), nargs="?", const=10, metavar="K", help="RMSD to the nearest of K references (10)"
+        "--rmsd",
+        type=whole(1_000),
+        nargs="?",
+        const=10,
+        metavar="K",
+        help="RMSD to the nearest of K references by ETKDG (10), or of all that --references has",
     )
 
 
@@ -92,6 +97,21 @@ def add_decimals_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--least-decimals", type=int, choices=range(5), default=4, help="1 drops trailing zeros, 0 a trailing point too"
     )
+
+
+def add_bins_option(parser: argparse.ArgumentParser) -> None:
+    what = "binned numbers: bins of WIDTH angstrom from -RANGE to RANGE, such as 0.042 21"
+    parser.add_argument("--bins", nargs=2, type=float, metavar=("WIDTH", "RANGE"), help=what)
+
+
+def form_of(args: argparse.Namespace) -> NumberFormat:
+    """The number format of --least-decimals, or of --bins where that is given."""
+    if args.bins is None:
+        return NumberFormat(least_decimals=args.least_decimals)
+    try:
+        return BinFormat(bin_ang=args.bins[0], range_ang=args.bins[1])
+    except ValueError as error:
+        raise TextError(str(error), "Give for example --bins 0.042 21") from error
 
 
 def add_reader_option(parser: argparse.ArgumentParser) -> None:
@@ -202,6 +222,10 @@ def plan_of(args: argparse.Namespace, numbers: NumberFormat, lp: str | None = No
         form = NumberFormat(least, most, args.integer_digits or numbers.most_integer_digits)
     except ValueError as error:
         raise ConstraintError(f"there is no such number format: {error}", "Give for example --decimals 1-4") from error
+    if getattr(args, "bins", None) is not None:
+        form, record = form_of(args), lp_record(split_cleanup(lp or args.lp)[0])
+        if record.is_guarded or record.name == "truncating":
+            raise ConstraintError(f"the LP {record.name} reads decimals, no bins", "Use exact, or leave --bins out")
     filters = {name: getattr(args, name) for name in FILTERS if getattr(args, name) is not None}
     return Plan(
         lp=lp or args.lp,

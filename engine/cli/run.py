@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from engine.runner.plan import RunPlan, RunProgress
     from engine.runner.run_state import RunState
     from engine.store.entries import Entry
+    from engine.store.references import ReferenceSet
     from engine.store.store import Store
 
 DEFAULT_MOLECULES = 64
@@ -76,7 +77,11 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add_molecule_option(
         group, "--sample-size", f"the first N; without SMILES, of the held-out molecules ({DEFAULT_MOLECULES})"
     )
-    group.add_argument("--references", metavar="NAME", help="those of a set of the store (see `references`)")
+    group.add_argument(
+        "--references",
+        metavar="NAME",
+        help="those of a set of the store (see `references`); --rmsd is to its conformers",
+    )
     group.add_argument(
         "--per-reference", type=whole(MOST_GENERATIONS), metavar="N", help="N samples per conformer of --references"
     )
@@ -131,8 +136,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _new_runs(args: argparse.Namespace, store: Store, workers: RemoteWorkers) -> Iterator[RunState]:
     """Begins one run after the other: each when the one before is in the store, or submitted."""
+    from engine.store.references import reference_set
+
     plans = _plans(args)  # all of them, before the first molecule is read
-    molecules = _molecules(args) if args.references is None else _molecules_of_references(args, store)
+    references = None if args.references is None else reference_set(store, args.references)
+    molecules = _molecules(args) if references is None else _molecules_of_references(args, references)
     set_threads(args.threads)
     from engine.runner.plan import RunPlan
     from engine.runner.run import begin
@@ -140,7 +148,9 @@ def _new_runs(args: argparse.Namespace, store: Store, workers: RemoteWorkers) ->
     for entry, plans_of_model in plans:
         loaded = load_for(workers, entry, args)
         for plan in plans_of_model:
-            staging = begin(store.home, loaded, molecules, plan, **begin_args(workers, args.device))
+            staging = begin(
+                store.home, loaded, molecules, plan, references=references, **begin_args(workers, args.device)
+            )
             yield run_state(workers, staging, loaded, molecules, RunPlan.read(staging.sheet["plan"]))
 
 
@@ -233,7 +243,9 @@ class _RunDisplay:
         self.line, self.state = StatusLine(), state
         row = state.staging.sheet["row"]
         self.say = partial(say, **{name: row[name] for name in ("run_id", "model_alias", "model_step", "lp")})
-        self.report(state.now(), now=True)
+        first = state.now()
+        self.began = first.work  # of a resumed run, what others wrote
+        self.report(first, now=True)
         if not is_quiet:
             model = f"{row['model_alias']}:{row['model_step']}"
             note(f"{state.staging.id}: {model}, {row['lp']}, {row['backend']}, {row['device'] or 'Ray actors'}")
@@ -246,7 +258,8 @@ class _RunDisplay:
     def draw(self, progress: RunProgress) -> None:
         self.report(progress)
         work = progress.work
-        left = f", {progress.seconds * (1 - work) / work:,.0f} s left" if 0 < work < 1 else ""
+        here = work - self.began
+        left = f", {progress.seconds * (1 - work) / here:,.0f} s left" if here > 0 and work < 1 else ""
         bad = f", {progress.bad_blocks} of {progress.blocks} blocks bad" if progress.bad_blocks else ""
         rates = f"{progress.pass_rate:.1%} passed, {progress.decodes_rate:.1%} decode, {progress.clean_rate:.1%} clean"
         self.line.draw(
@@ -261,12 +274,10 @@ class _RunDisplay:
             note(text)
 
 
-def _molecules_of_references(args: argparse.Namespace, store: Store) -> list[Molecule]:
+def _molecules_of_references(args: argparse.Namespace, references: ReferenceSet) -> list[Molecule]:
     """Each once, or under --per-reference as often as it is asked for: so many times its conformers in the set."""
     from engine.chem.smiles import parse_smiles
-    from engine.store.references import reference_set
 
-    references = reference_set(store, args.references)
     if args.smiles or args.smiles_file:
         molecules = _molecules(args)
     else:

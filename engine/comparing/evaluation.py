@@ -18,10 +18,16 @@ from typing import Protocol
 
 from rdkit import Chem
 
-from engine.array_files import read_arrays
 from engine.comparing.coverage import molecules_of, texts_of
 from engine.comparing.reading import has_samples, samples_of
-from engine.comparing.rmsd_matrices import References, baseline_job, given_references, texts_job
+from engine.comparing.rmsd_matrices import (
+    References,
+    baseline_job,
+    given_references,
+    read_matrix,
+    remove_unused,
+    texts_job,
+)
 from engine.errors import RunError
 from engine.figures.coverage_metrics import (
     DRUG_LIKE_ANG,
@@ -46,6 +52,7 @@ class ReferenceConformers(Protocol):
     """Where a molecule's references come from: heavy atoms, all conformers in one molecule."""
 
     name: str
+    molecule_count: int
 
     def conformers(self, smiles: str) -> Chem.Mol | None: ...
 
@@ -90,6 +97,7 @@ class Evaluation:
     asked: int  # samples of the run
     references: int  # conformers
     without_references: int  # molecules left out
+    not_asked: int  # molecules of the set that the run was never asked for
     run: Side
     figures: SetFigures
     clustered: Side | None
@@ -109,6 +117,7 @@ def evaluate_run(
     entry = store.entry(run_id)
     if not has_samples(entry):
         raise without_samples(entry, "evaluate")
+    remove_unused()
     molecules = molecules_of(store, entry)
     each = Counter(samples_of(store, entry).smiles.to_pylist())
     sides = [Side(), Side()] if request.baseline else [Side()]
@@ -116,7 +125,7 @@ def evaluate_run(
     references = done = 0
     with closing(run_jobs(_jobs(store, entry, molecules, each, request, without), workers or usable_cores())) as jobs:
         for made in zip(*[jobs] * len(sides), strict=True):  # of one molecule
-            matrices = [read_arrays(job.path)[1]["rmsd"] for job in made]
+            matrices = list(map(read_matrix, made))
             if len(matrices[0]):
                 references += len(matrices[0])
                 for side, matrix, job in zip(sides, matrices, made, strict=True):
@@ -135,11 +144,19 @@ def evaluate_run(
         asked=sum(each.values()),
         references=references,
         without_references=len(molecules) - len(run.molecules),
+        not_asked=0 if request.references is None else request.references.molecule_count - len(run.molecules),
         run=run,
         figures=over_molecules(run.molecules, request.rule),
         clustered=clustered,
         baseline=None if clustered is None else _beside(run, clustered, request.rule),
     )
+
+
+def is_computed(store: Store, entry: Entry, request: EvaluationRequest) -> bool:
+    """Whether all matrices are there, so that ``evaluate_run`` only reads."""
+    molecules = molecules_of(store, entry)
+    each = Counter(samples_of(store, entry).smiles.to_pylist())
+    return all(job.path.exists() for job in _jobs(store, entry, molecules, each, request, []))
 
 
 def _beside(run: Side, clustered: Side, rule: MissingRule) -> SetFigures:

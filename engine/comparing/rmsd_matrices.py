@@ -2,7 +2,8 @@
 
 A file is named by all that its matrix rests on (molecule, references, texts or the number of baseline conformers) and
 keyed by versions besides, so that a stopped evaluation resumes, and runs with the same references share their
-baselines. Files lie in the folder of caches; any of them may be deleted.
+baselines. Files lie in the folder of caches; any of them may be deleted, and those
+that nothing used for some time are, when an evaluation begins.
 
 Of a run's texts those count that a reader (the strict one, where none is named) takes for the molecule that was asked
 for. Symmetries are tried up to ``MAX_MATCHES`` per pair; beyond, the RMSD is an upper bound and the matrix is not
@@ -12,22 +13,26 @@ complete.
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
+import os
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import rdkit
+from numpy.typing import NDArray
 from rdkit import Chem
 
-from engine.array_files import Arrays, Meta
+from engine.array_files import Arrays, Meta, read_arrays
 from engine.chem.clustering import clustered_conformers
 from engine.chem.conformers import reference_conformers
 from engine.chem.rmsd import MAX_MATCHES, ensemble_metrics
 from engine.chem.smiles import parse_smiles, same_graph
 from engine.errors import DriftscopeError
-from engine.file_jobs import FileJob
+from engine.file_jobs import FileJob, FinishedJob
 from engine.paths import cache_folder
 from engine.records import ReaderName
 from engine.text.readers import decode_with
@@ -36,6 +41,8 @@ FOLDER = "rmsd"
 MAX_SECONDS = 30.0
 """Longest search for a molecule's references by ETKDG."""
 _VERSIONS = {"format": "1", "rdkit": rdkit.__version__}
+UNUSED_DAYS = 60
+"""Matrices that nothing has read for so long are removed."""
 _EXACT = int(Chem.PropertyPickleOptions.CoordsAsDouble)
 
 References = Mapping[str, Any]
@@ -54,6 +61,25 @@ def texts_job(smiles: str, references: References, texts: Sequence[str], reader:
 
 def baseline_job(smiles: str, references: References, count: int) -> FileJob:
     return _job(matrix_of_baseline, {"smiles": smiles, "references": dict(references), "count": count})
+
+
+def read_matrix(job: FinishedJob) -> NDArray[np.float64]:
+    """[references, samples]; the file counts as used now."""
+    with contextlib.suppress(OSError):  # another user's file
+        os.utime(job.path)
+    found: NDArray[np.float64] = read_arrays(job.path)[1]["rmsd"]
+    return found
+
+
+def remove_unused() -> int:
+    """Removes matrices that were not used for ``UNUSED_DAYS``, and says how many."""
+    oldest, removed = time.time() - UNUSED_DAYS * 86_400, 0
+    for path in (cache_folder() / FOLDER).glob("*/*.arrays"):
+        with contextlib.suppress(OSError):  # another process was first, or it is another user's
+            if path.stat().st_mtime < oldest:
+                path.unlink()
+                removed += 1
+    return removed
 
 
 def matrix_of_texts(payload: Mapping[str, Any]) -> tuple[Meta, Arrays]:

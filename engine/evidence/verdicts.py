@@ -22,15 +22,18 @@ from engine.evidence.checks import CHECKS
 from engine.evidence.checks.finding import VERDICTS, Basis, Source, VerdictName
 from engine.evidence.checks.stored import is_asked, is_trace_asked
 from engine.evidence.claims import FOLDER, Claim, files_of, load_claims
+from engine.evidence.lost_third.documents import figures, load_all
 from engine.store.entries import Entry
+from engine.store.files import LocalFiles, json_bytes
 from engine.store.provenance import git_commit, versions
 from engine.store.schema import RUN, Kind
-from engine.store.store import Store
+from engine.store.store import DEMO, Store
 from engine.store.trace_schema import TRACE
 from engine.store.views import connect
 
 FILE = FOLDER / "verdicts.json"
-CODE = ("formula.py", "claims.py", "tokenisation.py", "checks/*.py")
+SHIPPED = LocalFiles(DEMO)
+CODE = ("formula.py", "claims.py", "tokenisation.py", "checks/*.py", "lost_third/documents.py")
 """The files below this package that decide verdicts."""
 
 FLAT = (
@@ -76,11 +79,12 @@ class Judgement:
 def judge(claims: Sequence[Claim], store: Store) -> list[Verdict]:
     """A verdict for each claim, in their order. Figures that a check compares with may be of any claim there is."""
     every = {claim.id: claim for claim in (*load_claims(), *claims)}
+    experiment = figures(load_all([SHIPPED]))
 
     def answer(snapshot: Sequence[tuple[Kind, Sequence[Entry]]]) -> list[Verdict]:
         few = [(kind, [entry for entry in entries if _is_met(kind, entry)]) for kind, entries in snapshot]
         with connect(few) as connection:
-            basis = Basis(every, lambda query: connection.sql(query).to_arrow_table().to_pylist())
+            basis = Basis(every, lambda query: connection.sql(query).to_arrow_table().to_pylist(), experiment)
             return [_judged(claim, basis) for claim in claims]
 
     return store.reading(answer)
@@ -154,6 +158,7 @@ def _sums(store: Store) -> tuple[str, str, str]:
     """Checksums of the claims, of the code that judges them, and of the runs that a check may ask."""
     entries = [entry for kind in (RUN, TRACE) for entry in store.found(kind).entries if _is_met(kind, entry)]
     runs = [f"{entry.id} {json.dumps(entry.row, sort_keys=True, default=str)}".encode() for entry in entries]
+    runs += [json_bytes(document) for document in load_all([SHIPPED])]
     code = sorted(path for pattern in CODE for path in Path(__file__).parent.glob(pattern))
     return (
         _sum(path.read_bytes() for path in files_of()),

@@ -24,11 +24,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.figures.statistics import Array, Bootstrap, Interval, interval
+from engine.inspection.disagreement import Disagreement, disagreement_of
 from engine.inspection.memo import computed_once
 from engine.inspection.runs import RunFacts
+from engine.inspection.step_columns import PARTS, TENTHS, StepColumns, Whole, by_code
 from engine.store.store import Store
-
-Whole = NDArray[np.int64]
 
 MOST_SAMPLES = 5_000
 """Samples of a run that are looked at, the first whose steps are kept."""
@@ -45,7 +45,8 @@ SELECT sample_id, pos, piece, coalesce(forced, FALSE) AS forced, ln_p, ln_p_temp
 FROM steps JOIN chosen USING (sample_id) WHERE run_id = $run ORDER BY sample_id, pos
 """
 _SAMPLES = """
-SELECT sample_id, smiles, stop_reason = 'end' AS ended, log_weight, redrawn_blocks IS NOT NULL AS guarded
+SELECT sample_id, smiles, stop_reason = 'end' AS ended, log_weight, redrawn_blocks IS NOT NULL AS guarded,
+       rmsd_ang
 FROM samples WHERE run_id = $run ORDER BY sample_id
 """
 _ELEMENTS = "SELECT sample_id, block, element FROM blocks WHERE run_id = $run AND element IS NOT NULL"
@@ -119,6 +120,7 @@ class RunCost:
     tenths: tuple[Place, ...]  # per sample
     parts: tuple[Place, ...]  # per sample
     elements: tuple[Place, ...]  # per block
+    disagreement: Disagreement
     each: tuple[SampleCost, ...]
 
 
@@ -134,121 +136,59 @@ def cost_of_steps(store: Store, run: RunFacts, steps: pa.Table) -> RunCost:
     rows = {row["sample_id"]: row for row in store.table(_SAMPLES, {"run": run.run_id}, of=of).to_pylist()}
     blocks = store.table(_ELEMENTS, {"run": run.run_id}, of=of).to_pylist()
     elements = {(row["sample_id"], row["block"]): row["element"] for row in blocks}
-    return _cost(_Steps(steps, rows), elements, is_guarded=run.lp_record.is_guarded)
-
-
-PARTS = ("between the blocks", "opening a block", "x", "y", "z", "closing a block", "the end")
-TENTHS = tuple(f"{start} to {start + 10} %" for start in range(0, 100, 10))
-
-
-class _Steps:
-    """Steps of samples as columns, sample by sample."""
-
-    def __init__(self, steps: pa.Table, rows: Mapping[int, Mapping[str, Any]]) -> None:
-        self.ids, self.sample = np.unique(steps["sample_id"].to_numpy(), return_inverse=True)
-        self.rows = [rows[id_] for id_ in self.ids.tolist()]
-        ln_p, ln_tempered, self.mask, ln_q = (
-            steps[name].to_numpy().astype(np.float64) for name in ("ln_p", "ln_p_tempered", "ln_mass", "ln_q")
-        )  # ln_q is NaN where the token was not allowed
-        self.forced = steps["forced"].to_numpy().astype(bool)
-        self.raw: Array = ln_p - ln_q
-        self.tempered: Array = ln_tempered - ln_q
-        self.pos = steps["pos"].to_numpy()
-        self.block, self.part = _places_of(steps["piece"], self.sample)
-
-    def by_sample(self, values: Array) -> Array:
-        return np.bincount(self.sample, values, minlength=len(self.rows)).astype(np.float64)
-
-    @property
-    def tenth(self) -> Whole:
-        length = np.bincount(self.sample, minlength=len(self.rows))
-        found: Whole = np.minimum(10 * self.pos // np.maximum(length, 1)[self.sample], 9)
-        return found
-
-
-def _places_of(pieces: pa.ChunkedArray, sample: Whole) -> tuple[Whole, Whole]:
-    """Of each token its block, -1 outside, and its place in ``PARTS``. A comma belongs to the number that it ends."""
-    encoded = pieces.combine_chunks().dictionary_encode()
-    known = [piece or "" for piece in encoded.dictionary.to_pylist()]
-    of_token = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    is_special = np.array([len(piece) > 2 and piece[0] == "<" and piece[-1] == ">" for piece in known], dtype=bool)
-    counts = {
-        mark: np.array([piece.count(mark) for piece in known], dtype=np.int64)[of_token] * ~is_special[of_token]
-        for mark in "<>,"
-    }
-    first = np.searchsorted(sample, sample)
-
-    def before(mark: str) -> Whole:
-        sums = counts[mark].cumsum() - counts[mark]
-        found: Whole = sums - sums[first]
-        return found
-
-    opened, closed, commas = map(before, "<>,")
-    is_inside = opened > closed
-    key = sample * (closed.max(initial=0) + 1) + closed
-    begins = np.full(key.max(initial=0) + 1, np.iinfo(np.int64).max)
-    np.minimum.at(begins, key[is_inside], commas[is_inside])
-    number = np.clip(commas - begins[key], 0, 2)
-    choices = [is_special[of_token], is_inside & (counts[">"] > 0), is_inside, counts["<"] > 0]
-    part = np.select(choices, [PARTS.index("the end"), PARTS.index("closing a block"), 2 + number, 1], 0)
-    return np.where(is_inside | (part == 1), closed, -1), part
+    return _cost(StepColumns(steps, rows), elements, is_guarded=run.lp_record.is_guarded)
 
 
 # --- weights ----------------------------------------------------------------------------------------------------------
 
 
-def _cost(steps: _Steps, elements: Mapping[tuple[int, int], str], *, is_guarded: bool) -> RunCost:
-    rows, count = steps.rows, len(steps.rows)
+def _cost(steps: StepColumns, elements: Mapping[tuple[int, int], str], *, is_guarded: bool) -> RunCost:
+    rows = steps.rows
     guard = np.array([_guard_part(row) for row in rows], dtype=np.float64)
+    by_token = (steps.raw, steps.tempered, steps.mask, np.where(steps.forced, steps.tempered, 0.0))
     with np.errstate(invalid="ignore"):
-        sums = {name: steps.by_sample(getattr(steps, name)) for name in ("raw", "tempered", "mask")}
-        forced = steps.by_sample(np.where(steps.forced, steps.tempered, 0.0))
-        free, filters = sums["tempered"] - forced, sums["tempered"] - sums["mask"]
-        weights = [sums[name] + guard for name in ("raw", "tempered")]
-        left_out = np.abs(steps.tempered - steps.mask) > ROUNDING
-    ended = np.array([bool(row["ended"]) for row in rows], dtype=bool)
-    counts = ended & np.isfinite(weights).all(axis=0)
-    raw, tempered = (np.where(counts, log_w, -np.inf) for log_w in weights)
+        raw, tempered, mask, forced = (by_code(steps.sample, values, len(rows)) for values in by_token)
+        weights = np.array([raw, tempered]) + guard
+        is_filtered = bool((np.abs(steps.tempered - steps.mask) > ROUNDING).any())
+        parts = {"forced": forced, "free": tempered - forced, "mask": mask, "filters": tempered - mask}
+    counts = np.array([bool(row["ended"]) for row in rows], dtype=bool) & np.isfinite(weights).all(axis=0)
+    raw, tempered = np.where(counts, weights, -np.inf)
+    parts |= {"log_w": raw, "log_w_tempered": tempered}
     smiles = [str(row["smiles"]) for row in rows]
     names, unit = np.unique(smiles, return_inverse=True) if rows else ((), np.zeros(0, dtype=np.int64))
-    unit = unit if len(names) > 1 else np.arange(count)
-    draws = Bootstrap(int(unit.max(initial=-1)) + 1)
-    mean = functools.partial(_mean, counts=counts, unit=unit, draws=draws)
-    tenths, by_part, by_element = _places(steps, elements, counts, unit, draws)
+    units = _Units(counts, unit if len(names) > 1 else np.arange(len(rows)))
+    rmsd_ang = np.array([row["rmsd_ang"] for row in rows], dtype=np.float64)  # NaN where not known
+    block_elements = [elements.get((int(steps.ids[sample]), block), "") for sample, block in steps.blocks]
     return RunCost(
-        samples=count,
+        samples=len(rows),
         counting=int(counts.sum()),
-        is_bound=is_guarded or bool(left_out.any()),
+        is_bound=is_guarded or is_filtered,
         is_guard_known=not is_guarded or bool(np.isfinite(guard).any()),
-        raw=_estimate(raw, unit, draws),
-        tempered=_estimate(tempered, unit, draws),
-        log_w=mean(raw),
-        log_w_tempered=mean(tempered),
-        forced=mean(forced),
-        free=mean(free),
-        mask=mean(sums["mask"]),
-        filters=mean(filters),
+        raw=_estimate(raw, units.of, units.draws),
+        tempered=_estimate(tempered, units.of, units.draws),
         molecules=tuple(_molecules(smiles, counts, raw, tempered)),
-        tenths=tenths,
-        parts=by_part,
-        elements=by_element,
-        each=tuple(
-            SampleCost(
-                sample_id=row["sample_id"],
-                smiles=smiles[number],
-                counts=bool(counts[number]),
-                log_w=float(raw[number]),
-                log_w_tempered=float(tempered[number]),
-                forced=float(forced[number]),
-                free=float(free[number]),
-                mask=float(sums["mask"][number]),
-                filters=float(filters[number]),
-                guard=row["log_weight"],
-                blocks=blocks,
-            )
-            for number, (row, blocks) in enumerate(zip(rows, _by_block(steps), strict=True))
-        ),
+        tenths=tuple(_places(steps, units, TENTHS, steps.tenth)),
+        parts=tuple(_places(steps, units, PARTS, steps.part)),
+        elements=tuple(sorted(_elements(steps, units, block_elements), key=lambda place: place.whole.value)),
+        each=tuple(_each(steps, counts, parts)),
+        disagreement=disagreement_of(steps, tempered, rmsd_ang, smiles, units.of, units.draws),
+        **{name: units.mean(values) for name, values in parts.items()},
     )
+
+
+class _Units:
+    """What is drawn again: molecules, or the samples of one; with the samples that count."""
+
+    def __init__(self, counts: NDArray[np.bool_], of: Whole) -> None:
+        self.counts, self.of = counts, of
+        self.draws = Bootstrap(int(of.max(initial=-1)) + 1)
+
+    def sums(self, values: Array, samples: Whole) -> Array:
+        return by_code(self.of[samples], values, self.draws.units)
+
+    def mean(self, values: Array) -> Interval | None:
+        samples = np.flatnonzero(self.counts)
+        return self.draws.ratio(self.sums(values[samples], samples), self.sums(np.ones(len(samples)), samples))
 
 
 def _guard_part(row: Mapping[str, Any]) -> float:
@@ -299,73 +239,47 @@ def _estimate(log_w: Array, unit: Whole, draws: Bootstrap) -> Estimate:
     return Estimate(log_p, effective, kl, is_reliable)
 
 
-def _mean(values: Array, counts: NDArray[np.bool_], unit: Whole, draws: Bootstrap) -> Interval | None:
-    parts = np.bincount(unit, np.where(counts, values, 0.0), draws.units).astype(np.float64)
-    return draws.ratio(parts, np.bincount(unit, counts, draws.units).astype(np.float64))
-
-
 # --- where ------------------------------------------------------------------------------------------------------------
 
 
-def _by_block(steps: _Steps) -> Iterator[dict[int, float]]:
-    inside = steps.block >= 0
-    width = int(steps.block.max(initial=0)) + 1
-    at = (steps.sample * width + steps.block)[inside]
-    shape = (len(steps.rows), width)
-    sums = np.bincount(at, steps.tempered[inside], len(steps.rows) * width).reshape(shape)
-    tokens = np.bincount(at, minlength=len(steps.rows) * width).reshape(shape)
-    for row, known in zip(sums.tolist(), tokens.tolist(), strict=True):
-        yield {block: value for block, (value, any_) in enumerate(zip(row, known, strict=True)) if any_}
+def _each(steps: StepColumns, counts: NDArray[np.bool_], parts: Mapping[str, Array]) -> Iterator[SampleCost]:
+    sums = by_code(steps.key, steps.tempered, len(steps.blocks)).tolist()
+    blocks: list[dict[int, float]] = [{} for _ in steps.rows]
+    for (sample, block), log_w in zip(steps.blocks, sums, strict=True):
+        if block >= 0:
+            blocks[sample][block] = log_w
+    for number, row in enumerate(steps.rows):
+        yield SampleCost(
+            sample_id=row["sample_id"],
+            smiles=str(row["smiles"]),
+            counts=bool(counts[number]),
+            guard=row["log_weight"],
+            blocks=blocks[number],
+            **{name: float(values[number]) for name, values in parts.items()},
+        )
+
+
+def _elements(steps: StepColumns, units: _Units, of_block: Sequence[str]) -> Iterator[Place]:
+    names, code = np.unique([*of_block, ""], return_inverse=True)
+    return _places(steps, units, names.tolist(), code[steps.key], per_block=True)
 
 
 def _places(
-    steps: _Steps,
-    elements: Mapping[tuple[int, int], str],
-    counts: NDArray[np.bool_],
-    unit: Whole,
-    draws: Bootstrap,
-) -> tuple[tuple[Place, ...], tuple[Place, ...], tuple[Place, ...]]:
-    """By tenth and part per sample, by element per block, over samples that count."""
-    chosen = counts[steps.sample] if len(steps.rows) else np.zeros(0, dtype=bool)
-    known, element = np.unique(_element_of(steps, elements), return_inverse=True)
-    samples = np.bincount(unit, counts, draws.units)
-
-    def places(names: Sequence[str], of_token: Whole, by_element: bool = False) -> Iterator[Place]:
-        for number, name in enumerate(names):
-            tokens = chosen & (of_token == number)
-            if not name or not tokens.any():
-                continue
-            per = samples
-            if by_element:
-                blocks = np.unique(np.stack([steps.sample[tokens], steps.block[tokens]]), axis=1)[0]
-                per = np.bincount(unit[blocks], minlength=draws.units)
-            yield _place(name, steps, tokens, unit, per.astype(np.float64), draws)
-
-    of_elements = sorted(places(known.tolist(), element, by_element=True), key=lambda place: place.whole.value)
-    return tuple(places(TENTHS, steps.tenth)), tuple(places(PARTS, steps.part)), tuple(of_elements)
-
-
-def _element_of(steps: _Steps, elements: Mapping[tuple[int, int], str]) -> NDArray[np.str_]:
-    """Of each token; empty outside blocks."""
-    width = int(steps.block.max(initial=0)) + 2
-    keys, of_token = np.unique(steps.sample * width + steps.block + 1, return_inverse=True)
-    ids = steps.ids.tolist()
-    named = [elements.get((ids[key // width], key % width - 1), "") for key in keys.tolist()]
-    return np.array(named or [""], dtype=str)[of_token]
-
-
-def _place(name: str, steps: _Steps, tokens: NDArray[np.bool_], unit: Whole, per: Array, draws: Bootstrap) -> Place:
-    tempered, mask, is_forced = steps.tempered[tokens], steps.mask[tokens], steps.forced[tokens]
-    whole = draws.ratio(np.bincount(unit[steps.sample[tokens]], tempered, draws.units).astype(np.float64), per)
-    assert whole is not None
-    if np.count_nonzero(per) < 2:  # no draw differs
-        whole = Interval(whole.value)
-    over = float(per.sum())
-    return Place(
-        name,
-        int(tokens.sum()),
-        float(tempered[is_forced].sum() / over),
-        float(mask[~is_forced].sum() / over),
-        float((tempered - mask)[~is_forced].sum() / over),
-        whole,
-    )
+    steps: StepColumns, units: _Units, names: Sequence[str], code: Whole, *, per_block: bool = False
+) -> Iterator[Place]:
+    """Of the tokens of each code, over samples that count; per sample, or per block."""
+    for number, name in enumerate(names):
+        tokens = units.counts[steps.sample] & (code == number)
+        if not name or not tokens.any():
+            continue
+        sample, key = steps.sample[tokens], steps.key[tokens]
+        over = sample[np.unique(key, return_index=True)[1]] if per_block else np.flatnonzero(units.counts)
+        per = units.sums(np.ones(len(over)), over)
+        tempered, mask, is_forced = steps.tempered[tokens], steps.mask[tokens], steps.forced[tokens]
+        whole = units.draws.ratio(units.sums(tempered, sample), per)
+        assert whole is not None
+        if np.count_nonzero(per) < 2:  # no draw differs
+            whole = Interval(whole.value)
+        taken = (tempered[is_forced], mask[~is_forced], (tempered - mask)[~is_forced])
+        forced, free, filters = (float(part.sum() / len(over)) for part in taken)
+        yield Place(name, int(tokens.sum()), forced, free, filters, whole)

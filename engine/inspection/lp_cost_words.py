@@ -64,12 +64,36 @@ def sentences_of(cost: RunCost, lp: str) -> str:
     return " ".join(parts)
 
 
+def disagreement_words(cost: RunCost) -> str:
+    """Whether -log w grows along the text and goes with RMSD; empty where neither is known."""
+    known, parts = cost.disagreement, []
+    if known.slope is not None:
+        verdict = "no trend along the text"
+        if known.slope.excludes_zero:
+            verdict = "grows along the text" if known.slope.value > 0 else "falls along the text"
+        parts.append(f"−log w per block: {verdict} ({with_interval(known.slope, _fine_nat)} nat per block further).")
+    if known.rmsd is not None:
+        verdict = "no relation to RMSD shown"
+        if known.rmsd.excludes_zero:
+            verdict = "higher where RMSD is higher" if known.rmsd.value > 0 else "higher where RMSD is lower"
+        over = f"{counted(known.rmsd_samples, 'sample')} of {counted(known.rmsd_molecules, 'molecule')}"
+        parts.append(
+            f"Within molecules, −log w of samples: {verdict} (rank correlation {with_interval(known.rmsd, nat)},"
+            f" {over})."
+        )
+    return " ".join(parts)
+
+
 def nat(value: float) -> str:
     """Two decimals tell enough of a logarithm."""
     rounded = round(value, 2)
     if not rounded:
         return "0"
     return f"{rounded:.2f}".replace("-", "−") if abs(rounded) < 10 else number(rounded)
+
+
+def _fine_nat(value: float) -> str:
+    return f"{value:.2g}".replace("-", "−") if 1e-4 <= abs(value) < 0.1 else nat(value)
 
 
 def _lp_part(cost: RunCost) -> float:

@@ -154,7 +154,10 @@ def _plan_of(entry: Entry) -> tuple[Plan, ModelEntry]:
         raise RunError(f"{entry.id} was written with other weights than {model.name} has now", "Generate the run again")
     lp, _ = split_cleanup(plan.lp)
     if plan.equal_work and lp == "none":
-        raise RunError(f"{entry.id} was written without an end, for equal work", "Generate one without --equal-work")
+        raise RunError(
+            f"{entry.id} was written with --equal-work: its answers were cut at a length, so log w is not defined",
+            "Generate one without --equal-work",
+        )
     record = lp_record(lp)
     placeholder = entry.row.get("placeholder") or plan.placeholder if record.placeholder else ""
     lp = "exact" if record.is_guarded else record.name  # a guard changes no mask

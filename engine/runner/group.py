@@ -6,30 +6,28 @@ them. These extra passes are not in the run's counters.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.chem.conformers import reference_conformers
-from engine.chem.enriched import decode
 from engine.chem.judges import JudgePool, JudgeTask
-from engine.chem.rmsd import least_rmsd
 from engine.decode.body import Body
 from engine.decode.closing import close_ids
 from engine.decode.generation import Generation
 from engine.decode.samples import Sample
 from engine.decode.scoring import Scored, score
 from engine.decode.steps import Counters, Diagnosis, Event, Step, StepObserver, Stop, Tap
-from engine.errors import DriftscopeError
 from engine.models.loading import LoadedModel
 from engine.processes import usable_cores
 from engine.records import Molecule, MoleculeVerdict
 from engine.runner.plan import RunPlan
+from engine.runner.rmsd_references import RmsdReferences, given_references
 from engine.store.groups import Group
 from engine.store.sample_rows import StoredSample, peaks_of, step_rows, steps_table, sums_of, tables_of, tries_table
 from engine.store.schema import SAMPLES, STEPS, TRIES
@@ -47,6 +45,17 @@ BESIDE = max(1, usable_cores() // 2)
 COUNTED = "tokens forced_tokens forward_passes prefill_s forward_s constraint_s sampling_s decode_s".split()
 
 
+class Judges(Protocol):
+    """What takes answers and hands verdicts back, as a `JudgePool` does."""
+
+    @property
+    def under_way(self) -> int: ...
+
+    def add(self, task: JudgeTask) -> None: ...
+
+    def verdicts(self, *, wait: bool) -> list[tuple[JudgeTask, MoleculeVerdict]]: ...
+
+
 class ScoringCancelledError(Exception):
     """The group was cancelled while its samples were scored."""
 
@@ -61,7 +70,7 @@ class GroupWriter:
         plan: RunPlan,
         rank: int = 0,
         *,
-        judges: JudgePool | None = None,
+        judges: Judges | None = None,
     ) -> None:
         """``judges`` are those of the caller, who closes them; without, the plan says whether there are some."""
         self.staging, self.loaded, self.plan, self.rank = staging, loaded, plan, rank
@@ -82,7 +91,11 @@ class GroupWriter:
         """Iterate over its events, then `add` it. ``places``: the molecules' places in the run."""
         generation = self._generate(places, molecules)
         generation.tap, generation.watch = self.tap, self.watch
-        return GroupWork(generation, self.staging.id, self.plan, judges=self._judges)
+        return GroupWork(generation, self.staging.id, self.plan, judges=self._judges, references=self._references)
+
+    @functools.cached_property
+    def _references(self) -> dict[str, Any] | None:
+        return given_references(self.staging) if self.plan.rmsd_references else None
 
     def add(self, work: GroupWork, number: int) -> Group:
         tables, sums, peaks = work.rows()
@@ -133,18 +146,20 @@ class GroupWork:
     plan: RunPlan
     seconds: dict[int, float] = field(default_factory=dict)  # by sample, from its first token to its last
     reference_s: float = REFERENCE_S
+    references: Mapping[str, Any] | None = None  # molecules with conformers, in place of those by ETKDG
     cancelled: Callable[[], bool] = lambda: False  # asked while samples are scored
     on_judged: Callable[[int], None] = lambda done: None  # gets the number of scored samples
     was_cancelled: bool = False
     judged: list[Sample] = field(default_factory=list)  # by `rows`: the scored samples
-    judges: JudgePool | None = None  # of the molecules, beside the model
+    judges: Judges | None = None  # of the molecules, beside the model
     verdicts: dict[int, MoleculeVerdict] = field(default_factory=dict)  # by sample
+    clock: Callable[[], float] = time.perf_counter
     began: float = field(default_factory=time.perf_counter)
 
     def events(self, cancelled: Callable[[], bool]) -> Iterator[Event]:
         begins: dict[int, float] = {}
         for event in self.generation.events(cancelled):
-            now = time.perf_counter()
+            now = self.clock()
             if isinstance(event, Step):
                 begins.setdefault(event.sample, now)
             elif isinstance(event, Stop):
@@ -159,17 +174,19 @@ class GroupWork:
     def rows(self) -> tuple[dict[str, pa.Table], dict[str, float], dict[str, float]]:
         """Tables, sums and peaks; ScoringCancelledError where it is cancelled meanwhile."""
         generation = self.generation
-        wall_s = generation.template_s + time.perf_counter() - self.began
+        wall_s = generation.template_s + self.clock() - self.began
         judged = list(self._judged(generation.in_order()))
         while self.judges is not None and self.judges.under_way:
             if self.cancelled():
                 raise ScoringCancelledError
             self._take_verdicts(wait=True)
-        references = _References(self.plan.rmsd, self.reference_s)
+        references = RmsdReferences(self.plan.rmsd, self.reference_s, self.references)
         stored: list[StoredSample] = []
         for sample, _, _ in self._until_cancelled(judged):
             molecule = generation.molecule_of(sample.sample_id)
-            seconds, rmsd_ang = self.seconds.get(sample.sample_id), references.rmsd_ang(molecule, sample)
+            seconds, rmsd_ang = self.seconds.get(sample.sample_id), None
+            if self.plan.rmsd and sample.check.same_graph:
+                rmsd_ang = references.rmsd_ang(molecule, sample.text)
             verdict = self.verdicts.get(sample.sample_id)
             stored.append(
                 StoredSample.of(sample, molecule.heavy_atoms, decode_s=seconds, rmsd_ang=rmsd_ang, verdict=verdict)
@@ -197,7 +214,7 @@ class GroupWork:
         sums = sums_of(stored) | {name: getattr(counters, name) for name in COUNTED}
         sums["template_s"] = generation.template_s
         sums["wall_s"] = wall_s
-        sums["judging_s"] = generation.template_s + time.perf_counter() - self.began - wall_s
+        sums["judging_s"] = generation.template_s + self.clock() - self.began - wall_s
         return tables, sums, {"peak_memory_mb": counters.peak_memory_mb, **peaks_of(stored)}
 
     def _take_verdicts(self, *, wait: bool) -> None:
@@ -255,26 +272,6 @@ class GroupWork:
             if self.cancelled():
                 raise ScoringCancelledError
             yield item
-
-
-class _References:
-    """Reference conformers, made once per molecule."""
-
-    def __init__(self, count: int, most_s: float) -> None:
-        self.count, self.most_s = count, most_s
-        self._made: dict[str, Any] = {}
-
-    def rmsd_ang(self, molecule: Molecule, sample: Sample) -> float | None:
-        """RMSD to the nearest reference; None where there is no conformer or no reference."""
-        if not self.count or not sample.check.same_graph:
-            return None
-        try:
-            if molecule.smiles not in self._made:
-                made = reference_conformers(molecule, self.count, max_seconds=self.most_s)
-                self._made[molecule.smiles] = made
-            return float(least_rmsd(decode(sample.text).mol, self._made[molecule.smiles]))
-        except DriftscopeError:  # it does not embed, or a block of the text has no coordinates
-            return None
 
 
 def device_name(loaded: LoadedModel) -> str:

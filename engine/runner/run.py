@@ -28,10 +28,13 @@ from engine.models.loading import LoadedModel
 from engine.records import Molecule
 from engine.runner.group import GroupWriter, device_name
 from engine.runner.plan import RunPlan, RunProgress, new_run_id, sampling_name
+from engine.runner.rmsd_references import FILE as REFERENCES_FILE
+from engine.runner.rmsd_references import packed_references
 from engine.runner.run_state import RunState
 from engine.store.files import Files
 from engine.store.groups import Group
 from engine.store.provenance import git_commit, versions
+from engine.store.references import ReferenceSet
 from engine.store.schema import RUN
 from engine.store.staging import Staging, sweep
 
@@ -48,12 +51,14 @@ def begin(
     molecules: Sequence[Molecule],
     plan: RunPlan,
     *,
+    references: ReferenceSet | None = None,
     parts: int = 1,
     on_gpu: bool | None = None,
 ) -> Staging:
     """Creates a run in the store's staging folder: its plan and its molecules, without samples.
 
-    The model's outline is enough where ``parts`` other processes write the run, ``on_gpu`` or not.
+    RMSD, where the plan asks for it, is to ``references``. The model's outline is enough where ``parts`` other
+    processes write the run, ``on_gpu`` or not.
     """
     if not molecules:
         raise RunError("there are no molecules", "Give one SMILES or more")
@@ -70,6 +75,9 @@ def begin(
     buffer = io.BytesIO()
     pq.write_table(pa.table({"smiles": [molecule.smiles for molecule in molecules]}), buffer)
     beside = {MOLECULES_FILE: buffer.getvalue()}
+    if references is not None and plan.rmsd:
+        plan = replace(plan, rmsd_references=references.name)
+        beside[REFERENCES_FILE] = packed_references(references, each)
     return Staging.create(files, RUN, run_id, row, beside, plan=plan.sheet(), samples=samples)
 
 

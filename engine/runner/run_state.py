@@ -6,7 +6,9 @@ It needs no model, so it also serves a process that submits the run and waits.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from engine.chem.geometry import judged_with
@@ -21,6 +23,26 @@ from engine.store.sample_rows import SINCE_2, run_columns
 from engine.store.staging import Staging
 from engine.text.blocks import SOUND
 
+COUNTED = ("samples", "passes", "decodes", "clean", "bad_blocks", "blocks", "tokens")
+"""Sums of a group that the progress shows."""
+
+
+@dataclass(slots=True)
+class _GrowingSum:
+    """What the items of a list that only grows add up to; each is looked at once, since a run has many."""
+
+    of: Sequence[Any] = ()
+    counted: int = 0
+    sums: Counter[str] = field(default_factory=Counter)
+
+    def after(self, items: Sequence[Any], figures: Callable[[Any], Mapping[str, float]]) -> Counter[str]:
+        if self.of is not items or self.counted > len(items):
+            self.of, self.counted, self.sums = items, 0, Counter()
+        for item in items[self.counted :]:
+            self.sums.update(figures(item))
+        self.counted = len(items)
+        return self.sums
+
 
 class RunState:
     """One run that is being written. ``finished``: the groups that are known to be written."""
@@ -31,6 +53,8 @@ class RunState:
         self.finished: list[Group] = staging.groups()
         self.notes: list[str] = []
         self._limits = list(map(default_limit, molecules))
+        self._expected = plan.plan.generations * sum(self._limits)
+        self._groups_tally, self._samples_tally = _GrowingSum(), _GrowingSum()
         self._began = time.perf_counter()
         self._written_here = 0
 
@@ -68,25 +92,40 @@ class RunState:
 
     def now(self, samples: Sequence[Sample] = ()) -> RunProgress:
         """``samples``: finished ones of the current group."""
-        before, generations = totals(self.finished), self.plan.plan.generations
-        blocks = [block for sample in samples for block in sample.blocks]
-        expected = generations * sum(self._limits[place] for place in self.places_of(*self.finished))
-        expected += sum(self._limits[sample.sample_id // generations] for sample in samples)
+        sums = self._groups_tally.after(self.finished, self._of_group) + self._samples_tally.after(
+            samples, self._of_sample
+        )
         return RunProgress(
             run_id=self.staging.id,
-            samples=len(self.molecules) * generations,
-            done=int(before.get("samples", 0)) + len(samples),
-            passed=int(before.get("passes", 0)) + sum(sample.check.passed for sample in samples),
-            decodes=int(before.get("decodes", 0)) + sum(sample.check.decodes for sample in samples),
-            clean=int(before.get("clean", 0)) + sum(sample.check.clean for sample in samples),
-            bad_blocks=int(before.get("bad_blocks", 0)) + sum(not SOUND.issuperset(block.kinds) for block in blocks),
-            blocks=int(before.get("blocks", 0)) + len(blocks),
-            tokens=int(before.get("tokens", 0)) + sum(sample.tokens for sample in samples),
+            samples=len(self.molecules) * self.plan.plan.generations,
+            done=int(sums["samples"]),
+            passed=int(sums["passes"]),
+            decodes=int(sums["decodes"]),
+            clean=int(sums["clean"]),
+            bad_blocks=int(sums["bad_blocks"]),
+            blocks=int(sums["blocks"]),
+            tokens=int(sums["tokens"]),
             written=self._written_here,
             seconds=time.perf_counter() - self._began,
-            work=expected / (generations * sum(self._limits)),
+            work=sums["expected"] / self._expected,
             notes=tuple(self.notes),
         )
+
+    def _of_group(self, group: Group) -> dict[str, float]:
+        expected = self.plan.plan.generations * sum(self._limits[place] for place in self.places_of(group))
+        return {**{name: group.sums.get(name, 0) for name in COUNTED}, "expected": expected}
+
+    def _of_sample(self, sample: Sample) -> dict[str, float]:
+        return {
+            "samples": 1,
+            "passes": sample.check.passed,
+            "decodes": sample.check.decodes,
+            "clean": sample.check.clean,
+            "bad_blocks": sum(not SOUND.issuperset(block.kinds) for block in sample.blocks),
+            "blocks": len(sample.blocks),
+            "tokens": sample.tokens,
+            "expected": self._limits[sample.sample_id // self.plan.plan.generations],
+        }
 
     def places_of(self, *groups: Group) -> set[int]:
         """The places of the molecules in these groups."""

@@ -83,6 +83,7 @@ class Kind:
 
     folder: str  # "runs"
     key: str  # "run_id"
+    noun: str  # "run"
     sheet: str  # the JSON file that makes an entry count
     main: Table  # one row an entry, from the sheet
     tables: tuple[Table, ...]  # a Parquet file each; an entry may lack any of them

@@ -92,7 +92,7 @@ class StoreListing:
             if damage.where.endswith(f"/{kind.key}={id_}"):
                 raise StoreError(f"{damage.where}: {damage.what}", "Run `verify`")
         labelled = [entry.id for entry in self.entries if id_ and entry.row.get("label") == id_]
-        return ids[only_id(list(ids), id_, kind.folder, f"there is no {kind.key} {shown(id_)}", labelled)]
+        return ids[only_id(list(ids), id_, kind.folder, f"there is no {kind.noun} {shown(id_)}", labelled)]
 
 
 def only_id(ids: Sequence[str], part: str, kind: str, none: str, labelled: Sequence[str] = ()) -> str:
@@ -110,6 +110,16 @@ def run_value(entry: Entry, column: str) -> Any:
     """What a run's sheet says. Where it does not: a text is empty, all else None."""
     value = entry.row.get(column)
     return "" if value is None and column in _RUN_TEXTS else value
+
+
+def rmsd_references(entry: Entry) -> str:
+    """What a run's RMSD is to the nearest of: ``10 conformers by ETKDG``, ``conformers of drugs``; empty where it is
+    not said, or no RMSD was asked for."""
+    plan = entry.sheet.get("plan")
+    plan = plan if isinstance(plan, Mapping) else {}
+    if name := plan.get("rmsd_references"):
+        return f"conformers of {shown(str(name))}"
+    return f"{count} conformers by ETKDG" if (count := plan.get("rmsd")) else ""
 
 
 def model_name(row: Mapping[str, Any]) -> str:

@@ -45,6 +45,7 @@ REFERENCE_OMISSIONS = _table(
 REFERENCES = Kind(
     "references",
     "reference_set",
+    "set of references",
     "references.json",
     REFERENCE_SETS,
     (REFERENCE_CONFORMERS, REFERENCE_OMISSIONS),

@@ -324,6 +324,6 @@ LOGIT_VALUES = _table(
     ("flags", TEXTS, "what is wrong with it; none where nothing is", True),
 )
 
-RUN = Kind("runs", "run_id", "run.json", RUNS, (SAMPLES, BLOCKS, STEPS, TRIES, CONFORMERS))
-LOGIT_LOG = Kind("logit_logs", "log_id", "log.json", LOGIT_LOGS, (LOGIT_ENTRIES, LOGIT_VALUES))
+RUN = Kind("runs", "run_id", "run", "run.json", RUNS, (SAMPLES, BLOCKS, STEPS, TRIES, CONFORMERS))
+LOGIT_LOG = Kind("logit_logs", "log_id", "logit log", "log.json", LOGIT_LOGS, (LOGIT_ENTRIES, LOGIT_VALUES))
 KINDS: tuple[Kind, ...] = (RUN, LOGIT_LOG, TRACE, REFERENCES)

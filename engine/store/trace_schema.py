@@ -126,6 +126,7 @@ TRACE_EVENTS = _table(
 TRACE = Kind(
     "traces",
     "trace_id",
+    "trace",
     "trace.json",
     TRACES,
     (TRACE_OPS, TRACE_TIMELINE, TRACE_GAPS, TRACE_MARKS, TRACE_STEPS, TRACE_EVENTS),

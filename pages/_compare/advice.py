@@ -16,6 +16,7 @@ import streamlit as st
 from engine.evidence.advice.commands import PROBED
 from engine.evidence.advice.document import document
 from engine.evidence.advice.figures import Want
+from engine.evidence.advice.predicted import unmeasured
 from engine.evidence.advice.settings import CANDIDATES, Setting, SettingFilter, models_of, settings_of
 from engine.evidence.advisor import Advice, AdviceRequest, advise
 from engine.figures.words import counted
@@ -55,9 +56,18 @@ def show(store: Store, chosen: RunSelection | None) -> None:
     models = models_of(store.found().entries)
     if not models:
         st.info(_EMPTY, icon=":material/inbox:", title="Nothing to advise from yet")
+        _unmeasured(models)
         return
     _panel(store, chosen, models)
+    _unmeasured(models)
     tasks.show(store)
+
+
+def _unmeasured(models: dict[str, list[Entry]]) -> None:
+    gains = unmeasured(models)
+    if gains:
+        with st.expander("Models without a run: what an LP will gain", icon=":material/speed:"):
+            st.markdown("\n".join(f"- **{escape_markdown(name)}** {escape_markdown(gains[name])}" for name in gains))
 
 
 @st.fragment

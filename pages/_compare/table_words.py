@@ -13,7 +13,7 @@ from engine.comparing.paired import PairedRuns
 from engine.figures.words import UNKNOWN, counted, hundredths, number, percent, signed, span, times, whole
 from engine.inspection.lp_cost_words import short_words
 from engine.lp_records import guard_words
-from engine.store.entries import Entry
+from engine.store.entries import Entry, rmsd_references
 from pages._compare.table_cells import CLEAR, FigureCell, FigureLine, FigureRow, Form, Mark, cell_of
 
 MARKS: dict[Mark, tuple[str, str]] = {
@@ -29,14 +29,15 @@ MARKS: dict[Mark, tuple[str, str]] = {
 """Signs and words."""
 SETUP = (
     "tokenizer", "backend", "sampling", "device", "dtype", "batch_size", "placeholder", "guard", "generations",
-    "judged_with",
+    "judged_with", "rmsd",
 )  # fmt: skip
-"""Columns of a run, beside model and LP, that a difference may come from."""
+"""Of a run, beside model and LP, what a difference may come from: columns, and the references of its RMSD."""
 SETUP_WORDS = {
     "dtype": "precision",
     "batch_size": "batch size",
     "generations": "answers per molecule",
     "judged_with": "checks of geometry",
+    "rmsd": "RMSD to the nearest of",
 }
 
 
@@ -140,6 +141,8 @@ def setup_differences(runs: Sequence[tuple[str, Entry]]) -> str:
             known = [(letter, value) for letter, value in known if letter in by_placeholder]
         elif column == "guard":
             known = [(letter, guard_words(value) or "usual") for letter, value in known]
+        elif column == "rmsd":
+            known = [(letter, words) for letter, entry in runs if (words := rmsd_references(entry))]
         values = dict.fromkeys(value for _, value in known)
         if len(values) > 1:
             groups = (f"{''.join(letter for letter, of_run in known if of_run == value)} {value}" for value in values)

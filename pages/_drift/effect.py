@@ -13,6 +13,7 @@ from engine.figures.words import UNKNOWN, number, percent, with_interval
 from engine.inspection.effect import RunEffect, effect_of_run
 from engine.inspection.effect_words import sentence_of
 from engine.inspection.runs import RunFacts
+from engine.store.entries import rmsd_references
 from engine.store.store import Store
 from pages._drift import effect_figures as figures
 from pages._drift import lp_cost, state
@@ -58,7 +59,7 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
         with column:
             draw(figures.along(effect, of_forced=of_forced))
     _places(effect)
-    _against_rmsd(effect, run)
+    _against_rmsd(store, effect, run)
     st.caption(
         "From the stored steps: probabilities before any sampling filter, given the text so far. At a forced token only"
         " one token was legal; at a free token the LP may still have blocked others. How the text would have continued"
@@ -122,7 +123,7 @@ def _places(effect: RunEffect) -> None:
             )
 
 
-def _against_rmsd(effect: RunEffect, run: RunFacts) -> None:
+def _against_rmsd(store: Store, effect: RunEffect, run: RunFacts) -> None:
     st.subheader("Against accuracy", anchor=False)
     points = [point for point in effect.points if point.rmsd_ang is not None]
     if len(points) < LEAST_POINTS:
@@ -138,7 +139,11 @@ def _against_rmsd(effect: RunEffect, run: RunFacts) -> None:
                 on_select=lambda key=f"rmsd-{what}": _take(key, run),
                 selection_mode="points",
             )
-    st.caption("Each point is a sample; click one to open it under *Molecules*.")
+    against = rmsd_references(store.entry(run.run_id)) or "references that the run does not name"
+    st.caption(
+        f"Each point is a sample; click one to open it under *Molecules*. RMSD is to the nearest of"
+        f" {escape_markdown(against)}."
+    )
 
 
 def _take(key: str, run: RunFacts) -> None:

@@ -10,7 +10,7 @@ import streamlit as st
 
 from engine.figures.words import with_interval
 from engine.inspection.lp_cost import Place, RunCost, cost_of_run
-from engine.inspection.lp_cost_words import effective_words, nat, sentences_of
+from engine.inspection.lp_cost_words import disagreement_words, effective_words, nat, sentences_of
 from engine.inspection.runs import RunFacts
 from engine.store.store import Store
 from pages._shared.charts.card import card, choice
@@ -48,7 +48,7 @@ def show(store: Store, run: RunFacts) -> None:
         places = {"along": cost.tenths, "parts": cost.parts, "elements": cost.elements}[by]
         panel.data(lambda: _rows(places))
         panel.draw(cost_chart(places, by))
-        panel.leave_out(_raw(cost))
+        panel.leave_out(disagreement_words(cost), _raw(cost))
 
 
 def cost_chart(places: Sequence[Place], by: str) -> Chart:

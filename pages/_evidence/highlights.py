@@ -8,9 +8,10 @@ from typing import Any
 import streamlit as st
 
 from engine.evidence.checks.finding import VERDICTS
+from engine.evidence.lost_third.documents import load_all
 from engine.figures.words import percent
 from engine.store.store import Store
-from pages._evidence import charts, misread, state
+from pages._evidence import charts, lost_third, misread, state
 from pages._evidence.claims import Judged
 from pages._evidence.words import (
     apart_words,
@@ -30,6 +31,7 @@ COLUMNS = 3
 
 
 def show(store: Store, rows: Sequence[Judged]) -> None:
+    _lost_third(store)
     st.subheader("What the conclusions rest on", anchor=False)
     highlights = [row for row in rows if row.claim.highlight]
     for start in range(0, len(highlights), COLUMNS):
@@ -41,6 +43,22 @@ def show(store: Store, rows: Sequence[Judged]) -> None:
     draw(charts.by_report(rows, palette()), key=CHART, on_select=_take, selection_mode="points")
     st.caption("Click a bar segment to see its claims.")
     misread.show(store)
+
+
+def _lost_third(store: Store) -> None:
+    """The answer to the question that made a group give up its LP."""
+    answer = lost_third.answer(load_all(store.places))
+    if answer:
+        with st.container(border=True, gap="small", key="lost-third"):
+            st.markdown(f"**{lost_third.QUESTION}** {escape_markdown(answer)}")
+            st.button(
+                "Show how",
+                icon=":material/arrow_forward:",
+                icon_position="right",
+                type="tertiary",
+                on_click=state.open_section,
+                args=(state.LOST_THIRD,),
+            )
 
 
 def by_report_sentence(rows: Sequence[Judged]) -> str:

@@ -11,7 +11,7 @@ from pages._evidence.claims import ClaimFilter
 
 CLAIM, VIEW = "claim", "view"
 REPORT, VERDICT, FIND, ABOUT, FIGURE = "report", "verdict", "find", "about", "figure"
-ALL = "All claims"
+ALL, LOST_THIRD = "All claims", "The lost third"
 
 
 def _no_filters() -> dict[str, Any]:
@@ -28,6 +28,11 @@ def put_claim(id_: str | None) -> None:
         st.query_params[CLAIM] = id_
     elif CLAIM in st.query_params:
         del st.query_params[CLAIM]
+
+
+def open_section(name: str) -> None:
+    """For a callback."""
+    st.session_state[VIEW] = name
 
 
 def open_claim(id_: str) -> None:

@@ -20,6 +20,7 @@ SOURCES: dict[Source, tuple[str, str]] = {
     "tokenizers": ("counted", "Counted here with the real tokenizers"),
     "arithmetic": ("computed", "Computed from the reports' own figures"),
     "store": ("measured", "Measured here: a query over stored runs"),
+    "experiment": ("measured", "Measured here: the experiment `lost-third`"),
     "reports": ("elsewhere", "The reports' figure in another place"),
     "lp tables": ("from tables", "Read from the LP's own tables"),
     "none": ("", "Not decided here"),

@@ -8,7 +8,7 @@ from typing import Literal
 from engine.evidence.checks.finding import VerdictName
 from pages._shared.theme import Palette
 
-Badge = Literal["green", "red", "yellow", "gray"]
+Badge = Literal["green", "red", "yellow", "blue", "gray"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,9 @@ LOOKS: dict[VerdictName, Look] = {
     "reproduced": Look("✓", "green", "", "the same figure here, within the rounding of the report"),
     "contradicted": Look("✗", "red", "x", "another figure here, or the statement does not hold"),
     "internally inconsistent": Look("≠", "yellow", "/", "the reports give two values for one thing"),
+    "not shown on these models": Look(
+        "∼", "blue", "\\", "it is about other models: on those that are measured here it does not show"
+    ),
     "not testable here": Look("?", "gray", ".", "it needs a run, a trace, texts or a measurement that is missing here"),
 }
 UNJUDGED = Look("–", "gray", "", "not checked yet")
@@ -40,5 +43,11 @@ def word_of(name: VerdictName | None) -> str:
 
 
 def colour_of(name: VerdictName | None, colours: Palette) -> str:
-    fills = {"green": colours.exact, "red": colours.cut, "yellow": colours.series[-1], "gray": colours.neutral}
+    fills = {
+        "green": colours.exact,
+        "red": colours.cut,
+        "yellow": colours.series[-1],
+        "blue": colours.series[0],
+        "gray": colours.neutral,
+    }
     return fills[look_of(name).badge]

@@ -53,3 +53,12 @@ def click_at(seen: Visit, spot: Locator, result: Locator) -> None:
         with suppress(AssertionError):
             return expect(result).to_be_visible(timeout=LIMIT_MS / 3)
     raise AssertionError(f"a click on the chart does not lead to {result}")
+
+
+def click_away(button: Locator) -> None:
+    """A button that clears itself; a click on it is lost while the page around it is drawn anew."""
+    for _ in range(3):
+        button.click()
+        with suppress(AssertionError):
+            return expect(button).to_have_count(0, timeout=LIMIT_MS / 3)
+    raise AssertionError(f"a click does not clear {button}")

@@ -89,7 +89,7 @@ def test_back_undoes_one_choice_at_a_time(browser: Browser, server: Server) -> N
 def test_every_section_opens_by_its_link(browser: Browser, server: Server) -> None:
     with visit(browser, server, "/compare") as seen:
         names = [tab.inner_text() for tab in seen.page.get_by_role("tab").all()]
-        assert names == ["Side by side", "Charts", "Advice", "SQL", "Manage"]
+        assert names == ["Side by side", "Charts", "Coverage", "Advice", "SQL", "Manage"]
     for name in names:
         query = f"?view={name.replace(' ', '+')}&control={NONE}&test={BLOCKLIST}&test={EXACT}"
         with visit(browser, server, f"/compare{query}", width=820) as seen:

@@ -66,7 +66,7 @@ def test_a_first_visit_looks_at_the_newest_log_beside_another_engines(opened: Op
 def test_names_of_no_log_are_told_and_left_out(opened: Open, made: Made) -> None:
     store, logs = made
     app = opened(store, log="stale", beside="nobody")
-    assert [one.value for one in app.error] == ["There is no log \\'nobody\\'\\."]
+    assert [one.value for one in app.error] == ["There is no logit log \\'nobody\\'\\."]
     rows = tables(app)[0]
     assert rows[rows["as"].notna()]["log"].to_list() == [logs["stale"].id]
     app = opened(store, log="", view="Health")

@@ -9,7 +9,16 @@ from itertools import permutations
 import numpy as np
 
 from engine.errors import FileFormatError
-from engine.evidence.checks.finding import Basis, Finding, VerdictName, beside_reported, held_against, said, with_unit
+from engine.evidence.checks.finding import (
+    Basis,
+    Finding,
+    VerdictName,
+    beside_reported,
+    held_against,
+    on_these_models,
+    said,
+    with_unit,
+)
 from engine.evidence.checks.missing import needs
 from engine.evidence.claims import Claim
 from engine.evidence.formula import Range, evaluate, figures_of, with_figures
@@ -44,8 +53,14 @@ def formula(claim: Claim, basis: Basis) -> Finding:
 
 
 def holds(claim: Claim, basis: Basis) -> Finding:
-    """Whether a comparison of figures holds. ``measure``, a formula too, is the figure to show, in ``unit``."""
+    """Whether a comparison of figures holds. ``measure``, a formula too, is the figure to show, in ``unit``.
+
+    ``says`` tells the words of ``where``, and that they are figures of the experiment `lost-third`.
+    """
     where = claim.arguments.get("where")
+    if missing := _not_measured(claim, basis):
+        reason = f"Needs the result of `make lost-third MODEL={missing}`, which is not here."
+        return Finding("not testable here", None, reason, _query(claim), "none")
     outcome = evaluate(claim.arguments["formula"], basis.figures(), where)
     if isinstance(outcome, Range):
         raise FileFormatError(f"the formula of {claim.id} is a number", "Use the check `formula`")
@@ -53,10 +68,13 @@ def holds(claim: Claim, basis: Basis) -> Finding:
     if "measure" in claim.arguments:
         shown = evaluate(claim.arguments["measure"], basis.figures(), where)
         measured = shown.value if isinstance(shown, Range) else None
-    verdict = _inside(claim, "reproduced" if outcome else "contradicted")
-    reason = f"{_written(claim, basis)} {'holds' if outcome else 'does not hold'}."
+    verdict, words = _inside(claim, "reproduced" if outcome else "contradicted"), _words(claim, basis)
     unit = claim.arguments.get("unit", "")
-    return Finding(verdict, measured, reason, _query(claim), "arithmetic", _words(claim, basis), unit)
+    if "says" in claim.arguments:  # figures of `lost-third`
+        reason = f"{claim.arguments['says'].strip().format(**words)}."
+        return Finding(on_these_models(claim, verdict), measured, reason, _query(claim), "experiment", words, unit)
+    reason = f"{_written(claim, basis)} {'holds' if outcome else 'does not hold'}."
+    return Finding(verdict, measured, reason, _query(claim), "arithmetic", words, unit)
 
 
 def agree(claim: Claim, basis: Basis) -> Finding:
@@ -89,6 +107,12 @@ def unrelated(claim: Claim, basis: Basis) -> Finding:
     verdict: VerdictName = "reproduced" if chance > CHANCE else "contradicted"
     query = f"spearman({', '.join(claim.arguments['one'])}; {', '.join(claim.arguments['other'])})"
     return Finding(verdict, found, reason, query, "arithmetic")
+
+
+def _not_measured(claim: Claim, basis: Basis) -> str:
+    """The model of the first figure of the experiment that is not there; empty where all are."""
+    named = [id_ for text in (claim.arguments.get("where") or {}).values() for id_ in figures_of(text) if "/" in id_]
+    return next((id_.partition("/")[0] for id_ in named if id_ not in basis.experiment), "")
 
 
 _COUNTS = {2: "two", 3: "three", 4: "four"}

@@ -5,28 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from engine.evidence.claims import Claim
 from engine.evidence.formula import Range
 
-VerdictName = Literal["reproduced", "contradicted", "internally inconsistent", "not testable here"]
-VERDICTS: tuple[VerdictName, ...] = ("reproduced", "contradicted", "internally inconsistent", "not testable here")
-Source = Literal["tokenizers", "arithmetic", "store", "reports", "lp tables", "none"]
+VerdictName = Literal[
+    "reproduced", "contradicted", "internally inconsistent", "not shown on these models", "not testable here"
+]
+VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)
+Source = Literal["tokenizers", "arithmetic", "store", "experiment", "reports", "lp tables", "none"]
 
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """All claims by id, and what answers SQL over the runs that a claim may be about."""
+    """All claims by id, what answers SQL over the runs that a claim may be about, and figures of `lost-third`."""
 
     claims: Mapping[str, Claim]
     rows: Callable[[str], list[dict[str, Any]]]
+    experiment: Mapping[str, Range] = field(default_factory=dict)
 
     def figures(self) -> dict[str, Range]:
         """Every claim's figure that there is to compute with; ``id.1`` is the next of its ``values``, as it stands."""
         claims = [claim for claim in self.claims.values() if None not in (claim.value, claim.least, claim.most)]
         parts = {f"{claim.id}.{at}": Range.exact(value) for claim in claims for at, value in enumerate(claim.values)}
-        return parts | {claim.id: claim.range for claim in claims}
+        return {**parts, **{claim.id: claim.range for claim in claims}, **self.experiment}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,11 @@ def fallen_by(claim: Claim, measured: float) -> VerdictName | None:
         return None
     least, most = claim.arguments["refuted_by"]
     return "contradicted" if least <= measured <= most else "reproduced"
+
+
+def on_these_models(claim: Claim, verdict: VerdictName) -> VerdictName:
+    """What a statement about the group's own models comes to (``of_theirs``): other models do not contradict it."""
+    return "not shown on these models" if verdict == "contradicted" and claim.arguments.get("of_theirs") else verdict
 
 
 def said(value: float) -> str:

@@ -1,7 +1,4 @@
-"""Checks of claims that only an input from outside can decide: they look whether it is here, and say what is not.
-
-A claim that needs a ``measurement`` can be decided here once somebody measures it: give it another check then.
-"""
+"""Checks of claims that only an input from outside can decide: they look whether it is here, and say what is not."""
 
 from __future__ import annotations
 
@@ -103,14 +100,6 @@ def _other(claim: Claim, basis: Basis) -> Finding:
     return _untestable(f"Needs {claim.arguments['of']}, and nothing of that sort is kept here.", "needs another input")
 
 
-def _measurement(claim: Claim, basis: Basis) -> Finding:
-    """What nobody has measured yet, here or in the report; ``of`` says what would answer it."""
-    reason = (
-        f"Not measured yet. It takes {claim.arguments['of'].strip()}; for the group's own model, its checkpoint too."
-    )
-    return _untestable(reason, "needs a measurement")
-
-
 def _compared(claim: Claim, id_: str, figure: float, query: str) -> Finding:
     measured = Range.exact(float(figure))
     reason = f"{id_} has {said(measured.value)}{beside_reported(claim)}."
@@ -126,5 +115,4 @@ _KINDS: dict[str, Callable[[Claim, Basis], Finding]] = {
     "trace": _trace,
     "texts": _texts,
     "other": _other,
-    "measurement": _measurement,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from engine.evidence.checks.finding import Basis, Finding, VerdictName, beside_reported, held_against, said
+from engine.evidence.checks.finding import Basis, Finding, beside_reported, held_against, on_these_models, said
 from engine.evidence.claims import Claim
 from engine.evidence.formula import Range
 
@@ -42,7 +42,7 @@ def sql(claim: Claim, basis: Basis) -> Finding:
     words = {name: str(value) if isinstance(value, str | bool) else said(float(value)) for name, value in row.items()}
     reason = f"{claim.arguments['says'].format(**words)}."
     if key == "holds":
-        verdict: VerdictName = "reproduced" if row["holds"] else "contradicted"
+        verdict = on_these_models(claim, "reproduced" if row["holds"] else "contradicted")
         return Finding(verdict, measured, reason, query, "store", words)
-    verdict = held_against(claim, Range.exact(float(row["measured"])))
+    verdict = on_these_models(claim, held_against(claim, Range.exact(float(row["measured"]))))
     return Finding(verdict, measured, f"{reason[:-1]}{beside_reported(claim)}.", query, "store", words)

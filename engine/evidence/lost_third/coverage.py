@@ -16,9 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.array_files import read_arrays
 from engine.chem.smiles import parse_smiles
-from engine.comparing.rmsd_matrices import texts_job
+from engine.comparing.rmsd_matrices import read_matrix, texts_job
 from engine.errors import EnrichedError
 from engine.evidence.lost_third.lanes import LaneSize
 from engine.figures.coverage_metrics import DRUG_LIKE_ANG, FIGURES, Array, MatrixFigures, figures_of
@@ -62,7 +61,7 @@ def texts_by_molecule(store: Store, entry: Entry) -> Texts:
     """All samples of a run by canonical SMILES; None for one without a text."""
     texts: dict[str, list[str | None]] = {}
     for row in store.table(_TEXTS, {"run": entry.id}, of=[entry.id]).to_pylist():
-        texts.setdefault(_canonical(row["smiles"]), []).append(row["text"])
+        texts.setdefault(canonical(row["smiles"]), []).append(row["text"])
     return texts
 
 
@@ -82,9 +81,19 @@ def lane_coverage(
     matrices = []
     with closing(run_jobs(jobs, workers)) as finished:
         for job in finished:
-            matrices.append(read_arrays(job.path)[1]["rmsd"])
+            matrices.append(read_matrix(job))
             told(len(matrices))
     return LaneCoverage(sum(map(len, chosen)), tuple(matrices))
+
+
+def nearest_ang(texts: Texts, molecules: Sequence[str], size: LaneSize, lane: LaneCoverage) -> dict[str, list[float]]:
+    """By molecule, each sample's RMSD to the nearest reference; NaN for one that the group's reader does not take."""
+    found = {}
+    for smiles, matrix in zip(molecules, lane.matrices, strict=True):
+        least = iter(np.fmin.reduce(matrix, axis=0) if len(matrix) else np.full(matrix.shape[1], np.nan))
+        few = texts.get(smiles, ())[: size.samples]
+        found[smiles] = [float(next(least)) if _is_read(text) else float("nan") for text in few]
+    return found
 
 
 def changes(control: LaneCoverage, test: LaneCoverage, names: Sequence[str] = FIGURES) -> dict[str, Interval | None]:
@@ -129,6 +138,10 @@ def failures_by_kind(texts: Iterable[str | None]) -> Counter[str]:
     return kinds
 
 
+def _is_read(text: str | None) -> bool:
+    return not failures_by_kind([text])
+
+
 def _values(lane: LaneCoverage) -> Array:
     """[molecules, FIGURES]; a molecule that ETKDG finds no reference of is left out of every lane."""
     rows = []
@@ -141,5 +154,5 @@ def _values(lane: LaneCoverage) -> Array:
 
 
 @functools.lru_cache(maxsize=4_096)
-def _canonical(smiles: str) -> str:
+def canonical(smiles: str) -> str:
     return parse_smiles(smiles).smiles

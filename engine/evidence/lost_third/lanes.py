@@ -79,6 +79,8 @@ LANES: Mapping[str, LanePlan] = {
     )
 }
 """In the order in which they run; v4.3-fitted needs the texts of ``exact``."""
+COSTED, MOST_COSTED = (EXACT, V43, "v4.3-fitted"), 8
+"""Lanes whose log w is computed, over so many of their molecules: a scoring pass is dearer than the lane."""
 
 
 def other_order(smiles: str, seed: int = 0) -> str:

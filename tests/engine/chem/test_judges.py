@@ -70,6 +70,18 @@ def test_a_method_that_is_not_installed_is_an_error_and_no_crash(monkeypatch: py
         list(judged([JudgeTask(0, GOOD, "")], JudgeSettings(strain="gfn2-xtb"), workers=1))
 
 
+def test_tasks_that_are_dropped_delay_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judges, "_judge", scripted)
+    with JudgePool(workers=1) as pool:
+        for key, text in enumerate(("hang", "hang", "a")):
+            pool.add(JudgeTask(key, text, ""))
+        while pool._pool[0].task is None:
+            pool._advance(0.1)
+        assert pool.verdicts(wait=True, most_s=0.01) == [] and pool.under_way == 3
+        pool.drop({0, 1})
+        assert [task.key for task, _ in pool.verdicts(wait=True)] == [2]
+
+
 def test_the_pool_leaves_no_process_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judges, "_judge", scripted)
     with JudgePool(workers=2) as pool:

@@ -57,6 +57,7 @@ def test_a_run_against_references_of_the_store(store: Store) -> None:
     assert (found["cov_r"], found["cov_p"], found["molecules"]) == (pytest.approx(2 / 3), 1.0, 1)
     shown = run(*words).out
     assert "mine: 2 conformers of 4 samples against 3 references of made\n1 molecules have no references" in shown
+    assert found["references_not_asked"] == 1 and "1 molecules of made were never asked for" in shown
 
 
 def test_matrices_alone(tmp_path: Path) -> None:

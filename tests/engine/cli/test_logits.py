@@ -102,7 +102,7 @@ def test_mistakes_are_one_line(place: Path) -> None:
     (place / "empty.jsonl").write_bytes(b"")
     assert "no logit entry" in run("logits", "add", str(place / "empty.jsonl")).error
     assert "matches no file" in run("logits", "add", str(place / "none.jsonl")).error
-    assert "there is no log_id 'none'" in run("logits", "show", "none").error
+    assert "there is no logit log 'none'" in run("logits", "show", "none").error
     both = run("logits", "add", str(place / "empty.jsonl"), str(place / "a.jsonl"))
     assert both.code == 0
     assert "left out" in both.err

@@ -10,9 +10,13 @@ from typing import Any
 
 import pytest
 
+from engine.chem.enriched import decode
+from engine.chem.rmsd import least_rmsd
 from engine.cli.main import main
 from engine.errors import RunError
 from engine.runner.run import Run
+from engine.store.entries import rmsd_references
+from engine.store.references import reference_set
 from engine.store.schema import RUNS
 from engine.store.store import Store
 from tests.cli import run, run_json
@@ -201,6 +205,25 @@ def test_who_watched_is_not_in_the_source(words: tuple[str, ...], monkeypatch: p
     assert row["source"] == "python -m engine run CC=O --model small"
 
 
+def test_rmsd_is_to_the_named_references() -> None:
+    run_json("references", "make", "CCO", "CCCO", "--per-molecule", "3", "--label", "three")
+    words = ("--references", "three", "--rmsd", "1", "--lp", "exact", *ASKED)
+    (row,) = run_json("run", "CCO", "CCCO", *words)
+    store = Store.open()
+    entry = store.entry(row["run_id"])
+    assert rmsd_references(entry) == "conformers of 'three'"
+    references = reference_set(store, "three")
+    rows = store.rows("SELECT smiles, text, rmsd_ang FROM samples")
+    assert len(rows) == 2
+    for sample in rows:
+        ensemble = references.conformers(sample["smiles"])
+        assert ensemble is not None and ensemble.GetNumConformers() == 3
+        expected = least_rmsd(decode(sample["text"]).mol, ensemble)
+        assert sample["rmsd_ang"] == pytest.approx(expected, abs=1e-5)
+    (row,) = run_json("run", "CCO", "--rmsd", "2", "--lp", "exact", *ASKED)
+    assert rmsd_references(Store.open().entry(row["run_id"])) == "2 conformers by ETKDG"
+
+
 def test_so_many_samples_per_reference() -> None:
     for label, molecules, conformers in (("two", ["CCO", "CCCO"], "2"), ("three", ["CCN"], "3")):
         run_json("references", "make", *molecules, "--per-molecule", conformers, "--label", label)
@@ -219,6 +242,7 @@ def test_so_many_samples_per_reference() -> None:
     assert [(row["samples"], row["generations"]) for row in once] == [(2, 2)]
     for told, *more in (
         ("in place of --n", *words, "--n", "2"), ("in place of --n", "--per-reference", "2", *ASKED),
-        ("two has none of these molecules", "CCN", *words), ("there is no reference", "--references", "four", *ASKED),
+        ("two has none of these molecules", "CCN", *words),
+        ("no set of references 'four'", "--references", "four", *ASKED),
     ):  # fmt: skip
         assert told in run("run", *more).err.splitlines()[-1]

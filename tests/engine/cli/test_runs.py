@@ -267,7 +267,7 @@ def test_runs_are_removed_without_a_question(store: Store) -> None:
 
 
 def test_nothing_is_removed_where_one_name_is_wrong(store: Store) -> None:
-    assert "there is no run_id 'gone'" in run("rm", "none", "gone", "--yes").error
+    assert "there is no run 'gone'" in run("rm", "none", "gone", "--yes").error
     assert "there are 2 runs like '2026'" in run("rm", "none", "2026", "--yes").error
     assert len(ids(store)) == 2
 
@@ -334,16 +334,16 @@ def test_damage_is_named_file_by_file_and_makes_it_fail(store: Store) -> None:
 @pytest.mark.parametrize(
     ("argv", "told"),
     [
-        (["show", "gone"], "there is no run_id 'gone'. Known are"),
-        (["show", "a\nb"], r"there is no run_id 'a\nb'"),
-        (["show", ""], "there is no run_id ''"),
+        (["show", "gone"], "there is no run 'gone'. Known are"),
+        (["show", "a\nb"], r"there is no run 'a\nb'"),
+        (["show", ""], "there is no run ''"),
         (["show", "2026"], "there are 2 runs like '2026'. Give more of its name: 20260101-none, 20260108-exact"),
-        (["compare", "none", "gone"], "there is no run_id 'gone'"),
+        (["compare", "none", "gone"], "there is no run 'gone'"),
         (["annotate", "none"], "nothing to change. Give --label or --notes"),
-        (["annotate", "gone", "--label", "x"], "there is no run_id 'gone'"),
+        (["annotate", "gone", "--label", "x"], "there is no run 'gone'"),
         (["annotate", "none", "--notes", "x" * 10_001], "At most 10,000"),
-        (["rm", "gone", "--yes"], "there is no run_id 'gone'"),
-        (["rm", "../..", "--yes"], "there is no run_id '../..'"),
+        (["rm", "gone", "--yes"], "there is no run 'gone'"),
+        (["rm", "../..", "--yes"], "there is no run '../..'"),
         (["runs", "--store", "a\0b"], "cannot be a store's path"),
         (["verify", "--store", __file__], "is a file. Give a folder for the store"),
         (["runs", "--store", "s3://"], "names no bucket"),

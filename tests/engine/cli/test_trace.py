@@ -70,8 +70,8 @@ def test_what_is_wrong_is_one_line(place: str, made: Path, tmp_path: Path) -> No
     assert "is cut off" in run("trace", "add", str(broken), "--store", place).error
     assert "is no trace" in run("trace", "add", str(Path(__file__)), "--store", place).error
     assert "cannot be read" in run("trace", "add", str(tmp_path / "none.json"), "--store", place).error
-    assert "there is no run_id" in run("trace", "add", str(made), "--run", "x", "--store", place).error
-    assert "there is no trace_id" in run("trace", "compare", "x", "y", "--store", place).error
+    assert "there is no run" in run("trace", "add", str(made), "--run", "x", "--store", place).error
+    assert "there is no trace" in run("trace", "compare", "x", "y", "--store", place).error
     assert "'many' is not a whole number" in run("trace", "add", str(made), "--tokens", "many", "--store", place).error
     assert run_json("trace", "list", "--store", place) == []
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -46,7 +48,7 @@ class MadeReferences:
     name = "made"
 
     def __init__(self, count: int, *molecules: str) -> None:
-        self.count, self.known = count, molecules
+        self.count, self.known, self.molecule_count = count, molecules, len(molecules)
 
     def conformers(self, smiles: str) -> Chem.Mol | None:
         return reference_conformers(parse_smiles(smiles), self.count) if smiles in self.known else None
@@ -170,3 +172,18 @@ def test_what_cannot_be_evaluated_is_named(store: Store) -> None:
     write(store, "odd", [(CHAIN, "")])
     with pytest.raises(DriftscopeError, match="have none of the 1 molecules of odd"):
         evaluate_run(store, "odd", EvaluationRequest(MadeReferences(1)), workers=1)
+
+
+def test_matrices_that_nothing_used_for_long_are_removed(store: Store, cache: Path) -> None:
+    write(store, "one", [(CHAIN, text) for text in texts(CHAIN, 2)])
+    evaluate_run(store, "one", EvaluationRequest(per_molecule=2, baseline=False), workers=1)
+    (used,) = cache.glob("rmsd/*/*.arrays")
+    old = time.time() - (rmsd_matrices.UNUSED_DAYS + 1) * 86_400
+    unused = used.with_name("unused.arrays")
+    unused.write_bytes(b"x")
+    os.utime(unused, (old, old))
+    recent = old + 2 * 86_400
+    os.utime(used, (recent, recent))
+    evaluate_run(store, "one", EvaluationRequest(per_molecule=2, baseline=False), workers=1)
+    assert not unused.exists()
+    assert used.stat().st_mtime > recent + 86_400, "it counts as used now"

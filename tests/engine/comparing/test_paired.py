@@ -150,7 +150,7 @@ def test_what_no_sample_has_is_null_and_said(store: Store) -> None:
 
 
 def test_a_run_that_is_not_there_is_named(store: Store) -> None:
-    with pytest.raises(StoreError, match="no run_id"):
+    with pytest.raises(StoreError, match="no run"):
         compare_runs(store, "control", "test")
 
 

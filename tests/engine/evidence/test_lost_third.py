@@ -12,10 +12,13 @@ from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import encode
 from engine.chem.molecule_sets import load_molecule_set, load_run_set
 from engine.chem.smiles import in_text_order, molecule_of, parse_smiles
+from engine.errors import FileFormatError
 from engine.evidence.lost_third.coverage import LaneCoverage, changes, failures_by_kind, fall
+from engine.evidence.lost_third.documents import figures, load_all, save
 from engine.evidence.lost_third.lanes import LANES, LaneSize, other_order
+from engine.store.files import LocalFiles
 from engine.store.store import VARIABLE, Store
-from tests.cli import run, run_json
+from tests.cli import run
 from tests.engine.inspection.made import sample_row, write_run
 from tests.engine.runner.small_runs import interrupted_after_one_group
 from tests.engine.store.stored_runs import store_at
@@ -104,7 +107,7 @@ def test_finished_lanes_are_told_and_not_written_again(store: Store, monkeypatch
     write("exact", narrow, 0)
     write("v4.3", narrow, 2)
     chosen = [word for key in ("none", "exact", "v4.3") for word in ("--lane", key)]
-    document: dict[str, Any] = run_json("lost-third", "--model", "small", *chosen, *SMALL)
+    document: dict[str, Any] = run("lost-third", "--json", "--model", "small", *chosen, *SMALL).document
     lanes = {(lane["lane"], lane["molecules"]): lane for lane in document["lanes"]}
     assert list(lanes) == [("none", 2), ("exact", 3), ("exact", 2), ("v4.3", 3), ("v4.3", 2)]
     assert (lanes["v4.3", 3]["samples"], lanes["v4.3", 3]["parsed"]) == (12, 6)
@@ -114,8 +117,37 @@ def test_finished_lanes_are_told_and_not_written_again(store: Store, monkeypatch
     steps = {step["step"]: step["cov_p"]["value"] for step in document["fall"]}
     assert steps["failed parses"] == steps["in all"] == -lanes["exact", 2]["zero"]["cov_p"] < 0
     assert steps["forcing the SMILES"] == steps["placeholder and cut"] == 0
+    assert document["cost"] == {}, "their steps are not known"
+    beside = {key: change["cov_p"]["value"] for key, change in document["beside_none"].items()}
+    assert beside == {"exact": 0.0, "v4.3": steps["in all"]}
+    (kept,) = load_all([store.home])
+    assert kept["model"] == "small" and len(kept["lanes"]) == 5
+    assert figures([kept])["small/fall/in all/cov_p"].value == pytest.approx(steps["in all"], abs=1e-6)
+    assert figures([kept])["small/v4.3/3x4/failed"].value == 6
     shown = run("lost-third", "--model", "small", *chosen, *SMALL).out
     assert "v4.3 as it ran: allowlist, 0.000 x 3  3 x 4  50.0%" in shown and "The fall in coverage" in shown
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [(b"{", "Expecting"), (b"[]", "list"), (b'{"model": "x"}', "lanes"), (b" " * 2_000_001, "bytes")],
+)
+def test_what_is_no_result_is_named(store: Store, content: bytes, why: str) -> None:
+    store.home.write("lost_third/x.json", content)
+    with pytest.raises(FileFormatError, match=f"x.json' is no result of `lost-third`: .*{why}"):
+        load_all([store.home])
+
+
+def test_the_first_place_that_has_a_model_is_shown(store: Store, tmp_path: Path) -> None:
+    empty: dict[str, Any] = {"lanes": [], "fall": None, "reordered": None}
+    beside = LocalFiles(tmp_path / "beside")
+    for model, files in (("b:early", store.home), ("a", beside), ("b:early", beside)):
+        save({"model": model, "from": files.where, **empty}, files)
+    found = load_all([store.home, beside])
+    assert [(document["model"], document["from"]) for document in found] == [
+        ("a", beside.where),
+        ("b:early", store.home.where),
+    ]
 
 
 def test_lanes_are_written_as_runs_and_one_that_was_begun_is_resumed(

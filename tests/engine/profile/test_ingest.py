@@ -201,7 +201,7 @@ def test_a_run_lends_its_counts(store: Store, tmp_path: Path) -> None:
     assert (row["label"], row["source"]) == ("mine", "t.json")
     own = add_trace(store, path, TraceMetadata(run_id="run-1", tokens=7)).row
     assert (own["tokens"], own.get("samples"), own["counted_by"]) == (7, None, "user")
-    with pytest.raises(StoreError, match="there is no run_id"):
+    with pytest.raises(StoreError, match="there is no run"):
         add_trace(store, path, TraceMetadata(run_id="another"))
 
 

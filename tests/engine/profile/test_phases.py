@@ -122,7 +122,7 @@ def test_without_a_profile_its_options_mean_nothing() -> None:
         result = run("generate", "CC=O", *ASKED, *words)
         assert result.code == 2 and f"{words[0]} belongs to --profile" in result.err
     missing = run("generate", "CC=O", *ASKED, "--profile", "--profile-run", "nothing")
-    assert missing.code == 2 and "there is no run_id 'nothing'" in missing.err and missing.out == ""
+    assert missing.code == 2 and "there is no run 'nothing'" in missing.err and missing.out == ""
 
 
 def span(name: str, start: float, dur: float, thread: int = 1) -> dict[str, Any]:

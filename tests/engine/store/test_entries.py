@@ -47,9 +47,9 @@ def test_a_run_is_found_by_its_name_and_by_what_only_it_has(store: Store) -> Non
     ("said", "told"),
     [
         ("o", r"there are 2 runs like 'o'\. Give more of its name: one, other"),
-        ("noe", r"there is no run_id 'noe'\. Did you mean one or other\?"),
-        ("x\ny", r"there is no run_id 'x\\ny'"),
-        ("", r"there is no run_id ''"),
+        ("noe", r"there is no run 'noe'\. Did you mean one or other\?"),
+        ("x\ny", r"there is no run 'x\\ny'"),
+        ("", r"there is no run ''"),
     ],
 )
 def test_a_run_that_is_not_told(store: Store, said: str, told: str) -> None:

@@ -62,7 +62,7 @@ def test_a_set_is_read_by_molecule(empty: Store) -> None:
 def test_a_place_may_be_given_for_the_store(empty: Store) -> None:
     write(empty)
     assert reference_set(empty.home.where, "mine").conformer_count == 3
-    with pytest.raises(StoreError, match=r"there is no reference_set 'drugs'\. Known are mine"):
+    with pytest.raises(StoreError, match=r"there is no set of references 'drugs'\. Known are mine"):
         reference_set(empty, "drugs")
 
 

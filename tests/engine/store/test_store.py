@@ -207,11 +207,11 @@ def test_a_run_is_removed_by_a_part_of_its_name_and_a_damaged_one_by_all_of_it(s
     store.remove("oth")
     assert ids(store) == ["one"]
     (folder_of(store) / "run.json").write_text("{")
-    with pytest.raises(StoreError, match="there is no run_id 'on'"):
+    with pytest.raises(StoreError, match="there is no run 'on'"):
         store.remove("on")
     store.remove("one")
     assert (ids(store), named(store)) == ([], {})
-    with pytest.raises(StoreError, match="there is no run_id 'one'"):
+    with pytest.raises(StoreError, match="there is no run 'one'"):
         store.remove("one")
     assert list((Path(store.home.where) / "staging").iterdir()) == []
 

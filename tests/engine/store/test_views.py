@@ -130,6 +130,7 @@ MOODS = Column("moods", WHOLE, "how many", since=VERSION + 1)
 NEWER = Kind(
     RUN.folder,
     RUN.key,
+    RUN.noun,
     RUN.sheet,
     replace(RUNS, columns=(*RUNS.columns, MOODS)),
     (

@@ -1,0 +1,181 @@
+"""The Evidence page's section on the lost third: why coverage fell under an LP, as `lost-third` measured it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from engine.evidence.lost_third.documents import lane_of, load_all
+from engine.evidence.lost_third.lanes import EXACT, LANES, NONE, V43
+from engine.figures.words import percent
+from engine.store.store import Store
+from pages._evidence import lost_third_charts as charts
+from pages._evidence.claims import Judged
+from pages._shared.charts.card import draw
+from pages._shared.errors import escape_markdown
+from pages._shared.table_files import file_button
+from pages._shared.theme import palette
+
+QUESTION = "Why did coverage fall by a third under an LP?"
+ABOUT = (
+    "The group's COV-R fell from 68.1 to 44.0 % under v4.3 (report 005). Here the same molecules were written by small "
+    "models of this project under each LP, unfiltered, and held against ETKDG conformers at 0.75 Å. A molecule without "
+    "an answer counts as 0. For the group's own checkpoint: `make lost-third MODEL=alias`."
+)
+NOTHING = "No result of `lost-third` is here yet. `make lost-third MODEL=demo-qwen` writes one in about two hours."
+MODEL = "lost_third_model"
+STEPS = {"forcing the SMILES": "forcing", "failed parses": "failed", "placeholder and cut": "cut", "in all": "all"}
+
+
+def show(store: Store, rows: Sequence[Judged]) -> None:
+    documents = sorted(load_all(store.places), key=lambda document: not document["fall"])
+    if not documents:
+        st.info(NOTHING, icon=":material/science:")
+        return
+    st.subheader(QUESTION, anchor=False)
+    first, *others = answers(documents)
+    st.markdown(f"**{escape_markdown(first)}**")
+    st.markdown("\n".join(f"- {escape_markdown(sentence)}" for sentence in others))
+    st.caption(ABOUT)
+    fallen = [document for document in documents if document["fall"]]
+    if fallen:
+        draw(charts.fall(fallen, palette()), key="lost-third-fall")
+    names = [document["model"] for document in documents]
+    chosen = st.segmented_control("Model", names, default=names[0], key=MODEL, required=True)
+    document = documents[names.index(chosen or names[0])]
+    left, right = st.columns(2, gap="medium")
+    with left:
+        draw(charts.lanes(document, palette()), key="lost-third-lanes")
+    with right:
+        draw(charts.curves(document, palette()), key="lost-third-curves")
+    reordered = [document for document in documents if document["reordered"]]
+    if reordered:
+        draw(charts.orders(reordered, palette()), key="lost-third-orders")
+    _table(document)
+
+
+def answer(documents: Sequence[Mapping[str, Any]]) -> str:
+    """What costs coverage, in one or two sentences; empty where nothing tells it."""
+    orders = [(document["model"], found) for document in documents if (found := _cov_r(document["reordered"]))]
+    falls = [(document["model"], steps) for document in documents if (steps := _steps(document))]
+    parts = []
+    if orders:
+        model, change = min(orders, key=lambda pair: pair[1]["value"])
+        parts.append(f"forcing the SMILES in another atom order than it learnt ({points(change)}, {model})")
+    if falls:
+        model, steps = min(falls, key=lambda pair: pair[1]["cut"]["value"])
+        parts.append(f"v4.3's placeholder, which cuts numbers ({points(steps['cut'])}, {model})")
+    if not parts:
+        return ""
+    words = f"What costs a small model coverage, in points of COV-R: {'; '.join(parts)}."
+    if falls:
+        words += f" Forcing the SMILES in the order that it would write costs {points(falls[0][1]['forcing'])}."
+    return words
+
+
+def answers(documents: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The answer, and what it rests on, a sentence each."""
+    tellers = (_fall_words, _back_words, _order_words)
+    return [answer(documents), *(sentence for tell in tellers for sentence in tell(documents))]
+
+
+def _cov_r(changes: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    return (changes or {}).get("cov_r")
+
+
+def _steps(document: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Changes of COV-R by step; empty where one is missing."""
+    steps = {STEPS[step["step"]]: step["cov_r"] for step in document["fall"] or () if step["cov_r"]}
+    return steps if set(steps) == set(STEPS.values()) else {}
+
+
+def _fall_words(documents: Sequence[Mapping[str, Any]]) -> list[str]:
+    sentences = []
+    for document in documents:
+        if not (steps := _steps(document)):
+            continue
+        parts = f"forcing the SMILES {points(steps['forcing'])}, failed parses {points(steps['failed'])}, "
+        parts += f"the placeholder, which cuts numbers, {points(steps['cut'])}"
+        sentences.append(
+            f"{document['model']}: v4.3 takes COV-R from {_cov(document, NONE)} to {_cov(document, V43)}, "
+            f"{points(steps['all'])} points{_interval(steps['all'])}: {parts}."
+        )
+    return sentences
+
+
+def _back_words(documents: Sequence[Mapping[str, Any]]) -> list[str]:
+    sentences = []
+    for document in documents:
+        beside = document.get("beside_none") or {}
+        parts = [
+            f"{LANES[key].words} {points(change)}{_interval(change)}"
+            for key in (EXACT, "v4.3-fitted", "truncating", "guarded")
+            if (change := _cov_r(beside.get(key)))
+        ]
+        if parts:
+            sentences.append(f"{document['model']}, beside no LP, in points of COV-R: {'; '.join(parts)}.")
+    return sentences
+
+
+def _order_words(documents: Sequence[Mapping[str, Any]]) -> list[str]:
+    parts = [
+        f"{document['model']} {points(change)}{_interval(change)}"
+        for document in documents
+        if (change := _cov_r(document["reordered"]))
+    ]
+    return [f"The exact LP on SMILES in another atom order changes COV-R by: {'; '.join(parts)}."] if parts else []
+
+
+def points(change: Mapping[str, Any]) -> str:
+    return f"{100 * change['value']:+.1f}".replace("-", "−").replace("+0.0", "0.0").replace("−0.0", "0.0")
+
+
+def _interval(change: Mapping[str, Any]) -> str:
+    if change.get("low") is None or change.get("high") is None:
+        return ""
+    ends = (f"{100 * change[end]:.1f}".replace("-", "−") for end in ("low", "high"))
+    return f" ({' to '.join(ends)})"
+
+
+def _cov(document: Mapping[str, Any], key: str) -> str:
+    """Of the molecules that all lanes have."""
+    few = lane_of(document, NONE)
+    lane = lane_of(document, key, None if few is None else few["molecules"])
+    return "–" if lane is None or lane["zero"]["cov_r"] is None else percent(lane["zero"]["cov_r"])
+
+
+def _table(document: Mapping[str, Any]) -> None:
+    config = st.column_config
+    titles = {"cov_r": "COV-R", "cov_p": "COV-P", "mat_r_ang": "MAT-R", "mat_p_ang": "MAT-P"}
+    rows = [
+        {
+            "lane": lane["words"],
+            "size": f"{lane['molecules']:,} × {lane['samples_per_molecule']}",
+            "parsed": lane["parsed"] / max(1, lane["samples"]),
+            **{title: lane["zero"][name] for name, title in titles.items()},
+            "COV-R, without missing": lane["skip"]["cov_r"],
+            "missing": lane["zero"]["missing"],
+            "does not parse": ", ".join(f"{kind} {count:,}" for kind, count in lane["not_decoded"].items()),
+        }
+        for lane in document["lanes"]
+    ]
+    share, distance = config.NumberColumn(format="percent"), config.NumberColumn(format="%.2f Å")
+    st.dataframe(
+        rows,
+        hide_index=True,
+        column_config={
+            "parsed": share,
+            "COV-R": share,
+            "COV-P": share,
+            "MAT-R": distance,
+            "MAT-P": distance,
+            "COV-R, without missing": config.NumberColumn(
+                format="percent", help="Leaves out molecules without an answer, as the group does"
+            ),
+        },
+        alt=f"Coverage of {document['model']} by lane",
+    )
+    file_button("Result as JSON", lambda: json.dumps(document, indent=1) + "\n", f"lost-third-{document['model']}.json")

@@ -1,0 +1,137 @@
+"""Figures of the lost third: the fall in steps, coverage by lane, curves over thresholds, and atom orders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engine.evidence.lost_third.documents import lane_of
+from engine.evidence.lost_third.lanes import EXACT, LANES, NONE, REORDERED, V43
+from pages._shared.charts.chart import SYMBOLS, Axis, Chart, Marks, RefLine, chart
+from pages._shared.theme import Palette
+
+Document = Mapping[str, Any]
+CURVES = (NONE, EXACT, V43, "v4.3-fitted")
+MARGIN_PX = 210  # names of lanes
+
+
+def fall(documents: Sequence[Document], colours: Palette) -> Chart:
+    """Points of COV-R that each step takes, a row a step."""
+    rows = [
+        {
+            "x": 100 * step["cov_r"]["value"],
+            "low": 100 * (step["cov_r"]["low"] or step["cov_r"]["value"]),
+            "high": 100 * (step["cov_r"]["high"] or step["cov_r"]["value"]),
+            "y": step["step"],
+            "group": document["model"],
+            "colour": colours.series[place],
+            "symbol": SYMBOLS[place],
+        }
+        for place, document in enumerate(documents)
+        for step in document["fall"]
+        if step["cov_r"]
+    ]
+    words = "; ".join(f"{row['group']}, {row['y']}: {row['x']:+.1f}" for row in rows)
+    return chart(
+        _points(rows),
+        x=Axis(title="change of COV-R, in points, with its 95 % interval"),
+        y=Axis(more={"autorange": "reversed", "type": "category"}),
+        lines=[RefLine(0, None, 0, None, dash="dot", colour=colours.muted)],
+        height=240,
+        top=28,
+        more={"margin": {"l": MARGIN_PX}},
+        alt=f"Where COV-R goes from no LP to v4.3. {words}.",
+    )
+
+
+def lanes(document: Document, colours: Palette) -> Chart:
+    """COV-R and COV-P of each lane, over the molecules that all have."""
+    few = lane_of(document, NONE)
+    rows = [
+        {"x": lane["zero"][name], "y": LANES[key].words, "group": title, "colour": colours.series[place]}
+        for place, (name, title) in enumerate((("cov_r", "COV-R"), ("cov_p", "COV-P")))
+        for key in LANES
+        if (lane := lane_of(document, key, None if few is None else few["molecules"]))
+        and lane["zero"][name] is not None
+    ]
+    for row in rows:
+        row["symbol"] = SYMBOLS[("COV-R", "COV-P").index(row["group"])]
+    words = "; ".join(f"{row['y']}, {row['group']}: {row['x']:.0%}" for row in rows)
+    return chart(
+        _points(rows),
+        x=Axis(title="share within 0.75 Å", is_share=True, from_zero=True),
+        y=Axis(more={"autorange": "reversed", "type": "category"}),
+        height=360,
+        top=28,
+        more={"margin": {"l": MARGIN_PX}},
+        alt=f"Coverage of {document['model']} by lane. {words}.",
+    )
+
+
+def curves(document: Document, colours: Palette) -> Chart:
+    """COV-R over thresholds: a fall that is left at 2 Å is no matter of precision."""
+    few = lane_of(document, NONE)
+    drawn = [
+        (key, lane)
+        for key in CURVES
+        if (lane := lane_of(document, key, None if few is None else few["molecules"])) is not None
+    ]
+    rows = [
+        {"x": threshold, "y": share, "group": LANES[key].words, "colour": colours.series[place]}
+        for place, (key, lane) in enumerate(drawn)
+        for threshold, share in zip(lane["zero"]["thresholds"], lane["zero"]["cov_r_curve"], strict=True)
+        if share is not None
+    ]
+    return chart(
+        Marks(kind="lines", rows=rows, group="group", has_points=False, hover=_curve_hover),
+        x=Axis(title="threshold (Å)", range=[0, 3]),
+        y=Axis(title="COV-R", is_share=True, from_zero=True),
+        height=360,
+        top=28,
+        alt=f"COV-R of {document['model']} over thresholds from 0.05 to 3 Å, by lane.",
+    )
+
+
+def orders(documents: Sequence[Document], colours: Palette) -> Chart:
+    """COV-R of the exact LP, in canonical order and in another."""
+    rows = [
+        {
+            "x": lane["zero"]["cov_r"],
+            "y": document["model"],
+            "group": word,
+            "colour": colours.series[place],
+            "symbol": SYMBOLS[place],
+        }
+        for place, (key, word) in enumerate(((EXACT, "canonical order"), (REORDERED, "another order")))
+        for document in documents
+        if (lane := lane_of(document, key)) is not None
+    ]
+    words = "; ".join(f"{row['y']}, {row['group']}: {row['x']:.0%}" for row in rows)
+    return chart(
+        _points(rows),
+        x=Axis(title="COV-R of the exact LP", is_share=True, from_zero=True),
+        y=Axis(more={"autorange": "reversed", "type": "category"}),
+        height=110 + 34 * len(documents),
+        top=28,
+        more={"margin": {"l": MARGIN_PX}},
+        alt=f"Does the order of the forced SMILES matter? {words}.",
+    )
+
+
+def _points(rows: Sequence[Mapping[str, Any]]) -> Marks:
+    has_interval = any("low" in row for row in rows)
+    return Marks(
+        kind="points",
+        rows=rows,
+        group="group",
+        size=11,
+        interval="x" if has_interval else "",
+        hover=lambda row: (
+            f"{row['group']}, {row['y']}: "
+            + (f"{row['x']:+.1f} ({row['low']:+.1f} to {row['high']:+.1f})" if has_interval else f"{row['x']:.1%}")
+        ),
+    )
+
+
+def _curve_hover(row: Mapping[str, Any]) -> str:
+    return f"{row['group']}: {row['y']:.1%} within {row['x']:.2f} Å"
