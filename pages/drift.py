@@ -11,8 +11,7 @@ from pages._shared.sections import show_open
 TITLE = "Drift inspector"
 ICON = ":material/troubleshoot:"
 LEAD = (
-    "Where a text left its template, block by block and token by token: **junk** where positions were left over, "
-    "**cut** numbers where they were missing, and what forcing did to the model."
+    "Where a text left its template: **junk** where positions were left over, **cut** numbers where they were missing."
 )
 
 SECTIONS = {

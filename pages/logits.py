@@ -13,10 +13,7 @@ from pages._shared.sections import of_choice, show_open
 
 TITLE = "Logit health"
 ICON = ":material/monitor_heart:"
-LEAD = (
-    "Logits as an engine logged them: **garbage, dead buffers and masks told apart, each with its likely cause**, and "
-    "how far two engines agree on the same prompt."
-)
+LEAD = "Logits as an engine logged them: **garbage, dead buffers and masks told apart, each with its likely cause**."
 
 SECTIONS = {
     "Models": models.show,
@@ -24,11 +21,10 @@ SECTIONS = {
     "Parity": of_choice(parity.show),
     "Logs": manage.show,
 }
-WITHOUT_CHOICE = ("Models", "Logs")  # these do not depend on the choice
 
 page(TITLE, ICON, LEAD)
 st.html(Path(__file__).parent / "_logits" / "logits.css")
 with shown_errors():
     store = Store.open().snapshot()
-    chosen = chosen_logs(store, is_open=st.query_params.get("view") not in WITHOUT_CHOICE)
+    chosen = chosen_logs(store)
 show_open(SECTIONS, store, chosen)

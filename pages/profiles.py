@@ -14,10 +14,7 @@ from pages._shared.sections import of_choice, show_open
 
 TITLE = "Profiles"
 ICON = ":material/speed:"
-LEAD = (
-    "A profiler's trace, or two side by side: **where the time goes, and what makes the difference**, family by "
-    "family and kernel by kernel, per token generated."
-)
+LEAD = "A profiler's trace, or two side by side: **where the time goes, and what makes the difference**."
 
 SECTIONS = {
     "Families": of_choice(families.show),
@@ -28,12 +25,11 @@ SECTIONS = {
     "SQL": questions.show,
     "Traces": manage.show,
 }
-WITHOUT_CHOICE = ("Reports", "SQL", "Traces")  # these do not depend on the choice
 
 page(TITLE, ICON, LEAD)
 st.html(style())
 st.html(Path(__file__).parent / "_profiles" / "profiles.css")
 with shown_errors():
     store = Store.open().snapshot()
-    chosen = chosen_traces(store, is_open=st.query_params.get("view") not in WITHOUT_CHOICE)
+    chosen = chosen_traces(store)
 show_open(SECTIONS, store, chosen)

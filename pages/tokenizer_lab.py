@@ -9,8 +9,7 @@ from pages._tokenizer_lab import text as lab_text
 TITLE = "Tokenizer lab"
 ICON = ":material/token:"
 LEAD = (
-    "How tokenizers cut coordinates, and what that does to a logits processor that counts positions: "
-    "positions left over fill with **junk**, missing ones **cut** the number."
+    "How tokenizers cut coordinates, and what that does to an LP that counts positions: **junk** and **cut** numbers."
 )
 
 SECTIONS = {"One text": lab_text.show, "A molecule set": lab_drift.show, "The reports' figures": reports.show}

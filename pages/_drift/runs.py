@@ -22,7 +22,7 @@ from pages._shared.run_rows import RUN_CHOICES, run_columns, run_row
 from pages._shared.selection import Selection, SelectionQuery
 from pages._shared.words import run_title
 
-NAMED, OPEN = "runs named so far", "runs open"
+NAMED = "runs named so far"
 MOST_RUNS, FILTERS_FROM = 12, 9
 _EMPTY = """
 Three ways to get one:
@@ -63,9 +63,7 @@ def chosen_runs(store: Store) -> list[RunFacts]:
         filters_from=FILTERS_FROM,
         prefix="run_",
     )
-    # A link to a sample shows that sample first; what is open stays so.
-    is_open = st.session_state.setdefault(OPEN, state.number(state.SAMPLE) is None) or state.run_names() == []
-    chosen = picker.show(replace(listing, entries=entries), is_open=is_open)
+    chosen = picker.show(replace(listing, entries=entries))
     if chosen is None:
         return []
     for entry in filter(is_temporary, chosen.entries):

@@ -30,10 +30,10 @@ The figures that the report states of six models are below, under *Models*.
 """
 
 
-def chosen_logs(store: Store, *, is_open: bool = True) -> LogSelection | None:
-    """Draw the table of logs, folded away unless ``is_open``, and give those that are shown."""
+def chosen_logs(store: Store) -> LogSelection | None:
+    """Draw the table of logs and give those that are shown."""
     picker = EntryPicker(QUERY, _row, _columns(), _EMPTY, origins=("measured", "imported"), filters_from=FILTERS_FROM)
-    return picker.show(store.found(LOGIT_LOG), is_open=is_open)
+    return picker.show(store.found(LOGIT_LOG))
 
 
 def _row(entry: Entry) -> dict[str, Any]:

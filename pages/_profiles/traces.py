@@ -35,11 +35,11 @@ Three ways to get a first trace:
 """
 
 
-def chosen_traces(store: Store, *, is_open: bool = True) -> TraceSelection | None:
-    """Draw the table of traces, folded away unless ``is_open``, and give those that are shown."""
+def chosen_traces(store: Store) -> TraceSelection | None:
+    """Draw the table of traces and give those that are shown."""
     runs = {entry.id: entry.row for entry in store.found().entries}
     picker = EntryPicker(query_of(runs), partial(_row, runs=runs), _columns(), _EMPTY, filters_from=FILTERS_FROM)
-    chosen = picker.show(store.found(TRACE), is_open=is_open)
+    chosen = picker.show(store.found(TRACE))
     if chosen is not None:
         _cautions(chosen)
     return chosen

@@ -21,7 +21,7 @@ from pages._shared.selection import Chosen, Selection, SelectionQuery
 from pages._shared.theme import palette
 
 TABLE_HEIGHT = 262
-FILTER_WIDTH, CONTROL_WIDTH, LEGEND_WIDTH = 150, 280, 400
+FILTER_WIDTH, CONTROL_WIDTH = 150, 280
 MOST_TEXT, MOST_NAME, MOST_DAMAGES = 400, 120, 10
 Row = dict[str, Any]
 
@@ -48,8 +48,8 @@ class EntryPicker(Generic[Chosen]):
         """Names of the filters' widgets and of their parameters in the address."""
         return tuple(self.prefix + name for name in ("origin", *(self.choices or ()), "contains", "only"))
 
-    def show(self, found: StoreListing, *, is_open: bool = True) -> Chosen | None:
-        """Draw the picker, folded away unless ``is_open``, and give what is ticked."""
+    def show(self, found: StoreListing) -> Chosen | None:
+        """Draw the picker, one line where something is ticked until the reader opens it, and give what is ticked."""
         noun = self.query.noun
         if not found.entries:
             title = f"There is no {noun}{self.query.among} in this store yet"
@@ -59,7 +59,14 @@ class EntryPicker(Generic[Chosen]):
         chosen, complaints = self.query.read(found)
         for complaint in complaints:
             st.error(escape_markdown(complaint), icon=":material/error:")
-        with st.expander(self._heading(chosen), expanded=is_open, icon=":material/checklist:"):
+        key = f"{self.key}_open"
+
+        def keep() -> None:
+            st.session_state[f"kept {key}"] = st.session_state[key]
+
+        # An expander with another label, so after each tick, is another one: only what is kept here leaves it open.
+        is_open = st.session_state.get(f"kept {key}", chosen is None)
+        with st.expander(self._heading(chosen), is_open, key=key, icon=":material/checklist:", on_change=keep):
             rows = {entry.id: self._row(entry, chosen) for entry in reversed(found.entries)}
             if len(rows) >= self.filters_from or any(st.query_params.get(name) for name in self.filters):
                 self._filters(rows, chosen)
@@ -68,6 +75,8 @@ class EntryPicker(Generic[Chosen]):
             self._table(rows, chosen)
             self._roles(chosen)
             show_damages(found)
+        if chosen is not None and self.query.has_control:
+            st.html(legend(chosen))
         return chosen
 
     def _heading(self, chosen: Chosen | None) -> str:
@@ -156,7 +165,7 @@ class EntryPicker(Generic[Chosen]):
     # --- what is ticked -----------------------------------------------------------------------------------------------
 
     def _roles(self, chosen: Chosen | None) -> None:
-        """The control, the tests in their colours, and how to change them."""
+        """Which one is the control, and how to choose another or none."""
         noun = self.query.noun
         if chosen is None:
             role = " The first one is the control." if self.query.has_control else ""
@@ -177,7 +186,6 @@ class EntryPicker(Generic[Chosen]):
                 help="Ratios are the test’s over the control’s",
                 width=CONTROL_WIDTH,
             )
-            st.html(legend(chosen), width=LEGEND_WIDTH)
             st.button(
                 "Clear selection", icon=":material/close:", key="nothing", type="tertiary",
                 on_click=self.query.put, args=((),),
@@ -197,16 +205,15 @@ def show_damages(found: StoreListing) -> None:
 
 
 def legend(chosen: Selection) -> str:
-    """HTML: the tests' letters in their colours, with their names."""
-    if not chosen.tests:
-        return "<p class='chosen-entries'>No test yet: tick another row above to compare.</p>"
+    """HTML: the letters of the control and of the tests in their colours, with their names."""
     colours = palette()
     items = [
         f'<li><i style="background:{chosen.colour(id_, colours)}" aria-hidden="true"></i>'
-        f"{html.escape(_name(chosen, id_))}</li>"
-        for id_ in chosen.ids[1:]
+        f"{html.escape(_name(chosen, id_))}{' (control)' if id_ == chosen.control.id else ''}</li>"
+        for id_ in chosen.ids
     ]
-    return f"<ul class='chosen-entries' aria-label='Tests'>{''.join(items)}</ul>"
+    none = "" if chosen.tests else "<li>No test yet: open the list above and tick another row to compare.</li>"
+    return f"<ul class='chosen-entries' aria-label='Shown'>{''.join(items)}{none}</ul>"
 
 
 def rate_column(label: str, help_: str, color: str | None = None) -> Any:

@@ -39,6 +39,12 @@ def click_row(seen: Visit, table: int, row: int, row_height: int = 35) -> None:
     seen.settle()
 
 
+def open_picker(seen: Visit) -> None:
+    """The table of entries is one line where something is chosen, and the page's first expander."""
+    seen.page.get_by_test_id("stExpander").first.locator("summary").click()
+    seen.settle()
+
+
 def click_at(seen: Visit, spot: Locator, result: Locator) -> None:
     """Plotly listens on a layer above its bars, and hears no click while it is drawing."""
     for _ in range(3):

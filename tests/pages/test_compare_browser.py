@@ -21,7 +21,7 @@ from tests.pages.browser import (
     serve_quietly,
     visit,
 )
-from tests.pages.canvas_clicks import click_row
+from tests.pages.canvas_clicks import click_row, open_picker
 
 pytestmark = pytest.mark.browser
 
@@ -44,27 +44,30 @@ def test_rows_are_ticked_and_the_link_says_which(browser: Browser, server: Serve
     with visit(browser, server, "/compare") as seen:
         lps = ("position-blocklist", "position-allowlist", "exact", "guarded")
         named = [f"{letter} · demo-llama:final · {lp}" for letter, lp in zip("BCDE", lps, strict=True)]
-        expect(legend(seen)).to_have_text(named)
+        expect(legend(seen)).to_have_text(["A · demo-llama:final · none (control)", *named])
+        open_picker(seen)
         other = next(run for run in ROWS if "demo-qwen" in run)
         click_row(seen, 0, ROWS.index(other))
         expect(seen.page).to_have_url(re.compile(f"test={other}"))
-        expect(legend(seen).nth(4)).to_have_text(re.compile("^F · demo-qwen:final"))
-        click_row(seen, 0, ROWS.index(BLOCKLIST))
-        expect(legend(seen)).to_have_count(4)
+        expect(legend(seen).nth(5)).to_have_text(re.compile("^F · demo-qwen:final"))
+        click_row(seen, 0, ROWS.index(BLOCKLIST))  # the table stays open
+        expect(legend(seen)).to_have_count(5)
         expect(seen.page).not_to_have_url(re.compile(BLOCKLIST))
         expect_harmless(seen)
         link = seen.page.url.removeprefix(server.url)
     with visit(browser, server, link) as seen:
-        expect(legend(seen)).to_have_text([re.compile(part) for part in ("allowlist", "exact", "guarded", "qwen")])
+        names = ("none", "allowlist", "exact", "guarded", "qwen")
+        expect(legend(seen)).to_have_text([re.compile(part) for part in names])
 
 
 def test_another_control_and_nothing_at_all(browser: Browser, server: Server) -> None:
     with visit(browser, server, f"/compare?control={NONE}&test={EXACT}") as seen:
+        open_picker(seen)
         seen.page.get_by_role("combobox", name=re.compile("Control")).click()
         seen.page.get_by_role("option", name=re.compile("exact")).click()
         seen.settle()
         expect(seen.page).to_have_url(re.compile(f"control={EXACT}&test={NONE}"))
-        expect(legend(seen)).to_have_text(["B · demo-llama:final · none"])
+        expect(legend(seen)).to_have_text([re.compile("^A · .*exact.*control"), "B · demo-llama:final · none"])
         seen.press("Clear selection")
         expect(seen.page.get_by_text("Tick runs in the table.")).to_be_visible()
         for tab in seen.page.get_by_role("tab").all():
@@ -77,12 +80,13 @@ def test_another_control_and_nothing_at_all(browser: Browser, server: Server) ->
 def test_back_undoes_one_choice_at_a_time(browser: Browser, server: Server) -> None:
     """Control and tests are one change of the address: between them, another run would be the control."""
     with visit(browser, server, f"/compare?control={NONE}&test={BLOCKLIST}&test={EXACT}") as seen:
-        expect(legend(seen)).to_have_count(2)
+        expect(legend(seen)).to_have_count(3)
+        open_picker(seen)
         seen.press("Clear selection")
         expect(seen.page.get_by_text("Tick runs in the table.")).to_be_visible()
         seen.page.go_back()
         expect(seen.page).to_have_url(re.compile(rf"control={NONE}&test={BLOCKLIST}&test={EXACT}"))
-        expect(legend(seen)).to_have_text([re.compile("position-blocklist"), re.compile("exact")])
+        expect(legend(seen)).to_have_text([re.compile(lp) for lp in ("none", "position-blocklist", "exact")])
         expect_harmless(seen)
 
 

@@ -158,14 +158,14 @@ def test_what_is_damaged_is_named_and_the_rest_is_shown(opened: Open, store: Sto
     assert "gemm" in html(opened(control=control.id))
 
 
-def test_a_table_folded_away_still_gives_the_choice(store: Store) -> None:
+def test_the_table_is_one_line_once_something_is_chosen(store: Store) -> None:
     both(store)
 
     def folded() -> None:
         from engine.store.store import Store
         from pages._profiles.traces import chosen_traces
 
-        found = chosen_traces(Store.open(), is_open=False)
+        found = chosen_traces(Store.open())
         assert found is not None and len(found.entries) == 2
 
     with pytest.MonkeyPatch.context() as patch:
