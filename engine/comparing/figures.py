@@ -22,12 +22,14 @@ from engine.comparing.reading import has_samples, samples_of
 from engine.figures.statistics import Interval, quotient, wilson
 from engine.inspection.lp_cost import RunCost, cost_of_run
 from engine.inspection.runs import facts_of
-from engine.store.entries import Entry, model_name, run_value
+from engine.store.entries import Entry, is_profiled, model_name, run_value
 from engine.store.schema import RUNS, STEPS
 from engine.store.store import Store
 
 CONFORMERS = ("cov_r", "cov_p", "mat_r", "mat_p")
 """Coverage and mean least RMSD against reference ensembles; a report file may say them (COV-R, mat_p_ang, ...)."""
+TIMES = ("wall_s", "wall_s_a_sample", "ms_a_token")
+"""Figures without a ratio where a profiler ran beside one of the runs."""
 COUNTED_WHOLE = "Counted once per run, so there is no interval."
 _COLUMNS = frozenset(RUNS.names)
 QUOTIENTS = {
@@ -89,6 +91,10 @@ class RunFigures:
     def model(self) -> str:
         """``alias:step``, or the family alone."""
         return model_name(self.entry.row) or str(self.model_family)
+
+    @property
+    def is_profiled(self) -> bool:
+        return is_profiled(self.entry)
 
     @property
     def has_samples(self) -> bool:
@@ -295,9 +301,17 @@ def compare_rows(control: Entry, tests: Sequence[Entry]) -> list[dict[str, Any]]
         row |= {name: getattr(run, name) for name in ROW_FIGURES}
         for name in ROW_RATIOS:
             of_control, of_test = _values(name, base, run)
-            row[f"{name}_ratio"] = quotient(of_test, of_control)
+            row[f"{name}_ratio"] = None if profiled_words(name, base, run) else quotient(of_test, of_control)
         rows.append(row)
     return rows
+
+
+def profiled_words(figure: str, control: RunFigures, test: RunFigures) -> str:
+    """Why a figure of time has no ratio; empty where it may have one."""
+    names = [name for name, run in (("control", control), ("test", test)) if run.is_profiled]
+    if figure not in TIMES or not names:
+        return ""
+    return f"A profiler, which slows a run, ran beside the {' and the '.join(names)}: times are not compared."
 
 
 def _values(figure: str, control: RunFigures, test: RunFigures) -> tuple[float | None, float | None]:
@@ -312,6 +326,8 @@ def _ratio(figure: str, measure: str, control: RunFigures, test: RunFigures, pai
     if one is None or other is None:
         unknown = [part for part, value in (("control", one), ("test", other)) if value is None]
         return Ratio(figure, one, other, None, None, None, f"Not known of the {' and the '.join(unknown)}.")
+    if profiled := profiled_words(figure, control, test):
+        return Ratio(figure, one, other, None, None, None, profiled)
     if not measure:
         return Ratio(figure, one, other, quotient(other, one), None, None, COUNTED_WHOLE)
     compared = paired.measure(measure)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.figures.statistics import quotient
-from engine.store.entries import Entry
+from engine.store.entries import Entry, is_profiled
 
 PARTS = ("template_s", "prefill_s", "forward_s", "constraint_s", "sampling_s")
 ROUNDING_S = 0.01
@@ -98,8 +98,11 @@ class TimeBudget:
 
 
 def slowdown(control: Entry, test: Entry) -> Slowdown:
-    """From two runs' sheets; reported runs as well, as far as they say."""
+    """From two runs' sheets; reported runs as well, as far as they say. Not with a profiler beside one of them."""
     ways = ((TOKENS, TOKEN_TIME), (PASSES, PASS_TIME), (TOKENS, TOKEN_PASSES, PASS_TIME))
+    if is_profiled(control) or is_profiled(test):
+        parts = [Decomposition(_name(way), None, (), "A profiler ran beside one of the runs.") for way in ways]
+        return Slowdown(control.id, test.id, *parts)
     return Slowdown(control.id, test.id, *(_decomposed(way, control.row, test.row) for way in ways))
 
 
@@ -124,9 +127,13 @@ def time_budget(entry: Entry) -> TimeBudget:
     )
 
 
+def _name(factors: tuple[Quotient, ...]) -> str:
+    return " x ".join(factor[0] for factor in factors)
+
+
 def _decomposed(factors: tuple[Quotient, ...], control: Mapping[str, Any], test: Mapping[str, Any]) -> Decomposition:
     """The time per sample as the product of these factors."""
-    name = " x ".join(factor[0] for factor in factors)
+    name = _name(factors)
     quotients = (SAMPLE_TIME, *factors)
     missing = [
         f"{column} of the {side}"

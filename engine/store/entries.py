@@ -122,6 +122,11 @@ def rmsd_references(entry: Entry) -> str:
     return f"{count} conformers by ETKDG" if (count := plan.get("rmsd")) else ""
 
 
+def is_profiled(entry: Entry) -> bool:
+    """Whether a profiler ran beside it, as its command says: its times are not those of the work alone."""
+    return "--profile" in str(entry.row.get("source") or "").split()
+
+
 def model_name(row: Mapping[str, Any]) -> str:
     """``alias:step`` of a run's row, as far as it says them."""
     return ":".join(str(part) for part in (row.get("model_alias"), row.get("model_step")) if part)

@@ -29,6 +29,7 @@ and are usable.
 """
 ORIGIN_SYMBOLS = {"measured": "circle", "imported": "square-open", "reported": "diamond-open"}
 FASTER, SLOWER = "Faster", "Slower"
+PROFILED = "Time not compared: a profiler ran beside it"
 LESS_OFTEN, MORE_OFTEN = "passes less often", "passes more often"
 TICKS = [digit * 10.0**power for power in range(-5, 5) for digit in (1, 2, 5)]
 BESIDE_POINT = ("middle right", "middle left", "bottom right", "bottom left", "top right", "top left")
@@ -47,7 +48,7 @@ def show(store: Store, chosen: RunSelection, compared: Sequence[ComparedRun]) ->
             help="Faint points: every run whose time and pass rate are known",
         )
         store_runs = all_figures(store) if everything else []
-        others = [run for run in store_runs if _is_known(run) and run.run_id not in chosen.ids]
+        others = [run for run in store_runs if _is_known(run) and not (run.is_profiled or run.run_id in chosen.ids)]
         panel.tell(answer(chosen, runs, compared))
         panel.data(lambda: [row(chosen, run) for run in [*runs, *others]])
         if drawable or others:
@@ -79,7 +80,7 @@ def judgement(test: ComparedRun, control: RunFigures) -> str:
 def _speed(test: ComparedRun) -> str:
     ratio = test.ratio("wall_s_a_sample").ratio
     if ratio is None:
-        return ""
+        return PROFILED if "profiler" in test.ratio("wall_s_a_sample").reason else ""
     time_mark = mark(test, "wall_s_a_sample")
     if time_mark in ("noise", "same"):
         return "Time within noise"
@@ -113,7 +114,8 @@ def _overlap(one: RunFigures, other: RunFigures) -> bool:
 def _short(test: ComparedRun) -> str:
     run = test.figures
     passed = "pass rate unknown" if run.pass_rate is None else f"{_rate(run)} passed"
-    return f"{times(test.ratio('wall_s_a_sample').ratio)} the time, {passed}"
+    ratio = test.ratio("wall_s_a_sample").ratio
+    return passed if ratio is None else f"{times(ratio)} the time, {passed}"
 
 
 def _figures(run: RunFigures) -> str:

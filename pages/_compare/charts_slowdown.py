@@ -1,4 +1,4 @@
-"""What is the slowdown made of? A ratio of times as a walk along its factors, on a scale where they add up."""
+"""What is the speedup or slowdown made of? A ratio of times as a walk along its factors, on a scale that adds up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from pages._shared.charts.chart import Axis, Chart, Marks, chart
 from pages._shared.charts.text import on_axis
 from pages._shared.theme import palette
 
-QUESTION = "What is the slowdown made of?"
 HELP = """
 Wall time per sample, test over control, as the product of its factors. Each bar begins where the one above it ended,
 on a scale on which factors add up; to the left is faster.
@@ -42,15 +41,15 @@ Known = Sequence[tuple[Slowdown, Decomposition]]
 
 @st.fragment
 def show(chosen: RunSelection, compared: Sequence[ComparedRun]) -> None:
-    with card("slowdown", QUESTION, HELP) as panel:
+    slowdowns = [slowdown(chosen.control, test) for test in chosen.tests]
+    with card("slowdown", question(slowdowns), HELP) as panel:
         if not chosen.tests:
-            panel.tell("A slowdown needs two runs: choose a test to compare with the control.")
+            panel.tell("This needs two runs: choose a test to compare with the control.")
             return
         way = WAYS.get(
             st.selectbox("Made of", list(WAYS), key="made_of", bind="query-params", label_visibility="collapsed"),
             "by_tokens",
         )
-        slowdowns = [slowdown(chosen.control, test) for test in chosen.tests]
         ways = [(pair, getattr(pair, way)) for pair in slowdowns]
         known = [(pair, parts) for pair, parts in ways if parts.total is not None]
         panel.tell(answer(chosen, known, compared))
@@ -58,6 +57,14 @@ def show(chosen: RunSelection, compared: Sequence[ComparedRun]) -> None:
         if known:
             panel.draw(slowdown_chart(chosen, known))
         panel.leave_out(*(unknown(chosen, pair, parts) for pair, parts in ways))
+
+
+def question(slowdowns: Sequence[Slowdown]) -> str:
+    """As what was found: a slowdown only where all tests are slower."""
+    ratios = [total.ratio for pair in slowdowns if (total := pair.by_tokens.total) is not None]
+    is_one_way = bool(ratios) and (max(ratios) < 1 or min(ratios) > 1)
+    what = ("speedup" if ratios[0] < 1 else "slowdown") if is_one_way else "difference in time"
+    return f"What is the {what} made of?"
 
 
 def answer(chosen: RunSelection, known: Known, compared: Sequence[ComparedRun]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from engine.comparing.figures import RunFigures
 from engine.comparing.reading import has_samples
-from engine.store.entries import Entry
+from engine.store.entries import Entry, is_profiled
 from engine.store.schema import RUN
 from engine.store.store import Store
 from pages._shared.entry_picker import EntryPicker
@@ -41,9 +41,12 @@ class RunSelection(Selection):
 def default_choice(entries: Sequence[Entry]) -> RunSelection | None:
     """The newest run without an LP, and the same model's runs of as many molecules under each LP.
 
+    Runs beside which a profiler ran are left out where there are others, since their times say little.
+
     Where there is no such control: the newest run with samples, alone.
     """
-    newest = [entry for entry in reversed(entries) if has_samples(entry)]
+    with_samples = [entry for entry in reversed(entries) if has_samples(entry)]
+    newest = [entry for entry in with_samples if not is_profiled(entry)] or with_samples
     for control in newest:
         tests = _under_lps(control, newest) if control.row.get("lp") == "none" else {}
         if tests:
@@ -65,7 +68,7 @@ def _under_lps(control: Entry, entries: Iterable[Entry]) -> dict[str, Entry]:
 QUERY = SelectionQuery(RUN, "run", "control", "test", MOST_TESTS, RunSelection, default_choice)
 
 
-def chosen_runs(store: Store, *, is_open: bool = True) -> RunSelection | None:
-    """Draw the table, folded unless ``is_open``, and return the compared runs."""
+def chosen_runs(store: Store) -> RunSelection | None:
+    """Draw the table and return the compared runs."""
     picker = EntryPicker(QUERY, run_row, run_columns(), _EMPTY, choices=RUN_CHOICES)
-    return picker.show(store.found(), is_open=is_open)
+    return picker.show(store.found())

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.comparing.coverage import NAMES, Coverage, compare_coverage
-from engine.comparing.figures import RATIOS, ComparedRun, Comparison, Ratio, RunFigures
+from engine.comparing.figures import RATIOS, ComparedRun, Comparison, Ratio, RunFigures, profiled_words
 from engine.comparing.measures import MEASURES, Measure
 from engine.comparing.paired import Compared
 from engine.figures.statistics import Interval
@@ -225,7 +225,8 @@ def _test(line: FigureLine, control: RunFigures, test: ComparedRun) -> FigureCel
     if line.figure not in RATIOS:
         return plain
     ratio, measure = test.ratio(line.figure), line.measure
-    compared = None if measure is None else test.paired.measure(measure.name)
+    is_profiled = bool(profiled_words(line.figure, control, test.figures))
+    compared = None if measure is None or is_profiled else test.paired.measure(measure.name)
     reason = ratio.reason
     mark = mark_of(ratio, measure, compared)
     if mark == "doubtful":

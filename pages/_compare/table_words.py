@@ -219,10 +219,12 @@ def _reported(column: int, control: RunFigures, run: RunFigures, rows: list[Figu
 
 
 def _time(cell: FigureCell) -> str:
+    """The ratio and its interval are of one measure: the paired samples' own times, or the wall time without one."""
     if cell.ratio is None:
-        return "" if cell.value is None else "no time to compare"
+        is_profiled = "profiler" in cell.reason
+        return "times not compared (profiled)" if is_profiled else "" if cell.value is None else "no time to compare"
     if cell.mark == "unknown":
-        return f"{_speed(cell.ratio)} in wall time per sample (no interval)"
+        return f"{_speed(cell.ratio)} by wall time per sample (no interval)"
     if cell.mark not in CLEAR:
         how = "within noise" if cell.mark in ("noise", "same") else "too close to call with one run each"
         if cell.interval is not None and not is_near(cell):
@@ -230,13 +232,14 @@ def _time(cell: FigureCell) -> str:
             return f"{times(cell.ratio)} the wall time per sample, but {over_pairs} over the compared answers: {how}"
         return f"about as fast ({times(cell.ratio)} the wall time per sample, {how})"
     if cell.interval is None or not cell.interval.ends or not cell.interval.low:
-        return f"{_speed(cell.ratio)} in wall time per sample"
-    low, high = sorted(1 / end for end in cell.interval.ends) if cell.ratio < 1 else cell.interval.ends
-    return f"{_speed(cell.ratio)} in wall time per sample ({span(low, high)} by the samples' own times, without set-up)"
+        return f"{_speed(cell.ratio)} by wall time per sample"
+    ratio, ends = cell.interval.value, cell.interval.ends
+    low, high = sorted(1 / end for end in ends) if ratio < 1 else ends
+    return f"{_speed(ratio)} per sample (95 % CI {span(low, high)}, set-up left out)"
 
 
 def _speed(ratio: float) -> str:
-    return f"{times(1 / ratio)[:-1]} times as fast" if 0 < ratio < 1 else f"{times(ratio)} the time"
+    return f"{times(1 / ratio)} faster" if 0 < ratio < 1 else f"{times(ratio)} the time"
 
 
 def _passes(rows: list[FigureRow], column: int, control: RunFigures, run: RunFigures) -> str:

@@ -24,8 +24,12 @@ def visible_text(text: str) -> str:
 
 
 def run_name(run: RunFigures) -> str:
-    """A run in a few words: model, LP, and its origin unless it was measured. A label only where nothing names it."""
-    parts = (run.model or run.label or run.run_id, run.lp, "" if run.origin == "measured" else run.origin)
+    """A run in a few words: model, LP, its origin unless it was measured, and whether a profiler ran beside it.
+
+    A label only where nothing names it.
+    """
+    origin = "" if run.origin == "measured" else run.origin
+    parts = (run.model or run.label or run.run_id, run.lp, origin, "profiled" if run.is_profiled else "")
     return " · ".join(part for part in parts if part)
 
 

@@ -21,7 +21,7 @@ from tests.pages.drift_stores import HOSTILE_JUNK, OVERRIDE
 LLAMA, QWEN = "reported-002-llama-lp-64", "reported-002-qwen-lp-64"
 NONE, ALLOWLIST = demo_run("llama", "none"), demo_run("llama", "allowlist")
 QUESTIONS = [
-    "What is the slowdown made of?",
+    "What is the speedup made of?",
     "Is it faster, and does it pass?",
     "Where do failures go?",
     "How long are passed and failed answers?",
@@ -83,7 +83,7 @@ def test_every_question_has_its_chart_and_its_answer(opened: Open) -> None:
 def test_a_run_alone(opened: Open) -> None:
     app = opened(control=NONE)
     words = said(app)
-    assert "A slowdown needs two runs" in words and "Choose a test beside the control" in words
+    assert "This needs two runs" in words and "Choose a test beside the control" in words
     assert re.search(r"A takes 0\.\d+ s per sample, passes 100 %", words) and not app.error
     assert len(app.get("plotly_chart")) == len(QUESTIONS) - 2
 

@@ -17,7 +17,7 @@ from engine.comparing.reading import has_samples
 from engine.figures.words import counted
 from engine.lp.constraint import LAST_POSITIONS
 from engine.lp_records import LPS, guard_words, split_cleanup
-from engine.store.entries import Entry, model_name
+from engine.store.entries import Entry, is_profiled, model_name
 
 CANDIDATES = ("none", "position-blocklist", "position-allowlist", "truncating", "exact", "guarded")
 """The candidates by default."""
@@ -126,10 +126,10 @@ def is_measured(entry: Entry) -> bool:
 
 
 def models_of(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
-    """Measured runs by model, the newest model first, and each with its newest run first."""
+    """Measured runs without a profiler by model, the newest model first, and each with its newest run first."""
     models: dict[str, list[Entry]] = {}
     for entry in reversed(list(entries)):
-        if is_measured(entry) and model_name(entry.row):
+        if is_measured(entry) and not is_profiled(entry) and model_name(entry.row):
             models.setdefault(model_name(entry.row), []).append(entry)
     return models
 
