@@ -115,11 +115,12 @@ def sample_table(store: Store, run_ids: Sequence[str], filter: Filter | None = N
     runs = {run.run_id: run for run in runs_with_samples(store)}
     chosen = [runs[run_id] for run_id in dict.fromkeys(run_ids) if run_id in runs]
     found = _whole_table(store, *chosen).filter(SHOWS[wanted.show])
+    hypothetical = [run.run_id for run in chosen if run.is_hypothetical]
     if wanted.smiles:
         found = found.filter(pc.match_substring(found["smiles"], wanted.smiles))
     if wanted.bin is not None:
         found = _inside(found, store.table(*members(store, run_ids, wanted.bin)), run_ids)
-    return found if wanted.worst is None else _worst(found, wanted.worst)
+    return found if wanted.worst is None else _worst(found, wanted.worst, hypothetical)
 
 
 @computed_once(MOST_KEPT)
@@ -140,16 +141,17 @@ def _numbers(table: pa.Table, runs: pa.Array) -> NDArray[np.int64]:
     return found
 
 
-def _worst(table: pa.Table, most: int) -> pa.Table:
+def _worst(table: pa.Table, most: int, hypothetical: Sequence[str]) -> pa.Table:
     """Failed ones first, then those that are not usable (not clean where not judged), then by bad blocks, cut blocks,
-    distance of the drift from 0 and RMSD."""
+    distance of the drift from 0 (not where it is hypothetical) and RMSD."""
+    is_hypothetical = pc.is_in(table["run_id"], pa.array(hypothetical, pa.string()))
     keys = pa.table(
         {
             "passed": table["passed"].cast(pa.int8()),
             "usable": pc.coalesce(table["usable"], table["clean"]).cast(pa.int8()),
             "bad": pc.negate(table["bad_blocks"]),
             "cut": pc.negate(table["cut_blocks"]),
-            "drift": pc.negate(pc.abs(table["drift"])),
+            "drift": pc.negate(pc.if_else(is_hypothetical, 0, pc.abs(table["drift"]))),
             "rmsd": pc.negate(table["rmsd_ang"]),
             "place": np.arange(table.num_rows),
         }

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 
 from engine.errors import shown
-from engine.lp_records import LpRecord, split_cleanup, stored_lp
+from engine.lp_records import UNKNOWN_LP, LpRecord, split_cleanup, stored_lp
 from engine.records import NumberFormat
 from engine.store.entries import Entry, model_name, only_id, run_value
 from engine.store.schema import BLOCKS, RUNS, SAMPLES, STEPS
@@ -53,6 +53,11 @@ class RunFacts:
     def lp_record(self) -> LpRecord:
         """``UNKNOWN_LP`` where the run names no LP, or none of ours."""
         return stored_lp(self.lp)
+
+    @property
+    def is_hypothetical(self) -> bool:
+        """Whether no template wrote its texts, so that drift is what a template would have met, and did nothing."""
+        return self.lp_record is not UNKNOWN_LP and not self.lp_record.placeholder
 
     @property
     def name(self) -> str:

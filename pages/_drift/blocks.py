@@ -46,6 +46,8 @@ def show(inspection: Inspected, estimates: Mapping[int, BlockEstimate], atom: in
         "FREE: the template's positions for the block. Drift: FREE minus the tokens that its numbers need. The"
         " strip counts the sampled tokens, which may differ."
     )
+    if inspection.run.is_hypothetical:
+        words += " Here it is hypothetical: no template wrote the text, so it did nothing."
     if estimates:
         words += (
             f" ≈ Estimates: the greedy continuation of each cut block by {estimated_by or 'the model'}, after a text"

@@ -42,6 +42,7 @@ class DriftGroup:
     drifts: dict[int, int]
     cut: int = 0
     other: int = 0
+    is_hypothetical: bool = False  # of texts that no template wrote: their drift did nothing
 
     @property
     def blocks(self) -> int:
@@ -94,7 +95,16 @@ def _groups(store: Store, runs: Sequence[RunFacts], by: By) -> tuple[list[DriftG
     kept = list(by_name.values())
     if by != "axis":
         kept = sorted(kept, key=lambda group: -group.blocks)[:MOST_GROUPS]
+    for group in kept:
+        members = [run for run in runs if _of_run(run).get(by, group.name) == group.name]
+        group.is_hypothetical = all(run.is_hypothetical for run in members)
+        group.title += " (hypothetical)" if group.is_hypothetical else ""
     return kept, len(by_name) - len(kept)
+
+
+def _of_run(run: RunFacts) -> dict[By, str]:
+    """The groups that a run is in whole."""
+    return {"run": run.run_id, "tokenizer": run.tokenizer or "unknown", "lp": run.lp or "unknown"}
 
 
 @st.cache_resource(max_entries=48, show_spinner="Counting drift …")
@@ -112,8 +122,7 @@ def _of_sample(store: Store, inspection: Inspected, by: By) -> dict[str, Counter
         drifts = axis_drifts(store, inspection.run)
         mine = drifts.drift[drifts.sample == inspection.sample["sample_id"]]
         return {axis: Counter(mine[:, place].tolist()) for place, axis in enumerate(AXES)}
-    run = inspection.run
-    of_run = {"run": run.run_id, "tokenizer": run.tokenizer or "unknown", "lp": run.lp or "unknown"}
+    of_run = _of_run(inspection.run)
     by_group: dict[str, Counter[int | None]] = {}
     for block in inspection.blocks:
         is_cut = block["drift"] is None and "cut" in (block["kinds"] or ())
@@ -146,7 +155,10 @@ def _chart(
     for group in groups:
         junk = sum(count for drift, count in group.drifts.items() if drift > 0)
         missing = sum(count for drift, count in group.drifts.items() if drift < 0) + group.cut
-        lines.append(f"{group.title}: {percent(_share(group, junk))} junk-prone, {percent(_share(group, missing))} cut")
+        signs = ("above 0", "below 0") if group.is_hypothetical else ("junk-prone", "cut")
+        lines.append(
+            f"{group.title}: {percent(_share(group, junk))} {signs[0]}, {percent(_share(group, missing))} {signs[1]}"
+        )
     return Chart(
         panels=[
             Panel(layers=[_bars(group, cut, bar, what), *_diamonds(mine.get(group.name), cut, 1.1 * highest)],
@@ -170,7 +182,7 @@ def _bars(group: DriftGroup, cut: float, bar: DriftBin | None, what: str) -> Mar
             "x": drift,
             "count": group.drifts[drift],
             "words": f"drift {signed(drift)}",
-            "colour": drift_colour(drift, colours),
+            "colour": colours.neutral if group.is_hypothetical else drift_colour(drift, colours),
             "pattern": "" if drift == 0 else "/" if drift > 0 else "x",
         }
         for drift in sorted(group.drifts)
@@ -228,12 +240,17 @@ def _take(key: str, by: By, traces: Sequence[DriftGroup | None], bar: DriftBin |
 def _words(groups: Sequence[DriftGroup], left_out: int, by: By, has_marks: bool) -> str:
     cut, other = sum(group.cut for group in groups), sum(group.other for group in groups)
     what = "coordinates" if by == "axis" else "blocks"
+    has_real = any(not group.is_hypothetical for group in groups)
     parts = [
-        f"Share of {what}. Violet, striped: positions left over. Red, crossed: too few. Click a bar to filter.",
+        f"Share of {what}. Click a bar to filter.",
+        "Violet, striped: positions left over. Red, crossed: too few." if has_real else "",
+        "Grey: hypothetical drift, of texts that no template wrote."
+        if any(group.is_hypothetical for group in groups)
+        else "",
         f"{counted(cut, 'cut block')}: missing length unknown." if cut else "",
         f"Not drawn: {other:,} unread or unverified." if other else "",
         f"The {MOST_GROUPS} largest of {MOST_GROUPS + left_out} groups." if left_out else "",
         "Only blocks whose drift is known." if by == "axis" else "",
-        "Diamonds: the molecule below." if has_marks else "",
+        "Diamonds: the open molecule." if has_marks else "",
     ]
     return escape_markdown(" ".join(part for part in parts if part))

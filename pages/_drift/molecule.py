@@ -6,7 +6,7 @@ views are one fragment, so a pick redraws nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import streamlit as st
@@ -43,12 +43,11 @@ from pages._shared.words import (
     wrong_atoms,
 )
 
-VIEW_HEIGHT = 340
+VIEW_HEIGHT = 170  # so that drawing, conformer and strip stand in one screen
 NOTE_CHARS = 10
 NOTES: dict[Fault, str] = {"junk": "!", "cut": "cut", "wrong": "✗"}
 GROUP_HELP = "The conformer as the group's runner reads it: the last number of each part, whatever stands around it"
 MOST_NOTES = 6
-MOST_FAILED = 6
 STRIP, DRAWING, SHAPE = "drift_strip", "drift_drawing", "drift_shape"
 OTHER_READER = "drift_other_reader"
 Badge = tuple[str, Literal["blue", "gray", "green", "red", "violet", "yellow"]]
@@ -56,16 +55,19 @@ Faulty = tuple[int, Fault, str]
 Blocks = Mapping[int, Mapping[str, Any]]
 
 
-def show(inspection: Inspected) -> None:
+def show(inspection: Inspected, steps: Callable[[], None]) -> None:
+    """``steps`` draws the way to the next molecule, beside the SMILES."""
     sample = inspection.sample
-    st.code(visible_text(sample["smiles"]), language=None, wrap_lines=True)
-    with st.container(horizontal=True, gap="small", key="verdict"):
-        for words, colour in _badges(inspection):
-            st.badge(escape_markdown(words), color=colour)
-    st.markdown(escape_markdown(verdict(sample, inspection.blocks)))
-    _failed(inspection)
-    still_wrong([(wrong["check"], wrong["atoms"]) for wrong in inspection.sample["unmended"] or ()])
-    _linked(inspection)
+    with st.container(gap="xsmall", key="molecule"):
+        with st.container(horizontal=True, vertical_alignment="center", key="molecule-heading"):
+            st.code(visible_text(sample["smiles"]), language=None, wrap_lines=True, width="stretch")
+            steps()
+        molecule = molecule_words(sample)
+        in_space = f" In space: {molecule}." if molecule else ""
+        st.markdown(escape_markdown(verdict(sample, inspection.blocks) + in_space))
+        _failed(inspection)
+        still_wrong([(wrong["check"], wrong["atoms"]) for wrong in inspection.sample["unmended"] or ()])
+        _linked(inspection)
 
 
 def rule_words(sample: Mapping[str, Any]) -> str:
@@ -75,25 +77,17 @@ def rule_words(sample: Mapping[str, Any]) -> str:
 
 
 def _badges(inspection: Inspected) -> list[Badge]:
+    """What the verdict's sentence does not say."""
     sample = inspection.sample
-    by_block = [faults(block) for block in inspection.blocks]
-    junk, cut = (sum(fault in block_faults for block_faults in by_block) for fault in ("junk", "cut"))
-    forced = sample["forced_tokens"]
-    rule, tokens, strain = rule_words(sample), sample["tokens"], strain_words(sample)
+    forced, tokens, strain = sample["forced_tokens"], sample["tokens"], strain_words(sample)
+    drift = "hypothetical drift" if inspection.run.is_hypothetical else "drift"
     return [
         badge
         for badge in (
             (inspection.run.model or inspection.run.model_family, "blue"),
             (f"LP {inspection.run.lp}" if inspection.run.lp else "", "blue"),
             (f"sample {sample['sample_id']}", "gray"),
-            (rule, {"clean": "green", "failed": "red"}.get(rule, "gray")),
-            ("does not decode", "red")
-            if sample["decodes"] is False
-            else ("decodes" if sample["decodes"] else "", "gray"),
-            (molecule_words(sample), "green" if sample["usable"] else "yellow"),
-            (f"{counted(junk, 'block')} with junk" if junk else "", "violet"),
-            (f"{counted(cut, 'block')} cut" if cut else "", "red"),
-            (f"drift {signed(sample['drift'])}" if sample["drift"] is not None else "", "gray"),
+            (f"{drift} {signed(sample['drift'])}" if sample["drift"] is not None else "", "gray"),
             (f"{tokens:,} tokens" if tokens else "", "gray"),
             (f"{percent(forced / tokens)} forced" if tokens and forced is not None else "", "gray"),
             (f"drawn anew {counted(sample['redrawn_blocks'], 'time')}" if sample["redrawn_blocks"] else "", "gray"),
@@ -105,9 +99,18 @@ def _badges(inspection: Inspected) -> list[Badge]:
 
 
 def _failed(inspection: Inspected) -> None:
-    """The checks that the molecule fails; each leads to its atom in every view."""
+    """The checks that the molecule fails, the first in sight; each leads to its atom in every view."""
     failed = inspection.sample["failed"] or ()
-    for place, check in enumerate(failed[:MOST_FAILED]):
+    first, rest = failed[:1], failed[1:]
+    with st.container(horizontal=True, vertical_alignment="center", key="failed"):
+        _failed_buttons(inspection, first, 0)
+        if rest:
+            with st.popover(f"{counted(len(rest), 'more check')} failed", type="tertiary"):
+                _failed_buttons(inspection, rest, 1)
+
+
+def _failed_buttons(inspection: Inspected, failed: Sequence[Mapping[str, Any]], start: int) -> None:
+    for place, check in enumerate(failed, start):
         atom = next((atom for atom in check["atoms"] if atom < inspection.molecule.atoms), None)
         st.button(
             escape_markdown(failed_words(check)),
@@ -119,8 +122,6 @@ def _failed(inspection: Inspected) -> None:
             args=(spot_of(inspection), atom),
             help="Show it in 2D, in 3D and in the tokens",
         )
-    if len(failed) > MOST_FAILED:
-        st.caption(f"and {len(failed) - MOST_FAILED} more; all are in the table *samples*, column *failed*")
 
 
 # --- linked views -------------------------------------------------------------------------------------------------
@@ -136,15 +137,20 @@ def _linked(inspection: Inspected) -> None:
     estimates, estimated_by = scoring.estimates_of(inspection)
     atom = state.number(state.ATOM)
     atom = atom if atom is not None and atom < inspection.molecule.atoms else None
-    if inspection.molecule.atoms:
-        left, right = st.columns(2, gap="medium")
-        with left:
-            _drawing(inspection, of_atom, atom)
-        with right:
-            _shape(inspection, of_atom, atom)
-    _selected_words(inspection, of_atom, estimates, atom)
-    _strip(inspection, steps, atom, steps_model)
+    with st.container(gap="xsmall", key="views"):
+        if inspection.molecule.atoms:
+            left, right = st.columns(2, gap="medium")
+            with left:
+                _drawing(inspection, of_atom, atom)
+            with right:
+                _shape(inspection, of_atom, atom)
+        _selected_words(inspection, of_atom, estimates, atom)
+        _strip(inspection, steps, atom, steps_model)
     kept = of_atom[atom]["text"] if atom in of_atom else ""
+    with st.container(horizontal=True, gap="small", key="facts"):
+        for text, colour in _badges(inspection):
+            st.badge(escape_markdown(text), color=colour)
+    _readers(inspection)
     thrown_tries(inspection.tries, inspection.molecule.descriptors, key="drift_tries", block=atom, kept=kept)
     missing = [words for words in inspection.missing if not (steps and "A model can recompute" in words)]
     if len(missing) == 1 and inspection.can_score:
@@ -241,10 +247,14 @@ def _shape(inspection: Inspected, of_atom: Blocks, atom: int | None) -> None:
         on_pick=pick,
         height=VIEW_HEIGHT,
     )
-    if inspection.why_no_conformer:
-        st.caption(escape_markdown(inspection.why_no_conformer))
-    if group is not None:
-        st.caption(escape_markdown(_group_words(inspection, group)))
+
+
+def _readers(inspection: Inspected) -> None:
+    """What the two readers made of the text; the reason of a missing conformer stands in its place."""
+    words = [inspection.why_no_conformer] if inspection.conformer is not None and inspection.why_no_conformer else []
+    words += [_group_words(inspection, inspection.by_group)] if inspection.by_group is not None else []
+    if inspection.molecule.atoms and words:
+        st.caption(escape_markdown(" ".join(words)))
 
 
 def _group_words(inspection: Inspected, group: GroupShape) -> str:
@@ -265,8 +275,7 @@ def _selected_words(
     inspection: Inspected, of_atom: Blocks, estimates: Mapping[int, BlockEstimate], atom: int | None
 ) -> None:
     if atom is None:
-        st.caption("Click an atom or a token to highlight it in every view. Arrow keys move, Esc deselects.")
-        return
+        return  # the views themselves say how to select one
     name = f"Atom {atom}, {inspection.molecule.descriptors[atom]}"
     block = of_atom.get(atom)
     if block is None:
@@ -299,6 +308,8 @@ def _strip(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]], atom: 
     }[inspection.alignment.mode]
     steps_words = "steps from the run" if steps else "no steps stored"
     steps_words = f"steps recomputed with {steps_model}" if steps_model else steps_words
+    if inspection.run.is_hypothetical:
+        steps_words += " · no template wrote this text, so its drift is hypothetical"
     alignment_strip(
         columns,
         key=STRIP,

@@ -1,4 +1,4 @@
-"""The Drift inspector's first section: filters, the table of molecules, the histogram, and the open molecule below."""
+"""The Drift inspector's first section: the open molecule, below one line that opens all molecules and the histogram."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from engine.figures.words import counted, percent, with_interval
 from engine.inspection.damage import damage
 from engine.inspection.molecules import Filter, Show, sample_table
 from engine.inspection.runs import RunFacts
+from engine.inspection.sample import Inspected
 from engine.records import RULE_HELP
 from engine.store.store import Store
 from pages._drift import files, state
@@ -28,10 +29,11 @@ from pages._drift.state import Spot
 from pages._shared.errors import error_markdown, escape_markdown
 from pages._shared.inspected import inspected
 from pages._shared.rows import picked_rows, show_rows, show_steps, table_height
+from pages._shared.sections import fold, is_unfolded, put_unfolded
 from pages._shared.theme import DARK, palette
 from pages._shared.words import visible_text
 
-KEY = "drift_molecules"
+KEY, FOLD = "drift_molecules", "molecules_open"
 ROWS_PER_PAGE = 100
 ROW_HEIGHT = 64
 DRAWING = (124, 62)  # at most, in pixels
@@ -71,7 +73,6 @@ _SELECTOR = re.compile(r"<circle [^>]*atom-selector[^>]*/>\s*")
 
 
 def show(store: Store, runs: Sequence[RunFacts]) -> None:
-    _filters(any(run.judged for run in runs))
     table = _filtered(store, runs)
     chosen = state.spot([run.run_id for run in runs])
     if chosen is None and table.num_rows:
@@ -84,11 +85,26 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
             inspection = inspected(store, run, chosen.sample_id)
         except DriftscopeError as error:
             error_words = error_markdown(error)
+    is_open = is_unfolded(FOLD, not table.num_rows)
+    with fold(_counts(table, sum(run.samples for run in runs)), FOLD, is_open, ":material/table_rows:"):
+        _filters(any(run.judged for run in runs))
+        if is_open:
+            _all(store, table, chosen, runs, inspection)
+    _bar_chip()
+    if error_words:
+        st.error(error_words, icon=":material/error:")
+    if chosen is not None and inspection is not None:
+        drift_molecule.show(inspection, lambda: _steps(table, chosen))
+
+
+def _all(
+    store: Store, table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts], inspection: Inspected | None
+) -> None:
+    """The table of molecules, and the histogram of their blocks beside it."""
     left, right = st.columns([32, 17], gap="medium")
     with left:
         if table.num_rows:
             _rows(table, chosen, runs)
-            st.caption(_counts(table, sum(run.samples for run in runs)))
             with st.container(horizontal=True):
                 files.buttons(store, table)
         else:
@@ -97,11 +113,6 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
         _damage(store, runs)
     with right:
         drift_histogram.show(store, runs, inspection)
-    if error_words:
-        st.error(error_words, icon=":material/error:")
-    if chosen is not None and inspection is not None:
-        _heading(table, chosen)
-        drift_molecule.show(inspection)
 
 
 # --- filters ------------------------------------------------------------------------------------------------------
@@ -118,6 +129,9 @@ def _filters(is_judged: bool) -> None:
         )
         st.selectbox("Order", list(ORDERS), key="order", bind="query-params", width=190)
         st.selectbox("Rows", list(ROW_LIMITS), key="first", bind="query-params", width=100)
+
+
+def _bar_chip() -> None:
     bar = state.bar()
     if bar is not None or state.only_cut():
         filter_words = "a cut block" if bar is None else drift_histogram.words(bar)
@@ -137,23 +151,28 @@ def _clear_filters() -> None:
     state.put_bar(None)
 
 
+def _wanted(name: str) -> str:
+    """What a filter is set to, also before its widget has read the address."""
+    return str(st.session_state.get(name, st.query_params.get(name)) or "")
+
+
 def _filtered(store: Store, runs: Sequence[RunFacts]) -> pa.Table:
-    order = st.session_state.get("order") or "Worst first"
+    order = _wanted("order") or "Worst first"
     chosen = Filter(
-        show=(SHOWS | JUDGED).get(st.session_state.get("show") or "", "all"),
-        smiles=(st.session_state.get("contains") or "").strip(),
+        show=(SHOWS | JUDGED).get(_wanted("show"), "all"),
+        smiles=_wanted("contains").strip(),
         worst=EVERYTHING if order == "Worst first" else None,
         bin=state.bar(),
     )
     table = _samples(store, tuple(run.key for run in runs), chosen)
     if state.only_cut():
         table = table.filter(pc.greater(table["cut_blocks"], 0))
-    by = ORDERS.get(order)
+    by = ORDERS.get(order)  # nothing of an address that names no order
     if by is not None:
         # What is not known comes last, in either direction.
         sort_keys = [(by[0], "descending" if by[1] else "ascending")]
         table = table.take(pc.sort_indices(table, sort_keys=sort_keys))
-    return table.slice(0, ROW_LIMITS.get(st.session_state.get("first") or "", EVERYTHING))
+    return table.slice(0, ROW_LIMITS.get(_wanted("first"), EVERYTHING))
 
 
 @st.cache_resource(max_entries=24, show_spinner="Reading samples …")
@@ -186,13 +205,14 @@ def _rows(table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts]) -> Non
         selected = picked_rows(KEY)
         if selected and selected[0] < part.num_rows:
             state.put_spot(_spot_at(part, selected[0]))
+            put_unfolded(FOLD, False)  # the molecule takes the table's place
 
     above.dataframe(
         [_row(sample, differing, is_judged, is_guarded) for sample in part.to_pylist()],
         hide_index=True,
         height=min(TABLE_HEIGHT, 40 + ROW_HEIGHT * part.num_rows),
         row_height=ROW_HEIGHT,
-        column_config=_columns(table),
+        column_config=_columns(table, all(run.is_hypothetical for run in runs)),
         key=KEY,
         on_select=open_selected,
         selection_mode="single-row",
@@ -245,8 +265,9 @@ def checks_words(sample: Mapping[str, Any]) -> str | None:
     return ", ".join(map(check_words, checks.split(", "))) if checks else right
 
 
-def _columns(table: pa.Table) -> dict[str, Any]:
+def _columns(table: pa.Table, is_hypothetical: bool) -> dict[str, Any]:
     config = st.column_config
+    of_what = "hypothetical drift" if is_hypothetical else "drift"
     atoms = max(1, int(pc.max(table["blocks"]).as_py() or 0))
     reach = max(2, int(pc.max(table["drift_max"]).as_py() or 0), -int(pc.min(table["drift_min"]).as_py() or 0))
     return {
@@ -267,16 +288,16 @@ def _columns(table: pa.Table) -> dict[str, Any]:
             "cut", width=58, help="Blocks closed by force", format="%d", min_value=0, max_value=atoms, color="red"
         ),
         "drifts": config.BarChartColumn(
-            "drift by block",
+            f"{of_what} by block",
             width=100,
             help="One bar per block: up = positions left over, down = positions missing, none = exact or unknown",
             y_min=-reach,
             y_max=reach,
         ),
         "drift": config.NumberColumn(
-            "drift",
+            of_what,
             width=50,
-            help="Sum over blocks with known drift; it causes junk or cuts only under a position LP",
+            help="Sum over blocks with known drift; hypothetical, and without effect, where no template wrote the text",
             format="%+d",
         ),
         "redrawn": config.NumberColumn(
@@ -321,12 +342,12 @@ def _counts(table: pa.Table, samples: int) -> str:
     )
 
 
-def _heading(table: pa.Table, chosen: Spot) -> None:
+def _steps(table: pa.Table, chosen: Spot) -> None:
+    """The molecule's place in the table, and the way to its neighbours."""
     place = _place_of(table, chosen)
-    with st.container(horizontal=True, vertical_alignment="center", key="molecule-heading"):
-        st.subheader("One molecule", anchor=False, width="stretch")
-        words = f"row {(place or 0) + 1:,} of {table.num_rows:,}"
-        show_steps(place, table.num_rows, words, lambda target: state.put_spot(_spot_at(table, target)))
+    order = _wanted("order") or "Worst first"
+    words = f"row {(place or 0) + 1:,} of {table.num_rows:,}, {order[0].lower() + order[1:]}"
+    show_steps(place, table.num_rows, words, lambda target: state.put_spot(_spot_at(table, target)))
 
 
 def _damage(store: Store, runs: Sequence[RunFacts]) -> None:

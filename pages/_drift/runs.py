@@ -23,7 +23,7 @@ from pages._shared.selection import Selection, SelectionQuery
 from pages._shared.words import run_title
 
 NAMED = "runs named so far"
-MOST_RUNS, FILTERS_FROM = 12, 9
+MOST_RUNS, FILTERS_FROM, MANY_SAMPLES = 12, 9, 30
 _EMPTY = """
 Three ways to get one:
 
@@ -85,10 +85,14 @@ def query_of(runs: Sequence[RunFacts]) -> SelectionQuery[InspectedRuns]:
 
 
 def default_run(runs: Sequence[RunFacts]) -> RunFacts:
-    """The newest run with junk and passes, else with bad blocks, else the newest: most to see."""
-    with_junk = [run for run in runs if run.junk_letters and run.passes]
-    with_bad = [run for run in runs if run.bad_blocks]
-    return (with_junk or with_bad or list(runs))[0]
+    """The newest run with junk and passes, else with bad blocks, else the newest: most to see.
+
+    Of runs with many samples, where there are any: one sample shows little.
+    """
+    many = [run for run in runs if run.samples >= MANY_SAMPLES] or runs
+    with_junk = [run for run in many if run.junk_letters and run.passes]
+    with_bad = [run for run in many if run.bad_blocks]
+    return (with_junk or with_bad or list(many))[0]
 
 
 def run_words(run: RunFacts) -> str:

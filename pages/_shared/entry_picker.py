@@ -17,6 +17,7 @@ from engine.figures.words import shortened
 from engine.store.entries import Entry, StoreListing
 from pages._shared.errors import escape_markdown
 from pages._shared.rows import picked_rows, show_rows, table_height
+from pages._shared.sections import fold, is_unfolded
 from pages._shared.selection import Chosen, Selection, SelectionQuery
 from pages._shared.theme import palette
 
@@ -60,13 +61,7 @@ class EntryPicker(Generic[Chosen]):
         for complaint in complaints:
             st.error(escape_markdown(complaint), icon=":material/error:")
         key = f"{self.key}_open"
-
-        def keep() -> None:
-            st.session_state[f"kept {key}"] = st.session_state[key]
-
-        # An expander with another label, so after each tick, is another one: only what is kept here leaves it open.
-        is_open = st.session_state.get(f"kept {key}", chosen is None)
-        with st.expander(self._heading(chosen), is_open, key=key, icon=":material/checklist:", on_change=keep):
+        with fold(self._heading(chosen), key, is_unfolded(key, chosen is None), ":material/checklist:"):
             rows = {entry.id: self._row(entry, chosen) for entry in reversed(found.entries)}
             if len(rows) >= self.filters_from or any(st.query_params.get(name) for name in self.filters):
                 self._filters(rows, chosen)

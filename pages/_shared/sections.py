@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from engine.store.store import Store
 from pages._shared.errors import shown_errors
@@ -22,6 +23,22 @@ def of_choice(show: Callable[[Store, Chosen], None]) -> Callable[[Store, Chosen 
             show(store, chosen)
 
     return section
+
+
+def is_unfolded(key: str, at_first: bool) -> bool:
+    return bool(st.session_state.get(f"kept {key}", at_first))
+
+
+def put_unfolded(key: str, is_open: bool) -> None:
+    st.session_state[f"kept {key}"] = is_open
+
+
+def fold(label: str, key: str, is_open: bool, icon: str) -> DeltaGenerator:
+    """An expander that stays as its reader left it. ``is_open``: of ``is_unfolded``.
+
+    To Streamlit an expander with another label is another one, so by itself it would close as its label changes.
+    """
+    return st.expander(label, is_open, key=key, icon=icon, on_change=lambda: put_unfolded(key, st.session_state[key]))
 
 
 def show_open(sections: Mapping[str, Callable[..., None]], *looked_at: Any) -> None:

@@ -39,9 +39,9 @@ def click_row(seen: Visit, table: int, row: int, row_height: int = 35) -> None:
     seen.settle()
 
 
-def open_picker(seen: Visit) -> None:
+def open_picker(seen: Visit, place: int = 0) -> None:
     """The table of entries is one line where something is chosen, and the page's first expander."""
-    seen.page.get_by_test_id("stExpander").first.locator("summary").click()
+    seen.page.get_by_test_id("stExpander").nth(place).locator("summary").click()
     seen.settle()
 
 

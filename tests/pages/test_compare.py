@@ -10,14 +10,12 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from engine.comparing.figures import RunFigures
 from engine.paths import ROOT
 from engine.store.store import Store
 from pages._compare.runs import QUERY, RunSelection, default_choice
 from pages._shared.links import compare_address as address
 from pages._shared.links import inspector_address, sql_address
 from pages._shared.theme import DARK, LIGHT
-from pages._shared.words import run_name
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.pages.drift_stores import OVERRIDE, store_at
 from tests.pages.params import Params
@@ -158,21 +156,6 @@ def test_every_run_has_a_letter_and_a_name_of_its_own(monkeypatch: pytest.Monkey
     for colours in (LIGHT, DARK):
         hues = [found.colour(id_, colours) for id_ in ids]
         assert hues[0] == colours.neutral and colours.neutral not in hues[1:] and len(set(hues[1:8])) == 7
-
-
-def test_a_profiled_run_is_marked_and_no_default_choice(tmp_path: Path) -> None:
-    store = store_at(tmp_path)
-    for day, lp in enumerate(("none", "exact"), 1):
-        made = f"2026-01-{day:02}T00:00:00+00:00"
-        write_run(store, lp, [sample_row(0)], model_alias="m", lp=lp, created_at=made)
-        profiled = {
-            "source": f"python -m engine run --lp {lp} --profile --n 1",
-            "created_at": made.replace("01", "02", 1),
-        }
-        write_run(store, f"{lp}-profiled", [sample_row(0)], model_alias="m", lp=lp, **profiled)
-    found = default_choice(store.found().entries)
-    assert found is not None and found.ids == ("none", "exact")
-    assert run_name(RunFigures(store.entry("exact-profiled"))) == "m · exact · profiled"
 
 
 def test_without_a_pair_the_newest_run_stands_alone(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 import streamlit as st
 
 from engine.comparing.failures import failures, token_histogram
-from engine.comparing.figures import ComparedRun, RunFigures, compare_entries_with
+from engine.comparing.figures import ComparedRun, RunFigures
 from engine.comparing.scatter import scatter
 from engine.comparing.slowdown import slowdown
 from engine.errors import StoreError
@@ -29,8 +29,6 @@ from pages._compare import charts_pass as passing
 from pages._compare import charts_slowdown as slow
 from pages._compare.charts_pairs import Spots, pairs_chart
 from pages._compare.runs import RunSelection
-from pages._compare.table_cells import cell_of, rows_of
-from pages._compare.table_words import sentence
 from pages._shared.charts.card import table_of
 from pages._shared.charts.chart import SYMBOLS
 from pages._shared.charts.text import on_axis
@@ -123,35 +121,6 @@ def test_measured_slowdowns_have_intervals_and_all_three_ways_as_data() -> None:
     both = [row for row in rows if row["made of"] == "tokens x passes per token x time per pass"][:4]
     ratios: list[Any] = [row["ratio"] for row in both]
     assert math.prod(ratios[1:]) == pytest.approx(ratios[0])
-
-
-def test_the_question_fits_what_was_found() -> None:
-    def asked(*runs: tuple[str, str]) -> str:
-        chosen = demo(*runs)
-        return slow.question([slowdown(chosen.control, test) for test in chosen.tests])
-
-    assert asked(("qwen", "none"), ("qwen", "exact")) == "What is the speedup made of?"
-    assert asked(("qwen", "exact"), ("qwen", "none")) == "What is the slowdown made of?"
-    mixed = ("llama", "exact"), ("llama", "none"), ("llama", "allowlist")
-    assert asked(*mixed) == asked(("qwen", "none")) == "What is the difference in time made of?"
-
-
-def test_times_beside_a_profiler_are_not_compared(tmp_path: Path) -> None:
-    store = store_at(tmp_path)
-    for lp, source in (("none", "engine run"), ("exact", "engine run --profile")):
-        rows = [sample_row(number, smiles="C" * (number + 1), decode_s=1.0, tokens=9) for number in range(9)]
-        write_run(store, lp, rows, lp=lp, tokens=81, wall_s=9.0, decode_s=9.0, passes=9, source=source)
-    chosen = chosen_of(store, "none", "exact")
-    (pair,) = data.compared_runs(store, chosen)
-    assert [pair.ratio(figure).ratio for figure in ("wall_s", "wall_s_a_sample", "ms_a_token")] == [None] * 3
-    assert pair.ratio("tokens").ratio == 1
-    parts = slowdown(*chosen.entries).by_tokens
-    assert parts.total is None and "profiler" in parts.reason
-    assert passing.judgement(pair, RunFigures(chosen.control)).startswith("Time not compared: a profiler ran beside it")
-    comparison = compare_entries_with(store, chosen.control, chosen.tests)
-    rows_ = rows_of(comparison, {})
-    assert cell_of(rows_, "wall_s_a_sample", 1).compared is None
-    assert sentence(1, comparison.control, comparison.tests[0], rows_).startswith("times not compared (profiled); ")
 
 
 def test_tokens_that_a_guard_threw_away_are_named_beside_those_that_count(tmp_path: Path) -> None:

@@ -80,6 +80,13 @@ def test_every_question_has_its_chart_and_its_answer(opened: Open) -> None:
     assert "B fails most: 64 of 64 samples" in words and "The largest differences" in words
 
 
+def test_the_question_fits_what_was_found(opened: Open) -> None:
+    for control, test, question in ((NONE, ALLOWLIST, "speedup"), (ALLOWLIST, NONE, "slowdown")):
+        assert opened(control=control, test=[test]).subheader[0].value == f"What is the {question} made of?"
+    mixed = opened(control=demo_run("llama", "exact"), test=[NONE, ALLOWLIST])
+    assert mixed.subheader[0].value == "What is the difference in time made of?"
+
+
 def test_a_run_alone(opened: Open) -> None:
     app = opened(control=NONE)
     words = said(app)

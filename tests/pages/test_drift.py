@@ -17,6 +17,7 @@ from engine.inspection.sample import inspect_sample
 from engine.paths import ROOT
 from engine.store.store import Store
 from engine.store.temporary_runs import temporary_files
+from pages._drift.molecules import FOLD
 from pages._shared.components.alignment_strip import picked_state
 from pages._shared.components.molecule2d import picked_atom
 from tests.engine.inspection.made import DEMO_STORE, sample_row, write_run
@@ -58,16 +59,22 @@ def opened(place: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
 
 
 def _open(**query: str | list[str]) -> AppTest:
+    """With the table of molecules unfolded."""
     app = AppTest.from_file(PAGE, default_timeout=120)
+    app.session_state[f"kept {FOLD}"] = True
     for name, value in query.items():
         app.query_params[name] = value
     return app.run()
 
 
 def table(app: AppTest) -> pd.DataFrame:
-    """Of molecules; the first one is of runs."""
-    found: pd.DataFrame = app.dataframe[1].value
-    return found
+    """Of molecules."""
+    return next(one.value for one in app.dataframe if "drifts" in one.value)
+
+
+def blocks(app: AppTest) -> pd.DataFrame:
+    """Of the open molecule."""
+    return next(one.value for one in app.dataframe if "kinds" in one.value)
 
 
 def ticked(app: AppTest) -> set[str]:
@@ -113,12 +120,6 @@ def test_a_name_that_fits_no_run_or_two_is_one_message(opened: Open, name: str, 
     (error,) = app.error
     assert said in error.value.replace("\\", "")
     assert not app.exception and len(app.dataframe) == 1
-
-
-def test_without_a_run_there_is_only_the_choice(opened: Open) -> None:
-    app = opened(run="")
-    assert "Tick runs in the table" in words(app) and not app.exception
-    assert len(app.dataframe) == 1 and not ticked(app)
 
 
 def test_an_empty_store_and_a_damaged_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,7 +251,7 @@ def test_a_pick_names_the_sample_that_was_opened_without_being_named(opened: Ope
 def test_addresses_that_do_not_read_are_as_if_they_were_not_there(opened: Open) -> None:
     app = opened(run=WITH_JUNK, sample="13", atom="999", token="-4", bin="element~C~many", show="Nonsense")
     assert not app.exception and not app.error
-    assert "Click an atom" in words(app)
+    assert "**Atom" not in words(app)
     assert len(table(app)) == 64
 
 
@@ -260,7 +261,7 @@ def test_hostile_text_is_escaped(opened: Open) -> None:
     assert r"\<img src\=x" in "".join(one.value for one in app.markdown)
     assert "\u202e" not in "".join(one.value for one in (*app.markdown, *app.caption))
     assert "\u202e" not in table(app).to_string()
-    assert "\\u202e" in app.dataframe[2].value.to_string()
+    assert "\\u202e" in blocks(app).to_string()
 
 
 def test_imported_text_says_what_cannot_be_shown(opened: Open) -> None:
@@ -313,8 +314,8 @@ def test_what_the_cuts_cost_is_asked_and_called_an_estimate(tmp_path: Path, monk
     app.run()
     assert not app.exception and not app.error
     assert "≈ Estimates: the greedy continuation of each cut block by demo-llama:final" in words(app)
-    blocks = app.dataframe[2].value
-    estimated = blocks[blocks["finished"].notna()]
+    found = blocks(app)
+    estimated = found[found["finished"].notna()]
     assert set(estimated["kinds"].str.contains("cut")) == {True}
     assert (estimated["drift then"] <= 0).all() and (estimated["digits lost"] >= 0).all()
 
@@ -341,7 +342,7 @@ def test_scoring_can_be_stopped(opened: Open, monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_junk_lexicon_of_a_run(opened: Open) -> None:
     app = opened(run=[WITH_JUNK, EXACT], view="Junk lexicon")
-    count = table(app)["count"]
+    count = app.dataframe[1].value["count"]
     assert re.search(rf"\b{count.sum():,} junk tokens in \d\d samples", words(app)) and count.sum() > 100
     assert count.is_monotonic_decreasing
     app.selectbox(key="one_run").set_value(EXACT).run()

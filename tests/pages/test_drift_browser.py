@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.pages.browser import ROOT, Browser, Server, Theme, Visit, expect_harmless, serve, serve_quietly, visit
-from tests.pages.canvas_clicks import click_at, click_away, click_row
+from tests.pages.canvas_clicks import click_at, click_away, click_row, open_picker
 from tests.pages.drift_stores import (
     BARE,
     CUT,
@@ -83,6 +83,14 @@ def test_a_token_lights_its_atom_and_an_atom_brings_the_strip_to_its_block(brows
         expect_harmless(seen)
 
 
+@pytest.mark.parametrize("run", [WITH_JUNK, EXACT])
+def test_drawing_conformer_and_strip_are_in_one_screen(browser: Browser, server: Server, run: str) -> None:
+    with visit(browser, server, f"/drift?run={run}", width=1440, height=900) as seen:
+        token = columns(seen).first.locator(".cell.g")
+        for view in (atoms(seen).first, seen.page.locator(".viewer .stage"), token):
+            expect(view).to_be_in_viewport(ratio=0.7)
+
+
 def test_a_wrong_centre_is_seen_in_2d_in_3d_and_in_the_tokens(browser: Browser, server: Server) -> None:
     with visit(browser, server, f"/drift?run={EXACT}&sample=0") as seen:
         seen.press("stereo: mirrored (atom 1)")
@@ -114,9 +122,10 @@ def test_a_link_restores_all_of_it(browser: Browser, server: Server) -> None:
         expect_atom(seen, 5)
         expect(seen.page.locator('.alignment .col[aria-posinset="98"]')).to_have_attribute("aria-selected", "true")
         expect(seen.page.get_by_role("button", name="Only molecules with drift +1 · element C")).to_be_visible()
+        open_picker(seen, 1)
         chosen = seen.page.locator("[data-testid=stButtonGroup] [data-selected=true]")
         expect(chosen).to_have_text(["With junk", "Element"])
-        expect(seen.page.get_by_text(re.compile(r"^row \d+ of \d+$"))).to_be_visible()
+        expect(seen.page.get_by_text(re.compile(r"^row \d+ of \d+, as written$"))).to_be_visible()
         expect_harmless(seen)
 
 
@@ -143,6 +152,7 @@ def test_next_and_previous_by_keyboard(browser: Browser, server: Server) -> None
 
 def test_a_bar_of_the_histogram_filters_the_table(browser: Browser, server: Server) -> None:
     with visit(browser, server, f"/drift?run={WITH_JUNK}") as seen:
+        open_picker(seen, 1)
         bars = seen.page.locator(".js-plotly-plot .bars .point path")
         expect(bars.first).to_be_visible()
         chip = seen.page.get_by_role("button", name="Only molecules with drift +2 · LP position-blocklist")
@@ -162,13 +172,17 @@ def test_a_bar_of_the_histogram_filters_the_table(browser: Browser, server: Serv
 def test_a_row_opens_its_molecule_and_back_undoes_one_pick_at_a_time(browser: Browser, server: Server) -> None:
     with visit(browser, server, f"{JUNK}&order=As+written&atom=5") as seen:
         expect_atom(seen, 5)
+        open_picker(seen, 1)
+        expect(seen.page.get_by_test_id("data-grid-canvas")).to_have_count(2)  # of molecules, of blocks
         click_row(seen, 0, 2, 64)
         expect(seen.page).to_have_url(re.compile("sample=2&order"))
         expect(seen.page.get_by_text("row 3 of 64")).to_be_visible()
+        expect(seen.page.get_by_text("Show only")).not_to_be_visible()  # the molecule takes the table's place
         seen.page.go_back()
         expect(seen.page).to_have_url(re.compile("sample=13&.*atom=5"))
         expect_atom(seen, 5)
-        click_row(seen, 1, 4, 35)  # of the blocks
+        expect(seen.page.get_by_test_id("data-grid-canvas")).to_have_count(1)
+        click_row(seen, 0, 4, 35)  # of the blocks
         expect_atom(seen, 4)
         atoms(seen).nth(1).click()
         expect_atom(seen, 1)

@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from engine.inspection.sample import inspect_sample
 from engine.paths import ROOT
+from pages._drift.molecules import FOLD
 from tests.pages.drift_stores import HOSTILE_JUNK, add_guarded, store_at
 
 PAGE = str(ROOT / "pages" / "drift.py")
@@ -16,6 +17,7 @@ PAGE = str(ROOT / "pages" / "drift.py")
 
 def _open(**query: str) -> AppTest:
     app = AppTest.from_file(PAGE, default_timeout=120)
+    app.session_state[f"kept {FOLD}"] = True
     for name, value in query.items():
         app.query_params[name] = value
     app.run()

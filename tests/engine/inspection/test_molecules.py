@@ -147,6 +147,13 @@ def test_the_worst_come_first(mixed: Store) -> None:
     assert ids(mixed, worst=3, show="clean") == [("one", 4), ("one", 0), ("one", 5)]
 
 
+@pytest.mark.parametrize(("lp", "expected"), [("exact", [0, 1]), ("position-blocklist", [1, 0]), ("", [1, 0])])
+def test_hypothetical_drift_is_no_reason_to_come_first(store: Store, lp: str, expected: list[int]) -> None:
+    """What no template wrote, no template damaged; where the LP is not known, it may have."""
+    write_run(store, "run", [sample_row(0, drift=0, rmsd_ang=0.9), sample_row(1, drift=7, rmsd_ang=0.1)], lp=lp or None)
+    assert [sample for _, sample in ids(store, "run", worst=2)] == expected
+
+
 def test_a_bar_of_a_histogram_chooses_its_samples(mixed: Store) -> None:
     assert ids(mixed, bin=DriftBin("element", "C", 0)) == [("one", 0)]
     assert ids(mixed, bin=DriftBin("lp", "exact", -3)) == [("one", 4)]

@@ -1,0 +1,68 @@
+"""What the Drift inspector shows first: a run with many samples, one line for its table, hypothetical drift as such."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from engine.paths import ROOT
+from pages._drift.molecules import FOLD
+from tests.engine.inspection.made import DEMO_STORE, sample_row, write_run
+from tests.pages.drift_stores import CUT, EXACT, WITH_JUNK, store_at
+
+PAGE = str(ROOT / "pages" / "drift.py")
+
+
+def opened(*, is_unfolded: bool = False, **query: str) -> AppTest:
+    app = AppTest.from_file(PAGE, default_timeout=120)
+    app.session_state[f"kept {FOLD}"] = is_unfolded
+    for name, value in query.items():
+        app.query_params[name] = value
+    return app.run()
+
+
+@pytest.fixture
+def demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(DEMO_STORE.home.where))
+
+
+def words(app: AppTest) -> str:
+    return "\n".join(one.value for one in (*app.markdown, *app.caption)).replace("\\", "")
+
+
+def test_the_default_has_many_samples_where_a_run_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
+    damage: dict[str, Any] = {"junk_letters": 1, "passes": 1}
+    for day, (run_id, count) in enumerate((("many", 40), ("single", 1)), 1):
+        rows = [sample_row(number, text="[C]<1.0,2.0,3.0>", smiles="C", atoms=1) for number in range(count)]
+        write_run(store_at(tmp_path), run_id, rows, created_at=f"2026-01-0{day}T00:00:00+00:00", **damage)
+    runs: pd.DataFrame = opened().dataframe[0].value
+    assert list(runs["run"][runs["as"].notna()]) == ["many"]
+
+
+def test_the_table_is_one_line_until_it_is_opened(demo: None) -> None:
+    app = opened(run=WITH_JUNK, show="Cut", order="Most tokens")
+    (line,) = [one for one in app.expander if "samples" in one.label]
+    assert line.label.startswith(f"{CUT} of 64 samples: ") and not line.proto.expanded  # the address's filters hold
+    assert f"row 1 of {CUT}, most tokens" in words(app) and not app.get("plotly_chart")
+
+
+def test_drift_that_no_template_made_is_hypothetical(demo: None) -> None:
+    app = opened(run=EXACT, is_unfolded=True)
+    badges = words(app)
+    assert "hypothetical drift" in badges and "no template wrote the text" in badges
+    assert "no template wrote this text" in str(app.get("bidi_component")[-1].proto)
+    assert "Grey: hypothetical drift" in badges and "Violet" not in badges
+    assert "exact (hypothetical)" in app.get("plotly_chart")[0].proto.alt
+    assert "hypothetical drift" not in words(opened(run=WITH_JUNK, is_unfolded=True))
+
+
+def test_without_a_run_there_is_only_the_choice(demo: None) -> None:
+    app = opened(run="")
+    assert "Tick runs in the table" in app.info[0].value and not app.exception
+    assert len(app.dataframe) == 1 and app.dataframe[0].value["as"].isna().all()
+    assert app.expander[0].proto.expanded  # nothing is chosen yet
