@@ -82,6 +82,7 @@ class Task:
         self.folder = folder
         self.inputs: list[Path] = []
         self.environment = dict(os.environ)
+        self.is_resumed = False  # whether its rest was handed in again
         self._state: QueueState = "waiting"
         self._process: subprocess.Popen[bytes] | None = None
         self._began = self._ended = 0.0
@@ -143,7 +144,7 @@ class Task:
         with contextlib.suppress(OSError):
             if self._process.stdin is not None:
                 self._process.stdin.close()
-        for path in self.inputs:  # before its end is seen
+        for path in self.inputs if code == 0 else ():  # before its end is seen; else its rest may need them
             shutil.rmtree(path.parent, ignore_errors=True)
         with self._lock:
             self._ended = time.monotonic()

@@ -18,8 +18,10 @@ from engine.runner.background import GROUPS, Input, Task, TaskSnapshot, task_que
 from engine.runner.progress_file import PartProgress
 from engine.store.schema import RUN
 from engine.store.store import Store
+from engine.store.unfinished import unfinished_runs
 from pages._shared.errors import escape_markdown
 from pages._shared.links import MOST_TESTS, compare_address
+from pages._shared.managing.resuming import rest_of
 
 TICK_S = 0.7
 MOST_PARTS = 40
@@ -120,6 +122,8 @@ def _task(store: Store, kind: TaskKind, task: Task, seen: TaskSnapshot) -> None:
             _details(task, seen)
             if seen.has_ended:
                 kind.link(store, task, seen)
+            if kind.can_resume and seen.state in ("stopped", "failed") and not task.is_resumed:
+                _resume_button(store, task, seen)
             _end_button(kind, task, seen)
         if not seen.has_ended and seen.state != "waiting":
             st.progress(seen.share, text=escape_markdown(progress_words(seen, kind.counted)))
@@ -137,6 +141,18 @@ def _details(task: Task, seen: TaskSnapshot) -> None:
         if seen.log:
             st.caption("Output:")
             st.code("\n".join(seen.log), language=None, wrap_lines=True)
+
+
+def _resume_button(store: Store, task: Task, seen: TaskSnapshot) -> None:
+    """The whole job: runs that were begun are resumed, the others are begun."""
+    unfinished = {run.run_id for run in unfinished_runs(store.home) if run.state != "damaged"}
+    rest = rest_of(task, seen, lambda run_id: run_id in unfinished and not task_queue().is_at(run_id))
+    if not rest or (seen.state == "failed" and not seen.parts):  # what failed at once would fail again
+        return
+    help_ = "All that is left of it: what was begun after its last saved batch, and what was not"
+    if st.button("Resume", key=f"resume-task-{task.number}", icon=":material/play_arrow:", help=help_):
+        task.is_resumed = all(submit(title, words, inputs, about=about) for title, words, inputs, about in rest)
+        st.rerun(scope="app")
 
 
 def _end_button(kind: TaskKind, task: Task, seen: TaskSnapshot) -> None:
@@ -176,15 +192,27 @@ def _standing(seen: TaskSnapshot, kind: TaskKind) -> str:
         "running": f"running for {took}",
         "stopping": "stopping after the current step …",
         "failed": f"failed after {took}",
-        "stopped": "stopped" + (f" after {took}{CAN_RESUME if kind.can_resume else ''}" if seen.seconds else ""),
+        "stopped": "stopped" + (f" after {took}" if seen.seconds else "") + (_left(seen) if kind.can_resume else ""),
     }[seen.state]
+
+
+def _left(seen: TaskSnapshot) -> str:
+    """What a stopped job leaves."""
+    if not seen.parts:
+        return "; nothing was begun"
+    whole, done = seen.parts[0].parts, sum(part.has_ended for part in seen.parts)
+    if whole == 1:
+        return CAN_RESUME if not done else ""
+    begun = len(seen.parts) - done
+    return f": {done} of {whole} runs done, {begun} begun, {whole - done - begun} not begun"
 
 
 def progress_words(seen: TaskSnapshot, counted: str = "samples") -> str:
     """What is being done now, as the terminal would have it."""
     at = next((part for part in reversed(seen.parts) if not part.has_ended), None)
     if at is None:
-        return "Starting" if not seen.parts else "Starting the next one"
+        step = "Loading the model" if seen.parts or seen.log else "Starting Python and the model"
+        return f"{step}, {duration(round(seen.seconds))}"
     words = [f"{at.part + 1} of {at.parts}: {at.name}"] if at.parts > 1 else [at.name]
     words.append(f"{at.done:,} of {at.samples:,} samples" if at.samples else f"{at.done:,} {counted}")
     if at.written and at.samples_a_second:
