@@ -11,9 +11,15 @@ from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
 from engine.errors import ConstraintError, nearest, shown
+from engine.records import BinFormat, NumberFormat
 
 DEFAULT_PLACEHOLDER = "0.0000,0.0000,0.0000"
 SHORT_PLACEHOLDER = "0.000,0.000,0.000"
+
+
+def usual_placeholder(form: NumberFormat) -> str:
+    """What drift is counted against where the LP has no placeholder of its own."""
+    return ",".join(["0" * form.digits] * 3) if isinstance(form, BinFormat) else DEFAULT_PLACEHOLDER
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ Coordinates are in angstrom. Positions in text count characters from 0; ``end`` 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 if TYPE_CHECKING:
     from rdkit import Chem
@@ -125,6 +126,11 @@ class BinFormat(NumberFormat):
     @property
     def words(self) -> str:
         return f"{self.bins:,} bins of {self.bin_ang:g} Å from {-self.range_ang:g} to {self.range_ang:g} Å"
+
+
+def read_number_format(stored: Mapping[str, Any]) -> NumberFormat:
+    """The format from its fields, as a run's sheet has them; TypeError or ValueError where they are none."""
+    return (BinFormat if "bin_ang" in stored else NumberFormat)(**stored)
 
 
 FIXED4 = NumberFormat()

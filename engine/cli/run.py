@@ -21,6 +21,7 @@ from engine.cli.cluster import (
 from engine.cli.log_logits import add_log_options, recording
 from engine.cli.options import (
     MOST_GENERATIONS,
+    add_bins_option,
     add_command,
     add_model_options,
     add_molecule_option,
@@ -87,6 +88,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     add_model_options(parser, several=True)
     add_plan_options(parser, several=True)
+    add_bins_option(parser)
     group = parser.add_argument_group("run")
     group.add_argument("--label", default="", help="a name of your own")
     add_molecule_option(group, "--keep-steps", "keep the steps of the first N samples")
@@ -155,13 +157,17 @@ def _new_runs(args: argparse.Namespace, store: Store, workers: RemoteWorkers) ->
 
 
 def _plans(args: argparse.Namespace) -> list[tuple[ModelEntry, list[RunPlan]]]:
-    from engine.lp_records import full_name
+    from engine.lp_records import full_name, split_cleanup
     from engine.runner.plan import ModelChoice, RunPlan
 
     names = args.model or [None]
     if args.step and len(names) > 1:
         raise RunError("--step with several models is ambiguous", "Give each as ALIAS:STEP")
     lps = [full_name(name) for name in args.lp or ["exact"]]
+    if args.bins and any(split_cleanup(lp)[0] != "exact" for lp in lps):
+        raise RunError("a run with --bins is for the LP exact; the others write decimals", "Leave --bins or --lp out")
+    if args.bins and args.json_report:
+        raise RunError("the report format does not say what a bin is", "Leave --json-report out, and use `export --as`")
     plans = []
     for name, entry in [(name, entry_of(args, name)) for name in names]:
         model = ModelChoice(

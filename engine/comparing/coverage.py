@@ -189,6 +189,6 @@ def texts_of(store: Store, entry: Entry, molecules: Sequence[str], most: int | N
     rows = store.table(_TEXTS, parameters, of=[entry.id]).to_pylist()
     stated = conformer_texts(store, entry, [row["sample_id"] for row in rows])
     for row in rows:
-        if text := row["text"] or stated.get(row["sample_id"]):
+        if text := stated.get(row["sample_id"]) or row["text"]:
             texts.setdefault(row["smiles"], []).append(text)
     return texts

@@ -13,7 +13,7 @@ from engine.chem.enriched import skeleton_of
 from engine.chem.guard import WrongPlace
 from engine.decode.steps import Back, Diagnosis, Step, StopReason
 from engine.decode.weighing import LogWeight
-from engine.lp_records import DEFAULT_PLACEHOLDER
+from engine.lp_records import usual_placeholder
 from engine.records import Block, Check, Molecule, NumberFormat
 from engine.text.align import Alignment, align
 from engine.text.blocks import CloseMass, find_blocks, read_block
@@ -144,7 +144,7 @@ class Reader:
         self, molecule: Molecule, ids: Iterable[int], forced: Iterable[bool], masses: Mapping[int, CloseMass]
     ) -> Alignment:
         """Ids, without the end token, against the template: the LP's own, or that of the default placeholder."""
-        placeholder = self.placeholder or DEFAULT_PLACEHOLDER
+        placeholder = self.placeholder or usual_placeholder(self.form)
         template = build_template(skeleton_of(molecule), self.tokenizer, placeholder, tags=True)
         return align(
             template, tuple(ids), self.tokenizer, lp=self.lp, forced=tuple(forced), masses=dict(masses), form=self.form

@@ -125,7 +125,7 @@ def conformers_of(
         if chosen is not None and row["sample_id"] not in chosen:
             continue
         try:
-            text = row["text"] or stated.get(row["sample_id"], "")
+            text = stated.get(row["sample_id"]) or row["text"] or ""
             mols.append((f"{run_id} #{row['sample_id']}", decode_with(reader, text).mol))
         except DriftscopeError:
             continue

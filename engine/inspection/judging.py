@@ -61,7 +61,7 @@ def judge_run(
     _make_up_decodes(rows)
     verdicts: dict[int, MoleculeVerdict] = {}
     stated = conformer_texts(store, entry)
-    texts = (answer_of(row["text"] or stated.get(row["sample_id"], "")) for row in rows)
+    texts = (answer_of(stated.get(row["sample_id"]) or row["text"] or "") for row in rows)
     tasks = (JudgeTask(k, text, row["smiles"] or "") for k, (row, text) in enumerate(zip(rows, texts, strict=True)))
     with closing(judged(tasks, settings, workers=workers, limit_s=limit_s)) as found:
         for task, verdict in found:

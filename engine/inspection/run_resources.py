@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from engine.errors import DriftscopeError
 from engine.inspection.runs import RunFacts
-from engine.lp_records import DEFAULT_PLACEHOLDER
+from engine.lp_records import usual_placeholder
 from engine.models.registry import OWN_TOKENIZER, ModelEntry, load_registry
 from engine.records import NumberFormat
 from engine.text.blocks import READ_FORMAT
@@ -34,7 +34,7 @@ def number_format(run: RunFacts) -> NumberFormat:
 
 def placeholder_of(run: RunFacts) -> str:
     """What drift is counted against: the run's own, or the default where its LP has none."""
-    return run.placeholder or DEFAULT_PLACEHOLDER
+    return run.placeholder or usual_placeholder(number_format(run))
 
 
 def model_entry(run: RunFacts) -> ModelEntry | None:

@@ -7,14 +7,13 @@ out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import datetime
 
 from engine.errors import shown
 from engine.lp_records import UNKNOWN_LP, LpRecord, split_cleanup, stored_lp
 from engine.records import NumberFormat
-from engine.store.entries import Entry, model_name, only_id, run_value
+from engine.store.entries import Entry, model_name, number_format_of, only_id, run_value
 from engine.store.schema import BLOCKS, RUNS, SAMPLES, STEPS
 from engine.store.store import Store
 
@@ -93,14 +92,7 @@ def facts_of(entry: Entry) -> RunFacts:
         "samples": entry.parts[SAMPLES.name].rows,
         "has_blocks": BLOCKS.name in entry.parts,
         "has_steps": STEPS.name in entry.parts,
-        "form": form_of(entry),
+        "form": number_format_of(entry),
         "key": entry.key,
     }
     return RunFacts(**{**columns, **facts})
-
-
-def form_of(entry: Entry) -> NumberFormat | None:
-    """A sheet may say anything."""
-    with suppress(LookupError, TypeError, ValueError):
-        return NumberFormat(**(entry.sheet.get("form") or entry.sheet["plan"]["plan"]["form"]))
-    return None

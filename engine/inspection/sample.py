@@ -81,8 +81,8 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
     alignment, why_no_alignment = None, ""
     if tokenizer is not None and molecule.atoms:
         alignment, why_no_alignment = aligned_as_stored(run, sample, blocks, molecule, tokenizer)
-    stated = "" if sample["text"] else conformer_texts(store, store.entry(run.run_id), [sample_id]).get(sample_id, "")
-    shape = conformer_of({**sample, "text": sample["text"] or stated}, blocks, molecule)
+    stated = conformer_texts(store, store.entry(run.run_id), [sample_id]).get(sample_id)
+    shape = conformer_of({**sample, "text": stated or sample["text"]}, blocks, molecule)
 
     def top_k(row: Row) -> list[dict[str, Any]]:
         pieces = (("" if tokenizer is None else tokenizer.piece(top["token_id"]), top) for top in row["top_k"] or ())

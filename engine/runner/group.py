@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
@@ -16,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from engine.chem.enriched import as_decimals
 from engine.chem.judges import JudgePool, JudgeTask
 from engine.decode.body import Body
 from engine.decode.closing import close_ids
@@ -23,6 +25,7 @@ from engine.decode.generation import Generation
 from engine.decode.samples import Sample
 from engine.decode.scoring import Scored, score
 from engine.decode.steps import Counters, Diagnosis, Event, Step, StepObserver, Stop, Tap
+from engine.errors import EnrichedError
 from engine.models.loading import LoadedModel
 from engine.processes import usable_cores
 from engine.records import Molecule, MoleculeVerdict
@@ -167,7 +170,8 @@ class GroupWork:
                 self.was_cancelled |= event.reason == "cancelled"
                 if self.judges is not None:
                     sample = self.generation.samples[-1]
-                    self.judges.add(JudgeTask(sample.sample_id, answer_of(sample.text), sample.smiles))
+                    stated = answer_of(self._stated(sample))
+                    self.judges.add(JudgeTask(sample.sample_id, stated, sample.smiles))
                     self._take_verdicts(wait=False)
             yield event
 
@@ -186,7 +190,7 @@ class GroupWork:
             molecule = generation.molecule_of(sample.sample_id)
             seconds, rmsd_ang = self.seconds.get(sample.sample_id), None
             if self.plan.rmsd and sample.check.same_graph:
-                rmsd_ang = references.rmsd_ang(molecule, sample.text)
+                rmsd_ang = references.rmsd_ang(molecule, self._stated(sample))
             verdict = self.verdicts.get(sample.sample_id)
             stored.append(
                 StoredSample.of(sample, molecule.heavy_atoms, decode_s=seconds, rmsd_ang=rmsd_ang, verdict=verdict)
@@ -223,6 +227,12 @@ class GroupWork:
 
     def _keeps(self, sample: Sample) -> bool:
         return sample.sample_id < self.plan.keep_steps
+
+    def _stated(self, sample: Sample) -> str:
+        """Its text in decimals."""
+        with suppress(EnrichedError):
+            return as_decimals(sample.text, self.generation.form)
+        return sample.text
 
     def _judged(
         self, samples: Sequence[Sample]

@@ -17,7 +17,7 @@ from engine.decode.presets import PRESETS, Sampling
 from engine.errors import RunError
 from engine.lp_records import GuardSettings
 from engine.models.registry import ModelEntry, entry_of_folder, load_registry
-from engine.records import NumberFormat
+from engine.records import read_number_format
 
 BATCHES_A_GROUP = 4
 GPU_GROUPS = 8
@@ -107,7 +107,7 @@ class RunPlan:
                 **plan,
                 sampling=sampling,
                 guard=GuardSettings(**guard),
-                form=None if form is None else NumberFormat(**form),
+                form=None if form is None else read_number_format(form),
             )
             rest = {key: value for key, value in sheet.items() if key not in ("plan", "model")}
             return cls(ModelChoice(**sheet["model"]), whole, **rest)

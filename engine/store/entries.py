@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engine.errors import DriftscopeError, StoreError, nearest, shown
+from engine.records import BinFormat, NumberFormat, read_number_format
 from engine.store.files import Files
 from engine.store.schema import RUNS, SAMPLES, TEXT, VERSION, Kind, Table
 
@@ -125,6 +126,17 @@ def rmsd_references(entry: Entry) -> str:
 def is_profiled(entry: Entry) -> bool:
     """Whether a profiler ran beside it, as its command says: its times are not those of the work alone."""
     return "--profile" in str(entry.row.get("source") or "").split()
+
+
+def number_format_of(entry: Entry) -> NumberFormat | None:
+    """The numbers that a run's model might write, or that an import found in its texts. A sheet may say anything."""
+    with contextlib.suppress(LookupError, TypeError, ValueError):
+        return read_number_format(entry.sheet.get("form") or entry.sheet["plan"]["plan"]["form"])
+    return None
+
+
+def is_binned(entry: Entry) -> bool:
+    return isinstance(number_format_of(entry), BinFormat)
 
 
 def model_name(row: Mapping[str, Any]) -> str:

@@ -9,18 +9,20 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from engine.chem.enriched import enriched_text
+from engine.chem.enriched import as_decimals, enriched_text
 from engine.chem.heavy_conformers import HeavyConformer, OmittedConformer, settled_smiles, under_its_key
 from engine.chem.pickled_conformers import ENDINGS, pickled_conformers
 from engine.chem.smiles import enriched_descriptors, read_text_order
-from engine.errors import DriftscopeError, FileFormatError, shown
-from engine.store.entries import Entry
+from engine.errors import DriftscopeError, EnrichedError, FileFormatError, shown
+from engine.records import BinFormat
+from engine.store.entries import Entry, number_format_of
 from engine.store.groups import totals
 from engine.store.reports.importing import AlreadyThere
 from engine.store.schema import CONFORMERS, RUN, SAMPLES
@@ -34,6 +36,7 @@ DECIMALS = 6
 """Of a text that states a conformer: pickles of RDKit hold single precision."""
 NOTE = "Read from a pickle of molecules: its texts, and how they came about, are not known."
 _CONFORMERS = "SELECT sample_id, smiles, xyz FROM conformers WHERE run_id = $run"
+_BINNED = "SELECT sample_id, text FROM samples WHERE run_id = $run AND text IS NOT NULL"
 
 Row = dict[str, Any]
 
@@ -111,11 +114,13 @@ def _asked(key: str) -> Mapping[str, Any]:
 
 
 def conformer_texts(store: Store, entry: Entry, sample_ids: Sequence[int] | None = None) -> dict[int, str]:
-    """For samples without a text (all of them, or of these): one that states their conformers, as a model would have
-    written it, by sample. None of a molecule that has no enriched form."""
-    if CONFORMERS.name not in entry.parts:
+    """For samples whose own text is missing or binned (all of them, or of these): one that states their conformers in
+    decimals, by sample. None of a molecule that has no enriched form, or where a number is that of no bin."""
+    form = number_format_of(entry)
+    is_binned = isinstance(form, BinFormat) and SAMPLES.name in entry.parts
+    if not is_binned and CONFORMERS.name not in entry.parts:
         return {}
-    sql = _CONFORMERS
+    sql = _BINNED if is_binned else _CONFORMERS
     parameters: dict[str, Any] = {"run": entry.id}
     if sample_ids is not None:
         sql += " AND sample_id IN (SELECT unnest($ids))"
@@ -123,6 +128,10 @@ def conformer_texts(store: Store, entry: Entry, sample_ids: Sequence[int] | None
     rows = store.table(sql, parameters, of=[entry.id])
     texts = {}
     for row in rows.to_pylist():
+        if form is not None and is_binned:
+            with suppress(EnrichedError):
+                texts[row["sample_id"]] = as_decimals(row["text"], form)
+            continue
         numbers = [f"{value:.{DECIMALS}f}" for value in row["xyz"]]
         triples = tuple(zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True))
         try:

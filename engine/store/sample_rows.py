@@ -187,8 +187,8 @@ def peaks_of(samples: Sequence[StoredSample]) -> dict[str, float]:
 
 
 def _misread_ang(samples: Sequence[StoredSample]) -> list[float]:
-    """Of each misread block how far."""
-    blocks = (block for sample in samples for block in sample.blocks)
+    """Of each misread block how far. A sound one is read as it stands; one of bins is not for the group's reader."""
+    blocks = (block for sample in samples for block in sample.blocks if not SOUND.issuperset(block.kinds))
     found = (misread_ang(block.text, (block.x, block.y, block.z)) for block in blocks)
     return [ang for ang in found if ang is not None]
 

@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.chem.enriched import prompt_of
-from engine.errors import StoreError, shown
+from engine.errors import FileFormatError, StoreError, shown
 from engine.records import CHECK_COLUMNS
-from engine.store.entries import Entry, without_samples
+from engine.store.entries import Entry, is_binned, without_samples
 from engine.store.reports.format import (
     AFTER,
     AT_TOP,
@@ -105,6 +105,9 @@ def export_report(entry: Entry, target: Path | IO[bytes]) -> None:
 
 def report_of(entry: Entry) -> dict[str, Any]:
     """The run as the format's document."""
+    if is_binned(entry):
+        what = f"{entry.id} has binned texts, and the report format does not say what a bin is"
+        raise FileFormatError(what, "Give --as generations.pickle or --as sdf")
     if SAMPLES.name not in entry.parts:
         raise without_samples(entry, "export")
     try:

@@ -15,10 +15,10 @@ from engine.errors import StoreError
 from engine.inspection.memo import Memo, computed_once
 from engine.inspection.molecules import sample_table
 from engine.inspection.run_resources import number_format, placeholder_of, run_tokenizer
-from engine.inspection.runs import choose, form_of, run_facts, runs_with_samples
+from engine.inspection.runs import choose, run_facts, runs_with_samples
 from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.records import FIXED4, SHORTEST4, TRIMMED4
-from engine.store.entries import Entry
+from engine.store.entries import Entry, number_format_of
 from engine.store.files import LocalFiles
 from engine.store.store import Store
 from engine.text.blocks import READ_FORMAT
@@ -118,10 +118,10 @@ def test_the_format_is_that_of_the_runs_plan_or_import_before_the_models(store: 
     assert number_format(replace(demo, form=FIXED4)) == FIXED4
     (entry,) = (entry for entry in DEMO_STORE.found().entries if entry.id == demo.run_id)
     found = {"form": {"least_decimals": 0, "most_decimals": 4, "most_integer_digits": 3}}
-    assert form_of(replace(entry, sheet=found)) == SHORTEST4
+    assert number_format_of(replace(entry, sheet=found)) == SHORTEST4
     damages: list[dict[str, Any]] = [{}, {"form": 4}, {"form": {"decimals": 4}}, {"form": {"least_decimals": 9}}]
     for damage in [*damages, {"plan": {"plan": []}}]:
-        assert form_of(replace(entry, sheet=damage)) is None
+        assert number_format_of(replace(entry, sheet=damage)) is None
 
 
 def test_a_runs_own_placeholder_is_its_own() -> None:
