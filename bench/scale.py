@@ -109,8 +109,7 @@ def write(run: Run, moments: list[Moment], until: float) -> None:
     with closing(run.progress()) as steps:
         for progress in steps:
             if progress.done * TWENTIETHS >= progress.samples * (len(moments) + 1):
-                wall_s, here = time.perf_counter() - began_s, progress.work - began
-                left_s = wall_s * (1 - progress.work) / here if here > 0 else 0.0
+                wall_s, left_s = time.perf_counter() - began_s, progress.left_s(began) or 0.0
                 moments.append(Moment(progress, wall_s, time.process_time(), rss_mb(), left_s))
                 sys.stderr.write(f"\r{progress.done:,} of {progress.samples:,} samples")
             if until < 1 and progress.done >= until * progress.samples:

@@ -264,8 +264,8 @@ class _RunDisplay:
     def draw(self, progress: RunProgress) -> None:
         self.report(progress)
         work = progress.work
-        here = work - self.began
-        left = f", {progress.seconds * (1 - work) / here:,.0f} s left" if here > 0 and work < 1 else ""
+        left_s = progress.left_s(self.began)
+        left = f", {left_s:,.0f} s left" if left_s is not None and work < 1 else ""
         bad = f", {progress.bad_blocks} of {progress.blocks} blocks bad" if progress.bad_blocks else ""
         rates = f"{progress.pass_rate:.1%} passed, {progress.decodes_rate:.1%} decode, {progress.clean_rate:.1%} clean"
         self.line.draw(

@@ -156,6 +156,11 @@ class RunProgress:
     work: float
     notes: tuple[str, ...] = ()
 
+    def left_s(self, began: float) -> float | None:
+        """By the pace of this process, which had ``began`` with that share of the work done; None where it has none."""
+        here = self.work - began
+        return self.seconds * (1 - self.work) / here if here > 0 else None
+
     @property
     def samples_a_second(self) -> float:
         return self.written / self.seconds if self.seconds > 0 else 0.0
