@@ -87,14 +87,24 @@ def where_from(comparison: TraceComparison) -> str:
     moved = sum(abs(row.difference_us) for row in comparison.families)
     if not moved:
         return f"Both take {microseconds(control)} of work, and no family differs."
-    ratio = f"{times(test / control)} the work of A" if control > 0 else "work where A has none"
-    ratio += _named_by_report(comparison.control, comparison.test)
-    difference = signed_microseconds(comparison.difference_us)
-    texts = [f"B takes {ratio}: {microseconds(test)} against {microseconds(control)}, {difference}."]
+    named = _named_by_report(comparison.control, comparison.test)
+    against = f"{microseconds(test)} of work{named} against {microseconds(control)} in A"
     tokens, per_token = comparison.figure("tokens"), comparison.figure("work_us_a_token")
-    if tokens.ratio is not None and per_token.ratio is not None and abs(tokens.ratio - 1) > WINDOW:
-        texts.append(f"For {times(tokens.ratio)} the tokens, that is {times(per_token.ratio)} per token.")
+    if control <= 0:
+        texts = [f"B takes {against}."]
+    elif tokens.ratio is None or per_token.ratio is None or abs(tokens.ratio - 1) <= WINDOW:
+        texts = [f"B {_pace(test / control)}: {against}."]
+    else:
+        each = f"{microseconds(per_token.test)} of work{named} against {microseconds(per_token.control)} in A"
+        texts = [
+            f"Per token, B {_pace(per_token.ratio)}: {each}.",
+            f"In all {microseconds(test)} against {microseconds(control)}, for {times(tokens.ratio)} the tokens.",
+        ]
     return " ".join([*texts, _families(comparison, moved)]).rstrip()
+
+
+def _pace(ratio: float) -> str:
+    return f"is {times(1 / ratio)} faster" if 0 < ratio < 1 else f"takes {times(ratio)} as long"
 
 
 def _families(comparison: TraceComparison, moved: float) -> str:
@@ -116,7 +126,7 @@ def _families(comparison: TraceComparison, moved: float) -> str:
 
 
 def _family(row: FamilyRow) -> str:
-    """``gemm (+8.1 ms: 1.20× the calls, each 2.10× as long)``"""
+    """``gemm (−8.1 ms: 0.800× the calls, each 2.10× faster)``"""
     control, test = row.control, row.test
     change = signed_microseconds(row.difference_us)
     if not control.calls:
@@ -126,7 +136,7 @@ def _family(row: FamilyRow) -> str:
     calls = "as many calls" if control.calls == test.calls else f"{times(test.calls / control.calls)} the calls"
     if not control.mean_us or test.mean_us is None:
         return f"{row.family} ({change}: {calls})"
-    return f"{row.family} ({change}: {calls}, each {times(test.mean_us / control.mean_us)} as long)"
+    return f"{row.family} ({change}: {calls}, each {_pace(test.mean_us / control.mean_us).split(' ', 1)[1]})"
 
 
 def compute_words(comparison: TraceComparison, *, of_span: bool) -> str:
