@@ -1,7 +1,7 @@
 """What most likely damaged a log, by the evidence of its flagged values, and how certain that is.
 
 Each finding is a cause with the values that it explains; a log may have several, the one with most values first.
-``sure`` (shown as certain) means that nothing else makes such values, ``likely`` that the evidence points there,
+``sure`` (shown as certain) means that no other cause fits the evidence, ``likely`` that the evidence points there,
 ``possible`` that it only fits. What freed and unwritten memory can both make is said to be so, with what would tell
 them apart. The memory of the engine itself is not known here: a log has what was read from it.
 """

@@ -5,16 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engine.figures.words import capitalised, counted, percent, shortened
-from engine.logits.causes import CERTAINTY_LABELS, ON_PURPOSE, Certainty, LogFinding, positions_in_words
+from engine.logits.causes import CERTAINTY_LABELS, ON_PURPOSE, Cause, Certainty, LogFinding, positions_in_words
 from engine.logits.flags import Flag
 from engine.logits.health import Health
 
 MOST_NAME = 60
 CERTAINTY_SENTENCES: dict[Certainty, str] = {
-    "sure": "Nothing else makes such values.",
+    "sure": "No other cause fits the evidence.",
     "likely": "This is the most likely cause.",
     "possible": "Other causes fit as well.",
 }
+
+
+RIVALS: dict[Cause, str] = {
+    "freed": "Uninitialised memory can look the same.",
+    "stale": "An uninitialised buffer can look the same.",
+}
+"""What else makes such values, however sure the evidence."""
+
+
+def certainty_sentence(finding: LogFinding) -> str:
+    sentence = CERTAINTY_SENTENCES[finding.certainty]
+    return RIVALS.get(finding.cause, sentence) if finding.certainty == "sure" else sentence
 
 
 def health_sentences(health: Health) -> list[str]:
@@ -75,7 +87,7 @@ def _answer(health: Health) -> str:
 def _finding(finding: LogFinding) -> str:
     place = f" at {finding.where}" if finding.where else ""
     title = f"{capitalised(finding.title)} ({CERTAINTY_LABELS[finding.certainty]})"
-    sentence = "" if finding.cause in ON_PURPOSE else f" {CERTAINTY_SENTENCES[finding.certainty]}"
+    sentence = "" if finding.cause in ON_PURPOSE else f" {certainty_sentence(finding)}"
     evidence = "; ".join(finding.evidence) or "none"
     return f"{title}: {counted(finding.values, 'value')}{place}. Evidence: {evidence}.{sentence}"
 

@@ -8,7 +8,7 @@ from engine.errors import DriftscopeError, one_line
 from engine.figures.words import capitalised, counted, percent
 from engine.logits.causes import CERTAINTY_LABELS, ON_PURPOSE, LogFinding
 from engine.logits.health import Health, health
-from engine.logits.health_words import CERTAINTY_SENTENCES, health_sentences
+from engine.logits.health_words import certainty_sentence, health_sentences
 from engine.store.entries import Entry
 from engine.store.store import Store
 from pages._logits import health_distribution, health_map, health_values
@@ -89,7 +89,7 @@ def _finding(finding: LogFinding) -> None:
     title = escape_markdown(capitalised(finding.title))
     certainty = CERTAINTY_LABELS[finding.certainty]
     badge = f":red-badge[:material/error: damaged ({certainty})]"
-    sentence = f" {CERTAINTY_SENTENCES[finding.certainty]}"
+    sentence = f" {certainty_sentence(finding)}"
     if finding.cause in ON_PURPOSE:
         badge, sentence = f":gray-badge[:material/check: on purpose ({certainty})]", ""
     where = f" at {finding.where}" if finding.where else ""

@@ -157,7 +157,7 @@ _REPORTED = _SHARED | {
     "rule": _TEXT("logs by report's rule", width=144, help=_RULE),
     "ours": _TEXT("logs by our rules", width=120, help=_OURS),
     "positions": _TEXT("positions", width=76, help="Where the report saw garbage"),
-    "size": _TEXT("parameters", width=84, help="As the report writes it"),
+    "size": _TEXT("size", width=84, help="As the report writes it: parameters; the 4K of Phi-3-Mini is its context"),
     "tokens": _NUMBER("garbage tokens", width=104, help="Where the report counts them"),
 }
 _LOGS = _SHARED | {

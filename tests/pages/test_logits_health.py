@@ -62,6 +62,8 @@ def test_each_damage_is_named_with_its_cause(opened: Open, made: Made, name: str
     app = opened(made[0], view="Health", log=made[1][name].id)
     words = said(app)
     assert f"**{title}** :" in words and badge in words and "\n- " in words
+    rival = "Uninitialised memory can look the same." in words
+    assert rival == (name == "freed")  # however sure the evidence
     assert not app.error and len(app.metric) == 4
     assert [one.value for one in app.subheader][1:] == [
         "Where are the flags?",
