@@ -13,7 +13,7 @@ from datetime import datetime
 from engine.errors import shown
 from engine.lp_records import UNKNOWN_LP, LpRecord, split_cleanup, stored_lp
 from engine.records import NumberFormat
-from engine.store.entries import Entry, model_name, number_format_of, only_id, run_value
+from engine.store.entries import Entry, model_name, number_format_of, only_id, rmsd_references, run_value
 from engine.store.schema import BLOCKS, RUNS, SAMPLES, STEPS
 from engine.store.store import Store
 
@@ -39,6 +39,7 @@ class RunFacts:
     judged: int | None  # samples with a verdict on their molecule
     created_at: datetime | None
     form: NumberFormat | None  # of the numbers that its model might write, or that an import found in its texts
+    rmsd_to: str  # what RMSD is to the nearest of, in words
     has_blocks: bool
     has_steps: bool  # of some samples at least
     key: tuple[str, ...]  # the run and its files' checksums: what is computed of it holds as long as this does
@@ -93,6 +94,7 @@ def facts_of(entry: Entry) -> RunFacts:
         "has_blocks": BLOCKS.name in entry.parts,
         "has_steps": STEPS.name in entry.parts,
         "form": number_format_of(entry),
+        "rmsd_to": rmsd_references(entry),
         "key": entry.key,
     }
     return RunFacts(**{**columns, **facts})

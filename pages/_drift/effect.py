@@ -13,7 +13,6 @@ from engine.figures.words import UNKNOWN, number, percent, with_interval
 from engine.inspection.effect import RunEffect, effect_of_run
 from engine.inspection.effect_words import sentence_of
 from engine.inspection.runs import RunFacts
-from engine.store.entries import rmsd_references
 from engine.store.store import Store
 from pages._drift import effect_figures as figures
 from pages._drift import lp_cost, state
@@ -139,7 +138,7 @@ def _against_rmsd(store: Store, effect: RunEffect, run: RunFacts) -> None:
                 on_select=lambda key=f"rmsd-{what}": _take(key, run),
                 selection_mode="points",
             )
-    against = rmsd_references(store.entry(run.run_id)) or "references that the run does not name"
+    against = run.rmsd_to or "references that the run does not name"
     st.caption(
         f"Each point is a sample; click one to open it under *Molecules*. RMSD is to the nearest of"
         f" {escape_markdown(against)}."

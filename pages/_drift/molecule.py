@@ -79,6 +79,7 @@ def rule_words(sample: Mapping[str, Any]) -> str:
 def _badges(inspection: Inspected) -> list[Badge]:
     """What the verdict's sentence does not say."""
     sample = inspection.sample
+    against = inspection.run.rmsd_to or "references that are not named"
     forced, tokens, strain = sample["forced_tokens"], sample["tokens"], strain_words(sample)
     drift = "hypothetical drift" if inspection.run.is_hypothetical else "drift"
     return [
@@ -91,7 +92,7 @@ def _badges(inspection: Inspected) -> list[Badge]:
             (f"{tokens:,} tokens" if tokens else "", "gray"),
             (f"{percent(forced / tokens)} forced" if tokens and forced is not None else "", "gray"),
             (f"drawn anew {counted(sample['redrawn_blocks'], 'time')}" if sample["redrawn_blocks"] else "", "gray"),
-            (f"RMSD {sample['rmsd_ang']:.2f} Å" if sample["rmsd_ang"] is not None else "", "gray"),
+            (f"RMSD {sample['rmsd_ang']:.2f} Å to {against}" if sample["rmsd_ang"] is not None else "", "gray"),
             (f"strain {strain}" if strain else "", "gray"),
         )
         if badge[0]

@@ -198,6 +198,7 @@ def _rows(table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts]) -> Non
     part = table.slice(start, ROWS_PER_PAGE)
     inside = place is not None and start <= place < start + part.num_rows
     differing = [name for name in ("model", "lp") if len({getattr(run, name) for run in runs}) > 1]
+    against = "; ".join(dict.fromkeys(run.rmsd_to for run in runs if run.rmsd_to)) or "references that are not named"
     is_judged, is_guarded = any(run.judged for run in runs), any(run.lp_record.is_guarded for run in runs)
     show_rows(KEY, [place - start] if inside and place is not None else [])
 
@@ -212,7 +213,7 @@ def _rows(table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts]) -> Non
         hide_index=True,
         height=min(TABLE_HEIGHT, 40 + ROW_HEIGHT * part.num_rows),
         row_height=ROW_HEIGHT,
-        column_config=_columns(table, all(run.is_hypothetical for run in runs)),
+        column_config=_columns(table, all(run.is_hypothetical for run in runs), against),
         key=KEY,
         on_select=open_selected,
         selection_mode="single-row",
@@ -265,7 +266,7 @@ def checks_words(sample: Mapping[str, Any]) -> str | None:
     return ", ".join(map(check_words, checks.split(", "))) if checks else right
 
 
-def _columns(table: pa.Table, is_hypothetical: bool) -> dict[str, Any]:
+def _columns(table: pa.Table, is_hypothetical: bool, against: str) -> dict[str, Any]:
     config = st.column_config
     of_what = "hypothetical drift" if is_hypothetical else "drift"
     atoms = max(1, int(pc.max(table["blocks"]).as_py() or 0))
@@ -305,7 +306,7 @@ def _columns(table: pa.Table, is_hypothetical: bool) -> dict[str, Any]:
         ),
         "tokens": config.NumberColumn("tokens", width=56),
         "RMSD": config.NumberColumn(
-            "RMSD (Å)", width=70, help="Heavy atoms, to the nearest reference conformer", format="%.2f"
+            "RMSD (Å)", width=70, help=f"Heavy atoms, to the nearest of: {against}", format="%.2f"
         ),
         "strain": config.NumberColumn(
             "strain (kcal/mol)", width=70, help="Energy above the relaxed conformer", format="%.1f"

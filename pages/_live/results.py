@@ -61,7 +61,7 @@ COLUMNS: dict[str, Any] = {
     "rmsd_ang": st.column_config.NumberColumn(
         "RMSD",
         format="%.2f Å",
-        help="To the nearest reference; mean over samples that the strict reader takes: other ones in each lane",
+        help="To the nearest reference conformer (ETKDGv3); mean over samples that the strict reader takes",
     ),
     "rmsd_samples": st.column_config.NumberColumn("RMSD samples", help="Samples that the strict reader takes"),
 }

@@ -44,6 +44,14 @@ def test_each_model_and_lp_becomes_a_run() -> None:
     assert [entry.id for entry in Store.open().found().entries] == [row["run_id"] for row in rows]
 
 
+def test_the_table_says_what_rmsd_is_to() -> None:
+    assert "RMSD to" not in run("run", "OCC", *ASKED).out
+    head, line = run("run", "CC=O", *ASKED, "--rmsd", "3").out.splitlines()
+    assert head.endswith("RMSD to") and line.endswith("3 conformers by ETKDG")
+    head, *lines = run("runs").out.splitlines()
+    assert head.endswith("RMSD to") and [line.endswith("3 conformers by ETKDG") for line in lines].count(True) == 1
+
+
 def test_a_terminal_is_told_what_runs_and_gets_a_table() -> None:
     result = run("run", "CC=O", *ASKED)
     assert result.code == 0
