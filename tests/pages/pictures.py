@@ -33,7 +33,7 @@ class Picture:
 
 def one_molecule(run: str, sample: int, atom: int) -> Picture:
     query = {"run": run, "sample": str(sample), "atom": str(atom)}
-    return Picture("drift", query, 1000, ready="Template over generated text", top="One molecule")
+    return Picture("drift", query, 1000, ready="Template over generated text", top="Molecules")
 
 
 PICTURES = {
