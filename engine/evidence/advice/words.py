@@ -185,5 +185,6 @@ def _rmsd(measured: Measured) -> str:
         return f"Accuracy of the conformers: RMSD was taken to different references ({', '.join(references)})."
     ratios = [figures.rmsd_ratio for figures in measured.lps if figures.rmsd_ratio is not None]
     if ratios and all(ratio.contains(1) is not False for ratio in ratios):
-        return "Accuracy of the conformers: RMSD, where known, differs from that without an LP by noise only."
+        what = f"RMSD to the nearest of {', '.join(references) or 'unnamed references'}"
+        return f"Accuracy of the conformers: {what} differs from that without an LP by noise only, where known."
     return ""

@@ -271,6 +271,14 @@ def test_an_lp_that_bends_conformers_is_told(store: Store) -> None:
 # --- which model, and what to do --------------------------------------------------------------------------------------
 
 
+def test_rmsd_that_differs_by_noise_says_to_what(store: Store) -> None:
+    same = [0.5 + 0.01 * (number % 7) for number in range(COUNT)]
+    add(store, "none", 1.0, rmsd_ang=same)
+    add(store, "exact", 0.5, rmsd_ang=same)
+    (sentence,) = [text for text in advise(store, MODEL).unknown if "by noise only" in text]
+    assert "RMSD to the nearest of unnamed references" in sentence
+
+
 def test_models_with_data(store: Store) -> None:
     add(store, "none", 1.0)
     add(store, "exact", 1.0)
