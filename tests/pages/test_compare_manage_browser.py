@@ -67,10 +67,13 @@ def test_a_run_is_stopped_and_can_be_resumed(browser: Browser, own_server: Serve
         expect(page.get_by_role("button", name="Resume")).to_be_disabled()
         page.get_by_role("button", name="Stop").click()
         expect(page.get_by_text(re.compile("you can resume it"))).to_be_visible(timeout=RUN_LIMIT_MS)
-        expect(page.get_by_role("button", name="Resume")).to_be_enabled()
+        resume = page.get_by_role("button", name="Resume")
+        expect(resume).to_have_count(2)  # of the job, and of the run in the list
+        expect(resume.last).to_be_enabled()
         page.get_by_role("button", name="Delete").click()
         page.get_by_role("button", name="Delete permanently").click()
         expect(page.get_by_text("No run is unfinished")).to_be_visible()
+        expect(resume).to_have_count(0)
         expect_harmless(seen)
 
 
