@@ -21,7 +21,10 @@ NO_SIDEBAR = "[data-testid=stSidebar], [data-testid=stExpandSidebarButton], [dat
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A view by its address; ``top`` is a text that stands at the picture's top, ``ready`` one to wait for."""
+    """A view by its address; ``top`` is a text that stands at the picture's top, ``ready`` one to wait for.
+
+    ``part`` is the key of the one element that is shown.
+    """
 
     page: str
     query: dict[str, str]
@@ -29,6 +32,11 @@ class Picture:
     ready: str
     top: str = ""
     press: str = ""
+    part: str = ""
+
+
+def lost_third(part: str, model: str = "") -> Picture:
+    return Picture("evidence", {"view": "The lost third"}, 1600, ready="Result as JSON", part=part, press=model)
 
 
 def one_molecule(run: str, sample: int, atom: int) -> Picture:
@@ -55,6 +63,10 @@ PICTURES = {
     "compare": Picture("compare", {}, 1150, ready="All figures", top="Side by side"),
     "profiles": Picture("profiles", {}, 1000, ready="Where does", top="Families"),
     "logits": Picture("logits", {"view": "Health"}, 1150, ready="Data", top="Health"),
+    "lost_third_fall": lost_third("lost-third-fall"),
+    "lost_third_lanes": lost_third("lost-third-lanes", "demo-qwen-fixed"),
+    "lost_third_curves": lost_third("lost-third-curves", "demo-qwen-fixed"),
+    "lost_third_orders": lost_third("lost-third-orders"),
     "tokenizer_lab": Picture("tokenizer_lab", {}, 840, ready="FREE"),
 }
 
@@ -67,7 +79,7 @@ def take(name: str, browser: BrowserContext, server: Server) -> bool:
         page = seen.page
         page.add_style_tag(content=NO_SIDEBAR)
         if picture.press:
-            page.get_by_role("button", name=picture.press).first.click()
+            seen.press(picture.press)
             page.mouse.move(0, 0)
             page.evaluate("document.activeElement?.blur()")  # no tooltip
         expect(page.get_by_text(picture.ready).first).to_be_visible(timeout=PATIENCE_MS)
@@ -75,7 +87,8 @@ def take(name: str, browser: BrowserContext, server: Server) -> bool:
         page.wait_for_timeout(4_000)  # for what draws itself after the page has settled: WebGL, charts
         if picture.top:
             _scroll_to(page, picture.top)
-        shot = Image.open(BytesIO(page.screenshot()))
+        part = page.locator(f".st-key-{picture.part}") if picture.part else page
+        shot = Image.open(BytesIO(part.screenshot()))
         shot.convert("RGB").quantize(128, dither=Image.Dither.NONE).save(ROOT / "docs" / f"{name}.png", optimize=True)
         return not seen.outside
 
