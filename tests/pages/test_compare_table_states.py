@@ -61,6 +61,7 @@ def test_one_run_alone(opened: Open) -> None:
 def test_tests_beside_a_control_and_all_figures(opened: Open) -> None:
     app = opened(None, control=NONE, test=[EXACT, BLOCKED])
     assert "All answers are paired: 64 molecules in each." in shown(app)
+    assert "demo-qwen:final (2.4 M weights in the layers)" in shown(app)
     assert "repeat both runs" in shown(app)
     assert "COV-R" not in tables(app)  # nobody has computed it
     app.toggle[0].set_value(True).run()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from engine.decode.cost import MACHINES, NamedShape, predict, work_of
+from engine.decode.cost import MACHINES, NamedShape, body_weights, predict, work_of
 from engine.errors import DriftscopeError
 from engine.evidence.advice.settings import Setting
 from engine.models.registry import ModelEntry, load_registry
@@ -35,6 +35,14 @@ def predicted_of(model: str, setting: Setting | None = None) -> str:
         return predicted_gain(load_registry().find(model), setting)
     except DriftscopeError:
         return ""
+
+
+def sized(model: str) -> str:
+    """``alias:step`` and the size of its layers; the name alone where it is not registered."""
+    try:
+        return f"{model} ({body_weights(body_sizes(load_registry().find(model))) / 1e6:,.1f} M weights in the layers)"
+    except DriftscopeError:
+        return model
 
 
 def unmeasured(measured: Container[str]) -> dict[str, str]:
