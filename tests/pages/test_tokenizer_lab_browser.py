@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.pages.browser import ROOT, Browser, Server, Visit, serve_quietly, visit
+from tests.pages.canvas_clicks import again
 
 pytestmark = pytest.mark.browser
 
@@ -29,9 +30,11 @@ def test_an_example_a_placeholder_and_a_token_by_keyboard(browser: Browser, serv
         seen.press("Junk of a report")
         expect(strips(seen).first.locator(".chip", has_text="amen")).to_be_visible()
         first = strips(seen).first.locator(".chip").first
-        first.focus()
-        seen.page.keyboard.press("ArrowRight")
-        expect(strips(seen).first.get_by_text("34139")).to_be_visible()  # the id of ']<' in the line of details
+        detail = strips(seen).first.get_by_text("34139")  # the id of ']<' in the line of details
+        again(
+            lambda: (first.focus(), seen.page.keyboard.press("ArrowRight")),
+            lambda limit_ms: expect(detail).to_be_visible(timeout=limit_ms),
+        )
         assert seen.outside == [] and seen.console == []
 
 

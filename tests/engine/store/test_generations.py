@@ -194,4 +194,4 @@ def test_the_page_of_drift_says_that_there_are_no_texts(
     page.query_params["run"] = imported["run_id"]
     page.run()
     assert not page.exception
-    assert "7 samples, with conformers and no texts." in [text.value for text in (*page.markdown, *page.caption)]
+    assert "7 samples, with conformers and no texts." in [fold.label for fold in page.expander]
