@@ -31,10 +31,12 @@ def test_an_example_a_placeholder_and_a_token_by_keyboard(browser: Browser, serv
         expect(strips(seen).first.locator(".chip", has_text="amen")).to_be_visible()
         first = strips(seen).first.locator(".chip").first
         detail = strips(seen).first.get_by_text("34139")  # the id of ']<' in the line of details
-        again(
-            lambda: (first.focus(), seen.page.keyboard.press("ArrowRight")),
-            lambda limit_ms: expect(detail).to_be_visible(timeout=limit_ms),
-        )
+
+        def step() -> None:
+            first.focus()
+            seen.page.keyboard.press("ArrowRight")
+
+        again(step, lambda limit_ms: expect(detail).to_be_visible(timeout=limit_ms))
         assert seen.outside == [] and seen.console == []
 
 
