@@ -46,11 +46,8 @@ def show(store: Store, rows: Sequence[Judged]) -> None:
     names = [document["model"] for document in documents]
     chosen = st.segmented_control("Model", names, default=names[0], key=MODEL, required=True)
     document = documents[names.index(chosen or names[0])]
-    left, right = st.columns(2, gap="medium")
-    with left:
-        draw(charts.lanes(document, palette()), key="lost-third-lanes")
-    with right:
-        draw(charts.curves(document, palette()), key="lost-third-curves")
+    draw(charts.lanes(document, palette()), key="lost-third-lanes")
+    draw(charts.curves(document, palette()), key="lost-third-curves")
     reordered = [document for document in documents if document["reordered"]]
     if reordered:
         draw(charts.orders(reordered, palette()), key="lost-third-orders")
@@ -72,7 +69,7 @@ def answer(documents: Sequence[Mapping[str, Any]]) -> str:
         return ""
     words = f"What costs a small model coverage, in points of COV-R: {'; '.join(parts)}."
     if falls:
-        words += f" Forcing the SMILES in the order that it would write costs {points(falls[0][1]['forcing'])}."
+        words += f" Forcing the SMILES in the order that it would write changes it by {points(falls[0][1]['forcing'])}."
     return words
 
 
