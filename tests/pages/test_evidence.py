@@ -13,10 +13,12 @@ from streamlit.testing.v1 import AppTest
 from engine.errors import FileFormatError
 from engine.evidence import verdicts
 from engine.evidence.claims import load_claims
+from engine.evidence.lost_third.documents import load_all
 from engine.evidence.verdicts import Judgement
 from engine.inspection.misread import misread_by_run
 from engine.paths import ROOT
-from pages._evidence import browse
+from engine.store.store import Store
+from pages._evidence import browse, lost_third
 from pages._evidence import store as evidence_store
 from pages._evidence.claims import judged_claims
 from pages._shared.components import claims_list as evidence_list
@@ -317,3 +319,29 @@ def test_without_a_misread_block_it_says_so(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
     app = _open()
     assert "No stored run has a block that the group's reader misreads." in words(app) and not app.dataframe
+
+
+# --- the lost third -------------------------------------------------------------------------------------------------
+
+
+def test_the_lost_third_is_answered_model_by_model(opened: Open) -> None:
+    assert lost_third.QUESTION in words(opened())  # on the first screen too
+    app = opened(view="The lost third")
+    assert not app.exception and not app.error
+    documents = {document["model"]: document for document in load_all(Store.open().places)}
+    said = words(app)
+    for model, document in documents.items():
+        change = document["reordered"] and document["reordered"]["cov_r"]
+        assert not change or f"{model} {lost_third.points(change)} (" in said
+    assert len(app.get("plotly_chart")) == 4
+    model = app.segmented_control(key=lost_third.MODEL)
+    assert set(model.options) == documents.keys()
+    for name in documents:
+        model.set_value(name).run()
+        assert not app.exception
+        assert list(app.dataframe[0].value["lane"]) == [lane["words"] for lane in documents[name]["lanes"]]
+
+
+def test_a_store_without_the_lost_third_names_its_command(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lost_third, "load_all", lambda _places: [])
+    assert "make lost-third MODEL=demo-qwen" in words(opened(view="The lost third"))
