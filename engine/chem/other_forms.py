@@ -24,6 +24,9 @@ _LEGACY = re.compile(r"(?:[A-Za-z]|\[[^\[\]<>]+)<[-\d.,\s]*\d[-\d.,\s]*>", re.AS
 _BINS = re.compile(r"<(\d{3,12}),(\d{3,12}),(\d{3,12})>", re.ASCII)
 _BLOCK = re.compile(r"<([^<>|]*\d[^<>|]*)>", re.ASCII)
 
+WHOLE_DIGITS, LEAST_BLOCKS = 3, 3
+"""A whole number of ångström has no more digits; so many blocks of such numbers are no molecule."""
+
 
 def other_form(text: str) -> OtherForm | None:
     """Which of them a text is; None for enriched text, damaged or not, and for anything else."""
@@ -36,14 +39,20 @@ def other_form(text: str) -> OtherForm | None:
 
 
 def bin_digits(text: str) -> int:
-    """How many digits each number of a binned text has; 0 where it is none. A few of its blocks may be damaged."""
+    """How many digits each number of a binned text has; 0 where it is none. A few of its blocks may be damaged.
+
+    Two blocks of three digits each, none of which begins with 0, may as well hold whole numbers of ångström.
+    """
     bins = _BINS.findall(text)
-    widths = {len(number) for numbers in bins for number in numbers}
-    if len(widths) != 1:
+    numbers = [number for block in bins for number in block]
+    if len({len(number) for number in numbers}) != 1:
         return 0
     blocks = _BLOCK.findall(text)
-    has_decimals = any("." in content for content in blocks)
-    return 0 if has_decimals or 2 * len(bins) < len(blocks) else widths.pop()
+    if any("." in content for content in blocks) or 2 * len(bins) < len(blocks):
+        return 0
+    digits = len(numbers[0])
+    is_sure = digits > WHOLE_DIGITS or len(bins) >= LEAST_BLOCKS or any(number[0] == "0" for number in numbers)
+    return digits if is_sure else 0
 
 
 def is_summary(document: Any) -> bool:

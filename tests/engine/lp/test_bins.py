@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from engine.chem.enriched import as_decimals, decode, fill_blocks
+from engine.chem.other_forms import bin_digits
 from engine.chem.smiles import parse_smiles
 from engine.errors import EnrichedError
 from engine.lp.exact import ExactConstraint
@@ -114,3 +115,18 @@ def test_what_is_no_number_of_bins_is_refused() -> None:
     text = fill_blocks("C", ("[C]",), ["0512,1001,0501"])
     with pytest.raises(EnrichedError, match="a number is not one of 1,000 bins"):
         as_decimals(text, BinFormat())
+
+
+@pytest.mark.parametrize(
+    ("text", "digits"),
+    [
+        ("[N]<694,443,790>", 0),  # whole numbers of ångström, which `exact` may write
+        ("[C]<512,498,501>[O]<522,498,501>", 0),
+        ("[C]<512,498,501>[O]<522,498,501>[C]<531,498,501>", 3),
+        ("[C]<012,498,501>", 3),
+        ("[C]<0512,0498,0501>", 4),
+        ("[C]<0512,0498,0501>[O]<1.0,2.0,3.0>", 0),
+    ],
+)
+def test_whole_numbers_of_a_small_molecule_are_no_bins(text: str, digits: int) -> None:
+    assert bin_digits(text) == digits

@@ -23,7 +23,7 @@ from engine.text.tokenizers import load_tokenizer
         ("hello world", "text"),
         ("C<1.0,2.0,3.0>=O<1.0,2.0,3.0>", "legacy"),
         ("[C]<0512,0498,0501>", "binned"),
-        ("<512,498,501>", "binned"),
+        ("<012,498,501>", "binned"),
         ('{"timestamp": "now", "logs": []}', "summary"),
         ("é", "text"),
         ("", "text"),
