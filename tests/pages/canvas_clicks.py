@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Error, FloatRect, Locator, expect
 
 from tests.pages.browser import LIMIT_MS, Visit
 
@@ -26,16 +26,24 @@ def table_canvas(seen: Visit, table: int) -> Locator:
         expect(canvas).to_be_attached(timeout=LIMIT_MS / 3)
     if not canvas.count():
         seen.page.bring_to_front()
-    canvas.scroll_into_view_if_needed()
+    _at_rest(canvas)
     return canvas
+
+
+def _at_rest(spot: Locator) -> FloatRect:
+    """Where it stands, in sight, once nothing moves; what is drawn anew meanwhile is looked for again."""
+    for _ in range(3):
+        with suppress(Error):
+            spot.scroll_into_view_if_needed()
+            spot.evaluate(AT_REST)
+            if box := spot.bounding_box():
+                return box
+    raise AssertionError(f"{spot} does not come to rest")
 
 
 def click_row(seen: Visit, table: int, row: int, row_height: int = 35) -> None:
     """The box before a row: tables are drawn on a canvas."""
-    canvas = table_canvas(seen, table)
-    canvas.evaluate(AT_REST)
-    box = canvas.bounding_box()
-    assert box is not None
+    box = _at_rest(table_canvas(seen, table))
     seen.page.mouse.click(box["x"] + 18, box["y"] + 37 + row_height * (row + 0.5))
     seen.settle()
 
@@ -49,10 +57,7 @@ def open_picker(seen: Visit, place: int = 0) -> None:
 def click_at(seen: Visit, spot: Locator, result: Locator) -> None:
     """Plotly listens on a layer above its bars, and hears no click while it is drawing."""
     for _ in range(3):
-        spot.scroll_into_view_if_needed()
-        spot.evaluate(AT_REST)
-        box = spot.bounding_box()
-        assert box is not None
+        box = _at_rest(spot)
         seen.page.mouse.move(box["x"] + box["width"] / 2 - 3, box["y"] + box["height"] / 2)
         seen.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
         seen.page.mouse.down()
