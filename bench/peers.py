@@ -9,11 +9,13 @@ their own kernel for torch.compile, which needs seconds at its first call and th
 kernel in C++ and a fifth of llguidance's in numpy; without a C++ compiler these two are taken.
 
 ``python -m bench.peers`` samples evenly from each one's masks and prints times, and how many of the texts are cut as
-the tokenizer would cut them. Both libraries are in requirements-bench.txt.
+the tokenizer would cut them; then what a mask costs along an answer of 2,000 tokens (``--long``: this alone). Both
+libraries are in requirements-bench.txt.
 """
 
 from __future__ import annotations
 
+import argparse
 import functools
 import importlib
 import importlib.metadata
@@ -43,12 +45,15 @@ from tests.engine.lp.grammars import AnswerGrammar, is_number
 
 ROWS = {"qwen3": 151_936, "llama3": 128_330}
 SMILES = ("CC=O", "CC(=O)N1CCC[C@H]1C(N)=O", "CC(C)Cc1ccc(cc1)[C@@H](C)C(=O)O")
+LONG, SPANS = "C" * 120, 5
+"""A molecule whose answers have more than ``MOST_STEPS`` tokens, and the parts of an answer that are looked at."""
 BATCH = 32
 ROUNDS = 2
 MOST_STEPS = 2_000
 HEAD = (
     f"{'tokenizer':<10} {'library':<18} {'set-up s':>8} {'compile ms':>18} {'mask ms':>8} {'matchers ms':>12} canonical"
 )
+LONG_HEAD = f"{'tokenizer':<10} {'library':<18} {'tokens':>8} {'ms of a mask, by fifths':>44} {'last / first':>12}"
 Made = TypeVar("Made")
 Key = TypeVar("Key", bound=Hashable)
 Tokenizer = str | PreTrainedTokenizerFast
@@ -352,6 +357,23 @@ def timed(make: Callable[[], Made]) -> tuple[Made, float]:
     return made, time.perf_counter() - began
 
 
+def check_long(name: str) -> None:
+    """Milliseconds of a mask in each part of a long answer: the first call, which may compile a kernel, is left out."""
+    molecules, tokenizer = [parse_smiles(LONG)] * BATCH, load_tokenizer(name)
+    grammars = [AnswerGrammar.of(molecule, TRIMMED4, tokenizer) for molecule in molecules]
+    exact = build_constraint("exact", tokenizer, ROWS[name])
+    made: dict[str, LogitsProcessor] = {
+        "xgrammar": xgrammar_processor(name, grammars, ROWS[name]),
+        "llguidance": llguidance_processor(name, grammars, ROWS[name]),
+        "exact": ConstraintProcessor(exact, molecules, tokenizer.end_id or 0),
+    }
+    for label, processor in made.items():
+        ms = sample(processor, BATCH, ROWS[name], tokenizer.end_id or 0, seed=0).call_ms[1:]
+        parts = [statistics.median(part) for part in np.array_split(ms, SPANS)]
+        shown = " ".join(f"{part:>8.2f}" for part in parts)
+        print(f"{name:<10} {label:<18} {len(ms) + 1:>8} {shown} {parts[-1] / parts[0]:>12.2f}")
+
+
 def check_peer(library: str, name: str, set_up: Callable[..., Any], make: Callable[..., PeerProcessor]) -> None:
     grammars = [AnswerGrammar.of(molecule, TRIMMED4, load_tokenizer(name)) for molecule in batch()]
     version = importlib.metadata.version(_library(library).__name__)
@@ -367,15 +389,23 @@ def check_exact(name: str) -> None:
     check("exact", name, set_up_s, lambda: ConstraintProcessor(constraint, batch(), tokenizer.end_id or 0), times)
 
 
+def check_all(name: str) -> None:
+    check_peer("xgrammar", name, _xgrammar_compiler, xgrammar_processor)
+    check_peer("llguidance", name, _llguidance_tokenizer, llguidance_processor)
+    check_exact(name)
+
+
 def main() -> None:
-    print(HEAD)
-    for name in tokenizer_build.NAMES:
-        try:
-            check_peer("xgrammar", name, _xgrammar_compiler, xgrammar_processor)
-            check_peer("llguidance", name, _llguidance_tokenizer, llguidance_processor)
-        except MissingPeer as error:
-            sys.exit(str(error))
-        check_exact(name)
+    parser = argparse.ArgumentParser(description="The masks of xgrammar, llguidance and the exact LP.")
+    parser.add_argument("--long", action="store_true", help="only what a mask costs along an answer of 2,000 tokens")
+    tables = [(LONG_HEAD, check_long)] if parser.parse_args().long else [(HEAD, check_all), (LONG_HEAD, check_long)]
+    try:
+        for head, check_one in tables:
+            print(head)
+            for name in tokenizer_build.NAMES:
+                check_one(name)
+    except MissingPeer as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     model = parser.add_mutually_exclusive_group(required=True)
     model.add_argument("--shape", metavar="NAME", help="such as qwen3-0.6b, llama-0.38b, demo-qwen")
     model.add_argument("--model", metavar="A", help="the shape of a registered model, ALIAS or ALIAS:STEP")
-    machines = "here (this CPU, measured in some seconds), h200, h100, a100, epyc-1"
+    machines = "here (this CPU, measured in some seconds), h200, h100, a100, epyc-1, xeon-1"
     parser.add_argument("--machine", default="here", metavar="M", help=machines)
     parser.add_argument("--batch-size", type=whole(MOST_BATCH), default=8, metavar="N", help="rows at once (8)")
     parser.add_argument(

@@ -55,6 +55,9 @@ MACHINES = {
         Machine(
             "epyc-1", "measured by bench.sizes", 2.9e10, {"float32": 2.4e11, "bfloat16": 4.8e11}, 9e10, 1.5e8, 3e-6
         ),
+        Machine(
+            "xeon-1", "measured by bench.sizes", 1.8e10, {"float32": 1.5e11, "bfloat16": 8.6e10}, 1.2e11, 4.1e8, 4.3e-6
+        ),
         Machine("a100", "data sheet", 2.0e12, {"float32": 19.5e12, "bfloat16": 312e12, "float16": 312e12}, *_GPU),
         Machine("h100", "data sheet", 3.35e12, _TENSOR_OPS, *_GPU),
         Machine("h200", "data sheet", 4.8e12, _TENSOR_OPS, *_GPU),
