@@ -228,7 +228,7 @@ def _peer_compiled(name: str, chosen: Sequence[Molecule]) -> Part:
     label = f"compile, {name}, a molecule's first time"
     try:
         importlib.import_module(name)
-        peers: Any = importlib.import_module("bench.peers")
+        peers: Any = importlib.import_module("bench._peer_processors")
     except ImportError as error:
         return Part(label, Spread.of([]), f"{error.name} is not installed")
     tokenizer = load_tokenizer(TOKENIZER)

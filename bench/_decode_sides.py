@@ -173,7 +173,7 @@ class Desk:
         return Run(seconds, tuple(lengths[number] for number in range(len(limits))), cut)
 
     def _peer_processor(self, side: Side, rows: Sequence[Work], until: Sequence[int] | None) -> LogitsProcessor:
-        peers: Any = importlib.import_module("bench.peers")
+        peers: Any = importlib.import_module("bench._peer_processors")
         loaded = self.loaded
         molecules = [self.molecules[row.request.sample] for row in rows]
         grammars = [peers.AnswerGrammar.of(molecule, loaded.entry.numbers, loaded.tokenizer) for molecule in molecules]
@@ -212,7 +212,7 @@ def missing(side: Side) -> str | None:
     if side.backend != "peer":
         return None
     try:
-        importlib.import_module("bench.peers")
+        importlib.import_module("bench._peer_processors")
         importlib.import_module(side.lp)
     except ImportError as error:
         return f"{error.name} is not installed"
