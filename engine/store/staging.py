@@ -13,12 +13,13 @@ import hashlib
 import logging
 import os
 import re
+import tempfile
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -32,10 +33,9 @@ log = logging.getLogger(__name__)
 
 READY = "ready"
 """Begins the name of the folder, inside the staging one, that is renamed."""
-MOST_SORTED_BYTES = 256 * 1024 * 1024
-"""Tables whose files are larger keep the order in which they were written."""
 MOST_HELD_ROWS = 2**19
-"""Tables with more rows are merged a piece at a time, where they stand in their order already."""
+"""Tables with more rows are sorted through files, a piece at a time."""
+SORT_MEMORY = "512MB"
 PIECE_ROWS = 2**18
 GROUP_FILE = re.compile(r"group-(\d+-\d+)\.json")
 NOTE_FILE = re.compile(r"told-\d+-\d+\.json")
@@ -234,38 +234,34 @@ class Staging:
         self.files.remove(self.folder)
 
     def _merged(self, parts: Sequence[TableFile], into: str, table: Table) -> TableFile:
-        file = f"{table.name}.parquet"
-        if self._has_its_order(parts, table):
-            return self._written_through(parts, into, file, table)
-        rows = pa.concat_tables(_with_all_columns(self._file(part).read(), table) for part in parts)
+        file, pieces = f"{table.name}.parquet", self._pieces(parts, table)
+        if sum(part.rows for part in parts) > MOST_HELD_ROWS:
+            return self._written_through(_sorted(pieces, table) if table.order else pieces, into, file, table)
+        rows = pa.concat_tables([table.schema.empty_table(), *pieces])
         keys = [(key, "ascending") for key in table.order]
         return write_part(self.files, into, file, rows.sort_by(keys) if keys else rows)
 
-    def _has_its_order(self, parts: Sequence[TableFile], table: Table) -> bool:
-        """Whether nothing is to be sorted, of a table that is large enough to ask; the very large stay as they are."""
-        if sum(part.bytes for part in parts) > MOST_SORTED_BYTES:
-            return True
-        if sum(part.rows for part in parts) <= MOST_HELD_ROWS:
-            return False
-        if not table.order:
-            return True
-        return _is_ascending(pa.concat_tables(self._file(part).read(list(table.order)) for part in parts))
-
-    def _written_through(self, parts: Sequence[TableFile], into: str, file: str, table: Table) -> TableFile:
-        """TableFile by part, so that no more than a piece is held."""
+    def _written_through(self, pieces: Iterable[pa.Table], into: str, file: str, table: Table) -> TableFile:
         total = 0
         with self.files.writing(f"{into}/{file}") as target:
             hashed = HashedFile(target)
             with pq.ParquetWriter(hashed, table.schema, compression=COMPRESSION) as writer:
-                for rows in _pieces(self._batches(parts, table)):
+                for rows in pieces:
                     total += rows.num_rows
                     writer.write_table(rows)
         return TableFile(file, total, hashed.bytes, hashed.hash.hexdigest())
 
-    def _batches(self, parts: Sequence[TableFile], table: Table) -> Iterator[pa.RecordBatch]:
+    def _pieces(self, parts: Sequence[TableFile], table: Table) -> Iterator[pa.Table]:
+        """Small parts together: each piece becomes a row group."""
+        waiting: list[pa.Table] = []
         for part in parts:
             for batch in self._file(part).iter_batches(PIECE_ROWS):
-                yield from _with_all_columns(pa.Table.from_batches([batch]), table).to_batches()
+                waiting.append(_with_all_columns(pa.Table.from_batches([batch]), table))
+                if sum(one.num_rows for one in waiting) >= PIECE_ROWS:
+                    yield pa.concat_tables(waiting)
+                    waiting = []
+        if waiting:
+            yield pa.concat_tables(waiting)
 
     def _file(self, part: TableFile) -> pq.ParquetFile:
         content = self.files.read(f"{self.folder}/{part.file}")
@@ -279,27 +275,21 @@ def _with_all_columns(rows: pa.Table, table: Table) -> pa.Table:
     return pa.concat_tables([table.schema.empty_table(), rows], promote_options="default")
 
 
-def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Small ones together: each becomes a row group."""
-    waiting: list[pa.RecordBatch] = []
-    for batch in batches:
-        waiting.append(batch)
-        if sum(one.num_rows for one in waiting) >= PIECE_ROWS:
-            yield pa.Table.from_batches(waiting)
-            waiting = []
-    if waiting:
-        yield pa.Table.from_batches(waiting)
-
-
-def _is_ascending(keys: pa.Table) -> bool:
-    """Row by row, the first column counts first."""
-    is_equal = np.ones(max(0, keys.num_rows - 1), dtype=np.bool_)
-    for column in keys.columns:
-        values = column.to_numpy()
-        if column.null_count or (is_equal & (values[1:] < values[:-1])).any():
-            return False
-        is_equal &= values[1:] == values[:-1]
-    return True
+def _sorted(pieces: Iterable[pa.Table], table: Table) -> Iterator[pa.Table]:
+    """In the table's order, equal keys in the order in which they came."""
+    keys = ", ".join([*(f'"{key}"' for key in table.order), "rowid"])
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            with duckdb.connect(config={"temp_directory": folder, "memory_limit": SORT_MEMORY}) as connection:
+                connection.register("piece", table.schema.empty_table())
+                connection.execute("CREATE TABLE held AS FROM piece")
+                for piece in pieces:
+                    connection.register("piece", piece)
+                    connection.execute("INSERT INTO held FROM piece")
+                for batch in connection.sql(f"FROM held ORDER BY {keys}").to_arrow_reader(PIECE_ROWS):
+                    yield pa.Table.from_batches([batch]).cast(table.schema)
+        except duckdb.Error as error:
+            raise StoreError(f"{table.name} cannot be sorted: {shown(error)}", f"Free some room in {folder}") from error
 
 
 def unfinished_ids(files: Files, kind: Kind) -> list[str]:

@@ -106,33 +106,6 @@ def test_a_run_without_a_group_has_no_rows(store: Store) -> None:
     assert named(store) == {}
 
 
-@pytest.mark.parametrize("most", [0, staging_module.MOST_SORTED_BYTES], ids=["written through", "sorted"])
-def test_large_tables_are_written_through(store: Store, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(staging_module, "MOST_SORTED_BYTES", most)
-    staging = begun(store.home)
-    add(staging, [3, 1], steps=True)
-    add(staging, [2, 0])
-    entry = published(staging)
-    assert_whole(store)
-    found = pq.read_table(entry.path("samples"), partitioning=None)["sample_id"].to_pylist()
-    assert found == ([3, 1, 2, 0] if most == 0 else [0, 1, 2, 3])
-
-
-@pytest.mark.parametrize("samples", [[[0, 1], [2], [3, 4, 5]], [[3, 1], [2, 0], [5, 4]]], ids=["in order", "mixed"])
-def test_tables_in_their_order_are_merged_a_piece_at_a_time(
-    store: Store, monkeypatch: pytest.MonkeyPatch, samples: list[list[int]]
-) -> None:
-    monkeypatch.setattr(staging_module, "MOST_HELD_ROWS", 5)
-    monkeypatch.setattr(staging_module, "PIECE_ROWS", 2)
-    staging = begun(store.home)
-    for some in samples:
-        add(staging, some)
-    entry = published(staging)
-    assert_whole(store)
-    assert (file := pq.ParquetFile(entry.path("samples"))).read()["sample_id"].to_pylist() == list(range(6))
-    assert file.num_row_groups == (3 if samples[0] == [0, 1] else 1)
-
-
 def test_a_group_that_is_there_twice_counts_once(store: Store) -> None:
     """A writer that was given up and lived, beside the one that took its place."""
     staging = begun(store.home)
@@ -291,22 +264,6 @@ def test_a_group_whose_file_is_cut_does_not_count(store: Store) -> None:
     add(staging, range(2))
     os.truncate(staged(store) / "samples-0000-00000.parquet", 50)
     assert staging.groups() == []
-
-
-def test_a_group_with_a_flipped_byte_is_named_when_it_is_merged(store: Store) -> None:
-    staging = begun(store.home)
-    add(staging, range(4))
-    path = staged(store) / "blocks-0000-00000.parquet"
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(StoreError, match=r"blocks-0000-00000\.parquet is damaged\. Remove it, then use --resume"):
-        published(staging)
-    path.unlink()
-    assert staging.groups() == []
-    add(staging, range(4))
-    published(staging)
-    assert_whole(store)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"schema": 99}', '{"a": NaN}', "[" * 100_000, '{"schema": 1, "row": 5}'])
