@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from engine.evidence.advice.predicted import sized
+from engine.evidence.verdicts import load
 from engine.paths import ROOT
 
 STATED = re.compile(
@@ -25,6 +27,13 @@ def unsized(text: str) -> list[str]:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_a_speed_ratio_names_the_size_of_its_model(path: object) -> None:
     assert unsized(path.read_text(encoding="utf-8")) == []  # type: ignore[attr-defined]
+
+
+def test_a_verdict_on_a_speed_ratio_names_the_size_of_its_model() -> None:
+    reasons = [verdict.reason for verdict in load().verdicts]
+    stated = [reason for reason in reasons if STATED.search(reason)]
+    assert stated and not [reason for reason in stated if unsized(reason)]
+    assert all("(2.4 M weights in the layers)" in sized(model) for model in ("demo-qwen", "demo-llama"))
 
 
 def test_an_unsized_ratio_is_found() -> None:

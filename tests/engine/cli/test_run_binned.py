@@ -77,8 +77,14 @@ def test_a_resumed_run_writes_its_bins() -> None:
     assert row["clean"] == 3 and both[0] == both[1]
 
 
-@pytest.mark.parametrize("lp", ["none", "v4.3", "truncating", "guarded"])
+def test_without_an_lp_decimals_are_no_bins() -> None:
+    (row,) = run_json("run", "CC=O", *ASKED, "--lp", "none")
+    (sample,) = Store.open().rows("SELECT text, clean FROM samples WHERE run_id = $run", {"run": row["run_id"]})
+    assert "." in sample["text"] and not sample["clean"]  # the demo's models have learned decimals
+
+
+@pytest.mark.parametrize("lp", ["v4.3", "truncating", "guarded"])
 def test_other_lps_write_decimals(lp: str) -> None:
     refused = run("run", "CC=O", *ASKED, "--lp", "exact", "--lp", lp)
-    assert refused.code == 2 and "a run with --bins is for the LP exact" in refused.error
+    assert refused.code == 2 and "a run with --bins is for the LPs exact and none" in refused.error
     assert not Store.open().found().entries
