@@ -13,6 +13,7 @@ from engine.chem.rmsd import nearest, superpose
 from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import LOADED
 from engine.errors import DriftscopeError
+from engine.evidence.advice.predicted import sized
 from engine.inspection.runs import run_facts
 from engine.inspection.sample import Inspected
 from engine.live.lane import REFERENCE_S
@@ -24,6 +25,7 @@ from pages._live.files import lane_files
 from pages._live.inputs import REFERENCES
 from pages._live.lanes import counters, heading, lane_columns, strip
 from pages._live.session import Running
+from pages._live.speed import speed_words
 from pages._shared.choices import one_of
 from pages._shared.components.token_strip import visible
 from pages._shared.components.view3d import show_conformer, show_overlay
@@ -207,9 +209,11 @@ def _table(lanes: list[Running], entries: Mapping[str, Entry]) -> None:
     device = f" on {opened.device}" if opened is not None else ""
     st.caption(
         f"Measured here{escape_markdown(device)}, one lane after the other, with "
-        f"{escape_markdown(f'{plan.model.alias}:{plan.model.step}')}, seed {plan.plan.seed}. "
+        f"{escape_markdown(sized(f'{plan.model.alias}:{plan.model.step}'))}, seed {plan.plan.seed}. "
         "The page slows small models down a little; `.venv/bin/python -m bench.decode` measures without it."
     )
+    if words := speed_words(lanes):
+        st.caption(words)
 
 
 def _divergences(lanes: list[Running], shown: int) -> None:

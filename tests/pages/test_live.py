@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from engine.decode.cost import MACHINES, SHAPES, predict, work_of
+from engine.evidence.advice.predicted import CPU
 from engine.inspection.tries import ThrownText
 from engine.paths import ROOT
 from engine.records import RULES_HELP
@@ -17,6 +19,7 @@ from engine.store.store import Store
 from pages._live import board, results, session
 from pages._live import lanes as live_lanes
 from pages._live.inputs import FIRST_MOLECULE, read_lines
+from pages._live.speed import why_faster
 from pages._shared import tries as shared_tries
 from pages._shared.inspected import open_store
 from pages._shared.verdict_badges import text_badge
@@ -236,10 +239,28 @@ def test_three_lanes_from_click_to_result(live: Live) -> None:
     assert rows["geometry_right"].iloc[2] in (0, 1), "its molecule was judged"
     assert "geometry right]" in texts(app) or "geometry wrong]" in texts(app)
     assert "first differs from lane 1 at token" in texts(app)
+    assert "M weights in the layers), seed 0" in texts(app).replace("\\", "")
+    assert texts(app).count("Why is exact faster than none?") == 1
     assert "reference conformers" in texts(app)
     assert "strict reader refuses the text" in texts(app) and "no conformer to judge:" not in texts(app), "said once"
     app.segmented_control(key="reference").set_value("beside").run()
     assert not app.exception
+
+
+def test_the_gain_of_the_exact_lp_is_predicted_for_both_sizes() -> None:
+    words = why_faster("demo-qwen:final", 1)
+    shape = SHAPES["qwen3-0.6b"]
+    large = predict(shape.sizes, MACHINES[CPU], work_of(shape, batch=1)).ratio
+    assert f"**{large:.1f}×** at Qwen3-0.6B's (440 M weights in the layers)" in words
+    assert "(2.4 M weights in the layers)" in words and "Predicted" in words and "18 tokens" in words
+    small_ratio = float(words.split("batches of 1: **")[1].split("×")[0])
+    assert small_ratio > 2 * large > 2
+    assert why_faster("no-such:model", 1) == ""
+
+
+def test_without_both_lanes_nothing_is_said_of_their_speeds(live: Live) -> None:
+    app = generated(live, lp3="—")
+    assert not app.exception and "Why is exact faster" not in texts(app)
 
 
 def test_a_guarded_lane_says_what_was_drawn_anew(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,6 +131,7 @@ def test_chips_come_while_a_lane_is_written_and_only_new_ones(browser: Browser, 
         generate(seen)
         strip = lane(seen, 1)
         expect(strip.locator(".tokens .chip").nth(5)).to_be_attached(timeout=PATIENCE_MS)
+        expect(strip.locator(".tokens")).to_be_in_viewport(ratio=0.98)  # without scrolling
         strip.locator(".tokens .chip").first.evaluate("chip => { chip.dataset.mine = 'still here' }")
         count = strip.locator(".tokens .chip").count()
         expect(strip.locator(".tokens .chip").nth(count + 20)).to_be_attached(timeout=PATIENCE_MS)

@@ -27,7 +27,9 @@ class Stream extends Strip {
     const whole = message.from === 0 && !message.text?.[0];
     if (!whole && !(known && this.data.number >= message.since)) return false;
     super.update(merged(this.data, message));
-    this.list.classList.toggle("writing", message.follow); // only then do chips flash
+    this.list.classList.toggle("writing", message.follow); // only then do chips flash, and is the height kept
+    this.list.style.minHeight = message.follow ? this.list.style.maxHeight : "";
+    this.bringIntoView();
     return true;
   }
 
@@ -42,6 +44,14 @@ class Stream extends Strip {
     super.startOver(selected);
     this.top = 0;
     this.atEnd = true;
+    this.wasInView = false;
+  }
+
+  // Once, as the first chips come; later the page is the reader's to scroll.
+  bringIntoView() {
+    if (!this.data.follow || !this.chips.length || this.wasInView) return;
+    this.wasInView = true;
+    this.list.scrollIntoView({ block: "nearest" });
   }
 
   append(from) {
