@@ -91,6 +91,21 @@ def test_drawing_conformer_and_strip_are_in_one_screen(browser: Browser, server:
             expect(view).to_be_in_viewport(ratio=0.7)
 
 
+def test_a_narrow_heading_takes_two_lines_and_cuts_nothing(browser: Browser, server: Server) -> None:
+    with visit(browser, server, f"/drift?run={WITH_JUNK}", width=1000, height=900) as seen:
+        expect(atoms(seen).first).to_be_visible()
+        heading = seen.page.locator(".st-key-molecule-heading")
+        smiles, back, on = (
+            heading.locator(name).bounding_box() for name in ("pre", "button >> nth=-2", "button >> nth=-1")
+        )
+        assert smiles is not None and back is not None and on is not None
+        assert abs(back["y"] - on["y"]) < 2 and smiles["y"] + smiles["height"] <= back["y"]
+        failed = seen.page.locator(".st-key-failed button p").first
+        expect(failed).to_contain_text("(atom 3)")
+        assert failed.evaluate("words => words.scrollWidth <= words.clientWidth + 1")
+        assert failed.evaluate("words => getComputedStyle(words).whiteSpace") == "normal"
+
+
 def test_a_wrong_centre_is_seen_in_2d_in_3d_and_in_the_tokens(browser: Browser, server: Server) -> None:
     with visit(browser, server, f"/drift?run={EXACT}&sample=0") as seen:
         seen.press("stereo: mirrored (atom 1)")
