@@ -165,7 +165,8 @@ def _plans(args: argparse.Namespace) -> list[tuple[ModelEntry, list[RunPlan]]]:
         raise RunError("--step with several models is ambiguous", "Give each as ALIAS:STEP")
     lps = [full_name(name) for name in args.lp or ["exact"]]
     if args.bins and any(split_cleanup(lp)[0] not in ("exact", "none") for lp in lps):
-        raise RunError("a run with --bins is for the LPs exact and none; the others write decimals", "Leave --bins or --lp out")
+        problem = "a run with --bins is for the LPs exact and none; the others write decimals"
+        raise RunError(problem, "Leave --bins or --lp out")
     if args.bins and args.json_report:
         raise RunError("the report format does not say what a bin is", "Leave --json-report out, and use `export --as`")
     plans = []
