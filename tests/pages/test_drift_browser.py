@@ -91,6 +91,13 @@ def test_drawing_conformer_and_strip_are_in_one_screen(browser: Browser, server:
             expect(view).to_be_in_viewport(ratio=0.7)
 
 
+LINE_STARTS = """words => {
+  const range = document.createRange();
+  range.selectNodeContents(words);
+  return [...range.getClientRects()].map((line) => line.left);
+}"""
+
+
 def test_a_narrow_heading_takes_two_lines_and_cuts_nothing(browser: Browser, server: Server) -> None:
     with visit(browser, server, f"/drift?run={WITH_JUNK}", width=1000, height=900) as seen:
         expect(atoms(seen).first).to_be_visible()
@@ -104,6 +111,8 @@ def test_a_narrow_heading_takes_two_lines_and_cuts_nothing(browser: Browser, ser
         expect(failed).to_contain_text("(atom 3)")
         assert failed.evaluate("words => words.scrollWidth <= words.clientWidth + 1")
         assert failed.evaluate("words => getComputedStyle(words).whiteSpace") == "normal"
+        lines = failed.evaluate(LINE_STARTS)
+        assert len(lines) > 1 and max(lines) - min(lines) < 2
 
 
 def test_a_wrong_centre_is_seen_in_2d_in_3d_and_in_the_tokens(browser: Browser, server: Server) -> None:
