@@ -130,7 +130,7 @@ def _unmended(lane: Running, shown: int) -> None:
 
 
 def choose_reference() -> None:
-    about = "Grey, from ETKDGv3: the nearest of several, superposed on the generated conformer."
+    about = "Grey, from ETKDGv3: the nearest of several, superposed on the generated conformer and seen from one side."
     one_of("Reference conformer", PLACES, "reference", help=about)
 
 
@@ -151,7 +151,7 @@ def _conformer(lane: Running, seen: Inspected) -> None:
         alt=f"Conformer of lane {lane.number} in three dimensions",
     )
     if reference is not None and is_beside:
-        show_conformer(reference, height=HALF_PX, alt="The nearest reference conformer")
+        show_conformer(reference, like=seen.conformer, height=HALF_PX, alt="The nearest reference conformer")
     if seen.why_no_conformer:
         st.caption(escape_markdown(seen.why_no_conformer))
     st.caption(words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from typing import Any
@@ -14,6 +15,7 @@ from rdkit.Chem import rdDistGeom
 from streamlit.testing.v1 import AppTest
 
 from engine.chem.conformers import reference_conformers
+from engine.chem.rmsd import superpose
 from engine.chem.smiles import parse_smiles
 from engine.errors import AssetError
 from pages._shared.components import view3d, viewer3d
@@ -175,3 +177,22 @@ def test_parallel_sessions_keep_their_own_frames(monkeypatch: pytest.MonkeyPatch
     for thread in threads:
         thread.join(timeout=60)
     assert sorted(seen.values()) == [["view 0"], ["view 1"]]
+
+
+def test_a_reference_beside_a_conformer_is_seen_from_where_it_lies_on_top(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+    monkeypatch.setattr(view3d, "_has_script", lambda: True)
+    monkeypatch.setattr(view3d, "_showmol", lambda view, height, alt: drawn.append(view.startjs))
+    conformer, other = (reference_conformers(parse_smiles("CC(=O)OCCC"), 1, seed=seed) for seed in (0, 1))
+    moved, _ = superpose(other, conformer)
+    view3d.show_overlay(conformer, moved)
+    view3d.show_conformer(moved, like=conformer)
+    view3d.show_conformer(moved)
+    together, alike, alone = ([block.splitlines()[4:11] for block in blocks_of(js)] for js in drawn)
+    assert len(together) == 2 and together[0] != together[1]
+    assert alike == [together[1]] and alone != alike
+
+
+def blocks_of(js: str) -> list[str]:
+    """The mol blocks that a view was given."""
+    return [json.loads(quoted) for quoted in re.findall(r'addModel\(("(?:[^"\\]|\\.)*")', js)]

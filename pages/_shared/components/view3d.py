@@ -35,10 +35,16 @@ Array = NDArray[np.float64]
 _alt: ContextVar[str] = ContextVar("alt")
 
 
-def show_conformer(mol: Chem.Mol, *, height: int = 300, alt: str = "3D view of the conformer") -> None:
-    """Draw the molecule's first conformer; without 3Dmol.js, say what is missing and how to bring it."""
+def show_conformer(
+    mol: Chem.Mol, *, like: Chem.Mol | None = None, height: int = 300, alt: str = "3D view of the conformer"
+) -> None:
+    """Draw the molecule's first conformer, from where ``show_overlay`` shows ``like`` if that is given.
+
+    Without 3Dmol.js, say what is missing and how to bring it.
+    """
     if _has_script():
-        _showmol(_finished(_view(mol_block(mol), height)), height, alt)
+        shown = mol if like is None else _turned(mol, _facing(like))
+        _showmol(_finished(_view(mol_block(shown), height)), height, alt)
 
 
 def show_overlay(
