@@ -10,9 +10,8 @@ for each molecule (64, fewer at batch 32; without an LP the end token is blocked
 the layers behind the prompts, as a run of all tokens has more than one of few. The *roof* is the time in which the
 machine could read what a pass must read (layers, keys and values, the rows of the head) at the rate of a plain sum over
 memory, or could compute it at the rate of its best product, whichever is longer.
-The second table holds ``engine/decode/cost.py`` against all of this: it
-knows a shape, rates measured at the start, and the share of forced tokens. It knows no prompts, so the ratio that it is
-held against is that of the passes behind them.
+The second table holds ``engine/decode/cost.py`` against all of this: it knows a shape, rates measured at the start, and
+the share of forced tokens. It knows no prompts, so the ratio that it is held against is that of the passes behind them.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ STATED = re.compile(
 SIZED = re.compile(r"[\d.]+ (M|B|million) |0\.6 ?B")
 OTHER = re.compile(r"RMSD|CPU with their start|largest difference")
 """Ratios in which no language model is."""
-FILES = [ROOT / "README.md", ROOT / "pages/_live/inputs.py", *sorted((ROOT / "docs").glob("*.md"))]
+FILES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "pages").rglob("*.py"))]
 
 
 def unsized(text: str) -> list[str]:
@@ -24,7 +24,7 @@ def unsized(text: str) -> list[str]:
     return [part for part in paragraphs if STATED.search(part) and not SIZED.search(part) and not OTHER.search(part)]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_speed_ratio_names_the_size_of_its_model(path: object) -> None:
     assert unsized(path.read_text(encoding="utf-8")) == []  # type: ignore[attr-defined]
 

@@ -33,10 +33,10 @@ log = logging.getLogger(__name__)
 
 READY = "ready"
 """Begins the name of the folder, inside the staging one, that is renamed."""
-MOST_HELD_ROWS = 2**19
+MOST_HELD_ROWS = 2**16
 """Tables with more rows are sorted through files, a piece at a time."""
-SORT_MEMORY = "512MB"
-PIECE_ROWS = 2**18
+SORT_MEMORY = "256MB"
+PIECE_ROWS = 2**16
 GROUP_FILE = re.compile(r"group-(\d+-\d+)\.json")
 NOTE_FILE = re.compile(r"told-\d+-\d+\.json")
 ORPHAN_S = 24 * 3600

@@ -13,6 +13,7 @@ from pages._evidence.claims import Judged, related
 from pages._evidence.words import (
     SOURCES,
     apart_words,
+    basis_words,
     lab_address,
     measured_words,
     range_words,
@@ -43,7 +44,7 @@ def show(judged: Judged, rows: Sequence[Judged], *, lacks_runs: bool) -> None:
     with st.container(horizontal=True, gap="small", vertical_alignment="center", key="claim-heading"):
         st.badge(f"{look.sign} {word_of(judged.name)}", color=look.badge, help=look.means)
         st.badge(escape_markdown(judged.id), color="gray", help="The claim's id, for links and the command line")
-    st.markdown(f"#### {rich(claim.statement)}")
+    st.markdown(f"#### “{rich(claim.statement)}”")
     st.caption(escape_markdown(place_words(claim)))
     if lacks_runs:
         words = (
@@ -89,6 +90,8 @@ def _reason(judged: Judged) -> None:
     if not charts.can_compare(judged):
         st.markdown(SOURCES[verdict.source][1] + (f": **{escape_markdown(figure)}**" if figure else "."))
     st.markdown(f"**Why:** {rich(verdict.reason)}")
+    if basis := basis_words(judged):
+        st.caption(escape_markdown(basis))
     how = HOW_TO_BRING.get(str(judged.claim.arguments.get("needs", "")))
     if judged.name == "not testable here" and how:
         st.caption(how)

@@ -15,6 +15,7 @@ from pages._evidence import charts, lost_third, misread, state
 from pages._evidence.claims import Judged
 from pages._evidence.words import (
     apart_words,
+    basis_words,
     found_word,
     measured_words,
     reported_words,
@@ -85,11 +86,13 @@ def _card(row: Judged) -> None:
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         st.badge(f"{look.sign} {word_of(row.name)}", color=look.badge)
         st.caption(escape_markdown(f"report {row.claim.report}, {row.claim.section}"), width="content")
-    st.markdown(f"**{rich(row.claim.statement)}**")
+    st.markdown(f"**“{rich(row.claim.statement)}”**")
     figures = figure_words(row)
     if figures:
         st.markdown(escape_markdown(figures))
     st.caption(rich(short_reason(row)))
+    if row.verdict is not None and row.verdict.source in ("store", "experiment"):
+        st.caption(escape_markdown(basis_words(row)))
     st.button(
         "Open",
         icon=":material/arrow_forward:",

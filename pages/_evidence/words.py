@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from engine.evidence.advice.predicted import sized
 from engine.evidence.checks.finding import Source, said
 from engine.evidence.claims import Claim
 from pages._evidence.claims import Judged
@@ -27,6 +28,10 @@ SOURCES: dict[Source, tuple[str, str]] = {
 }
 """Where the figure beside a report's comes from: in a word, and in a phrase."""
 
+_OURS = re.compile(r"demo-(?:qwen|llama)(?:-[a-z]+)?")
+OURS = ("demo-qwen", "demo-llama")
+"""Those that a verdict on stored runs rests on where it names none."""
+
 _BREAKS = re.compile(r" (?=(?:FROM|WHERE|GROUP BY|ORDER BY|LIMIT|SELECT)\b)")
 _WORDS = re.compile(r"\{\w+\}")
 _COMMAS = re.compile(r"(, )")
@@ -46,6 +51,21 @@ def measured_words(row: Judged) -> str:
 def found_word(row: Judged) -> str:
     """Where the figure beside the report's comes from, in a word; empty where there is none."""
     return "" if row.verdict is None or row.measured is None else SOURCES[row.verdict.source][0] or "found"
+
+
+def basis_words(row: Judged) -> str:
+    """On which models, of what size, and on what hardware a verdict rests; empty where nothing was decided."""
+    match None if row.verdict is None else row.verdict.source:
+        case "store" | "experiment":
+            assert row.verdict is not None
+            models = dict.fromkeys(_OURS.findall(f"{row.reason} {row.verdict.query}")) or OURS
+            return f"Rests on {' and '.join(sized(model) for model in models)}, on a CPU."
+        case "tokenizers" | "lp tables":
+            return "Rests on the tokenizers' vocabularies alone: no model, no hardware."
+        case "arithmetic" | "reports":
+            return "Rests on the reports' own figures, of their models and their hardware."
+        case _:
+            return ""
 
 
 def _with_unit(figure: str, unit: str) -> str:

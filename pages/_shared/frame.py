@@ -18,15 +18,18 @@ _LOGO = str(Path(__file__).with_name("logo.svg"))
 _CSS = Path(__file__).with_name("frame.css")
 
 
-def page(title: str, icon: str, lead: str) -> None:
-    """Open a page: its name, its symbol (``:material/...:``) and one line that says what the page is for."""
+def page(title: str, icon: str, lead: str, more: str = "") -> None:
+    """Open a page: its name, its symbol (``:material/...:``) and one line that says what the page is for.
+
+    ``more`` is behind a question mark.
+    """
     _leave_old_navigation()
     # The favicon is a file of ours: a Material symbol would be fetched from the web.
     st.set_page_config(page_title=f"{title} · {NAME}", page_icon=FAVICON, layout="wide")
     st.html(_CSS)
     st.logo(_LOGO, icon_image=FAVICON, size="large")
     st.title(f"{icon} {title}", anchor=False)
-    st.markdown(lead)
+    st.markdown(lead, help=more or None)
     _footer()
 
 

@@ -273,3 +273,20 @@ def test_both_figures_lie_inside_their_chart() -> None:
 def test_without_two_figures_there_is_no_chart() -> None:
     assert not charts.can_compare(BY_ID["002-cannot-be-faster"])
     assert not charts.can_compare(BY_ID["002-time-qwen-lp"])
+
+
+@pytest.mark.parametrize(
+    ("id_", "basis"),
+    [
+        ("002-cannot-be-faster", "Rests on demo-qwen (2.4 M weights in the layers), on a CPU."),
+        ("001-lp-should-be-faster", "demo-qwen (2.4 M weights in the layers) and demo-llama (2.4 M"),
+        ("001-masking-vocabulary-qwen3", "no model, no hardware"),
+    ],
+)
+def test_a_verdict_names_the_models_their_size_and_the_hardware(id_: str, basis: str) -> None:
+    assert basis in words.basis_words(BY_ID[id_])
+
+
+def test_every_decided_claim_says_what_it_rests_on() -> None:
+    for row in BY_ID.values():
+        assert bool(words.basis_words(row)) == (row.verdict is not None and row.verdict.source != "none")
