@@ -103,6 +103,10 @@ def rss_mb() -> float:
         return next(int(line.split()[1]) / 1024 for line in file if line.startswith("VmRSS"))
 
 
+def peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def write(run: Run, moments: list[Moment], until: float) -> None:
     """Goes on to that share of the samples."""
     began_s, began = time.perf_counter(), run.now().work
@@ -132,9 +136,9 @@ def measure(place: Path, samples: int, molecules: int, atoms: int) -> None:
         run = Run(again, loaded, molecules_of(again), plan)
         write(run, moments, until)
         again.release()
-    before = time.process_time()
+    before, peak = time.process_time(), peak_mb()
     run.publish()
-    show(moments, time.process_time() - before)
+    show(moments, time.process_time() - before, peak)
     opened = time.process_time()
     store = Store(files)
     store.rows("SELECT count(*) FROM runs", {})
@@ -143,7 +147,7 @@ def measure(place: Path, samples: int, molecules: int, atoms: int) -> None:
     print(f"open {compared - opened:.3f} s CPU, compare {time.process_time() - compared:.3f} s CPU")
 
 
-def show(moments: Sequence[Moment], publish_s: float) -> None:
+def show(moments: Sequence[Moment], publish_s: float, written_mb: float) -> None:
     rows = [
         (f"{moment.progress.done:,}", f"{moment.cpu_s:.0f}", f"{moment.rss_mb:,.0f}", f"{moment.left_s:.0f}")
         for moment in moments
@@ -157,8 +161,7 @@ def show(moments: Sequence[Moment], publish_s: float) -> None:
         f"CPU per twentieth: first {cpu[0]:.1f} s, last {cpu[-1]:.1f} s; {tokens_a_second:,.0f} tokens per CPU second"
     )
     print(f"after the first twentieth: {predicted:.0f} s left; by its first half it took {taken:.0f} s")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"publish: {publish_s:.1f} s CPU; peak {peak:,.0f} MB with the merge, {moments[-1].rss_mb:,.0f} MB before it")
+    print(f"publish: {publish_s:.1f} s CPU; peak {written_mb:,.0f} MB before the merge, {peak_mb():,.0f} MB with it")
 
 
 def main() -> None:

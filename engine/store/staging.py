@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import itertools
 import logging
 import os
 import re
@@ -33,10 +34,12 @@ log = logging.getLogger(__name__)
 
 READY = "ready"
 """Begins the name of the folder, inside the staging one, that is renamed."""
-MOST_HELD_ROWS = 2**16
-"""Tables with more rows are sorted through files, a piece at a time."""
+MOST_HELD_BYTES = 64 * 1024 * 1024
+"""Tables that are larger in memory are sorted through files, a piece at a time."""
 SORT_MEMORY = "256MB"
-PIECE_ROWS = 2**16
+PIECE_BYTES = 32 * 1024 * 1024
+"""Of a row group, in memory."""
+BATCH_ROWS = 2**13
 GROUP_FILE = re.compile(r"group-(\d+-\d+)\.json")
 NOTE_FILE = re.compile(r"told-\d+-\d+\.json")
 ORPHAN_S = 24 * 3600
@@ -234,34 +237,32 @@ class Staging:
         self.files.remove(self.folder)
 
     def _merged(self, parts: Sequence[TableFile], into: str, table: Table) -> TableFile:
-        file, pieces = f"{table.name}.parquet", self._pieces(parts, table)
-        if sum(part.rows for part in parts) > MOST_HELD_ROWS:
-            return self._written_through(_sorted(pieces, table) if table.order else pieces, into, file, table)
-        rows = pa.concat_tables([table.schema.empty_table(), *pieces])
+        file, batches = f"{table.name}.parquet", self._batches(parts, table)
+        held, size = [table.schema.empty_table()], 0
+        for batch in batches:
+            held.append(batch)
+            size += batch.nbytes
+            if size > MOST_HELD_BYTES:
+                whole = itertools.chain(held, batches)
+                return self._written_through(_sorted(whole, table) if table.order else whole, into, file, table)
+        rows = pa.concat_tables(held)
         keys = [(key, "ascending") for key in table.order]
         return write_part(self.files, into, file, rows.sort_by(keys) if keys else rows)
 
-    def _written_through(self, pieces: Iterable[pa.Table], into: str, file: str, table: Table) -> TableFile:
+    def _written_through(self, batches: Iterable[pa.Table], into: str, file: str, table: Table) -> TableFile:
         total = 0
         with self.files.writing(f"{into}/{file}") as target:
             hashed = HashedFile(target)
             with pq.ParquetWriter(hashed, table.schema, compression=COMPRESSION) as writer:
-                for rows in pieces:
+                for rows in _pieces(batches):
                     total += rows.num_rows
                     writer.write_table(rows)
         return TableFile(file, total, hashed.bytes, hashed.hash.hexdigest())
 
-    def _pieces(self, parts: Sequence[TableFile], table: Table) -> Iterator[pa.Table]:
-        """Small parts together: each piece becomes a row group."""
-        waiting: list[pa.Table] = []
+    def _batches(self, parts: Sequence[TableFile], table: Table) -> Iterator[pa.Table]:
         for part in parts:
-            for batch in self._file(part).iter_batches(PIECE_ROWS):
-                waiting.append(_with_all_columns(pa.Table.from_batches([batch]), table))
-                if sum(one.num_rows for one in waiting) >= PIECE_ROWS:
-                    yield pa.concat_tables(waiting)
-                    waiting = []
-        if waiting:
-            yield pa.concat_tables(waiting)
+            for batch in self._file(part).iter_batches(BATCH_ROWS):
+                yield _with_all_columns(pa.Table.from_batches([batch]), table)
 
     def _file(self, part: TableFile) -> pq.ParquetFile:
         content = self.files.read(f"{self.folder}/{part.file}")
@@ -275,19 +276,33 @@ def _with_all_columns(rows: pa.Table, table: Table) -> pa.Table:
     return pa.concat_tables([table.schema.empty_table(), rows], promote_options="default")
 
 
-def _sorted(pieces: Iterable[pa.Table], table: Table) -> Iterator[pa.Table]:
+def _pieces(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Several together: each piece becomes a row group."""
+    waiting: list[pa.Table] = []
+    size = 0
+    for batch in batches:
+        waiting.append(batch)
+        size += batch.nbytes
+        if size >= PIECE_BYTES:
+            yield pa.concat_tables(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+def _sorted(batches: Iterable[pa.Table], table: Table) -> Iterator[pa.Table]:
     """In the table's order, equal keys in the order in which they came."""
     keys = ", ".join([*(f'"{key}"' for key in table.order), "rowid"])
     with tempfile.TemporaryDirectory() as folder:
         try:
             with duckdb.connect(config={"temp_directory": folder, "memory_limit": SORT_MEMORY}) as connection:
-                connection.register("piece", table.schema.empty_table())
-                connection.execute("CREATE TABLE held AS FROM piece")
-                for piece in pieces:
-                    connection.register("piece", piece)
-                    connection.execute("INSERT INTO held FROM piece")
-                for batch in connection.sql(f"FROM held ORDER BY {keys}").to_arrow_reader(PIECE_ROWS):
-                    yield pa.Table.from_batches([batch]).cast(table.schema)
+                connection.register("batch", table.schema.empty_table())
+                connection.execute("CREATE TABLE held AS FROM batch")
+                for rows in batches:
+                    connection.register("batch", rows)
+                    connection.execute("INSERT INTO held FROM batch")
+                for found in connection.sql(f"FROM held ORDER BY {keys}").to_arrow_reader(BATCH_ROWS):
+                    yield pa.Table.from_batches([found]).cast(table.schema)
         except duckdb.Error as error:
             raise StoreError(f"{table.name} cannot be sorted: {shown(error)}", f"Free some room in {folder}") from error
 

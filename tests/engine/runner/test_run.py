@@ -26,7 +26,7 @@ from engine.store.files import LocalFiles
 from engine.store.groups import write_part
 from engine.store.sample_rows import SINCE_2
 from engine.store.schema import RUN, RUNS, SAMPLES
-from engine.store.staging import MOST_HELD_ROWS, Staging, unfinished_ids
+from engine.store.staging import MOST_HELD_BYTES, Staging, unfinished_ids
 from engine.store.store import Store
 from tests.engine.runner.small_runs import content, finished, loaded, molecules, opened, plan_of, started
 from tests.engine.store.stored_runs import store_at
@@ -217,7 +217,7 @@ def test_a_group_that_is_damaged_is_written_anew(folder: Path, tmp_path: Path) -
     assert content(finished(again)) == whole
 
 
-@pytest.mark.parametrize("held", [0, MOST_HELD_ROWS], ids=["through files", "in memory"])
+@pytest.mark.parametrize("held", [0, MOST_HELD_BYTES], ids=["through files", "in memory"])
 def test_a_run_that_an_older_version_began_is_finished_without_what_that_did_not_count(
     held: int, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,7 +234,7 @@ def test_a_run_that_an_older_version_began_is_finished_without_what_that_did_not
     group["tables"]["samples"] = part.sheet()
     group["sums"] = {name: value for name, value in group["sums"].items() if name not in SINCE_2}
     sheet.write_text(json.dumps(group))
-    monkeypatch.setattr(staging, "MOST_HELD_ROWS", held)
+    monkeypatch.setattr(staging, "MOST_HELD_BYTES", held)
     entry = finished(opened(run.staging, run.loaded))
     assert (entry.row["samples"], entry.row.get("decodes"), entry.row.get("misread_blocks")) == (4, None, None)
     known = {row["sample_id"]: row["decodes"] for row in content(entry)["samples"]}

@@ -22,13 +22,14 @@ def store(tmp_path: Path) -> Store:
     return store_at(tmp_path)
 
 
-@pytest.mark.parametrize("held", [1, staging_module.MOST_HELD_ROWS], ids=["through files", "in memory"])
+@pytest.mark.parametrize("held", [1, staging_module.MOST_HELD_BYTES], ids=["through files", "in memory"])
 @pytest.mark.parametrize("samples", [[[0, 1], [2], [3, 4, 5]], [[3, 1], [2, 0], [5, 4]]], ids=["in order", "mixed"])
 def test_groups_are_merged_in_order_in_memory_and_through_files(
     store: Store, monkeypatch: pytest.MonkeyPatch, samples: list[list[int]], held: int
 ) -> None:
-    monkeypatch.setattr(staging_module, "MOST_HELD_ROWS", held)
-    monkeypatch.setattr(staging_module, "PIECE_ROWS", 2)
+    monkeypatch.setattr(staging_module, "MOST_HELD_BYTES", held)
+    monkeypatch.setattr(staging_module, "PIECE_BYTES", 1)
+    monkeypatch.setattr(staging_module, "BATCH_ROWS", 2)
     staging = begun(store.home)
     for some in samples:
         add(staging, some, steps=True)
@@ -56,7 +57,7 @@ def test_what_is_sorted_through_files_keeps_null_lists_moments_and_the_order_of_
 def test_a_table_that_cannot_be_sorted_leaves_the_groups_as_they_were(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging_module, "MOST_HELD_ROWS", 1)
+    monkeypatch.setattr(staging_module, "MOST_HELD_BYTES", 1)
     monkeypatch.setattr(staging_module, "SORT_MEMORY", "1KB")
     staging = begun(store.home)
     add(staging, [1, 0])
@@ -67,11 +68,11 @@ def test_a_table_that_cannot_be_sorted_leaves_the_groups_as_they_were(
     assert_whole(store)
 
 
-@pytest.mark.parametrize("held", [1, staging_module.MOST_HELD_ROWS], ids=["through files", "in memory"])
+@pytest.mark.parametrize("held", [1, staging_module.MOST_HELD_BYTES], ids=["through files", "in memory"])
 def test_a_group_with_a_flipped_byte_is_named_when_it_is_merged(
     store: Store, monkeypatch: pytest.MonkeyPatch, held: int
 ) -> None:
-    monkeypatch.setattr(staging_module, "MOST_HELD_ROWS", held)
+    monkeypatch.setattr(staging_module, "MOST_HELD_BYTES", held)
     staging = begun(store.home)
     add(staging, range(4))
     path = staged(store) / "blocks-0000-00000.parquet"
