@@ -227,6 +227,6 @@ def _columns(want: str, molecules: int) -> dict[str, Any]:
         "thrown": config.TextColumn(
             "thrown away", help="Tokens that the guard threw away, of all tokens; their time counts in all costs"
         ),
-        "rmsd": config.TextColumn("RMSD", help="Mean over answers: heavy atoms, to the nearest reference conformer"),
+        "rmsd": config.TextColumn("RMSD", help="Mean over answers: heavy atoms, to the nearest of the references"),
         "repeats": config.NumberColumn("runs", help="Its time is the mean over this many runs of the same work"),
     }

@@ -121,7 +121,7 @@ _GROUPS: dict[str, tuple[tuple[str, str, str, Form, str], ...]] = {
         ),
         ("strain_kcal_per_atom", "strain per heavy atom", "kcal/mol", "number", "The same, over heavy atoms"),
         ("strain_moved_ang", "relaxing moves heavy atoms by", "Å", "number", "RMSD; mean where geometry is right"),
-        ("rmsd_ang", "RMSD", "Å", "number", "Mean over answers: heavy atoms, to the nearest reference conformer"),
+        ("rmsd_ang", "RMSD", "Å", "number", "Mean over answers: heavy atoms, to the nearest of the references"),
         ("cov_r", "COV-R", "%", "share", "References with a generated conformer within the threshold"),
         ("cov_p", "COV-P", "%", "share", "Generated conformers with a reference within the threshold"),
         ("mat_r", "MAT-R", "Å", "number", "Mean least RMSD of the references"),
