@@ -112,14 +112,16 @@ def list_logs(args: argparse.Namespace) -> int:
 def show_log(args: argparse.Namespace) -> int:
     from engine.logits.health import health
     from engine.logits.health_words import health_sentences
+    from engine.logits.late_reads import late_in_store
     from engine.store.schema import LOGIT_LOG
 
     store = open_store(args)
-    log_health = health(store, store.entry(args.log_id, LOGIT_LOG))
+    log = store.entry(args.log_id, LOGIT_LOG)
+    log_health, late = health(store, log), late_in_store(store, log)
     if args.json:
-        emit_json(log_health.sheet())
+        emit_json(log_health.sheet() | {"read_late": None if late is None else asdict(late)})
     else:
-        write("\n".join(map(one_line, health_sentences(log_health))))
+        write("\n".join(map(one_line, health_sentences(log_health, late))))
     return 0
 
 

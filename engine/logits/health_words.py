@@ -8,6 +8,7 @@ from engine.figures.words import capitalised, counted, percent, shortened
 from engine.logits.causes import CERTAINTY_LABELS, ON_PURPOSE, Cause, Certainty, LogFinding, positions_in_words
 from engine.logits.flags import Flag
 from engine.logits.health import Health
+from engine.logits.late_reads import LateRead
 
 MOST_NAME = 60
 CERTAINTY_SENTENCES: dict[Certainty, str] = {
@@ -22,19 +23,23 @@ RIVALS: dict[Cause, str] = {
     "stale": "An uninitialised buffer can look the same.",
 }
 """What else makes such values, however sure the evidence."""
+TELL_APART = "A copy logged at the step tells: right there, it was freed later; wrong there too, it was never written."
+UNSEEN = "A late read (values of the next token) would show only beside another log of the same texts."
 
 
 def certainty_sentence(finding: LogFinding) -> str:
     sentence = CERTAINTY_SENTENCES[finding.certainty]
-    return RIVALS.get(finding.cause, sentence) if finding.certainty == "sure" else sentence
+    if finding.certainty == "sure" and finding.cause in RIVALS:
+        return f"{RIVALS[finding.cause]} {TELL_APART}"
+    return sentence
 
 
-def health_sentences(health: Health) -> list[str]:
-    """The answer first, then its evidence."""
+def health_sentences(health: Health, late: LateRead | None = None) -> list[str]:
+    """The answer first, then its evidence. ``late``: what another log shows of this one."""
     places = [_places(health)] if health.flags else []
     garbage, damaged = percent(health.garbage_share), percent(health.damaged_share)
     by_report = f"By the report's rule (a huge number) {garbage} of the entries are garbage, by ours {damaged}."
-    return [_answer(health), *map(_finding, health.findings), *places, by_report]
+    return [_answer(health, late), *map(_finding, health.findings), *places, by_report]
 
 
 def log_name(*names: str | None, most: int = MOST_NAME) -> str:
@@ -68,14 +73,23 @@ def reasons(flags: Iterable[Flag], value: float, middle: float | None, spread: f
     return f"{capitalised(text)}." if text else ""
 
 
-def _answer(health: Health) -> str:
+def late_words(late: LateRead) -> str:
+    return (
+        f"{late.nearer:,} of {counted(late.entries, 'entry', 'entries')} hold the values that "
+        f"{shortened(late.engine, MOST_NAME)} ({shortened(late.other, MOST_NAME)}) has for the next token. Either this "
+        "log was read after the next call, or that one a token too early."
+    )
+
+
+def _answer(health: Health, late: LateRead | None) -> str:
     name = log_name(health.engine, health.model, health.precision)
     what = f"{counted(health.entries, 'entry', 'entries')} ({counted(health.values, 'value')}) of {name}"
-    if not health.flagged_values:
-        return f"No damage in the {what}."
+    if late is not None:
+        return f"Probably read late, the {what}: {late_words(late)}"
     if not health.damaged_values:
         flagged = counted(health.flagged_values, "flagged value is", "flagged values are")
-        return f"No damage in the {what}; {flagged} masks or padding."
+        meant = f"; {flagged} masks or padding" if health.flagged_values else ""
+        return f"No sign of damage in the {what}{meant}. {UNSEEN}"
     size = ""
     if health.least is not None and health.largest is not None:
         size = f", magnitude {' to '.join(dict.fromkeys(f'{end:.3g}' for end in (health.least, health.largest)))}"

@@ -22,7 +22,7 @@ def trend_sentences(trend: Trend, whose: str) -> list[str]:
     if len(trend.points) < LEAST_POINTS:
         return [f"{whose}: {_count(trend)} with a known {WORDS[trend.by]}, too few to test."]
     more = {"vocab_size": _of_sizes, "precision": _of_precisions, "family": _of_families}[trend.by](trend)
-    return [_answer(trend, whose), *filter(None, more)]
+    return [_answer(trend, whose), *filter(None, (_figures(trend, whose), *more))]
 
 
 def chance(share: float) -> str:
@@ -34,6 +34,18 @@ def _answer(trend: Trend, whose: str) -> str:
     if trend.p is None or trend.least_p is None:
         alike = len({point.at for point in trend.points}) < 2
         return f"{whose} ({_count(trend)}) have the same {word if alike else 'garbage'}: there is no link to test."
+    if trend.least_p > TELLING:
+        return f"{whose} ({_count(trend)}) are too few to tell whether garbage goes with {word}."
+    if trend.p <= TELLING:
+        return f"{whose} ({_count(trend)}): garbage goes with {word}, for a reason that is open."
+    return f"{whose} ({_count(trend)}) show no link of garbage with {word}, and rule none out."
+
+
+def _figures(trend: Trend, whose: str) -> str:
+    """How often chance does it, and what these points could have shown."""
+    if trend.p is None:
+        return ""
+    word = WORDS[trend.by]
     rank = f", rank correlation {trend.rho:+.2f}".replace("-", "−") if trend.rho is not None else ""
     orders = f"{trend.orders:,} {'' if trend.is_exact else 'random '}permutations"
     link = f"{whose} ({_count(trend)}{rank}): a link with {word} at least as strong arises by chance"
@@ -41,7 +53,7 @@ def _answer(trend: Trend, whose: str) -> str:
 
 
 def _power(trend: Trend) -> str:
-    """What these points could have shown at best."""
+    """At best."""
     assert trend.p is not None and trend.least_p is not None
     if trend.least_p > TELLING:
         return (

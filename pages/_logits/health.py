@@ -9,6 +9,7 @@ from engine.figures.words import capitalised, counted, percent
 from engine.logits.causes import CERTAINTY_LABELS, ON_PURPOSE, LogFinding
 from engine.logits.health import Health, health
 from engine.logits.health_words import certainty_sentence, health_sentences
+from engine.logits.late_reads import LateRead, late_in_store
 from engine.store.entries import Entry
 from engine.store.store import Store
 from pages._logits import health_distribution, health_map, health_values
@@ -45,7 +46,7 @@ def _findings(store: Store, chosen: LogSelection) -> dict[str, Health]:
                 words = str(error)
                 st.error(escape_markdown(capitalised(words)), icon=":material/error:")
             else:
-                show_findings(log, found[log.id])
+                show_findings(log, found[log.id], late_in_store(store, log))
     return found
 
 
@@ -61,9 +62,10 @@ def _of_which(chosen: LogSelection, found: dict[str, Health]) -> Entry | None:
     return letters.get(letter or "A", logs[0])
 
 
-def show_findings(log: Entry, health: Health) -> None:
-    answer, *details, _ = health_sentences(health)
-    st.markdown(escape_markdown(answer))
+def show_findings(log: Entry, health: Health, late: LateRead | None = None) -> None:
+    answer, *details, _ = health_sentences(health, late)
+    badge = "**Read late** :red-badge[:material/error: damaged (likely)]  \n" if late is not None else ""
+    st.markdown(badge + escape_markdown(answer))
     _figures(health)
     for finding in health.findings:
         _finding(finding)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
 
 from engine.figures.words import shortened
-from engine.logits.causes import CERTAINTY_LABELS, ON_PURPOSE, TITLES
+from engine.logits.causes import CERTAINTY_LABELS, TITLES
 from engine.logits.health import has_values
+from engine.logits.late_reads import is_damaged
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
@@ -62,7 +63,7 @@ def _cause(entry: Entry) -> str:
         return "its values are missing or damaged"
     cause, certainty = entry.row.get("cause"), entry.row.get("certainty")
     if cause is None:
-        return "no damage" if entry.row.get("flagged_values") == 0 else ""
+        return "nothing flagged" if entry.row.get("flagged_values") == 0 else ""
     certainty = CERTAINTY_LABELS.get(str(certainty), certainty)
     return TITLES.get(cause, cause) + (f" ({certainty})" if certainty else "")
 
@@ -111,25 +112,37 @@ def joined_names(*names: str | None) -> str:
     return " · ".join(shortened(str(name), MOST_CHARS) for name in names if name)
 
 
+def _is_pair(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return bool(row.get("model")) and row["model"] == other.get("model") and row["engine"] != other["engine"]
+
+
+MOST_PAIRED = 100
+"""Of the newest logs."""
+
+
 def default_choice(entries: Sequence[Entry]) -> LogSelection | None:
-    """The newest log, and beside it one of another engine with the same model.
+    """The two logs of one model by two engines that have most to compare; the newest log where there are none.
 
-    Of these one that is not damaged, then of the same precision, then of a run here, then the newest.
+    Undamaged logs before damaged ones, then those of one precision, of a run here, with most entries, then the newest.
     """
-    newest = [entry for entry in reversed(entries) if has_values(entry)]
-    if not newest:
-        return None
-    log, *rest = newest
-    model, engine = log.row.get("model"), log.row["engine"]
-    others = [entry for entry in rest if model and entry.row.get("model") == model and entry.row["engine"] != engine]
+    newest = [entry for entry in reversed(entries) if has_values(entry)][:MOST_PAIRED]
+    pairs = [
+        (log, other)
+        for place, log in enumerate(newest)
+        for other in newest[place + 1 :]
+        if _is_pair(log.row, other.row)
+    ]
 
-    def worth(entry: Entry) -> tuple[bool, bool, bool]:
-        row = entry.row
-        is_sound = row.get("cause") is None or row["cause"] in ON_PURPOSE
-        return is_sound, row.get("precision") == log.row.get("precision"), row["origin"] == "measured"
+    def worth(pair: tuple[Entry, Entry]) -> tuple[int, bool, int, int]:
+        rows = [entry.row for entry in pair]
+        sound, ours = sum(not is_damaged(entry) for entry in pair), sum(row["origin"] == "measured" for row in rows)
+        is_same = rows[0].get("precision") == rows[1].get("precision")
+        return sound, is_same, ours, min(row["entries"] for row in rows)
 
-    best = max(others, key=worth, default=None)  # of equals the first: the newest
-    return LogSelection(log, () if best is None else (best,))
+    if pairs:
+        control, test = max(pairs, key=worth)  # of equals the first: the newest
+        return LogSelection(control, (test,))
+    return LogSelection(newest[0], ()) if newest else None
 
 
 QUERY = SelectionQuery(LOGIT_LOG, "log", "log", "beside", 1, LogSelection, default_choice)

@@ -17,15 +17,17 @@ from pages._shared.errors import escape_markdown
 
 THEIRS, OURS = "the report's rule", "our rules"
 EXAMPLE = 0.2
+REPORTED_HELP = """
+Its logs were not published, so these figures cannot be checked. The interval is the 95 % one of a share over its
+entries, spread evenly over its models. Logs here are matched with models by name and precision.
+"""
 
 
 def show(store: Store, chosen: LogSelection | None) -> None:
     """Draw this section; ``chosen`` is None where no log is chosen."""
     found = ranked(store, chosen)
     st.markdown(escape_markdown(_headline(found)))
-    st.subheader(
-        "As the report states it", anchor=False, help="Its logs were not published, so these figures cannot be checked"
-    )
+    st.subheader("As the report states it", anchor=False, help=REPORTED_HELP)
     models_table.show_reported(found)
     st.caption(escape_markdown(_caution()))
     if found.ranking.logs:
@@ -77,9 +79,8 @@ def _headline(found: Ranked) -> str:
 def _caution() -> str:
     low, high = reported_interval(EXAMPLE)
     return (
-        f"Reported, not measured here. The report counts about {REPORTED_ENTRIES} entries over all its models. Spread "
-        f"evenly, the 95 % interval of a share of {percent(EXAMPLE)} is {100 * low:.0f} to {100 * high:.0f} %. Logs "
-        "are matched with models by name and precision."
+        f"Reported, not measured here, from about {REPORTED_ENTRIES} entries: {percent(EXAMPLE)} may be "
+        f"{100 * low:.0f} to {100 * high:.0f} %."
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from engine.errors import one_line
-from engine.figures.words import listed, percent, shortened
+from engine.figures.words import percent, shortened
 from engine.logits.ranking import GarbageRate
 from engine.logits.trend_words import WORDS, trend_sentences
 from engine.logits.trends import By, place_of, trend
@@ -15,6 +15,7 @@ from pages._logits.logs import joined_names
 from pages._logits.models_table import Ranked
 from pages._shared.charts.card import card
 from pages._shared.charts.chart import Axis, Chart, Marks, Row, chart, lanes
+from pages._shared.errors import escape_markdown
 from pages._shared.theme import Palette, palette
 
 Share = Callable[[GarbageRate], float | None]
@@ -47,14 +48,15 @@ LEAST_DRAWN = 1e-46
 def show_trend(ranked: Ranked, by: By, share: Share, rule: str) -> None:
     """One chart; ``rule`` says by which rule the logs' shares are."""
     reported, logs = ranked.ranking.reported, ranked.ranking.logs
-    with card(f"logits-{by}", QUESTIONS[by], HELP) as frame:
-        said = trend_sentences(trend(reported, by, lambda one: one.by_report), "The report's models")
+    said = trend_sentences(trend(reported, by, lambda one: one.by_report), "The report's models")
+    own = trend_sentences(trend(logs, by, share), f"The logs here, by {rule}") if logs else []
+    details = escape_markdown(" ".join([*said[1:], *own[1:2]]))
+    with card(f"logits-{by}", QUESTIONS[by], f"{HELP}\n{details}") as frame:
         frame.tell(said[0])
         frame.data(lambda: [_row(one, by, share) for one in (*reported, *logs)])
         known = [log for log in logs if place_of(log, by) is not None]
         frame.draw(_trend_chart([*reported], known, by, share, " ".join(said)))
-        own = trend_sentences(trend(logs, by, share), f"The logs here, by {rule}") if logs else []
-        frame.leave_out(*said[1:], *own[:1])
+        frame.leave_out(*own[:1])
 
 
 def _trend_chart(reported: Sequence[GarbageRate], logs: Sequence[GarbageRate], by: By, share: Share, alt: str) -> Chart:
@@ -197,16 +199,11 @@ def _sizes_sentence(ranked: Ranked) -> str:
     low = min((model.garbage.least or 0.0 for model in models), default=0.0)
     high = max((model.garbage.largest or 0.0 for model in models), default=0.0)
     first = sum(0 in model.garbage.positions for model in models)
-    both = [f"{model.model} {model.precision}" for model in models if 2 in model.garbage.positions]
-    reported = (
-        f"The report has {low:.3g} to {high:.3g}: at position 0 in {first} of its {len(models)} rows with garbage, and "
-        f"at position 2 as well in {listed(both)}."
-    )
+    reported = f"Reported: {low:.3g} to {high:.3g}, in {first} of {len(models)} rows at position 0."
     healths = [health for health in ranked.healths.values() if health.largest is not None]
     if not healths:
         return reported
     at_first = sum(any(share.position == 0 for share in health.damaged_positions) for health in healths)
     low, high = min(health.least or 0 for health in healths), max(health.largest or 0 for health in healths)
-    logs = "1 log here is" if len(healths) == 1 else f"{len(healths)} logs here are"
-    words = f"damaged with finite values, {low:.3g} to {high:.3g} in size, {at_first} of them at position 0"
-    return f"{reported} {logs} {words}."
+    logs = "in 1 log" if len(healths) == 1 else f"in {len(healths)} logs"
+    return f"{reported} Here: {low:.3g} to {high:.3g} {logs}, {at_first} of them with damage at position 0."

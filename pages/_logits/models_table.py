@@ -66,7 +66,7 @@ def _reported(place: int, model: ReportedModel, ranked: Ranked) -> dict[str, Any
         "positions": _positions(model.garbage.positions),
         "sizes": _sizes(model.garbage.least, model.garbage.largest),
         "architecture": model.architecture,
-        "size": model.size,
+        "size": _size(model.size),
         "vocabulary": model.vocab_size,
         "tokens": model.garbage.tokens,
     }
@@ -124,6 +124,11 @@ def _shares(shares: Sequence[float]) -> str:
     return low if len(shares) == 1 else f"{low} to {high} ({len(shares)} logs)" if low != high else f"{low} (all logs)"
 
 
+def _size(said: str | None) -> str | None:
+    """The report's word: millions or billions of parameters, but of one model its context."""
+    return f"{said} context" if said and said.endswith("K") else said
+
+
 def _positions(positions: Sequence[int]) -> str:
     if not positions:
         return "none"
@@ -157,7 +162,9 @@ _REPORTED = _SHARED | {
     "rule": _TEXT("logs by report's rule", width=144, help=_RULE),
     "ours": _TEXT("logs by our rules", width=120, help=_OURS),
     "positions": _TEXT("positions", width=76, help="Where the report saw garbage"),
-    "size": _TEXT("size", width=84, help="As the report writes it: parameters; the 4K of Phi-3-Mini is its context"),
+    "size": _TEXT(
+        "size", width=84, help="Parameters, as the report writes them; of Phi-3-Mini it has the context only"
+    ),
     "tokens": _NUMBER("garbage tokens", width=104, help="Where the report counts them"),
 }
 _LOGS = _SHARED | {

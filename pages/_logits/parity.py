@@ -14,6 +14,8 @@ import streamlit as st
 from engine.errors import DriftscopeError, one_line
 from engine.figures.words import UNKNOWN
 from engine.logits.health import has_values
+from engine.logits.health_words import late_words
+from engine.logits.late_reads import late_read
 from engine.logits.parity import Parity, compare_logs
 from engine.logits.parity_detail import CheckpointCoverage, coverage
 from engine.logits.parity_words import cautions, parity_sentences
@@ -55,6 +57,10 @@ def show(store: Store, chosen: LogSelection) -> None:
         return
     for caution in cautions(chosen.control, chosen.test):
         st.warning(escape_markdown(caution), icon=":material/warning:")
+    for log in chosen.entries:
+        if late := late_read(store, log, chosen.entries):
+            words = f"{chosen.letter(log.id)} was probably read late: {late_words(late)}"
+            st.warning(escape_markdown(words), icon=":material/warning:")
     try:
         with st.spinner("Comparing the logs …"):
             parity = compare_logs(store, chosen.control, chosen.test)

@@ -144,7 +144,7 @@ def test_reported_and_measured_stand_apart(browser: Browser, server: Server) -> 
         expect(first.locator(".textpoint text")).to_have_text(
             ["TinyLlama", "Llama-3-8B", "Qwen2.5-0.5B", "Qwen2.5-0.5B", "GPT-2", "Phi-3-Mini"]
         )
-        expect(seen.page.get_by_text("rank correlation +0.10")).to_be_visible()
+        expect(seen.page.get_by_text("show no link of garbage with vocabulary size")).to_be_visible()
         seen.press("the report's rule")
         expect(seen.page.get_by_text("The logs here, by the report's rule").first).to_be_visible()
         with seen.page.expect_download() as started:

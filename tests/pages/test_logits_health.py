@@ -62,7 +62,7 @@ def test_each_damage_is_named_with_its_cause(opened: Open, made: Made, name: str
     app = opened(made[0], view="Health", log=made[1][name].id)
     words = said(app)
     assert f"**{title}** :" in words and badge in words and "\n- " in words
-    rival = "Uninitialised memory can look the same." in words
+    rival = "Uninitialised memory can look the same. A copy logged at the step tells: right there, it was" in words
     assert rival == (name == "freed")  # however sure the evidence
     assert not app.error and len(app.metric) == 4
     assert [one.value for one in app.subheader][1:] == [
@@ -76,7 +76,7 @@ def test_each_damage_is_named_with_its_cause(opened: Open, made: Made, name: str
 def test_a_clean_log_says_so_everywhere(opened: Open, made: Made) -> None:
     app = opened(made[0], view="Health", log=made[1]["clean"].id)
     words = said(app)
-    assert "No damage in the 60 entries (720 values)" in words
+    assert "No sign of damage in the 60 entries (720 values)" in words
     assert "No value of this text's 60 entries has a flag." in words
     assert "720 values without a flag" in words and "None of 720 values has a flag." in words
     assert "Of 12 positions, 0 have damage." in words
@@ -136,6 +136,20 @@ def test_a_text_goes_by_its_source(opened: Open) -> None:
     log = next(entry for entry in Store.open(DEMO).found(LOGIT_LOG).entries if entry.row["engine"] == "llama.cpp")
     app = opened(Store.open(DEMO), view="Health", log=log.id)
     assert "This is one of 4 texts, from c1ccoc1." in said(app)
+
+
+@pytest.mark.parametrize("model", ["demo-qwen:final", "demo-llama:final"])
+def test_a_log_read_after_the_next_call_is_never_called_sound(opened: Open, model: str) -> None:
+    """Every value of it is a real logit, of the next token: no rule over one log flags any."""
+    store = Store.open(DEMO)
+    logs = {entry.row["engine"]: entry for entry in store.found(LOGIT_LOG).entries if entry.row["model"] == model}
+    late, right = logs["llama.cpp read after the next call"], logs["llama.cpp read at the step"]
+    words = said(opened(store, view="Health", log=late.id))
+    assert "**Read late** :red-badge" in words and "No sign of damage in the" not in words
+    words = said(opened(store, view="Health", log=right.id))
+    assert "Read late" not in words and "A late read (values of the next token) would show only beside" in words
+    (warning,) = [one.value for one in opened(store, view="Parity", log=right.id, beside=late.id).warning]
+    assert warning.startswith("B was probably read late")
 
 
 # --- figures --------------------------------------------------------------------------------------------------------

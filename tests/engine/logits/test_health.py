@@ -92,10 +92,10 @@ def test_sentences_begin_with_the_answer(store: Store, tmp_path: Path) -> None:
 
 def test_a_clean_log_and_one_with_masks_alone(store: Store, tmp_path: Path) -> None:
     rows = clean(20, 4)
-    assert health_sentences(health(store, added(store, tmp_path, rows)))[0].startswith("No damage in the 20 ")
+    assert health_sentences(health(store, added(store, tmp_path, rows)))[0].startswith("No sign of damage in the 20 ")
     rows[:, 2] = -1e9
     found = health(store, added(store, tmp_path, rows))
-    assert health_sentences(found)[0].startswith("No damage in the 20 entries")
+    assert health_sentences(found)[0].startswith("No sign of damage in the 20 entries")
     assert (found.damaged_values, found.flagged_values) == (0, 20)
 
 
