@@ -23,7 +23,7 @@ from engine.store.trace_schema import TRACE_MARKS, TRACE_STEPS
 OTHER, TEMPLATE = "other", "template"
 PHASES = (TEMPLATE, "prefill", "forward", "constraint", "sample", OTHER)
 State = Literal["normal", "junk", "cut", "unknown"]
-_NAMES = {f"{PREFIX}decode": "forward"} | {f"{PREFIX}{name}": name for name in PHASES[:-1]}
+NAMES = {f"{PREFIX}decode": "forward"} | {f"{PREFIX}{name}": name for name in PHASES[:-1]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +121,11 @@ def _own_times(spans: Sequence[Mapping[str, Any]], marks: Sequence[Mapping[str, 
     found: list[dict[str, float]] = [{} for _ in spans]
     number = {id(row): place for place, row in enumerate(spans)}
     for thread in {row["thread"] for row in spans}:
-        own = [row for row in marks if row["thread"] == thread and (row["name"] in _NAMES or id(row) in number)]
+        own = [row for row in marks if row["thread"] == thread and (row["name"] in NAMES or id(row) in number)]
         step, open_, before = None, [], 0.0
         for now, is_begin, row in _bounds(own):
             if step is not None and now > before:
-                name = _NAMES[open_[-1]["name"]] if open_ else OTHER
+                name = NAMES[open_[-1]["name"]] if open_ else OTHER
                 found[step][name] = found[step].get(name, 0.0) + now - before
             before = now
             if id(row) in number:

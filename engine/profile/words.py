@@ -28,6 +28,8 @@ MOST_FAMILIES = 3
 MOST_NAME = 80
 SMALL = 0.05  # of all changes: smaller families are not named
 ROUNDING = 1e-3
+PLAIN_NAMES = {"gemm": "matrix products, gemm", "concat": "concatenations"}
+"""Of families whose names need one."""
 
 
 def is_alone(comparison: TraceComparison) -> bool:
@@ -126,17 +128,18 @@ def _families(comparison: TraceComparison, moved: float) -> str:
 
 
 def _family(row: FamilyRow) -> str:
-    """``gemm (−8.1 ms: 0.800× the calls, each 2.10× faster)``"""
+    """``matrix products, gemm (8.1 ms less: 0.800× the calls, each 2.10× faster)``"""
     control, test = row.control, row.test
-    change = signed_microseconds(row.difference_us)
+    name = PLAIN_NAMES.get(row.family, row.family)
+    change = f"{microseconds(abs(row.difference_us))} {'more' if row.difference_us >= 0 else 'less'}"
     if not control.calls:
-        return f"{row.family} ({change}: only in B, {counted(test.calls, 'call')})"
+        return f"{name} ({change}: only in B, {counted(test.calls, 'call')})"
     if not test.calls:
-        return f"{row.family} ({change}: only in A, {counted(control.calls, 'call')})"
+        return f"{name} ({change}: only in A, {counted(control.calls, 'call')})"
     calls = "as many calls" if control.calls == test.calls else f"{times(test.calls / control.calls)} the calls"
     if not control.mean_us or test.mean_us is None:
-        return f"{row.family} ({change}: {calls})"
-    return f"{row.family} ({change}: {calls}, each {_pace(test.mean_us / control.mean_us).split(' ', 1)[1]})"
+        return f"{name} ({change}: {calls})"
+    return f"{name} ({change}: {calls}, each {_pace(test.mean_us / control.mean_us).split(' ', 1)[1]})"
 
 
 def compute_words(comparison: TraceComparison, *, of_span: bool) -> str:

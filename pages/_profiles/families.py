@@ -9,8 +9,9 @@ from typing import Any
 import streamlit as st
 
 from engine.figures.statistics import quotient
-from engine.figures.words import number, percent, signed, times
+from engine.figures.words import capitalised, number, percent, signed, times
 from engine.profile.compare import FamilyRow, TraceComparison, document, family_row
+from engine.profile.step_places import PLACE_WORDS, PlaceRow, place_rows, place_words
 from engine.profile.stored_trace import StoredTrace, Totals
 from engine.profile.words import alone, incomparable, is_alone, is_known, other_words, where_from
 from engine.store.store import Store
@@ -20,6 +21,12 @@ from pages._shared.errors import escape_markdown
 from pages._shared.html_table import ColumnGroup, TableCell, TableRow, grouped_table
 from pages._shared.table_files import csv_text, file_button
 
+MORE = "All columns"
+PLACE_HELP = """
+The same work may run in kernels of other names, so two traces are matched by family and by place in the step. Places
+are the marks of the engine, to a bin of the timeline. Rows under 1 % of all changes are left out.
+"""
+LEAST_PLACE = 0.01
 SIDES = {"device": "device operations", "host": "operators on the CPU, without operators inside them"}
 RULE = """[[rule]]
 side = "{side}"
@@ -30,15 +37,22 @@ pattern = "part_of_a_name"   # a regular expression; the first rule that matches
 def show(_: Store, chosen: TraceSelection) -> None:
     comparison = comparison_of(chosen)
     text = alone(comparison.control, comparison.families) if is_alone(comparison) else where_from(comparison)
+    places = [] if is_alone(comparison) else place_rows(comparison)
     with st.container(border=True, key="families-say"):
         st.markdown(escape_markdown(text))
+        if words := place_words(places):
+            st.markdown(escape_markdown(words))
     with st.container(key="profile-cards"):
         _cards(chosen, comparison)
     if comparison.families:
         names = " and ".join(chosen.name(entry.id) for entry in chosen.entries)
-        groups, lines = family_table(comparison, comparison.families)
+        is_full = st.toggle(MORE, key="columns", bind="query-params", help="Times per call, shares, and why")
+        groups, lines = family_table(comparison, comparison.families, is_full=is_full)
         st.html(grouped_table("family", groups, lines, f"Families of work of {names}"))
-        st.caption(_legend(comparison))
+        st.caption(_legend(comparison, is_full=is_full))
+    if places:
+        st.subheader("Where in the step?", anchor=False, help=PLACE_HELP)
+        st.html(grouped_table("family", PLACE_COLUMNS, place_lines(places), f"Work per step of {names} by place"))
     _other(comparison)
     _downloads(comparison)
 
@@ -54,12 +68,16 @@ def _cards(chosen: TraceSelection, comparison: TraceComparison) -> None:
         charts.compute(chosen, comparison)
 
 
-def _legend(comparison: TraceComparison) -> str:
+def _legend(comparison: TraceComparison, *, is_full: bool) -> str:
     sides = dict.fromkeys(trace.work_side for trace in (comparison.control, comparison.test))
     text = f"Work: {' in A, '.join(SIDES[side] for side in sides)}{' in B' if len(sides) > 1 else ''}."
     if not is_alone(comparison):
         text += " × is test over control."
-        text += "" if incomparable(comparison) else " *By calls*: cost of more calls. *By each*: cost of slower calls."
+        text += (
+            ""
+            if incomparable(comparison) or not is_full
+            else " *By calls*: cost of more calls. *By each*: cost of slower calls."
+        )
     if not all(trace.is_whole for trace in (comparison.control, comparison.test)):
         text += " A report names some operations only; shares are of those."
     return text
@@ -98,6 +116,8 @@ def _downloads(comparison: TraceComparison) -> None:
 
 
 PAIR = ("A", "B", "×")
+FOLDED = {"calls", "each, µs", "per sample, µs", "share"}
+"""Columns that show on demand: with them the table is wider than a small window."""
 Figure = Callable[[Totals, StoredTrace], float | None]
 Cells = Callable[[FamilyRow], list[TableCell]]
 SIDE_NAMES = {"device": "device", "host": "CPU"}
@@ -108,14 +128,35 @@ MEANINGS = {
 }
 
 
+PLACE_COLUMNS = [ColumnGroup("per step, µs", ("A", "B")), ColumnGroup("difference")]
+
+
+def place_lines(rows: Sequence[PlaceRow]) -> list[TableRow]:
+    """Places in the order of their changes, the families of each under its name."""
+    moved = sum(abs(row.difference_us) for row in rows)
+    large = [row for row in rows if abs(row.difference_us) >= LEAST_PLACE * moved]
+    return [
+        TableRow(
+            row.family,
+            tuple(TableCell(text) for text in (number(row.control_us), number(row.test_us), signed(row.difference_us))),
+            group=capitalised(PLACE_WORDS[place]),
+        )
+        for place in dict.fromkeys(row.place for row in large)
+        for row in large
+        if row.place == place
+    ]
+
+
 def family_table(
-    comparison: TraceComparison, rows: Sequence[FamilyRow], *, of_work: bool = True
+    comparison: TraceComparison, rows: Sequence[FamilyRow], *, of_work: bool = True, is_full: bool = True
 ) -> tuple[list[ColumnGroup], list[TableRow]]:
     """Columns of which something is known; a line a family, by its time, and one for all of them."""
     sides = [row.control for row in rows], [row.test for row in rows]
     sums = (Totals(sum(one.calls for one in side), sum(one.total_us for one in side)) for side in sides)
     whole = FamilyRow("", "all", *sums)
     columns = _columns(comparison, rows, whole, of_work)
+    if not is_full:
+        columns = [_one_column(*column) for column in columns if column[0].heading not in FOLDED]
 
     def line(name: str, row: FamilyRow, **more: Any) -> TableRow:
         return TableRow(name, tuple(cell for _, cells in columns for cell in cells(row)), **more)
@@ -125,6 +166,13 @@ def family_table(
     if len(rows) > 1:
         lines.append(line("all", whole, is_sum=True))
     return [group for group, _ in columns], lines
+
+
+def _one_column(group: ColumnGroup, cells: Cells) -> tuple[ColumnGroup, Cells]:
+    """Of the difference its sum."""
+    if not group.heading.startswith("difference"):
+        return group, cells
+    return ColumnGroup(group.heading, (), group.help), lambda row: cells(row)[:1]
 
 
 def _name(comparison: TraceComparison, row: FamilyRow) -> str:

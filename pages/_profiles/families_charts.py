@@ -15,7 +15,7 @@ from pages._profiles.traces import TraceSelection
 from pages._shared.charts.card import card, choice
 from pages._shared.charts.chart import Axis, Chart, Marks, Note, chart, lanes
 from pages._shared.charts.text import on_axis
-from pages._shared.theme import palette
+from pages._shared.theme import ink_on, palette
 
 WAY = "Where does the difference come from?"
 WAY_HELP = """
@@ -79,7 +79,7 @@ def way_chart(chosen: TraceSelection, way: Waterfall) -> Chart:
                 "base": start / scale,
                 "size": change / scale,
                 "width": 0.36,
-                "colour": colours.text if change > 0 else colours.accent,
+                "colour": colours.text if change > 0 else colours.boundary,
                 "pattern": pattern,
                 "words": f"{step.family}, {what}: {signed_microseconds(change)}",
             }
@@ -172,7 +172,7 @@ def _parts(trace: StoredTrace, *, of_span: bool) -> dict[str, float]:
 
 def compute_chart(parts: dict[str, dict[str, float]], of: str) -> Chart:
     colours = palette()
-    looks = (("accent", "/"), ("accent", ""), ("grid", ""))
+    looks = (("boundary", "/"), ("boundary", ""), ("grid", ""))
     layers = [
         Marks(
             kind="bars",
@@ -193,7 +193,7 @@ def compute_chart(parts: dict[str, dict[str, float]], of: str) -> Chart:
             more={
                 "insidetextanchor": "middle",
                 "textangle": 0,
-                "textfont": {"color": colours.text if colour == "grid" else colours.background},
+                "textfont": {"color": ink_on(getattr(colours, colour))},
             },
         )
         for name, (colour, pattern) in zip(next(iter(parts.values())), looks, strict=True)

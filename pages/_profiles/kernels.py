@@ -219,7 +219,7 @@ def kernels_chart(measure: KernelMeasure, rows: Sequence[KernelRow]) -> Chart:
             "lane": lane,
             "value": value / scale,
             "text": measure.words(row),
-            "colour": colours.muted if measure.is_alone else colours.text if value > 0 else colours.accent,
+            "colour": colours.muted if measure.is_alone else colours.text if value > 0 else colours.boundary,
             "pattern": "/" if row.change in ("added", "gone") else "",
             "row": row,
         }

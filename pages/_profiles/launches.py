@@ -24,17 +24,33 @@ def show(_: Store, chosen: TraceSelection) -> None:
     comparison = comparison_of(chosen)
     with st.container(border=True, key="launches-say"):
         st.markdown(escape_markdown(launches_words(comparison)))
-    if without := _without_calls(comparison):
-        st.caption(f":material/info: {NO_CALLS.format(which=without)}")
+    without = _without_calls(comparison)
     with st.container(key="profile-cards"):
         phases.show(chosen)
     names = " and ".join(chosen.name(entry.id) for entry in chosen.entries)
-    st.subheader("Figures", anchor=False)
-    st.html(grouped_table("figure", figure_columns(comparison), figure_rows(comparison), f"Figures of {names}", "told"))
-    st.caption("– means unknown; 0 means none." + ("" if is_alone(comparison) else " × is test over control."))
-    _calls(comparison, names)
+    if _is_on_cpu(comparison):
+        _calls(comparison, names)
+        with st.expander("All figures", icon=":material/table:"):
+            st.caption(f":material/info: {NO_CALLS.format(which=without)}")
+            _figures(comparison, names)
+    else:
+        if without:
+            st.caption(f":material/info: {NO_CALLS.format(which=without)}")
+        st.subheader("Figures", anchor=False)
+        _figures(comparison, names)
+        _calls(comparison, names)
     what = "Every figure, as the engine names it"
     file_button("CSV", lambda: csv_of(comparison), "launches.csv", key="launches_csv", help=what)
+
+
+def _is_on_cpu(comparison: TraceComparison) -> bool:
+    """Neither has a device: most of the figures are not known or not of launches, and are folded."""
+    return {comparison.control.work_side, comparison.test.work_side} == {"host"} and not comparison.calls
+
+
+def _figures(comparison: TraceComparison, names: str) -> None:
+    st.html(grouped_table("figure", figure_columns(comparison), figure_rows(comparison), f"Figures of {names}", "told"))
+    st.caption("– means unknown; 0 means none." + ("" if is_alone(comparison) else " × is test over control."))
 
 
 def _without_calls(comparison: TraceComparison) -> str:

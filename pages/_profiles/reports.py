@@ -48,7 +48,7 @@ def show(store: Store, chosen: TraceSelection | None) -> None:
 
 
 def _about(chosen: TraceSelection | None, has_ours: bool) -> str:
-    said = "The reports’ columns are as report 003 states them; times per call are computed from those (~)."
+    said = "The reports’ columns are as report 003 states them; what is marked ~ is computed from those."
     if chosen is None:
         return f"{said} Tick a trace to add its counts."
     if not has_ours:
@@ -108,6 +108,8 @@ class CountTable:
     def cells(self, figure: str, part: str, text: Text) -> list[TableCell]:
         if self.heading == REPORT and text is microseconds:
             text = _as_stated
+        elif self.heading == REPORT and part == "token":
+            text = _computed
         values = [column.of(figure, part) for column in self.columns]
         cells = [TableCell(text(value)) for value in values]
         if len(values) == 1:
@@ -187,6 +189,11 @@ def _as_stated(time_us: float | None) -> str:
     if time_us is None:
         return UNKNOWN
     return f"{time_us / 1e6:g} s" if time_us >= 1e5 else f"~{time_us:.2g} µs"
+
+
+def _computed(value: float | None) -> str:
+    """The report states other figures per token, which do not follow from its counts; this one does."""
+    return UNKNOWN if value is None else f"~{number(value)}"
 
 
 def counts_csv(sets: Sequence[CountTable]) -> str:

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, expect
 
 from engine.profile.reported import publish_reported
 from engine.store.files import LocalFiles
-from engine.store.store import Store
+from engine.store.store import DEMO, Store
 from tests.pages.browser import (
     ROOT,
     Browser,
@@ -97,6 +97,28 @@ def test_the_way_from_one_time_to_the_other(browser: Browser, server: Server) ->
             seen.press("CSV")
         assert Path(download.value.path()).read_text().startswith("side,family,calls_control")
         expect_harmless(seen)
+
+
+def test_a_newcomer_reads_where_the_time_goes_on_the_first_screen(browser: Browser) -> None:
+    """Of the shipped traces, without a click: how much faster, what makes it, and where in the step."""
+    with (
+        serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(DEMO)}) as demo,
+        visit(browser, demo, "/profiles", width=1440, height=900) as seen,
+    ):
+        says = seen.page.locator(".st-key-families-say")
+        for words in (r"Per token, B is [\d.]+× faster", r"matrix products, gemm \(", r"Per step, .* the forward pass"):
+            sentence = says.get_by_text(re.compile(words)).first
+            expect(sentence).to_be_visible()
+            expect(sentence).to_be_in_viewport(ratio=1)
+        stays_within(seen, 1440)
+
+
+@pytest.mark.parametrize("width", [1440, 1000])
+def test_the_table_of_families_has_room(browser: Browser, server: Server, width: int) -> None:
+    with visit(browser, server, "/profiles?view=Families", width=width, height=900) as seen:
+        frame = seen.page.get_by_role("region", name=re.compile("Families of work"))
+        expect(frame.get_by_role("rowheader", name="gemm")).to_be_visible()
+        assert frame.evaluate("frame => frame.scrollWidth <= frame.clientWidth")
 
 
 def test_one_operation_whole(browser: Browser, server: Server) -> None:

@@ -24,11 +24,13 @@ def test_families_say_where_the_difference_comes_from(opened: Open, store: Store
     app = opened(view="Families")
     words = said(app)
     assert "Per token, B is 3.80× faster: 2.50 µs of work against 9.50 µs in A." in words
-    assert "gemm (−60.0 µs: 0.500× the calls, each 2.00× faster)" in words
+    assert "matrix products, gemm (60.0 µs less: 0.500× the calls, each 2.00× faster)" in words
     assert "Attention and gemm are 84.2 % of the work in A and 40.0 % in B" in words
     body = html(app)
     assert '<th scope="row" title="Products of matrices' in body and "−0.060" in body
-    assert body.count('scope="colgroup"') == 6  # time, calls, each, difference, share, a token
+    assert body.count('scope="colgroup"') == 2  # time and per token; the difference is one column
+    full = html(opened(view="Families", columns="true"))
+    assert full.count('scope="colgroup"') == 6  # time, calls, each, difference, share, a token
     figure = json.loads(app.get("plotly_chart")[0].proto.spec)
     assert figure["layout"]["height"] > 0
     per_token = said(opened(view="Families", per="a token"))
@@ -106,6 +108,7 @@ def test_a_cpu_has_operators_in_place_of_launches(opened: Open, store: Store) ->
     words = said(app)
     assert "0.400 operators per token in A and 0.200 in B" in words and "in these traces" in words
     assert [one.value for one in app.subheader][-1] == "Operators per token"
+    assert [one.label for one in app.expander][-1] == "All figures"
     assert "Copies between memories" not in html(app)
     assert "No trace marks where its steps begin." in words and "older one" in words
 
