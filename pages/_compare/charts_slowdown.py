@@ -75,7 +75,9 @@ def answer(chosen: RunSelection, known: Known, compared: Sequence[ComparedRun]) 
     test, control = (chosen.letter(run_id) for run_id in (largest.test, largest.control))
     factors = " times ".join(f"{times(factor.ratio)} the {factor.name}" for factor in parts.factors)
     most = "The largest difference: " if len(known) > 1 else ""
-    sentence = f"{most}{test} takes {times(_total(parts).ratio)} the time of {control} per sample, {factors}."
+    ratio = _total(parts).ratio
+    how = f"{times(1 / ratio)} faster ({times(ratio)} the time)" if ratio < 1 else f"{times(ratio)} slower"
+    sentence = f"{most}{test} is {how} than {control} per sample by wall time: {factors}."
     uncertainty = _uncertainty(next(pair for pair in compared if pair.figures.run_id == largest.test))
     has_passes = any("pass" in factor.name for factor in parts.factors)
     thrown = "".join(_thrown(chosen, run_id) for run_id in (largest.control, largest.test))

@@ -51,8 +51,8 @@ def _show(chosen: RunSelection, comparison: Comparison, rows: list[FigureRow]) -
     with st.container(border=True, key="beside-says"):
         for sentence in summary:
             st.markdown(sentence)
-    for caution in cautions(chosen, comparison):
-        st.caption(f":material/info: {escape_markdown(caution)}")
+    if notes := cautions(chosen, comparison):
+        st.caption(f":material/info: {escape_markdown(' '.join(notes))}")
     if not chosen.tests:
         st.info(ALONE, icon=":material/add:")
     is_all = st.toggle("All figures", key="table_all", bind="query-params")
@@ -61,6 +61,8 @@ def _show(chosen: RunSelection, comparison: Comparison, rows: list[FigureRow]) -
     st.html(style() + formats.table(columns, shown, caption))
     if chosen.tests:
         st.caption(_legend(comparison))
+    if costs := words.costs([comparison.control, *(test.figures for test in comparison.tests)]):
+        st.caption(escape_markdown(costs))
     _downloads(columns, shown, summary)
     if any(not test.paired.reason for test in comparison.tests):
         _detail(chosen, comparison, rows)
@@ -123,8 +125,6 @@ def cautions(chosen: RunSelection, comparison: Comparison) -> list[str]:
         notes.append(
             f"Times are of {listed([sized(model) for model in models])}: larger layers leave an LP less to save."
         )
-    if costs := words.costs([comparison.control, *(test.figures for test in comparison.tests)]):
-        notes.append(costs)
     return [note for note in notes if note]
 
 

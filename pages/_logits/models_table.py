@@ -29,7 +29,11 @@ NO_LOG = "no log here"
 
 def show_reported(ranked: Ranked) -> None:
     rows = [_reported(place, model, ranked) for place, model in enumerate(ranked.ranking.models, start=1)]
+    of_logs = {"rule", "ours"} if all(row["rule"] == row["ours"] == NO_LOG for row in rows) else set()
+    rows = [{name: value for name, value in row.items() if name not in of_logs} for row in rows]
     _table(rows, "reported-models", _REPORTED, "Garbage of six models as the report states it, and logs of this store")
+    if of_logs:
+        st.caption("This store has no logs of these models.")
 
 
 def show_logs(ranked: Ranked, chosen: LogSelection | None) -> None:

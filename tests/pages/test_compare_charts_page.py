@@ -107,7 +107,7 @@ def test_reported_runs_are_marked_and_have_no_samples(opened: Open) -> None:
 
 def test_reported_runs_alone(opened: Open) -> None:
     words = said(opened(control=LLAMA, test=QWEN))
-    assert "B takes 3.51× the time of A per sample, 1.34× the tokens times 2.62× the time per token." in words
+    assert "B is 3.51× slower than A per sample by wall time: 1.34× the tokens times 2.62× the time per token." in words
     assert words.count("None of these runs has samples") == 3
     assert "The parts of these runs' time were not measured." in words
 

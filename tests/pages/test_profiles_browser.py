@@ -85,7 +85,7 @@ def test_the_way_from_one_time_to_the_other(browser: Browser, server: Server) ->
         expect(seen.page.get_by_text("From 95.0 µs to 50.0 µs")).to_be_visible()
         figure = seen.page.locator(".st-key-chart-waterfall .js-plotly-plot")
         expect(figure.get_by_text("−60.0 µs")).to_be_visible()
-        seen.press("a token")
+        seen.press("per token")
         expect(seen.page.get_by_text("From 9.50 µs to 2.50 µs per token")).to_be_visible()
         expect(seen.page).to_have_url(re.compile(r"per=a\+token"))
         seen.press("of the span")

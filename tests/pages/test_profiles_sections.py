@@ -30,10 +30,10 @@ def test_families_say_where_the_difference_comes_from(opened: Open, store: Store
     assert '<th scope="row" title="Products of matrices' in body and "−0.060" in body
     assert body.count('scope="colgroup"') == 2  # time and per token; the difference is one column
     full = html(opened(view="Families", columns="true"))
-    assert full.count('scope="colgroup"') == 6  # time, calls, each, difference, share, a token
+    assert full.count('scope="colgroup"') == 6  # time, calls, each, difference, share, per token
     figure = json.loads(app.get("plotly_chart")[0].proto.spec)
     assert figure["layout"]["height"] > 0
-    per_token = said(opened(view="Families", per="a token"))
+    per_token = said(opened(view="Families", per="per token"))
     assert "From 9.50 µs to 2.50 µs per token" in per_token
 
 
@@ -195,6 +195,6 @@ def test_steps_that_are_not_known_are_not_drawn(store: Store) -> None:
 def test_an_axis_that_does_not_begin_at_nought_says_so(opened: Open, store: Store) -> None:
     one, other = (add(store, operators(("mm", 1000.0), ("add", time)), tokens=5) for time in (10, 12))
     words = said(opened(control=one.id, test=other.id))
-    assert "The axis does not begin at 0. Not available: a sample and a pass" in words
+    assert "The axis does not begin at 0. Not available: per sample and per pass" in words
     both(store)
     assert "does not begin" not in said(opened())

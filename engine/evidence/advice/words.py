@@ -38,12 +38,12 @@ def sentence(decision: Decision, measured: Measured, want: Want, least: float) -
     if decision.verdict == "too little":
         return f"Nothing can be advised yet. {decision.why_too_little}"
     if decision.verdict == "none fits":
-        none = f"No LP gives {100 * least:g} % {want} answers here, so none is advised."
         if not decision.cheapest:
-            return f"{none} No answer of any LP is {want}."
+            return f"No LP fits. No answer of any LP is {want}."
         cheapest = measured.figures(decision.cheapest)
-        cost = f"{cost_words(cheapest.cost(want))}, but {rate_words(cheapest, want)}"
-        return f"{none} The cheapest {want} conformer comes from {name_of(cheapest.lp)}: {cost}."
+        first = f"Cheapest per {want} conformer: {name_of(cheapest.lp)}, but no LP fits."
+        cost, rate = cost_words(cheapest.cost(want)), rate_words(cheapest, want)
+        return f"{first} It takes {cost}. An LP fits where {100 * least:g} % of its answers are {want}; here {rate}."
     figures = measured.figures(decision.lp)
     base = measured.figures(BASE).cost(want).value if figures.lp != BASE and BASE in measured.names else math.inf
     beside = f", {number(figures.cost(want).value / base)}× the time without an LP" if math.isfinite(base) else ""
