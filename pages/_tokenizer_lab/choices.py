@@ -56,6 +56,11 @@ def drift_words(drift: int | None) -> str:
     return "exact" if drift == 0 else f"+{drift} junk-prone" if drift > 0 else f"−{-drift} cut"
 
 
+def in_colour(words: str, drift: int | None) -> str:
+    """Markdown in the colour that the chart has for such a drift."""
+    return words if drift is None else f":{'green' if drift == 0 else 'violet' if drift > 0 else 'red'}[{words}]"
+
+
 @st.cache_data(max_entries=5_000, show_spinner=False)
 def reference_text(smiles: str, form: NumberFormat = FIXED4) -> str:
     """Enriched text of a molecule's first reference conformer."""

@@ -56,7 +56,10 @@ def show() -> None:
     source = "reference conformers (ETKDGv3, seed 0, principal axes)"
     if molecules and not isinstance(molecules[0], str):
         source = "the file's own coordinates"
-    st.caption(f"Green: exact. Violet, striped: junk-prone. Red, crossed: cut. Measured here, on {source}.")
+    st.caption(
+        ":green[**Green: exact**], drift 0. :violet[**Violet, striped: junk-prone**], positions left over. "
+        f":red[**Red, crossed: cut**], the number loses its last digits. Measured here, on {source}."
+    )
     summary = view.sentence(rows)
     draw(view.drift_chart(rows, summary), config={"displaylogo": False})
     expected = "" if isinstance(form, BinFormat) else view.reports_sentence(rows)

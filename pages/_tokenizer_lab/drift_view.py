@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import streamlit as st
 
@@ -15,9 +14,10 @@ from engine.text.template import GUESSED_PLACEHOLDER
 from engine.text.tokenizers import TextTokenizer
 from pages._shared.charts.chart import Axis, Chart, Marks, Panel
 from pages._shared.charts.text import Markup, safe
+from pages._shared.errors import escape_markdown
 from pages._shared.table_files import csv_text
 from pages._shared.theme import drift_colour, palette
-from pages._tokenizer_lab.choices import label_of
+from pages._tokenizer_lab.choices import in_colour, label_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,34 +84,26 @@ def _bars(row: DriftRow) -> Marks:
 
 def table(rows: list[DriftRow]) -> None:
     lines = [_table_row(row) for row in rows]
-    st.dataframe(lines, hide_index=True, height="content", column_config=_COLUMNS, alt="Shares by placeholder")
+    st.table(lines, hide_index=True, border="horizontal", alt="Shares by placeholder")
 
 
 def _table_row(row: DriftRow) -> dict[str, object]:
     summary = row.summary
     return {
-        "tokenizer": label_of(row.tokenizer),
-        "placeholder": summary.placeholder,
-        "chosen": "fitted" if row.fitted else "",
-        "blocks": summary.blocks,
-        "exact": 100 * summary.share(summary.exact),
-        "junk-prone": 100 * summary.share(summary.junk_prone),
-        "cut": 100 * summary.share(summary.cut),
-        "mean drift": round(summary.mean_drift, 2),
-        "tokens per atom": round(summary.tokens_per_atom, 2),
+        "tokenizer": escape_markdown(label_of(row.tokenizer)),
+        "placeholder": escape_markdown(("fitted: " if row.fitted else "") + summary.placeholder),
+        "blocks": f"{summary.blocks:,}",
+        "exact": _share(summary, summary.exact, 0),
+        "junk-prone": _share(summary, summary.junk_prone, 1),
+        "cut": _share(summary, summary.cut, -1),
+        "drift per block, in tokens": f"{summary.mean_drift:+.2f}",
+        "tokens per atom": f"{summary.tokens_per_atom:.2f}",
     }
 
 
-def _share_column(label: str, help_text: str) -> Any:
-    return st.column_config.ProgressColumn(label, help=help_text, format="%.1f %%", min_value=0.0, max_value=100.0)
-
-
-_COLUMNS = {
-    "exact": _share_column("exact", "Drift zero: the block fits"),
-    "junk-prone": _share_column("junk-prone", "Positive drift: positions left over"),
-    "cut": _share_column("cut", "Negative drift: the number loses its last digits"),
-    "mean drift": st.column_config.NumberColumn("mean drift", help="In tokens per block", format="%+.2f"),
-}
+def _share(summary: DriftSummary, blocks: int, drift: int) -> str:
+    words = percent(summary.share(blocks)).replace(" ", "\u00a0")
+    return in_colour(words, drift if blocks else None)
 
 
 def sentence(rows: list[DriftRow]) -> str:

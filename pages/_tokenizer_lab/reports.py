@@ -7,6 +7,7 @@ import streamlit as st
 from engine.evidence.claims import Claim, token_claims
 from engine.evidence.tokenisation import QUANTITIES
 from engine.text.tokenizers import BUILT_IN, load_tokenizer
+from pages._shared.errors import escape_markdown
 from pages._shared.table_files import csv_text, file_button
 from pages._shared.words import TOKENIZER_NAMES
 
@@ -42,11 +43,8 @@ def show() -> None:
         ]
         if rows:
             st.subheader(title, anchor=False)
-            hidden = {"report", "place"} if sections else {"report"}
-            if all(row["verdict"] == RIGHT for row in rows):
-                hidden.add("why")
-            order = [name for name in rows[0] if name not in hidden]
-            st.dataframe(rows, hide_index=True, height="content", column_order=order, column_config=_COLUMNS, alt=title)
+            cells = [_in_cells(row, has_place=sections is None) for row in rows]
+            st.table(cells, hide_index=True, border="horizontal", alt=title)
             if (report, sections) == SECTIONS["002 · Coordinates (2.2)"]:
                 st.caption(_untried())
     data = csv_text(list(all_rows[0]), [list(row.values()) for row in all_rows])
@@ -67,12 +65,19 @@ def _rows() -> list[dict[str, str]]:
     return [_row(claim) for claim in token_claims()]
 
 
-_COLUMNS = {
-    "reported": st.column_config.TextColumn("reported", help="What the report states"),
-    "measured": st.column_config.TextColumn("measured", help="What the tokenizer gives here, now"),
-    "cut into": st.column_config.TextColumn("cut into", width="large"),
-    "why": st.column_config.TextColumn("why", width="large"),
-}
+def _in_cells(row: dict[str, str], *, has_place: bool) -> dict[str, str]:
+    """Cells are Markdown: the verdict in its colour with its reason, the pieces with their text; few enough to fit."""
+    cells = {name: escape_markdown(text) for name, text in row.items()}
+    colour = {RIGHT: "green", WRONG: "red"}[row["verdict"]]
+    return {
+        **({"place": cells["place"]} if has_place else {}),
+        "text": cells["text"] + (f" :small[cut into {cells['cut into']}]" if row["cut into"] else ""),
+        "tokenizer": cells["tokenizer"],
+        "quantity": cells["quantity"],
+        "reported": cells["reported"],
+        "measured": cells["measured"],
+        "verdict": f":{colour}[{row['verdict']}]" + (f" :small[{cells['why']}]" if row["why"] else ""),
+    }
 
 
 def _row(claim: Claim) -> dict[str, str]:

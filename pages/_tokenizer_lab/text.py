@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import streamlit as st
@@ -28,7 +29,7 @@ from engine.text.annotate import (
 from engine.text.blocks import count_junk
 from engine.text.template import Template, build_template
 from engine.text.tokenizers import TextTokenizer
-from pages._shared.components.token_strip import Chip, token_strip
+from pages._shared.components.token_strip import Chip, strip_legend, token_strip
 from pages._shared.components.view3d import show_conformer
 from pages._shared.errors import escape_markdown
 from pages._shared.theme import DARK, palette
@@ -37,6 +38,7 @@ from pages._shared.words import verdict
 from pages._tokenizer_lab.choices import (
     drift_words,
     folder_input,
+    in_colour,
     label_of,
     placeholder_input,
     reference_text,
@@ -132,9 +134,14 @@ def _show_molecule(molecule: Molecule, chosen: list[TextTokenizer], placeholder:
     with numbers:
         for tokenizer, template in zip(chosen, templates, strict=True):
             _template_metrics(tokenizer, template)
-    for tokenizer, template in zip(chosen, templates, strict=True):
-        chips = _chips(annotate_template(template, tokenizer), set())
-        token_strip(chips, key=f"strip_{tokenizer.name}", label=f"Template under {label_of(tokenizer)}")
+    chips_of = [
+        _chips(annotate_template(template, tokenizer), set())
+        for tokenizer, template in zip(chosen, templates, strict=True)
+    ]
+    strip_legend(itertools.chain(*chips_of), key="legend")
+    for tokenizer, chips in zip(chosen, chips_of, strict=True):
+        label = f"Template under {label_of(tokenizer)}"
+        token_strip(chips, key=f"strip_{tokenizer.name}", label=label, legend=False)
     try:
         with st.spinner("Embedding a reference conformer …"):
             text = reference_text(molecule.smiles)
@@ -167,22 +174,20 @@ def _template_metrics(tokenizer: TextTokenizer, template: Template) -> None:
 
 def _show_text(text: str, chosen: list[TextTokenizer], placeholder: str) -> None:
     needs_by_tokenizer = {}
+    strips = []
     for tokenizer in chosen:
         annotated = annotate(text, tokenizer)
         needs = block_needs(annotated, tokenizer, placeholder)
         needs_by_tokenizer[label_of(tokenizer)] = needs
-        beyond = beyond_template(annotated, needs)
         caption = "no coordinate block"
         if annotated.blocks:
             drifts = ", ".join(drift_words(need.drift) for need in needs[:6]) + (" …" if len(needs) > 6 else "")
             caption = f"{annotated.free:,} FREE in {counted(len(needs), 'block')} · drift {drifts}"
-        token_strip(
-            _chips(annotated, beyond),
-            key=f"strip_{tokenizer.name}",
-            label=label_of(tokenizer),
-            caption=caption,
-            text=text,
-        )
+        strips.append((tokenizer, _chips(annotated, beyond_template(annotated, needs)), caption))
+    strip_legend(itertools.chain(*(chips for _, chips, _ in strips)), key="legend")
+    for tokenizer, chips, caption in strips:
+        key, label = f"strip_{tokenizer.name}", label_of(tokenizer)
+        token_strip(chips, key=key, label=label, caption=caption, text=text, legend=False)
     if annotated.blocks and kind_of_input(text) not in OTHER_WORDS:
         _junk_metrics(annotated)
         if kind_of_input(text) == "enriched":
@@ -244,17 +249,19 @@ def _blocks_table(annotated: AnnotatedText, needs: dict[str, list[BlockNeed]]) -
     for index, (block, reading) in enumerate(zip(annotated.blocks, annotated.readings, strict=True)):
         row: dict[str, object] = {
             "block": index,
-            "atom": block.descriptor,
-            "text": block.content,
-            "kinds": ", ".join(reading.kinds),
-            "junk": reading.junk_text,
+            "atom": escape_markdown(block.descriptor),
+            "text": escape_markdown(block.content),
+            "kinds": ", ".join(kind.replace("_", " ") for kind in reading.kinds),
+            "junk": escape_markdown(reading.junk_text) if reading.junk_text else "",
         }
         for name, block_needs_of in needs.items():
             need = block_needs_of[index]
             tokens = "?" if need.needed is None else need.needed
-            row[f"{name}: drift"] = f"{drift_words(need.drift)} · {tokens} of {need.template_free}"
+            drift = in_colour(drift_words(need.drift), need.drift)
+            row[f"{escape_markdown(name)}: drift"] = f"{drift} · {tokens} of {need.template_free}"
         rows.append(row)
-    st.dataframe(rows, hide_index=True, height="auto" if len(rows) < 12 else 420, alt="Blocks with kinds and drift")
+    height = "content" if len(rows) < 12 else 420
+    st.table(rows, hide_index=True, height=height, border="horizontal", alt="Blocks with kinds and drift")
     st.caption(
         "Drift is the placeholder's FREE positions minus the tokens that the three numbers need: *+1 junk-prone · 19 "
         "of 20* leaves one position over. Negative drift is cut: the number loses its last digits."

@@ -41,6 +41,11 @@ def test_columns_without_a_value_are_not_sent() -> None:
     assert (sent["roles"], sent["forced"], sent["marks"]) == ("--", "--", "--")
 
 
+def test_a_chip_is_tinted_by_how_likely_it_was_for_the_model() -> None:
+    chips = [Chip("0", 15, p_raw=p_raw) for p_raw in (None, 1.0, 0.9, 0.5, 0.1, 0.01, 0.0099, 0.0, float("nan"))]
+    assert pack(chips)["tints"] == "-0012344-"
+
+
 def test_three_thousand_chips_stay_small() -> None:
     """A live page sends a strip four times a second: some 30 bytes a chip, not the 200 of an object."""
     chips = [Chip("0", 15 + i, "FREE", False, block=i // 24, start=i, end=i + 1) for i in range(3000)]

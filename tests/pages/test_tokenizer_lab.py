@@ -1,5 +1,6 @@
 """The Tokenizer lab's logic, page by page state, without a browser."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -30,7 +31,17 @@ def _strips(app: AppTest) -> list[dict]:
 
 
 def _table(app: AppTest, index: int = 0):
-    return app.dataframe[index].value
+    """Without its Markdown: no colour, no backslash."""
+
+    def plain(cell):
+        bare = cell.replace("\\", "") if isinstance(cell, str) else cell
+        return re.sub(r":(?:green|violet|red)\[([^]]*)\]", r"\1", bare) if isinstance(bare, str) else bare
+
+    return app.table[index].value.map(plain).rename(columns=plain)
+
+
+def _shares(table, name: str):
+    return table[name].str.removesuffix("\u00a0%").astype(float)
 
 
 def test_the_first_visit_shows_an_example_under_both_tokenizers(lab) -> None:
@@ -106,19 +117,31 @@ def test_the_molecule_set_shows_both_signs(lab, decimals) -> None:
     assert not app.exception and not app.error
     table = _table(app)
     short = table[table["placeholder"] == "0.000,0.000,0.000"]
-    assert len(table) == 8 and (short["cut"] > 90).all()
-    assert (table["exact"] + table["junk-prone"] + table["cut"]).round(6).eq(100).all()
-    default = table[(table["placeholder"] == "0.0000,0.0000,0.0000") & (table["chosen"] == "")]
-    assert (default["cut"] > 20).all()
-    assert (default["junk-prone"] > 0).all() == (decimals != "Four decimals")
+    assert len(table) == 8 and (_shares(short, "cut") > 90).all()
+    sums = sum(_shares(table, name) for name in ("exact", "junk-prone", "cut"))
+    assert (sums - 100).abs().max() < 0.2
+    default = table[table["placeholder"] == "0.0000,0.0000,0.0000"]
+    assert (_shares(default, "cut") > 20).all()
+    assert (_shares(default, "junk-prone") > 0).all() == (decimals != "Four decimals")
+
+
+def test_the_table_has_the_charts_colours_and_one_legend_names_them(lab) -> None:
+    app = lab(view="A molecule set", count="10", decimals="Trailing zeros dropped")
+    drawn = {
+        name: set(re.findall(r":(\w+)\[[1-9]", " ".join(app.table[0].value[name])))
+        for name in ("exact", "junk-prone", "cut")
+    }
+    assert drawn == {"exact": {"green"}, "junk-prone": {"violet"}, "cut": {"red"}}
+    (legend,) = [one.value for one in app.caption if "striped" in one.value]
+    assert ":green[**Green: exact**]" in legend and ":violet[**Violet" in legend and ":red[**Red" in legend
 
 
 def test_bins_fit_their_placeholder(lab) -> None:
     app = lab(view="A molecule set", count="10", decimals="Bins of 0.042 Å")
     assert not app.exception and not app.error
     table = _table(app)
-    fitted = table[table["chosen"] == "fitted"]
-    assert list(fitted["exact"]) == [100, 100] and list(fitted["tokens per atom"]) == [14, 8]
+    fitted = table[table["placeholder"].str.startswith("fitted: ")]
+    assert list(_shares(fitted, "exact")) == [100, 100] and list(fitted["tokens per atom"]) == ["14.00", "8.00"]
     assert any("0.021 Å (RMSD)" in one.value for one in app.caption)
 
 
@@ -127,18 +150,18 @@ def test_pasted_molecules_and_one_that_cannot_be_read(lab) -> None:
     app.text_area[0].set_value("CCO ethanol\nnot-a-smiles\n").run()
     assert not app.exception
     assert "1 of 2 molecules were left out" in app.expander[-1].label
-    assert set(_table(app)["blocks"]) == {3}
+    assert set(_table(app)["blocks"]) == {"3"}
 
 
 def test_the_reports_figures_with_their_verdicts(lab) -> None:
     app = lab(view="The reports' figures")
     assert not app.exception and not app.error
-    shown = sum(len(frame.value) for frame in app.dataframe)
+    shown = sum(len(frame.value) for frame in app.table)
     assert shown == len(token_claims())
-    wrong = sum(list(frame.value["verdict"]).count("✗ contradicted") for frame in app.dataframe)
+    wrong = sum("✗ contradicted" in cell for frame in app.table for cell in frame.value["verdict"])
     assert wrong and f"**{wrong}** do not" in app.markdown[1].value
     app.toggle[0].set_value(True).run()
-    assert sum(len(frame.value) for frame in app.dataframe) == wrong
+    assert sum(len(frame.value) for frame in app.table) == wrong
 
 
 def test_an_uploaded_sdf_keeps_its_own_coordinates(lab) -> None:
@@ -147,7 +170,7 @@ def test_an_uploaded_sdf_keeps_its_own_coordinates(lab) -> None:
     app.file_uploader[0].set_value(("../../x.sdf", to_sdf([mol]).encode(), "chemical/x-mdl-sdfile")).run()
     assert not app.exception and not app.error
     default = _table(app).iloc[0]
-    assert (default["blocks"], default["exact"], default["cut"]) == (2, 50.0, 50.0)
+    assert (default["blocks"], default["exact"], default["cut"]) == ("2", "50.0\u00a0%", "50.0\u00a0%")
 
 
 @pytest.mark.parametrize(
@@ -241,7 +264,7 @@ def test_another_format_is_named_and_not_judged(lab, text: str, words: str) -> N
     app = lab(text=text)
     assert not app.exception and not app.error
     assert any(words in one.value and "not judged" in one.value for one in app.caption)
-    assert "With a letter" not in [metric.label for metric in app.metric] and not app.dataframe
+    assert "With a letter" not in [metric.label for metric in app.metric] and not app.table
 
 
 def test_a_bare_coordinate_has_none(lab) -> None:

@@ -21,12 +21,14 @@ def server() -> Iterator[Server]:
 
 
 def strips(seen: Visit) -> Locator:
-    return seen.page.locator(".strip")
+    return seen.page.locator(".strip:not(.only-legend)")
 
 
 def test_an_example_a_placeholder_and_a_token_by_keyboard(browser: Browser, server: Server) -> None:
     with visit(browser, server, "/tokenizer_lab") as seen:
         expect(strips(seen)).to_have_count(2)
+        expect(seen.page.locator(".legend:visible")).to_have_count(1)
+        expect(seen.page.locator(".legend li:visible")).to_have_count(4)  # COPY, FREE, junk, cut
         seen.press("Junk of a report")
         expect(strips(seen).first.locator(".chip", has_text="amen")).to_be_visible()
         first = strips(seen).first.locator(".chip").first

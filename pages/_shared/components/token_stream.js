@@ -2,7 +2,7 @@
 // lies before that index is known here as it was when message `since` had come. Part of the module of token_strip.js.
 
 const LISTS = ["pieces", "ids"];
-const CODES = ["roles", "forced", "marks"];
+const CODES = ["roles", "forced", "marks", "tints"];
 const SPARSE_LISTS = ["blocks", "starts", "ends"]; // an empty one has no value at all
 const BY_INDEX = ["shown", "details", "notes"];
 const END_PX = 24; // so near the end counts as there

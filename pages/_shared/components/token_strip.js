@@ -6,7 +6,8 @@ const RUN = 200; // chips a block: off-screen blocks cost no layout, and the rul
 const ROLES = { C: ["copy", "COPY"], F: ["free", "FREE"], B: ["boundary", "BOUNDARY"] };
 const MARKS = { j: ["junk", "junk"], c: ["cut", "cut: no position for it"], w: ["wrong", "wrong: a check of the molecule names its atom"], x: ["extra", "extra, one too many"], r: ["redrawn", "drawn anew: the guard threw an earlier try away"] };
 const HINT = "Hover over a token, or use the arrow keys; Enter selects, Esc clears.";
-const EMPTY = { pieces: [], shown: {}, details: {}, ids: [], roles: "", forced: "", marks: "", blocks: [], starts: [], ends: [], notes: {} };
+const TINTS = ["90 % or more", "50 to 90 %", "10 to 50 %", "1 to 10 %", "below 1 %"];
+const EMPTY = { pieces: [], shown: {}, details: {}, ids: [], roles: "", forced: "", marks: "", tints: "", blocks: [], starts: [], ends: [], notes: {} };
 const NUMBER = new Intl.NumberFormat("en"); // one: making it costs milliseconds
 const indices = new WeakMap(); // chip -> its index
 
@@ -114,10 +115,7 @@ class Strip {
     root.querySelector(".legend").hidden = data.legend === false;
     root.querySelector(".actions").hidden = data.copy === false;
     this.details.hidden = data.details_shown === false;
-    for (const item of root.querySelectorAll("[data-when]")) {
-      const [column, code] = item.dataset.when.split(":");
-      item.hidden = !data[column].includes(code);
-    }
+    paintLegend(root, data);
     for (const button of root.querySelectorAll("[data-copy]")) button.disabled = count === 0;
     this.describeResting();
   }

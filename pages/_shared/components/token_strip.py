@@ -5,7 +5,8 @@ anything; here they become text that can be seen and sent (``visible``), and the
 with the same chips touches nothing on the page, and one with more chips appends the new ones.
 
 ``token_stream`` is the strip of a text that is still being written: a call sends the chips from the first one that
-differs from what was sent before, so that a tick of a live page costs what it brings.
+differs from what was sent before, so that a tick of a live page costs what it brings. ``strip_legend`` is the one
+legend of strips that have none of their own.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -33,6 +34,7 @@ MAX_HEIGHT_PX = 320
 _ROLE_CODES = {"": "-", "COPY": "C", "FREE": "F", "BOUNDARY": "B"}
 _MARK_CODES = {"": "-", "junk": "j", "cut": "c", "extra": "x", "wrong": "w", "redrawn": "r"}
 _FORCED_CODES = {None: "-", True: "1", False: "0"}
+_TINTS = ((0.9, "0"), (0.5, "1"), (0.1, "2"), (0.01, "3"), (0.0, "4"))  # from which p(raw) on; the rarer, the stronger
 _PLAIN = re.compile(rf"[!-~]{{1,{SHOWN_CHARS}}}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _GLYPHS = {" ": "·", "\n": "↵", "\t": "⇥"}
@@ -51,6 +53,7 @@ class Chip:
     start: int | None = None
     end: int | None = None
     note: str = ""
+    p_raw: float | None = None  # tints the chip: how likely the token was for the model alone
 
 
 def token_strip(
@@ -62,6 +65,7 @@ def token_strip(
     max_height: int = MAX_HEIGHT_PX,
     select: bool = True,
     text: str | None = None,
+    legend: bool = True,
 ) -> int | None:
     """Draw the strip and return the index of the selected chip, None without a selection.
 
@@ -69,8 +73,13 @@ def token_strip(
     """
     selected = selected_index(st.session_state.get(key), chips)
     data = packed(chips, label=label, caption=caption, max_height=max_height, select=select, text=text)
-    result = _mount(key=key, data=data | {"selected": selected}, on_selected_change=nothing)
+    result = _mount(key=key, data=data | {"selected": selected, "legend": legend}, on_selected_change=nothing)
     return selected_index(result, chips) if select else None
+
+
+def strip_legend(chips: Iterable[Chip], *, key: str) -> None:
+    """What the looks of these chips mean, without the chips."""
+    _mount(key=key, data={"legend_of": {name: "".join(sorted(set(codes))) for name, codes in _codes(chips).items()}})
 
 
 def token_stream(
@@ -131,15 +140,28 @@ def packed(
         "shown": shown,
         "details": {i: visible(chips[int(i)].piece, DETAIL_CHARS) for i, seen in shown.items() if seen.endswith("…")},
         "ids": [chip.id for chip in chips],
-        "roles": "".join(_ROLE_CODES[chip.role] for chip in chips),
-        "forced": "".join(_FORCED_CODES[chip.forced] for chip in chips),
-        "marks": "".join(_MARK_CODES[chip.mark] for chip in chips),
+        **_codes(chips),
         "blocks": _column([chip.block for chip in chips]),
         "starts": _column([chip.start for chip in chips]),
         "ends": _column([chip.end for chip in chips]),
         "notes": {str(i): sendable(chip.note) for i, chip in enumerate(chips) if chip.note},
         "digest": digest(chips),
     }
+
+
+def _codes(chips: Iterable[Chip]) -> dict[str, str]:
+    """The looks of the chips, a character each."""
+    chips = list(chips)
+    return {
+        "roles": "".join(_ROLE_CODES[chip.role] for chip in chips),
+        "forced": "".join(_FORCED_CODES[chip.forced] for chip in chips),
+        "marks": "".join(_MARK_CODES[chip.mark] for chip in chips),
+        "tints": "".join(_tint(chip.p_raw) for chip in chips),
+    }
+
+
+def _tint(p_raw: float | None) -> str:
+    return "-" if p_raw is None else next((code for least, code in _TINTS if p_raw >= least), "-")
 
 
 def _column(values: list[int | None]) -> list[int | None]:

@@ -43,6 +43,7 @@ function dress(chip, data, i) {
   if (role) classes.push(role[0]);
   if (data.forced[i] === "1") classes.push("forced");
   if (mark) classes.push(mark[0]);
+  if (TINTS[data.tints[i]]) classes.push("tint", `tint${data.tints[i]}`);
   chip.className = classes.join(" ");
   indices.set(chip, i);
   chip.textContent = shownPiece(data, i);
@@ -53,9 +54,18 @@ function sameLook(data, before, i) {
   return (
     data.roles[i] === before.roles[i] &&
     data.marks[i] === before.marks[i] &&
+    data.tints[i] === before.tints[i] &&
     data.forced[i] === before.forced[i] &&
     data.blocks[i] === before.blocks[i]
   );
+}
+
+// Only what some chip has; "tints:*" stands for any tint.
+function paintLegend(root, data) {
+  for (const item of root.querySelectorAll("[data-when]")) {
+    const [column, code] = item.dataset.when.split(":");
+    item.hidden = !(code === "*" ? /\d/.test(data[column]) : data[column].includes(code));
+  }
 }
 
 function shownPiece(data, i) {
@@ -84,6 +94,7 @@ function facts(data, i) {
   if (role || forced) rows.push(["Role", [role, forced].filter(Boolean).join(", "), false]);
   if (data.marks[i] in MARKS) rows.push(["Mark", MARKS[data.marks[i]][1], false]);
   if ((data.blocks[i] ?? null) !== null) rows.push(["Block", String(data.blocks[i]), true]);
+  if (TINTS[data.tints[i]]) rows.push(["p(raw)", TINTS[data.tints[i]], false]);
   if (data.notes[i]) rows.push(["Note", data.notes[i], false]);
   return rows;
 }

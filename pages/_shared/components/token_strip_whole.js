@@ -7,6 +7,10 @@ export default function (component) {
   const { data, parentElement, setStateValue } = component;
   const root = parentElement.querySelector(".strip");
   if (!root || !data) return;
+  if (data.legend_of) {
+    root.classList.add("only-legend");
+    return paintLegend(root, data.legend_of);
+  }
   let strip = strips.get(root);
   if (!strip) strips.set(root, (strip = new Strip(root)));
   strip.send = (value) => setStateValue("selected", value);
