@@ -16,7 +16,7 @@ from typing import Any
 
 from engine.comparing.paired import PairedRuns
 from engine.errors import one_line
-from engine.figures.words import shortened, times
+from engine.figures.words import counted, shortened, times
 from pages._compare import table_words as words
 from pages._compare.table_cells import COMPUTED, FigureCell, FigureLine, FigureRow
 from pages._shared.html_table import frame, safe
@@ -58,7 +58,7 @@ def _heading(column: RunColumn) -> str:
     if column.has_samples:
         address = safe(inspector_address(column.run_id))
         title = 'target="_self" title="Open them in the Drift inspector"'
-        link = f'<a href="{address}" {title}>{column.samples or 0:,} samples →</a>'
+        link = f'<a href="{address}" {title}>{counted(column.samples or 0, "sample")} →</a>'
     about = f'style="--run:{safe(column.colour)}" title="{safe(column.run_id)}"'
     return (
         f'<th scope="col" class="run {_kind(column)}" {about}>'

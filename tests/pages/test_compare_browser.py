@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, expect
@@ -22,6 +23,7 @@ from tests.pages.browser import (
     visit,
 )
 from tests.pages.canvas_clicks import click_row, open_picker
+from tests.pages.test_compare_profiled import with_profiled
 
 pytestmark = pytest.mark.browser
 
@@ -99,3 +101,17 @@ def test_every_section_opens_by_its_link(browser: Browser, server: Server) -> No
         with visit(browser, server, f"/compare{query}", width=820) as seen:
             expect(seen.page.get_by_role("tab", name=name, exact=True)).to_have_attribute("aria-selected", "true")
             expect_well_in_both_themes(seen)
+
+
+def test_a_profiled_run_is_left_out_until_it_is_ticked(browser: Browser, tmp_path: Path) -> None:
+    with_profiled(tmp_path)
+    with (
+        serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(tmp_path)}) as server,
+        visit(browser, server, "/compare") as seen,
+    ):
+        expect(legend(seen)).to_have_text(["A · m · none (control)", "B · m · exact"])
+        open_picker(seen)
+        click_row(seen, 0, 0)  # the newest
+        expect(legend(seen).nth(2)).to_have_text("C · m · exact · profiled")
+        expect(seen.page.get_by_text("times not compared (profiled)")).to_be_visible()
+        expect_harmless(seen)

@@ -7,6 +7,7 @@ from typing import Any
 
 from engine.comparing.figures import RunFigures, compare_entries_with
 from engine.comparing.slowdown import slowdown
+from engine.store.store import Store
 from pages._compare import charts_data as data
 from pages._compare import charts_pass as passing
 from pages._compare.runs import RunSelection, default_choice
@@ -17,16 +18,24 @@ from tests.engine.inspection.made import sample_row, write_run
 from tests.pages.drift_stores import store_at
 
 
-def test_a_profiled_run_is_marked_and_no_default_choice(tmp_path: Path) -> None:
-    store = store_at(tmp_path)
+def with_profiled(place: Path) -> Store:
+    """Two runs, and later ones of the same beside which a profiler ran."""
+    store = store_at(place)
     for day, lp in enumerate(("none", "exact"), 1):
         made = f"2026-01-{day:02}T00:00:00+00:00"
-        write_run(store, lp, [sample_row(0)], model_alias="m", lp=lp, created_at=made)
+        rows = [sample_row(0, decode_s=1.0, tokens=9)]
+        about: dict[str, Any] = {"model_alias": "m", "lp": lp, "tokens": 9, "wall_s": 1.0}
+        write_run(store, lp, rows, **about, created_at=made)
         profiled: dict[str, Any] = {
             "source": f"python -m engine run --lp {lp} --profile --n 1",
             "created_at": made.replace("01", "02", 1),
         }
-        write_run(store, f"{lp}-profiled", [sample_row(0)], model_alias="m", lp=lp, **profiled)
+        write_run(store, f"{lp}-profiled", rows, **about, **profiled)
+    return store
+
+
+def test_a_profiled_run_is_marked_and_no_default_choice(tmp_path: Path) -> None:
+    store = with_profiled(tmp_path)
     found = default_choice(store.found().entries)
     assert found is not None and found.ids == ("none", "exact")
     assert run_name(RunFigures(store.entry("exact-profiled"))) == "m · exact · profiled"
