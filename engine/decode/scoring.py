@@ -77,6 +77,7 @@ def score(
     sampling: Sampling | None = None,
     batch_size: int = 8,
     counters: Counters | None = None,
+    between: Callable[[], object] = lambda: None,
 ) -> Iterator[Scored]:
     """One a sample, in the order given. All of them are looked at before the first is read.
 
@@ -84,7 +85,8 @@ def score(
     tokens, to the precision of the model's dtype; with ``candidates`` None there are none, and the head runs where
     blocks were closed alone. ``close_ids`` asks for the masses where the program closed a block by force, which
     ``align`` wants to know. ``sampling`` is how the tokens were drawn: the diagnoses then say with which probability.
-    ``counters`` learns of passes and of halved batches.
+    ``counters`` learns of passes and of halved batches. ``between`` is called between parts of a fraction of a second,
+    to pause or to raise.
     """
     check_rows(constraint, len(body.head))
     if batch_size < 1:
@@ -94,7 +96,7 @@ def score(
     counted = counters or Counters()
 
     def work(part: Sequence[Stored]) -> list[Scored]:
-        batch = _ScoredBatch.read(body, constraint.automaton, part, vocab_size, counted)
+        batch = _ScoredBatch.read(body, constraint.automaton, part, vocab_size, counted, between)
         diagnoses = [list[Diagnosis]() for _ in part] if candidates is None else batch.diagnoses(candidates, sampling)
         masses = [dict[int, CloseMass]() for _ in part] if close_ids is None else batch.masses(close_ids)
         return list(map(Scored, diagnoses, masses))
@@ -203,11 +205,18 @@ class _ScoredBatch:
     token: Tensor  # int64 [N]
     state: State  # [N] before each token
     hidden: Tensor  # [N, W] what the layers make of all that is before each token
+    between: Callable[[], object]
 
     @classmethod
     @torch.inference_mode()
     def read(
-        cls, body: Body, automaton: Automaton, stored: Sequence[Stored], vocab_size: int, counters: Counters
+        cls,
+        body: Body,
+        automaton: Automaton,
+        stored: Sequence[Stored],
+        vocab_size: int,
+        counters: Counters,
+        between: Callable[[], object],
     ) -> _ScoredBatch:
         """Follow the states along the answers, and run the layers."""
         tables = Tables.of(automaton, [sample.program for sample in stored], body.device)
@@ -228,7 +237,8 @@ class _ScoredBatch:
             is_token.nonzero()[:, 0],
             answers[is_token],
             State(cell, node),
-            _hidden(body, stored, counters),
+            _hidden(body, stored, counters, between),
+            between,
         )
 
     @torch.inference_mode()
@@ -263,16 +273,18 @@ class _ScoredBatch:
         lengths = [len(sample.answer) for sample in self.stored]
         return [of_tokens[end - length : end] for end, length in zip(accumulate(lengths), lengths, strict=True)]
 
-    def _chunks(self, places: Tensor) -> Sequence[Tensor]:
+    def _chunks(self, places: Tensor) -> Iterator[Tensor]:
         """Places [N] in parts whose scores fit."""
-        return places.split(max(1, MOST_SCORES // self.vocab_size)) if len(places) else ()
+        for part in places.split(max(1, MOST_SCORES // self.vocab_size)) if len(places) else ():
+            self.between()
+            yield part
 
     def _scores(self, places: Tensor) -> Tensor:
         """[n, V] before the LP, of the rows that have a token: those beyond would be minus infinity."""
         return functional.linear(self.hidden[places], self.body.head[: self.vocab_size]).float()
 
 
-def _hidden(body: Body, stored: Sequence[Stored], counters: Counters) -> Tensor:
+def _hidden(body: Body, stored: Sequence[Stored], counters: Counters, between: Callable[[], object]) -> Tensor:
     """[N, W] hidden states before each token of the answers, sample by sample. Padding costs next to nothing."""
     ids = _padded([sample.read for sample in stored], body.device)
     lengths, first, count = torch.tensor(
@@ -282,6 +294,7 @@ def _hidden(body: Body, stored: Sequence[Stored], counters: Counters) -> Tensor:
     before = torch.zeros((int(count.sum()), body.width), dtype=body.dtype, device=body.device)
     cache = KvCache(body, len(stored), ids.shape[1])
     for start in range(0, ids.shape[1], READ_WIDTH):
+        between()
         part = ids[:, start : start + READ_WIDTH]
         width = part.shape[1]
         places = packed_places(torch.full_like(lengths, start), (lengths - start).clamp(0, width), width, start + width)

@@ -78,6 +78,7 @@ def _scored(question: Question, control: Control) -> Iterator[ScoredSteps]:
         [generation.stored(0, question.token_ids)],
         loaded.tokenizer.vocab_size,
         candidates=CANDIDATES,
+        between=control.cancelled,
     )
     forced = question.forced or (False,) * len(question.token_ids)
     aligned = generation.reader.aligned(generation.molecules[0], question.token_ids, forced, {})

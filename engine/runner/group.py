@@ -181,8 +181,7 @@ class GroupWork:
         wall_s = generation.template_s + self.clock() - self.began
         judged = list(self._judged(generation.in_order()))
         while self.judges is not None and self.judges.under_way:
-            if self.cancelled():
-                raise ScoringCancelledError
+            self._go_on()
             self._take_verdicts(wait=True)
         references = RmsdReferences(self.plan.rmsd, self.reference_s, self.references)
         stored: list[StoredSample] = []
@@ -273,15 +272,19 @@ class GroupWork:
                 close_ids=ids,
                 sampling=generation.plan.sampling,
                 counters=counters,
+                between=self._go_on,
             )
             scores.update(zip((sample.sample_id for sample in some), self._until_cancelled(scored), strict=True))
         return (scores[sample.sample_id] for sample in samples)
 
     def _until_cancelled(self, items: Iterable[Item]) -> Iterator[Item]:
         for item in items:
-            if self.cancelled():
-                raise ScoringCancelledError
+            self._go_on()
             yield item
+
+    def _go_on(self) -> None:
+        if self.cancelled():
+            raise ScoringCancelledError
 
 
 def device_name(loaded: LoadedModel) -> str:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from engine.decode import scoring
 from engine.decode.chances import CHANCES
 from engine.live.lane import lane_work
 from engine.live.rescore import Question, costs_work, score_work
 from engine.records import SHORTEST4
 from engine.runner.plan import ModelChoice
-from engine.service import Service
+from engine.service import Control, Service
 from engine.store.files import LocalFiles
 from engine.store.store import Store
 from tests.engine.live.test_lane import lane_of
@@ -56,6 +58,23 @@ def test_scoring_gives_the_rows_that_a_run_keeps(service: Service, folder: Path,
         }
         assert mine["p_raw"] == pytest.approx(theirs["p_raw"], abs=1e-5)
         assert mine["allowed_mass"] == pytest.approx(theirs["allowed_mass"], abs=1e-5)
+
+
+def test_other_readers_may_have_a_turn_between_the_tokens_of_a_sample(
+    service: Service, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight long answers were scored in one go, 24 s of a model's head, while ten readers waited."""
+    turns, cancelled = Counter[str](), Control.cancelled
+
+    def counted(control: Control) -> bool:
+        turns[control._job.progress.note] += 1
+        return cancelled(control)
+
+    monkeypatch.setattr(Control, "cancelled", counted)
+    monkeypatch.setattr(scoring, "MOST_SCORES", 1)  # a token at a time
+    asked = question(stored(service, folder, tmp_path, "none"), choice(folder))
+    assert service.submit("a", score_work(asked)).wait(PATIENCE_S)
+    assert min(turns["checking the result"], turns["scoring the sample"]) >= len(asked.token_ids) > 20
 
 
 def test_another_model_of_the_tokenizer_thinks_otherwise(service: Service, folder: Path, tmp_path: Path) -> None:
