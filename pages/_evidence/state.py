@@ -11,6 +11,7 @@ from pages._evidence.claims import ClaimFilter
 
 CLAIM, VIEW = "claim", "view"
 REPORT, VERDICT, FIND, ABOUT, FIGURE = "report", "verdict", "find", "about", "figure"
+_NEXT = "claim to open"
 ALL, LOST_THIRD = "All claims", "The lost third"
 
 
@@ -20,6 +21,8 @@ def _no_filters() -> dict[str, Any]:
 
 def claim_id() -> str:
     """The claim that the address names; empty where it names none."""
+    if next_ := st.session_state.pop(_NEXT, None):
+        put_claim(next_)
     return st.query_params.get(CLAIM, "")
 
 
@@ -36,9 +39,12 @@ def open_section(name: str) -> None:
 
 
 def open_claim(id_: str) -> None:
-    """Show this claim among all others; for a callback of a section that draws no filters."""
+    """Show this claim among all others; for a callback of a section that draws no filters.
+
+    The section comes first into the address, so that Back leaves the claim before the section.
+    """
     show_all()
-    put_claim(id_)
+    st.session_state[_NEXT] = id_
 
 
 def show_all(reports: Sequence[str] = (), verdicts: Sequence[str] = ()) -> None:
@@ -60,7 +66,7 @@ def drop_filters() -> None:
 
 def open_named_claim() -> None:
     """A link that names a claim and no section means the section that has the claims."""
-    if claim_id() and VIEW not in st.query_params:
+    if CLAIM in st.query_params and VIEW not in st.query_params:
         st.session_state.setdefault(VIEW, ALL)
 
 
