@@ -9,10 +9,11 @@ from __future__ import annotations
 import errno
 import stat
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from engine.errors import FileFormatError, shown
 
@@ -47,6 +48,16 @@ def open_regular(path: Path) -> BufferedReader:
 def read_regular(path: Path) -> bytes:
     with open_regular(path) as file:
         return file.read()
+
+
+def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """For ``json.loads(object_pairs_hook=...)``: an object; ValueError where a key stands twice, and one of its values
+    would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        (key, count), *_ = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"the key {shown(key)} stands {count} times in one object")
+    return found
 
 
 class ReadLimit:

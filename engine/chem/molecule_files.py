@@ -26,7 +26,7 @@ from engine.chem.structure_files import mol_of, sdf_records
 from engine.chem.textfiles import MOST_LINE_CHARACTERS, text_lines
 from engine.errors import DriftscopeError, FileFormatError, one_line, shown
 from engine.records import Molecule
-from engine.user_files import ReadLimit, open_file
+from engine.user_files import ReadLimit, open_file, unique_keys
 
 SMILES_COLUMNS = ("smiles", "isomericsmiles", "canonicalsmiles", "smi")
 """Likeliest first, as ``_key`` writes them. Another name that ends in ``smiles`` counts where it is the only one."""
@@ -37,7 +37,7 @@ _KINDS: dict[str, Kind] = {".csv": "table", ".tsv": "table", ".sdf": "sdf", ".sd
 _KINDS |= {".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _LISTS = (".smi", ".smiles")
 _JSON_START = re.compile(r"""\s*(?:\{|\[\s*(?:["{\[]|$))""")  # a SMILES may begin with a bracket, but not like this
-_NO_OBJECT = 'no JSON object such as {"smiles": "CC=O"}'
+_NO_OBJECT = 'no JSON object such as {"smiles": "CC=O"}, each key once'
 _FIELD_LIMIT = threading.Lock()
 _MOST_TEXT = 200
 PARQUET_ROWS = 4_096
@@ -240,7 +240,7 @@ def _jsonl(path: Path, column: str | None) -> Entries:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = json.loads(line, object_pairs_hook=unique_keys)
         except (ValueError, RecursionError):  # ValueError also for a number of thousands of digits
             row = None
         if not isinstance(row, dict):

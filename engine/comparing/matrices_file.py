@@ -13,6 +13,7 @@ import numpy as np
 
 from engine.errors import FileFormatError, shown
 from engine.figures.coverage_metrics import Array
+from engine.user_files import unique_keys
 
 _FORM = 'Give {"molecule": [[rmsd, ...] per reference, ...], ...}, with null for a gap'
 
@@ -20,7 +21,7 @@ _FORM = 'Give {"molecule": [[rmsd, ...] per reference, ...], ...}, with null for
 def read_matrices(text: str) -> dict[str, Array]:
     """By molecule [references, samples]; ``FileFormatError`` says what is wrong with which molecule."""
     try:
-        document = json.loads(text)
+        document = json.loads(text, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
         raise FileFormatError(f"the matrices are no JSON ({error})", _FORM) from error
     if not isinstance(document, dict) or not document:

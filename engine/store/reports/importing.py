@@ -33,7 +33,7 @@ from engine.store.schema import RUN
 from engine.store.staging import Staging
 from engine.store.store import Store
 from engine.store.writing import begin_anew, whole_or_nothing
-from engine.user_files import ReadLimit, open_file
+from engine.user_files import ReadLimit, open_file, unique_keys
 
 MOST_BYTES = 2 * 1024**3
 """Of a file's JSON, which is held in memory whole."""
@@ -198,13 +198,13 @@ def _parsed(text: str) -> dict[str, Any]:
         return value if math.isfinite(value) else None
 
     try:  # Python writes NaN and Infinity, which JSON does not have
-        document = json.loads(text, parse_constant=lambda _: None, parse_float=finite)
+        document = json.loads(text, parse_constant=lambda _: None, parse_float=finite, object_pairs_hook=unique_keys)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno:,}, column {error.colno:,}"
         raise FileFormatError(
             f"it is no JSON at {where}: {error.msg}", "Correct it there, or write it again"
         ) from error
-    except ValueError as error:  # a number of thousands of digits
+    except ValueError as error:  # a number of thousands of digits, a key that stands twice
         raise FileFormatError(f"it is no JSON that can be read: {error}", "Write it again") from error
     if not isinstance(document, dict):
         raise malformed("it", document, "an object with passes and failures")

@@ -201,6 +201,7 @@ SKIPPED: dict[str, tuple[str, str, list[tuple[int, str]]]] = {
     "a number in json": ("a.jsonl", '{"smiles": "C"}\n{"smiles": 5}\n', [(2, "of type int, not text")]),
     "a missing key": ("a.jsonl", '{"smiles": "C"}\n{"smile": "C"}\n', [(2, "has no SMILES")]),
     "a cut line of json": ("a.jsonl", '{"smiles": "C"}\n{"smiles": "C', [(2, "no JSON object such as")]),
+    "a key twice": ("a.jsonl", '{"smiles": "C"}\n{"smiles": "C", "smiles": "N"}\n', [(2, "each key once")]),
     "a list in json": ("a.jsonl", '{"smiles": "C"}\n["C"]\n', [(2, "no JSON object such as")]),
     "deep json": ("a.jsonl", f'{{"smiles": "C"}}\n{"[" * 100_000}\n', [(2, "no JSON object such as")]),
     "a huge number": ("a.jsonl", f'{{"smiles": "C"}}\n{{"smiles": {"9" * 5_000}}}\n', [(2, "no JSON object")]),

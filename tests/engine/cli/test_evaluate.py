@@ -77,7 +77,8 @@ def test_matrices_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("", "no JSON"), ("[[0.1]]", "no object with a molecule"), ("{}", "no object with a molecule"),
+        ('{"a": [[1]], "a": [[2]]}', "key 'a' stands 2 times"), ("", "no JSON"), ("{}", "no object with a molecule"),
+        ("[[0.1]]", "no object with a molecule"),
         ('{"a": 0.1}', "'a' is no list of rows"), ('{"a": [0.1]}', "'a' is no list of rows"),
         ('{"a": [[0.1, 0.2], [0.3]]}', "'a' has rows of 1 and of 2 samples"),
         ('{"a": [[0.1], ["0.2"]]}', "'a', row 1: '0.2' is no RMSD"), ('{"a": [[-0.1]]}', "is no RMSD"),

@@ -48,6 +48,8 @@ def test_what_keys_may_be() -> None:
     assert (found.values, found.token_idx, found.team, found.shape, found.ts) == ([3.0, 4.0], 7, "5", [2], "1.5")
     assert read_line(b'{"values": [1], "token_idx": 3.0}').token_idx == 3
     assert read_line(b'{"values": [1, 2], "ids": [9, 4]}').ids == [9, 4]
+    for line in (b'{"values": [1], "values": [2]}', b'{"values": [1], "values": ["nan", 2], "values": [2]}'):
+        assert read_line(line).values == [2.0], "a key twice: the last one, as in most readers of JSON"
     assert read_line(b'{"values": [1], "team": "\xff\xfe"}').team == "��"
 
 
