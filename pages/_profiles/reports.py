@@ -233,7 +233,8 @@ def _derived_row(one: DerivedFigure, verdict: Any) -> Iterator[str]:
     stated = safe(figure(one.stated, one.unit))
     sign = f"{look_of(verdict).sign} {verdict}" if verdict else "open"
     about, why = "This claim on the Evidence page", " ".join(one.why.split())
-    yield f'<tr><th scope="row">{safe(one.what)}</th><td>{stated if one.ours is None else f"<s>{stated}</s>"}</td>'
+    is_struck = one.ours is not None and verdict != "reproduced"
+    yield f'<tr><th scope="row">{safe(one.what)}</th><td>{f"<s>{stated}</s>" if is_struck else stated}</td>'
     yield f'<td class="ours">{ours}</td><td class="why">{safe(why)}</td>'
     yield f'<td><a href="{claim_address(one.claim)}" target="_self" title="{about}">{safe(sign)}</a></td></tr>'
 

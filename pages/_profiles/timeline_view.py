@@ -1,37 +1,38 @@
-"""What a timeline draws of one trace in one window, without a widget."""
+"""A window of a trace along time, and what is said of it in words, without a widget."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from engine.figures.words import counted, listed, microseconds, percent, shortened
-from engine.profile.timeline import EventWindow, Gap, Stretch, TraceMark, has_events
+from engine.profile.timeline import EventWindow, Gap, Stretch, Timeline, TraceMark, has_events
 from engine.store.entries import Entry
 from pages._profiles.traces import TraceSelection
 from pages._shared.words import visible_text
 
-AREAS, STRIPS = "Areas", "Strips"
-FORMS = (AREAS, STRIPS)
-MOST_MARKS, MOST_GAPS, MOST_EVENTS = 600, 60, 1_500
+COLUMNS = 240
+"""Of the table; the canvas has its own."""
+MOST_MARKS, MOST_EVENTS, MOST_LANES = 1_000, 3_000, 12
 MOST_FAMILIES = 7
 REST = "all other"
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineView:
-    """``shift_us`` is the trace's own time at 0 ms; ``window_ms`` is on the axis. ``events``: None where none show."""
+    """``shift_us`` is the trace's own time at 0 ms; ``window_ms`` is on the axis. ``events``: None where none show.
+
+    ``stretch``, ``marks`` and ``events`` are of the window."""
 
     entry: Entry
     name: str
+    timeline: Timeline
     shift_us: float
     window_ms: tuple[float, float]
-    totals_us: Mapping[str, float]  # of the whole trace, by family
     stretch: Stretch
+    all_marks: tuple[TraceMark, ...]  # the longest of the whole trace
     marks: tuple[TraceMark, ...]
     marks_count: int
     gaps: tuple[Gap, ...]
@@ -51,22 +52,19 @@ class TimelineView:
         sums = self.stretch.share.sum(axis=1) * column
         return dict(zip(self.stretch.families, sums.tolist(), strict=True))
 
-    def share_of(self, families: Sequence[str]) -> list[float]:
-        """Of each column's time, in percent, by some families together."""
-        rows = [place for place, name in enumerate(self.stretch.families) if name in families]
-        if not rows:
-            return [0.0] * self.stretch.share.shape[1]
-        found: list[float] = (100 * self.stretch.share[rows].sum(axis=0)).tolist()
-        return found
 
-    @property
-    def most_percent(self) -> float:
-        return float(100 * np.max(self.stretch.share.sum(axis=0), initial=0.0))
+def span_us(entry: Entry) -> float:
+    return float(entry.row.get("span_us") or 0.0)
 
-    @property
-    def phases(self) -> list[str]:
-        """In the order in which they first come."""
-        return list(dict.fromkeys(mark.phase for mark in self.marks))
+
+def phases_of(marks: Sequence[TraceMark]) -> list[str]:
+    """In the order in which they first come."""
+    return list(dict.fromkeys(mark.phase for mark in marks))
+
+
+def lanes_of(view: TimelineView) -> list[str]:
+    """Streams or threads of the events that are shown."""
+    return sorted({event.lane for event in view.events.events}) if view.events is not None else []
 
 
 def ranked(views: Sequence[TimelineView]) -> dict[str, tuple[str, ...]]:
@@ -75,7 +73,7 @@ def ranked(views: Sequence[TimelineView]) -> dict[str, tuple[str, ...]]:
     The same in every window, so that a colour stays a family's."""
     sums: dict[str, float] = {}
     for view in views:
-        for name, taken in view.totals_us.items():
+        for name, taken in zip(view.timeline.families, view.timeline.total_us.tolist(), strict=True):
             sums[name] = sums.get(name, 0.0) + taken
     names = sorted((name for name in sums if sums[name] > 0), key=lambda name: -sums[name])
     drawn = len(names) if len(names) == MOST_FAMILIES + 1 else MOST_FAMILIES  # a single one is no rest
@@ -105,9 +103,7 @@ def _whole(chosen: TraceSelection, view: TimelineView) -> str:
     words = f"{letter}: between first and last work the device is busy {working} of the time and idle {idling}"
     if not view.gaps:
         return f"{words}; it has no pause."
-    gap = max(view.gaps, key=lambda gap: gap.gap_us)
-    length = microseconds(gap.gap_us)
-    return f"{words}; its longest pause, {length}, is between {_name(gap.before)} and {_name(gap.after)}."
+    return f"{words}; its longest pause is {microseconds(max(gap.gap_us for gap in view.gaps))}."
 
 
 def _window(chosen: TraceSelection, view: TimelineView) -> str:
@@ -153,11 +149,12 @@ def notes(views: Sequence[TimelineView]) -> list[str]:
 def _not_drawn(view: TimelineView) -> Iterator[str]:
     if len(view.marks) < view.marks_count:
         yield f"the {len(view.marks):,} longest of {view.marks_count:,} marks in the window"
+    for what, names in (("phases", phases_of(view.marks)), ("streams and threads", lanes_of(view))):
+        if len(names) > MOST_LANES:
+            yield f"{MOST_LANES} of {len(names):,} {what}"
     if view.events is not None and view.events.count > len(view.events.events):
         yield f"the {MOST_EVENTS:,} longest of {counted(view.events.count, 'event')} in the window"
-    if view.events is None and has_events(view.entry):
-        yield "single events show in a smaller window"
-    elif view.events is None:
+    if not has_events(view.entry):
         yield "single events were not kept (trace add --events keeps them)"
 
 

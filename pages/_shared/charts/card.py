@@ -77,7 +77,7 @@ def card(key: str, question: str, help_: str) -> Iterator[Card]:
     with st.container(border=True, height="stretch", key=f"chart-{key}"):
         head = st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute")
         head.subheader(question, anchor=False, help=help_, width="content")
-        answer = st.container()
+        answer = st.container(key=f"answer-{key}")
         try:
             yield Card(key, head, answer)
         except DriftscopeError as error:

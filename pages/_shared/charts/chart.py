@@ -47,7 +47,7 @@ class Marks:
     A layer with a group or a name stands in the legend. ``interval`` is the axis along which ``low`` and ``high`` lie.
     """
 
-    kind: Literal["bars", "points", "lines", "areas"]
+    kind: Literal["bars", "points", "lines"]
     rows: Sequence[Row]
     x: str = "x"
     y: str = "y"
@@ -69,7 +69,6 @@ class Marks:
     text_at: str = ""
     has_points: bool = True  # a line's own
     is_selectable: bool = False  # what a click leaves out fades only then
-    stack: str = ""
     in_legend: bool = True
     clicked: str = ""  # the column that a click hands on, as its custom data
     more: Mapping[str, Any] = field(default_factory=dict)
@@ -252,7 +251,7 @@ def _traces(layer: Marks, colours: Palette) -> Iterator[go.Bar | go.Scatter]:
     for row in layer.rows:
         groups.setdefault(row[layer.group] if layer.group else layer.name, []).append(row)
     for name, rows in groups.items():
-        make = _bars if layer.kind == "bars" else _areas if layer.kind == "areas" else _points
+        make = _bars if layer.kind == "bars" else _points
         trace = make(layer, rows, colours)
         if name != "":
             trace.update(name=safe(str(name)), legendgroup=safe(str(name)))
@@ -349,26 +348,6 @@ def _interval(layer: Marks, rows: Sequence[Row], colours: Palette) -> dict[str, 
         "color": layer.outline or colours.muted,
         "thickness": 1.4,
     }
-
-
-def _areas(layer: Marks, rows: Sequence[Row], colours: Palette) -> go.Scatter:
-    """Steps over their ground, on top of each other."""
-    import plotly.graph_objects as go
-
-    colour = rows[0]["colour"]
-    pattern = {
-        "shape": rows[0]["pattern"], "fillmode": "overlay", "fgcolor": colours.background, "fgopacity": 0.45,
-        "size": 6, "solidity": 0.25,
-    }  # fmt: skip
-    return go.Scatter(
-        x=[row[layer.x] for row in rows],
-        y=[row[layer.y] for row in rows],
-        mode="lines",
-        line={"shape": "hv", "width": 0, "color": colour},
-        stackgroup=layer.stack,
-        fillcolor=colour,
-        fillpattern=pattern,
-    )
 
 
 def _cells(cells: HeatmapCells) -> go.Heatmap:
