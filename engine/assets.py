@@ -58,8 +58,11 @@ def bring_three_d_mol(static: Path = STATIC) -> Path:
         return three_d_mol(static)
     except AssetError as problem:
         log.info("%s: bringing it", problem.what)
-    with tempfile.TemporaryDirectory(prefix="driftscope-") as folder:
-        content = _unpack(_pack(_npm(Path(folder)), Path(folder)))
+    try:
+        with tempfile.TemporaryDirectory(prefix="driftscope-") as folder:
+            content = _unpack(_pack(_npm(Path(folder)), Path(folder)))
+    except OSError as error:
+        raise AssetError(f"3Dmol.js cannot be brought: {error.strerror}: {error.filename}", BY_HAND) from error
     _check(content)
     return _write(content, static)
 

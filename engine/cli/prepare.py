@@ -57,11 +57,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _tokenizer(name: str, *, bring: bool) -> AppPart:
     # Imported here since every command of the terminal imports this module, and few need a tokenizer.
-    from engine.text.tokenizer_build import folder_of
+    from engine.text.tokenizer_build import built_in, folder_of
     from engine.text.tokenizers import load_tokenizer
 
     try:
-        if not bring and not folder_of(name).is_dir():
+        if bring:
+            built_in(name)
+        elif not folder_of(name).is_dir():
             raise AssetError(f"the tokenizer {name} is not built yet", "Run `make prepare`")
         load_tokenizer(name)
     except DriftscopeError as error:

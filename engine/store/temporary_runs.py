@@ -21,9 +21,8 @@ from engine.errors import DriftscopeError, StoreError
 from engine.store.entries import Entry
 from engine.store.files import Files, LocalFiles
 from engine.store.schema import RUN
-from engine.store.staging import Staging
 from engine.store.store import Store
-from engine.store.writing import whole_or_nothing
+from engine.store.writing import begin_anew, whole_or_nothing
 
 MOST_KEPT = 200
 """Runs of the place; the oldest go first."""
@@ -64,7 +63,7 @@ def trim(files: Files, most: int = MOST_KEPT) -> None:
 def keep(entry: Entry, home: Files, label: str = "") -> Entry:
     """A copy of the entry in the user's store, under the same name."""
     row, more = entry.sheet["row"], {key: value for key, value in entry.sheet.items() if key not in SHEET_KEYS}
-    staging = Staging.create(home, RUN, entry.id, row, **more)
+    staging = begin_anew(home, RUN, entry.id, row, **more)
     with whole_or_nothing(staging):
         staging.add({name: _rows(entry, part.file) for name, part in entry.parts.items()})
         return staging.publish({"label": label} if label else {})

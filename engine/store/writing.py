@@ -15,13 +15,14 @@ from engine.store.schema import Kind
 from engine.store.staging import Staging
 
 
-def begin_anew(files: Files, kind: Kind, id_: str, row: Mapping[str, Any]) -> Staging:
-    """Locked. What a killed import left is removed; one that still runs holds the lock, so this one fails."""
+def begin_anew(files: Files, kind: Kind, id_: str, row: Mapping[str, Any], **more: Any) -> Staging:
+    """Locked. What an import that was killed or failed left is removed; one that still runs holds the lock, so this one
+    fails. ``more`` stays in the sheet."""
     if id_ in files.folders(ASIDE):
         left = Staging(files, kind, id_, {})
         left.lock()
         left.abandon()
-    staging = Staging.create(files, kind, id_, row)
+    staging = Staging.create(files, kind, id_, row, **more)
     staging.lock()
     return staging
 

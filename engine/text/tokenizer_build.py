@@ -211,7 +211,8 @@ def _assemble(name: str) -> Tokenizer:
 
 
 def _write(recipe: TokenizerRecipe, tokenizer: Tokenizer, folder: Path) -> None:
-    tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
+    # Not by its own `save`, which raises a bare Exception where the disk is full.
+    (folder / "tokenizer.json").write_text(tokenizer.to_str(pretty=False), encoding="utf-8")
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "eos_token": recipe.end,

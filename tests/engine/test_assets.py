@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import io
+import itertools
 import os
 import select
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -18,6 +22,7 @@ import pytest
 from engine import assets
 from engine.assets import bring_three_d_mol, three_d_mol
 from engine.errors import AssetError
+from tests.engine.store.faults import Fault, raising
 from tests.support import ROOT
 
 CONTENT = b"/* stands for 3Dmol-min.js */\n" * 100
@@ -204,6 +209,25 @@ def test_a_folder_that_cannot_be_written_is_named(static: Path, npm: Callable[..
     static.write_text("a file where the folder should be", encoding="utf-8")
     with pytest.raises(AssetError, match="cannot be written to"):
         bring_three_d_mol(static)
+
+
+def test_a_full_disk_at_any_call_is_told_and_leaves_nothing(static: Path, npm: Callable[..., Path]) -> None:
+    npm(GOOD_NPM, archive_with(CONTENT))
+    for turn in itertools.count():
+        fault = Fault(raising(OSError(errno.ENOSPC, "No space left on device")), turn)
+        with fault.armed():
+            if turn == 0:
+                with pytest.raises(AssetError, match="cannot be brought: No space left on device"):
+                    bring_three_d_mol(static)
+            else:
+                with contextlib.suppress(AssetError):
+                    bring_three_d_mol(static)
+        if not fault.is_over:
+            break
+        assert bring_three_d_mol(static).read_bytes() == CONTENT, "once there is room, it comes"
+        assert [entry.name for entry in static.iterdir()] == [assets.FILE_NAME]
+        shutil.rmtree(static)
+    assert turn > 3
 
 
 def test_two_processes_at_once_both_end_well(static: Path, npm: Callable[..., Path], tmp_path: Path) -> None:

@@ -29,6 +29,10 @@ class World:
             raise TokenizerError(f"the tokenizer {name} is damaged", "Delete its cache")
         self.loaded.append(name)
 
+    def built_in(self, name: str) -> None:
+        self.load(name)
+        self.build(name)
+
     def folder_of(self, name: str) -> Path:
         return self.root / name
 
@@ -51,6 +55,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     made = World(tmp_path)
     monkeypatch.setattr(tokenizers, "load_tokenizer", made.load)
     monkeypatch.setattr(tokenizer_build, "folder_of", made.folder_of)
+    monkeypatch.setattr(tokenizer_build, "built_in", made.built_in)
     monkeypatch.setattr(assets, "three_d_mol", made.look)
     monkeypatch.setattr(assets, "bring_three_d_mol", made.bring)
     return made
@@ -67,7 +72,7 @@ def call(*words: str) -> int:
 
 def test_all_is_made_ready(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     assert call() == 0
-    assert world.loaded == ["qwen3", "llama3"]
+    assert all(world.folder_of(name).is_dir() for name in ("qwen3", "llama3")), "the caches, too"
     assert world.brought == 1
     assert capsys.readouterr().out.splitlines() == ["qwen3: ready", "llama3: ready", "3Dmol-min.js: ready"]
 

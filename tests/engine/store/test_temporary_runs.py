@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ from engine.store import temporary_runs
 from engine.store.files import LocalFiles
 from engine.store.store import Store, damaged_parts
 from engine.store.temporary_runs import is_temporary, keep, temporary_files, trim, with_temporary
+from tests.engine.store.faults import Fault, raising
 from tests.engine.store.stored_runs import written
 from tests.support import ROOT
 
@@ -55,6 +58,23 @@ def test_keeping_twice_says_so_and_leaves_the_first(place: LocalFiles, tmp_path:
         keep(entry, home)
     assert [one.id for one in Store(home).found().entries] == ["live"]
     assert home.folders("staging") == []
+
+
+def test_a_full_disk_at_any_call_leaves_no_part_of_what_is_kept(place: LocalFiles, tmp_path: Path) -> None:
+    entry = written(place, "live", steps=True)
+    for turn in range(0, 1_000, 8):  # one of them leaves the sheet of a run, and nothing else
+        home = LocalFiles(tmp_path / str(turn))
+        fault = Fault(raising(OSError(errno.ENOSPC, "No space left on device")), turn)
+        with fault.armed(), contextlib.suppress(StoreError):
+            keep(entry, home)
+        found = Store(home).found()
+        assert not found.damages and not any(damaged_parts(kept) for kept in found.entries)
+        if not fault.is_over:
+            break
+        if not found.entries:
+            keep(entry, home)
+        assert [kept.id for kept in Store(home).found().entries] == ["live"], "once there is room, it goes"
+    assert turn > 20
 
 
 def test_a_run_that_is_gone_is_said_to_be(place: LocalFiles, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,22 @@ def test_a_cache_that_cannot_be_written_is_an_error_at_once(built: list[str], tm
     with pytest.raises(AssetError, match=r"cannot be written.*Set DRIFTSCOPE_CACHE"):
         tokenizer_build.built_in("llama3")
     assert built == []  # said before seconds of building
+
+
+def test_a_full_disk_is_named_and_leaves_nothing(
+    built: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = tempfile.mkdtemp
+
+    def full(*given: str, **more: Path) -> str:
+        folder = make(*given, **more)
+        (Path(folder) / "tokenizer.json").symlink_to("/dev/full")
+        return folder
+
+    monkeypatch.setattr(tempfile, "mkdtemp", full)
+    with pytest.raises(AssetError, match=r"cannot be written \(No space left on device\)"):
+        tokenizer_build.built_in("llama3")
+    assert list((tmp_path / "cache" / "tokenizers").iterdir()) == []
 
 
 def test_a_file_in_place_of_the_folder_is_an_error(built: list[str]) -> None:
