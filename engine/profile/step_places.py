@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from engine.decode.phases import STEP
-from engine.figures.words import listed, microseconds, percent, signed_microseconds
+from engine.figures.words import listed, microseconds, signed_microseconds
 from engine.inspection.memo import computed_once
 from engine.profile.compare import TraceComparison
 from engine.profile.phases import NAMES, OTHER
@@ -117,7 +117,7 @@ def place_words(rows: Sequence[PlaceRow]) -> str:
     for row in rows:
         by_place[row.place].append(row)
     changes = {place: sum(row.difference_us for row in rows) for place, rows in by_place.items()}
-    whole, moved = sum(changes.values()), sum(map(abs, changes.values()))
+    moved = sum(map(abs, changes.values()))
     named = sorted((place for place in changes if abs(changes[place]) >= LEAST_NAMED * moved > 0),
                    key=lambda place: -abs(changes[place]))[:MOST_NAMED]  # fmt: skip
     if not named:
@@ -125,13 +125,10 @@ def place_words(rows: Sequence[PlaceRow]) -> str:
     parts = []
     for place in named:
         first = by_place[place][0]
-        family = (
-            f", {first.family} alone {signed_microseconds(first.difference_us)}" if len(by_place[place]) > 1 else ""
-        )
-        parts.append(f"{PLACE_WORDS[place]} {_more(changes[place])}{family}")
-    share = abs(sum(row.control_us for row in rows))
-    of = f" ({percent(abs(whole) / share)} of A's)" if share else ""
-    return f"Per step, B's work takes {_more(whole)}{of}: {listed(parts)}."
+        family = f" ({first.family} {signed_microseconds(first.difference_us)})" if len(by_place[place]) > 1 else ""
+        parts.append(f"{PLACE_WORDS[place]} takes {_more(changes[place])}{family}")
+    control, test = (microseconds(sum(getattr(row, name) for row in rows)) for name in ("control_us", "test_us"))
+    return f"Per step, B's work takes {test} and A's {control}: {listed(parts)}."
 
 
 def _more(change_us: float) -> str:

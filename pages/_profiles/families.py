@@ -11,6 +11,7 @@ import streamlit as st
 from engine.figures.statistics import quotient
 from engine.figures.words import capitalised, number, percent, signed, times
 from engine.profile.compare import FamilyRow, TraceComparison, document, family_row
+from engine.profile.lp_words import lp_words
 from engine.profile.step_places import PLACE_WORDS, PlaceRow, place_rows, place_words
 from engine.profile.stored_trace import StoredTrace, Totals
 from engine.profile.words import alone, incomparable, is_alone, is_known, other_words, where_from
@@ -40,7 +41,8 @@ def show(_: Store, chosen: TraceSelection) -> None:
     places = [] if is_alone(comparison) else place_rows(comparison)
     with st.container(border=True, key="families-say"):
         st.markdown(escape_markdown(text))
-        if words := place_words(places):
+        runs = [chosen.runs.get(str(entry.row.get("run_id")), {}) for entry in (chosen.entries[0], chosen.entries[-1])]
+        for words in (place_words(places), lp_words(comparison, *runs)):
             st.markdown(escape_markdown(words))
     with st.container(key="profile-cards"):
         _cards(chosen, comparison)
@@ -51,7 +53,7 @@ def show(_: Store, chosen: TraceSelection) -> None:
         st.html(grouped_table("family", groups, lines, f"Families of work of {names}"))
         st.caption(_legend(comparison, is_full=is_full))
     if places:
-        st.subheader("Where in the step?", anchor=False, help=PLACE_HELP)
+        st.subheader("Where is the difference?", anchor=False, help=PLACE_HELP)
         st.html(grouped_table("family", PLACE_COLUMNS, place_lines(places), f"Work per step of {names} by place"))
     _other(comparison)
     _downloads(comparison)

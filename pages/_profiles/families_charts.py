@@ -30,7 +30,7 @@ COMPUTE_HELP = """
 The reports call attention and products of matrices (gemm) *real compute* and all else *overhead*. Norms, copies and
 elementwise work of the same model are part of that rest, and over the span also the time in which nothing runs.
 """
-PERS: dict[str, Per] = {"whole traces": "trace", "per token": "token", "per sample": "sample", "per pass": "pass"}
+PERS: dict[str, Per] = {"per token": "token", "whole traces": "trace", "per sample": "sample", "per pass": "pass"}
 OF_WORK, OF_SPAN = "of the work", "of the span"
 ZOOMED = 0.3  # of the larger time: where all moves lie within less, the axis does not begin at 0
 

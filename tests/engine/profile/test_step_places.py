@@ -48,7 +48,7 @@ def test_the_samplers_kernels_take_longer_under_another_name(store: Store, tmp_p
     first = rows[0]
     assert (first.place, first.family) == ("sample", "sort")  # one family, two names
     assert first.control_us == pytest.approx(20, abs=2) and first.test_us == pytest.approx(150, abs=2)
-    assert "drawing tokens 130 µs more" in place_words(rows)
+    assert "drawing tokens takes 130 µs more" in place_words(rows)
     forward = next(row for row in rows if (row.place, row.family) == ("forward", "gemm"))
     assert forward.difference_us == pytest.approx(0, abs=2) and forward.control_us == pytest.approx(500, abs=2)
 

@@ -10,6 +10,7 @@ from engine.figures.words import microseconds, number, percent, signed_microseco
 from engine.profile.cautions import cautions
 from engine.profile.compare import TraceComparison, compare, compare_traces
 from engine.profile.ingest import TraceMetadata, add_trace
+from engine.profile.lp_words import lp_words
 from engine.profile.reported import publish_reported
 from engine.profile.stored_trace import StoredTrace
 from engine.profile.words import (
@@ -25,6 +26,7 @@ from engine.store.entries import Entry
 from engine.store.files import LocalFiles
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
+from tests.engine.inspection.made import DEMO_STORE
 from tests.engine.profile.test_compare import CAT, FMHA, GEMM, kernels
 from tests.engine.profile.test_ingest import event, trace_of
 
@@ -175,3 +177,17 @@ def test_a_table_of_operations_that_is_another_is_told(store: Store, tmp_path: P
     with pytest.raises(StoreError, match="does not read"):
         StoredTrace.of(entry)
     assert store.found(TRACE).damages
+
+
+def test_what_the_lp_of_a_traces_run_changes() -> None:
+    traces = {entry.row["label"]: StoredTrace.of(entry) for entry in DEMO_STORE.found(TRACE).entries}
+    runs = {entry.id: entry.row for entry in DEMO_STORE.found().entries}
+
+    def words(control: str, test: str) -> str:
+        pair = traces[f"demo-llama:final, {control}"], traces[f"demo-llama:final, {test}"]
+        return lp_words(compare(*pair), *(runs[trace.entry.row["run_id"]] for trace in pair))
+
+    assert words("none", "exact").endswith("1,118 tokens to choose from instead of 128,330.")
+    assert words("none", "position-blocklist").startswith("What the LP changes: position-blocklist forces 21.7 %")
+    assert "tokens to choose from" not in words("none", "position-blocklist")
+    assert words("exact", "none") == ""

@@ -1,0 +1,41 @@
+"""What the LP of a trace's run changes, in a sentence beside what differs: a trace says how much, not why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from engine.decode.cost import LEGAL_ROWS
+from engine.figures.words import number, percent
+from engine.lp_records import lp_record, split_cleanup
+from engine.profile.compare import TraceComparison
+from engine.profile.stored_trace import StoredTrace
+
+Run = Mapping[str, Any]
+EXACT = "engine.lp.exact"
+
+
+def lp_words(comparison: TraceComparison, control: Run, test: Run) -> str:
+    """``control`` and ``test`` are rows of the traces' runs. Empty unless one model wrote without and with an LP."""
+    is_pair = control.get("lp") == "none" and test.get("lp") not in (None, "none")
+    forced, passes = (_per_token(comparison.test, name) for name in ("forced_tokens", "forward_passes"))
+    before = _per_token(comparison.control, "forward_passes")
+    if not is_pair or _model(control) != _model(test) or not forced or not passes or not before:
+        return ""
+    words = (
+        f"What the LP changes: {test['lp']} forces {percent(forced)} of B's tokens, and a forced token needs no pass "
+        f"of its own: {number(1 / passes)} tokens per pass in B, {number(1 / before)} in A."
+    )
+    legal, rows = LEGAL_ROWS.get(str(test.get("tokenizer"))), test.get("vocab_size")
+    if legal is None or rows is None or lp_record(split_cleanup(test["lp"])[0]).module != EXACT:
+        return words
+    return f"{words} The output head and the sampler have {legal:,} tokens to choose from instead of {rows:,}."
+
+
+def _model(run: Run) -> tuple[Any, Any]:
+    return run.get("model_alias"), run.get("model_step")
+
+
+def _per_token(trace: StoredTrace, name: str) -> float | None:
+    count, tokens = trace.known(name), trace.known("tokens")
+    return count / tokens if count is not None and tokens else None
