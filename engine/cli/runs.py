@@ -36,6 +36,7 @@ COMPARED: Columns = (
     ("not num.", "junk_nonnumeric"),
     ("cut", "cut_blocks"),
 )
+DELETED = "an open page may still undo that; it is removed for good within a day"
 UNFINISHED: Columns = (("run", "run_id"), ("samples", "samples_done"), ("of", "samples"), ("", "state"))
 
 
@@ -50,11 +51,13 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     compared.add_argument("control", metavar="CONTROL")
     compared.add_argument("tests", nargs="+", metavar="TEST")
     annotated = add_command(
-        commands, "annotate", annotate, "give a run a label or notes of your own", store=True, rules=True
+        commands, "annotate", annotate, "give a run a label, notes or tags of your own", store=True, rules=True
     )
     annotated.add_argument("run_id", metavar="RUN")
     annotated.add_argument("--label")
     annotated.add_argument("--notes")
+    annotated.add_argument("--tag", action="append", default=[], metavar="TAG", help="add this tag; may be repeated")
+    annotated.add_argument("--untag", action="append", default=[], metavar="TAG", help="take it away; may be repeated")
     removed = add_command(commands, "rm", remove, "remove runs, finished or not", store=True)
     removed.add_argument("run_ids", nargs="+", metavar="RUN")
     removed.add_argument("--yes", action="store_true", help="do not ask")
@@ -85,7 +88,8 @@ def show_run(args: argparse.Namespace) -> int:
         for name, value in row.items():
             if value is not None:
                 is_whole = isinstance(value, int) and not isinstance(value, bool)
-                write(f"{name:<{width}}  {cell(value) if is_whole else one_line(str(value))}")
+                text = ", ".join(value) if isinstance(value, list) else str(value)
+                write(f"{name:<{width}}  {cell(value) if is_whole else one_line(text)}")
     return 0
 
 
@@ -101,9 +105,12 @@ def compare_runs(args: argparse.Namespace) -> int:
 
 def annotate(args: argparse.Namespace) -> int:
     values = {key: value for key in ("label", "notes") if (value := getattr(args, key)) is not None}
-    if not values:
-        raise RunError("nothing to change", "Give --label or --notes")
-    show_runs([open_store(args).annotate(args.run_id, **values)], is_json=args.json)
+    if not values and not args.tag and not args.untag:
+        raise RunError("nothing to change", "Give --label, --notes, --tag or --untag")
+    store = open_store(args)
+    run_id = store.own(args.run_id).id
+    store.tag([run_id], add=args.tag, take=args.untag)
+    show_runs([store.annotate(run_id, **values)], is_json=args.json)
     return 0
 
 
@@ -129,10 +136,13 @@ def remove(args: argparse.Namespace) -> int:
 
 def verify(args: argparse.Namespace) -> int:
     from engine.store.schema import KINDS, RUN
+    from engine.store.trash import in_trash
 
     store = open_store(args)
     rows = [row for kind in KINDS for row in _verified(store, kind)]
     damaged = sum(row["state"] == "damaged" for row in rows)
+    for kind, id_, folder in in_trash(store.home):
+        rows.append(_verdict("deleted", kind, id_, f"{store.home.where}/{folder}", DELETED))
     for run in _unfinished(store):
         samples = "" if run["samples_done"] is None else f"{run['samples_done']} of {run['samples'] or '?'} samples; "
         rows.append(_verdict("unfinished", RUN, run["run_id"], store.home.where, samples + run["state"]))

@@ -76,23 +76,25 @@ def entry_row(entry: Entry, kind: Kind | None = None) -> dict[str, Any]:
 
 def show_runs(entries: Iterable[Entry], *, is_json: bool) -> None:
     entries = list(entries)
-    show([entry_row(entry) for entry in entries], (*RUN_COLUMNS, *_rmsd_to(entries)), is_json=is_json)
+    show([entry_row(entry) for entry in entries], (*RUN_COLUMNS, *_in_use(entries)), is_json=is_json)
 
 
-def _rmsd_to(entries: Sequence[Entry]) -> Columns:
-    """What RMSD is to the nearest of, where a run has one."""
+def _in_use(entries: Sequence[Entry]) -> Columns:
+    """Tags, and what RMSD is to the nearest of: columns only where an entry has them."""
     from engine.store.entries import rmsd_references
 
+    tags: Columns = (("tags", lambda row: cell(", ".join(row["tags"] or ()))),)
     known = [entry for entry in entries if entry.row.get("rmsd_ang") is not None]
     named = {entry.id: rmsd_references(entry) or "not named" for entry in known}
-    return (("RMSD to", lambda row: named.get(row["run_id"], "")),) if named else ()
+    rmsd: Columns = (("RMSD to", lambda row: named.get(row["run_id"], "")),)
+    return (*(tags if any(entry.row.get("tags") for entry in entries) else ()), *(rmsd if named else ()))
 
 
 def list_entries(args: argparse.Namespace, kind: Kind, columns: Columns, missing: str) -> int:
     """The store's entries of a kind; ``missing``, where it has none, names one and how to make it."""
     store = open_store(args)
     entries = without_damaged(store.found(kind)).entries
-    show([entry_row(entry, kind) for entry in entries], (*columns, *_rmsd_to(entries)), is_json=args.json)
+    show([entry_row(entry, kind) for entry in entries], (*columns, *_in_use(entries)), is_json=args.json)
     if not entries and not args.json:
         note(f"{shown(store.home.where, 200)} has no {missing}")
     return 0

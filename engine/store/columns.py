@@ -17,6 +17,7 @@ TEXT, WHOLE, SMALL, REAL, FLAG = pa.string(), pa.int64(), pa.int32(), pa.float64
 TEXTS, IDS, FLAGS, REALS = pa.list_(TEXT), pa.list_(SMALL), pa.list_(FLAG), pa.list_(REAL)
 FAILURES = pa.list_(pa.struct([("check", TEXT), ("atoms", IDS), ("detail", TEXT)]))
 THROWN = pa.list_(pa.struct([("check", TEXT), ("times", SMALL), ("tokens", SMALL)]))
+TAGS = ("tags", TEXTS, "a user's own short labels, several for each; null where there is none")
 MOMENT = pa.timestamp("us", tz="UTC")
 LEAST_WHOLE, MOST_WHOLE = -(2**63), 2**63 - 1
 
@@ -39,11 +40,13 @@ class Column:
             if not math.isfinite(said):
                 raise ValueError(f"{self.name} cannot be {said}")
             return float(said)
-        fits = {TEXT: isinstance(said, str), FLAG: is_flag, WHOLE: isinstance(said, int) and not is_flag}
+        is_text = isinstance(said, str)
+        is_texts = isinstance(said, list) and all(isinstance(text, str) for text in said)
+        fits = {TEXT: is_text, TEXTS: is_texts, FLAG: is_flag, WHOLE: isinstance(said, int) and not is_flag}
         if not fits.get(self.type, False):
             raise TypeError(f"{self.name} cannot be of {type(said)}")
-        if self.type == TEXT:
-            said.encode()  # half a character is none
+        if self.type in (TEXT, TEXTS):
+            "".join(said).encode()  # half a character is none
         if self.type == WHOLE and not LEAST_WHOLE <= said <= MOST_WHOLE:
             raise OverflowError(f"{self.name} has {said.bit_length()} bits")
         return said

@@ -18,11 +18,12 @@ from engine.errors import DriftscopeError, StoreError, nearest, shown
 from engine.records import BinFormat, NumberFormat, read_number_format
 from engine.store.files import Files
 from engine.store.schema import RUNS, SAMPLES, TEXT, VERSION, Kind, Table
+from engine.user_files import unique_keys
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 USER_SHEET = "user.json"
-"""A user's label and notes: the one file of an entry that may change."""
-USER_KEYS = ("label", "notes")
+"""A user's label, notes and tags: the one file of an entry that may change."""
+USER_KEYS: Mapping[str, Any] = {"label": "", "notes": "", "tags": []}
 MOST_NAMED = 20
 """Entries that an error lists."""
 _RUN_TEXTS = frozenset(column.name for column in RUNS if column.type == TEXT)
@@ -215,8 +216,8 @@ def read_entry(files: Files, kind: Kind, name: str) -> tuple[Entry, list[Damage]
     if USER_SHEET in sizes:
         try:
             user = read_object(files.read(f"{folder}/{USER_SHEET}"), USER_SHEET)
-            texts = values_of(kind.main, {key: user[key] for key in USER_KEYS if key in user}, is_whole=False)
-            row |= {key: text or None for key, text in texts.items()}  # an empty text removes the former
+            values = values_of(kind.main, {key: user[key] for key in USER_KEYS if key in user}, is_whole=False)
+            row |= {key: value or None for key, value in values.items()}  # an empty one removes the former
         except StoreError as error:
             damages.append(Damage(f"{files.where}/{folder}/{USER_SHEET}", error.what))
     return replace(entry, row=row, parts=whole), damages
@@ -262,7 +263,7 @@ def values_of(table: Table, row: Mapping[str, Any], *, is_whole: bool = True) ->
 
 def read_object(content: bytes, name: str) -> dict[str, Any]:
     try:
-        document = json.loads(content, parse_float=_finite, parse_constant=_finite)
+        document = json.loads(content, parse_float=_finite, parse_constant=_finite, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
         raise StoreError(f"{name} is no JSON ({error})", "Import or run it again") from error
     if not isinstance(document, dict):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from engine.store.columns import FAILURES, FLAG, FLAGS, IDS, MOMENT, REAL, REALS, SMALL, TEXTS, THROWN
+from engine.store.columns import FAILURES, FLAG, FLAGS, IDS, MOMENT, REAL, REALS, SMALL, TAGS, TEXTS, THROWN
 from engine.store.columns import TEXT as TEXT
 from engine.store.columns import VERSION as VERSION
 from engine.store.columns import WHOLE as WHOLE
@@ -27,6 +27,7 @@ RUNS = _table(
     ("origin", TEXT, "measured (here), imported (a report file), or reported (a text states it)", True),
     ("source", TEXT, "where it comes from: a command, a file's name, a report and its section"),
     ("label", TEXT, "a user's own name for it"),
+    TAGS,
     ("model_alias", TEXT, "the model"),
     ("model_step", TEXT, "its checkpoint"),
     ("model_family", TEXT, "Qwen or LLaMA"),
@@ -267,6 +268,7 @@ LOGIT_LOGS = _table(
     ("file", TEXT, "the file's name"),
     ("source", TEXT, "what its entries name as their source; the first few where they differ"),
     ("label", TEXT, "a user's own name for it"),
+    TAGS,
     ("engine", TEXT, "what computed the values", True),
     ("model", TEXT, "whose values they are"),
     ("precision", TEXT, "of the weights, such as Q4_K_M"),

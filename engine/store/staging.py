@@ -29,6 +29,7 @@ from engine.store.entries import NAME, USER_SHEET, Entry, TableFile, entry_folde
 from engine.store.files import ASIDE, REMOVED, Files, LocalFiles, alone, json_bytes
 from engine.store.groups import COMPRESSION, Group, HashedFile, group_of, group_sheet, write_part
 from engine.store.schema import KINDS, VERSION, Kind, Table
+from engine.store.trash import prune
 
 log = logging.getLogger(__name__)
 
@@ -314,8 +315,9 @@ def unfinished_ids(files: Files, kind: Kind) -> list[str]:
 
 
 def sweep(files: Files, kind: Kind) -> None:
-    """Remove what killed processes left behind: half-removed folders, the staging of entries that are shown, and what
-    has had no sheet for a day, so was never begun."""
+    """Remove what killed processes left behind: half-removed folders, the staging of entries that are shown, what has
+    had no sheet for a day, so was never begun, and what has lain in the trash for a day."""
+    prune(files)
     for id_ in files.folders(ASIDE):
         if id_.startswith(REMOVED) or _is_shown(files, kind, id_) or _is_orphan(files, id_):
             with contextlib.suppress(DriftscopeError):  # such as in a store that is only read

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,6 +24,7 @@ from engine.store.entries import USER_KEYS, USER_SHEET, Damage, Entry, StoreList
 from engine.store.files import Files, LocalFiles, json_bytes
 from engine.store.schema import KINDS, RUN, Kind
 from engine.store.staging import sweep
+from engine.store.trash import Deletion, move
 from engine.store.views import connect, datasets
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ VARIABLE = "DRIFTSCOPE_STORE"
 HOME = USER_DATA / "store"
 DEMO = DATA / "demo"
 REMOTE = "s3://"
-MOST_NOTE = 10_000
+MOST_NOTE, MOST_TAG, MOST_TAGS = 10_000, 40, 20
+"""Characters of a label or notes, and of a tag; tags of an entry."""
 UNREADABLE = (duckdb.Error, OSError, pa.ArrowException, RuntimeError)
 """What reading a damaged file raises; RuntimeError where DuckDB meets a column's name that is no text."""
 MOST_TRIES = 1_000
@@ -157,6 +159,12 @@ class Store:
     def _of_all_kinds(self) -> list[tuple[Kind, Sequence[Entry]]]:
         return [(kind, self.found(kind).entries) for kind in KINDS]
 
+    def delete(self, ids: Iterable[str], kind: Kind = RUN) -> Deletion:
+        """Move entries into the trash, all or none, from where they can be put back."""
+        deletion = move(self.home, [self.own(id_, kind).folder for id_ in ids])
+        self._forget()
+        return deletion
+
     def remove(self, id_: str, kind: Kind = RUN) -> None:
         """A damaged one is named by its whole id."""
         if f"{kind.key}={id_}" in self.home.folders(kind.folder):
@@ -167,16 +175,24 @@ class Store:
         sweep(self.home, kind)
         self._forget()
 
-    def annotate(self, id_: str, kind: Kind = RUN, **texts: str) -> Entry:
-        """Set a run's label or notes: nothing else of it may change."""
+    def annotate(self, id_: str, kind: Kind = RUN, *, tags: Iterable[str] | None = None, **texts: str) -> Entry:
+        """Set a run's label, notes or tags: nothing else of it may change."""
         entry = self.own(id_, kind)
         for key, value in texts.items():
             if key not in USER_KEYS or len(value) > MOST_NOTE:
                 raise StoreError(f"{key} of {len(value):,} characters cannot be", f"At most {MOST_NOTE:,}")
-        sheet = {key: entry.row.get(key) or "" for key in USER_KEYS} | texts
-        entry.files.write(f"{entry.folder}/{USER_SHEET}", json_bytes(sheet))
+        _write_user_sheet(entry, texts if tags is None else {**texts, "tags": checked_tags(tags)})
         self._forget()
         return self.entry(entry.id, kind)
+
+    def tag(self, ids: Iterable[str], kind: Kind = RUN, *, add: Iterable[str] = (), take: Iterable[str] = ()) -> None:
+        """Add tags to entries, and take others away."""
+        added, taken = checked_tags(add), checked_tags(take)
+        entries = [self.own(id_, kind) for id_ in ids]
+        tags = [checked_tags({*(entry.row.get("tags") or ()), *added} - {*taken}) for entry in entries]
+        for entry, new in zip(entries, tags, strict=True):
+            _write_user_sheet(entry, {"tags": new})
+        self._forget()
 
     def _forget(self) -> None:
         if self._seen is not None:
@@ -188,6 +204,21 @@ class Store:
         if entry.files is not self.home:
             raise StoreError(f"{entry.id} lies in {entry.files.where}, which is read-only", "Export it instead")
         return entry
+
+
+def _write_user_sheet(entry: Entry, new: Mapping[str, Any]) -> None:
+    known = {key: entry.row.get(key) or nothing for key, nothing in USER_KEYS.items()}
+    entry.files.write(f"{entry.folder}/{USER_SHEET}", json_bytes({**known, **new}))
+
+
+def checked_tags(tags: Iterable[str]) -> list[str]:
+    """Each once, in the order of the alphabet: ``[" slow  one", "slow one", ""]`` becomes ``["slow one"]``."""
+    kept = sorted({" ".join(tag.split()) for tag in tags} - {""})
+    if too_long := next((tag for tag in kept if len(tag) > MOST_TAG), ""):
+        raise StoreError(f"the tag {shown(too_long)} has {len(too_long):,} characters", f"At most {MOST_TAG}")
+    if len(kept) > MOST_TAGS:
+        raise StoreError(f"{len(kept)} tags are too many", f"At most {MOST_TAGS}")
+    return kept
 
 
 def files_at(place: str) -> Files:

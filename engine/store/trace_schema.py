@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.store.columns import FLAG, MOMENT, REAL, SMALL, TEXT, TEXTS, WHOLE, Kind
+from engine.store.columns import FLAG, MOMENT, REAL, SMALL, TAGS, TEXT, TEXTS, WHOLE, Kind
 from engine.store.columns import table as _table
 
 TRACES = _table(
@@ -13,6 +13,7 @@ TRACES = _table(
     ("form", TEXT, "events, or table: sums that somebody else made of them"),
     ("source", TEXT, "where it comes from: a command, a file's name, a report and its section"),
     ("label", TEXT, "a user's own name for it"),
+    TAGS,
     ("notes", TEXT, "a user's own"),
     ("run_id", TEXT, "the run that it is of"),
     ("file", TEXT, "the trace itself, kept in the store beside the entries; null: not kept"),

@@ -1,4 +1,4 @@
-"""The Compare page's work on the store: start runs, resume or delete unfinished ones, import files, manage one run.
+"""The Compare page's work on the store: start runs, resume or delete unfinished ones, import files, manage runs.
 
 What takes long is a command in a process of its own, in a queue that all users of this server share.
 """
@@ -26,6 +26,7 @@ from engine.store.schema import RUN, SAMPLES
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
 from engine.store.unfinished import Unfinished, abandon, unfinished_runs
+from pages._compare import several
 from pages._compare.runs import QUERY, RunSelection
 from pages._shared.choices import one_of
 from pages._shared.errors import escape_markdown
@@ -69,6 +70,7 @@ def show(store: Store, chosen: RunSelection | None) -> None:
         "Unfinished": partial(show_unfinished, store),
         "Import": partial(show_import, FILES, ABOUT_FILES, ("import",), _import_options, key="import_files"),
         "One run": partial(ONE_RUN.show, store, chosen),
+        "Several runs": partial(several.show, store),
     }
     show_one(views, store, "Runs")
 
@@ -190,7 +192,7 @@ def _unfinished_buttons(store: Store, run: Unfinished) -> None:
         if tasks.submit(f"Resume {run.run_id}", words, about=run.run_id):
             st.rerun(scope="app")
     is_off = is_queued or run.state == "being written"
-    loss = " and its saved samples permanently."
+    loss = f" and its saved samples permanently.{tasks.owner_words([run.run_id])}"
     show_deletion(run.run_id, loss, partial(abandon, store.home, run.run_id), is_off=is_off)
 
 
@@ -200,7 +202,7 @@ def _unfinished_buttons(store: Store, run: Unfinished) -> None:
 def _loss(entry: Entry) -> str:
     count = entry.row.get("samples")
     samples = f" and its {count:,} samples" if count else ""
-    return f"{samples} permanently. An export restores only its texts."
+    return f"{samples}. An export restores only its texts.{tasks.owner_words([entry.id])}"
 
 
 def _report_file(entry: Entry) -> None:
@@ -235,7 +237,6 @@ ONE_RUN = EntryForm(
     parameter="run",
     name=lambda entry: run_title(RunFigures(entry)),
     loss=_loss,
-    remove=lambda store, id_: store.remove(id_, RUN),
     leave_out=QUERY.leave_out,
     buttons=_report_file,
     links=_trace_links,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Generic
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from engine.errors import one_line
 from engine.figures.words import shortened
@@ -23,6 +24,7 @@ from pages._shared.theme import palette
 
 TABLE_HEIGHT = 262
 FILTER_WIDTH, CONTROL_WIDTH = 150, 280
+TAGS, PINS = "tags", "pins"
 MOST_TEXT, MOST_NAME, MOST_DAMAGES = 400, 120, 10
 Row = dict[str, Any]
 
@@ -39,15 +41,16 @@ class EntryPicker(Generic[Chosen]):
     choices: Mapping[str, str] | None = None  # columns to filter by value, and the widgets' labels
     filters_from: int = 0  # entries: so few more are seen at once without filters
     prefix: str = ""  # of the filters' names, where the page has filters of its own
+    folds: bool = True  # to one line where something is ticked
 
     @property
     def key(self) -> str:
-        return f"{self.query.noun}_picker"
+        return f"{self.prefix}{self.query.noun}_picker"
 
     @property
     def filters(self) -> tuple[str, ...]:
         """Names of the filters' widgets and of their parameters in the address."""
-        return tuple(self.prefix + name for name in ("origin", *(self.choices or ()), "contains", "only"))
+        return tuple(self.prefix + name for name in ("origin", *(self.choices or ()), TAGS, "contains", "only", PINS))
 
     def show(self, found: StoreListing) -> Chosen | None:
         """Draw the picker, one line where something is ticked until the reader opens it, and give what is ticked."""
@@ -60,8 +63,7 @@ class EntryPicker(Generic[Chosen]):
         chosen, complaints = self.query.read(found)
         for complaint in complaints:
             st.error(escape_markdown(complaint), icon=":material/error:")
-        key = f"{self.key}_open"
-        with fold(self._heading(chosen), key, is_unfolded(key, chosen is None), ":material/checklist:"):
+        with self._frame(chosen):
             rows = {entry.id: self._row(entry, chosen) for entry in reversed(found.entries)}
             if len(rows) >= self.filters_from or any(st.query_params.get(name) for name in self.filters):
                 self._filters(rows, chosen)
@@ -73,6 +75,12 @@ class EntryPicker(Generic[Chosen]):
         if chosen is not None and self.query.has_control:
             st.html(legend(chosen))
         return chosen
+
+    def _frame(self, chosen: Chosen | None) -> DeltaGenerator:
+        if not self.folds:
+            return st.container()
+        key = f"{self.key}_open"
+        return fold(self._heading(chosen), key, is_unfolded(key, chosen is None), ":material/checklist:")
 
     def _heading(self, chosen: Chosen | None) -> str:
         title = f"{self.query.noun.capitalize()}s"
@@ -87,25 +95,33 @@ class EntryPicker(Generic[Chosen]):
     def _row(self, entry: Entry, chosen: Chosen | None) -> Row:
         letter = chosen.letter(entry.id) if chosen is not None and entry.id in chosen.ids else None
         cells = {name: _cell(value) for name, value in self.row(entry).items()}
-        return {"as": letter, **cells, self.query.noun: entry.id}
+        tags = [_cell(tag) for tag in entry.row.get(TAGS) or ()]
+        return {"as": letter, **cells, TAGS: tags, self.query.noun: entry.id}
 
     # --- filters ------------------------------------------------------------------------------------------------------
 
     def _filters(self, rows: Mapping[str, Row], chosen: Chosen | None) -> None:
         noun = self.query.noun
-        with st.container(horizontal=True, vertical_alignment="bottom", key=f"{noun}-filters"):
+        with st.container(horizontal=True, vertical_alignment="bottom", key=f"{self.prefix}{noun}-filters"):
             st.pills(
                 "Origin", self.origins, selection_mode="multi", key=f"{self.prefix}origin", bind="query-params",
                 width="content",
             )  # fmt: skip
-            for name, label in (self.choices or {}).items():
-                values = sorted({row[name] for row in rows.values() if row[name]})
-                st.multiselect(
-                    label, values, key=self.prefix + name, placeholder="any", bind="query-params", width=FILTER_WIDTH
-                )
+            for name, label in ({**(self.choices or {}), TAGS: "Tag"}).items():
+                values = sorted({value for row in rows.values() for value in _values(row[name])})
+                if values or name != TAGS:
+                    st.multiselect(
+                        label, values, key=self.prefix + name, placeholder="any", bind="query-params",
+                        width=FILTER_WIDTH,
+                    )  # fmt: skip
             st.text_input(
                 "Contains", key=f"{self.prefix}contains", placeholder="any", bind="query-params", max_chars=200,
                 width=FILTER_WIDTH, help=f"In any text of a {noun}: its row in the table, its label, notes and source",
+            )  # fmt: skip
+            labels = [column["label"] for _, column in self._pinnable(rows)]
+            st.multiselect(
+                "Pinned columns", labels, key=self.prefix + PINS, placeholder="choose", bind="query-params",
+                width=FILTER_WIDTH, help="They stay in sight when the table scrolls sideways",
             )  # fmt: skip
             st.toggle("Ticked", key=f"{self.prefix}only", bind="query-params", disabled=chosen is None, width="content")
 
@@ -113,36 +129,48 @@ class EntryPicker(Generic[Chosen]):
         def value(name: str) -> Any:
             return st.session_state.get(self.prefix + name)
 
-        by_value = all(row[name] in value(name) for name in ("origin", *(self.choices or ())) if value(name))
+        names = ("origin", *(self.choices or ()), TAGS)
+        by_value = all(not {*value(name)}.isdisjoint(_values(row[name])) for name in names if value(name))
         is_ticked = row["as"] is not None or not value("only")
         return by_value and is_ticked and all(word in text for word in (value("contains") or "").casefold().split())
 
     # --- the table ----------------------------------------------------------------------------------------------------
 
     def _table(self, rows: Mapping[str, Row], chosen: Chosen | None) -> None:
-        noun, config = self.query.noun, st.column_config
+        noun = self.query.noun
         if not rows:
             st.info(f"No {noun} matches. Remove a filter.", icon=":material/filter_alt_off:")
             return
         shown, ids = list(rows), chosen.ids if chosen is not None else ()
+        pins = st.session_state.get(self.prefix + PINS) or ()
+        pinned = {name: {**column, "pinned": True} for name, column in self._pinnable(rows) if column["label"] in pins}
         show_rows(self.key, [place for place, id_ in enumerate(shown) if id_ in ids])
         st.dataframe(
             list(rows.values()),
             hide_index=True,
             height=table_height(len(rows), TABLE_HEIGHT),
-            column_config={
-                "as": config.TextColumn("as", width=36, pinned=True, help="A is the control")
-                if self.query.has_control
-                else None,
-                **self.columns,
-                noun: config.TextColumn(noun, width=320),
-            },
+            column_config=self._columns(rows) | pinned,
             key=self.key,
             on_select=lambda: self._take(shown, ids),
             selection_mode="multi-row",
             placeholder="–",
             alt=f"{noun.capitalize()}s of the store: tick those to show",
         )
+
+    def _columns(self, rows: Mapping[str, Row]) -> dict[str, Any]:
+        config = st.column_config
+        return {
+            "as": config.TextColumn("as", width=36, pinned=True, help="A is the control")
+            if self.query.has_control
+            else None,
+            **self.columns,
+            TAGS: config.ListColumn("tags", width=150) if any(row[TAGS] for row in rows.values()) else None,
+            self.query.noun: config.TextColumn(self.query.noun, width=320),
+        }
+
+    def _pinnable(self, rows: Mapping[str, Row]) -> list[tuple[str, Any]]:
+        """Streamlit itself forgets what a reader pins as soon as a row is ticked."""
+        return [(name, column) for name, column in self._columns(rows).items() if column and not column.get("pinned")]
 
     def _take(self, shown: Sequence[str], ids: Sequence[str]) -> None:
         """A ticked entry keeps its place, also where a filter hides its row."""
@@ -235,11 +263,17 @@ def _cell(value: Any) -> Any:
     return (shortened(one_line(value), MOST_TEXT) or None) if isinstance(value, str) else value
 
 
+def _values(cell: Any) -> Sequence[Any]:
+    """What a filter finds a cell by: each of its tags."""
+    return cell if isinstance(cell, list) else [cell] if cell else []
+
+
 def _name(chosen: Selection, id_: str) -> str:
     return shortened(one_line(chosen.name(id_)), MOST_NAME)
 
 
 def _text(entry: Entry, row: Row) -> str:
     """What *Contains* looks in."""
-    known = (*row.values(), *(entry.row.get(name) for name in ("label", "notes", "source", "file", "run_id")))
+    hidden = (entry.row.get(name) for name in ("label", "notes", "source", "file", "run_id"))
+    known = (*row.values(), *row[TAGS], *hidden)
     return " ".join(value for value in known if isinstance(value, str)).casefold()

@@ -11,6 +11,7 @@ import streamlit as st
 from streamlit.runtime.pages_manager import PagesManager
 
 from engine import __version__
+from pages._shared.managing import undo
 
 NAME = "Driftscope"
 FAVICON = str(Path(__file__).with_name("favicon.svg"))
@@ -24,6 +25,7 @@ def page(title: str, icon: str, lead: str, more: str = "") -> None:
     ``more`` is behind a question mark.
     """
     _leave_old_navigation()
+    undo.page_opened(title)
     # The favicon is a file of ours: a Material symbol would be fetched from the web.
     st.set_page_config(page_title=f"{title} · {NAME}", page_icon=FAVICON, layout="wide")
     st.html(_CSS)

@@ -46,8 +46,8 @@ def run_row(entry: Entry) -> dict[str, Any]:
 def run_columns() -> dict[str, Any]:
     config = st.column_config
     return {
-        "model": config.TextColumn("model", width=130),
-        "lp": config.TextColumn("LP", width=130),
+        "model": config.TextColumn("model", width=130, pinned=True),
+        "lp": config.TextColumn("LP", width=130, pinned=True),
         "origin": origin_column(),
         "samples": config.NumberColumn("samples", width=66, format="localized"),
         "pass": rate_column("pass", RULE_HELP["passed"]),

@@ -204,7 +204,7 @@ def test_a_run_is_renamed_and_annotated(board: Board, place: Path) -> None:
     assert app.selectbox[0].value == TEST
     app.text_input[0].set_value(" mine  too ")
     app.text_area[0].set_value(OVERRIDE)
-    next(one for one in app.button if one.label == "Save label and notes").click().run()
+    next(one for one in app.button if one.label == "Save label, notes and tags").click().run()
     assert not app.error
     row = store.entry(TEST).row
     assert (row["label"], row["notes"]) == ("mine too", OVERRIDE)

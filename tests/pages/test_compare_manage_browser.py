@@ -40,7 +40,7 @@ def test_two_molecules_under_two_lps_from_start_to_end(browser: Browser, own_ser
         seen.press("One run")
         form = page.get_by_test_id("stForm")  # the view before has a label, too
         form.get_by_label("Label", exact=True).fill("named here")
-        seen.press("Save label and notes")
+        seen.press("Save label, notes and tags")
         expect(page.get_by_test_id("stToast").get_by_text("Saved", exact=True)).to_be_visible()
         seen.settle()
         labels = {entry.id: entry.row.get("label") for entry in own_store.found().entries}
@@ -49,7 +49,7 @@ def test_two_molecules_under_two_lps_from_start_to_end(browser: Browser, own_ser
             page.get_by_role("button", name="Export").click()
         assert download.value.suggested_filename == f"{none}.json.gz"
         page.get_by_role("button", name="Delete").click()
-        page.get_by_role("button", name="Delete permanently").click()
+        page.get_by_role("button", name="Delete it").click()
         expect(page).to_have_url(re.compile(f"control={exact}"))
         expect(page).not_to_have_url(re.compile(none))
         assert [entry.id for entry in own_store.found().entries] == [exact]

@@ -197,7 +197,7 @@ def test_a_log_is_renamed_and_deleted(board: Board, store: Store, tmp_path: Path
     assert app.selectbox[0].value == first.id
     app.text_input[0].set_value(" mine  too ")
     app.text_area[0].set_value(OVERRIDE)
-    next(one for one in app.button if one.label == "Save label and notes").click().run()
+    next(one for one in app.button if one.label == "Save label, notes and tags").click().run()
     assert not app.error
     row = store.entry(first.id, LOGIT_LOG).row
     assert (row["label"], row["notes"]) == ("mine too", OVERRIDE)

@@ -81,7 +81,7 @@ def test_a_log_is_recorded_looked_at_and_deleted(browser: Browser, own_server: S
         page.goto(f"{own_server.url}{LOGS}&manage=One+log&one={entry.id}")
         seen.settle()
         page.get_by_role("button", name="Delete").click()
-        page.get_by_role("button", name="Delete permanently").click()
+        page.get_by_role("button", name="Delete it").click()
         expect(page.get_by_text(f"Deleted {entry.id}")).to_be_visible()
         assert {one.id for one in own_store.found(LOGIT_LOG).entries} == before
         expect_harmless(seen)

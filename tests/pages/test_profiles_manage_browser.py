@@ -102,7 +102,7 @@ def test_files_come_in_and_one_goes_out_and_away(
             page.get_by_role("button", name="Export").click()
         assert json.loads(download.value.path().read_bytes())["traceName"] == "made"
         page.get_by_test_id("stForm").get_by_label("Label", exact=True).fill("named here")
-        seen.press("Save label and notes")
+        seen.press("Save label, notes and tags")
         expect(page.get_by_text("Saved")).to_be_visible()
         seen.settle()
         assert own_store.entry(entry.id, TRACE).row["label"] == "named here"

@@ -1,8 +1,8 @@
-"""One entry of the store, whatever its kind: which one, its label and notes, downloads, deletion, and all its facts."""
+"""One entry of the store, whatever its kind: its label, notes and tags, downloads, deletion, and all its facts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,9 +12,10 @@ import streamlit as st
 from engine.errors import DriftscopeError
 from engine.store.columns import Kind
 from engine.store.entries import Entry
-from engine.store.store import Store
+from engine.store.store import MOST_TAG, MOST_TAGS, Store
 from pages._shared.choices import by_name
 from pages._shared.errors import escape_markdown
+from pages._shared.managing import undo
 from pages._shared.selection import Selection
 from pages._shared.words import visible_text
 
@@ -30,13 +31,13 @@ class EntryForm:
     parameter: str  # of the address, which names the entry
     name: Callable[[Entry], str]
     loss: Callable[[Entry], str]  # what a deletion removes besides, and what stays, as Markdown
-    remove: Callable[[Store, str], object]
     leave_out: Callable[[str], None]  # takes a deleted entry out of what the page shows
     buttons: Callable[[Entry], None]  # downloads and links beside *Delete*
     links: Callable[[Store, Entry], None] = lambda store, entry: None  # below them
     caution: Callable[[Entry], str] = lambda entry: ""
     read_only: str = "it cannot be changed"
     hidden: Collection[str] = ()  # columns
+    remove: Callable[[Store, str], object] | None = None  # for good; None: it can be undone
 
     def show(self, store: Store, chosen: Selection | None) -> None:
         """Draw the entry that the address names, else the control."""
@@ -52,13 +53,10 @@ class EntryForm:
             st.warning(escape_markdown(visible_text(caution)), icon=":material/warning:")
         left, right = st.columns([2, 3], gap="large")
         with left:
-            self._label_and_notes(store, entry, is_fixed=bool(reason))
+            self._user_form(store, entry, tags_in_use(entries), is_fixed=bool(reason))
             with st.container(horizontal=True):
                 self.buttons(entry)
-                show_deletion(
-                    entry.id, self.loss(entry), partial(self.remove, store, entry.id), is_off=bool(reason),
-                    after=partial(self._leave_out, entry.id),
-                )  # fmt: skip
+                self._deletion(store, entry, is_off=bool(reason))
             self.links(store, entry)
         with right:
             self._facts(entry)
@@ -77,7 +75,16 @@ class EntryForm:
         )
         return by_id[id_ or first]
 
-    def _label_and_notes(self, store: Store, entry: Entry, *, is_fixed: bool) -> None:
+    def _deletion(self, store: Store, entry: Entry, *, is_off: bool) -> None:
+        after = partial(self._leave_out, entry.id)
+        if self.remove is not None:
+            show_deletion(entry.id, self.loss(entry), partial(self.remove, store, entry.id), is_off=is_off, after=after)
+            return
+        loss = f"{self.loss(entry)} {undo.question(store)}"
+        remove = partial(undo.delete, store, [entry.id], self.kind, escape_markdown(entry.id))
+        show_deletion(entry.id, loss, remove, is_off=is_off, after=after, can_undo=True)
+
+    def _user_form(self, store: Store, entry: Entry, known_tags: Sequence[str], *, is_fixed: bool) -> None:
         with st.form(f"label-and-notes-{entry.id}", border=False):
             label = st.text_input(
                 "Label", (entry.row.get("label") or "")[:MOST_LABEL], max_chars=MOST_LABEL, disabled=is_fixed,
@@ -87,9 +94,11 @@ class EntryForm:
                 "Notes", (entry.row.get("notes") or "")[:MOST_NOTES], max_chars=MOST_NOTES, disabled=is_fixed,
                 height=140,
             )  # fmt: skip
-            if st.form_submit_button("Save label and notes", icon=":material/save:", disabled=is_fixed):
+            tags = tags_input(known_tags, entry.row.get("tags") or (), is_off=is_fixed)
+            if st.form_submit_button("Save label, notes and tags", icon=":material/save:", disabled=is_fixed):
                 try:
-                    store.annotate(entry.id, self.kind, label=" ".join(label.split()), notes=notes.strip())
+                    label = " ".join(label.split())
+                    store.annotate(entry.id, self.kind, label=label, notes=notes.strip(), tags=tags)
                 except DriftscopeError as error:
                     st.error(escape_markdown(str(error)), icon=":material/error:")
                 else:
@@ -116,8 +125,29 @@ class EntryForm:
         )
 
 
+def tags_in_use(entries: Iterable[Entry]) -> list[str]:
+    return sorted({tag for entry in entries for tag in entry.row.get("tags") or ()})
+
+
+def tags_input(
+    known: Sequence[str], chosen: Sequence[str] = (), key: str | None = None, *, is_off: bool = False
+) -> list[str]:
+    """Tags that are in use, and new ones that are typed."""
+    return st.multiselect(
+        "Tags", known, chosen, key=key, accept_new_options=True, disabled=is_off, format_func=visible_text,
+        placeholder="choose or type",
+        help=f"Short labels to filter by: at most {MOST_TAGS}, of at most {MOST_TAG} characters.",
+    )  # fmt: skip
+
+
 def show_deletion(
-    id_: str, loss: str, remove: Callable[[], object], *, is_off: bool, after: Callable[[], None] = lambda: None
+    id_: str,
+    loss: str,
+    remove: Callable[[], object],
+    *,
+    is_off: bool,
+    after: Callable[[], None] = lambda: None,
+    can_undo: bool = False,
 ) -> None:
     """A button that asks once more. ``loss`` is what goes with the entry and what stays, as Markdown."""
 
@@ -128,13 +158,14 @@ def show_deletion(
             st.toast(escape_markdown(str(error)), icon=":material/error:")
             return
         after()
-        st.toast(f"Deleted {escape_markdown(id_)}", icon=":material/delete:")
+        if not can_undo:  # else the offer to undo it says so
+            st.toast(f"Deleted {escape_markdown(id_)}", icon=":material/delete:")
 
     with st.popover("Delete", icon=":material/delete:", disabled=is_off, key=f"removal-{id_}"):
         st.markdown(f"This deletes {escape_markdown(id_)}{loss}")
         st.button(
-            "Delete permanently", key=f"remove-{id_}", type="primary", icon=":material/delete_forever:",
-            on_click=delete,
+            "Delete it" if can_undo else "Delete permanently", key=f"remove-{id_}", type="primary",
+            icon=":material/delete_forever:", on_click=delete,
         )  # fmt: skip
 
 
@@ -155,4 +186,5 @@ def _value(value: Any) -> str:
         return f"{value:,.4g}" if abs(value) < 1_000 or abs(value) >= 1e12 else f"{value:,.1f}"
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
-    return visible_text(str(value))[:MOST_NOTES]
+    text = ", ".join(value) if isinstance(value, list) else str(value)
+    return visible_text(text)[:MOST_NOTES]

@@ -67,6 +67,19 @@ def submit(title: str, words: Sequence[str], inputs: Iterable[Input] = (), *, ab
     return True
 
 
+def owner_words(run_ids: Iterable[str]) -> str:
+    """A sentence where a task of another tab wrote any of these runs, as far as the queue remembers; else nothing."""
+    ids, mine = set(run_ids), st.session_state.get(_MINE, ())
+    elsewhere: set[str] = set()
+    for task, seen in task_queue().tasks():
+        if task.number not in mine:
+            elsewhere |= ids & {task.about, *(part.run_id for part in seen.parts)}
+    if not elsewhere:
+        return ""
+    which = "It was" if len(ids) == 1 else f"{len(elsewhere)} of them {'was' if len(elsewhere) == 1 else 'were'}"
+    return f" {which} started in another browser tab, perhaps by someone else."
+
+
 def show(store: Store, kind: TaskKind | None = None) -> None:
     """Draw these tasks (those that write runs, without a kind), newest first; they are redrawn while one is running."""
     kind = kind or RUNS

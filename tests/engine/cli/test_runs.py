@@ -209,6 +209,18 @@ def test_a_label_names_its_run_everywhere_and_lists_show_it() -> None:
     assert refused.code == 2 and "there are 2 runs like 'my control'. Give more of its name: " in refused.err
 
 
+def test_tags_are_added_and_taken_away() -> None:
+    assert "tags" not in run("runs").out.split()
+    (row,) = run_json("annotate", "none", "--tag", "paper", "--tag", "slow disk", "--label", "control")
+    assert (row["tags"], row["label"]) == (["paper", "slow disk"], "control")
+    assert run_json("annotate", "none", "--untag", "paper", "--tag", "的")[0]["tags"] == ["slow disk", "的"]
+    head, first, second = run("runs").out.splitlines()
+    assert head.split()[-1] == "tags" and first.endswith("slow disk, 的") and not second.endswith("的")
+    assert ["tags", "slow", "disk,", "的"] in [line.split() for line in run("show", "none").out.splitlines()]
+    found = run_json("sql", "SELECT run_id FROM runs WHERE list_contains(tags, 'slow disk')")
+    assert found == [{"run_id": "20260101-none"}]
+
+
 def test_a_label_and_notes() -> None:
     (row,) = run_json("annotate", "none", "--label", "control", "--notes", "ohne LP 的")
     assert (row["label"], row["notes"]) == ("control", "ohne LP 的")
@@ -339,7 +351,7 @@ def test_damage_is_named_file_by_file_and_makes_it_fail(store: Store) -> None:
         (["show", ""], "there is no run ''"),
         (["show", "2026"], "there are 2 runs like '2026'. Give more of its name: 20260101-none, 20260108-exact"),
         (["compare", "none", "gone"], "there is no run 'gone'"),
-        (["annotate", "none"], "nothing to change. Give --label or --notes"),
+        (["annotate", "none"], "nothing to change. Give --label, --notes, --tag or --untag"),
         (["annotate", "gone", "--label", "x"], "there is no run 'gone'"),
         (["annotate", "none", "--notes", "x" * 10_001], "At most 10,000"),
         (["rm", "gone", "--yes"], "there is no run 'gone'"),

@@ -69,6 +69,8 @@ FITTING = [
     ("samples", 2**63 - 1, 2**63 - 1),
     ("samples", -(2**63), -(2**63)),
     ("equal_work", False, False),
+    ("tags", ["a", "的"], ["a", "的"]),
+    ("tags", [], []),
 ]
 MISFITTING: list[tuple[str, Any]] = [
     ("run_id", 1), ("run_id", None), ("run_id", ["a"]), ("source", "half \ud800"), ("source", True),
@@ -77,6 +79,7 @@ MISFITTING: list[tuple[str, Any]] = [
     ("wall_s", "1"), ("wall_s", True), ("wall_s", float("nan")), ("wall_s", float("inf")), ("wall_s", 10**400),
     ("samples", 1.0), ("samples", "1"), ("samples", True), ("samples", 2**63), ("samples", -(2**63) - 1),
     ("equal_work", 1), ("equal_work", "true"), ("equal_work", None),
+    ("tags", ["a", 1]), ("tags", [["a"]]), ("tags", ["half \ud800"]),
 ]  # fmt: skip
 
 
@@ -95,6 +98,7 @@ def test_a_value_of_another_type_is_refused(name: str, said: Any) -> None:
 
 @pytest.mark.parametrize("column", list(RUNS), ids=RUNS.names)
 def test_no_column_of_runs_takes_a_list_or_an_object(column: Column) -> None:
-    for said in ([], {}, [1], {"a": 1}):
+    unfit: tuple[object, ...] = ({}, [1], {"a": 1}, "a" if column.name == "tags" else [])
+    for said in unfit:
         with pytest.raises(TypeError):
             column.value(said)

@@ -1,0 +1,84 @@
+"""Deleted entries that can be put back: moved aside by a rename, which nothing lists, and removed for good later.
+
+Whoever deletes removes them for good, too; what a killed process left goes after a day (``prune``). An object store has
+no rename, so it has no trash.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.errors import DriftscopeError, StoreError
+from engine.store.files import Files, LocalFiles
+from engine.store.schema import KINDS, Kind
+
+TRASH = "trash"
+KEPT_S = 24 * 3600
+"""After that, an undo comes too late."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """What was deleted together. ``folders`` are its entries' own, such as ``runs/run_id=a``."""
+
+    files: Files
+    name: str
+    folders: tuple[str, ...]
+
+    def undo(self) -> None:
+        """Put back what still lies there; an error where that is not all of it."""
+        held = _folders(self.files, self.name)
+        for folder in held:
+            self.files.publish(f"{TRASH}/{self.name}/{folder}", folder)
+        self.remove()
+        if missing := len(self.folders) - len(held):
+            raise StoreError(f"{missing} of {len(self.folders)} were removed for good already", "Nothing can be done")
+
+    def remove(self) -> None:
+        """For good."""
+        self.files.remove(f"{TRASH}/{self.name}")
+
+
+def move(files: Files, folders: Sequence[str]) -> Deletion:
+    """All of the folders, or none."""
+    if not files.can_rename:
+        raise StoreError(f"{files.where} cannot rename, so a deletion there cannot be undone", "Remove it for good")
+    name, moved = uuid.uuid4().hex[:12], list[str]()
+    try:
+        for folder in folders:
+            files.publish(folder, f"{TRASH}/{name}/{folder}")
+            moved.append(folder)
+    except DriftscopeError:
+        Deletion(files, name, tuple(moved)).undo()
+        raise
+    return Deletion(files, name, tuple(moved))
+
+
+def in_trash(files: Files) -> list[tuple[Kind, str, str]]:
+    """What lies there: the kind, the id, and the folder, such as ``trash/0a1b/runs/run_id=a``."""
+    kinds = {kind.folder: kind for kind in KINDS}
+    return [
+        (kinds[kind], entry.partition("=")[2], f"{TRASH}/{name}/{kind}/{entry}")
+        for name in files.folders(TRASH)
+        for kind, entry in (folder.split("/") for folder in _folders(files, name))
+        if kind in kinds
+    ]
+
+
+def prune(files: Files) -> None:
+    """Remove what a killed process left there."""
+    if not isinstance(files, LocalFiles):
+        return
+    for name in files.folders(TRASH):
+        with contextlib.suppress(OSError, DriftscopeError):  # removed meanwhile, or in a store that is only read
+            if (files.root / TRASH / name).stat().st_mtime < time.time() - KEPT_S:
+                files.remove(f"{TRASH}/{name}")
+
+
+def _folders(files: Files, name: str) -> list[str]:
+    kinds = files.folders(f"{TRASH}/{name}")
+    return [f"{kind}/{entry}" for kind in kinds for entry in files.folders(f"{TRASH}/{name}/{kind}")]

@@ -1,0 +1,43 @@
+"""Tags of runs: set for one, added to several, and what they may be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import StoreError
+from engine.store.store import Store
+from tests.engine.store.stored_runs import folder_of, named, store_at, written
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    made = store_at(tmp_path)
+    for run_id in ("one", "other"):
+        written(made.home, run_id)
+    return made
+
+
+def test_tags_of_several_runs(store: Store) -> None:
+    assert store.annotate("one", label="mine", tags=["slow  disk ", "a", "", "a"]).row["tags"] == ["a", "slow disk"]
+    store.tag(["one", "other"], add=["b"], take=["slow disk", "never there"])
+    assert store.rows("SELECT run_id, tags, label FROM runs ORDER BY run_id") == [
+        {"run_id": "one", "tags": ["a", "b"], "label": "mine"},
+        {"run_id": "other", "tags": ["b"], "label": None},
+    ]
+    store.annotate("one", label="still mine")
+    assert store.entry("one").row["tags"] == ["a", "b"]
+    assert store.annotate("one", tags=[]).row["tags"] is None
+
+
+def test_tags_are_few_and_short(store: Store) -> None:
+    for tags, told in ((["x" * 41], "has 41 characters. At most 40"), (map(str, range(21)), "21 tags are too many")):
+        with pytest.raises(StoreError, match=told):
+            store.annotate("one", tags=tags)
+    store.tag(["one"], add=map(str, range(20)))
+    with pytest.raises(StoreError, match="21 tags are too many"):
+        store.tag(["other", "one"], add=["more"])
+    assert store.entry("other").row.get("tags") is None, "all of them or none"
+    (folder_of(store) / "user.json").write_text('{"tags": "a"}')
+    assert named(store) == {"runs/run_id=one/user.json": "its tags is 'a'"}
