@@ -7,6 +7,7 @@ COV and MAT, which are computed on demand.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import streamlit as st
@@ -28,6 +29,7 @@ from pages._shared.html_table import plain_table, style
 from pages._shared.table_files import file_button
 from pages._shared.theme import palette
 
+MOST_PINNED = 2
 LEGEND: tuple[Mark, ...] = ("better", "worse", "differs", "noise", "doubtful", "unknown")
 REPORTED = (
     "Hatched columns are stated by a report and have no samples, so there is no interval; machine, molecules"
@@ -55,7 +57,9 @@ def _show(chosen: RunSelection, comparison: Comparison, rows: list[FigureRow]) -
         st.caption(f":material/info: {escape_markdown(' '.join(notes))}")
     if not chosen.tests:
         st.info(ALONE, icon=":material/add:")
-    is_all = st.toggle("All figures", key="table_all", bind="query-params")
+    with st.container(horizontal=True, vertical_alignment="bottom", key="table-choices"):
+        is_all = st.toggle("All figures", key="table_all", bind="query-params")
+        columns = _pinned(chosen, columns)
     shown = [row for row in rows if is_all or (row.line.is_main and not row.is_empty)]
     caption = f"Figures of each run, and ratios to the control {chosen.name(chosen.control.id)}"
     st.html(style() + formats.table(columns, shown, caption))
@@ -66,6 +70,22 @@ def _show(chosen: RunSelection, comparison: Comparison, rows: list[FigureRow]) -
     _downloads(columns, shown, summary)
     if any(not test.paired.reason for test in comparison.tests):
         _detail(chosen, comparison, rows)
+
+
+def _pinned(chosen: RunSelection, columns: list[RunColumn]) -> list[RunColumn]:
+    """The control, unless the reader chooses others; of two columns none is ever out of sight."""
+    if len(columns) < 3:
+        return columns
+    letters = {chosen.letter(column.run_id): column for column in columns}
+    pins = st.multiselect(
+        "Pinned runs", list(letters), [next(iter(letters))], key="table_pins", bind="query-params", width=220,
+        max_selections=MOST_PINNED, placeholder="none",
+        help=f"They come first, and stay in sight when the table scrolls sideways. At most {MOST_PINNED}.",
+    )  # fmt: skip
+    places = [letter for letter in letters if letter in pins]
+    return [
+        replace(column, pin=places.index(letter)) if letter in places else column for letter, column in letters.items()
+    ]
 
 
 def columns_of(chosen: RunSelection, comparison: Comparison) -> list[RunColumn]:

@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -42,10 +42,14 @@ class RunColumn:
     has_samples: bool
     paired: PairedRuns | None = None
     ratio_is: str = ""  # "reported ÷ measured", where a ratio is of unlike origins
+    pin: int | None = None  # its place among those that come first and stay in sight when the table scrolls sideways
 
 
 def table(columns: Sequence[RunColumn], rows: Iterable[FigureRow], caption: str) -> str:
-    groups = groupby(rows, key=lambda row: row.line.group)
+    order = sorted(range(len(columns)), key=lambda place: (columns[place].pin is None, columns[place].pin or 0))
+    columns = [columns[place] for place in order]
+    placed = [replace(row, cells=tuple(row.cells[place] for place in order)) for row in rows]
+    groups = groupby(placed, key=lambda row: row.line.group)
     bodies = "".join(_body(name, columns, list(some)) for name, some in groups)
     return frame(caption, f"<thead><tr><td></td>{''.join(map(_heading, columns))}</tr></thead>{bodies}")
 
@@ -59,7 +63,7 @@ def _heading(column: RunColumn) -> str:
         address = safe(inspector_address(column.run_id))
         title = 'target="_self" title="Open them in the Drift inspector"'
         link = f'<a href="{address}" {title}>{counted(column.samples or 0, "sample")} →</a>'
-    about = f'style="--run:{safe(column.colour)}" title="{safe(column.run_id)}"'
+    about = f'style="--run:{safe(column.colour)};{_pin(column)}" title="{safe(column.run_id)}"'
     return (
         f'<th scope="col" class="run {_kind(column)}" {about}>'
         f'<span class="role">{role}{origin}</span>{safe(named)}<br>{link}</th>'
@@ -85,7 +89,8 @@ def _cell(column: RunColumn, line: FigureLine, cell: FigureCell) -> str:
     value = f'<span class="value">{words.value_words(cell.value, line.form)}</span>{beside}'
     hover = words.hover(line, cell, column.paired)
     title = f' title="{safe(hover)}"' if hover else ""
-    return f'<td class="{_kind(column)}"{title}>{value}{_second(column, cell)}</td>'
+    style = f' style="{_pin(column)}"' if column.pin is not None else ""
+    return f'<td class="{_kind(column)}"{style}{title}>{value}{_second(column, cell)}</td>'
 
 
 def _second(column: RunColumn, cell: FigureCell) -> str:
@@ -100,7 +105,11 @@ def _second(column: RunColumn, cell: FigureCell) -> str:
 
 
 def _kind(column: RunColumn) -> str:
-    return "reported" if column.origin == "reported" else ""
+    return f"{'reported' if column.origin == 'reported' else ''} {'' if column.pin is None else 'pinned'}".strip()
+
+
+def _pin(column: RunColumn) -> str:
+    return "" if column.pin is None else f"--pin:{column.pin}"
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

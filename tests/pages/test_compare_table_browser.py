@@ -44,7 +44,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield started
 
 
-def path(control: str, *tests: str, **more: str) -> str:
+def path(control: str, *tests: str, **more: str | list[str]) -> str:
     return "/compare?" + urlencode({"control": control, "test": tests, **more}, doseq=True)
 
 
@@ -79,16 +79,18 @@ def test_figures_ratios_and_marks_stand_in_a_real_table(browser: Browser, server
         expect_harmless(seen)
 
 
-def test_a_narrow_window_scrolls_the_table_and_keeps_its_first_column(browser: Browser, server: Server) -> None:
-    with visit(browser, server, path(NONE, EXACT, BLOCKED, REPORTED), width=700) as seen:
+def test_a_narrow_window_scrolls_the_table_and_keeps_what_is_pinned(browser: Browser, server: Server) -> None:
+    with visit(browser, server, path(NONE, EXACT, BLOCKED, REPORTED, table_pins=["A", "D"]), width=1000) as seen:
         frame = seen.page.get_by_role("region", name="Figures of each run")
-        heading = frame.get_by_role("rowheader", name="wall time per sample")
-        before = heading.bounding_box()
+        expect(frame.get_by_role("columnheader")).to_contain_text(["A · ", "D · ", "B · ", "C · "])
+        pinned = [frame.get_by_role("rowheader", name="wall time per sample")]
+        pinned += [frame.get_by_role("columnheader", name=f"{letter} · ") for letter in "AD"]
+        before = [spot.bounding_box() for spot in pinned]
         assert frame.evaluate(OVERFLOW) > 0
         frame.evaluate("frame => { frame.scrollLeft = frame.scrollWidth }")
         expect(frame).not_to_have_js_property("scrollLeft", 0)
-        after = heading.bounding_box()
-        assert before is not None and after is not None and abs(before["x"] - after["x"]) < 2
+        for old, new in zip(before, [spot.bounding_box() for spot in pinned], strict=True):
+            assert old is not None and new is not None and abs(old["x"] - new["x"]) < 2
         expect_harmless(seen)
 
 

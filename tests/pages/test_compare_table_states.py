@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,6 +67,15 @@ def test_tests_beside_a_control_and_all_figures(opened: Open) -> None:
     assert "COV-R" not in tables(app)  # nobody has computed it
     app.toggle[0].set_value(True).run()
     assert "COV-R" in tables(app) and "neither exact nor unverified" in tables(app)
+
+
+def test_pinned_runs_come_first(opened: Open) -> None:
+    headings = re.compile(r'<th scope="col" class="run ?(\w*)" style="[^"]*?(?:--pin:(\d))?" title="([^"]*)"')
+    app = opened(None, control=NONE, test=[EXACT, BLOCKED])
+    assert headings.findall(tables(app)) == [("pinned", "0", NONE), ("", "", EXACT), ("", "", BLOCKED)]
+    app.multiselect(key="table_pins").set_value(["C"]).run()
+    assert headings.findall(tables(app)) == [("pinned", "0", BLOCKED), ("", "", NONE), ("", "", EXACT)]
+    assert not opened(None, control=NONE, test=[EXACT]).multiselect, "of two runs none is ever out of sight"
 
 
 def test_one_measure_in_detail(opened: Open) -> None:
