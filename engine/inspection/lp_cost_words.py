@@ -26,13 +26,12 @@ def short_words(cost: RunCost, lp: str) -> str:
 
 
 def figures_words(cost: RunCost) -> str:
-    """``log w −0.05 per sample, 16 of 16 effective``; with filters also what is left without them."""
+    """``log w −0.05 per sample, 16 of 16 effective``; with filters the LP's part alone: effective samples have both."""
     if cost.log_w_tempered is None:
         return "no sample counts"
-    parts = [f"log w {nat(cost.log_w_tempered.value)} per sample"]
     if _is_filtered(cost):
-        parts.append(f"{nat(_lp_part(cost))} without the filters")
-    return ", ".join([*parts, effective_words(cost.tempered, cost.samples)])
+        return f"log w {nat(_lp_part(cost))} per sample without the sampling filters"
+    return f"log w {nat(cost.log_w_tempered.value)} per sample, {effective_words(cost.tempered, cost.samples)}"
 
 
 def effective_words(estimate: Estimate, samples: int) -> str:

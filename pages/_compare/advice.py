@@ -34,7 +34,7 @@ from pages._shared.managing import tasks
 from pages._shared.table_files import file_button
 
 WANTS: dict[str, Want | None] = {"Usable": None, "Clean": "clean", "Passed": "passed"}
-ANY_SETTING = "The one with most LPs"
+ANY_SETTING = "Setting with most LPs measured"
 MOLECULES, MOST_MOLECULES = 10_000, 1_000_000_000
 MOST_NAMED = 8
 PYTHON = ("python", "-m", "engine")
@@ -47,7 +47,7 @@ Advice needs runs that were measured here, with samples and times; this store ha
 - From a terminal: `.venv/bin/python -m engine advise --model demo-qwen --probe 64`
 """
 _HELP = (
-    "Usable: clean, with the molecule right in space; clean where answers are not judged. "
+    "Usable: clean, with the molecule right in 3D; clean where answers are not judged. "
     f"Clean: {RULE_HELP['clean']}. Passed: {RULE_HELP['passed']}."
 )
 
@@ -167,7 +167,7 @@ def _reports(advice: Advice) -> None:
     badge = {True: ":green-badge[:material/check: agrees]", False: ":orange-badge[:material/close: does not agree]"}
     with st.container(border=True, height="stretch", key="advice-reports"):
         st.markdown(
-            f"**The reports' rule** {'' if agrees is None else badge[agrees]}",
+            f"**For comparison: the reports' rule** {'' if agrees is None else badge[agrees]}",
             help="Use an LP when the model breaks structure without it, and leave it out when it does not. Shown "
             "for comparison: the advice itself uses measured costs only.",
         )

@@ -235,7 +235,8 @@ def _time(cell: FigureCell) -> str:
         return f"{_speed(cell.ratio)} by wall time per sample"
     ratio, ends = cell.interval.value, cell.interval.ends
     low, high = sorted(1 / end for end in ends) if ratio < 1 else ends
-    return f"{_speed(ratio)} per sample (95 % CI {span(low, high)}, set-up left out)"
+    with_setup = _speed(cell.ratio).split(" ")[0]
+    return f"{_speed(ratio)} per sample (95 % CI {span(low, high)}, set-up left out; {with_setup} with it)"
 
 
 def _speed(ratio: float) -> str:
@@ -247,6 +248,8 @@ def _passes(rows: list[FigureRow], column: int, control: RunFigures, run: RunFig
     if first.value is None or test.value is None:
         return "pass rate unknown for one of the runs"
     both = f"{percent(first.value)} of {control.samples:,} and {percent(test.value)} of {run.samples:,}"
+    if first.value == test.value and control.samples == run.samples:
+        return f"same pass rate ({percent(test.value)} of {counted(run.samples or 0, 'sample')} in both)"
     if test.mark in ("noise", "same"):
         return f"same pass rate within noise ({both})"
     if test.mark in CLEAR:

@@ -122,7 +122,7 @@ def test_an_interval_names_the_answers_own_ratio_where_the_runs_lie_outside() ->
 # --- what is said -----------------------------------------------------------------------------------------------------
 
 
-FASTER = r"(\d\.\d\d)× faster per sample \(95 % CI (\d\.\d\d)–(\d\.\d\d), set-up left out\)"
+FASTER = r"(\d\.\d\d)× faster per sample \(95 % CI (\d\.\d\d)–(\d\.\d\d), set-up left out; \d\.\d\d× with it\)"
 
 
 def test_the_sentence_of_the_exact_lp(demo: tuple[Comparison, list[FigureRow]]) -> None:
@@ -130,7 +130,7 @@ def test_the_sentence_of_the_exact_lp(demo: tuple[Comparison, list[FigureRow]]) 
     said = sentence(1, comparison.control, comparison.tests[0], rows)
     ratio, low, high = map(float, re.match(FASTER, said).groups())  # type: ignore[union-attr]
     assert low < ratio < high  # of one measure: the wall time's ratio would be outside
-    assert "same pass rate within noise (100 % of 64 and 100 % of 64)" in said
+    assert "same pass rate (100 % of 64 samples in both)" in said
     assert f"no junk and nothing cut in {BLOCKS} blocks" in said
     assert re.search(r"the same RMSD \(0\.\d{3} Å\)\.$", said)
 
@@ -138,7 +138,7 @@ def test_the_sentence_of_the_exact_lp(demo: tuple[Comparison, list[FigureRow]]) 
 def test_each_pass_rate_is_its_own_runs() -> None:
     comparison = compare_with(DEMO_STORE, demo_run("llama", "none"), [demo_run("llama", "blocklist")])
     said = sentence(1, comparison.control, comparison.tests[0], rows_of(comparison, {}))
-    assert "same pass rate within noise (100 % of 64 and 100 % of 64)" in said
+    assert "same pass rate (100 % of 64 samples in both)" in said
 
 
 def test_the_sentence_of_a_position_lp_says_junk_cut_and_on_how_many_pairs(

@@ -38,24 +38,32 @@ def sentence(decision: Decision, measured: Measured, want: Want, least: float) -
     if decision.verdict == "too little":
         return f"Nothing can be advised yet. {decision.why_too_little}"
     if decision.verdict == "none fits":
+        none = f"None of the LPs gives {100 * least:g} % {want} answers"
         if not decision.cheapest:
-            return f"No LP fits. No answer of any LP is {want}."
+            return f"{none}. No answer of any LP is {want}."
         cheapest = measured.figures(decision.cheapest)
-        first = f"Cheapest per {want} conformer: {name_of(cheapest.lp)}, but no LP fits."
-        cost, rate = cost_words(cheapest.cost(want)), rate_words(cheapest, want)
-        return f"{first} It takes {cost}. An LP fits where {100 * least:g} % of its answers are {want}; here {rate}."
+        most = max(measured.lps, key=lambda lp: lp.rate(want).value)
+        cost = f"{cost_words(cheapest.cost(want))}{_beside(cheapest, measured, want)}"
+        parts = [f"It takes {cost}: {rate_words(cheapest, want)}."]
+        if most.count(want) > cheapest.count(want):
+            parts.append(f"Most with {name_of(most.lp)}: {rate_words(most, want)}, {cost_words(most.cost(want))} each.")
+        return " ".join([f"{none}; {name_of(cheapest.lp)} costs least per {want} conformer.", *parts])
     figures = measured.figures(decision.lp)
-    base = measured.figures(BASE).cost(want).value if figures.lp != BASE and BASE in measured.names else math.inf
-    beside = f", {number(figures.cost(want).value / base)}× the time without an LP" if math.isfinite(base) else ""
     tied = listed([name_of(lp) for lp in decision.ties], "or")
     choice = f"Use {name_of(figures.lp)}" + (f", or {tied}: they cost the same within noise." if tied else ".")
     lead = f"With {name_of(figures.lp)} " if tied else ""
     rate = rate_words(figures, want)
-    cost = f"a {want} conformer takes {cost_words(figures.cost(want))}{beside}"
+    cost = f"a {want} conformer takes {cost_words(figures.cost(want))}{_beside(figures, measured, want)}"
     statement = f"{lead}{rate}, and {cost}."
     return " ".join(
         [choice, statement if lead else statement[0].upper() + statement[1:], _sureness(decision, measured, want)]
     )
+
+
+def _beside(figures: LpFigures, measured: Measured, want: Want) -> str:
+    """Its cost over that without an LP."""
+    base = measured.figures(BASE).cost(want).value if figures.lp != BASE and BASE in measured.names else math.inf
+    return f", {number(figures.cost(want).value / base)}× the time without an LP" if math.isfinite(base) else ""
 
 
 def _sureness(decision: Decision, measured: Measured, want: Want) -> str:

@@ -62,7 +62,10 @@ def test_candidates_and_what_is_wanted(store: Store) -> None:
 
 def test_a_terminal_is_told_what_and_why() -> None:
     ours = ("advise", "--model", "demo-qwen", "--molecules", "10000", "--store", str(DEMO))
-    assert "Cheapest per usable conformer: exact, but no LP fits. It takes" in run(*ours).out.splitlines()[2]
+    assert (
+        "None of the LPs gives 90 % usable answers; exact costs least per usable conformer. It takes"
+        in run(*ours).out.splitlines()[2]
+    )
     found = run(*ours, "--want", "clean")
     assert (found.code, found.err) == (0, "")
     first, _, sentence, *_ = found.out.splitlines()

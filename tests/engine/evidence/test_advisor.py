@@ -149,8 +149,8 @@ def test_none_fits_and_the_cheapest_is_named(store: Store) -> None:
     add(store, "position-blocklist", 1.0, clean=30)
     advice = advise(store, MODEL)
     assert (advice.decision.verdict, advice.decision.lp) == ("none fits", "")
-    assert "conformer: position-blocklist, but no LP fits. It takes 2.00 s (1.58–2.73)." in advice.sentence
-    assert "here 30 of 60 answers are clean" in advice.sentence
+    assert "; position-blocklist costs least per clean conformer. It takes 2.00 s (1.58–2.73), " in advice.sentence
+    assert "30 of 60 answers are clean" in advice.sentence
 
 
 def test_one_lp_alone_is_no_choice(store: Store) -> None:
