@@ -128,7 +128,7 @@ def _families(comparison: TraceComparison, moved: float) -> str:
 
 
 def _family(row: FamilyRow) -> str:
-    """``matrix products, gemm (8.1 ms less: 0.800× the calls, each 2.10× faster)``"""
+    """``matrix products, gemm (8.1 ms less: 20.0 % fewer calls, each 2.10× faster)``"""
     control, test = row.control, row.test
     name = PLAIN_NAMES.get(row.family, row.family)
     change = f"{microseconds(abs(row.difference_us))} {'more' if row.difference_us >= 0 else 'less'}"
@@ -136,10 +136,16 @@ def _family(row: FamilyRow) -> str:
         return f"{name} ({change}: only in B, {counted(test.calls, 'call')})"
     if not test.calls:
         return f"{name} ({change}: only in A, {counted(control.calls, 'call')})"
-    calls = "as many calls" if control.calls == test.calls else f"{times(test.calls / control.calls)} the calls"
+    calls = _more_calls(test.calls / control.calls)
     if not control.mean_us or test.mean_us is None:
         return f"{name} ({change}: {calls})"
     return f"{name} ({change}: {calls}, each {_pace(test.mean_us / control.mean_us).split(' ', 1)[1]})"
+
+
+def _more_calls(ratio: float) -> str:
+    if ratio >= 2:
+        return f"{times(ratio)} the calls"
+    return "as many calls" if ratio == 1 else f"{percent(abs(ratio - 1))} {'more' if ratio > 1 else 'fewer'} calls"
 
 
 def compute_words(comparison: TraceComparison, *, of_span: bool) -> str:

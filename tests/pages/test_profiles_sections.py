@@ -24,7 +24,7 @@ def test_families_say_where_the_difference_comes_from(opened: Open, store: Store
     app = opened(view="Families")
     words = said(app)
     assert "Per token, B is 3.80× faster: 2.50 µs of work against 9.50 µs in A." in words
-    assert "matrix products, gemm (60.0 µs less: 0.500× the calls, each 2.00× faster)" in words
+    assert "matrix products, gemm (60.0 µs less: 50.0 % fewer calls, each 2.00× faster)" in words
     assert "Attention and gemm are 84.2 % of the work in A and 40.0 % in B" in words
     body = html(app)
     assert '<th scope="row" title="Products of matrices' in body and "−0.060" in body

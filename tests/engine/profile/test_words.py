@@ -85,7 +85,7 @@ def test_the_difference_names_its_largest_families(store: Store, tmp_path: Path)
     assert where_from(pair(store, one, other)) == (
         "Per token, B takes 1.40× as long: 3.35 µs of work against 2.40 µs in A."
         " In all 67.0 µs against 24.0 µs, for 2.00× the tokens."
-        " The largest parts are matrix products, gemm (40.0 µs more: 1.50× the calls, each 2.00× as long) and"
+        " The largest parts are matrix products, gemm (40.0 µs more: 50.0 % more calls, each 2.00× as long) and"
         " concatenations (7.00 µs more: only in B, 1 call)."
         " In the other direction: attention (4.00 µs less: only in A, 1 call)."
     )
