@@ -11,7 +11,8 @@ from pages._shared.sections import show_open
 TITLE = "Drift inspector"
 ICON = ":material/troubleshoot:"
 LEAD = (
-    "Where a text left its template: **junk** where positions were left over, **cut** numbers where they were missing."
+    "A run's molecules, the worst first, token by token. **Junk**: the LP kept too many tokens for a number. **Cut**: "
+    "too few."
 )
 
 SECTIONS = {

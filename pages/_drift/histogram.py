@@ -243,7 +243,7 @@ def _words(groups: Sequence[DriftGroup], left_out: int, by: By, has_marks: bool)
     has_real = any(not group.is_hypothetical for group in groups)
     parts = [
         f"Share of {what}. Click a bar to filter.",
-        "Violet, striped: positions left over. Red, crossed: too few." if has_real else "",
+        "Pink, striped: positions left over. Orange, crossed: too few." if has_real else "",
         "Grey: hypothetical drift, of texts that no template wrote."
         if any(group.is_hypothetical for group in groups)
         else "",

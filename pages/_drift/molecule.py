@@ -12,7 +12,7 @@ from typing import Any, Literal
 import streamlit as st
 
 from engine.chem.drawing import draw_svg
-from engine.chem.verdict import strain_words
+from engine.chem.verdict import LOADED, strain_words
 from engine.errors import DriftscopeError
 from engine.figures.words import counted, percent
 from engine.inspection.conformers import GroupShape
@@ -63,8 +63,8 @@ def show(inspection: Inspected, steps: Callable[[], None]) -> None:
             st.code(visible_text(sample["smiles"]), language=None, wrap_lines=True, width="stretch")
             steps()
         molecule = molecule_words(sample)
-        in_space = f" In space: {molecule}." if molecule else ""
-        st.markdown(escape_markdown(verdict(sample, inspection.blocks) + in_space))
+        in_3d = f" In 3D: {molecule}." if molecule else ""
+        st.markdown(escape_markdown(verdict(sample, inspection.blocks) + in_3d))
         _failed(inspection)
         still_wrong([(wrong["check"], wrong["atoms"]) for wrong in inspection.sample["unmended"] or ()])
         _linked(inspection)
@@ -234,7 +234,8 @@ def _shape(inspection: Inspected, of_atom: Blocks, atom: int | None) -> None:
         atom = -1 if place is None else places[place]
         state.put_atom(spot_of(inspection), atom if atom >= 0 else None)
 
-    models = [model_of(inspection.conformer, "the generated conformer")]
+    what = "atoms whose blocks can be read" if inspection.why_no_conformer else "the generated conformer"
+    models = [model_of(inspection.conformer, what)]
     group = inspection.by_group
     if group is not None and group.mol is not None and st.toggle("Group's reader on top", key=OTHER_READER):
         models.append(model_of(group.mol, "the same text by the group's reader", ghost=True))
@@ -251,8 +252,10 @@ def _shape(inspection: Inspected, of_atom: Blocks, atom: int | None) -> None:
 
 
 def _readers(inspection: Inspected) -> None:
-    """What the two readers made of the text; the reason of a missing conformer stands in its place."""
-    words = [inspection.why_no_conformer] if inspection.conformer is not None and inspection.why_no_conformer else []
+    """What the two readers made of the text. Why it has no conformer stands above where its molecule was judged."""
+    is_said = any(failed["check"] == LOADED for failed in inspection.sample["failed"] or ())
+    is_partial = inspection.conformer is not None and inspection.why_no_conformer
+    words = [inspection.why_no_conformer] if is_partial and not is_said else []
     words += [_group_words(inspection, inspection.by_group)] if inspection.by_group is not None else []
     if inspection.molecule.atoms and words:
         st.caption(escape_markdown(" ".join(words)))

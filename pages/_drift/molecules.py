@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,8 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
-from engine.chem.drawing import draw_svg
-from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import check_words
 from engine.errors import DriftscopeError
 from engine.figures.words import counted, percent, with_interval
@@ -30,13 +26,13 @@ from pages._shared.errors import error_markdown, escape_markdown
 from pages._shared.inspected import inspected
 from pages._shared.rows import picked_rows, show_rows, show_steps, table_height
 from pages._shared.sections import fold, is_unfolded, put_unfolded
+from pages._shared.small_drawing import small_drawing
 from pages._shared.theme import DARK, palette
 from pages._shared.words import visible_text
 
 KEY, FOLD = "drift_molecules", "molecules_open"
 ROWS_PER_PAGE = 100
 ROW_HEIGHT = 64
-DRAWING = (124, 62)  # at most, in pixels
 TABLE_HEIGHT = 430
 EVERYTHING = 10_000_000
 SHOWS: dict[str, Show] = {
@@ -68,16 +64,17 @@ ORDERS: dict[str, tuple[str, bool] | None] = {
     "Most tokens": ("tokens", True),
     "SMILES": ("smiles", False),
 }
+WORST_HELP = (
+    "Worst first: failed texts, then molecules that are not usable, by damaged blocks, cut blocks, drift and RMSD."
+)
 ROW_LIMITS = {"all": EVERYTHING, "10": 10, "25": 25, "100": 100}
-_SELECTOR = re.compile(r"<circle [^>]*atom-selector[^>]*/>\s*")
 
 
 def show(store: Store, runs: Sequence[RunFacts]) -> None:
     table = _filtered(store, runs)
     chosen = state.spot([run.run_id for run in runs])
     if chosen is None and table.num_rows:
-        # The first row with stored steps, since there is most to see of it; else the first.
-        chosen = _spot_at(table, max(0, pc.index(table["has_steps"], True).as_py()))
+        chosen = _spot_at(table, 0)
     inspection, error_words = None, ""
     if chosen is not None:
         run = next(run for run in runs if run.run_id == chosen.run_id)
@@ -127,7 +124,7 @@ def _filters(is_judged: bool) -> None:
         st.text_input(
             "SMILES contains", key="contains", placeholder="any", bind="query-params", max_chars=300, width=170
         )
-        st.selectbox("Order", list(ORDERS), key="order", bind="query-params", width=190)
+        st.selectbox("Order", list(ORDERS), key="order", bind="query-params", width=190, help=WORST_HELP)
         st.selectbox("Rows", list(ROW_LIMITS), key="first", bind="query-params", width=100)
 
 
@@ -236,7 +233,7 @@ def _spot_at(table: pa.Table, place: int) -> Spot:
 
 
 def _row(sample: Mapping[str, Any], differing: Sequence[str], is_judged: bool, is_guarded: bool) -> dict[str, Any]:
-    row: dict[str, Any] = {"drawing": drawing(sample["smiles"], palette() is DARK)}
+    row: dict[str, Any] = {"drawing": small_drawing(sample["smiles"], palette() is DARK)}
     row |= {name: sample[name] for name in differing}
     return row | {
         "verdict": drift_molecule.rule_words(sample),
@@ -279,9 +276,7 @@ def _columns(table: pa.Table, is_hypothetical: bool, against: str) -> dict[str, 
             "pass", width=56, help=f"passed: {RULE_HELP['passed']}. clean: {RULE_HELP['clean']}."
         ),
         "decodes": config.CheckboxColumn("decodes", width=62, help=RULE_HELP["decodes"]),
-        "checks": config.TextColumn(
-            "in space", width=110, help="Its verdict: right in space, or the checks that it fails"
-        ),
+        "checks": config.TextColumn("in 3D", width=150, help="Its verdict: right in 3D, or the checks that it fails"),
         "junk": config.ProgressColumn(
             "junk", width=64, help="Blocks with junk", format="%d", min_value=0, max_value=atoms, color="violet"
         ),
@@ -316,16 +311,6 @@ def _columns(table: pa.Table, is_hypothetical: bool, against: str) -> dict[str, 
         "SMILES": config.TextColumn("SMILES", width=220),
         "sample": config.NumberColumn("sample", width=62),
     }
-
-
-@st.cache_data(max_entries=4_000, show_spinner=False)
-def drawing(smiles: str, dark: bool) -> str | None:
-    """The molecule as a small picture; None where the SMILES cannot be read."""
-    try:
-        svg = draw_svg(parse_smiles(smiles), width=DRAWING[0], height=DRAWING[1], dark=dark)
-    except DriftscopeError:
-        return None
-    return "data:image/svg+xml;base64," + base64.b64encode(_SELECTOR.sub("", svg).encode()).decode()
 
 
 def _counts(table: pa.Table, samples: int) -> str:

@@ -59,8 +59,9 @@ def atom_faults(sample: Row, blocks: Iterable[Row]) -> dict[int, Fault]:
 
 
 def wrong_atoms(sample: Row) -> set[int]:
-    """Atoms that a failed check of the molecule names."""
-    return {atom for failed in sample.get("failed") or () for atom in failed["atoms"]}
+    """Atoms that a failed check of the molecule names; what could not be judged is not wrong."""
+    failures = [failed for failed in sample.get("failed") or () if failed["check"] not in NOT_JUDGED]
+    return {atom for failed in failures for atom in failed["atoms"]}
 
 
 def failed_words(failed: Row) -> str:
@@ -109,8 +110,8 @@ def verdict(sample: Row, blocks: Sequence[Row]) -> str:
         return f"Passes{decodes} and is clean: every atom has its block, and every block its three numbers.{before}"
     why_not = of_blocks or "not every atom has a block of its own"
     if sample["passed"]:
-        by_runner = {True: ", and decodes by the runner's", False: ", does not decode by the runner's", None: ""}
-        return f"Passes the reports' rule{by_runner[sample['decodes']]}, but is not clean: {why_not}."
+        by_runner = {True: " and decodes by the runner's", False: " but does not decode by the runner's", None: ""}
+        return f"Not clean: {why_not}. It passes the reports' rule{by_runner[sample['decodes']]}."
     reasons = "; ".join(sample["issues"] or ()) or "no reason was kept"
     decodes = " It decodes by the runner's rule." if sample["decodes"] else ""
     return f"Failed: {reasons}.{decodes}" + (f" Besides, {of_blocks}." if of_blocks else "")

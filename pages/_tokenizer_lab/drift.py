@@ -57,8 +57,8 @@ def show() -> None:
     if molecules and not isinstance(molecules[0], str):
         source = "the file's own coordinates"
     st.caption(
-        ":green[**Green: exact**], drift 0. :violet[**Violet, striped: junk-prone**], positions left over. "
-        f":red[**Red, crossed: cut**], the number loses its last digits. Measured here, on {source}."
+        ":green[**Green: exact**], drift 0. :violet[**Pink, striped: junk-prone**], positions left over. "
+        f":red[**Orange, crossed: cut**], the number loses its last digits. Measured here, on {source}."
     )
     summary = view.sentence(rows)
     draw(view.drift_chart(rows, summary), config={"displaylogo": False})

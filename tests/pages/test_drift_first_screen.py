@@ -9,11 +9,13 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from engine.inspection.molecules import Filter, sample_table
 from engine.paths import ROOT
 from pages._drift.molecules import FOLD
-from tests.engine.inspection.made import DEMO_STORE, sample_row, write_run
+from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.pages.drift_stores import CUT, EXACT, WITH_JUNK, store_at
 
+QWEN_JUNK = demo_run("qwen", "blocklist")
 PAGE = str(ROOT / "pages" / "drift.py")
 
 
@@ -44,6 +46,14 @@ def test_the_default_has_many_samples_where_a_run_has(tmp_path: Path, monkeypatc
     assert list(runs["run"][runs["as"].notna()]) == ["many"]
 
 
+def test_the_worst_is_opened_whether_its_steps_were_kept_or_not(demo: None) -> None:
+    worst = sample_table(DEMO_STORE, [QWEN_JUNK], Filter(worst=64))
+    assert worst["has_steps"][0].as_py() is False and worst["has_steps"][1].as_py()
+    app = opened(run=QWEN_JUNK)
+    assert "row 1 of 64, worst first" in words(app)
+    assert app.code[0].value == worst["smiles"][0].as_py()
+
+
 def test_the_table_is_one_line_until_it_is_opened(demo: None) -> None:
     app = opened(run=WITH_JUNK, show="Cut", order="Most tokens")
     (line,) = [one for one in app.expander if "samples" in one.label]
@@ -56,7 +66,7 @@ def test_drift_that_no_template_made_is_hypothetical(demo: None) -> None:
     badges = words(app)
     assert "hypothetical drift" in badges and "no template wrote the text" in badges
     assert "no template wrote this text" in str(app.get("bidi_component")[-1].proto)
-    assert "Grey: hypothetical drift" in badges and "Violet" not in badges
+    assert "Grey: hypothetical drift" in badges and "Pink" not in badges
     assert "exact (hypothetical)" in app.get("plotly_chart")[0].proto.alt
     assert "hypothetical drift" not in words(opened(run=WITH_JUNK, is_unfolded=True))
 

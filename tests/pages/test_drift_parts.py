@@ -20,11 +20,12 @@ from engine.text.tokenizers import load_tokenizer
 from pages._drift import files as drift_files
 from pages._drift import state
 from pages._drift.molecule import step_facts
-from pages._drift.molecules import checks_words, drawing
+from pages._drift.molecules import checks_words
 from pages._drift.runs import default_run
 from pages._drift.scoring import compatible, question_of
 from pages._drift.state import Spot
 from pages._shared.rows import picked_rows, show_rows
+from pages._shared.small_drawing import small_drawing
 from pages._shared.table_files import csv_of
 from pages._shared.words import block_words, molecule_words, verdict
 from tests.engine.inspection.made import block_row, sample_row
@@ -49,11 +50,11 @@ def test_the_default_is_the_newest_run_with_bad_blocks_else_the_newest(place: Pa
 
 
 def test_a_drawing_has_no_layer_for_clicks_and_none_where_the_smiles_does_not_read() -> None:
-    uri = drawing("CO", dark=False)
+    uri = small_drawing("CO", dark=False)
     assert uri is not None
     svg = base64.b64decode(uri.partition(",")[2]).decode()
     assert svg.startswith("<svg") and "atom-selector" not in svg
-    assert drawing("not a SMILES", dark=False) is None
+    assert small_drawing("not a SMILES", dark=False) is None
 
 
 @pytest.mark.parametrize(
@@ -69,11 +70,11 @@ def test_a_drawing_has_no_layer_for_clicks_and_none_where_the_smiles_does_not_re
         (
             sample_row(0, clean=False),
             [block_row(0, 0, kinds=["letters"]), block_row(0, 1, kinds=["cut", "letters"]), block_row(0, 2)],
-            "is not clean: 2 of 3 blocks have junk, 1 of 3 blocks was cut.",
+            "Not clean: 2 of 3 blocks have junk, 1 of 3 blocks was cut. It passes",
         ),
-        (sample_row(0, clean=False), [], "Passes the reports' rule, and decodes by the runner's, but is not clean"),
-        (sample_row(0, clean=False, decodes=False), [], "Passes the reports' rule, does not decode by the runner's"),
-        (sample_row(0, clean=False, decodes=None), [], "Passes the reports' rule, but is not clean"),
+        (sample_row(0, clean=False), [], "It passes the reports' rule and decodes by the runner's."),
+        (sample_row(0, clean=False, decodes=False), [], "It passes the reports' rule but does not decode by the runner's."),
+        (sample_row(0, clean=False, decodes=None), [], "It passes the reports' rule."),
         (sample_row(0, clean=False, passed=False, issues=["no end", "no SMILES"]), [], "Failed: no end; no SMILES."),
         (
             sample_row(0, clean=False),
@@ -83,7 +84,7 @@ def test_a_drawing_has_no_layer_for_clicks_and_none_where_the_smiles_does_not_re
         (
             sample_row(0, clean=False),
             [block_row(0, 0, kinds=["integer"]), block_row(0, 1, kinds=["integer"])],
-            "is not clean: 2 of 2 blocks have numbers without decimals.",
+            "Not clean: 2 of 2 blocks have numbers without decimals.",
         ),
     ],
 )

@@ -133,7 +133,7 @@ def test_the_table_has_the_charts_colours_and_one_legend_names_them(lab) -> None
     }
     assert drawn == {"exact": {"green"}, "junk-prone": {"violet"}, "cut": {"red"}}
     (legend,) = [one.value for one in app.caption if "striped" in one.value]
-    assert ":green[**Green: exact**]" in legend and ":violet[**Violet" in legend and ":red[**Red" in legend
+    assert ":green[**Green: exact**]" in legend and ":violet[**Pink" in legend and ":red[**Orange" in legend
 
 
 def test_bins_fit_their_placeholder(lab) -> None:
@@ -233,7 +233,7 @@ HANDED = "[N]<-1.2,0.3,0.7>[C@@H]<0.0,0.0,0.0>([F]<0.5,1.2,-0.4>)[Cl]<1.1,-1.1,0
             "[C]<6.9467,-1.369,0.8415amen>=[O]<-1.2034,-0.5100,0.8012>",
             [
                 "text passed, damaged",
-                "decodes by the runner's, but is not clean: 1 of 2 blocks has junk",
+                "Not clean: 1 of 2 blocks has junk. It passes the reports' rule and decodes by the runner's",
                 "no conformer to",
             ],
         ),
