@@ -73,14 +73,14 @@ def _headline(found: Ranked) -> str:
     ours = sum(bool(log.by_ours) for log in logs)
     count = "the one log" if len(logs) == 1 else f"the {len(logs)} logs"
     have, are = "has" if theirs == 1 else "have", "is" if ours == 1 else "are"
-    return f"{said} Of {count} here, {theirs} {have} garbage by its rule, and {ours} {are} damaged by ours."
+    return f"{said} Of {count} here, {theirs} {have} garbage by the report's rule, {ours} {are} damaged by ours."
 
 
 def _caution() -> str:
     low, high = reported_interval(EXAMPLE)
     return (
-        f"Reported, not measured here, from about {REPORTED_ENTRIES} entries: {percent(EXAMPLE)} may be "
-        f"{100 * low:.0f} to {100 * high:.0f} %."
+        f"Reported, not measured here, from about {REPORTED_ENTRIES} entries: a share of "
+        f"{percent(EXAMPLE)} has a 95 % interval of {100 * low:.0f} to {100 * high:.0f} %."
     )
 
 

@@ -101,9 +101,12 @@ def _examples(chosen: TraceSelection, traces: Traces) -> None:
     with card("junk-step", PAIR_Q, PAIR_HELP) as frame:
         lanes = examples(chosen, traces)
         frame.tell(junk_words(chosen, traces))
-        if lanes:
-            frame.data(lambda: _rows(lanes))
-            frame.draw(_chart(lanes, "one step"))
+        has_damage = any(phases.of("junk") or phases.of("cut") for _, phases in traces)
+        if not has_damage:
+            frame.leave_out(*_unknown(chosen, traces))
+            return
+        frame.data(lambda: _rows(lanes))
+        frame.draw(_chart(lanes, "one step"))
         wrote = [f"{lane.name}: {lane.what}." for lane in lanes if lane.what]
         frame.leave_out(*wrote, *_unknown(chosen, traces))
 

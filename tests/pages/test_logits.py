@@ -178,8 +178,8 @@ def test_models_stand_in_the_reports_order_with_logs_beside(opened: Open, tmp_pa
         ["A", 20.0, 20.0, "0, 2", "imported", log.id]
     ]
     words = said(app)
-    assert "Of the one log here, 1 has garbage by its rule, and 1 is damaged by ours." in words
-    assert "20.0 % may be 7 to 45 %" in words
+    assert "Of the one log here, 1 has garbage by the report's rule, 1 is damaged by ours." in words
+    assert "20.0 % has a 95 % interval of 7 to 45 %" in words
 
 
 def test_each_chart_says_what_six_points_can_show(opened: Open, made: Made) -> None:
