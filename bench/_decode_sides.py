@@ -109,7 +109,7 @@ class Desk:
         self.loaded: LoadedModel = load_model(load_registry().find(model), "cpu", "float32")
         self.molecules = list(molecules)
         self._backends: dict[tuple[Side, bool], FastBackend | HfBackend] = {}
-        answers = self.time(EXACT, 32, [default_limit(molecule) for molecule in self.molecules])
+        answers = self.time(EXACT, 32, [default_limit(molecule.heavy_atoms) for molecule in self.molecules])
         self.lengths = answers.lengths
 
     def time(self, side: Side, batch: int, limits: Sequence[int], *, equal_work: bool = True) -> Run:
@@ -302,4 +302,4 @@ def _cut(lengths: Sequence[int], side: Side, batch: int, effort: Effort) -> list
 def natural(desk: Desk, side: Side, batch: int, effort: Effort) -> Run:
     """Once, with nothing that makes the lengths alike: the default limit, and the model's own end."""
     molecules = desk.molecules[: effort.single] if batch == 1 else desk.molecules
-    return desk.time(side, batch, [default_limit(molecule) for molecule in molecules], equal_work=False)
+    return desk.time(side, batch, [default_limit(molecule.heavy_atoms) for molecule in molecules], equal_work=False)

@@ -21,6 +21,7 @@ from typing import Literal, TypeAlias
 from rdkit import Chem
 
 from engine.chem.enriched import skeleton_of
+from engine.chem.molecule_list import MoleculeList
 from engine.chem.smiles import parse_smiles, split_smiles
 from engine.chem.structure_files import mol_of, sdf_records
 from engine.chem.textfiles import MOST_LINE_CHARACTERS, text_lines
@@ -76,21 +77,28 @@ def read_entries(path: Path, *, column: str | None = None) -> Entries:
 
 
 def read_molecule_file(
-    path: Path, *, column: str | None = None, limit: int | None = None
-) -> tuple[list[Molecule], list[Skipped]]:
-    """The first ``limit`` molecules that can be used, and what was skipped; an error where none can."""
+    path: Path,
+    *,
+    column: str | None = None,
+    limit: int | None = None,
+    parse: Callable[[str], Molecule] = parse_smiles,
+    progress: Callable[[int], object] = lambda done: None,
+) -> tuple[MoleculeList, list[Skipped]]:
+    """The first ``limit`` molecules that can be used, and what was skipped; an error where none can. ``progress`` gets
+    how many there are so far."""
     if limit is not None and limit < 1:
         raise ValueError(f"limit must be at least 1, got {limit}")
-    molecules: list[Molecule] = []
+    molecules = MoleculeList(parse)
     skipped: list[Skipped] = []
     for entry in read_entries(path, column=column):
         if isinstance(entry, Skipped):
             skipped.append(entry)
             continue
         try:
-            molecule = parse_smiles(entry.smiles)
+            molecule = parse(entry.smiles)
             skeleton_of(molecule)  # some molecules have no enriched form
-            molecules.append(molecule)
+            molecules.append(entry.smiles, molecule)
+            progress(len(molecules))
         except DriftscopeError as error:
             skipped.append(_skipped(entry.line, entry.smiles, str(error)))
         if len(molecules) == limit:

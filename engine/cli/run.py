@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -301,7 +301,11 @@ def _molecules_of_references(args: argparse.Namespace, references: ReferenceSet)
     return asked
 
 
-def _molecules(args: argparse.Namespace) -> list[Molecule]:
+def _molecules(args: argparse.Namespace) -> Sequence[Molecule]:
+    if args.smiles and args.smiles_file:
+        raise RunError("give either SMILES or --smiles-file", "Leave one of the two out")
+    if args.smiles_file:
+        return _molecules_of_file(args)
     molecules = _molecules_read(args)
     if args.order == "canonical":
         return molecules
@@ -310,17 +314,27 @@ def _molecules(args: argparse.Namespace) -> list[Molecule]:
     return [in_text_order(molecule, molecule.source) for molecule in molecules]
 
 
-def _molecules_read(args: argparse.Namespace) -> list[Molecule]:
-    if args.smiles and args.smiles_file:
-        raise RunError("give either SMILES or --smiles-file", "Leave one of the two out")
-    if args.smiles_file:
-        from engine.chem.molecule_files import read_molecule_file
+def _molecules_of_file(args: argparse.Namespace) -> Sequence[Molecule]:
+    from engine.chem.molecule_files import read_molecule_file
+    from engine.chem.smiles import parse_smiles, parse_written
 
-        path = path_of(args.smiles_file)
-        molecules, skipped = read_molecule_file(path, column=args.smiles_column, limit=args.sample_size)
-        for line in skipped:
-            sys.stderr.write(f"left out, line {line.line}: {line.error}\n")
-        return molecules
+    parse, line = parse_smiles if args.order == "canonical" else parse_written, StatusLine(is_quiet=args.json)
+    try:
+        molecules, skipped = read_molecule_file(
+            path_of(args.smiles_file),
+            column=args.smiles_column,
+            limit=args.sample_size,
+            parse=parse,
+            progress=lambda done: line.draw(f"{done:,} molecules read") if line.is_due else None,
+        )
+    finally:
+        line.clear()
+    for left_out in skipped:
+        sys.stderr.write(f"left out, line {left_out.line}: {left_out.error}\n")
+    return molecules
+
+
+def _molecules_read(args: argparse.Namespace) -> list[Molecule]:
     if args.smiles:
         return read_molecules(smiles_of(args.smiles)[: args.sample_size])[0]
     from engine.chem.molecule_sets import load_run_set

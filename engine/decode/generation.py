@@ -76,7 +76,7 @@ class Generation:
         if self.plan.equal_work:
             limits = self._equal_limits()
         else:
-            limits = [self.plan.limit or default_limit(molecule) for molecule in molecules]
+            limits = [self.plan.limit or default_limit(molecule.heavy_atoms) for molecule in molecules]
         with phase("template"):
             self.requests = requests_for(
                 molecules,

@@ -18,8 +18,8 @@ _GENERATION = 32
 """Bits of a key below the generation's number: the same molecule's n-th answer is the same whatever n goes up to."""
 
 
-def default_limit(molecule: Molecule) -> int:
-    return TOKENS_AROUND + TOKENS_AN_ATOM * molecule.heavy_atoms
+def default_limit(heavy_atoms: int) -> int:
+    return TOKENS_AROUND + TOKENS_AN_ATOM * heavy_atoms
 
 
 def requests_for(
@@ -49,7 +49,7 @@ def requests_for(
                 f"the prompt of {shown(molecule.smiles)} has {len(prompt):,} tokens, the model's context {positions:,}",
                 "Leave this molecule out, or take a model with a longer context",
             )
-        limit = min(default_limit(molecule) if limits is None else limits[place], positions - len(prompt))
+        limit = min(default_limit(molecule.heavy_atoms) if limits is None else limits[place], positions - len(prompt))
         requests += [
             Request(number * generations + generation, number | generation << _GENERATION, prompt, program, limit)
             for generation in range(generations)

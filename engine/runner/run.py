@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from engine.chem.molecule_list import MoleculeList, smiles_of
 from engine.chem.smiles import parse_written
 from engine.decode.generation import FITTED_MOLECULES, Generation
 from engine.decode.steps import StepObserver, Stop, Tap
@@ -63,21 +64,26 @@ def begin(
     if not molecules:
         raise RunError("there are no molecules", "Give one SMILES or more")
     plan = plan.grouped(len(molecules), parts, on_gpu=loaded.device.type != "cpu" if on_gpu is None else on_gpu)
-    each = list(dict.fromkeys(molecules))  # one may be asked for many times
-    near = [molecule for molecule in each if len(molecule.smiles) + PROMPT_AROUND >= loaded.positions]
+    smiles = smiles_of(molecules)
+    places: dict[str, int] = {}
+    for place, text in enumerate(smiles):  # one may be asked for many times
+        places.setdefault(text, place)
+    each = list(places.values())
+    near = [place for place in each if len(smiles[place]) + PROMPT_AROUND >= loaded.positions]
     trial = replace(plan.plan, equal_work=False)  # equal work would generate samples
-    first = Generation(loaded, [*each[:FITTED_MOLECULES], *near], trial)  # an error where the plan does not fit
+    some = [molecules[place] for place in (*each[:FITTED_MOLECULES], *near)]
+    first = Generation(loaded, some, trial)  # an error where the plan does not fit
     plan = replace(plan, plan=replace(plan.plan, placeholder=first.placeholder))
     sweep(files, RUN)
     run_id = new_run_id(loaded.entry.name, plan.plan.lp)
-    row = _first_row(run_id, loaded, molecules, plan)
+    row = _first_row(run_id, loaded, len(each), len(molecules), plan)
     samples = len(molecules) * plan.plan.generations
     buffer = io.BytesIO()
-    pq.write_table(pa.table({"smiles": [molecule.smiles for molecule in molecules]}), buffer)
+    pq.write_table(pa.table({"smiles": smiles}), buffer)
     beside = {MOLECULES_FILE: buffer.getvalue()}
     if references is not None and plan.rmsd:
         plan = replace(plan, rmsd_references=references.name)
-        beside[REFERENCES_FILE] = packed_references(references, each)
+        beside[REFERENCES_FILE] = packed_references(references, [molecules[place] for place in each])
     return Staging.create(files, RUN, run_id, row, beside, plan=plan.sheet(), samples=samples)
 
 
@@ -86,14 +92,12 @@ def resume(files: Files, run_id: str) -> tuple[Staging, RunPlan]:
     return staging, RunPlan.read(staging.sheet.get("plan", {}))
 
 
-def molecules_of(staging: Staging) -> list[Molecule]:
+def molecules_of(staging: Staging) -> Sequence[Molecule]:
     try:
         content = staging.files.read(f"{staging.folder}/{MOLECULES_FILE}")
     except OSError as error:
         raise RunError(f"the molecules of {staging.id} are lost", "Start a new run") from error
-    smiles: list[str] = pq.read_table(pa.BufferReader(content)).column("smiles").to_pylist()
-    parsed = {text: parse_written(text) for text in set(smiles)}
-    return [parsed[text] for text in smiles]
+    return MoleculeList.of(pq.read_table(pa.BufferReader(content)).column("smiles").to_pylist(), parse_written)
 
 
 class Run(RunState):
@@ -159,10 +163,9 @@ class Run(RunState):
         return group, places, [self.molecules[place] for place in places]
 
 
-def _first_row(run_id: str, loaded: LoadedModel, molecules: Sequence[Molecule], plan: RunPlan) -> dict[str, Any]:
-    """The run's row before the first sample."""
+def _first_row(run_id: str, loaded: LoadedModel, molecules: int, places: int, plan: RunPlan) -> dict[str, Any]:
+    """The run's row before the first sample of so many molecules, which may stand in several places."""
     options, sampling = plan.plan, plan.plan.sampling
-    molecules_given = len({molecule.smiles for molecule in molecules})
     return {
         "run_id": run_id,
         "created_at": datetime.now(UTC).isoformat(),
@@ -184,7 +187,7 @@ def _first_row(run_id: str, loaded: LoadedModel, molecules: Sequence[Molecule], 
         "top_p": sampling.top_p,
         "min_p": sampling.min_p,
         "seed": options.seed,
-        "generations": options.generations if molecules_given == len(molecules) else None,
+        "generations": options.generations if molecules == places else None,
         "most_tokens": options.limit,
         "equal_work": options.equal_work,
         "guard": json.dumps(asdict(options.guard)) if stored_lp(options.lp).is_guarded else None,
@@ -193,7 +196,7 @@ def _first_row(run_id: str, loaded: LoadedModel, molecules: Sequence[Molecule], 
         "attention": plan.model.attention,
         "kv_cache": "static rows of its own positions" if options.backend == "fast" else "dynamic",
         "batch_size": options.batch_size,
-        "molecules": molecules_given,
+        "molecules": molecules,
         "versions": versions(),
         "git_commit": git_commit(),
     }

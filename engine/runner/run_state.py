@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.chem.geometry import judged_with
+from engine.chem.molecule_list import heavy_atoms_of
 from engine.decode.requests import default_limit
 from engine.decode.samples import Sample
 from engine.errors import RunError, StoreError
@@ -49,10 +50,11 @@ class RunState:
 
     def __init__(self, staging: Staging, molecules: Sequence[Molecule], plan: RunPlan) -> None:
         self.staging, self.molecules, self.plan = staging, molecules, plan
-        self.groups = plan.groups([molecule.heavy_atoms for molecule in molecules])
+        heavy_atoms = heavy_atoms_of(molecules)
+        self.groups = plan.groups(heavy_atoms)
         self.finished: list[Group] = staging.groups()
         self.notes: list[str] = []
-        self._limits = list(map(default_limit, molecules))
+        self._limits = list(map(default_limit, heavy_atoms))
         self._expected = plan.plan.generations * sum(self._limits)
         self._groups_tally, self._samples_tally = _GrowingSum(), _GrowingSum()
         self._began = time.perf_counter()

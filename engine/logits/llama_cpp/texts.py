@@ -62,7 +62,12 @@ class Writer:
         (sample,) = generation.run()
         prompt = generation.requests[0].prompt
         return ReferenceAnswer(
-            molecule, prompt, sample.token_ids, sample.check.passed, default_limit(molecule), np.concatenate(rows)
+            molecule,
+            prompt,
+            sample.token_ids,
+            sample.check.passed,
+            default_limit(molecule.heavy_atoms),
+            np.concatenate(rows),
         )
 
     @property

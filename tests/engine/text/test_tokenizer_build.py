@@ -128,8 +128,8 @@ def test_a_full_disk_is_named_and_leaves_nothing(
 ) -> None:
     make = tempfile.mkdtemp
 
-    def full(*given: str, **more: Path) -> str:
-        folder = make(*given, **more)
+    def full(*, prefix: str, dir: Path) -> str:
+        folder = make(prefix=prefix, dir=dir)
         (Path(folder) / "tokenizer.json").symlink_to("/dev/full")
         return folder
 
