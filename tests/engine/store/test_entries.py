@@ -131,6 +131,7 @@ WHOLE_RUN: dict[str, tuple[Damaging, str]] = {
     "half a sheet": (lambda folder: os.truncate(folder / "run.json", 200), "run.json is no JSON"),
     "no text": (content(b"\xff\xfe\x00\x01\x02"), "run.json is no JSON"),
     "zeros": (content(bytes(4096)), "run.json is no JSON"),
+    "a key twice": (content(b'{"schema": 1, "schema": 1}'), "run.json is no JSON (the key 'schema' stands 2 times"),
     "a list": (content(b"[]"), "run.json holds no object"),
     "a number": (content(b"5"), "run.json holds no object"),
     "null": (content(b"null"), "run.json holds no object"),
