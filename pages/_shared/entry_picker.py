@@ -96,7 +96,7 @@ class EntryPicker(Generic[Chosen]):
         letter = chosen.letter(entry.id) if chosen is not None and entry.id in chosen.ids else None
         cells = {name: _cell(value) for name, value in self.row(entry).items()}
         tags = [_cell(tag) for tag in entry.row.get(TAGS) or ()]
-        return {"as": letter, **cells, TAGS: tags, self.query.noun: entry.id}
+        return {"as": letter, TAGS: tags, **cells, self.query.noun: entry.id}
 
     # --- filters ------------------------------------------------------------------------------------------------------
 
