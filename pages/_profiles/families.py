@@ -8,13 +8,15 @@ from typing import Any
 
 import streamlit as st
 
+from engine.evidence.advice.predicted import sized
 from engine.figures.statistics import quotient
-from engine.figures.words import capitalised, number, percent, signed, times
+from engine.figures.words import capitalised, listed, number, percent, signed, times
 from engine.profile.compare import FamilyRow, TraceComparison, document, family_row
 from engine.profile.lp_words import lp_words
 from engine.profile.step_places import PLACE_WORDS, PlaceRow, place_rows, place_words
 from engine.profile.stored_trace import StoredTrace, Totals
 from engine.profile.words import alone, incomparable, is_alone, is_known, other_words, where_from
+from engine.store.entries import model_name
 from engine.store.store import Store
 from pages._profiles import families_charts as charts
 from pages._profiles.traces import TraceSelection, comparison_of
@@ -44,6 +46,9 @@ def show(_: Store, chosen: TraceSelection) -> None:
         runs = [chosen.runs.get(str(entry.row.get("run_id")), {}) for entry in (chosen.entries[0], chosen.entries[-1])]
         for words in (place_words(places), lp_words(comparison, *runs)):
             st.markdown(escape_markdown(words))
+        if models := dict.fromkeys(sized(model_name(run)) for run in runs if model_name(run)):
+            devices = dict.fromkeys(entry.row.get("device") or "a CPU" for entry in chosen.entries)
+            st.caption(escape_markdown(f"Of {listed(list(models))}, on {listed(list(devices))}."))
     with st.container(key="profile-cards"):
         _cards(chosen, comparison)
     if comparison.families:
