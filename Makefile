@@ -56,7 +56,7 @@ help:
 	@echo "make soak     the large property tests at full size"
 	@echo "make lint     ruff and mypy"
 	@echo "make faults   plant a hundred faults and count those that the tests catch (hours)"
-	@echo "make lock     write requirements.lock: a hash for each package (HASHED=1 make run installs by it)"
+	@echo "make lock     write requirements*.lock: a hash for each package (HASHED=1 make ... installs by them)"
 	@echo "make licences the licences of all that is installed and shipped"
 	@echo "make audit    known vulnerabilities of what requirements.lock names (asks the net)"
 	@echo "make lost-third MODEL=ALIAS  what of a checkpoint's coverage each LP costs, and why (an hour or two; resumes)"
@@ -197,6 +197,7 @@ $(RUN):
 $(DEV): | $(RUN)
 	@rm -f $(STAMPS)/run-* $(STAMPS)/dev-*
 	@echo "Installing requirements-dev.txt"
+	@$(if $(HASHED),$(PIP_INSTALL) --no-deps --require-hashes -r requirements-dev.lock)
 	@$(PIP_INSTALL) -r requirements-dev.txt
 	@touch $(RUN) $@
 
@@ -204,7 +205,7 @@ $(DEV): | $(RUN)
 $(BENCH): | $(RUN)
 	@rm -f $(STAMPS)/bench-*
 	@echo "Installing requirements-bench.txt"
-	@$(PIP_INSTALL) --no-deps -r requirements-bench.txt
+	@$(PIP_INSTALL) --no-deps $(if $(HASHED),--require-hashes -r requirements-bench.lock,-r requirements-bench.txt)
 	@touch $@
 
 # A second engine, from source: requirements-parity.txt says why without dependencies, and what the flags

@@ -1,6 +1,6 @@
 """What is installed: its hashes (``make lock``) and its licences (``make licences``).
 
-.venv/bin/python -m tests.supply_chain lock        writes requirements.lock for this platform and this Python
+.venv/bin/python -m tests.supply_chain lock        writes the three locks for this platform and this Python
 .venv/bin/python -m tests.supply_chain licences    one line for each package and for each file that ships
 """
 
@@ -19,6 +19,8 @@ from typing import Any
 from tests.support import ROOT
 
 LOCK = ROOT / "requirements.lock"
+BESIDE = {"requirements-dev": (), "requirements-bench": ("--no-deps",)}
+"""Files of requirements whose packages are installed beside the app's, and how; each has a lock of its own."""
 BY_INDEX = ("torch", "nvidia-", "triton")
 """What other indexes have in other builds, for the CPU or a GPU: no one hash is right, so the lock leaves it out."""
 SHIPPED = [
@@ -32,12 +34,12 @@ UNNAMED = {  # what their metadata does not say
 }
 
 
-def report() -> Mapping[str, Any]:
-    """What pip would install of requirements.txt into an empty environment, with what it would download."""
+def report(requirements: str, *more: str) -> Mapping[str, Any]:
+    """What pip would install of such a file into an empty environment, with what it would download."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.json"
-        options = ["--dry-run", "--ignore-installed", "--quiet", "--report", str(path)]
-        command = [sys.executable, "-m", "pip", "install", *options, "-r", str(ROOT / "requirements.txt")]
+        options = ["--dry-run", "--ignore-installed", "--quiet", "--report", str(path), *more]
+        command = [sys.executable, "-m", "pip", "install", *options, "-r", str(ROOT / requirements)]
         subprocess.run(command, check=True)
         found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return found
@@ -54,14 +56,27 @@ def lock_lines(packages: Iterable[Mapping[str, Any]]) -> list[str]:
     return sorted(lines, key=str.lower)
 
 
-def write_lock(found: Mapping[str, Any]) -> None:
+def write_locks() -> None:
+    app = lock_lines(report("requirements.txt")["install"])
+    write_lock(LOCK, app)
+    for name, more in BESIDE.items():
+        write_lock(ROOT / f"{name}.lock", beside(app, lock_lines(report(f"{name}.txt", *more)["install"])))
+
+
+def beside(app: Iterable[str], lines: Iterable[str]) -> list[str]:
+    """Those whose package is not the app's already."""
+    known = {line.partition("==")[0] for line in app}
+    return [line for line in lines if line.partition("==")[0] not in known]
+
+
+def write_lock(path: Path, lines: Iterable[str]) -> None:
     where = f"{sysconfig.get_platform()}, Python {sys.version_info.major}.{sys.version_info.minor}"
     head = [
         f"# Made by `make lock` for {where}: the one file of each package that pip takes there.",
         f"# Not in it, since indexes have builds of their own: {', '.join(f'{name}*' for name in BY_INDEX)}.",
-        "# `make run HASHED=1` installs by it, and then what it leaves out.",
+        "# `HASHED=1 make ...` installs by it, and then what it leaves out.",
     ]
-    LOCK.write_text("\n".join([*head, *lock_lines(found["install"])]) + "\n", encoding="utf-8")
+    path.write_text("\n".join([*head, *lines]) + "\n", encoding="utf-8")
 
 
 def licence_of(package: importlib.metadata.Distribution) -> str:
@@ -79,7 +94,7 @@ def licences() -> list[tuple[str, str, str]]:
 def main() -> None:
     match sys.argv[1:]:
         case ["lock"]:
-            write_lock(report())
+            write_locks()
         case ["licences"]:
             for row in licences():
                 print("\t".join(row))

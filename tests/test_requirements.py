@@ -139,14 +139,29 @@ def test_an_installed_engine_finds_what_ships_and_keeps_runs_with_the_user(tmp_p
 # --- the lock and the licences --------------------------------------------------------------------------------------
 
 
+def normal(pinned: dict[str, str]) -> dict[str, str]:
+    return {re.sub("[-_.]+", "-", name).lower(): version for name, version in pinned.items()}
+
+
+def locked(path: Path) -> dict[str, str]:
+    found = dict(re.findall(r"^(\S+)==(\S+) --hash=sha256:[0-9a-f]{64}$", path.read_text(), re.MULTILINE))
+    assert len(found) == len(lines(path)), "each line has one hash, and no package is there twice"
+    return normal(found)
+
+
 def test_the_lock_has_a_hash_for_every_pin_but_torchs() -> None:
-    locked = dict(re.findall(r"^(\S+)==(\S+) --hash=sha256:[0-9a-f]{64}$", supply_chain.LOCK.read_text(), re.MULTILINE))
-    assert len(locked) == len(lines(supply_chain.LOCK)), "each line has one hash, and no package is there twice"
-    normal = {re.sub("[-_.]+", "-", name).lower(): version for name, version in locked.items()}
-    wanted = {re.sub("[-_.]+", "-", name).lower(): version for name, version in pins("requirements.txt").items()}
-    assert not any(name.startswith(supply_chain.BY_INDEX) for name in normal)
+    found, wanted = locked(supply_chain.LOCK), normal(pins("requirements.txt"))
+    assert not any(name.startswith(supply_chain.BY_INDEX) for name in found)
     del wanted["torch"]
-    assert {name: normal.get(name) for name in wanted} == wanted
+    assert {name: found.get(name) for name in wanted} == wanted
+
+
+@pytest.mark.parametrize("name", supply_chain.BESIDE)
+def test_the_locks_beside_it_have_what_it_lacks(name: str) -> None:
+    app, found = locked(supply_chain.LOCK), locked(ROOT / f"{name}.lock")
+    assert not app.keys() & found.keys()
+    wanted = normal(pins(f"{name}.txt"))
+    assert {package: (app | found).get(package) for package in wanted} == wanted
 
 
 def test_a_lock_is_made_of_what_pip_reports() -> None:
@@ -156,6 +171,11 @@ def test_a_lock_is_made_of_what_pip_reports() -> None:
 
     packages = [package("b", "2"), package("torch", "2+cpu"), package("A", "1"), package("nvidia-cuda", "1")]
     assert supply_chain.lock_lines(packages) == [f"A==1 --hash=sha256:{'A' * 64}", f"b==2 --hash=sha256:{'b' * 64}"]
+
+
+def test_what_the_app_has_is_in_no_other_lock() -> None:
+    app = ["a==1 --hash=sha256:0", "b==2 --hash=sha256:1"]
+    assert supply_chain.beside(app, ["b==3 --hash=sha256:2", "c==4 --hash=sha256:3"]) == ["c==4 --hash=sha256:3"]
 
 
 def test_every_package_has_a_licence() -> None:
