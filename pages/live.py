@@ -6,9 +6,12 @@ from engine.live.lane import Lane
 from engine.records import Molecule
 from pages._live import lanes as live_lanes
 from pages._live import session
-from pages._live.board import choose_sample, drawing, shown_sample, size_words
+from pages._live.board import choose_sample, preview, shown_sample, size_words
+from pages._live.grid import show_grid
 from pages._live.inputs import lane_inputs, lanes_of, model_input, molecule_inputs
 from pages._live.results import show_results
+from pages._live.running import show_running
+from pages._shared.components.bring_into_view import bring_into_view
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
 from pages._shared.generation_inputs import quick_inputs, sampling_input, show_problems
@@ -42,7 +45,7 @@ def inputs() -> tuple[tuple[Molecule, ...], bool]:
     with right:
         if not molecules and not problems:  # beside an error a hint would be one thing too many
             st.info("Type a SMILES, or choose a named molecule.", icon=":material/edit:")
-        drawing(molecules)
+        preview(molecules)
     chosen = lane_inputs()
     with st.container(horizontal=True):
         start = st.container(width="content")
@@ -64,7 +67,7 @@ def inputs() -> tuple[tuple[Molecule, ...], bool]:
     ):
         live_lanes.forget_picks()
         session.start(lanes, molecules)
-        st.rerun()  # the drawing above shows the atom being written from now on
+        st.rerun()  # what follows is of these lanes
     return molecules, bool(problems)
 
 
@@ -74,7 +77,10 @@ with shown_errors():
     is_running = session.poll()
     molecules, has_problems = inputs()
     if session.lanes():
+        bring_into_view(f"{session.name()} {'running' if is_running else 'done'}", key="lanes_top")
+        if not is_running:
+            show_grid()
         choose_sample(molecules)
-        (live_lanes.show_running if is_running else show_results)(shown_sample())
+        (show_running if is_running else show_results)(shown_sample())
     elif not has_problems:
         st.info(NOTHING_YET, icon=":material/bolt:")

@@ -8,6 +8,7 @@ stereo was left open: a 3D record has no open stereo, so it reads back as the co
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
@@ -27,7 +28,8 @@ MOST_RECORD_CHARACTERS = 4_000_000
 MOLECULE_KINDS = (".sdf", ".mol")
 _KINDS_LISTED = f"{', '.join(MOLECULE_KINDS)}, each also with .gz"
 
-_RECORD_END = "$$$$"
+_RECORD_END, _BLOCK_END = "$$$$", "M  END"
+_VERSION = re.compile(r" V[23]000\s*$", re.MULTILINE)
 
 MolOrPair: TypeAlias = Chem.Mol | tuple[str, Chem.Mol]
 
@@ -72,6 +74,26 @@ def read_molecules(path: str | Path, *, most_records: int = MOST_MOLECULES) -> l
     if not mols:
         raise FileFormatError(f"{shown(path.name)} has no molecule in it", "Give a file with at least one record")
     return mols
+
+
+def has_mol_block(text: str) -> bool:
+    return _BLOCK_END in text and _VERSION.search(text) is not None
+
+
+def smiles_of_mol_blocks(text: str, *, most: int) -> list[str]:
+    """Of mol blocks that were pasted, one or more: the lines before the counts may be missing, or be one too many."""
+    blocks = text.split(_BLOCK_END)[:-1]
+    if len(blocks) > most or len(text) > MOST_RECORD_CHARACTERS:
+        raise FileFormatError(f"{len(blocks):,} mol blocks of {len(text):,} characters", f"Paste at most {most}")
+    found = []
+    for number, block in enumerate(blocks, start=1):
+        lines = block.splitlines()
+        counts = next((place for place, line in enumerate(lines) if _VERSION.search(line)), 0)
+        record = [*[""] * 3, *lines[counts:], _BLOCK_END]
+        mol = mol_of(Path("the pasted text"), number, record)
+        with captured_log():
+            found.append(str(Chem.MolToSmiles(Chem.RemoveHs(mol))))
+    return found
 
 
 def _safe_line(text: object) -> str:

@@ -211,14 +211,15 @@ class LaneWatch:
         return min(0.99, done / max(1, generations * sum(self._template_tokens)))
 
     @property
+    def has_pace(self) -> bool:
+        """Whether enough is written to tell how long the rest takes."""
+        return self.opened is not None and self.counted.seconds > 0 and self.share_written > 0.02
+
+    @property
     def seconds_left(self) -> float | None:
-        """At the current pace; None before there is one."""
-        if self.opened is None or not self.counted.seconds:
-            return None
+        """Of writing, at the current pace; None before there is one, and when all is written."""
         share = self.share_written
-        if not 0.02 < share < 1:
-            return None
-        return self.counted.seconds * (1 - share) / share
+        return self.counted.seconds * (1 - share) / share if self.has_pace and share < 1 else None
 
     @functools.cached_property
     def _template_tokens(self) -> list[int]:

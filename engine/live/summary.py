@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import mean
 from typing import Any
 
 from engine.figures.statistics import quotient
@@ -56,6 +57,43 @@ def with_ratios(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         }
         for row in rows
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class LaneTime:
+    """``elapsed_s`` is of the whole lane so far: loading, writing, checking."""
+
+    watch: LaneWatch
+    elapsed_s: float
+    has_ended: bool
+
+    @property
+    def besides_s(self) -> float:
+        """What was not writing."""
+        return max(0.0, self.elapsed_s - self.watch.counted.seconds)
+
+
+def all_seconds_left(lanes: Sequence[LaneTime]) -> float | None:
+    """Of all lanes together; None before any of them has a pace.
+
+    What comes besides writing, and the pace of a lane that has not begun, are those of the other lanes on average.
+    """
+    done = [lane for lane in lanes if lane.has_ended and lane.watch.finished is not None]
+    besides_s = mean([lane.besides_s for lane in done]) if done else 0.0
+    left_s = {id(lane): lane.watch.seconds_left for lane in lanes if not lane.has_ended}
+    paced = [lane.watch.counted.seconds + (left_s.get(id(lane)) or 0.0) for lane in lanes if lane.watch.has_pace]
+    if not paced:
+        return None
+    total = 0.0
+    for lane in lanes:
+        if lane.has_ended:
+            continue
+        if not lane.watch.has_pace:
+            total += mean(paced) + besides_s
+        else:
+            left = left_s[id(lane)]
+            total += max(0.0, besides_s - lane.besides_s) if left is None else left + besides_s
+    return total
 
 
 def first_divergence(first: LaneWatch, other: LaneWatch, sample: int) -> Divergence | None:

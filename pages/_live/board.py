@@ -1,4 +1,4 @@
-"""The drawing beside the inputs, with the atom being written, and the choice of the shown sample."""
+"""The drawings: of the molecule that is typed in, and of the one in the lanes; and which sample the lanes show."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from pages._shared.inspected import inspected_in, open_store
 from pages._shared.theme import DARK, palette
 from pages._shared.words import wrong_atoms
 
-HEIGHT_PX = 210
-TICK_S = 0.5
+PREVIEW_PX, HEIGHT_PX = 210, 150
+MOST_NOTES = 6
 _MOLECULE, _ANSWER = "molecule", "answer"
 
 
@@ -39,7 +39,7 @@ def choose_sample(molecules: Sequence[Molecule]) -> None:
             (right if count > 1 else left).number_input(
                 f"Sample (of {generations})", 1, generations, key=_ANSWER, bind="query-params"
             )
-        words.code(watch.molecule_of(shown_sample()).smiles, language=None)
+        words.code(watch.molecule_of(shown_sample()).smiles, language=None, wrap_lines=True)
     if [molecule.smiles for molecule in molecules] != [molecule.smiles for molecule in watch.molecules]:
         which = escape_markdown(watch.molecule_of(shown_sample()).smiles)
         st.caption(f":material/info: Results below are for {which}; press Generate to update.")
@@ -55,13 +55,56 @@ def shown_sample() -> int:
     return _place(len(lanes[0].watch.molecules)) * generations + min(int(answer), generations) - 1
 
 
-def drawing(molecules: Sequence[Molecule]) -> None:
-    """The molecule in two dimensions; the atom that is being written is highlighted."""
+def put_sample(sample: int) -> None:
+    """Another one is shown; called before the widgets are drawn."""
+    generations = session.lanes()[0].watch.lane.plan.plan.generations
+    st.session_state.update({_MOLECULE: sample // generations + 1, _ANSWER: sample % generations + 1})
+
+
+def preview(molecules: Sequence[Molecule]) -> None:
+    """The chosen one of the molecules that are typed in, beside the inputs."""
     if not molecules:
         return
     molecule = molecules[_place(len(molecules))]
-    is_running = any(not lane.seen.has_ended for lane in session.lanes())
-    (_ticking if is_running and _is_shown(molecule) else _draw)(molecule)
+    try:
+        svg = _svg(molecule.smiles, molecule, (), palette() is DARK, PREVIEW_PX)
+    except DriftscopeError as error:
+        st.info(escape_markdown(str(error)), icon=":material/image_not_supported:")
+    else:
+        st.image(svg, alt=f"Structure of {molecule.smiles}", width="stretch")
+
+
+def drawing(shown: int) -> None:
+    """The lanes' molecule: the atom being written, the one that was picked, and those that a failed check names."""
+    lanes = session.lanes()
+    molecule = lanes[0].watch.molecule_of(shown)
+    wrong = {atom: numbers for atom, numbers in _wrong_in(shown).items() if atom < molecule.atoms}
+    try:
+        svg = _svg(molecule.smiles, molecule, tuple(wrong.items()), palette() is DARK, HEIGHT_PX)
+    except DriftscopeError as error:
+        st.info(escape_markdown(str(error)), icon=":material/image_not_supported:")
+        return
+    running = next((lane for lane in lanes if lane.seen.state == "running"), None)
+    molecule2d(
+        svg,
+        key="drawing",
+        label=f"2D drawing of {molecule.smiles}",
+        atoms=[
+            f"atom {atom}, {descriptor}" + (f": wrong in lane {wrong[atom]}" if atom in wrong else "")
+            for atom, descriptor in enumerate(molecule.descriptors)
+        ],
+        selected=live_lanes.picked_atom(shown),
+        lit=running.watch.atom_being_written(shown) if running is not None else None,
+        on_pick=live_lanes.pick_atom,
+        height=HEIGHT_PX,
+    )
+
+
+def mark_words(shown: int) -> str:
+    """What the drawing's marks mean; nothing where it has none."""
+    wrong = len(_wrong_in(shown))
+    lanes = "with the numbers of the lanes" if wrong <= MOST_NOTES else "in any lane"
+    return f"Marked: atoms that a failed check names, {lanes}." if wrong else ""
 
 
 def size_words(molecules: Sequence[Molecule]) -> str:
@@ -78,47 +121,18 @@ def _place(count: int) -> int:
     return int(chosen) - 1 if chosen <= count else 0
 
 
-def _is_shown(molecule: Molecule) -> bool:
-    """Whether the lanes write the drawn molecule."""
-    lanes = session.lanes()
-    return bool(lanes) and lanes[0].watch.molecule_of(shown_sample()).smiles == molecule.smiles
-
-
-def _wrong_in() -> dict[int, str]:
+def _wrong_in(shown: int) -> dict[int, str]:
     """Atoms that a check of a finished lane's molecule names: the lanes' numbers."""
     store, lanes_of = open_store(), dict[int, list[int]]()
     for lane in session.lanes():
-        seen = inspected_in(store, lane.run_id, shown_sample())
+        seen = inspected_in(store, lane.run_id, shown)
         for atom in () if seen is None else wrong_atoms(seen.sample):
             lanes_of.setdefault(atom, []).append(lane.number)
     return {atom: ",".join(map(str, numbers)) for atom, numbers in lanes_of.items()}
 
 
-def _draw(molecule: Molecule) -> None:
-    is_shown = _is_shown(molecule)
-    wrong = {atom: lanes for atom, lanes in _wrong_in().items() if atom < molecule.atoms} if is_shown else {}
-    try:
-        highlights = dict.fromkeys(wrong, palette().wrong)
-        svg = draw_svg(molecule, highlights=highlights, notes=wrong, dark=palette() is DARK, height=HEIGHT_PX)
-    except DriftscopeError as error:
-        st.info(escape_markdown(str(error)), icon=":material/image_not_supported:")
-        return
-    picked = live_lanes.picked_atom(shown_sample()) if is_shown else None
-    running = next((lane for lane in session.lanes() if lane.seen.state == "running"), None)
-    molecule2d(
-        svg,
-        key="drawing",
-        label=f"2D drawing of {molecule.smiles}",
-        atoms=[
-            f"atom {atom}, {descriptor}" + (f": wrong in lane {wrong[atom]}" if atom in wrong else "")
-            for atom, descriptor in enumerate(molecule.descriptors)
-        ],
-        selected=picked,
-        lit=running.watch.atom_being_written(shown_sample()) if running is not None and is_shown else None,
-        height=HEIGHT_PX,
-    )
-    if wrong:
-        st.caption("Marked: atoms that a failed check names, with the numbers of the lanes.")
-
-
-_ticking = st.fragment(_draw, run_every=TICK_S)
+@st.cache_data(max_entries=200, show_spinner=False)
+def _svg(smiles: str, _molecule: Molecule, wrong: tuple[tuple[int, str], ...], is_dark: bool, height: int) -> str:
+    highlights = dict.fromkeys(dict(wrong), palette().wrong)
+    notes = dict(wrong) if len(wrong) <= MOST_NOTES else {}  # more would cover one another
+    return draw_svg(_molecule, highlights=highlights, notes=notes, dark=is_dark, height=height)

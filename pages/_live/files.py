@@ -1,8 +1,11 @@
-"""The buttons of a finished lane: inspect, save, download."""
+"""The buttons of a finished lane: inspect, save, download; and one that downloads all lanes."""
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import pyarrow.parquet as pq
@@ -10,6 +13,7 @@ import streamlit as st
 
 from engine.chem.structure_files import to_sdf
 from engine.inspection.conformers import conformers_of
+from engine.inspection.molecules import sample_table
 from engine.store.entries import Entry
 from engine.store.reports.exporting import report_of
 from engine.store.schema import STEPS
@@ -17,7 +21,7 @@ from engine.store.store import Store
 from engine.store.temporary_runs import is_temporary, with_temporary
 from pages._live.session import Running
 from pages._shared.inspected import save_run
-from pages._shared.table_files import file_button, parquet_of
+from pages._shared.table_files import csv_of, file_button, parquet_of
 
 PAGE = "pages/drift.py"
 STEPS_HELP = "Every token, with its probabilities before and after the LP."
@@ -37,6 +41,27 @@ def lane_files(lane: Running, entry: Entry, shown: int) -> None:
             save_run(entry)
         with st.popover("Download", icon=":material/download:"):
             _downloads(lane, entry)
+
+
+def all_files(lanes: Sequence[Running], entries: Mapping[str, Entry]) -> None:
+    """One button for what the lanes' own download menus have."""
+    done = [(f"{lane.number}-{lane.lp}", entry) for lane in lanes if (entry := entries.get(lane.run_id or ""))]
+    about = (
+        "Of every lane its conformers with their verdicts (SDF) and its report (JSON), and one table of all samples."
+    )
+    file_button("Download all", partial(zip_of, done), "lanes.zip", key="download_all", help=about, type="secondary")
+
+
+def zip_of(lanes: Sequence[tuple[str, Entry]]) -> bytes:
+    """A name a lane beside its run."""
+    table = sample_table(with_temporary(Store.open()), [entry.id for _, entry in lanes])
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("samples.csv", csv_of(table))
+        for name, entry in lanes:
+            archive.writestr(f"{name}.sdf", _sdf(entry))
+            archive.writestr(f"{name}.json", _report(entry))
+    return file.getvalue()
 
 
 def _downloads(lane: Running, entry: Entry) -> None:

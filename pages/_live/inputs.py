@@ -13,14 +13,17 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from engine.chem.molecule_sets import load_named
+from engine.chem.structure_files import has_mol_block, smiles_of_mol_blocks
 from engine.decode.plan import BACKENDS, BackendName, Plan
 from engine.decode.presets import Sampling
+from engine.errors import DriftscopeError
 from engine.live.lane import MOST_MOLECULES, Lane, scored_answers
 from engine.lp_records import GuardSettings, lp_choices, lp_record, split_cleanup
 from engine.models.registry import ModelEntry, load_registry
 from engine.records import Molecule
 from engine.runner.plan import ModelChoice, RunPlan
 from pages._shared.choices import complain, one_of
+from pages._shared.errors import error_markdown
 from pages._shared.generation_inputs import FIRST_MODEL, read_smiles
 
 MOST_LANES = 4
@@ -55,7 +58,8 @@ def molecule_inputs() -> tuple[tuple[Molecule, ...], list[str]]:
         height=68,
         on_change=_clear_named,
         bind="query-params",
-        help=f"One per line, up to {MOST_MOLECULES}. Leave the field to see the drawing; Ctrl+Enter generates at once.",
+        help=f"One per line, up to {MOST_MOLECULES}, or pasted mol blocks. Leave the field to see the drawing; "
+        "Ctrl+Enter generates at once.",
     )
     name = _name_in(text or "")
     if name:
@@ -95,7 +99,12 @@ def _named() -> dict[str, str]:
 
 
 def read_lines(text: str) -> tuple[tuple[Molecule, ...], list[str]]:
-    """The first word of each line, as in .smi files, without blank lines; a bad one of several is numbered."""
+    """Of mol blocks, or of the first word of each line, as in .smi files; a bad one of several is numbered."""
+    if has_mol_block(text):
+        try:
+            text = "\n".join(smiles_of_mol_blocks(text, most=MOST_MOLECULES))
+        except DriftscopeError as error:
+            return (), [error_markdown(error)]
     lines = [(number, words[0]) for number, line in enumerate(text.splitlines(), 1) if (words := line.split())]
     if len(lines) > MOST_MOLECULES:
         return (), [

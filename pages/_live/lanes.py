@@ -1,9 +1,10 @@
-"""Lanes side by side while they are written: each with its tokens, its counters and a Stop button."""
+"""What a lane shows while it is written and after: tokens, counters, a Stop button; and how far all lanes are."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
+from typing import TypeAlias
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -11,6 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from engine.errors import one_line
 from engine.figures.words import capitalised, percent
 from engine.inspection.tries import redrawn_words
+from engine.live.summary import LaneTime, all_seconds_left
 from engine.lp_records import split_cleanup
 from engine.service import waiting_words
 from engine.text.align import Alignment
@@ -20,15 +22,15 @@ from pages._live.session import Running
 from pages._shared.components.token_strip import Chip, Mark, selected_index, token_stream
 from pages._shared.errors import escape_markdown
 
-TICK_S = 0.25
-STRIP_PX = 300
+STRIP_PX, DONE_STRIP_PX = 300, 190
 _MARKS: dict[str, Mark] = {"junk": "junk", "cut": "cut"}
 _NOTES = {
     "junk": "junk: not part of the three numbers",
     "cut": "cut: the block was closed by force after this token",
 }
 _ATOM, _PICKS = "live_atom", "live_picks"
-DRIFT_HELP = (
+COUNTS_HELP = (
+    "Tokens of all samples, with the one that ends each answer, which the strip leaves out. "
     "Drift: the template's positions for numbers minus the tokens that the numbers need. Positive: surplus positions "
     "fill with junk. Negative: missing positions cut the number. Blocks of unknown need count as 0."
 )
@@ -39,21 +41,8 @@ GUARD_HELP = (
     "wrong hand or side (stereo). The tokens thrown away are not among those counted above."
 )
 _NOTHING: Mapping[int, Sequence[str]] = MappingProxyType({})
-
-
-@st.fragment(run_every=TICK_S)
-def show_running(shown: int) -> None:
-    """Draws all lanes, and redraws them until the last has ended. The strips show the text of the sample ``shown``."""
-    is_running = session.poll()
-    lanes = session.lanes()
-    _progress(lanes)
-    for column, lane in zip(lane_columns(lanes), lanes, strict=False):
-        with column, st.container(border=True):
-            heading(lane)
-            counters(lane, shown)
-            strip(lane, shown)
-    if not is_running:
-        st.rerun()  # the whole page, with results
+Likely: TypeAlias = Mapping[int, float | None]
+NO_TINT: Likely = MappingProxyType({})
 
 
 def lane_columns(lanes: list[Running]) -> list[DeltaGenerator]:
@@ -62,25 +51,38 @@ def lane_columns(lanes: list[Running]) -> list[DeltaGenerator]:
         return st.columns(max(len(lanes), 2))
 
 
-def _progress(lanes: list[Running]) -> None:
+def progress(lanes: list[Running]) -> None:
+    """Of all lanes together."""
     open_ = [lane for lane in lanes if not lane.seen.has_ended]
-    left, right = st.columns([5, 1], vertical_alignment="center")
     share = sum(1.0 if lane.seen.has_ended else lane.watch.share_written for lane in lanes) / len(lanes)
-    left.progress(share, text=f"{len(lanes) - len(open_)} of {len(lanes)} lanes done")
-    right.button(
+    st.progress(share, text=progress_words(lanes))
+    st.button(
         "Stop all",
         icon=":material/stop:",
         key="stop_all",
         on_click=session.stop,
         args=(open_,),
         disabled=not open_,
-        width="stretch",
     )
 
 
+def progress_words(lanes: list[Running]) -> str:
+    """``1 of 3 lanes done · 130 of 300 answers written · about 40 s left for all lanes``"""
+    done = sum(lane.seen.has_ended for lane in lanes)
+    answers = sum(lane.watch.samples for lane in lanes)
+    written = sum(len(lane.watch.answered) for lane in lanes)
+    left_s = all_seconds_left([LaneTime(lane.watch, lane.seen.elapsed_s, lane.seen.has_ended) for lane in lanes])
+    parts = [f"{done} of {len(lanes)} lanes done"]
+    if answers > len(lanes):
+        parts.append(f"{written:,} of {answers:,} answers written")
+    if left_s is not None and done < len(lanes):
+        parts.append(f"about {left_s:,.0f} s left for all lanes")
+    return " · ".join(parts)
+
+
 def heading(lane: Running) -> None:
-    with st.container(horizontal=True, vertical_alignment="center"):  # columns would cut the button's label off
-        st.markdown(f"**{escape_markdown(lane.title)}**", width="stretch")
+    with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):  # columns would cut the label off
+        st.markdown(f"**{escape_markdown(lane.title)}** :gray[:small[{state_words(lane)}]]", width="stretch")
         if not lane.seen.has_ended:
             st.button(
                 "Stop",
@@ -90,7 +92,6 @@ def heading(lane: Running) -> None:
                 disabled=lane.seen.state == "stopping",
                 help=f"Stop lane {lane.number}",
             )
-    st.caption(state_words(lane))
     if lane.seen.state == "failed":
         st.error(escape_markdown(capitalised(lane.seen.error)), icon=":material/error:")
 
@@ -123,7 +124,7 @@ def counters(lane: Running, shown: int) -> None:
         f"{percent(counts.forced_tokens / counts.tokens)} forced · {counts.forward_passes:,} passes  \n"
         f":violet[junk **{tally.junk}**] · :red[cut **{tally.cut}**] of {tally.blocks} blocks · "
         + (f"drift {drift}" if is_position else f"hypothetical drift {drift}"),
-        help=DRIFT_HELP,
+        help=COUNTS_HELP,
     )
     if watch.is_guarded:
         redrawn = watch.redrawn
@@ -136,15 +137,21 @@ def counters(lane: Running, shown: int) -> None:
         )
 
 
-def strip(lane: Running, shown: int, wrong: Collection[int] = ()) -> None:
-    """The lane's tokens; the selected one highlights its atom in the drawing. Numbers of ``wrong`` atoms are marked."""
+def chips_in(lane: Running, shown: int, wrong: Collection[int] = (), p_raw: Likely = NO_TINT) -> list[Chip]:
+    """Numbers of ``wrong`` atoms are marked; ``p_raw``, by position, tints the chips."""
     aligned, text = lane.watch.alignment(shown), lane.watch.texts.get(shown)
+    return [] if aligned is None or text is None else chips_of(aligned, wrong, text.failed_by_block, p_raw)[0]
+
+
+def strip(lane: Running, shown: int, chips: Sequence[Chip]) -> None:
+    """The lane's tokens; the selected one highlights its atom in 2D and in 3D."""
+    aligned = lane.watch.alignment(shown)
     token_stream(
-        [] if aligned is None or text is None else chips_of(aligned, wrong, text.failed_by_block)[0],
+        chips,
         stream=f"{lane.name}-{shown}",
         key=_key(lane),
         label=f"Lane {lane.number}",
-        max_height=STRIP_PX,
+        max_height=STRIP_PX if not lane.seen.has_ended else DONE_STRIP_PX,
         legend=False,
         details=lane.seen.has_ended,
         copy=lane.seen.has_ended,
@@ -173,13 +180,21 @@ def picked_atom(shown: int) -> int | None:
     return atom
 
 
+def pick_atom(atom: int | None) -> None:
+    """Of a click into the drawing or into a conformer."""
+    st.session_state[_ATOM] = atom
+
+
 def forget_picks() -> None:
     for name in (_ATOM, _PICKS):
         st.session_state.pop(name, None)
 
 
 def chips_of(
-    aligned: Alignment, wrong: Collection[int] = (), redrawn: Mapping[int, Sequence[str]] = _NOTHING
+    aligned: Alignment,
+    wrong: Collection[int] = (),
+    redrawn: Mapping[int, Sequence[str]] = _NOTHING,
+    p_raw: Likely = NO_TINT,
 ) -> tuple[list[Chip], list[int | None]]:
     """The written tokens, and the atom that each belongs to. ``redrawn``: by block, why its tries were thrown away."""
     rows = [row for row in aligned.rows if row.pos is not None]
@@ -195,6 +210,7 @@ def chips_of(
             start=row.start,
             end=row.end,
             note=_NOTES.get(row.mark) or (_redrawn_note(redrawn.get(row.block)) if row.text_role == "FREE" else ""),
+            p_raw=None if row.pos is None else p_raw.get(row.pos),
         )
         for row in rows
     ]

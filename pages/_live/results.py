@@ -2,42 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
-from rdkit import Chem
 
-from engine.chem.conformers import reference_conformers
-from engine.chem.rmsd import nearest, superpose
-from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import LOADED
-from engine.errors import DriftscopeError
 from engine.evidence.advice.predicted import sized
 from engine.inspection.runs import run_facts
 from engine.inspection.sample import Inspected
-from engine.live.lane import REFERENCE_S
 from engine.live.summary import figures_of, first_divergence, with_ratios
 from engine.records import RULE_HELP
 from engine.store.entries import Entry
 from pages._live import session
-from pages._live.files import lane_files
-from pages._live.inputs import REFERENCES
-from pages._live.lanes import counters, heading, lane_columns, strip
+from pages._live.board import drawing, mark_words
+from pages._live.conformer import choose_reference, conformer, conformer_words
+from pages._live.files import all_files, lane_files
+from pages._live.lanes import chips_in, counters, heading, lane_columns, picked_atom, strip
 from pages._live.session import Running
 from pages._live.speed import speed_words
-from pages._shared.choices import one_of
-from pages._shared.components.token_strip import visible
-from pages._shared.components.view3d import show_conformer, show_overlay
+from pages._shared.components.token_strip import Chip, strip_legend, visible
 from pages._shared.errors import escape_markdown
 from pages._shared.inspected import inspected, open_store
 from pages._shared.tries import still_wrong, thrown_tries
 from pages._shared.verdict_badges import failed_checks, molecule_badges, text_badge
-from pages._shared.words import atom_faults, verdict, wrong_atoms
+from pages._shared.words import faults, verdict, wrong_atoms
 
-HEIGHT_PX, HALF_PX = 300, 190  # lanes are narrow: a reference "beside" is drawn below
 MOST_FAILED = 3
-PLACES = ("on top", "beside", "hidden")
+TINT = "tint"
+TINT_HELP = (
+    "Colours each token by its probability before the LP, p(raw): the less likely, the stronger. Forced tokens too."
+)
+NO_STEPS_HELP = (
+    "No probabilities are kept for this sample: lanes keep those of the first samples only. *Inspect* can compute them."
+)
 COLUMNS: dict[str, Any] = {
     "lane": st.column_config.TextColumn("Lane", pinned=True),
     "seconds": st.column_config.NumberColumn("Time", format="%.2f s", help="Decoding time, from prompt to last token"),
@@ -69,43 +68,86 @@ COLUMNS: dict[str, Any] = {
 }
 
 
+@st.fragment
 def show_results(shown: int) -> None:
+    """A click in one view is a new run of this part alone."""
     lanes = session.lanes()
+    store = open_store()
     run_ids = {lane.run_id for lane in lanes}
-    entries = {entry.id: entry for entry in open_store().found().entries if entry.id in run_ids}
-    if entries:
-        choose_reference()
+    entries = {entry.id: entry for entry in store.found().entries if entry.id in run_ids}
+    seen = {
+        lane.number: inspected(store, run_facts(store, lane.run_id), shown)
+        for lane in lanes
+        if lane.run_id is not None and lane.run_id in entries
+    }
+    left, right = st.columns([2, 3], gap="medium")
+    with left:
+        drawing(shown)
+    chips = {lane.number: _chips(lane, shown, seen.get(lane.number), _is_tinted(seen)) for lane in lanes}
+    with right:
+        _options(lanes, entries, seen)
+        strip_legend(itertools.chain(*chips.values()), key="live_legend")
+        if words := mark_words(shown):
+            st.caption(words)
     for column, lane in zip(lane_columns(lanes), lanes, strict=False):
-        with column, st.container(border=True):
+        with column, st.container(border=True, gap="xsmall"):
             heading(lane)
-            _outcome(lane, entries.get(lane.run_id or ""), shown)
+            _outcome(lane, entries, seen.get(lane.number), shown, chips[lane.number])
     if any(lane.run_id for lane in lanes):
         _divergences(lanes, shown)
         _table(lanes, entries)
 
 
+def _options(lanes: list[Running], entries: Mapping[str, Entry], seen: Mapping[int, Inspected]) -> None:
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        if entries:
+            choose_reference()
+            has_steps = any(sample.steps for sample in seen.values())
+            st.toggle(
+                "Tint by probability",
+                key=TINT,
+                bind="query-params",
+                disabled=not has_steps,
+                help=TINT_HELP if has_steps else NO_STEPS_HELP,
+            )
+            all_files(lanes, entries)
+
+
+def _is_tinted(seen: Mapping[int, Inspected]) -> bool:
+    """Also before the switch has read the address."""
+    is_on = st.session_state.get(TINT, st.query_params.get(TINT) == "true")
+    return bool(is_on) and any(sample.steps for sample in seen.values())
+
+
+def _chips(lane: Running, shown: int, seen: Inspected | None, is_tinted: bool) -> list[Chip]:
+    if seen is None:
+        return chips_in(lane, shown)
+    p_raw = {pos: row["p_raw"] for pos, row in seen.steps.items()} if is_tinted else {}
+    return chips_in(lane, shown, wrong_atoms(seen.sample), p_raw)
+
+
 # --- one lane -----------------------------------------------------------------------------------------------------
 
 
-def _outcome(lane: Running, entry: Entry | None, shown: int) -> None:
+def _outcome(
+    lane: Running, entries: Mapping[str, Entry], seen: Inspected | None, shown: int, chips: Sequence[Chip]
+) -> None:
     """The shown sample: the check, the conformer, the text."""
-    wrong: set[int] = set()
-    if lane.run_id is not None and entry is None:
-        st.caption("This run was removed. Generate it again.")
-    if entry is not None:
-        store = open_store()
-        seen = inspected(store, run_facts(store, entry.id), shown)
+    if seen is not None:
         _verdict(seen)
-        _conformer(lane, seen)
-        wrong = wrong_atoms(seen.sample)
+        conformer(lane, seen, picked_atom(shown))
+    elif lane.run_id is not None:
+        st.caption("This run was removed. Generate it again.")
     _unmended(lane, shown)
-    counters(lane, shown)
     if lane.watch.counted.tokens or lane.seen.state != "failed":
-        strip(lane, shown, wrong)
+        strip(lane, shown, chips)
+    if seen is not None:
+        conformer_words(seen)
+    counters(lane, shown)
     if lane.watch.texts.get(shown) is not None:
         thrown_tries(lane.watch.thrown(shown), lane.watch.molecule_of(shown).descriptors, key=f"tries_{lane.number}")
-    if entry is not None:
-        lane_files(lane, entry, shown)
+    if seen is not None:
+        lane_files(lane, entries[seen.run.run_id], shown)
     for note in lane.watch.finished.notes if lane.watch.finished else ():
         st.caption(escape_markdown(note))
 
@@ -113,10 +155,11 @@ def _outcome(lane: Running, entry: Entry | None, shown: int) -> None:
 def _verdict(seen: Inspected) -> None:
     """Text, stereo, geometry, RMSD and strain, each with its mark; then what is wrong in words."""
     sample = seen.sample
-    with st.container(horizontal=True, gap="small"):
+    with st.container(horizontal=True, gap="xxsmall"):
         text_badge(sample)
         molecule_badges(sample)
-    st.markdown(escape_markdown(verdict(sample, seen.blocks)))
+    if not sample["clean"] or any(map(faults, seen.blocks)):  # else the badge says all of it
+        st.markdown(escape_markdown(verdict(sample, seen.blocks)))
     # Why a text has no conformer stands where the conformer would be.
     failed_checks([failed for failed in sample["failed"] or () if failed["check"] != LOADED], MOST_FAILED)
 
@@ -127,61 +170,6 @@ def _unmended(lane: Running, shown: int) -> None:
     guarding = None if text is None or text.answer is None else text.answer.guarding
     if guarding is not None:
         still_wrong([(place.check, place.atoms) for place in guarding.unmended])
-
-
-def choose_reference() -> None:
-    about = "Grey, from ETKDGv3: the nearest of several, superposed on the generated conformer and seen from one side."
-    one_of("Reference conformer", PLACES, "reference", help=about)
-
-
-def _conformer(lane: Running, seen: Inspected) -> None:
-    """In three dimensions with the nearest reference; damaged blocks are marked."""
-    if seen.conformer is None:
-        st.info(escape_markdown(seen.why_no_conformer), icon=":material/view_in_ar:")
-        return
-    reference, words = _nearest(seen)
-    place = st.session_state.get("reference") or PLACES[0]
-    found = atom_faults(seen.sample, seen.blocks)
-    is_beside = reference is not None and place == "beside"
-    show_overlay(
-        seen.conformer,
-        reference if place == "on top" else None,
-        marks={place: found[atom] for place, atom in enumerate(seen.conformer_atoms) if atom in found},
-        height=HALF_PX if is_beside else HEIGHT_PX,
-        alt=f"Conformer of lane {lane.number} in three dimensions",
-    )
-    if reference is not None and is_beside:
-        show_conformer(reference, like=seen.conformer, height=HALF_PX, alt="The nearest reference conformer")
-    if seen.why_no_conformer:
-        st.caption(escape_markdown(seen.why_no_conformer))
-    st.caption(words)
-
-
-def _nearest(seen: Inspected) -> tuple[Chem.Mol | None, str]:
-    """The nearest reference conformer, superposed, and its distance in words."""
-    assert seen.conformer is not None
-    references = _references(seen.molecule.smiles)
-    if isinstance(references, str):
-        return None, references
-    try:
-        conformer, distance_ang = nearest(seen.conformer, references)
-        moved, _ = superpose(references, seen.conformer, probe_conf=conformer)
-    except DriftscopeError:
-        return None, "No reference: only part of the molecule can be read."
-    which = "of the readable part " if seen.why_no_conformer else ""
-    count = references.GetNumConformers()
-    return (
-        moved,
-        f"RMSD {which}**{distance_ang:.2f} Å** to the nearest of {count} reference conformers (ETKDGv3, seed 0).",
-    )
-
-
-@st.cache_resource(max_entries=64, show_spinner="Embedding reference conformers …")
-def _references(smiles: str) -> Chem.Mol | str:
-    try:
-        return reference_conformers(parse_smiles(smiles), REFERENCES, max_seconds=REFERENCE_S)
-    except DriftscopeError as error:
-        return escape_markdown(str(error))
 
 
 # --- all lanes ----------------------------------------------------------------------------------------------------

@@ -136,6 +136,11 @@ def lanes() -> list[Running]:
     return lanes
 
 
+def name() -> str:
+    """Of the last start, as the address has it."""
+    return str(st.session_state.get(_NAME, ""))
+
+
 def poll() -> bool:
     """Takes in new events; whether any lane still runs or waits."""
     for lane in lanes():

@@ -42,8 +42,8 @@ def molecule_badges(sample: Mapping[str, Any]) -> None:
     if sample.get("rmsd_ang") is not None:
         _badge(f"RMSD {sample['rmsd_ang']:.2f} Å", None)
     if words := strain_words(sample):  # lanes are narrow, and a badge has one line
-        for part in f"strain {words}".split("; "):
-            _badge(part, None)
+        first, _, rest = words.partition("; ")
+        _badge(f"strain {first}", None, help=rest or None)
 
 
 def failed_checks(failed: Sequence[Mapping[str, Any]], most: int) -> None:
@@ -53,5 +53,5 @@ def failed_checks(failed: Sequence[Mapping[str, Any]], most: int) -> None:
         st.caption(f"and {len(failed) - most} more failed checks")
 
 
-def _badge(label: str, is_right: bool | None) -> None:
-    st.badge(label, color=_COLOURS[is_right], icon=_ICONS[is_right])
+def _badge(label: str, is_right: bool | None, help: str | None = None) -> None:
+    st.badge(label, color=_COLOURS[is_right], icon=_ICONS[is_right], help=help)

@@ -260,8 +260,13 @@ def _blocks_table(annotated: AnnotatedText, needs: dict[str, list[BlockNeed]]) -
             drift = in_colour(drift_words(need.drift), need.drift)
             row[f"{escape_markdown(name)}: drift"] = f"{drift} · {tokens} of {need.template_free}"
         rows.append(row)
-    height = "content" if len(rows) < 12 else 420
-    st.table(rows, hide_index=True, height=height, border="horizontal", alt="Blocks with kinds and drift")
+    st.table(
+        rows,
+        hide_index=True,
+        height="content" if len(rows) < 12 else 420,
+        border="horizontal",
+        alt="Blocks with kinds and drift",
+    )
     st.caption(
         "Drift is the placeholder's FREE positions minus the tokens that the three numbers need: *+1 junk-prone · 19 "
         "of 20* leaves one position over. Negative drift is cut: the number loses its last digits."

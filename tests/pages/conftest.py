@@ -13,8 +13,9 @@ from engine.store.store import Store
 from pages._live import session
 from tests.pages.browser import ROOT, Server, browser, serve_quietly, window
 from tests.pages.drift_stores import store_at
+from tests.pages.live_pages import live, live_registry, live_service
 
-__all__ = ["browser", "window"]
+__all__ = ["browser", "live", "live_registry", "live_service", "window"]
 
 
 @pytest.fixture(autouse=True)

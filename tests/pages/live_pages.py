@@ -1,12 +1,22 @@
-"""What tests of the live page share: a registry with a small model, quick and without sense."""
+"""What tests of the live page share: a registry with a small model, quick and without sense, and pages on it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from engine.paths import ROOT
+from engine.service import Service
+from pages._live import session
+from tests.service_harness import PATIENCE_S
 from tests.small_models import small_folder, write_registry
 
 MODEL = "small:random"
+PAGE = str(ROOT / "pages" / "live.py")
+Live = Callable[..., AppTest]
 
 
 def small_registry(folder: Path) -> Path:
@@ -15,3 +25,43 @@ def small_registry(folder: Path) -> Path:
     small_folder(folder / "small")
     lines = 'alias = "small"\nstep = "random"\nfolder = "small"\ntokenizer = "qwen3"\ndecimals = [1, 4]'
     return write_registry(folder, lines)
+
+
+@pytest.fixture(scope="module")
+def live_registry(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_registry(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture
+def live_service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    made = Service(threads=1)
+    monkeypatch.setattr(session, "service", lambda: made)
+    yield made
+    made.close(PATIENCE_S)
+
+
+@pytest.fixture
+def live(live_service: Service, live_registry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Live:
+    monkeypatch.setenv("DRIFTSCOPE_MODELS", str(live_registry))
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
+
+    def run(**query: str) -> AppTest:
+        app = AppTest.from_file(PAGE, default_timeout=120)
+        for name, value in query.items():
+            app.query_params[name] = value
+        return app.run()
+
+    return run
+
+
+def generated(live: Live, **query: str) -> AppTest:
+    """A page whose lanes have ended."""
+    app = live(**{"model": MODEL, "smiles": "CC=O", "most_tokens": "200", **query})
+    app.button(key="generate").click().run()
+    for one in app.session_state["live_lanes"]:
+        assert one.job.wait(PATIENCE_S)
+    return app.run()
+
+
+def texts(app: AppTest) -> str:
+    return "\n".join(str(one.value) for some in (app.markdown, app.caption, app.error, app.info) for one in some)

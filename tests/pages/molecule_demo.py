@@ -13,7 +13,7 @@ from engine.chem.drawing import draw_svg
 from engine.chem.rmsd import superpose
 from engine.chem.smiles import parse_smiles
 from pages._shared.components.molecule2d import molecule2d
-from pages._shared.components.view3d import show_overlay
+from pages._shared.components.view3d import show_conformer
 from pages._shared.components.viewer3d import Model3d, model_of, viewer3d
 from pages._shared.frame import page
 from pages._shared.theme import palette
@@ -32,7 +32,7 @@ MOLECULES = {"aspirin": "CC(=O)Oc1ccccc1C(=O)O", "acetaldehyde": "CC=O", "flexib
 
 page("Molecule views", ":material/hub:", "Atoms that can be pointed at, lit and picked.")
 state = st.session_state
-START = {"choice": "aspirin", "lit": -1, "shown": True, "taken back": False, "other": False, "overlaid": False}
+START = {"choice": "aspirin", "lit": -1, "shown": True, "taken back": False, "other": False, "framed": False}
 
 
 def clear() -> None:
@@ -49,7 +49,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     shown = st.toggle("Shown", key="shown")
     st.toggle("Takes nothing over", key="taken back")
     other = st.toggle("Other conformer", key="other")
-    overlaid = st.toggle("Overlay", key="overlaid")
+    framed = st.toggle("Frame", key="framed")
 
 
 def pick(atom: int | None) -> None:
@@ -115,8 +115,7 @@ if shown:
                     marks={1: "junk", 2: "cut", 3: "wrong"},
                     on_pick=pick,
                 )
-if overlaid and choice in MOLECULES:
-    made, _, best = conformers(MOLECULES[choice])
-    show_overlay(made, best, marks={1: "junk", 2: "cut"}, alt="Both conformers")
+if framed and choice in MOLECULES:
+    show_conformer(conformers(MOLECULES[choice])[0], alt="A conformer")
 st.text(f"atom: {state.get('atom')}")
 st.text(f"told: {state.get('told', [])}")

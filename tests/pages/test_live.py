@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from engine.decode.cost import MACHINES, SHAPES, predict, work_of
 from engine.evidence.advice.predicted import CPU
@@ -16,18 +14,17 @@ from engine.paths import ROOT
 from engine.records import RULES_HELP
 from engine.service import Service
 from engine.store.store import Store
-from pages._live import board, results, session
+from pages._live import board, conformer, session
 from pages._live import lanes as live_lanes
 from pages._live.inputs import FIRST_MOLECULE, read_lines
 from pages._live.speed import why_faster
 from pages._shared import tries as shared_tries
 from pages._shared.inspected import open_store
 from pages._shared.verdict_badges import text_badge
-from tests.pages.live_pages import MODEL, small_registry
+from tests.pages.live_pages import MODEL, Live, generated, texts
 from tests.service_harness import PATIENCE_S
 
 PAGE = str(ROOT / "pages" / "live.py")
-Live = Callable[..., AppTest]
 
 
 @pytest.mark.parametrize(
@@ -48,46 +45,6 @@ def test_the_badge_of_a_sample_says_by_which_rules(
     monkeypatch.setattr("streamlit.badge", lambda label, **more: badges.append((label, more["help"])))
     text_badge({"passed": passed, "decodes": decodes, "clean": clean})
     assert badges == [(label, RULES_HELP)]
-
-
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small_registry(tmp_path_factory.mktemp("models"))
-
-
-@pytest.fixture
-def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    made = Service(threads=1)
-    monkeypatch.setattr(session, "service", lambda: made)
-    yield made
-    made.close(PATIENCE_S)
-
-
-@pytest.fixture
-def live(service: Service, registry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Live:
-    monkeypatch.setenv("DRIFTSCOPE_MODELS", str(registry))
-    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
-
-    def run(**query: str) -> AppTest:
-        app = AppTest.from_file(PAGE, default_timeout=120)
-        for name, value in query.items():
-            app.query_params[name] = value
-        return app.run()
-
-    return run
-
-
-def generated(live: Live, **query: str) -> AppTest:
-    """A page whose lanes have ended."""
-    app = live(**{"model": MODEL, "smiles": "CC=O", "most_tokens": "200", **query})
-    app.button(key="generate").click().run()
-    for one in app.session_state["live_lanes"]:
-        assert one.job.wait(PATIENCE_S)
-    return app.run()
-
-
-def texts(app: AppTest) -> str:
-    return "\n".join(str(one.value) for some in (app.markdown, app.caption, app.error, app.info) for one in some)
 
 
 def test_the_first_visit_is_one_click_from_the_story(live: Live) -> None:
@@ -241,7 +198,11 @@ def test_three_lanes_from_click_to_result(live: Live) -> None:
     assert "first differs from lane 1 at token" in texts(app)
     assert "M weights in the layers), seed 0" in texts(app).replace("\\", "")
     assert texts(app).count("Why is exact faster than none?") == 1
-    assert "reference conformers" in texts(app)
+    assert "badge[RMSD " in texts(app)
+    for lane in app.session_state["live_lanes"]:
+        (sample,) = open_store().rows("SELECT tokens, forced_tokens FROM samples WHERE run_id = $r", {"r": lane.run_id})
+        counted = lane.watch.counted
+        assert (counted.tokens, counted.forced_tokens) == (sample["tokens"], sample["forced_tokens"]), "as inspected"
     assert "strict reader refuses the text" in texts(app) and "no conformer to judge:" not in texts(app), "said once"
     app.segmented_control(key="reference").set_value("beside").run()
     assert not app.exception
@@ -288,7 +249,7 @@ def test_a_guarded_lane_says_what_was_drawn_anew(live: Live, monkeypatch: pytest
 def test_what_fails_in_space_is_lit_in_2d_in_3d_and_in_the_tokens(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: dict[str, Any] = {}
     monkeypatch.setattr(board, "molecule2d", lambda svg, **more: drawn.update(atoms=more["atoms"]))
-    monkeypatch.setattr(results, "show_overlay", lambda *_, marks, **more: drawn.update(marks=marks))
+    monkeypatch.setattr(conformer, "viewer3d", lambda *_, marks, **more: drawn.update(marks=marks))
     monkeypatch.setattr(live_lanes, "token_stream", lambda chips, **more: drawn.update(chips=chips))
     app = generated(live, lp1="exact", lp2="—", lp3="—")
     assert "geometry wrong]" in texts(app) and "Marked: atoms that a failed check names" in texts(app)
@@ -318,18 +279,6 @@ def test_a_lane_is_kept_once_and_found_in_the_store(live: Live, tmp_path: Path) 
     assert store.rows("SELECT count(*) AS steps FROM steps")[0]["steps"] > 10
 
 
-def test_downloads_hold_what_they_say(live: Live) -> None:
-    from pages._live import files
-    from pages._shared.inspected import open_store
-
-    app = generated(live, lp2="—")
-    lanes = app.session_state["live_lanes"]
-    entry = open_store().entry(lanes[-1].run_id)
-    assert files._sdf(entry).count("$$$$") == 1
-    assert f'"{entry.row["model_alias"]}"' in files._report(entry)
-    assert files._steps(entry)[:4] == b"PAR1"
-
-
 def test_several_molecules_and_samples_show_one_at_a_time(live: Live) -> None:
     app = generated(live, smiles="CC=O\nCCO", n="2", lp2="—")
     assert list(app.dataframe[0].value["tokens"].astype(int) > 0) == [True, True]
@@ -351,8 +300,8 @@ def test_what_a_lane_cannot_do_is_said_in_it_and_the_others_go_on(live: Live) ->
     assert len(app.dataframe[0].value) == 3
 
 
-def test_a_full_queue_is_one_message(live: Live, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "most_queued", 1)
+def test_a_full_queue_is_one_message(live: Live, live_service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_service, "most_queued", 1)
     app = live(model=MODEL, smiles="CC=O")
     app.button(key="generate").click().run()
     assert len(app.error) == 1 and "The queue is full" in app.error[0].value
@@ -387,5 +336,5 @@ def test_stopping_one_lane_leaves_the_others(live: Live) -> None:
         assert one.job.wait(PATIENCE_S)
     app.run()
     assert [lane.seen.state for lane in lanes] == ["stopped", "done", "done"]
-    assert "Stopped" in [one.value for one in app.caption]
+    assert "[Stopped]" in texts(app)
     assert not app.exception

@@ -56,13 +56,21 @@ def results(seen: Visit) -> Locator:
 
 
 def test_from_a_click_to_a_kept_run_that_a_link_finds(browser: Browser, server: Server, place: Path) -> None:
-    with visit(browser, server, path()) as seen:
+    with visit(browser, server, path(), width=1440, height=900) as seen:
         generate(seen)
         expect(results(seen)).to_be_visible(timeout=PATIENCE_MS)
         chips = lane(seen, 3).locator(".tokens .chip")
         expect(chips.first).to_contain_text("[CONFORMER]")
-        lane(seen, 3).locator(".tokens .chip.free").first.click()
+        token, shape = lane(seen, 3).locator(".tokens .chip.free").first, lane(seen, 3).locator(".viewer")
+        expect(shape.locator(".stage")).to_be_in_viewport(ratio=0.9)  # it came into view by itself
+        token.click()
         expect(seen.page.locator(".atom-selector[aria-selected=true]")).to_have_count(1)
+        expect(shape.locator(".name")).to_contain_text(re.compile(r"^atom 0, \[C\], .*selected$"))
+        for view in (seen.page.locator(".molecule .drawing"), shape.locator(".stage"), token):
+            expect(view).to_be_in_viewport(ratio=0.9)
+        seen.page.get_by_text("Tint by probability").click()
+        expect(lane(seen, 3).locator(".tokens .chip.forced.tint").first).to_be_attached()
+        expect(seen.page.locator(".legend .scale:visible")).to_have_count(1)
         seen.page.get_by_role("button", name="Save to store").last.click()
         expect(seen.page.get_by_role("button", name="Saved")).to_be_visible()
         (entry,) = Store.open(place / "store").found().entries
@@ -140,6 +148,26 @@ def test_chips_come_while_a_lane_is_written_and_only_new_ones(browser: Browser, 
         expect(seen.page.get_by_text("Stopped", exact=True).first).to_be_visible(timeout=PATIENCE_MS)
         expect(strip.locator(".tokens .chip").nth(count)).to_be_attached()  # what was written stays
         assert seen.outside == []
+
+
+def test_a_grid_of_molecules_is_filtered_and_opens_one(browser: Browser, server: Server) -> None:
+    query = path(lp1="exact", lp2="—", lp3="—", smiles="CC=O\nCCO\nCN")
+    with visit(browser, server, query, width=1440, height=900) as seen:
+        generate(seen)
+        cells = seen.page.locator(".grid .cell:visible")
+        expect(cells).to_have_count(3, timeout=PATIENCE_MS)
+        expect(cells.first).to_be_in_viewport(ratio=0.9)
+        expect(cells.first.locator("img")).to_have_js_property("complete", True)
+        seen.page.get_by_role("button", name="Damaged text").click()
+        expect(seen.page.get_by_text("No molecule matches.")).to_be_visible()
+        seen.page.get_by_role("button", name="All", exact=True).click()
+        expect(cells).to_have_count(3)
+        cells.filter(has_text="Molecule 3").click()
+        expect(seen.page.get_by_label("Molecule (of 3)")).to_have_value("3")
+        expect(seen.page.locator(".molecule svg")).to_have_attribute("aria-label", "2D drawing of CN")
+        expect(seen.page.locator(".grid .cell[aria-selected=true]")).to_contain_text("Molecule 3")
+        expect(seen.page).to_have_url(re.compile("molecule=3"))
+        assert seen.outside == [] and seen.dialogs == []
 
 
 def test_a_refresh_finds_the_lanes_again_and_they_go_on(browser: Browser, server: Server) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from typing import Any
@@ -15,12 +14,12 @@ from rdkit.Chem import rdDistGeom
 from streamlit.testing.v1 import AppTest
 
 from engine.chem.conformers import reference_conformers
-from engine.chem.rmsd import superpose
 from engine.chem.smiles import parse_smiles
 from engine.errors import AssetError
 from pages._shared.components import view3d, viewer3d
 from pages._shared.components.mol_blocks import mol_block, without_hydrogens, without_last_hydrogens
 from pages._shared.components.viewer3d import model_of, picked_atom
+from pages._shared.theme import LIGHT
 from tests.pages.component_tests import messages_of, run
 
 HOSTILE = "</script><script>alert(1)</script>"
@@ -129,30 +128,28 @@ def test_without_the_script_both_views_say_so(monkeypatch: pytest.MonkeyPatch, s
     monkeypatch.setattr(view3d, "three_d_mol", missing)
     run(AppTest.from_function(view_page))
     assert "make prepare" in sent[0]["missing"]
-    page = AppTest.from_function(overlay_page).run()
+    page = AppTest.from_function(frame_page).run()
     assert "3Dmol\\.js is missing" in page.info[0].value
 
 
-def overlay_page() -> None:
+def frame_page() -> None:
     from engine.chem.conformers import reference_conformers
     from engine.chem.smiles import parse_smiles
-    from pages._shared.components.view3d import show_overlay
+    from pages._shared.components.view3d import show_conformer
 
     mol = reference_conformers(parse_smiles("CC(=O)N"), 1, seed=0)
     mol.SetProp("_Name", "</script><script>alert(1)</script>")
-    show_overlay(mol, mol, marks={1: "junk", 77: "junk", 2: "cut", 3: "wrong"}, alt="both")
+    show_conformer(mol, alt="a conformer")
 
 
-def test_an_overlay_is_two_models_and_a_mark_an_atom(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_frame_has_a_model_and_nothing_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     frames: list[tuple[str, dict[str, Any]]] = []
     monkeypatch.setattr(streamlit, "iframe", lambda source, **look: frames.append((source, look)))
-    assert not AppTest.from_function(overlay_page).run().exception
+    assert not AppTest.from_function(frame_page).run().exception
     [(source, look)] = frames
-    assert look["alt"] == "both"
-    assert source.count(".addModel(") == 2
-    assert source.count(".addSphere(") == 3
-    assert re.findall(r"addLabel\(\"(.*?)\"", source) == ["!", r"\u2702\ufe0e", r"\u26a0\ufe0e"]
-    assert '"opacity": 0.6' in source
+    assert look["alt"] == "a conformer"
+    assert source.count(".addModel(") == 1
+    assert LIGHT.surface in source
     assert "alert" not in source
     assert set(re.findall(r"https?://[^\"' ]+", source)) <= {"https://medium.com/@vschroeder/javascript-how-to"}
 
@@ -177,22 +174,3 @@ def test_parallel_sessions_keep_their_own_frames(monkeypatch: pytest.MonkeyPatch
     for thread in threads:
         thread.join(timeout=60)
     assert sorted(seen.values()) == [["view 0"], ["view 1"]]
-
-
-def test_a_reference_beside_a_conformer_is_seen_from_where_it_lies_on_top(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[str] = []
-    monkeypatch.setattr(view3d, "_has_script", lambda: True)
-    monkeypatch.setattr(view3d, "_showmol", lambda view, height, alt: drawn.append(view.startjs))
-    conformer, other = (reference_conformers(parse_smiles("CC(=O)OCCC"), 1, seed=seed) for seed in (0, 1))
-    moved, _ = superpose(other, conformer)
-    view3d.show_overlay(conformer, moved)
-    view3d.show_conformer(moved, like=conformer)
-    view3d.show_conformer(moved)
-    together, alike, alone = ([block.splitlines()[4:11] for block in blocks_of(js)] for js in drawn)
-    assert len(together) == 2 and together[0] != together[1]
-    assert alike == [together[1]] and alone != alike
-
-
-def blocks_of(js: str) -> list[str]:
-    """The mol blocks that a view was given."""
-    return [json.loads(quoted) for quoted in re.findall(r'addModel\(("(?:[^"\\]|\\.)*")', js)]

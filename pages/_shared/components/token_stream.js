@@ -29,7 +29,6 @@ class Stream extends Strip {
     super.update(merged(this.data, message));
     this.list.classList.toggle("writing", message.follow); // only then do chips flash, and is the height kept
     this.list.style.minHeight = message.follow ? this.list.style.maxHeight : "";
-    this.bringIntoView();
     return true;
   }
 
@@ -44,14 +43,6 @@ class Stream extends Strip {
     super.startOver(selected);
     this.top = 0;
     this.atEnd = true;
-    this.wasInView = false;
-  }
-
-  // Once, as the first chips come; later the page is the reader's to scroll.
-  bringIntoView() {
-    if (!this.data.follow || !this.chips.length || this.wasInView) return;
-    this.wasInView = true;
-    this.list.scrollIntoView({ block: "nearest" });
   }
 
   append(from) {

@@ -40,6 +40,7 @@ class Viewer {
     if (message.large) this.holds = message.holds;
     if (this.holds !== message.holds) return false;
     this.message = message;
+    this.root.classList.toggle("bare", message.bare);
     this.stage.style.height = `${message.height}px`;
     this.stage.setAttribute("aria-label", this.large.label);
     if (this.isHeard(message)) this.selected = message.selected;

@@ -50,17 +50,20 @@ def viewer3d(
     marks: Mapping[int, Fault] = NO_MARKS,
     on_pick: OnPick | None = None,
     height: int = 340,
+    is_bare: bool = False,
 ) -> None:
     """Show the models where they lie; ``names``, ``selected``, ``marks`` and picks are of the first that is no ghost.
 
     The camera stays while the atoms are the same ones, whatever else changes. ``on_pick`` is called as by
-    ``molecule2d``. Without 3Dmol.js or WebGL the view says so in its place.
+    ``molecule2d``. A bare view is for narrow columns: without legend, buttons and hints. Without 3Dmol.js or WebGL the
+    view says so in its place.
     """
     atoms = next((_atoms(model.mol_block) for model in models if not model.ghost), 0)
     small = {
         "selected": known(selected, atoms),
         "marks": [[atom, mark] for atom, mark in sorted(marks.items()) if 0 <= atom < atoms],
         "height": height,
+        "bare": is_bare,
         "script": f"app/static/{FILE_NAME}",  # relative, so that it also works behind a base path
         "missing": _missing(),
         "camera": key,

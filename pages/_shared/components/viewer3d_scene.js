@@ -179,7 +179,8 @@ class Scene {
   reset() {
     this.viewer.setView([0, 0, 0, 0, ...facing((this.main ?? this.models[0]?.drawn)?.selectedAtoms({}) ?? [])]);
     this.viewer.zoomTo();
-    this.viewer.zoom(1.3); // its own margin is wide
+    const { clientWidth, clientHeight } = this.element;
+    this.viewer.zoom(1.3 * Math.min(1, clientWidth / clientHeight || 1)); // its own margin is wide, and it fits the height
     this.viewer.render();
     this.remember();
     return true;

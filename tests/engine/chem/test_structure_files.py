@@ -12,11 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rdkit import Chem
+from rdkit.Chem import rdDistGeom
 
 from engine.chem.conformers import reference_conformers
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import parse_smiles, same_graph
-from engine.chem.structure_files import read_molecules, to_sdf, to_xyz
+from engine.chem.structure_files import has_mol_block, read_molecules, smiles_of_mol_blocks, to_sdf, to_xyz
 from engine.errors import ConformerError, FileFormatError
 
 SMILES = [
@@ -281,3 +282,23 @@ def test_any_damage_gives_molecules_or_the_named_error(tmp_path: Path, data: st.
         assert all(np.isfinite(mol.GetConformer().GetPositions()).all() for mol in mols)
     assert "'mols.sdf'" in named
     assert "\n" not in named
+
+
+def test_pasted_mol_blocks_are_smiles_whatever_lines_came_along() -> None:
+    mol = Chem.AddHs(Chem.MolFromSmiles("C[C@H](O)CN"))
+    rdDistGeom.EmbedMolecule(mol, randomSeed=1)
+    block = Chem.MolToMolBlock(mol)
+    for text in (
+        block,
+        block.lstrip(),
+        block.split("\n", 3)[3],
+        Chem.MolToV3KMolBlock(mol),
+        block.replace("\n", "\r\n"),
+    ):
+        assert has_mol_block(text) and smiles_of_mol_blocks(text, most=1) == ["C[C@H](O)CN"]
+    assert len(smiles_of_mol_blocks(f"{block}$$$$\n{block}", most=2)) == 2
+    assert not has_mol_block("CCO") and not has_mol_block("CCO M  END")
+    with pytest.raises(FileFormatError, match="record 1 of 'the pasted text' cannot be read: Element 'Qq'"):
+        smiles_of_mol_blocks(block.replace(" C ", " Qq ", 1), most=1)
+    with pytest.raises(FileFormatError, match=r"2 mol blocks .*Paste at most 1"):
+        smiles_of_mol_blocks(2 * block, most=1)

@@ -24,7 +24,7 @@ from engine.live.lane import (
     SampleEnded,
 )
 from engine.live.lane_state import LaneWatch, Tally
-from engine.live.summary import figures_of, first_divergence, with_ratios
+from engine.live.summary import LaneTime, all_seconds_left, figures_of, first_divergence, with_ratios
 from engine.paths import DATA
 from engine.records import TRIMMED4
 from engine.runner.plan import ModelChoice, RunPlan
@@ -195,3 +195,22 @@ def test_figures_and_their_ratios_to_the_first(rows: dict[str, dict[str, Any]]) 
     assert (found[1]["forced_share"], found[1]["clean"], found[0]["clean"]) == (0.4, 1, None)
     empty = watch_of(rows["none"])
     assert with_ratios([figures_of(empty, None)])[0]["time_ratio"] is None
+
+
+def test_the_time_left_is_of_all_lanes(rows: dict[str, dict[str, Any]]) -> None:
+    row = rows["exact"]
+    count = len(row["token_ids"])
+    fresh, half, done = (watch_of(row) for _ in range(3))
+    assert all_seconds_left([LaneTime(fresh, 0.0, has_ended=False)] * 2) is None
+    half.take([tokens(row, 0, count // 2), LaneCounts(count // 2, 0, count // 2, 4.0)])
+    own_s = half.seconds_left
+    assert own_s is not None
+    running, waiting = LaneTime(half, 5.0, has_ended=False), LaneTime(fresh, 0.0, has_ended=False)
+    assert all_seconds_left([running, waiting, waiting]) == pytest.approx(own_s + 2 * (4.0 + own_s))
+    done.take([*whole(row), LaneFinished("run", ())])  # 2 s of writing, and 3 s besides
+    ended = LaneTime(done, 5.0, has_ended=True)
+    assert all_seconds_left([ended, ended]) == 0.0
+    assert all_seconds_left([ended, running]) == pytest.approx(own_s + 3.0)
+    half.take(whole(row)[1:])  # it is checked now
+    assert all_seconds_left([ended, LaneTime(half, 4.0, has_ended=False)]) == pytest.approx(1.0)
+    assert all_seconds_left([ended, LaneTime(half, 9.0, has_ended=False)]) == 0.0

@@ -1,0 +1,108 @@
+"""A finished lane's conformer with the nearest reference: the one that was picked in any view is lit here too."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+from rdkit import Chem
+
+from engine.chem.conformers import reference_conformers
+from engine.chem.rmsd import nearest, superpose
+from engine.chem.smiles import parse_smiles
+from engine.errors import DriftscopeError
+from engine.inspection.sample import Inspected
+from engine.live.lane import REFERENCE_S
+from pages._live.inputs import REFERENCES
+from pages._live.lanes import pick_atom
+from pages._live.session import Running
+from pages._shared.choices import one_of
+from pages._shared.components.viewer3d import model_of, viewer3d
+from pages._shared.errors import escape_markdown
+from pages._shared.words import atom_faults
+
+HEIGHT_PX, BESIDE_PX = 190, 300
+PLACES = ("on top", "beside", "hidden")
+GAP_ANG = 2.5  # between two conformers
+
+
+def choose_reference() -> None:
+    about = (
+        f"Grey: the nearest of {REFERENCES} conformers of ETKDGv3 (seed 0), superposed on the generated one. "
+        "The RMSD is between these two. Beside, it turns along."
+    )
+    one_of("Reference conformer", PLACES, "reference", help=about)
+
+
+def conformer(lane: Running, seen: Inspected, atom: int | None) -> None:
+    """Faults are marked, and ``atom`` is lit."""
+    if seen.conformer is None:
+        st.info(escape_markdown(seen.why_no_conformer), icon=":material/view_in_ar:")
+        return
+    reference, _ = _nearest(seen)
+    place = st.session_state.get("reference") or PLACES[0]
+    atoms, faults = seen.conformer_atoms, atom_faults(seen.sample, seen.blocks)
+    names = seen.molecule.descriptors
+    models = [model_of(seen.conformer, "generated")]
+    if reference is not None and place != "hidden":
+        models.append(
+            model_of(reference if place == "on top" else _beside(reference, seen.conformer), "reference", ghost=True)
+        )
+    viewer3d(
+        models,
+        key=f"shape_{lane.number}_{place}",  # each with a camera of its own
+        label=f"Conformer of lane {lane.number} in three dimensions",
+        names=[f"atom {known}, {names[known]}" if 0 <= known < len(names) else "an atom too many" for known in atoms],
+        selected=atoms.index(atom) if atom in atoms else None,
+        marks={n: faults[known] for n, known in enumerate(atoms) if known in faults},
+        on_pick=lambda picked: pick_atom(None if picked is None or atoms[picked] < 0 else atoms[picked]),
+        height=BESIDE_PX if len(models) > 1 and place == "beside" else HEIGHT_PX,
+        is_bare=True,
+    )
+
+
+def conformer_words(seen: Inspected) -> None:
+    """What is missing of it, and how far the reference is where the badges do not say so."""
+    if seen.conformer is None:
+        return
+    if seen.why_no_conformer:
+        st.caption(escape_markdown(seen.why_no_conformer))
+    _, words = _nearest(seen)
+    if words:
+        st.caption(words)
+
+
+def _beside(mol: Chem.Mol, other: Chem.Mol) -> Chem.Mol:
+    """The molecule, moved from the other along its second axis, which a viewer draws upright: lanes are narrow."""
+    fixed, moved = (one.GetConformer().GetPositions() for one in (other, mol))
+    up = np.linalg.svd(fixed - fixed.mean(axis=0))[2][1]
+    placed = Chem.Mol(mol)
+    placed.GetConformer().SetPositions(moved + up * (np.max(fixed @ up) - np.min(moved @ up) + GAP_ANG))
+    return placed
+
+
+def _nearest(seen: Inspected) -> tuple[Chem.Mol | None, str]:
+    """The nearest reference conformer, superposed; and what the badges do not say of it."""
+    assert seen.conformer is not None
+    references = _references(seen.molecule.smiles)
+    if isinstance(references, str):
+        return None, references
+    try:
+        found, distance_ang = nearest(seen.conformer, references)
+        moved, _ = superpose(references, seen.conformer, probe_conf=found)
+    except DriftscopeError:
+        return None, "No reference: only part of the molecule can be read."
+    if seen.sample["rmsd_ang"] is not None:
+        return moved, ""
+    return moved, (
+        f"RMSD of the readable part **{distance_ang:.2f} Å**. The run has none: the strict reader refuses the text."
+        if seen.why_no_conformer
+        else f"RMSD **{distance_ang:.2f} Å**"
+    )
+
+
+@st.cache_resource(max_entries=64, show_spinner="Embedding reference conformers …")
+def _references(smiles: str) -> Chem.Mol | str:
+    try:
+        return reference_conformers(parse_smiles(smiles), REFERENCES, max_seconds=REFERENCE_S)
+    except DriftscopeError as error:
+        return escape_markdown(str(error))

@@ -1,0 +1,30 @@
+"""Lanes side by side while they are written, below the drawing of their molecule."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages._live import session
+from pages._live.board import drawing
+from pages._live.lanes import chips_in, counters, heading, lane_columns, progress, strip
+
+TICK_S = 0.25
+
+
+@st.fragment(run_every=TICK_S)
+def show_running(shown: int) -> None:
+    """Draws all lanes, and redraws them until the last has ended. The strips show the text of the sample ``shown``."""
+    is_running = session.poll()
+    lanes = session.lanes()
+    left, right = st.columns([2, 3], gap="medium", vertical_alignment="center")
+    with left:
+        drawing(shown)
+    with right:
+        progress(lanes)
+    for column, lane in zip(lane_columns(lanes), lanes, strict=False):
+        with column, st.container(border=True, gap="xsmall"):
+            heading(lane)
+            counters(lane, shown)
+            strip(lane, shown, chips_in(lane, shown))
+    if not is_running:
+        st.rerun()  # the whole page, with results

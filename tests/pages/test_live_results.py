@@ -1,0 +1,121 @@
+"""What the live page makes of finished lanes: the grid, linked views, tints and downloads; and pasted structures."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from typing import Any
+
+import numpy as np
+import pytest
+from rdkit import Chem
+
+from engine.chem.conformers import reference_conformers
+from engine.chem.rmsd import superpose
+from engine.chem.smiles import parse_smiles
+from pages._live import board, conformer, files, grid, inputs, results
+from pages._live import lanes as live_lanes
+from pages._live.inputs import read_lines
+from pages._shared.components import molecule_grid, viewer3d
+from pages._shared.components.viewer3d import picked_atom
+from pages._shared.inspected import open_store
+from tests.pages.live_pages import Live, generated
+
+
+def test_a_grid_has_every_answer_worst_first_and_a_click_opens_it(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: dict[str, Any] = {}
+    show = molecule_grid.molecule_grid
+
+    def spy(cells: Any, drawings: Any, lanes: Any, **more: Any) -> None:
+        drawn.update(more, cells=cells, drawings=drawings, lanes=lanes)
+        show(cells, drawings, lanes, **more)
+
+    monkeypatch.setattr(grid, "molecule_grid", spy)
+    app = generated(live, smiles="CC=O\nCCO", n="2", lp2="—")
+    assert not app.exception
+    assert drawn["lanes"] == ["1 · none", "2 · exact"] and len(drawn["drawings"]) == 2
+    names = [cell.name for cell in drawn["cells"]]
+    assert sorted(names) == [f"Molecule {molecule}, sample {sample}" for molecule in (1, 2) for sample in (1, 2)]
+    wrong = [sum(marks.wrong for marks in cell.marks) for cell in drawn["cells"]]
+    assert wrong == sorted(wrong, reverse=True) and wrong[0] > 0
+    assert names[drawn["selected"]] == "Molecule 1, sample 1"
+    place = names.index("Molecule 2, sample 2")
+    app.session_state["molecule_grid"] = picked_atom(place)
+    app.run()
+    assert (app.number_input(key="molecule").value, app.number_input(key="answer").value) == (2, 2)
+    assert drawn["selected"] == place
+    words = live_lanes.progress_words(app.session_state["live_lanes"])
+    assert words == "2 of 2 lanes done · 8 of 8 answers written"
+    drawn.clear()
+    generated(live, smiles="CC=O", lp1="exact", lp2="—", lp3="—")
+    assert not drawn, "one answer has no grid"
+
+
+def test_downloads_hold_what_they_say(live: Live) -> None:
+    app = generated(live, smiles="CC=O\nCCO", lp1="exact", lp2="—")
+    entries = {entry.id: entry for entry in open_store().found().entries}
+    lanes = [(f"{lane.number}-{lane.lp}", entries[lane.run_id]) for lane in app.session_state["live_lanes"]]
+    entry = lanes[-1][1]
+    assert files._steps(entry)[:4] == b"PAR1"
+    with zipfile.ZipFile(io.BytesIO(files.zip_of(lanes))) as archive:
+        assert archive.namelist() == ["samples.csv", "1-exact.sdf", "1-exact.json", "2-exact.sdf", "2-exact.json"]
+        header, *rows = archive.read("samples.csv").decode().splitlines()
+        assert len(rows) == 4 and "usable" in header
+        sdf = archive.read("1-exact.sdf").decode()
+        assert sdf.count("$$$$") == 2 and "<usable>" in sdf
+        assert f'"{entry.row["model_alias"]}"' in archive.read("2-exact.json").decode()
+
+
+def test_chips_are_tinted_where_probabilities_are_kept(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Any] = []
+    monkeypatch.setattr(results, "strip_legend", lambda chips, key: drawn.append(list(chips)))
+    app = generated(live, lp1="exact", lp2="—", lp3="—")
+    assert not app.toggle(key="tint").disabled and {chip.p_raw for chip in drawn[-1]} == {None}
+    app.toggle(key="tint").set_value(True).run()
+    assert all(chip.p_raw is not None and 0 <= chip.p_raw <= 1 for chip in drawn[-1])
+    assert {chip.forced for chip in drawn[-1]} == {True, False}, "forced ones too"
+    monkeypatch.setattr(inputs, "scored_answers", lambda *_: 0)
+    app = generated(live, lp1="exact", lp2="—", lp3="—", tint="true")
+    assert app.toggle(key="tint").disabled and {chip.p_raw for chip in drawn[-1]} == {None}
+    assert "No probabilities are kept" in app.toggle(key="tint").help
+
+
+def test_an_atom_picked_in_3d_is_lit_in_2d_and_in_the_other_lanes(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    lit: dict[str, int | None] = {}
+    show = viewer3d.viewer3d
+
+    def spy(models: Any, **more: Any) -> None:
+        lit[more["key"]] = more["selected"]
+        show(models, **more)
+
+    monkeypatch.setattr(conformer, "viewer3d", spy)
+    monkeypatch.setattr(board, "molecule2d", lambda svg, **more: lit.update(drawing=more["selected"]))
+    app = generated(live, lp1="exact", lp2="—")
+    assert set(lit) == {"drawing", "shape_1_on top", "shape_2_on top"} and set(lit.values()) == {None}
+    app.session_state["shape_1_on top"] = picked_atom(2)
+    app.run()
+    assert set(lit.values()) == {2}
+    app.session_state["shape_2_on top"] = picked_atom(None)
+    app.run()
+    assert set(lit.values()) == {None}
+
+
+def test_a_reference_beside_lies_clear_of_the_conformer_and_is_not_turned() -> None:
+    ensembles = [reference_conformers(parse_smiles("CC(=O)OCCC"), 1, seed=seed) for seed in (0, 1)]
+    moved, _ = superpose(ensembles[1], ensembles[0])
+    beside = conformer._beside(moved, ensembles[0])
+    fixed, before, after = (mol.GetConformer().GetPositions() for mol in (ensembles[0], moved, beside))
+    shifts = after - before
+    assert np.allclose(shifts, shifts[0])
+    up = shifts[0] / np.linalg.norm(shifts[0])
+    assert max((after @ up).min() - (fixed @ up).max(), (fixed @ up).min() - (after @ up).max()) == pytest.approx(
+        conformer.GAP_ANG
+    )
+
+
+def test_a_pasted_mol_block_is_a_molecule() -> None:
+    block = Chem.MolToMolBlock(reference_conformers(parse_smiles("C[C@H](O)CN"), 1))
+    (molecule,), problems = read_lines(block)
+    assert molecule.smiles == "C[C@H](O)CN" and not problems
+    none, (problem,) = read_lines(block.replace(" C ", " Qq ", 1))
+    assert none == () and "Element" in problem
