@@ -108,7 +108,7 @@ audit: $(RUN)
 	@folder="$$($(PY) -c 'from engine.paths import cache_folder; print(cache_folder() / "audit")')" && \
 	  $(PY) -m venv --clear "$$folder" && \
 	  "$$folder/bin/python" -m pip install --no-input --disable-pip-version-check --quiet pip-audit && \
-	  "$$folder/bin/pip-audit" --disable-pip --require-hashes -r requirements.lock
+	  "$$folder/bin/pip-audit" --strict --disable-pip --require-hashes -r requirements.lock
 
 DEMO_RUNS = --model demo-qwen --model demo-llama --lp none --lp position-blocklist --lp position-allowlist --lp exact \
   --lp guarded --sample-size 64 --keep-steps 16 --candidates 5 --rmsd 10 --strain --label "ships with the project"

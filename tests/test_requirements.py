@@ -178,5 +178,10 @@ def test_what_the_app_has_is_in_no_other_lock() -> None:
     assert supply_chain.beside(app, ["b==3 --hash=sha256:2", "c==4 --hash=sha256:3"]) == ["c==4 --hash=sha256:3"]
 
 
+def test_an_audit_that_could_look_nothing_up_fails() -> None:
+    """Where the index is a mirror of files, all packages were passed over, and `make audit` ended as if all were well."""
+    assert '/pip-audit" --strict ' in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
 def test_every_package_has_a_licence() -> None:
     assert [name for name, _, licence in supply_chain.licences() if not licence] == []
