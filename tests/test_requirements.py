@@ -179,7 +179,7 @@ def test_what_the_app_has_is_in_no_other_lock() -> None:
 
 
 def test_an_audit_that_could_look_nothing_up_fails() -> None:
-    """Where the index is a mirror of files, all packages were passed over, and `make audit` ended as if all were well."""
+    """Where the index is a mirror of files, all packages were passed over, and `make audit` ended well."""
     assert '/pip-audit" --strict ' in (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
