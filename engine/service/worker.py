@@ -132,6 +132,11 @@ class Service:
             jobs = [job for job in self._jobs.values() if job.owner == owner]
         return sorted(jobs, key=lambda job: job.number, reverse=True)
 
+    def owners(self) -> int:
+        """How many have jobs that run or wait."""
+        with self.lock:
+            return len({job.owner for job in self._open()})
+
     def find(self, job_id: str, owner: str) -> Job[Any] | None:
         """A job of this owner; None for another owner's, and for a forgotten one."""
         with self.lock:

@@ -9,11 +9,21 @@ from pages._live.board import drawing
 from pages._live.lanes import chips_in, counters, heading, lane_columns, progress, strip
 
 TICK_S = 0.25
+"""Between two redraws of the one reader. With several each waits so many times as long: all tabs are drawn by one
+process, and eleven at this pace leave the model a tenth of its time."""
 
 
-@st.fragment(run_every=TICK_S)
+def tick_s() -> float:
+    return TICK_S * max(1, session.readers())
+
+
 def show_running(shown: int) -> None:
     """Draws all lanes, and redraws them until the last has ended. The strips show the text of the sample ``shown``."""
+    tick = tick_s()
+    st.fragment(_draw, run_every=tick)(shown, tick)
+
+
+def _draw(shown: int, tick: float) -> None:
     is_running = session.poll()
     lanes = session.lanes()
     left, right = st.columns([2, 3], gap="medium", vertical_alignment="center")
@@ -26,5 +36,5 @@ def show_running(shown: int) -> None:
             heading(lane)
             counters(lane, shown)
             strip(lane, shown, chips_in(lane, shown))
-    if not is_running:
-        st.rerun()  # the whole page, with results
+    if not is_running or not tick / 2 <= tick_s() <= tick * 2:
+        st.rerun()  # the whole page, with results or at another pace

@@ -148,6 +148,11 @@ def poll() -> bool:
     return any(not lane.seen.has_ended for lane in lanes())
 
 
+def readers() -> int:
+    """How many visitors' jobs run or wait."""
+    return service().owners()
+
+
 def stop(running: Sequence[Running]) -> None:
     for lane in running:
         lane.was_stopped = True
