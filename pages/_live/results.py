@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import streamlit as st
 
@@ -12,18 +11,19 @@ from engine.chem.verdict import LOADED
 from engine.evidence.advice.predicted import sized
 from engine.inspection.runs import run_facts
 from engine.inspection.sample import Inspected
-from engine.live.summary import figures_of, first_divergence, with_ratios
-from engine.records import RULE_HELP
+from engine.live.summary import first_divergence
 from engine.store.entries import Entry
 from pages._live import session
 from pages._live.board import drawing, mark_words
 from pages._live.conformer import choose_reference, conformer, conformer_words
+from pages._live.figures import figures_table
 from pages._live.files import all_files, lane_files
 from pages._live.lanes import chips_in, counters, heading, lane_columns, picked_atom, strip
 from pages._live.session import Running
 from pages._live.speed import speed_words
 from pages._shared.components.token_strip import Chip, strip_legend, visible
 from pages._shared.errors import escape_markdown
+from pages._shared.html_table import style
 from pages._shared.inspected import inspected, open_store
 from pages._shared.tries import still_wrong, thrown_tries
 from pages._shared.verdict_badges import failed_checks, molecule_badges, text_badge
@@ -37,35 +37,6 @@ TINT_HELP = (
 NO_STEPS_HELP = (
     "No probabilities are kept for this sample: lanes keep those of the first samples only. *Inspect* can compute them."
 )
-COLUMNS: dict[str, Any] = {
-    "lane": st.column_config.TextColumn("Lane", pinned=True),
-    "seconds": st.column_config.NumberColumn("Time", format="%.2f s", help="Decoding time, from prompt to last token"),
-    "time_ratio": st.column_config.NumberColumn("Time, ratio", format="%.2f×", help="Divided by the first lane's"),
-    "tokens": st.column_config.NumberColumn("Tokens"),
-    "tokens_a_second": st.column_config.NumberColumn("Tokens/s", format="%.0f"),
-    "speed_ratio": st.column_config.NumberColumn("Tokens/s, ratio", format="%.2f×", help="Divided by the first lane's"),
-    "forced_share": st.column_config.NumberColumn("Forced", format="percent", help="Tokens without a choice"),
-    "forward_passes": st.column_config.NumberColumn("Passes", help="Forward passes; forced tokens may need none"),
-    "redrawn_blocks": st.column_config.NumberColumn("Drawn anew", help="How often the guard found a block wrong"),
-    "thrown_tokens": st.column_config.NumberColumn("Thrown tokens", help="Cost of that; not among the tokens"),
-    "passes": st.column_config.NumberColumn("Passed", help=RULE_HELP["passed"]),
-    "decodes": st.column_config.NumberColumn("Decodes", help=RULE_HELP["decodes"]),
-    "clean": st.column_config.NumberColumn("Clean", help=RULE_HELP["clean"]),
-    "usable": st.column_config.NumberColumn("Usable", help="Clean, stereo right, geometry right"),
-    "stereo_right": st.column_config.NumberColumn("Stereo right", help="All that the SMILES specifies, in space"),
-    "geometry_right": st.column_config.NumberColumn("Geometry right", help="No check of PoseBusters failed"),
-    "strain_kcal": st.column_config.NumberColumn(
-        "Strain", format="%.1f kcal/mol", help="Above the relaxed conformer; mean where geometry is right"
-    ),
-    "bad_blocks": st.column_config.NumberColumn("Damaged blocks", help="Neither exact nor unverified"),
-    "cut_blocks": st.column_config.NumberColumn("Cut blocks"),
-    "rmsd_ang": st.column_config.NumberColumn(
-        "RMSD",
-        format="%.2f Å",
-        help="To the nearest reference conformer (ETKDGv3); mean over samples that the strict reader takes",
-    ),
-    "rmsd_samples": st.column_config.NumberColumn("RMSD samples", help="Samples that the strict reader takes"),
-}
 
 
 @st.fragment
@@ -177,22 +148,10 @@ def _unmended(lane: Running, shown: int) -> None:
 
 def _table(lanes: list[Running], entries: Mapping[str, Entry]) -> None:
     st.subheader("Lanes side by side", anchor=False)
-    figures = []
-    for lane in lanes:
-        entry = entries.get(lane.run_id or "")
-        row = None if entry is None else entry.row
-        figures.append(figures_of(lane.watch, row) | {"rmsd_samples": None if row is None else row.get("rmsd_samples")})
-    left_out = {"lane"} if any(lane.watch.is_guarded for lane in lanes) else {"lane", "redrawn_blocks", "thrown_tokens"}
-    st.dataframe(
-        [
-            {"lane": lane.title} | {name: row[name] for name in COLUMNS if name not in left_out}
-            for lane, row in zip(lanes, with_ratios(figures), strict=True)
-        ],
-        hide_index=True,
-        column_config=COLUMNS,
-        placeholder="–",
-        alt="Figures of the lanes, and ratios to the first",
-    )
+    found = [entries.get(lane.run_id or "") for lane in lanes]
+    rows = [None if entry is None else entry.row for entry in found]
+    named = zip(lanes, rows, strict=True)
+    st.html(style() + figures_table([(lane.title, lane.watch, row) for lane, row in named]))
     plan, opened = lanes[0].watch.lane.plan, lanes[0].watch.opened
     device = f" on {opened.device}" if opened is not None else ""
     st.caption(

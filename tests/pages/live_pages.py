@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -65,3 +66,11 @@ def generated(live: Live, **query: str) -> AppTest:
 
 def texts(app: AppTest) -> str:
     return "\n".join(str(one.value) for some in (app.markdown, app.caption, app.error, app.info) for one in some)
+
+
+def figures(app: AppTest) -> dict[str, list[str]]:
+    """The table of lanes: each figure's cells, and the lanes' titles under ``Figure``."""
+    (table,) = [one.proto.body for one in app.get("html") if "Figures of the lanes" in one.proto.body]
+    rows = re.findall(r'<th scope="row"[^>]*>(.*?)</th>(.*?)</tr>', table)
+    titles = {"Figure": re.findall(r'<th class="first" scope="col">(.*?)</th>', table)}
+    return titles | {name: re.findall(r"<td[^>]*>(.*?)</td>", cells) for name, cells in rows}

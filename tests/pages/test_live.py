@@ -21,7 +21,7 @@ from pages._live.speed import why_faster
 from pages._shared import tries as shared_tries
 from pages._shared.inspected import open_store
 from pages._shared.verdict_badges import text_badge
-from tests.pages.live_pages import MODEL, Live, generated, texts
+from tests.pages.live_pages import MODEL, Live, figures, generated, texts
 from tests.service_harness import PATIENCE_S
 
 PAGE = str(ROOT / "pages" / "live.py")
@@ -188,12 +188,13 @@ def test_more_molecules_than_a_page_can_show(live: Live) -> None:
 def test_three_lanes_from_click_to_result(live: Live) -> None:
     app = generated(live)
     assert not app.exception and not app.error
-    rows = app.dataframe[0].value
-    assert list(rows["lane"]) == ["1 · none", "2 · position-blocklist", "3 · exact"]
-    assert "redrawn_blocks" not in rows
-    assert rows["time_ratio"].iloc[0] == 1.0 and rows["time_ratio"].notna().all()
-    assert list(rows["clean"])[2] == 1
-    assert rows["geometry_right"].iloc[2] in (0, 1), "its molecule was judged"
+    rows = figures(app)
+    assert rows["Figure"] == ["1 · none", "2 · position-blocklist", "3 · exact"]
+    assert "Drawn anew" not in rows
+    assert rows["Time, ratio"][0] == "1.00×" and all(ratio.endswith("×") for ratio in rows["Time, ratio"])
+    assert rows["Clean"][2] == "1"
+    assert f"badge[RMSD {rows['RMSD'][2]}]" in texts(app), "twice the same"
+    assert rows["Geometry right"][2] in ("0", "1"), "its molecule was judged"
     assert "geometry right]" in texts(app) or "geometry wrong]" in texts(app)
     assert "first differs from lane 1 at token" in texts(app)
     assert "M weights in the layers), seed 0" in texts(app).replace("\\", "")
@@ -237,8 +238,8 @@ def test_a_guarded_lane_says_what_was_drawn_anew(live: Live, monkeypatch: pytest
     assert expander.label == f"Tries thrown away ({tries})" and not expander.proto.expanded
     listed = expander.get("html")[0].proto.body
     assert listed.count("<s>") == 1 and f"and {tries - 1} more tr" in listed
-    rows = app.dataframe[0].value
-    assert list(rows["redrawn_blocks"]) == [tries] and list(rows["thrown_tokens"]) == [watch.thrown_tokens]
+    rows = figures(app)
+    assert rows["Drawn anew"] == [str(tries)] and rows["Thrown tokens"] == [f"{watch.thrown_tokens:,}"]
     aligned = watch.alignment(0)
     chips, atoms = live_lanes.chips_of(aligned, {1}, {0: ["bonds", "stereo", "bonds"], 1: ["flat"]})
     marked = {(atom, chip.mark, chip.note) for chip, atom in zip(chips, atoms, strict=True) if chip.mark}
@@ -281,7 +282,7 @@ def test_a_lane_is_kept_once_and_found_in_the_store(live: Live, tmp_path: Path) 
 
 def test_several_molecules_and_samples_show_one_at_a_time(live: Live) -> None:
     app = generated(live, smiles="CC=O\nCCO", n="2", lp2="—")
-    assert list(app.dataframe[0].value["tokens"].astype(int) > 0) == [True, True]
+    assert figures(app)["Samples"] == ["4", "4"] and "0" not in figures(app)["Tokens"]
     first = texts(app)
     app.number_input(key="molecule").set_value(2).run()
     app.number_input(key="answer").set_value(2).run()
@@ -297,7 +298,7 @@ def test_what_a_lane_cannot_do_is_said_in_it_and_the_others_go_on(live: Live) ->
     (error,) = app.error
     assert "placeholder" in error.value
     assert [one.seen.state for one in app.session_state["live_lanes"]] == ["done", "failed", "done"]
-    assert len(app.dataframe[0].value) == 3
+    assert len(figures(app)["Figure"]) == 3
 
 
 def test_a_full_queue_is_one_message(live: Live, live_service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

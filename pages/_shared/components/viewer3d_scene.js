@@ -179,11 +179,16 @@ class Scene {
   reset() {
     this.viewer.setView([0, 0, 0, 0, ...facing((this.main ?? this.models[0]?.drawn)?.selectedAtoms({}) ?? [])]);
     this.viewer.zoomTo();
-    const { clientWidth, clientHeight } = this.element;
-    this.viewer.zoom(1.3 * Math.min(1, clientWidth / clientHeight || 1)); // its own margin is wide, and it fits the height
+    this.viewer.zoom((this.liesApart() ? 1 : 1.3) * Math.min(1, this.element.clientWidth / this.element.clientHeight || 1));
     this.viewer.render();
     this.remember();
     return true;
+  }
+
+  // 3Dmol.js fits all models into a ball as high as the view: a wide margin, unless one lies above the other.
+  liesApart() {
+    const all = this.models.flatMap((model) => model.drawn.selectedAtoms({}));
+    return radius(all) > 1.2 * radius(this.main?.selectedAtoms({}) ?? all);
   }
 
   turn(degrees, axis) {
@@ -228,6 +233,11 @@ function facing(atoms) {
   const second = mainAxis(rest, cross(across, Math.abs(across[2]) < 0.9 ? [0, 0, 1] : [0, 1, 0]));
   const up = unit(second.map((value, i) => value - dot(second, across) * across[i]));
   return quaternion([across, up, cross(across, up)]);
+}
+
+function radius(atoms) {
+  const centre = ["x", "y", "z"].map((axis) => atoms.reduce((sum, atom) => sum + atom[axis], 0) / atoms.length);
+  return Math.max(0, ...atoms.map((atom) => Math.hypot(atom.x - centre[0], atom.y - centre[1], atom.z - centre[2])));
 }
 
 // The axis of the widest spread, by repeated multiplication; `start` where there is none.
