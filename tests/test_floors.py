@@ -69,6 +69,8 @@ TOP_LEVEL = {
     "requirements-parity.txt",
     "requirements-xtb.txt",
     "requirements.lock",
+    "requirements-bench.lock",
+    "requirements-dev.lock",
     "requirements.txt",
     "tests",
 }
