@@ -49,6 +49,7 @@ TABLE_FUNCTIONS = frozenset("generate_series json_each json_tree range repeat un
 EVERYWHERE = frozenset({"unnest"})  # stands in a SELECT list too, and is in no list of scalar functions
 
 HARMLESS_VOLATILE = frozenset("error gen_random_uuid random setseed uuid uuidv4 uuidv7".split())
+SYSTEM_NAMES = re.compile("(?:duckdb|pg|pragma|sqlite|__duckdb)_|information_schema")
 REFUSED = re.compile(
     r"current_(?:setting|schemas|query.*|connection_id|transaction_id)|getvariable|in_search_path|txid_current"  # state
     r"|nextval|currval|setval|sleep_ms|write_log|parse_duckdb_log_message|get_block_size|version"
@@ -124,7 +125,9 @@ class _TreeCheck:
             yield from ((value, ctes) for value in function.values())
             node = {key: value for key, value in node.items() if key != "function"}
         elif kind == "RECURSIVE_CTE_NODE":
-            ctes |= {plain_name(str(node.get("cte_name")))}
+            # Its name means itself in the recursive part alone: in the first part DuckDB would look into its catalogue.
+            yield node.get("right"), ctes | {_cte_name(node.get("cte_name"))}
+            node = {key: value for key, value in node.items() if key != "right"}
         if "cte_map" in node:
             queries, ctes = _with_ctes(node["cte_map"], ctes)
             yield from queries
@@ -161,8 +164,15 @@ def _with_ctes(cte_map: object, ctes: frozenset[str]) -> tuple[list[tuple[object
         raise _refusal("a WITH of an unknown form")
     for entry in cte_map["map"]:
         queries.append((entry, ctes))
-        ctes |= {plain_name(str(entry["key"]))}
+        ctes |= {_cte_name(entry["key"])}
     return queries, ctes
+
+
+def _cte_name(name: object) -> str:
+    """Not one of the engine's own, which would open where a CTE of that name is out of sight."""
+    if SYSTEM_NAMES.match(plain_name(str(name))):
+        raise _refusal(f"a WITH by the name {shown(str(name))}", "Give it another name")
+    return plain_name(str(name))
 
 
 def _path(node: dict[str, object]) -> list[object]:

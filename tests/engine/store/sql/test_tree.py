@@ -87,6 +87,8 @@ def test_a_kind_that_is_not_known_is_refused_wherever_it_stands() -> None:
         ("WITH a AS (FROM b), b AS (SELECT 1) FROM a", "b"),
         ("WITH a AS (FROM a) FROM a", "a"),
         ("WITH RECURSIVE a AS (FROM a) FROM a", "a"),
+        ("WITH RECURSIVE a AS (FROM a UNION ALL FROM a WHERE false) FROM a", "a"),
+        ("WITH RECURSIVE a AS (SELECT (SELECT 1 FROM a) AS i UNION ALL FROM a) FROM a", "a"),
         ("WITH a AS (WITH b AS (FROM t) FROM b) FROM b", "b"),
         ("SELECT (WITH b AS (FROM t) SELECT 1 FROM b) FROM b", "b"),
         ("FROM (WITH b AS (FROM t) FROM b), b", "b"),
@@ -101,6 +103,15 @@ def test_a_name_is_a_table_or_a_with_that_is_in_sight(sql: str, missing: str) ->
             check(sql)
     else:
         check(sql)
+
+
+def test_no_with_has_a_name_of_the_engines_own() -> None:
+    named = "SELECT view_name FROM duckdb_views() WHERE internal AND schema_name IN ('main', 'pg_catalog')"
+    names = [name for (name,) in duckdb.connect().execute(named).fetchall()]
+    assert {"pg_settings", "sqlite_master", "duckdb_views"} <= set(names)
+    for name in names:
+        with pytest.raises(SqlError, match="may not stand"):
+            check(f'WITH "{name}" AS (SELECT 1) FROM t')
 
 
 def test_depth_is_no_matter() -> None:
