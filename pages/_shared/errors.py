@@ -37,6 +37,12 @@ def shown_errors() -> Iterator[None]:
     except DriftscopeError as error:
         st.error(error_markdown(error), icon=":material/error:")
         st.stop()
+    except OverflowError as error:
+        if "infinity" not in str(error):
+            raise
+        # Streamlit makes the address's value a whole number before the page sees it, and lets no page change it.
+        st.error("A number in the address is infinite. [Open the page without it](?)", icon=":material/error:")
+        st.stop()
 
 
 def error_markdown(error: DriftscopeError) -> str:

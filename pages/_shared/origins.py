@@ -14,6 +14,7 @@ import streamlit as st
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from streamlit.web.server.starlette.starlette_websocket import is_host_allowed  # Streamlit asks it of WebSockets alone
 
 POLICY_VIOLATION = 1008
 
@@ -40,12 +41,17 @@ class OwnOrigin:
 
         headers = Headers(scope=scope)
         is_socket = scope["type"] == "websocket"
-        if may_ask(headers.get("origin"), headers.get("host"), others, is_socket=is_socket):
+        if not is_host_allowed(headers.get("host")):
+            why = "This name of the server is not in server.allowedHosts."
+        elif not may_ask(headers.get("origin"), headers.get("host"), others, is_socket=is_socket):
+            why = "Another site's page asked for this."
+        else:
             await self.app(scope, receive, send_unframed)
-        elif is_socket:
+            return
+        if is_socket:
             await send({"type": "websocket.close", "code": POLICY_VIOLATION})
         else:
-            await PlainTextResponse("Another site's page asked for this.\n", 403)(scope, receive, send_unframed)
+            await PlainTextResponse(f"{why}\n", 403)(scope, receive, send_unframed)
 
 
 def may_ask(origin: str | None, host: str | None, others: Sequence[str] = (), *, is_socket: bool) -> bool:

@@ -124,6 +124,13 @@ def test_an_address_may_switch_a_filter_of_the_preset_off(live: Live) -> None:
     assert "Changed from the preset qwen3" in texts(app)
 
 
+@pytest.mark.parametrize("query", [{"seed": "1e400"}, {"temperature": "0.5", "top_k": "-inf"}])
+def test_an_infinite_number_of_an_address_is_one_message(live: Live, query: dict[str, str]) -> None:
+    app = live(**query)
+    assert [error.value[:40] for error in app.error] == ["A number in the address is infinite. [Op"]
+    assert not app.exception
+
+
 def test_lanes_of_another_molecule_than_the_one_above_say_so(live: Live) -> None:
     app = generated(live)
     assert "Results below are for" not in texts(app)

@@ -65,6 +65,8 @@ def test_the_server_says_so_of_every_answer(server: Server) -> None:
         assert headers["x-frame-options"] == "SAMEORIGIN"
     assert answer(server, "/_stcore/health", Origin="http://localhost:1")[0] == 403
     assert answer(server, "/_stcore/health", Origin=server.url)[0] == 200
+    for path in ("/", "/app/static/3Dmol-min.js"):
+        assert answer(server, path, Host="evil.example")[0] == 403
 
 
 def test_a_session_is_opened_by_the_apps_own_pages_alone(server: Server) -> None:

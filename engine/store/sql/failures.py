@@ -70,7 +70,7 @@ def _middle_cut(text: str) -> str:
 
 
 def _detail(text: str) -> str:
-    return one_line(text[:MOST_DETAIL])  # an internal error brings its stack
+    return one_line(text.partition("Stack Trace")[0][:MOST_DETAIL])
 
 
 def too_long(seconds: float) -> SqlError:

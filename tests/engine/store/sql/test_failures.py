@@ -53,3 +53,8 @@ def test_failures(error: Exception, said: str, detail: bool, is_last: bool) -> N
     assert str(failure.error).startswith(said)
     assert "/" not in str(failure.error)
     assert (bool(failure.detail), failure.is_last) == (detail, is_last)
+
+
+def test_an_internal_errors_stack_is_not_logged() -> None:
+    error = InternalException("INTERNAL Error: too large\n\nStack Trace:\n\n/home/me/_duckdb.so(+0x1)")
+    assert failure_of(error, seconds=1, memory_mb=1).detail == "INTERNAL Error: too large"
