@@ -32,6 +32,7 @@ class Picture:
     ready: str
     top: str = ""
     press: str = ""
+    button: str = ""  # to press; its name may go on with a shortcut
     part: str = ""
 
 
@@ -56,7 +57,7 @@ PICTURES = {
         },
         1400,
         ready="Lanes side by side",
-        press="Generate",
+        button="Generate",
     ),
     "drift": one_molecule("demo-llama-final-position-blocklist", 13, atom=5),
     "verdict": one_molecule("demo-qwen-final-exact", 34, atom=10),
@@ -80,6 +81,9 @@ def take(name: str, browser: BrowserContext, server: Server) -> bool:
         page.add_style_tag(content=NO_SIDEBAR)
         if picture.press:
             seen.press(picture.press)
+        if picture.button:
+            page.get_by_role("button", name=picture.button).click()
+        if picture.press or picture.button:
             page.mouse.move(0, 0)
             page.evaluate("document.activeElement?.blur()")  # no tooltip
         expect(page.get_by_text(picture.ready).first).to_be_visible(timeout=PATIENCE_MS)
