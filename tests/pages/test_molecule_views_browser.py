@@ -353,7 +353,14 @@ def test_a_browser_without_webgl_is_told(browser: Browser, server: Server) -> No
 
 
 def test_a_server_without_the_script_is_named(browser: Browser, tmp_path: Path) -> None:
-    with serve(beside_static(DEMO, tmp_path, with_asset=False)) as started, visit(browser, started) as seen:
+    with (
+        serve(beside_static(DEMO, tmp_path, with_asset=False)) as started,
+        visit(browser, started) as seen,
+        closing(seen.page),
+    ):
+        # An earlier server may have had this port: what is routed does not come from the browser's cache.
+        seen.page.route("**/static/**", lambda route: route.continue_())
+        seen.page.reload()
         expect(seen.page.get_by_text("3Dmol.js could not be loaded from this server").first).to_be_visible()
         assert seen.outside == []
         assert "Traceback" not in started.log()
