@@ -7,6 +7,7 @@ command line, the pages, the number of FREE positions and the kinds of blocks fo
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
@@ -106,11 +107,11 @@ class GuardSettings:
     weigh: int = 0  # 0: not weighed
 
     def __post_init__(self) -> None:
-        if not all(limit >= 0 for limit in (self.retries, self.back, self.most_thrown)):
+        if not all(0 <= limit < math.inf for limit in (self.retries, self.back, self.most_thrown)):
             raise ConstraintError(
                 f"a guard cannot try {self.retries} times, go back {self.back} times "
                 f"and throw away {self.most_thrown:g} blocks for each of the molecule",
-                "Give numbers of 0 or more",
+                "Give finite numbers of 0 or more",
             )
         if self.weigh < 0 or self.weigh == 1:
             raise ConstraintError(

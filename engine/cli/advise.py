@@ -14,6 +14,7 @@ from engine.cli.options import (
     add_molecule_option,
     add_rmsd_option,
     add_threads_option,
+    finite,
     open_store,
     set_threads,
     whole,
@@ -46,7 +47,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--lp", action="append", metavar="NAME", help="a candidate; may be repeated (default: six)")
     wanted = ("usable", "clean", "passed")
     parser.add_argument("--want", choices=wanted, help="what counts (usable where all answers are judged, else clean)")
-    parser.add_argument("--least", type=float, default=0.9, metavar="SHARE", help="required share of these (0.9)")
+    parser.add_argument("--least", type=finite(), default=0.9, metavar="SHARE", help="required share of these (0.9)")
     add_molecule_option(parser, "--molecules", "also: time and yield for N molecules")
     parser.add_argument("--seed", type=int, default=0, help="of the bootstrap, and of a probe's samples")
     what = "Default: the setting that most LPs have runs of; for a probe, the defaults of `run`."

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import math
 from typing import TYPE_CHECKING, Any
 
-from engine.cli.options import add_command, open_store, whole
+from engine.cli.options import add_command, finite, open_store, whole
 from engine.cli.output import StatusLine, bar, emit_json, read_text, table, write
 from engine.cli.progress_option import add_progress_options, reporting
 from engine.errors import RunError
@@ -45,7 +44,13 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         default="skip",
         help="molecules without a sample: left out (default), or 0 in COV and left out of MAT",
     )
-    add("--threshold", type=_threshold, metavar="ANG", default=0.75, help="of COV (default 0.75)")
+    add(
+        "--threshold",
+        type=finite(MOST_THRESHOLD_ANG, above=0),
+        metavar="ANG",
+        default=0.75,
+        help="of COV (default 0.75)",
+    )
     add("--no-baseline", action="store_true", help="leave the clustered RDKit conformers out")
     add("--workers", type=whole(256), metavar="N", help="processes that compute RMSDs (default: all cores)")
     add_progress_options(parser)
@@ -177,13 +182,3 @@ def _cell(name: str, value: float | None) -> str:
     if value is None:
         return ""
     return f"{value:.1%}" if name.startswith("cov") else f"{value:.3f} Å"
-
-
-def _threshold(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value <= MOST_THRESHOLD_ANG:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of ångström above 0, at most 100")
-    return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ MOST_GENERATIONS = 1_000
 MOST_BATCH = 4_096
 MOST_MOLECULES = 10_000_000
 MOST_THREADS = 4_096
+MOST_NUMBER = 1e9
+MOST_SECONDS = 366 * 86_400
 FILTERS = ("temperature", "top_k", "top_p", "min_p")
 
 
@@ -58,6 +61,24 @@ def whole(most: int, least: int = 1) -> Callable[[str], int]:
         if not text.isascii() or not text.isdigit() or len(text) > 15 or not least <= int(text) <= most:
             raise argparse.ArgumentTypeError(f"{shown(text)} is not a whole number from {least} to {most:,}")
         return int(text)
+
+    return parse
+
+
+def finite(
+    most: float = MOST_NUMBER, *, least: float = -MOST_NUMBER, above: float = -math.inf
+) -> Callable[[str], float]:
+    """The type of an option that takes a number from ``least``, or above another, to ``most``; NaN is none."""
+    lower = f"from {least:,.15g}" if above < least else f"above {above:,.15g}"
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not (least <= value <= most and value > above):  # so that NaN fails too
+            raise argparse.ArgumentTypeError(f"{shown(text)} is not a number {lower} to {most:,.15g}")
+        return value
 
     return parse
 
@@ -101,7 +122,7 @@ def add_decimals_option(parser: argparse.ArgumentParser) -> None:
 
 def add_bins_option(parser: argparse.ArgumentParser) -> None:
     what = "binned numbers: bins of WIDTH angstrom from -RANGE to RANGE, such as 0.042 21"
-    parser.add_argument("--bins", nargs=2, type=float, metavar=("WIDTH", "RANGE"), help=what)
+    parser.add_argument("--bins", nargs=2, type=finite(), metavar=("WIDTH", "RANGE"), help=what)
 
 
 def form_of(args: argparse.Namespace) -> NumberFormat:
@@ -159,12 +180,13 @@ def add_plan_options(parser: argparse.ArgumentParser, *, several: bool = False) 
         ("--guard", "CHECKS", ",".join(guard.checks), "what is checked of each block"),
     ):
         about = f"lp guarded: {what} (default: {value})"
-        group.add_argument(name, type=type(value), default=value, metavar=metavar, help=about)
+        kind = finite() if isinstance(value, float) else type(value)
+        group.add_argument(name, type=kind, default=value, metavar=metavar, help=about)
     group.add_argument("--backend", default="fast", metavar="B", help="fast (ours) or hf (plain generate)")
     group.add_argument("--compile", action="store_true", help="compile the fast backend (takes minutes; for a GPU)")
     group.add_argument("--sampling", "--sampling-config", default="qwen3", metavar="P", help="a preset, such as greedy")
     for name in FILTERS:
-        kind = int if name == "top_k" else float
+        kind = int if name == "top_k" else finite()
         group.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar="X", help="overrides the preset")
     group.add_argument(
         "--n", "--num-generations", type=whole(MOST_GENERATIONS), default=1, metavar="N", help="samples per molecule"
@@ -172,7 +194,9 @@ def add_plan_options(parser: argparse.ArgumentParser, *, several: bool = False) 
     group.add_argument("--seed", type=int, default=0)
     group.add_argument("--batch-size", type=whole(MOST_BATCH), default=32)
     group.add_argument("--max-new-tokens", type=int, metavar="N", help="default: by the molecule's size")
-    group.add_argument("--time-limit", type=float, metavar="S", help="seconds for all molecules together")
+    group.add_argument(
+        "--time-limit", type=finite(MOST_SECONDS), metavar="S", help="seconds for all molecules together"
+    )
     group.add_argument("--equal-work", action="store_true", help="every sample as long as the exact LP's")
     group.add_argument(
         "--candidates", type=whole(1_000), default=10, metavar="N", help="likely tokens kept per step (10)"

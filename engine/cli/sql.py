@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from engine.cli.options import add_command, open_store, whole
+from engine.cli.options import add_command, finite, open_store, whole
 from engine.cli.output import cell, emit_json, emit_json_rows, note, read_text, table, write, write_table
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from engine.store.store import Store
 
 MOST_ROWS = 1_000_000
+MOST_SECONDS = 86_400
 MOST_CELL = 60
 
 
@@ -24,7 +25,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("sql", metavar="SELECT", nargs="?", help="the statement; - reads standard input")
     parser.add_argument("--columns", action="store_true", help="the tables and their columns")
     parser.add_argument("--rows", type=whole(MOST_ROWS), default=10_000, metavar="N", help="at most (10,000)")
-    parser.add_argument("--seconds", type=float, default=60.0, metavar="S", help="at most (60)")
+    parser.add_argument("--seconds", type=finite(MOST_SECONDS, above=0), default=60.0, metavar="S", help="at most (60)")
 
 
 def run(args: argparse.Namespace) -> int:

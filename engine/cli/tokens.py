@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from engine.cli.options import add_bins_option, add_command, add_decimals_option, form_of, whole
+from engine.cli.options import add_bins_option, add_command, add_decimals_option, finite, form_of, whole
 from engine.cli.output import StatusLine, emit_json, given_text, path_of, read_text, table, write
 from engine.errors import EnrichedError, FileFormatError, TextError, shown
 from engine.figures.words import counted
@@ -42,8 +42,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add_decimals_option(parser)
     add_bins_option(parser)
     parser.add_argument("--fit", action="store_true", help="also fit a placeholder to these coordinates")
-    parser.add_argument("--junk-weight", type=_weight, help="cost of a surplus token (default 1)")
-    parser.add_argument("--cut-weight", type=_weight, help="cost of a missing token (default 1)")
+    parser.add_argument("--junk-weight", type=finite(MOST_WEIGHT, least=0), help="cost of a surplus token (default 1)")
+    parser.add_argument("--cut-weight", type=finite(MOST_WEIGHT, least=0), help="cost of a missing token (default 1)")
     parser = add_command(commands, "junk", run_junk, "the coordinate blocks of a text, by kind")
     parser.add_argument("text", nargs="?", help="generated text; - reads standard input")
     parser.add_argument("--file", help="a file with generated text")
@@ -177,16 +177,6 @@ def _add_tokenizer(parser: argparse.ArgumentParser) -> None:
 
 def _add_placeholder(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--placeholder", default="0.0000,0.0000,0.0000", metavar="P", help="default %(default)s")
-
-
-def _weight(text: str) -> float:
-    try:
-        weight = float(text)
-    except ValueError:
-        weight = -1.0
-    if not 0 <= weight <= MOST_WEIGHT:  # so that NaN fails too
-        raise argparse.ArgumentTypeError(f"{shown(text)} is not a number from 0 to {MOST_WEIGHT:,}")
-    return weight
 
 
 def _template_rows(template: Template, tokenizer: TextTokenizer) -> list[dict[str, Any]]:

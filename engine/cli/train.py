@@ -13,7 +13,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.cli.options import add_command
+from engine.cli.options import MOST_SECONDS, add_command, finite
 from engine.cli.output import emit_json, write
 from engine.errors import DriftscopeError
 from engine.paths import cache_folder
@@ -28,7 +28,7 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     parser = add_command(subparsers, "train", run, "train an embedded model", description)
     parser.add_argument("--model", required=True, help="alias of a recipe in engine/training/recipes.py, as demo-qwen")
     end = parser.add_mutually_exclusive_group(required=True)
-    end.add_argument("--hours", type=float, default=0.0, help="time of the whole training, over all calls")
+    end.add_argument("--hours", type=finite(), default=0.0, help="time of the whole training, over all calls")
     end.add_argument("--texts", type=int, default=0, help="or its length in texts, over all calls")
     parser.add_argument("--data", type=Path, help="the packed corpus (default: in the cache)")
     parser.add_argument("--held-out", type=Path, help="the packed held-out molecules (default: in the cache)")
@@ -41,7 +41,12 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     parser.add_argument("--optimiser", default="muon", choices=("muon", "adamw"), help="of the body's matrices")
     parser.add_argument("--tokens-a-step", type=int, default=0, help="0: the recipe's; more on a GPU")
     parser.add_argument(
-        "--examine-every", type=float, default=240.0, dest="examine_s", metavar="S", help="seconds between evaluations"
+        "--examine-every",
+        type=finite(MOST_SECONDS),
+        default=240.0,
+        dest="examine_s",
+        metavar="S",
+        help="seconds between evaluations",
     )
     parser.add_argument("--prompts", type=int, default=96, help="held-out molecules per evaluation")
     parser.add_argument("--snapshots", type=int, default=0, help="how many of the newest to keep; 0 keeps all")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from engine.errors import ConstraintError, nearest, shown
@@ -17,11 +18,11 @@ class Sampling:
     min_p: float = 0.0
 
     def __post_init__(self) -> None:
-        fits = self.temperature >= 0 and self.top_k >= 0 and 0 < self.top_p <= 1 and 0 <= self.min_p <= 1
+        fits = 0 <= self.temperature < math.inf and self.top_k >= 0 and 0 < self.top_p <= 1 and 0 <= self.min_p <= 1
         if not fits:
             raise ConstraintError(
                 f"the sampling parameters {self} do not fit",
-                "temperature and top-k are at least 0, top-p lies in (0, 1], min-p in [0, 1]",
+                "temperature (finite) and top-k are at least 0, top-p lies in (0, 1], min-p in [0, 1]",
             )
 
     @property

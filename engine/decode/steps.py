@@ -7,6 +7,7 @@ next steps of the sample take their positions. The loop knows token ids and prog
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -144,7 +145,11 @@ class DecodeOptions:
         return self.diagnostics or self.tap is not None
 
     def __post_init__(self) -> None:
-        if self.batch_size < 1 or self.candidates < 0 or (self.time_limit_s is not None and self.time_limit_s <= 0):
+        if (
+            self.batch_size < 1
+            or self.candidates < 0
+            or not (self.time_limit_s is None or 0 < self.time_limit_s < math.inf)
+        ):
             raise ConstraintError(
                 f"batch size {self.batch_size}, {self.candidates} candidates, time limit {self.time_limit_s} s",
                 "Batch size and time limit must be more than 0, candidates at least 0",

@@ -38,3 +38,8 @@ def test_a_damaged_run_is_left_out_and_named(tmp_path: Path, *, has_right_sums: 
     assert (result.code, json.loads(result.out)) == (0, [{"run_id": WITH_JUNK, "has": True}])
     if has_right_sums:  # else the listing leaves the whole run out, and names it
         assert f"left out are damaged files of {EXACT}; `verify` names them" in result.err
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "1e300", "x"])
+def test_a_limit_is_a_time(seconds: str) -> None:
+    assert f"'{seconds}' is not a number above 0 to 86,400" in run("sql", "SELECT 1", f"--seconds={seconds}").error

@@ -149,7 +149,15 @@ def test_an_unknown_preset_is_told_the_nearest() -> None:
         preset("qwen2")
 
 
-WRONG = [{"temperature": -1.0}, {"top_k": -1}, {"top_p": 0.0}, {"top_p": 1.1}, {"min_p": 2.0}, {"top_p": float("nan")}]
+WRONG = [
+    {"temperature": -1.0},
+    {"temperature": float("inf")},
+    {"top_k": -1},
+    {"top_p": 0.0},
+    {"top_p": 1.1},
+    {"min_p": 2.0},
+    {"top_p": float("nan")},
+]
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=str)
