@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import AssetError, FileFormatError
+from engine.user_files import parsed_json
 
 Arrays = dict[str, NDArray[Any]]
 Meta = dict[str, Any]
@@ -108,7 +109,7 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
 
 def read_json(path: Path) -> Meta:
     try:
-        document = json.loads(path.read_bytes())
+        document = parsed_json(path.read_bytes())
     except OSError as error:
         raise FileFormatError(f"{path} cannot be read: {error.strerror or error}", "Make it again") from error
     except ValueError as error:
@@ -134,7 +135,7 @@ def _header(body: bytes) -> tuple[Meta, list[dict[str, Any]], int]:
     line, found, _ = body.partition(b"\n")
     if not found:
         raise ValueError("there is no header")
-    header = json.loads(line)
+    header = parsed_json(line)
     return dict(header["meta"]), list(header["arrays"]), len(line) + 1
 
 

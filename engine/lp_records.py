@@ -6,13 +6,13 @@ command line, the pages, the number of FREE positions and the kinds of blocks fo
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
 from engine.errors import ConstraintError, nearest, shown
 from engine.records import BinFormat, NumberFormat
+from engine.user_files import parsed_json
 
 DEFAULT_PLACEHOLDER = "0.0000,0.0000,0.0000"
 SHORT_PLACEHOLDER = "0.000,0.000,0.000"
@@ -132,7 +132,7 @@ def guard_words(stored: str | None) -> str:
     """What a run's guard (JSON) has other than the defaults, such as ``retries 2``; empty where nothing differs."""
     usual = asdict(GuardSettings())
     try:
-        settings = dict(json.loads(stored or "{}"))
+        settings = dict(parsed_json(stored or "{}"))
     except (ValueError, TypeError):
         return str(stored)
     settings |= {"checks": tuple(settings["checks"])} if isinstance(settings.get("checks"), list) else {}

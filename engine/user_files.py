@@ -7,6 +7,7 @@ A pipe or a device would be waited for without end. What a file means is not kno
 from __future__ import annotations
 
 import errno
+import json
 import stat
 import time
 from collections import Counter
@@ -48,6 +49,30 @@ def open_regular(path: Path) -> BufferedReader:
 def read_regular(path: Path) -> bytes:
     with open_regular(path) as file:
         return file.read()
+
+
+def parsed_json(text: str | bytes, **how: Any) -> Any:
+    """As ``json.loads``; what it cannot read is a ValueError that says why and quotes nothing of the text."""
+    try:
+        return json.loads(text, **how)
+    except RecursionError as error:
+        raise ValueError("its lists and objects are nested too deep") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"byte {error.start:,} is no UTF-8") from error
+    except ValueError as error:
+        if "integer string conversion" in str(error):
+            raise ValueError("a whole number has thousands of digits") from error
+        raise
+
+
+def gz_problem(error: Exception) -> str:
+    """Why a gz file cannot be inflated, without the bytes and sums that gzip's own message quotes."""
+    if isinstance(error, EOFError):
+        return "it is cut short"
+    reason = str(error)
+    if reason.startswith("Not a gzipped file"):
+        return "it, or what follows its end, is no gzip data"
+    return "its checksum does not match" if reason.startswith("CRC") else reason
 
 
 def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

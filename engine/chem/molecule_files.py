@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import difflib
-import json
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +26,7 @@ from engine.chem.structure_files import mol_of, sdf_records
 from engine.chem.textfiles import MOST_LINE_CHARACTERS, text_lines
 from engine.errors import DriftscopeError, FileFormatError, one_line, shown
 from engine.records import Molecule
-from engine.user_files import ReadLimit, open_file, unique_keys
+from engine.user_files import ReadLimit, open_file, parsed_json, unique_keys
 
 SMILES_COLUMNS = ("smiles", "isomericsmiles", "canonicalsmiles", "smi")
 """Likeliest first, as ``_key`` writes them. Another name that ends in ``smiles`` counts where it is the only one."""
@@ -248,8 +247,8 @@ def _jsonl(path: Path, column: str | None) -> Entries:
         if not line.strip():
             continue
         try:
-            row = json.loads(line, object_pairs_hook=unique_keys)
-        except (ValueError, RecursionError):  # ValueError also for a number of thousands of digits
+            row = parsed_json(line, object_pairs_hook=unique_keys)
+        except ValueError:
             row = None
         if not isinstance(row, dict):
             if keys is None:  # a document, or no JSON at all

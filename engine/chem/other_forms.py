@@ -6,9 +6,10 @@ in its blocks: ``[C]<0512,0498,0501>``. An LP summary is a file of the group's r
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any, Literal
+
+from engine.user_files import parsed_json
 
 OtherForm = Literal["legacy", "binned", "summary"]
 
@@ -66,6 +67,6 @@ def is_summary(document: Any) -> bool:
 
 def _parsed(text: str) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return parsed_json(text)
+    except ValueError:
         return None

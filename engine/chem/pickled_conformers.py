@@ -25,7 +25,7 @@ from engine.chem.pickle_shapes import WORDS, Shape
 from engine.chem.smiles import MOST_CHARACTERS
 from engine.errors import FileFormatError, one_line, shown
 from engine.paths import ROOT
-from engine.user_files import open_file
+from engine.user_files import open_file, parsed_json
 
 ENDINGS = (".pickle", ".pkl", ".p")
 _COMMAND = [sys.executable, "-P", "-B", "-c", "from engine.chem.pickle_child import main; main()"]
@@ -179,8 +179,8 @@ class _PickleProcess:
 
 def _object(line: bytes) -> dict[str, Any]:
     try:
-        head = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        head = parsed_json(line)
+    except ValueError as error:
         raise _odd() from error
     if not isinstance(head, dict):
         raise _odd()

@@ -170,9 +170,9 @@ def mol_of(path: Path, number: int, record: list[str]) -> Chem.Mol:
         try:
             mol = Chem.MolFromMolBlock(block + "\n", removeHs=False)
         except (RuntimeError, ValueError) as error:
-            raise _damaged(path, number, str(error).strip().splitlines()[0]) from error
+            raise _damaged(path, number, _without_content(str(error).strip().splitlines()[:1])) from error
     if mol is None:
-        raise _damaged(path, number, next((line for line in reversed(lines) if line), "it is no molecule"))
+        raise _damaged(path, number, _without_content(lines))
     if mol.GetNumAtoms() == 0:
         raise _damaged(path, number, "it has no atoms")
     if mol.GetNumConformers() and not np.isfinite(mol.GetConformer().GetPositions()).all():
@@ -181,6 +181,14 @@ def mol_of(path: Path, number: int, record: list[str]) -> Chem.Mol:
         mol.SetProp(name, value)
     mol.SetProp("_Name", record[0].strip())
     return mol
+
+
+def _without_content(lines: Sequence[str]) -> str:
+    """RDKit's last line, without what it quotes of the file but elements; of a failed check of its own, none."""
+    line = next((line for line in reversed(lines) if line), "it is no molecule")
+    if not re.search("[A-Za-z]", line):
+        return "its atoms and bonds do not fit together"
+    return line if re.match("Element '[^']{0,4}'", line) else re.sub(r"(['\"]).*\1", "a value", line)
 
 
 def _properties(lines: list[str]) -> Iterator[tuple[str, str]]:

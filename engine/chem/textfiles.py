@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from engine.errors import FileFormatError, shown
-from engine.user_files import ReadLimit, open_file
+from engine.user_files import ReadLimit, gz_problem, open_file
 
 MOST_LINE_CHARACTERS = 1_000_000
 
@@ -33,7 +33,8 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
                 raise FileFormatError(f"{shown(path.name)} is UTF-16 text", "Save it as UTF-8")
             yield from _lines(path, text, ReadLimit(path, is_timed=False))  # what is done with the lines takes longer
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise FileFormatError(f"{shown(path.name)} is no whole gz file: {error}", "Compress it again") from error
+        what = f"{shown(path.name)} is no whole gz file: {gz_problem(error)}"
+        raise FileFormatError(what, "Compress it again") from error
     except OSError as error:
         raise FileFormatError(f"{shown(path.name)} cannot be read: {error.strerror or error}", "Check it") from error
 

@@ -8,7 +8,6 @@ heavy atom: they are read for the runs that are compared.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from engine.inspection.runs import facts_of
 from engine.store.entries import Entry, is_profiled, model_name, run_value
 from engine.store.schema import RUNS, STEPS
 from engine.store.store import Store
+from engine.user_files import parsed_json
 
 CONFORMERS = ("cov_r", "cov_p", "mat_r", "mat_p")
 """Coverage and mean least RMSD against reference ensembles; a report file may say them (COV-R, mat_p_ang, ...)."""
@@ -157,7 +157,7 @@ class RunFigures:
     def _stated(self) -> dict[str, float | None]:
         """Coverage, from what a report file or a report says beyond the columns; its names are read in any spelling."""
         try:
-            extra = json.loads(self.entry.row.get("extra") or "{}")
+            extra = parsed_json(self.entry.row.get("extra") or "{}")
         except ValueError:
             extra = {}
         coverage: dict[str, float | None] = dict.fromkeys(CONFORMERS)

@@ -5,7 +5,6 @@ A molecule without a single sample has empty rows, or none.
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 
 from engine.errors import FileFormatError, shown
 from engine.figures.coverage_metrics import Array
-from engine.user_files import unique_keys
+from engine.user_files import parsed_json, unique_keys
 
 _FORM = 'Give {"molecule": [[rmsd, ...] per reference, ...], ...}, with null for a gap'
 
@@ -21,8 +20,8 @@ _FORM = 'Give {"molecule": [[rmsd, ...] per reference, ...], ...}, with null for
 def read_matrices(text: str) -> dict[str, Array]:
     """By molecule [references, samples]; ``FileFormatError`` says what is wrong with which molecule."""
     try:
-        document = json.loads(text, object_pairs_hook=unique_keys)
-    except (ValueError, RecursionError) as error:
+        document = parsed_json(text, object_pairs_hook=unique_keys)
+    except ValueError as error:
         raise FileFormatError(f"the matrices are no JSON ({error})", _FORM) from error
     if not isinstance(document, dict) or not document:
         raise FileFormatError("the matrices are no object with a molecule in it", _FORM)

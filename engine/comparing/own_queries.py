@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from engine.errors import FileFormatError, StoreError, nearest, shown, visible
 from engine.store.files import Files
+from engine.user_files import parsed_json
 
 FILE = "queries.json"
 VERSION = 1
@@ -48,13 +49,13 @@ class OwnQueries:
         except OSError as error:
             raise StoreError(f"{self.where} cannot be read: {error.strerror or error}", "Check its rights") from error
         try:
-            document = json.loads(content)
+            document = parsed_json(content)
             if document["version"] > VERSION:
                 raise self._invalid(f"it has version {document['version']}, this program reads up to {VERSION}")
             return _by_name(_checked(query["name"], query["sql"]) for query in document["queries"])
         except StoreError as error:
             raise self._invalid(error.what) from error
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError) as error:
             raise self._invalid(f"it does not read ({type(error).__name__})") from error
 
     def save(self, name: str, sql: str, *, replace: bool = False) -> OwnQuery:

@@ -6,7 +6,6 @@ differs, the stored kinds win. ``missing`` says in words what is not available. 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +32,7 @@ from engine.store.store import Store
 from engine.store.views import connect
 from engine.text.align import Alignment
 from engine.text.tokenizers import TextTokenizer
+from engine.user_files import parsed_json
 
 Row = Mapping[str, Any]
 ENDS = {
@@ -146,7 +146,7 @@ def molecule_asked(sample: Row) -> tuple[Molecule, str]:
 def _prompt_smiles(sample: Row) -> str:
     smiles: str = sample["smiles"]
     try:
-        extra = json.loads(sample["extra"] or "{}")
+        extra = parsed_json(sample["extra"] or "{}")
     except ValueError:
         return smiles
     before = extra.get(BEFORE) if isinstance(extra, dict) else None

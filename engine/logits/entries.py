@@ -15,6 +15,8 @@ from typing import Any
 
 import msgspec
 
+from engine.user_files import parsed_json
+
 MOST_TEXT = 200
 MOST_INDEX = 2**31 - 1
 MOST_ID = 2**22
@@ -57,8 +59,11 @@ _decoder = msgspec.json.Decoder(LogLine)
 def read_line(line: bytes) -> LogLine:
     try:
         entry = _decoder.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        entry = _leniently(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        try:
+            entry = _leniently(line)
+        except RecursionError as error:  # where a value is written again as text
+            raise NoEntryError("its lists and objects are nested too deep") from error
     if not entry.values:
         raise NoEntryError("it has no values")
     ids = entry.ids
@@ -110,13 +115,13 @@ def _leniently(line: bytes) -> LogLine:
 
 def _object(text: str) -> Mapping[str, Any]:
     try:
-        entry = json.loads(text)
-    except (ValueError, RecursionError):
+        entry = parsed_json(text)
+    except ValueError:
         # Texts stay, what is no JSON number becomes a text, and a plus before a number goes.
         plain = _NOT_JSON.sub(lambda m: m[0] if m[0].startswith('"') else "" if m[0] == "+" else f'"{m[0]}"', text)
         try:
-            entry = json.loads(plain)
-        except (ValueError, RecursionError) as error:
+            entry = parsed_json(plain)
+        except ValueError as error:
             raise NoEntryError("it is no JSON") from error
     if not isinstance(entry, dict):
         raise NoEntryError("it is no JSON object")

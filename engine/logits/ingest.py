@@ -34,6 +34,7 @@ from engine.store.schema import LOGIT_LOG
 from engine.store.staging import Staging
 from engine.store.store import Store
 from engine.store.writing import begin_anew
+from engine.user_files import parsed_json
 
 BATCH_VALUES = 500_000
 """Values that are judged together."""
@@ -230,7 +231,7 @@ class _Log:
 def findings_in(entry: Entry) -> list[LogFinding]:
     """As they were stored with a log; a sheet may say anything."""
     try:
-        return [_finding(sheet) for sheet in json.loads(entry.row.get("findings") or "[]")]
+        return [_finding(sheet) for sheet in parsed_json(entry.row.get("findings") or "[]")]
     except (ValueError, TypeError, KeyError) as error:
         raise StoreError(f"the findings of {entry.id} do not read", "Read its file in again, or remove it") from error
 

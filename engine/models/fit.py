@@ -5,7 +5,6 @@ What this module does not know: whether the weights are any good.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from engine.models.headers import Header
 from engine.models.layout import HEAD
 from engine.models.tensor_table import FIX_PAIR, BodySizes, check_tensors
 from engine.text.tokenizers import TextTokenizer
-from engine.user_files import read_regular
+from engine.user_files import parsed_json, read_regular
 
 FAMILIES = {"qwen3": "Qwen", "llama": "LLaMA"}
 """Model families by ``model_type`` of config.json."""
@@ -167,7 +166,7 @@ def _ends(document: dict[str, Any]) -> tuple[int, ...]:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        document = json.loads(read_regular(path))
+        document = parsed_json(read_regular(path))
     except OSError as error:
         raise ModelError(
             f"{shown(path, 200)} cannot be read ({error.strerror})", "Correct the folder in the model registry"

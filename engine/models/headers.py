@@ -5,7 +5,6 @@ A truncated file, or one of another kind, is an error here, before anything trie
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 from engine.errors import FileFormatError, shown
 from engine.models.layout import HEAD, ROWS
-from engine.user_files import open_regular, read_regular
+from engine.user_files import open_regular, parsed_json, read_regular
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -59,13 +58,13 @@ def read_header(path: Path) -> Header:
             length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
             if size < _LENGTH_BYTES or not 2 <= length <= min(_MOST_HEADER, size - _LENGTH_BYTES):
                 raise _damaged(path, f"it has {size:,} bytes and no whole header")
-            document = json.loads(file.read(length))
+            document = parsed_json(file.read(length))
         return _parsed(path, document, size, _LENGTH_BYTES + length)
     except OSError as error:
         raise FileFormatError(
             f"the weights {shown(path, 200)} cannot be read ({error.strerror})", "Check the path in the model registry"
         ) from error
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise _damaged(path, f"its header cannot be read ({type(error).__name__})") from error
 
 
@@ -133,7 +132,7 @@ def _parsed(path: Path, document: dict[str, Any], size: int, start: int) -> Head
 def _indexed(path: Path) -> dict[str, str]:
     """File names by tensor of an index; each file has to lie in the folder itself."""
     try:
-        index = dict(json.loads(read_regular(path))["weight_map"].items())
+        index = dict(parsed_json(read_regular(path))["weight_map"].items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise _damaged(path, f"it is not an index of weight files ({type(error).__name__})") from error
     for name in index.values():

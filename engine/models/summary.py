@@ -5,7 +5,6 @@ Reads headers and configs only. An error of an entry becomes its ``problem``, so
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from engine.models.loading import ROOM, checked, expanded_folder
 from engine.models.registry import ModelEntry
 from engine.models.shipped import read_verified
 from engine.models.tensor_table import BodySizes
+from engine.user_files import parsed_json
 
 DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
@@ -74,7 +74,7 @@ def body_sizes(entry: ModelEntry) -> BodySizes:
     """What the model's time depends on, from its header or config alone."""
     if entry.shipped is None:
         return read_config(entry.folder).sizes if entry.folder is not None else checked(entry)[2].sizes
-    shape = json.loads(read_header(entry.shipped).metadata[SHAPE])
+    shape = parsed_json(read_header(entry.shipped).metadata[SHAPE])
     heads, width = shape["heads"], shape["width"]
     numbers = (width, shape["layers"], heads, shape["kv_heads"], width // heads, shape["inner"])
     return BodySizes(shape["family"], VOCAB_ROWS[entry.tokenizer], *numbers, True, False, False)
@@ -88,7 +88,7 @@ def _of_shipped(entry: ModelEntry) -> ModelSummary:
         raise FileFormatError(
             f"{shown(entry.shipped, 200)} is not a shipped model", "Register your own checkpoint as `folder`"
         )
-    shape = json.loads(header.metadata[SHAPE])
+    shape = parsed_json(header.metadata[SHAPE])
     rows = VOCAB_ROWS[entry.tokenizer]
     live = header.tensors[ROWS]
     body = sum(tensor.count for name, tensor in header.tensors.items() if name.startswith("model.")) - live.count

@@ -17,7 +17,7 @@ from threading import Event, Thread
 from typing import IO, Any
 
 from engine.errors import FileFormatError, shown
-from engine.user_files import ReadLimit, open_file
+from engine.user_files import ReadLimit, gz_problem, open_file
 
 try:
     from isal import igzip, isal_zlib
@@ -103,7 +103,8 @@ class TraceSource:
         if isinstance(error, EOFError):
             return FileFormatError(f"{name} is cut off: its gzip data ends too early", CUT)
         if isinstance(error, _WRONG):
-            return FileFormatError(f"{name} is damaged: its gzip data does not inflate ({error})", "Copy it again")
+            why = f"its gzip data does not inflate ({gz_problem(error)})"
+            return FileFormatError(f"{name} is damaged: {why}", "Copy it again")
         return FileFormatError(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}", "Check the disk")
 
 

@@ -6,7 +6,6 @@ have written it: numbers as texts, control characters, NaN, damaged UTF-8.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -14,6 +13,8 @@ from decimal import Decimal
 from typing import Any, Generic, TypeVar
 
 import msgspec
+
+from engine.user_files import parsed_json
 
 COARSE_US = float(2**43)
 """Above this a double has no nanosecond resolution for a time in microseconds."""
@@ -77,18 +78,18 @@ def lenient_object(raw: bytes) -> Mapping[str, Any]:
     """The object around the array; empty where it cannot be read: no figure depends on it."""
     try:
         found = _lenient_value(raw.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
+    except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
 
 
 def _lenient_value(text: str) -> Any:
     try:
-        return json.loads(text, strict=False, parse_float=Decimal)
+        return parsed_json(text, strict=False, parse_float=Decimal)
     except ValueError:
         plain = _ODD_NUMBER.sub(lambda match: match[0] if match[0].startswith('"') else "null", text)
         plain = _ODD_ESCAPE.sub(lambda match: match[0] if match[1] is None else f"\\\\{match[1]}", plain)
-        return json.loads(plain, strict=False, parse_float=Decimal)
+        return parsed_json(plain, strict=False, parse_float=Decimal)
 
 
 def _text(value: Any) -> str:

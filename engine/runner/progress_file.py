@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
+
+from engine.user_files import parsed_json
 
 PartState = Literal["running", "done", "there", "failed"]
 """``there``: the file was imported before."""
@@ -86,7 +87,7 @@ class ProgressFile:
         """In their order; parts without a report are missing."""
         for line in self._new_lines():
             try:
-                report = json.loads(line)
+                report = parsed_json(line)
             except ValueError:
                 continue
             if isinstance(report, dict) and all(type(report.get(name)) is int for name in ("part", "parts")):

@@ -7,7 +7,6 @@ older one, and its files have the sizes that the sheet gives. What does not is n
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from engine.errors import DriftscopeError, StoreError, nearest, shown
 from engine.records import BinFormat, NumberFormat, read_number_format
 from engine.store.files import Files
 from engine.store.schema import RUNS, SAMPLES, TEXT, VERSION, Kind, Table
-from engine.user_files import unique_keys
+from engine.user_files import parsed_json, unique_keys
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 USER_SHEET = "user.json"
@@ -263,8 +262,8 @@ def values_of(table: Table, row: Mapping[str, Any], *, is_whole: bool = True) ->
 
 def read_object(content: bytes, name: str) -> dict[str, Any]:
     try:
-        document = json.loads(content, parse_float=_finite, parse_constant=_finite, object_pairs_hook=unique_keys)
-    except (ValueError, RecursionError) as error:
+        document = parsed_json(content, parse_float=_finite, parse_constant=_finite, object_pairs_hook=unique_keys)
+    except ValueError as error:
         raise StoreError(f"{name} is no JSON ({error})", "Import or run it again") from error
     if not isinstance(document, dict):
         raise StoreError(f"{name} holds no object", "Import or run it again")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import pyarrow.parquet as pq
 
 from engine.store.entries import TableFile
 from engine.store.files import Files
+from engine.user_files import parsed_json
 
 COMPRESSION = "zstd"
 
@@ -77,11 +77,11 @@ def group_sheet(group: Group) -> dict[str, Any]:
 def group_of(content: bytes, name: str) -> Group | None:
     """None if it is damaged: its samples are written again."""
     try:
-        sheet = json.loads(content)
+        sheet = parsed_json(content)
         parts = {table: TableFile(**part) for table, part in sheet["tables"].items()}
         members, figures = sheet["members"], [*sheet["sums"].values(), *sheet["peaks"].values()]
         if not all(type(member) is int for member in members) or not all(map(math.isfinite, figures)):
             return None
         return Group(name, tuple(members), parts, sheet["sums"], sheet["peaks"])
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None

@@ -18,6 +18,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from engine.errors import FileFormatError
+from engine.user_files import parsed_json
 
 STATE = "state"
 
@@ -40,7 +41,7 @@ def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Weights in float32, and the state."""
     try:
         with safe_open(path, framework="pt") as file:
-            state = json.loads((file.metadata() or {})[STATE])
+            state = parsed_json((file.metadata() or {})[STATE])
             return {name: file.get_tensor(name).float() for name in file.keys()}, state  # noqa: SIM118 - no dict
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise FileFormatError(

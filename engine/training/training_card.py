@@ -6,7 +6,6 @@ know: how good the model is.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -21,6 +20,7 @@ from engine.errors import FileFormatError
 from engine.models.shapes import ModelShape
 from engine.training.charts import BLUE, GREEN, GREY, ORANGE, ChartLine, line_chart, linear_axis, log_axis
 from engine.training.recipes import LossWeights, Recipe, Stage
+from engine.user_files import parsed_json
 
 NO_FIGURE = "-"
 NAME = "card"
@@ -122,7 +122,7 @@ def read_curves(path: Path, most_tokens: int | None = None) -> Curves:
     curves: Curves = {name: [] for name in CURVES}
     for number, line in enumerate(lines[:-1], start=1):  # what follows the last line break is empty or half a line
         try:
-            entry = json.loads(line)
+            entry = parsed_json(line)
             if most_tokens is None or entry["tokens"] <= most_tokens:
                 _add(curves, entry)
         except (ValueError, KeyError, TypeError) as error:

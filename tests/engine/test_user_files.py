@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine import user_files
+from engine import array_files, user_files
 from engine.chem.molecule_files import read_molecule_file
 from engine.chem.structure_files import read_molecules
 from engine.errors import DriftscopeError, FileFormatError
@@ -24,7 +24,7 @@ from engine.profile.ingest import add_trace
 from engine.store.files import LocalFiles
 from engine.store.reports.importing import import_report
 from engine.store.store import Store
-from engine.user_files import LEAST_S, S_PER_MB, ReadLimit, open_file
+from engine.user_files import LEAST_S, S_PER_MB, ReadLimit, open_file, parsed_json
 from tests.cli import run
 
 SECRET = "hunter2"
@@ -157,3 +157,35 @@ def test_files_of_models_and_claims_are_regular_ones(tmp_path: Path, kind: str) 
         with pytest.raises(DriftscopeError, match=r"it is no plain file|is not an index"):
             read(path)
     assert not shipped.is_whole(tmp_path)
+
+
+UNREADABLE = {"nested too deep": b"[" * 50_000, "thousands of digits": b"[" + b"9" * 5_000 + b"]", "UTF-8": b'["\xff"]'}
+
+
+@pytest.mark.parametrize("reason", UNREADABLE)
+def test_json_that_cannot_be_read_is_a_named_error_without_its_content(tmp_path: Path, reason: str) -> None:
+    content = UNREADABLE[reason]
+    with pytest.raises(ValueError, match=reason) as caught:
+        parsed_json(content)
+    assert "9" not in str(caught.value) and "sys." not in str(caught.value)
+    path = tmp_path / "config.json"
+    path.write_bytes(content)
+    for read in (fit._json, headers._indexed, array_files.read_json):
+        with pytest.raises(FileFormatError):
+            read(path)
+
+
+def test_a_log_line_that_is_nested_too_deep_is_no_entry(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"token_idx":0,"logits":' + "[" * 50_000 + "]" * 50_000 + "}\n")
+    with pytest.raises(FileFormatError, match=r"line 1: it is no JSON"):
+        add_file(store, path)
+
+
+def test_what_follows_the_end_of_a_gz_file_is_not_quoted(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "report.json.gz"
+    path.write_bytes(gzip.compress(b"{}") + SECRET.encode())
+    for reader in ("report", "molecules"):
+        with pytest.raises(FileFormatError, match="what follows its end, is no gzip data") as caught:
+            READERS[reader](store, path)
+        assert SECRET[:2] not in str(caught.value)

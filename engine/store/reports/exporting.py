@@ -48,6 +48,7 @@ from engine.store.reports.format import (
     totals_of,
 )
 from engine.store.schema import SAMPLES
+from engine.user_files import parsed_json
 
 _OF_CHECK = (name for name in CHECK_COLUMNS if name != "decodes")  # the format has no key for it, old runs no column
 COLUMNS = ("sample_id", "generation", "smiles", "text", *_OF_CHECK, "extra")
@@ -62,7 +63,7 @@ class _ExportedSample:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> _ExportedSample:
-        return cls(row, json.loads(row["extra"]) if row["extra"] else {})
+        return cls(row, parsed_json(row["extra"]) if row["extra"] else {})
 
     @property
     def passed(self) -> bool:
@@ -117,7 +118,7 @@ def report_of(entry: Entry) -> dict[str, Any]:
     except (OSError, pa.ArrowException) as error:
         raise without_samples(entry, "export") from error
     items = _items(_ExportedSample.of(row) for row in table.sort_by("sample_id").to_pylist())
-    row, extra = entry.sheet["row"], json.loads(entry.row.get("extra") or "{}")
+    row, extra = entry.sheet["row"], parsed_json(entry.row.get("extra") or "{}")
     reported, unreported = extra.get(REPORTED, {}), extra.get(UNREPORTED, {})
     metadata = restored(
         metadata_of(row, len(items)),

@@ -33,7 +33,7 @@ from engine.store.schema import RUN
 from engine.store.staging import Staging
 from engine.store.store import Store
 from engine.store.writing import begin_anew, whole_or_nothing
-from engine.user_files import ReadLimit, open_file, unique_keys
+from engine.user_files import ReadLimit, gz_problem, open_file, parsed_json, unique_keys
 
 MOST_BYTES = 2 * 1024**3
 """Of a file's JSON, which is held in memory whole."""
@@ -198,7 +198,7 @@ def _parsed(text: str) -> dict[str, Any]:
         return value if math.isfinite(value) else None
 
     try:  # Python writes NaN and Infinity, which JSON does not have
-        document = json.loads(text, parse_constant=lambda _: None, parse_float=finite, object_pairs_hook=unique_keys)
+        document = parsed_json(text, parse_constant=lambda _: None, parse_float=finite, object_pairs_hook=unique_keys)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno:,}, column {error.colno:,}"
         raise FileFormatError(
@@ -227,7 +227,8 @@ def _text(path: Path) -> str:
     try:
         content = _content(path)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise FileFormatError(f"{shown(path.name)} is no whole gz file: {error}", "Compress it again") from error
+        what = f"{shown(path.name)} is no whole gz file: {gz_problem(error)}"
+        raise FileFormatError(what, "Compress it again") from error
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = getattr(error, "strerror", None) or error
         raise FileFormatError(f"{shown(path, 200)} cannot be read: {reason}", "Check its path") from error

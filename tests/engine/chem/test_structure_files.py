@@ -302,3 +302,14 @@ def test_pasted_mol_blocks_are_smiles_whatever_lines_came_along() -> None:
         smiles_of_mol_blocks(block.replace(" C ", " Qq ", 1), most=1)
     with pytest.raises(FileFormatError, match=r"2 mol blocks .*Paste at most 1"):
         smiles_of_mol_blocks(2 * block, most=1)
+
+
+def test_a_line_that_is_no_atom_is_not_quoted(tmp_path: Path) -> None:
+    head, atom = "\n x\n\n  1{}  0  0  0  0  0  0  0  0999 V2000\n", "    0.0000    0.0000    0.0000 "
+    for text, told in (
+        (head.format("  0") + f"{atom}C  SECRET\nM  END\n", "Cannot convert a value to int on line 5"),
+        (head.format("  1") + f"{atom}C   0  0\n  1999  1  0\nM  END\n", "its atoms and bonds do not fit together"),
+    ):
+        (tmp_path / "one.sdf").write_text(text)
+        with pytest.raises(FileFormatError, match=told):
+            read_molecules(tmp_path / "one.sdf")
