@@ -82,6 +82,7 @@ def _badges(inspection: Inspected) -> list[Badge]:
     against = inspection.run.rmsd_to or "references that are not named"
     forced, tokens, strain = sample["forced_tokens"], sample["tokens"], strain_words(sample)
     drift = "hypothetical drift" if inspection.run.is_hypothetical else "drift"
+    end = " with the end's" if sample["stop_reason"] == "end" else ""  # which is no column of the strip
     return [
         badge
         for badge in (
@@ -89,7 +90,7 @@ def _badges(inspection: Inspected) -> list[Badge]:
             (f"LP {inspection.run.lp}" if inspection.run.lp else "", "blue"),
             (f"sample {sample['sample_id']}", "gray"),
             (f"{drift} {signed(sample['drift'])}" if sample["drift"] is not None else "", "gray"),
-            (f"{tokens:,} tokens" if tokens else "", "gray"),
+            (f"{tokens:,} tokens{end}" if tokens else "", "gray"),
             (f"{percent(forced / tokens)} forced" if tokens and forced is not None else "", "gray"),
             (f"drawn anew {counted(sample['redrawn_blocks'], 'time')}" if sample["redrawn_blocks"] else "", "gray"),
             (f"RMSD {sample['rmsd_ang']:.2f} Å to {against}" if sample["rmsd_ang"] is not None else "", "gray"),

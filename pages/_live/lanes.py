@@ -32,7 +32,8 @@ _ATOM, _PICKS = "live_atom", "live_picks"
 COUNTS_HELP = (
     "Tokens of all samples, with the one that ends each answer, which the strip leaves out. "
     "Drift: the template's positions for numbers minus the tokens that the numbers need. Positive: surplus positions "
-    "fill with junk. Negative: missing positions cut the number. Blocks of unknown need count as 0."
+    "fill with junk. Negative: missing positions cut the number. Blocks of unknown need count as 0. "
+    "Tokens and passes are of all answers so far, with their end tokens, which a strip does not show."
 )
 
 GUARD_HELP = (
