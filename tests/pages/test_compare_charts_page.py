@@ -98,9 +98,7 @@ def test_a_run_alone(opened: Open) -> None:
 def test_reported_runs_are_marked_and_have_no_samples(opened: Open) -> None:
     app = opened(control=LLAMA, test=[QWEN, NONE])
     words = said(app)
-    assert (
-        "The largest difference: B is 3.51× slower" in words and "is reported: a text states its figures" in words
-    )
+    assert "The largest difference: B is 3.51× slower" in words and "is reported: a text states its figures" in words
     assert "Without samples: A · LLaMA · position-blocklist · reported and B · Qwen" in words
     assert "A has no samples: there is nothing to compare the tests' answers with." in words
 
