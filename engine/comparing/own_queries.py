@@ -56,7 +56,8 @@ class OwnQueries:
         except StoreError as error:
             raise self._invalid(error.what) from error
         except (ValueError, TypeError, KeyError) as error:
-            raise self._invalid(f"it does not read ({type(error).__name__})") from error
+            reason = str(error) if isinstance(error, ValueError) else type(error).__name__
+            raise self._invalid(f"it does not read ({reason})") from error
 
     def save(self, name: str, sql: str, *, replace: bool = False) -> OwnQuery:
         """Keep a query; ``replace`` allows overwriting one of this name."""
