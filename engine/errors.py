@@ -140,6 +140,10 @@ class StoreError(DriftscopeError):
     """A store that cannot be read or written, or an entry that it does not have."""
 
 
+class StoreFolderError(StoreError):
+    """A folder inside a store that is a file, or cannot be read; the rest of the store may be whole."""
+
+
 class RunError(DriftscopeError):
     """A run that cannot be begun, gone on with, or brought to its end."""
 

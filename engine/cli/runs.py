@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from engine.cli.options import add_command, open_store
 from engine.cli.output import cell, emit_json, figure, note, show, write
 from engine.cli.store_entries import RUN_COLUMNS, entry_row, list_entries, remove_entries, show_runs, without_damaged
-from engine.errors import RunError, one_line
+from engine.errors import RunError, StoreFolderError, one_line
 
 if TYPE_CHECKING:
     from engine.cli.output import Columns
@@ -136,16 +138,12 @@ def remove(args: argparse.Namespace) -> int:
 
 def verify(args: argparse.Namespace) -> int:
     from engine.store.schema import KINDS, RUN
-    from engine.store.trash import in_trash
 
     store = open_store(args)
-    rows = [row for kind in KINDS for row in _verified(store, kind)]
+    rows = [row for kind in KINDS for row in _or_damage(store, kind, partial(_verified, store, kind))]
+    rows += _in_trash(store)
+    rows += _or_damage(store, RUN, partial(_being_written, store))
     damaged = sum(row["state"] == "damaged" for row in rows)
-    for kind, id_, folder in in_trash(store.home):
-        rows.append(_verdict("deleted", kind, id_, f"{store.home.where}/{folder}", DELETED))
-    for run in _unfinished(store):
-        samples = "" if run["samples_done"] is None else f"{run['samples_done']} of {run['samples'] or '?'} samples; "
-        rows.append(_verdict("unfinished", RUN, run["run_id"], store.home.where, samples + run["state"]))
     if args.json:
         emit_json(rows)
     else:
@@ -161,6 +159,34 @@ def verify(args: argparse.Namespace) -> int:
         note(f"driftscope: {damaged} damaged. Run or import them again, or remove them")
         return 2
     return 0
+
+
+def _or_damage(store: Store, kind: Kind, read: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """What ``read`` finds; where a folder of the store is a file, that as damage: the others are looked at still."""
+    try:
+        return read()
+    except StoreFolderError as error:
+        return [_verdict("damaged", kind, None, store.home.where, error.what)]
+
+
+def _in_trash(store: Store) -> list[dict[str, Any]]:
+    from engine.store.schema import RUN
+    from engine.store.trash import in_trash, strays
+
+    where, wrong = store.home.where, dict(strays(store.home))
+    rows = [_verdict("damaged", RUN, None, f"{where}/{folder}", what) for folder, what in wrong.items()]
+    deleted = [entry for entry in in_trash(store.home) if entry[2] not in wrong]
+    return rows + [_verdict("deleted", kind, id_, f"{where}/{folder}", DELETED) for kind, id_, folder in deleted]
+
+
+def _being_written(store: Store) -> list[dict[str, Any]]:
+    from engine.store.schema import RUN
+
+    rows = []
+    for run in _unfinished(store):
+        samples = "" if run["samples_done"] is None else f"{run['samples_done']} of {run['samples'] or '?'} samples; "
+        rows.append(_verdict("unfinished", RUN, run["run_id"], store.home.where, samples + run["state"]))
+    return rows
 
 
 def _verified(store: Store, kind: Kind) -> list[dict[str, Any]]:

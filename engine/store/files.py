@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from engine.errors import StoreError, shown
+from engine.errors import StoreError, StoreFolderError, shown
 
 ASIDE = "staging"
 """What is being written, and what is being thrown away: never read as an entry."""
@@ -158,9 +158,11 @@ class LocalFiles:
         except FileNotFoundError:
             return []
         except NotADirectoryError as error:
-            raise StoreError(f"{path} is a file, where the store has a folder", _ADVICE[errno.ENOTDIR]) from error
+            kind = StoreFolderError if self.root.is_dir() else StoreError
+            raise kind(f"{path} is a file, where the store has a folder", _ADVICE[errno.ENOTDIR]) from error
         except OSError as error:
-            raise StoreError(f"{path} cannot be read: {error.strerror}", "Check its owner and rights") from error
+            kind = StoreFolderError if self.root.is_dir() else StoreError
+            raise kind(f"{path} cannot be read: {error.strerror}", "Check its owner and rights") from error
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:

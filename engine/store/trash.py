@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.errors import DriftscopeError, StoreError
+from engine.errors import DriftscopeError, StoreError, StoreFolderError
 from engine.store.files import Files, LocalFiles
 from engine.store.schema import KINDS, Kind
 
@@ -61,12 +61,34 @@ def move(files: Files, folders: Sequence[str]) -> Deletion:
 def in_trash(files: Files) -> list[tuple[Kind, str, str]]:
     """What lies there: the kind, the id, and the folder, such as ``trash/0a1b/runs/run_id=a``."""
     kinds = {kind.folder: kind for kind in KINDS}
-    return [
-        (kinds[kind], entry.partition("=")[2], f"{TRASH}/{name}/{kind}/{entry}")
-        for name in files.folders(TRASH)
-        for kind, entry in (folder.split("/") for folder in _folders(files, name))
-        if kind in kinds
-    ]
+    found = []
+    with contextlib.suppress(StoreFolderError):
+        for name in files.folders(TRASH):
+            with contextlib.suppress(StoreFolderError):  # `strays` names it
+                entries = (folder.split("/") for folder in _folders(files, name))
+                found += [
+                    (kinds[kind], entry.partition("=")[2], f"{TRASH}/{name}/{kind}/{entry}")
+                    for kind, entry in entries
+                    if kind in kinds
+                ]
+    return found
+
+
+def strays(files: Files) -> list[tuple[str, str]]:
+    """What lies there and is no deleted entry, such as a file where a folder belongs: the place, and what is wrong."""
+    return list(_strays(files, TRASH, 3))
+
+
+def _strays(files: Files, folder: str, levels: int) -> Iterator[tuple[str, str]]:
+    """Deletions, kinds and entries are the three levels of folders; what an entry holds is its own."""
+    try:
+        names = files.folders(folder)
+        if levels:
+            yield from ((f"{folder}/{name}", "it is no folder of what was deleted") for name in files.sizes(folder))
+            for name in names:
+                yield from _strays(files, f"{folder}/{name}", levels - 1)
+    except StoreFolderError as error:
+        yield folder, error.what
 
 
 def prune(files: Files) -> None:

@@ -7,6 +7,7 @@ import io
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
@@ -338,6 +339,19 @@ def test_damage_is_named_file_by_file_and_makes_it_fail(store: Store) -> None:
         (None, "damaged"),
         ("third", "whole"),
     }
+
+
+@pytest.mark.parametrize("make", [Path.touch, os.mkfifo])
+@pytest.mark.parametrize("place", ["trash", "trash/x", "trash/x/runs/run_id=y", "staging", "references"])
+def test_a_file_in_place_of_a_folder_is_damage(store: Store, place: str, make: Callable[[Path], None]) -> None:
+    path = Path(store.home.where, place)
+    shutil.rmtree(path, ignore_errors=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    make(path)
+    flip(folder_of(store, "20260101-none") / "samples.parquet")
+    result = run("verify")
+    assert result.code == 2 and "driftscope: 2 damaged" in result.err
+    assert "its bytes are not those that were written" in result.out and f"{path}" in result.out
 
 
 # --- errors -------------------------------------------------------------------------------------------------------
