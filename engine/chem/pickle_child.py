@@ -26,7 +26,7 @@ from rdkit import Chem
 
 from engine.chem.heavy_conformers import heavy_conformers
 from engine.chem.molecule_unpickler import PickledMol, load
-from engine.chem.pickle_shapes import PickledMolecule, Shape, molecules_of, shape_of
+from engine.chem.pickle_shapes import UNREADABLE, PickledMolecule, Shape, molecules_of, shape_of
 from engine.errors import ConformerError, DriftscopeError, FileFormatError, one_line
 from engine.processes import address_space
 
@@ -131,7 +131,7 @@ def _read_mol(pickled: PickledMol) -> ReadMol:
 
 
 def _problem(error: Exception) -> str:
-    what = error.what if isinstance(error, DriftscopeError) else f"RDKit cannot read it: {error}"
+    what = error.what if isinstance(error, DriftscopeError) else f"{UNREADABLE}: {error}"
     return one_line(what)[:MOST_REASON]
 
 

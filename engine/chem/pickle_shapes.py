@@ -24,6 +24,8 @@ WORDS: dict[Shape, str] = {
     "molecules": "generations ({smiles: [Mol, ...]})",
     "geom": "a file of GEOM ({'conformers': [{'rd_mol': Mol}]})",
 }
+UNREADABLE = "RDKit cannot read it"
+"""Begins what is said of a molecule whose bytes are damaged; one that is missing is a generation that failed."""
 _FIX = f"Known are {', '.join(WORDS.values())}"
 
 

@@ -68,7 +68,7 @@ def import_files(args: argparse.Namespace) -> int:
             line.draw(f"{bar(done / max(samples, 1))} {done:,}/{samples:,} samples", now=done == samples)
 
         if is_pickle(path):
-            run = import_generations(store, path, label=args.label, progress=lambda done: say(done=done))
+            run = import_generations(store, path, label=args.label, progress=lambda done: say(done=done), warn=note)
         else:
             run = import_report(store, path, label=args.label, tokenizer=args.tokenizer, progress=progress)
         line.clear()

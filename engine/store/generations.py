@@ -18,6 +18,7 @@ from typing import Any
 
 from engine.chem.enriched import as_decimals, enriched_text
 from engine.chem.heavy_conformers import HeavyConformer, OmittedConformer, settled_smiles, under_its_key
+from engine.chem.pickle_shapes import UNREADABLE
 from engine.chem.pickled_conformers import ENDINGS, pickled_conformers
 from engine.chem.smiles import enriched_descriptors, read_text_order
 from engine.errors import DriftscopeError, EnrichedError, FileFormatError, shown
@@ -47,9 +48,15 @@ def is_pickle(path: Path) -> bool:
 
 
 def import_generations(
-    store: Store, path: Path, *, label: str | None = None, progress: Callable[[int], object] = lambda done: None
+    store: Store,
+    path: Path,
+    *,
+    label: str | None = None,
+    progress: Callable[[int], object] = lambda done: None,
+    warn: Callable[[str], object] = lambda text: None,
 ) -> Entry | AlreadyThere:
-    """The file as a run, named by its content; ``progress`` hears how many samples are read."""
+    """The file as a run, named by its content; ``progress`` gets how many samples are read, ``warn`` what cannot be;
+    an error where that is all."""
     with open_file(path) as file:
         run_id = f"imported-{hashlib.file_digest(file, 'sha256').hexdigest()[:16]}"  # type: ignore[arg-type]
     if any(f"{RUN.key}={run_id}" in files.folders(RUN.folder) for files in store.places):
@@ -62,6 +69,8 @@ def import_generations(
         samples: list[Row] = []
         conformers: list[Row] = []
         each: Counter[str] = Counter()
+        unread: list[str] = []
+        has_any = False
 
         def write() -> None:
             tables = {SAMPLES.name: SAMPLES.rows(samples), CONFORMERS.name: CONFORMERS.rows(conformers)}
@@ -74,17 +83,27 @@ def import_generations(
             ids = {"run_id": run_id, "sample_id": number}
             samples.append({**ids, "generation": each[sample["smiles"]], **sample})
             each[sample["smiles"]] += 1
+            has_any |= conformer is not None
             if conformer is not None:
                 conformers.append({**ids, **conformer})
+            elif isinstance(item, OmittedConformer) and item.reason.startswith(UNREADABLE):
+                unread.append(item.reason)
             progress(number + 1)
             if len(samples) >= GROUP:
                 write()
         if not each:
             raise FileFormatError(f"{shown(path.name)} has no molecule in it", "There is nothing to import")
+        if unread and not has_any:
+            what = f"none of {len(unread):,} molecules of {shown(path.name)} can be read"
+            raise FileFormatError(f"{what}. The first: {unread[0]}", "Write the file again")
         if samples:
             write()
-        counts = totals(staging.groups())
-        return staging.publish({**counts, "molecules": len(each), "generations": max(each.values())})
+        counts: Row = {**totals(staging.groups()), "molecules": len(each), "generations": max(each.values())}
+        if unread:
+            left_out = f"{len(unread):,} of {each.total():,} molecules cannot be read. The first: {unread[0]}"
+            counts["notes"] = f"{NOTE} {left_out}."
+            warn(f"{shown(path.name)}: {left_out}")
+        return staging.publish(counts)
 
 
 def _rows(item: HeavyConformer | OmittedConformer) -> tuple[Row, Row | None]:

@@ -154,6 +154,21 @@ def test_a_file_stands_before_or_behind_the_form(tmp_path: Path, imported: Any, 
     assert "RUN, then FILE" in run("export", "--help").out
 
 
+class Garbage:
+    """A molecule whose bytes are none of RDKit's."""
+
+    def __reduce__(self) -> tuple[type, tuple[bytes]]:
+        return Chem.Mol, (b"\xef\xbe\xad\xde" + b"\xff" * 12,)
+
+
+def test_molecules_that_cannot_be_read_are_stated(tmp_path: Path, place: str) -> None:
+    path = write(tmp_path / "a.pickle", {**generations(), "CC": [Garbage(), None]})
+    result = run("import", str(path), "--store", place)
+    assert (result.code, "'a.pickle': 1 of 7 molecules cannot be read. The first: RDKit" in result.err) == (0, True)
+    (entry,) = Store.open(place).found(RUN).entries
+    assert "1 of 7 molecules cannot be read" in entry.row["notes"]
+
+
 def hostile(marker: Path) -> dict[str, Any]:
     return {**generations(), "CC": [Planted(os.system, f"touch {marker}")]}
 
@@ -165,8 +180,12 @@ def hostile(marker: Path) -> dict[str, Any]:
         (lambda _: {**generations(), **references((("CCCC", 1),))}, "it mixes generations"),
         (hostile, "it names 'posix.system', which no file of molecules needs: it was not called"),
         (lambda _: {"CCO": []}, "has no molecule in it"),
+        (
+            lambda _: {"CCO": [Garbage()], "CC": [None]},
+            "none of 1 molecules of 'a.pickle' can be read. The first: RDKit",
+        ),
     ],
-    ids=["references", "mixed", "hostile", "empty"],
+    ids=["references", "mixed", "hostile", "empty", "garbage"],
 )
 def test_what_is_refused_leaves_nothing(tmp_path: Path, place: str, document: Any, error: str) -> None:
     marker = tmp_path / "marker"
