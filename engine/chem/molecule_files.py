@@ -21,12 +21,13 @@ from rdkit import Chem
 
 from engine.chem.enriched import skeleton_of
 from engine.chem.molecule_list import MoleculeList
+from engine.chem.parquet_files import is_number, is_text, parquet_columns, schema_of
 from engine.chem.smiles import parse_smiles, split_smiles
 from engine.chem.structure_files import mol_of, sdf_records
 from engine.chem.textfiles import MOST_LINE_CHARACTERS, text_lines
 from engine.errors import DriftscopeError, FileFormatError, one_line, shown
 from engine.records import Molecule
-from engine.user_files import ReadLimit, open_file, parsed_json, unique_keys
+from engine.user_files import open_file, parsed_json, unique_keys
 
 SMILES_COLUMNS = ("smiles", "isomericsmiles", "canonicalsmiles", "smi")
 """Likeliest first, as ``_key`` writes them. Another name that ends in ``smiles`` counts where it is the only one."""
@@ -263,29 +264,20 @@ def _jsonl(path: Path, column: str | None) -> Entries:
 
 
 def _parquet(path: Path, column: str | None) -> Entries:
-    import pyarrow  # for the one format that needs it
-    from pyarrow import parquet
-
-    try:
-        with parquet.ParquetFile(path) as file:
-            names, row = file.schema_arrow.names, 0
-            smiles, name = _columns(path, names, column)
-            kind = str(file.schema_arrow.field(smiles).type)
-            if "string" not in kind:
-                what = f"column {shown(names[smiles])} of {shown(path.name)} is {kind}, not text"
-                raise FileFormatError(what, "Name the column that holds the SMILES")
-            limit = ReadLimit(path, is_timed=False)
-            wanted = [names[at] for at in (smiles, name) if at is not None]
-            for batch in file.iter_batches(PARQUET_ROWS, columns=wanted):
-                limit.add(batch.nbytes)
-                cells = batch.to_pydict()
-                titles = cells[names[name]] if name is not None else [""] * batch.num_rows
-                for text, title in zip(cells[names[smiles]], titles, strict=True):
-                    row += 1
-                    yield _entry(row, text, title, "" if title is None else str(title))
-    except (pyarrow.ArrowException, OSError, ValueError) as error:  # ValueError: text that is not UTF-8
-        reason = str(error).partition("\n")[0][:_MOST_TEXT]
-        raise FileFormatError(f"{shown(path.name)} is no whole Parquet file: {reason}", "Write it again") from error
+    schema, row = schema_of(path), 0
+    smiles, name = _columns(path, schema.names, column)
+    kinds = [field.type for field in schema]
+    if not is_text(kinds[smiles]):
+        kind = one_line(str(kinds[smiles]))[:_MOST_TEXT]
+        what = f"column {shown(schema.names[smiles])} of {shown(path.name)} is {kind}, not text"
+        raise FileFormatError(what, "Name the column that holds the SMILES")
+    has_name = name is not None and (is_text(kinds[name]) or is_number(kinds[name]))
+    wanted = [schema.names[at] for at in (smiles, name if has_name else None) if at is not None]
+    for cells in parquet_columns(path, wanted, PARQUET_ROWS):
+        texts = cells[wanted[0]]
+        for text, title in zip(texts, cells[wanted[1]] if has_name else [""] * len(texts), strict=True):
+            row += 1
+            yield _entry(row, text, title, "" if title is None else str(title))
 
 
 def _sdf(path: Path, column: str | None) -> Entries:

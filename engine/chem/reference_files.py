@@ -21,11 +21,12 @@ from rdkit import Chem
 from engine.chem.conformers import reference_conformers
 from engine.chem.frame import add_conformer
 from engine.chem.heavy_conformers import HeavyConformer, OmittedConformer, heavy_conformers
+from engine.chem.parquet_files import is_number, is_numbers, is_text, parquet_columns, schema_of
 from engine.chem.pickled_conformers import ENDINGS as PICKLE_ENDINGS
 from engine.chem.pickled_conformers import pickled_conformers
 from engine.chem.smiles import MOST_CHARACTERS, read_text_order
 from engine.chem.structure_files import mol_of, sdf_records
-from engine.errors import ConformerError, DriftscopeError, FileFormatError, shown
+from engine.errors import ConformerError, DriftscopeError, FileFormatError, one_line, shown
 from engine.records import Molecule
 from engine.user_files import open_file
 
@@ -33,7 +34,8 @@ SDF_ENDINGS = (".sdf", ".sdf.gz", ".sd", ".mol", ".mol.gz")
 PARQUET_ENDINGS = (".parquet", ".pq")
 ENDINGS = (*SDF_ENDINGS, *PARQUET_ENDINGS, *PICKLE_ENDINGS)
 _KNOWN = f"Known are {', '.join(ENDINGS)}"
-PARQUET_ROWS = 4_096
+PARQUET_ROWS = 512
+_COLUMNS = "Give smiles, and xyz with x, y, z of each atom of the SMILES, in its order"
 
 Conformers: TypeAlias = Iterator[HeavyConformer | OmittedConformer]
 
@@ -112,26 +114,21 @@ def _check_3d(mol: Chem.Mol) -> None:
 
 
 def _of_parquet(path: Path) -> Conformers:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        file = pq.ParquetFile(path)
-        missing = [name for name in ("smiles", "xyz") if name not in file.schema_arrow.names]
-        if missing:
-            columns = ", ".join(map(shown, file.schema_arrow.names[:20]))
-            raise FileFormatError(
-                f"{shown(path.name)} has no column {' and no '.join(missing)}; it has {columns}",
-                "Give smiles, and xyz with x, y, z of each atom of the SMILES, in its order",
-            )
-        names = ["smiles", "xyz", *(["weight"] if "weight" in file.schema_arrow.names else [])]
-        row = 0
-        for batch in file.iter_batches(PARQUET_ROWS, columns=names):
-            for cells in batch.to_pylist():
-                row += 1
-                yield _of_row(cells, f"row {row} of {path.name}")
-    except (OSError, pa.ArrowException) as error:
-        raise FileFormatError(f"{shown(path.name)} is no whole Parquet file: {error}", "Write it again") from error
+    schema, row = schema_of(path), 0
+    missing = [name for name in ("smiles", "xyz") if name not in schema.names]
+    if missing:
+        some = ", ".join(map(shown, schema.names[:20]))
+        raise FileFormatError(f"{shown(path.name)} has no column {' and no '.join(missing)}; it has {some}", _COLUMNS)
+    for name, fits in (("smiles", is_text), ("xyz", is_numbers)):
+        kind = schema.field(schema.names.index(name)).type
+        if not fits(kind):
+            raise FileFormatError(f"column {name} of {shown(path.name)} is {one_line(str(kind))[:60]}", _COLUMNS)
+    has_weight = "weight" in schema.names and is_number(schema.field(schema.names.index("weight")).type)
+    names = ["smiles", "xyz", *(["weight"] if has_weight else [])]
+    for columns in parquet_columns(path, names, PARQUET_ROWS):
+        for cells in zip(*columns.values(), strict=True):
+            row += 1
+            yield _of_row(dict(zip(names, cells, strict=True)), f"row {row} of {path.name}")
     if not row:
         raise FileFormatError(f"{shown(path.name)} has no row in it", "Give a file with at least one")
 
