@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.cli.options import (
     MOST_BATCH,
+    MOST_SEED,
     add_command,
     add_molecule_option,
     add_rmsd_option,
@@ -49,7 +50,9 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--want", choices=wanted, help="what counts (usable where all answers are judged, else clean)")
     parser.add_argument("--least", type=finite(), default=0.9, metavar="SHARE", help="required share of these (0.9)")
     add_molecule_option(parser, "--molecules", "also: time and yield for N molecules")
-    parser.add_argument("--seed", type=int, default=0, help="of the bootstrap, and of a probe's samples")
+    parser.add_argument(
+        "--seed", type=whole(MOST_SEED, -MOST_SEED), default=0, help="of the bootstrap, and of a probe's samples"
+    )
     what = "Default: the setting that most LPs have runs of; for a probe, the defaults of `run`."
     group = parser.add_argument_group("setting", what)
     group.add_argument("--sampling", default="", metavar="P", help="a preset, such as greedy")

@@ -27,6 +27,8 @@ MOST_BATCH = 4_096
 MOST_MOLECULES = 10_000_000
 MOST_THREADS = 4_096
 MOST_NUMBER = 1e9
+MOST_COUNT = 1_000_000_000
+MOST_SEED, MOST_DIGITS = 2**63 - 1, 19
 MOST_SECONDS = 366 * 86_400
 FILTERS = ("temperature", "top_k", "top_p", "min_p")
 
@@ -58,8 +60,10 @@ def whole(most: int, least: int = 1) -> Callable[[str], int]:
     """The type of an option that takes a whole number in this range."""
 
     def parse(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or len(text) > 15 or not least <= int(text) <= most:
-            raise argparse.ArgumentTypeError(f"{shown(text)} is not a whole number from {least} to {most:,}")
+        digits = text.removeprefix("-") if least < 0 else text
+        is_whole = digits.isascii() and digits.isdigit() and len(digits) <= MOST_DIGITS
+        if not is_whole or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{shown(text)} is not a whole number from {least:,} to {most:,}")
         return int(text)
 
     return parse
@@ -180,18 +184,18 @@ def add_plan_options(parser: argparse.ArgumentParser, *, several: bool = False) 
         ("--guard", "CHECKS", ",".join(guard.checks), "what is checked of each block"),
     ):
         about = f"lp guarded: {what} (default: {value})"
-        kind = finite() if isinstance(value, float) else type(value)
+        kind = {float: finite(), int: whole(MOST_COUNT, -MOST_COUNT)}.get(type(value), str)
         group.add_argument(name, type=kind, default=value, metavar=metavar, help=about)
     group.add_argument("--backend", default="fast", metavar="B", help="fast (ours) or hf (plain generate)")
     group.add_argument("--compile", action="store_true", help="compile the fast backend (takes minutes; for a GPU)")
     group.add_argument("--sampling", "--sampling-config", default="qwen3", metavar="P", help="a preset, such as greedy")
     for name in FILTERS:
-        kind = int if name == "top_k" else finite()
+        kind = whole(MOST_COUNT, -MOST_COUNT) if name == "top_k" else finite()
         group.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar="X", help="overrides the preset")
     group.add_argument(
         "--n", "--num-generations", type=whole(MOST_GENERATIONS), default=1, metavar="N", help="samples per molecule"
     )
-    group.add_argument("--seed", type=int, default=0)
+    group.add_argument("--seed", type=whole(MOST_SEED, -MOST_SEED), default=0)
     group.add_argument("--batch-size", type=whole(MOST_BATCH), default=32)
     group.add_argument("--max-new-tokens", type=int, metavar="N", help="default: by the molecule's size")
     group.add_argument(
