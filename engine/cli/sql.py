@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from typing import TYPE_CHECKING
 
 from engine.cli.options import add_command, finite, open_store, whole
@@ -38,6 +39,7 @@ def run(args: argparse.Namespace) -> int:
     from engine.store.sql.process import Limits
     from engine.store.sql.rows import rows_of
 
+    logging.getLogger("engine.store.sql").addHandler(logging.NullHandler())  # its warnings are for an app's keeper
     text = read_text("-") if args.sql == "-" else args.sql
     answer, left_out = _answer(open_store(args), text, Limits(rows=args.rows, seconds=args.seconds))
     if args.json:

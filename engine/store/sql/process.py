@@ -138,7 +138,7 @@ class SqlProcess:
         self.is_fit = not head["is_last"]
         if "what" in head:
             if head["detail"]:
-                _log.info("a user's statement failed: %s", head["detail"])
+                _log.warning("a user's statement failed: %s", head["detail"])
             raise SqlError(head["what"], head["fix"])
         return head, body
 

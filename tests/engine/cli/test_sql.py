@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -43,3 +45,17 @@ def test_a_damaged_run_is_left_out_and_named(tmp_path: Path, *, has_right_sums: 
 @pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "1e300", "x"])
 def test_a_limit_is_a_time(seconds: str) -> None:
     assert f"'{seconds}' is not a number above 0 to 86,400" in run("sql", "SELECT 1", f"--seconds={seconds}").error
+
+
+def test_an_error_inside_duckdb_is_one_line() -> None:
+    """In a process of its own: pytest takes the log that would go to the terminal."""
+    command = [
+        sys.executable,
+        "-m",
+        "engine",
+        "sql",
+        "SELECT reservoir_quantile(i, 0.5, 2000000000) FROM range(9) t(i)",
+    ]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert "failed inside DuckDB" in result.stderr
