@@ -153,7 +153,7 @@ def _advice(_store: Store, keys: tuple[tuple[str, ...], ...], model: str, reques
 
 def _words(advice: Advice) -> None:
     first, _, rest = advice.sentence.partition(". ")
-    icon = ":material/recommend:" if advice.decision.lp else ":material/help:"
+    icon = ":material/recommend:" if advice.decision.lp else ":material/info:"
     setting = f"{advice.setting.words}; {counted(advice.measured.molecules, 'molecule')} shared by all of these runs"
     with st.container(border=True, height="stretch", key="advice-sentence"):
         st.markdown(f"#### {icon} {escape_markdown(first.removesuffix('.'))}")

@@ -333,6 +333,8 @@ def _steps(table: pa.Table, chosen: Spot) -> None:
     place = _place_of(table, chosen)
     order = _wanted("order") or "Worst first"
     words = f"row {(place or 0) + 1:,} of {table.num_rows:,}, {order[0].lower() + order[1:]}"
+    if len(table["run_id"].unique()) > 1:  # whose molecule it is
+        words += "".join(f" · {escape_markdown(str(table[name][place or 0]))}" for name in ("model", "lp"))
     show_steps(place, table.num_rows, words, lambda target: state.put_spot(_spot_at(table, target)))
 
 

@@ -58,7 +58,7 @@ def show(_: Store, chosen: TraceSelection) -> None:
         st.html(grouped_table("family", groups, lines, f"Families of work of {names}"))
         st.caption(_legend(comparison, is_full=is_full))
     if places:
-        st.subheader("Where is the difference?", anchor=False, help=PLACE_HELP)
+        st.subheader("In which part of a step?", anchor=False, help=PLACE_HELP)
         st.html(grouped_table("family", PLACE_COLUMNS, place_lines(places), f"Work per step of {names} by place"))
     _other(comparison)
     _downloads(comparison)

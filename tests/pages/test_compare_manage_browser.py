@@ -75,7 +75,7 @@ def test_a_job_of_two_runs_is_stopped_and_resumed_as_a_whole(
         expect(resume.last).to_be_enabled()
         resume.first.click()
         expect(
-            page.get_by_text(re.compile("demo-llama:early · guarded"))
+            page.get_by_text(re.compile("demo-llama:early · guarded")).first
         ).to_be_visible()  # what was not begun is queued
         expect(stop).to_have_count(2)
         stop.last.click()

@@ -54,6 +54,12 @@ def test_the_worst_is_opened_whether_its_steps_were_kept_or_not(demo: None) -> N
     assert app.code[0].value == worst["smiles"][0].as_py()
 
 
+def test_of_several_runs_the_row_says_whose_molecule_it_is(demo: None) -> None:
+    app = AppTest.from_file(PAGE, default_timeout=120)
+    app.query_params["run"] = [EXACT, WITH_JUNK]
+    assert "row 1 of 128, worst first · demo-llama:final · position-blocklist" in words(app.run())
+
+
 def test_the_table_is_one_line_until_it_is_opened(demo: None) -> None:
     app = opened(run=WITH_JUNK, show="Cut", order="Most tokens")
     (line,) = [one for one in app.expander if "samples" in one.label]
