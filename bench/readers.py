@@ -94,7 +94,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         first = submitted(service, "first", ["CCO"], Path(folder))  # starts the judge's process, and imports
         wait([first], lambda: first.ended_s > 0)
-        print("| the ten come while the hundred are | reader | first token of each lane, s | all lanes done, s |")
+        print("| the readers come while the hundred are | reader | first token of each lane, s | all lanes done, s |")
         print("|---|---|---|---|")
         for phase in PHASES:
             for number, reader in enumerate(round_of(service, phase, args.readers, Path(folder)), start=1):
