@@ -6,6 +6,8 @@ are null. Damage shows only when a file is read, so ``engine.store.store`` handl
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -29,7 +31,7 @@ def connect(listings: Iterable[tuple[Kind, Sequence[Entry]]], only_of: str | Non
 
     ``only_of``: the only SQL that will be asked. Tables that it does not name are left out: views of all take longer
     than most queries."""
-    connection = duckdb.connect(":memory:", config=dict(SETTINGS))
+    connection = _connection()
     for kind, entries in listings:
         if only_of is None or kind.main.name in only_of:
             connection.register(kind.main.name, main_rows(kind, entries))
@@ -37,6 +39,24 @@ def connect(listings: Iterable[tuple[Kind, Sequence[Entry]]], only_of: str | Non
             if only_of is None or table.name in only_of:
                 _view(connection, table, [entry for entry in entries if table.name in entry.parts])
     return connection
+
+
+def _connection() -> duckdb.DuckDBPyConnection:
+    """To this process's own database, where all that a connection makes is temporary and its own. A database of its own
+    takes 20 ms, more than most queries. One that an error has broken, or that was closed, is replaced."""
+    try:
+        connection = _database(os.getpid()).cursor()
+        connection.execute("SELECT 1").fetchall()
+    except duckdb.Error:
+        _database.cache_clear()
+        return _database(os.getpid()).cursor()
+    return connection
+
+
+@functools.cache
+def _database(process: int) -> duckdb.DuckDBPyConnection:
+    """``process``: a fork has none of the threads of its parent's database."""
+    return duckdb.connect(":memory:", config=dict(SETTINGS))
 
 
 def main_rows(kind: Kind, entries: Sequence[Entry]) -> pa.Table:
@@ -79,7 +99,7 @@ def _view(connection: duckdb.DuckDBPyConnection, table: Table, entries: Sequence
     if others:
         connection.register(f"_far_{table.name}", dataset(table, others))
         parts.append(f'SELECT * FROM "_far_{table.name}"')
-    connection.execute(f'CREATE VIEW "{table.name}" AS {" UNION ALL BY NAME ".join(parts)}')
+    connection.execute(f'CREATE TEMP VIEW "{table.name}" AS {" UNION ALL BY NAME ".join(parts)}')
 
 
 def _can_be_named(path: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,6 +16,7 @@ import pytest
 
 from engine.store import entries as entries_module
 from engine.store import staging as staging_module
+from engine.store import views
 from engine.store.entries import read_entries
 from engine.store.files import LocalFiles
 from engine.store.schema import KINDS, RUN, RUNS, SAMPLES, TEXT, VERSION, WHOLE, Column, Kind, Table
@@ -121,6 +123,24 @@ def test_our_own_connection_loads_nothing_from_afar(tmp_path: Path) -> None:
         rows = pa.table({"a": [1]})  # noqa: F841 - what must not be found
         with pytest.raises(duckdb.CatalogException):
             connection.sql("SELECT * FROM rows")
+
+
+def test_connections_share_a_database_and_see_nothing_of_one_another() -> None:
+    with connect([(RUN, [])], only_of="samples") as one, connect([(RUN, [])], only_of="blocks") as other:
+        one.execute("CREATE TABLE shared AS SELECT 1").fetchall()
+        assert other.sql("FROM shared").fetchall() == [(1,)]
+        one.execute("DROP TABLE shared").fetchall()
+        with pytest.raises(duckdb.CatalogException):
+            other.sql("SELECT * FROM samples")
+        one.close()
+        assert other.sql("SELECT count(*) FROM blocks").fetchall() == [(0,)]
+
+
+def test_a_database_that_ended_is_replaced() -> None:
+    """An error inside DuckDB ends the database that it happens in, for every later query."""
+    views._database(os.getpid()).close()
+    with connect([(RUN, [])], only_of="samples") as connection:
+        assert connection.sql("SELECT count(*) FROM samples").fetchall() == [(0,)]
 
 
 # --- versions -----------------------------------------------------------------------------------------------------
