@@ -3,6 +3,7 @@
 Streamlit loads this file twice: once as the server's ``app``, and as ``__main__`` for each visitor.
 """
 
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -38,9 +39,17 @@ def _show() -> None:
     ).run()
 
 
+def _warm() -> None:
+    from pages._shared.warming import warm  # imports what the server can start without
+
+    warm()
+
+
 @asynccontextmanager
 async def _opened(_: st.App) -> AsyncIterator[None]:
-    """The browser opens with the app, as ``streamlit run`` does it for a script alone."""
+    """The browser opens with the app, as ``streamlit run`` does it for a script alone; meanwhile the pages' parts
+    become ready."""
+    threading.Thread(target=_warm, name="driftscope-warm", daemon=True).start()
     if not st.get_option("server.headless"):
         cli_util.open_browser(server_util.get_url(st.get_option("server.address") or "localhost"))
     yield

@@ -13,18 +13,18 @@ import json
 import logging
 import os
 import signal
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
 LARGE = ("streamlit.web.bootstrap", "streamlit.web.cli", "torch", "transformers", "engine.live.lane")
 
 
 def import_all() -> None:
     logging.disable(logging.WARNING)  # a cache that is made outside of Streamlit's runtime says so
-    pages = (path.relative_to(ROOT).with_suffix("") for path in (ROOT / "pages").glob("_*/**/*.py"))
-    for name in (*LARGE, *(".".join(page.parts) for page in pages)):
-        importlib.import_module(name.removesuffix(".__init__"))
+    for name in LARGE:
+        importlib.import_module(name)
+    from pages._shared.warming import warm  # a server finds it done, and begins with none of it
+
+    warm()
     logging.disable(logging.NOTSET)
 
 

@@ -1,0 +1,37 @@
+"""What the first look at any page needs, made as the server starts: modules, both tokenizers, plotly's first figure.
+
+Without it the reader who opens a tab first waits for them, a second and more.
+"""
+
+from __future__ import annotations
+
+import importlib
+from contextlib import suppress
+from dataclasses import replace
+
+from engine.errors import DriftscopeError
+from engine.lp.vocabulary import vocabulary_of
+from engine.text.tokenizers import BUILT_IN, load_tokenizer
+from pages._shared.charts.chart import HeatmapCells, Marks, chart
+from pages._shared.listing import FOLDER
+from pages._shared.theme import LIGHT
+
+
+def warm() -> None:
+    """What fails here fails again, and is told, where a page needs it."""
+    for path in sorted(FOLDER.glob("_*/**/*.py")):
+        with suppress(ImportError, SyntaxError):
+            parts = path.relative_to(FOLDER.parent).with_suffix("").parts
+            importlib.import_module(".".join(parts).removesuffix(".__init__"))
+    _draw()
+    for name in BUILT_IN:
+        with suppress(DriftscopeError):
+            vocabulary_of(load_tokenizer(name))
+
+
+def _draw() -> None:
+    """One of each kind of mark: plotly imports and checks each as it is first used."""
+    rows = [{"x": 1, "y": 1, "low": 0, "high": 2}]
+    bars = Marks(kind="bars", rows=rows, name="bars", colour=LIGHT.copy, interval="y")
+    cells = HeatmapCells(x=None, y=None, values=[[1]], scale=[[0, LIGHT.copy], [1, LIGHT.free]], high=1)
+    chart(bars, replace(bars, kind="points"), replace(bars, kind="lines"), cells, height=100, alt="").figure(LIGHT)
