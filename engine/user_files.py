@@ -22,6 +22,8 @@ LEAST_BYTES = 64 * 1024 * 1024
 MOST_RATIO = 200
 """Inflated bytes for each of the file: text of traces and logs has 3 to 30, gzip can have 1,000."""
 LOOK_BYTES = 1 << 20
+MOST_VALUES = 512 * 1024 * 1024
+"""Bytes that the values of a JSON text may take in memory, where a reader names no other limit."""
 LEAST_S, S_PER_MB = 120.0, 10.0
 """Seconds of this process's computing for a file, and for each of its megabytes: ten times what a slow core needs."""
 
@@ -51,8 +53,11 @@ def read_regular(path: Path) -> bytes:
         return file.read()
 
 
-def parsed_json(text: str | bytes, **how: Any) -> Any:
-    """As ``json.loads``; what it cannot read is a ValueError that says why and quotes nothing of the text."""
+def parsed_json(text: str | bytes, *, most: int = MOST_VALUES, **how: Any) -> Any:
+    """As ``json.loads``; what it cannot read, or would take over ``most`` bytes of memory, is a ValueError that says
+    why and quotes nothing of the text."""
+    if len(text) * _MOST_PER_CHARACTER > most and value_bytes(text) > most:
+        raise ValueError(f"its values would take over {most / 2**20:,.0f} MB of memory")
     try:
         return json.loads(text, **how)
     except RecursionError as error:
@@ -63,6 +68,30 @@ def parsed_json(text: str | bytes, **how: Any) -> Any:
         if "integer string conversion" in str(error):
             raise ValueError("a whole number has thousands of digits") from error
         raise
+
+
+_BYTES_FOR = {b"[": 96, b"{": 128, b",": 48, b":": 160, b'"': 32}
+"""What each mark outside texts stands for: ``[]`` takes up to 96 bytes, a number or a place in a list 48, a key's pair
+and its place in an object 160, a text 64 besides its characters."""
+_MOST_PER_CHARACTER = 164
+_PIECE = 1 << 20
+
+
+def value_bytes(text: str | bytes) -> int:
+    """What the values of a JSON text take in memory at most, counted without making them; of usual files twice what
+    they take."""
+    total, is_inside, is_wide, rest = 0, False, False, b""
+    for start in range(0, len(text), _PIECE):
+        piece = text[start : start + _PIECE]
+        piece = rest + (piece.encode("utf-8", "surrogatepass") if isinstance(piece, str) else piece)
+        is_wide = is_wide or not piece.isascii() or b"\\u" in piece
+        piece = piece.replace(b"\\\\", b"")
+        rest = b"\\" if piece.endswith(b"\\") else b""
+        parts = piece.replace(b'\\"', b"").split(b'"')
+        outside = b'"' * (len(parts) - 1) + b"".join(parts[is_inside::2])
+        total += sum(size * outside.count(mark) for mark, size in _BYTES_FOR.items())
+        is_inside ^= len(parts) % 2 == 0
+    return total + len(text) * (4 if is_wide else 1)  # a text of Python's has 4 bytes a character if one needs them
 
 
 def gz_problem(error: Exception) -> str:

@@ -14,6 +14,8 @@ from engine.errors import FileFormatError, shown
 from engine.figures.coverage_metrics import Array
 from engine.user_files import parsed_json, unique_keys
 
+MOST_NAME = 4_000
+"""Characters of a molecule's name: what a SMILES may have."""
 _FORM = 'Give {"molecule": [[rmsd, ...] per reference, ...], ...}, with null for a gap'
 
 
@@ -25,6 +27,9 @@ def read_matrices(text: str) -> dict[str, Array]:
         raise FileFormatError(f"the matrices are no JSON ({error})", _FORM) from error
     if not isinstance(document, dict) or not document:
         raise FileFormatError("the matrices are no object with a molecule in it", _FORM)
+    if long := [name for name in document if len(name) > MOST_NAME]:
+        what = f"{shown(long[0])} is a name of {len(long[0]):,} characters"
+        raise FileFormatError(what, f"Give names of at most {MOST_NAME:,}")
     return {name: _matrix(name, rows) for name, rows in document.items()}
 
 

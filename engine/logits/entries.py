@@ -20,7 +20,7 @@ from engine.user_files import parsed_json
 MOST_TEXT = 200
 MOST_INDEX = 2**31 - 1
 MOST_ID = 2**22
-"""More than any vocabulary: larger ids are not counted by position."""
+"""More than any vocabulary: larger ids are not counted by position, and no entry has so many values."""
 
 _NOT_JSON = re.compile(
     r'"(?:[^"\\]|\\.)*"|(?<![\w.])[-+]?(?:nan(?:\([^()",]*\))?|inf(?:inity)?|1\.#[a-z]+\d*)(?![\w.])|(?<![\w.])\+(?=[\d.])',
@@ -66,6 +66,8 @@ def read_line(line: bytes) -> LogLine:
             raise NoEntryError("its lists and objects are nested too deep") from error
     if not entry.values:
         raise NoEntryError("it has no values")
+    if len(entry.values) > MOST_ID:
+        raise NoEntryError(f"it has {len(entry.values):,} values, the limit is {MOST_ID:,}")
     ids = entry.ids
     if ids is not None:
         if len(ids) != len(entry.values):

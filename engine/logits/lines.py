@@ -16,7 +16,7 @@ from engine.errors import FileFormatError, shown
 from engine.user_files import ReadLimit, open_file
 
 BUNDLE_BYTES = 1 << 22
-MOST_LINE_BYTES = 1 << 26
+MOST_LINE_BYTES = 1 << 24
 _GZ = b"\x1f\x8b"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _BOM = b"\xef\xbb\xbf"

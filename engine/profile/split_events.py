@@ -30,7 +30,7 @@ OTHER_FILES = {
     frozenset((b'"segments"', b'"device_traces"')): "a memory snapshot",
 }
 """What else the profiler writes, by keys and texts that stand around the array in no trace."""
-MOST_HEAD_BYTES = MOST_EVENT_BYTES = 64 * 1024 * 1024
+MOST_HEAD_BYTES, MOST_EVENT_BYTES = 16 * 1024 * 1024, 64 * 1024 * 1024
 GUESSED_BYTES = 64 * 1024
 """Distance from a buffer's end within which the last event's end is searched."""
 _BETWEEN = re.compile(rb'\}\s*(,)\s*\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id|s)"')
@@ -72,16 +72,21 @@ class EventSplitter:
     # --- the buffer ---------------------------------------------------------------------------------------------------
 
     def _fill(self) -> None:
-        try:
-            piece = next(self._pieces, None)
-        except FileFormatError:
-            if not self._may_end_early:
-                raise
-            piece = None
-        if piece is None:
-            self._is_last = True
-        else:
-            self._buffer += piece
+        """At least twice what is left there: the buffer is then read again from its beginning."""
+        enough = min(2 * len(self._buffer), MOST_EVENT_BYTES + 1)
+        while not self._is_last:
+            try:
+                piece = next(self._pieces, None)
+            except FileFormatError:
+                if not self._may_end_early:
+                    raise
+                piece = None
+            if piece is None:
+                self._is_last = True
+            else:
+                self._buffer += piece
+                if len(self._buffer) >= enough:
+                    return
 
     def _cut(self, end: int) -> None:
         del self._buffer[:end]
@@ -105,7 +110,7 @@ class EventSplitter:
                     return found
             if self._is_last:
                 raise self._no_trace("it ends before an array of traceEvents" if self._buffer else "it is empty")
-            if len(self._buffer) > MOST_HEAD_BYTES:
+            if len(self._buffer) >= MOST_HEAD_BYTES:
                 raise self._no_trace(f"{MOST_HEAD_BYTES // 2**20} MB come before an array of traceEvents")
 
     def _array_start(self, start: int) -> int | None:

@@ -62,6 +62,7 @@ CONTENTS: dict[str, Callable[[], bytes]] = {
     "not_utf8": lambda: b'{"' + SECRET.encode() + b'": "\xff\xfe\xc0"}',
     "lone_surrogate": lambda: b'{"a": "\\ud800"}',
     "deep_json": lambda: b"[" * 200_000,
+    "dense_json": lambda: b'{"a":[' + b"[]," * 8_000_000 + b"1]}",
     "huge_number": lambda: b'{"traceEvents": [{"ts": ' + b"9" * 100_000 + b"}]}",
     "duplicate_keys": lambda: b'{"metadata": 1, "metadata": {}, "traceEvents": [], "traceEvents": 7}',
     "cut_gzip": lambda: gzip.compress(b'{"a": 1}' * 1_000)[:-9],

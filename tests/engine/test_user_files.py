@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import socket
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from engine.profile.ingest import add_trace
 from engine.store.files import LocalFiles
 from engine.store.reports.importing import import_report
 from engine.store.store import Store
-from engine.user_files import LEAST_S, S_PER_MB, ReadLimit, open_file, parsed_json
+from engine.user_files import LEAST_S, S_PER_MB, ReadLimit, open_file, parsed_json, unique_keys, value_bytes
 from tests.cli import run
 
 SECRET = "hunter2"
@@ -173,6 +174,45 @@ def test_json_that_cannot_be_read_is_a_named_error_without_its_content(tmp_path:
     for read in (fit._json, headers._indexed, array_files.read_json):
         with pytest.raises(FileFormatError):
             read(path)
+
+
+DENSE = {
+    "empty lists": "[" + "[]," * 50_000 + "1]",
+    "lists of one": "[" + "[1.5]," * 50_000 + "1]",
+    "objects of one": "[" + '{"a":1},' * 50_000 + "1]",
+    "one object": "{" + ",".join(f'"{number}":{number}.5' for number in range(80_001)) + "}",
+    "numbers": "[" + "1.5," * 100_000 + "1]",
+    "texts": "[" + '"ab",' * 100_000 + "1]",
+    "escapes": "[" + r'"\u4e2d\ud83d\ude00\\\"[{",' * 50_000 + "1]",
+    "not ascii": "[" + '"中文😀",' * 50_000 + "1]",
+}
+
+
+@pytest.mark.parametrize("is_bytes", [False, True])
+@pytest.mark.parametrize("form", DENSE)
+def test_what_the_values_of_json_take_is_known_before_they_are_made(form: str, is_bytes: bool) -> None:
+    text = DENSE[form].encode() if is_bytes else DENSE[form]
+    tracemalloc.start()
+    parsed_json(text, object_pairs_hook=unique_keys)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak <= value_bytes(text) <= 5 * peak
+    with pytest.raises(ValueError, match=r"its values would take over .* MB of memory"):
+        parsed_json(text, most=peak - 1)
+
+
+def test_marks_within_texts_count_as_characters() -> None:
+    text = '["' + r"[C]<1.0,2.0,3.0>{:\\\"" * 200_000 + '"]'
+    assert len(text) < value_bytes(text) < len(text) + 1_000
+
+
+def test_dense_json_is_refused_before_it_is_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """25 MB of empty lists: a gigabyte of values."""
+    monkeypatch.setattr(user_files.json, "loads", None)
+    (tmp_path / "dense.json").write_text('{"a":[' + "[]," * 8_000_000 + "1]}")
+    for command in (["import"], ["evaluate", "--matrices"]):
+        result = run(*command, str(tmp_path / "dense.json"))
+        assert "its values would take over" in result.error
 
 
 def test_a_log_line_that_is_nested_too_deep_is_no_entry(store: Store, tmp_path: Path) -> None:

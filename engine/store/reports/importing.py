@@ -8,6 +8,7 @@ totals are true, is not known here.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import hashlib
 import json
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, BinaryIO, get_args
 
 from engine.chem.other_forms import OTHER_WORDS, is_summary, other_form
 from engine.errors import FileFormatError, shown
@@ -35,8 +36,12 @@ from engine.store.store import Store
 from engine.store.writing import begin_anew, whole_or_nothing
 from engine.user_files import ReadLimit, gz_problem, open_file, parsed_json, unique_keys
 
-MOST_BYTES = 2 * 1024**3
+MOST_BYTES = 512 * 1024**2
 """Of a file's JSON, which is held in memory whole."""
+MOST_VALUES = 2 * MOST_BYTES
+"""Of its text and of its values, as memory holds them."""
+MOST_TEXT, MOST_PART = 1_000_000, 16_000_000
+"""Characters of a generated text, and of an item with all its generations or of all that is said of the run."""
 GROUP = 500
 """Samples that are written together."""
 _CHUNK = 1 << 24
@@ -135,6 +140,9 @@ def read_report(path: Path) -> ReportFile:
         metadata = document.get(METADATA, {})
         if not isinstance(metadata, dict):
             raise malformed(METADATA, metadata, "an object")
+        _check_size(
+            {key: value for key, value in document.items() if key not in (PASSES, FAILURES)}, "what it says of the run"
+        )
         items = [*_items(document, PASSES), *_items(document, FAILURES)]
         if not items:
             raise FileFormatError("it has no samples: passes and failures are empty", "There is nothing to import")
@@ -154,7 +162,25 @@ def _items(document: Mapping[str, Any], part: str) -> Iterator[ReportItem]:
     if not isinstance(listed, list):
         raise malformed(part, listed, "a list")
     for number, item in enumerate(listed):
+        _check_size(item, f"{part}[{number}]")
         yield read_item(item, part, number)
+
+
+def _check_size(part: Any, where: str) -> None:
+    longest, total = _characters(part)
+    if longest > MOST_TEXT or total > MOST_PART:
+        what = f"a text of {longest:,}" if longest > MOST_TEXT else f"{total:,}"
+        fix = f"Give texts of at most {MOST_TEXT:,}, and {MOST_PART:,} together"
+        raise FileFormatError(f"{where} has {what} characters", fix)
+
+
+def _characters(value: Any) -> tuple[int, int]:
+    """Of the longest text in it, and of all in it; a number counts as one."""
+    if isinstance(value, str):
+        return len(value), len(value)
+    inner = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
+    sizes = [_characters(part) for part in inner]
+    return max((longest for longest, _ in sizes), default=0), 1 + sum(total for _, total in sizes)
 
 
 def _check_forms(items: Iterable[ReportItem]) -> None:
@@ -198,7 +224,9 @@ def _parsed(text: str) -> dict[str, Any]:
         return value if math.isfinite(value) else None
 
     try:  # Python writes NaN and Infinity, which JSON does not have
-        document = parsed_json(text, parse_constant=lambda _: None, parse_float=finite, object_pairs_hook=unique_keys)
+        document = parsed_json(
+            text, most=MOST_VALUES, parse_constant=lambda _: None, parse_float=finite, object_pairs_hook=unique_keys
+        )
     except json.JSONDecodeError as error:
         where = f"line {error.lineno:,}, column {error.colno:,}"
         raise FileFormatError(
@@ -224,36 +252,54 @@ def _without_halves(value: Any) -> Any:
 
 
 def _text(path: Path) -> str:
+    """Decoded in pieces, as it is read, so that it is held once."""
+    parts, size, width = [], 0, 1
     try:
-        content = _content(path)
+        with open_file(path) as file:
+            for text in _decoded(_content(file, path), path):
+                parts.append(text)
+                size, width = size + len(text), width if text.isascii() else 4
+                if size * width > MOST_VALUES:
+                    raise _too_much(path)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         what = f"{shown(path.name)} is no whole gz file: {gz_problem(error)}"
         raise FileFormatError(what, "Compress it again") from error
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = getattr(error, "strerror", None) or error
         raise FileFormatError(f"{shown(path, 200)} cannot be read: {reason}", "Check its path") from error
-    if content[:2] in _UTF16:
-        raise FileFormatError(f"{shown(path.name)} is UTF-16 text", "Save it as UTF-8")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise FileFormatError(
-            f"{shown(path.name)} is no UTF-8 text: byte {error.start:,} is not", "Save it as UTF-8"
-        ) from error
+    return "".join(parts)
 
 
-def _content(path: Path) -> bytes:
-    parts, size = [], 0
-    with open_file(path) as file:
-        source = gzip.GzipFile(fileobj=file) if file.read(2) == _GZ else file
-        file.seek(0)
-        limit = ReadLimit(path)
-        while part := source.read(_CHUNK):
-            limit.add(len(part))
-            parts.append(part)
-            size += len(part)
-            if size > MOST_BYTES:
-                raise FileFormatError(
-                    f"{shown(path.name)} holds over {MOST_BYTES / 1024**3:g} GiB of JSON", "Split it by its samples"
-                )
-    return b"".join(parts)
+def _content(file: BinaryIO, path: Path) -> Iterator[bytes]:
+    source = gzip.GzipFile(fileobj=file) if file.read(2) == _GZ else file
+    file.seek(0)
+    limit, size = ReadLimit(path), 0
+    while part := source.read(_CHUNK):
+        limit.add(len(part))
+        size += len(part)
+        if size > MOST_BYTES:
+            raise _too_much(path)
+        yield part
+    yield b""
+
+
+def _decoded(parts: Iterator[bytes], path: Path) -> Iterator[str]:
+    decoder, start = codecs.getincrementaldecoder("utf-8-sig")(), 0
+    for part in parts:
+        if not start and part[:2] in _UTF16:
+            raise FileFormatError(f"{shown(path.name)} is UTF-16 text", "Save it as UTF-8")
+        waiting = len(decoder.getstate()[0])
+        try:
+            yield decoder.decode(part, final=not part)
+        except UnicodeDecodeError as error:
+            where = start - waiting + error.start
+            raise FileFormatError(
+                f"{shown(path.name)} is no UTF-8 text: byte {where:,} is not", "Save it as UTF-8"
+            ) from error
+        start += len(part)
+
+
+def _too_much(path: Path) -> FileFormatError:
+    return FileFormatError(
+        f"{shown(path.name)} holds over {MOST_BYTES / 1024**3:g} GiB of JSON", "Split it by its samples"
+    )

@@ -71,6 +71,7 @@ def test_what_keys_may_be() -> None:
         (b'{"values": [1, 2], "ids": [3, 3]}', "different"),
         (b'{"values": [1], "ids": [99999999999]}', "different"),
         (b'{"values": ' + b"[" * 100_000, "no JSON"),
+        (b'{"values": [' + b"0," * 2**22 + b"0]}", "4,194,305 values, the limit is 4,194,304"),
     ],
 )
 def test_what_is_no_entry_says_why(line: bytes, why: str) -> None:

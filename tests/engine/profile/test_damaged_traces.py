@@ -6,12 +6,14 @@ import gzip
 import json
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from engine.errors import FileFormatError
 from engine.profile import decompress, split_events
 from engine.profile.ingest import add_trace, read_trace
+from engine.profile.split_events import EventSplitter
 from engine.store.files import LocalFiles
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
@@ -129,6 +131,30 @@ def test_an_endless_event_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
         read_trace(file_of(tmp_path, json.dumps([one(name="x" * 50_000)]).encode()))
     with pytest.raises(FileFormatError, match="come before an array"):
         read_trace(file_of(tmp_path, json.dumps({"a": "x" * 50_000, "traceEvents": [one()]}).encode()))
+
+
+@pytest.mark.parametrize("text", [{"a": [[]] * 50_000, "traceEvents": [one()]}, [one(args={"a": [[]] * 50_000})]])
+def test_what_has_no_end_for_long_is_read_over_a_few_times_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: object
+) -> None:
+    """A piece more, and all of it again, would be thousands of times as much: minutes for 20 MB."""
+    monkeypatch.setattr(decompress, "PIECE_BYTES", 100)
+    read = []
+    starts, bounds = EventSplitter._array_start, split_events.element_bounds
+
+    def array_start(splitter: EventSplitter, start: int) -> int | None:
+        read.append(len(splitter._buffer))
+        return starts(splitter, start)
+
+    def element_bounds(text: bytearray, start: int) -> Any:
+        read.append(len(text))
+        return bounds(text, start)
+
+    monkeypatch.setattr(EventSplitter, "_array_start", array_start)
+    monkeypatch.setattr(split_events, "element_bounds", element_bounds)
+    path = file_of(tmp_path, json.dumps(text).encode())
+    read_trace(path)
+    assert path.stat().st_size <= sum(read) < 4 * path.stat().st_size
 
 
 def test_deep_nesting_does_not_break_it(tmp_path: Path) -> None:

@@ -217,6 +217,32 @@ def test_too_large_a_file_is_refused_unread(tmp_path: Path, monkeypatch: pytest.
         read_report(file_of(tmp_path, bomb, "bomb.json"))
 
 
+def test_text_that_memory_holds_in_four_bytes_a_character_counts_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "MOST_VALUES", 100_000)
+    with pytest.raises(FileFormatError, match="holds over"):
+        read_report(file_of(tmp_path, ('"' + "a" * 30_000 + '\N{GRINNING FACE}"').encode()))
+
+
+def test_texts_and_items_of_a_size_that_no_model_writes_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "MOST_TEXT", 1_000)
+    monkeypatch.setattr(importing, "MOST_PART", 10_000)
+    for change, said in {
+        "metadata": ({"metadata": {"note": "a" * 1_001}}, "what it says of the run has a text of 1,001 characters"),
+        "figures": ({"more": [1] * 10_001}, "what it says of the run has 10,... characters"),
+        "text": ({"passes": [{"prompt_smiles": "C", "decoded_text": "a" * 1_001}]}, r"passes\[0\] has a text of 1,001"),
+        "item": (
+            {"failures": [{"prompt_smiles": "C", "x": ["a" * 1_000] * 10}]},
+            r"failures\[0\] has 10,... characters",
+        ),
+    }.values():
+        with pytest.raises(FileFormatError, match=said):
+            read_report(file_of(tmp_path, json.dumps(document() | change).encode()))
+
+
 @given(seeds())
 @settings(max_examples=sized(25, 500))
 def test_whatever_is_in_a_file_the_answer_is_a_run_or_an_error(
