@@ -22,9 +22,11 @@ def lp_words(comparison: TraceComparison, control: Run, test: Run) -> str:
     before = _per_token(comparison.control, "forward_passes")
     if not is_pair or _model(control) != _model(test) or not forced or not passes or not before:
         return ""
+    each, drawn = forced / passes, (1 - forced) / passes
     words = (
         f"What the LP changes: {test['lp']} forces {percent(forced)} of B's tokens, and a forced token needs no pass "
-        f"of its own: {number(1 / passes)} tokens per pass in B, {number(1 / before)} in A."
+        f"of its own. A pass draws a token for each molecule of the batch ({number(1 / before)} in A, {number(drawn)} "
+        f"in B), and B gets {number(each)} forced ones with it."
     )
     legal, rows = LEGAL_ROWS.get(str(test.get("tokenizer"))), test.get("vocab_size")
     if legal is None or rows is None or lp_record(split_cleanup(test["lp"])[0]).module != EXACT:

@@ -107,12 +107,12 @@ def phases_of_steps(entry: Entry) -> Phases:
 def _why(entry: Entry, steps: Sequence[StepPhases]) -> str:
     if not steps:
         if entry.row.get("origin") != "measured":
-            return "This trace was not captured here: its steps and what they wrote are not known."
-        return "This trace has no marks of steps: it is an older one, or of a backend without separate steps."
+            return "This trace was not captured here: its passes and what they wrote are not known."
+        return "This trace has no marks of passes: it is an older one, or of a backend without separate passes."
     if not any(step.tokens for step in steps):
-        return "This trace has no tokens of its steps."
+        return "This trace has no tokens of its passes."
     if all(step.state == "unknown" for step in steps):
-        return "Which tokens of its steps are junk is not known: their places in the texts are missing."
+        return "Which tokens of its passes are junk is not known: their places in the texts are missing."
     return ""
 
 

@@ -24,14 +24,14 @@ from engine.profile.timeline import Floats, Timeline, timelines
 from engine.store.entries import Entry
 from engine.store.trace_schema import TRACE_MARKS
 
-OUTSIDE = "outside the steps"
+OUTSIDE = "outside the passes"
 PLACE_WORDS = {
-    "forward": "the forward pass",
+    "forward": "the forward pass itself",
     "prefill": "the pass over the prompts",
     "constraint": "the LP",
     "sample": "drawing tokens",
     "template": "making templates",
-    OTHER: "the rest of the step",
+    OTHER: "the rest of the pass",
     OUTSIDE: OUTSIDE,
 }
 MOST_NAMED = 2
@@ -112,7 +112,7 @@ def place_rows(comparison: TraceComparison) -> list[PlaceRow]:
 
 
 def place_words(rows: Sequence[PlaceRow]) -> str:
-    """Per step, which places make the difference, each with its largest family; empty where nothing is known."""
+    """Per pass, which places make the difference, each with its largest family; empty where nothing is known."""
     by_place: dict[str, list[PlaceRow]] = defaultdict(list)
     for row in rows:
         by_place[row.place].append(row)
@@ -128,7 +128,7 @@ def place_words(rows: Sequence[PlaceRow]) -> str:
         family = f" ({first.family} {signed_microseconds(first.difference_us)})" if len(by_place[place]) > 1 else ""
         parts.append(f"{PLACE_WORDS[place]} takes {_more(changes[place])}{family}")
     control, test = (microseconds(sum(getattr(row, name) for row in rows)) for name in ("control_us", "test_us"))
-    return f"Per step, B's work takes {test} and A's {control}: {listed(parts)}."
+    return f"Per pass, B's work takes {test} and A's {control}: {listed(parts)}."
 
 
 def _more(change_us: float) -> str:

@@ -6,6 +6,7 @@ are null. Damage shows only when a file is read, so ``engine.store.store`` handl
 
 from __future__ import annotations
 
+import atexit
 import functools
 import os
 from collections.abc import Iterable, Sequence
@@ -56,7 +57,15 @@ def _connection() -> duckdb.DuckDBPyConnection:
 @functools.cache
 def _database(process: int) -> duckdb.DuckDBPyConnection:
     """``process``: a fork has none of the threads of its parent's database."""
-    return duckdb.connect(":memory:", config=dict(SETTINGS))
+    database = duckdb.connect(":memory:", config=dict(SETTINGS))
+    atexit.register(_close, process, database)  # else DuckDB writes about what was left to standard error
+    return database
+
+
+def _close(process: int, database: duckdb.DuckDBPyConnection) -> None:
+    if process == os.getpid():
+        _database.cache_clear()
+        database.close()
 
 
 def main_rows(kind: Kind, entries: Sequence[Entry]) -> pa.Table:

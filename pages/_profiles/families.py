@@ -15,7 +15,7 @@ from engine.profile.compare import FamilyRow, TraceComparison, document, family_
 from engine.profile.lp_words import lp_words
 from engine.profile.step_places import PLACE_WORDS, PlaceRow, place_rows, place_words
 from engine.profile.stored_trace import StoredTrace, Totals
-from engine.profile.words import alone, incomparable, is_alone, is_known, other_words, where_from
+from engine.profile.words import alone, are_unequal, incomparable, is_alone, is_known, other_words, where_from
 from engine.store.entries import model_name
 from engine.store.store import Store
 from pages._profiles import families_charts as charts
@@ -26,7 +26,7 @@ from pages._shared.table_files import csv_text, file_button
 
 MORE = "All columns"
 PLACE_HELP = """
-The same work may run in kernels of other names, so two traces are matched by family and by place in the step. Places
+The same work may run in kernels of other names, so two traces are matched by family and by place in the pass. Places
 are the marks of the engine, to a bin of the timeline. Rows under 1 % of all changes are left out.
 """
 LEAST_PLACE = 0.01
@@ -58,8 +58,8 @@ def show(_: Store, chosen: TraceSelection) -> None:
         st.html(grouped_table("family", groups, lines, f"Families of work of {names}"))
         st.caption(_legend(comparison, is_full=is_full))
     if places:
-        st.subheader("In which part of a step?", anchor=False, help=PLACE_HELP)
-        st.html(grouped_table("family", PLACE_COLUMNS, place_lines(places), f"Work per step of {names} by place"))
+        st.subheader("In which part of a pass?", anchor=False, help=PLACE_HELP)
+        st.html(grouped_table("family", PLACE_COLUMNS, place_lines(places), f"Work per pass of {names} by place"))
     _other(comparison)
     _downloads(comparison)
 
@@ -80,6 +80,9 @@ def _legend(comparison: TraceComparison, *, is_full: bool) -> str:
     text = f"Work: {' in A, '.join(SIDES[side] for side in sides)}{' in B' if len(sides) > 1 else ''}."
     if not is_alone(comparison):
         text += " × is test over control."
+        if are_unequal(comparison):
+            covered = times(comparison.figure("tokens").ratio)
+            text += f" Times, calls and differences are of the whole traces; B has {covered} the tokens of A."
         text += (
             ""
             if incomparable(comparison) or not is_full
@@ -135,7 +138,7 @@ MEANINGS = {
 }
 
 
-PLACE_COLUMNS = [ColumnGroup("per step, µs", ("A", "B")), ColumnGroup("difference")]
+PLACE_COLUMNS = [ColumnGroup("per pass, µs", ("A", "B")), ColumnGroup("difference")]
 
 
 def place_lines(rows: Sequence[PlaceRow]) -> list[TableRow]:

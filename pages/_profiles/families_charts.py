@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import streamlit as st
@@ -20,7 +21,7 @@ from pages._shared.theme import ink_on, palette
 WAY = "Where does the difference come from?"
 WAY_HELP = """
 From the control's time to the test's, family by family, the largest difference first. Each family moves it twice: by
-more or fewer calls (plain bar), and by slower or faster ones (hatched bar). What more calls cost is taken at the mean
+more or fewer calls, and by slower or faster ones. What more calls cost is taken at the mean
 of both times of a call; a family that one of the two does not have is all calls. The parts add up exactly.
 
 It shows how much, not why. To tell noise apart, more than one trace of each is needed.
@@ -32,6 +33,7 @@ elementwise work of the same model are part of that rest, and over the span also
 """
 PERS: dict[str, Per] = {"per token": "token", "whole traces": "trace", "per sample": "sample", "per pass": "pass"}
 OF_WORK, OF_SPAN = "of the work", "of the span"
+MOVES = ("fewer calls", "faster calls", "more calls", "slower calls")
 ZOOMED = 0.3  # of the larger time: where all moves lie within less, the axis does not begin at 0
 
 
@@ -70,10 +72,11 @@ def way_chart(chosen: TraceSelection, way: Waterfall) -> Chart:
     for lane, time_us, entry in ((0, way.control_us, chosen.entries[0]), (last, way.test_us, chosen.entries[-1])):
         whole = {"base": 0.0, "size": time_us / scale, "width": 0.7, "pattern": ""}
         bars.append({"lane": lane, "colour": chosen.colour(entry.id, colours), "words": chosen.name(entry.id), **whole})
+    changes: list[dict[str, Any]] = []
     for lane, step in enumerate(way.steps, 1):
-        moves = ((-0.2, step.start_us, step.by_calls_us, "", "by calls"),
-                 (0.2, step.middle_us, step.by_mean_us, "/", "by time of each"))  # fmt: skip
-        bars += [
+        moves = ((-0.2, step.start_us, step.by_calls_us, "", ("fewer calls", "more calls")),
+                 (0.2, step.middle_us, step.by_mean_us, "/", ("faster calls", "slower calls")))  # fmt: skip
+        changes += [
             {
                 "lane": lane + offset,
                 "base": start / scale,
@@ -81,9 +84,11 @@ def way_chart(chosen: TraceSelection, way: Waterfall) -> Chart:
                 "width": 0.36,
                 "colour": colours.text if change > 0 else colours.boundary,
                 "pattern": pattern,
-                "words": f"{step.family}, {what}: {signed_microseconds(change)}",
+                "move": directions[change > 0],
+                "words": f"{step.family}, {directions[change > 0]}: {signed_microseconds(change)}",
             }
-            for offset, start, change, pattern, what in moves
+            for offset, start, change, pattern, directions in moves
+            if change
         ]
     ends = [(way.control_us, microseconds(way.control_us))]
     ends += [
@@ -96,14 +101,17 @@ def way_chart(chosen: TraceSelection, way: Waterfall) -> Chart:
     per = "" if way.per == "trace" else f" per {way.per}"
     told = [f"{time} of {name}" for time, name in zip((ends[0][1], ends[-1][1]), names, strict=True)]
     marks = Marks(kind="bars", rows=bars, x="size", y="lane", is_across=True, hover=lambda row: row["words"])
+    changes.sort(key=lambda bar: MOVES.index(bar["move"]))
     return chart(
         marks,
+        replace(marks, rows=changes, group="move"),
         x=Axis(title=f"work, {unit}{per}", range=[low / scale, high / scale]),
         y=lanes([on_axis(name) for name in (names[0], *families, names[1])]),
         notes=[
             Note(end / scale, lane, text, {"xanchor": "left", "xshift": 4}) for lane, (end, text) in enumerate(ends)
         ],
-        height=round(80 + 30 * (last + 1)),
+        height=round(114 + 30 * (last + 1)),
+        top=42,
         alt=f"From {' to '.join(told)}: {', '.join(parts)}.",
     )
 

@@ -1,4 +1,4 @@
-"""The Profiles page's second section: what launching and waiting cost, and what a step is made of."""
+"""The Profiles page's second section: what launching and waiting cost, and what a pass is made of."""
 
 from __future__ import annotations
 

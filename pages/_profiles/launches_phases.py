@@ -1,4 +1,4 @@
-"""Steps as bars of phases: the mean of each trace, and one that wrote junk beside one that did not."""
+"""Passes as bars of phases: the mean of each trace, and one that wrote junk beside one that did not."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from pages._shared.charts.phases import PHASE_PATTERNS, phase_colours
 from pages._shared.charts.text import on_axis
 from pages._shared.theme import palette
 
-MEAN_Q = "What is a step made of?"
+MEAN_Q = "What is a pass made of?"
 MEAN_HELP = """
-A step is one pass through the model and what goes with it: making templates (before the first one), the pass over the
-prompts (prefill), over new tokens (forward), the LP (constraint), and drawing tokens (sample). *Other* is what no mark
+One pass through the model and what goes with it: making templates (before the first one), the pass over the prompts
+(prefill), over new tokens (forward), the LP (constraint), and drawing tokens (sample). *Other* is what no mark
 covers. Times are the host's: where a device works on its own, a phase is what it took to ask for the work.
 """
-PAIR_Q = "Do steps that write junk take longer?"
+PAIR_Q = "Do passes that write junk take longer?"
 PAIR_HELP = """
-One step without junk and one with junk, each the one nearest to the median of its kind. A step covers all rows of
-its batch: junk in one row does not mean junk in the others. Two steps are only an example; the sentence gives the means
-over all steps of each kind.
+One pass without junk and one with junk, each the one nearest to the median of its kind. A pass covers all rows of
+its batch: junk in one row does not mean junk in the others. Two passes are only an example; the sentence gives the
+means over all passes of each kind.
 """
 STATES: tuple[State, ...] = ("normal", "junk", "cut")
 STATE_WORDS = {"normal": "without junk", "junk": "with junk", "cut": "with a cut", "unknown": "unknown"}
@@ -61,19 +61,19 @@ Traces = Sequence[tuple[Entry, Phases]]
 def _means(chosen: TraceSelection, traces: Traces) -> None:
     with card("phases", MEAN_Q, MEAN_HELP) as frame:
         lanes = [
-            PhaseLane(chosen.name(entry.id), phases.mean_us(), f"{len(phases.steps):,} steps")
+            PhaseLane(chosen.name(entry.id), phases.mean_us(), f"{len(phases.steps):,} passes")
             for entry, phases in traces
             if phases.steps
         ]
         frame.tell(mean_words(chosen, traces))
         if lanes:
             frame.data(lambda: _rows(lanes))
-            frame.draw(_chart(lanes, "mean per step"))
+            frame.draw(_chart(lanes, "mean per pass"))
         frame.leave_out(*_unknown(chosen, [trace for trace in traces if not trace[1].steps]))
 
 
 def mean_words(chosen: TraceSelection, traces: Traces) -> str:
-    """The mean step of each, and its largest phase."""
+    """The mean pass of each, and its largest phase."""
     parts, templates = [], []
     for entry, phases in traces:
         place = f"in {chosen.letter(entry.id)}" if len(traces) > 1 else ""
@@ -84,10 +84,10 @@ def mean_words(chosen: TraceSelection, traces: Traces) -> str:
             whole = sum(means.values())
             name, most = max(means.items(), key=lambda phase: phase[1])
             share = f", {number(100 * most / whole)} % of it {name}" if whole else ""
-            parts.append(f"{place} a step takes {microseconds(whole)} on average{share}".lstrip())
+            parts.append(f"{place} a pass takes {microseconds(whole)} on average{share}".lstrip())
     if not parts:
-        return "No trace marks where its steps begin."
-    before = f" Templates took {listed(templates)} before the first step." if templates else ""
+        return "No trace marks where its passes begin."
+    before = f" Templates took {listed(templates)} before the first pass." if templates else ""
     return f"{_sentence(parts)}{before}"
 
 
@@ -106,19 +106,19 @@ def _examples(chosen: TraceSelection, traces: Traces) -> None:
             frame.leave_out(*_unknown(chosen, traces))
             return
         frame.data(lambda: _rows(lanes))
-        frame.draw(_chart(lanes, "one step"))
+        frame.draw(_chart(lanes, "one pass"))
         wrote = [f"{lane.name}: {lane.what}." for lane in lanes if lane.what]
         frame.leave_out(*wrote, *_unknown(chosen, traces))
 
 
 def examples(chosen: TraceSelection, traces: Traces) -> list[PhaseLane]:
-    """One step of each kind that a trace has; of a trace without junk or a cut, its normal one."""
+    """One pass of each kind that a trace has; of a trace without junk or a cut, its normal one."""
     lanes = []
     for entry, phases in traces:
         letter = f"{chosen.letter(entry.id)} · " if len(traces) > 1 else ""
         for state in STATES:
             if (step := phases.example(state)) is not None:
-                name = f"{letter}step {step.step + 1:,} · {STATE_WORDS[state]}"
+                name = f"{letter}pass {step.step + 1:,} · {STATE_WORDS[state]}"
                 lanes.append(PhaseLane(name, step.phases_us, _pieces(step)))
     return lanes
 
@@ -133,20 +133,20 @@ def _pieces(step: StepPhases) -> str:
 
 
 def junk_words(chosen: TraceSelection, traces: Traces) -> str:
-    """How many steps wrote junk, and their mean beside that of the others; what is not known where nothing is."""
+    """How many passes wrote junk, and their mean beside that of the others; what is not known where nothing is."""
     parts = []
     for entry, phases in traces:
         counted = {state: len(phases.of(state)) for state in STATES}
         if not any(counted.values()):
             continue
-        of = f"of {len(phases.steps):,} steps" + (f" of {chosen.letter(entry.id)}" if len(traces) > 1 else "")
+        of = f"of {len(phases.steps):,} passes" + (f" of {chosen.letter(entry.id)}" if len(traces) > 1 else "")
         if not counted["junk"]:
             parts.append(f"{of} none wrote junk" + (f", {counted['cut']:,} cut a number" if counted["cut"] else ""))
             continue
         sums = [sum(phases.mean_us(state).values()) for state in ("junk", "normal")]
         beside = f", {microseconds(sums[1])} without" if counted["normal"] else ""
         parts.append(f"{of} {counted['junk']:,} wrote junk: {microseconds(sums[0])} on average{beside}")
-    return _sentence(parts) if parts else "Which steps wrote junk is not known."
+    return _sentence(parts) if parts else "Which passes wrote junk is not known."
 
 
 def _unknown(chosen: TraceSelection, traces: Traces) -> list[str]:
@@ -201,7 +201,7 @@ def _chart(steps: Sequence[PhaseLane], title: str) -> Chart:
 def _rows(lanes: Sequence[PhaseLane]) -> list[dict[str, object]]:
     return [
         {
-            "step": lane.name,
+            "pass": lane.name,
             "what": lane.what,
             **{f"{name} (µs)": lane.phases_us.get(name) for name in PHASES},
             "all (µs)": sum(lane.phases_us.values()),

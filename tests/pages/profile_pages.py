@@ -43,7 +43,7 @@ def table(app: AppTest, place: int = 0) -> pd.DataFrame:
 
 def said(app: AppTest) -> str:
     parts = [str(one.value) for one in (*app.markdown, *app.caption, *app.info, *app.error)]
-    return "\n".join(parts).replace("\\", "")
+    return "\n".join(parts).replace("\\", "").replace("\u00a0", " ")
 
 
 def html(app: AppTest) -> str:

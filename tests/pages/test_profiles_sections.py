@@ -24,7 +24,8 @@ def test_families_say_where_the_difference_comes_from(opened: Open, store: Store
     app = opened(view="Families")
     words = said(app)
     assert "Per token, B is 3.80× faster: 2.50 µs of work against 9.50 µs in A." in words
-    assert "matrix products, gemm (60.0 µs less: 50.0 % fewer calls, each 2.00× faster)" in words
+    assert "matrix products, gemm (7.00 µs less per token: 75.0 % fewer calls per token, each call 2.00×" in words
+    assert "of the whole traces; B has 2.00× the tokens of A" in words
     assert "Attention and gemm are 84.2 % of the work in A and 40.0 % in B" in words
     body = html(app)
     assert '<th scope="row" title="Products of matrices' in body and "−0.060" in body
@@ -32,7 +33,9 @@ def test_families_say_where_the_difference_comes_from(opened: Open, store: Store
     full = html(opened(view="Families", columns="true"))
     assert full.count('scope="colgroup"') == 6  # time, calls, each, difference, share, per token
     figure = json.loads(app.get("plotly_chart")[0].proto.spec)
-    assert figure["layout"]["height"] > 0
+    moves = {trace["name"]: trace["marker"]["pattern"]["shape"] for trace in figure["data"] if trace["showlegend"]}
+    assert moves == {"fewer calls": "", "faster calls": "/", "more calls": "", "slower calls": "/"}
+    assert figure["layout"]["showlegend"]
     per_token = said(opened(view="Families", per="per token"))
     assert "From 9.50 µs to 2.50 µs per token" in per_token
 
@@ -110,7 +113,7 @@ def test_a_cpu_has_operators_in_place_of_launches(opened: Open, store: Store) ->
     assert [one.value for one in app.subheader][-1] == "Operators per token"
     assert [one.label for one in app.expander][-1] == "All figures"
     assert "Copies between memories" not in html(app)
-    assert "No trace marks where its steps begin." in words and "older one" in words
+    assert "No trace marks where its passes begin." in words and "older one" in words
 
 
 def test_operations_are_filtered_by_change_family_and_name(opened: Open, store: Store) -> None:
@@ -165,18 +168,18 @@ def test_one_normal_and_one_junk_step_as_bars(store: Store) -> None:
     told = [(control, clean), (test, junky)]
     lanes = launches_phases.examples(found, told)
     assert [lane.name for lane in lanes] == [
-        "A · step 1 · without junk",
-        "B · step 2 · without junk",
-        "B · step 1 · with junk",
-        "B · step 3 · with a cut",
+        "A · pass 1 · without junk",
+        "B · pass 2 · without junk",
+        "B · pass 1 · with junk",
+        "B · pass 3 · with a cut",
     ]
     assert lanes[2].what == f"wrote “{HOSTILE}” (junk) “5”"
     assert launches_phases.junk_words(found, told) == (
-        "Of 2 steps of A none wrote junk; of 3 steps of B 1 wrote junk: 110 µs on average, 100 µs without."
+        "Of 2 passes of A none wrote junk; of 3 passes of B 1 wrote junk: 110 µs on average, 100 µs without."
     )
     assert launches_phases.mean_words(found, told) == (
-        "In A a step takes 210 µs on average, 95.2 % of it forward; in B a step takes 100 µs on average, 90.0 % of it"
-        " forward. Templates took 50.0 µs in A before the first step."
+        "In A a pass takes 210 µs on average, 95.2 % of it forward; in B a pass takes 100 µs on average, 90.0 % of it"
+        " forward. Templates took 50.0 µs in A before the first pass."
     )
     assert all(sum(lane.phases_us.values()) > 0 for lane in lanes)
 
@@ -186,10 +189,10 @@ def test_steps_that_are_not_known_are_not_drawn(store: Store) -> None:
     found = TraceSelection(control)
     unknown = [(control, Phases((step(0, 100, None),), None, "Where they stand is not known."))]
     assert launches_phases.examples(found, unknown) == []
-    assert launches_phases.junk_words(found, unknown) == "Which steps wrote junk is not known."
-    assert launches_phases.mean_words(found, unknown).startswith("A step takes 110 µs on average")
+    assert launches_phases.junk_words(found, unknown) == "Which passes wrote junk is not known."
+    assert launches_phases.mean_words(found, unknown).startswith("A pass takes 110 µs on average")
     none = [(control, Phases((), None, "It was not captured here."))]
-    assert launches_phases.mean_words(found, none) == "No trace marks where its steps begin."
+    assert launches_phases.mean_words(found, none) == "No trace marks where its passes begin."
 
 
 def test_an_axis_that_does_not_begin_at_nought_says_so(opened: Open, store: Store) -> None:

@@ -157,7 +157,7 @@ def test_what_is_inside_of_two_phases_belongs_to_the_inner_one(tmp_path: Path) -
     assert one.phases_us == {"forward": 20, "prefill": 10, "other": 2, "sample": 8}
     assert (other.start_us, other.phases_us) == (140, {"other": 20})
     assert found.mean_us() == {"prefill": 5, "forward": 10, "sample": 4, "other": 11}
-    assert {step.state for step in found.steps} == {"unknown"} and "no tokens of its steps" in found.why
+    assert {step.state for step in found.steps} == {"unknown"} and "no tokens of its passes" in found.why
 
 
 def test_steps_that_do_not_match_their_marks_are_left_out(tmp_path: Path) -> None:

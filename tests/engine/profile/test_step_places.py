@@ -57,7 +57,7 @@ def test_places_add_up_to_all_work(store: Store, tmp_path: Path) -> None:
     work = (("aten::mm", 100.0, 300.0), ("aten::mm", 1_000.0, 500.0), ("aten::add", 1_950.0, 40.0))
     found = placed_work(added(store, tmp_path, *STEPS, work=work))
     assert found is not None and found.steps == 2
-    assert found.work_us["outside the steps", "gemm"] == pytest.approx(300, abs=2)
+    assert found.work_us["outside the passes", "gemm"] == pytest.approx(300, abs=2)
     assert found.work_us["other", "elementwise"] == pytest.approx(40, abs=2)
     assert sum(found.work_us.values()) == pytest.approx(840, rel=1e-6)
 

@@ -13,6 +13,7 @@ from engine.profile.ingest import TraceMetadata, add_trace
 from engine.profile.lp_words import lp_words
 from engine.profile.reported import publish_reported
 from engine.profile.stored_trace import StoredTrace
+from engine.profile.waterfall import waterfall
 from engine.profile.words import (
     alone,
     compute_words,
@@ -84,10 +85,9 @@ def test_the_difference_names_its_largest_families(store: Store, tmp_path: Path)
     other = added(store, tmp_path, (GEMM, 20), (GEMM, 20), (GEMM, 20), (CAT, 7), tokens=20)
     assert where_from(pair(store, one, other)) == (
         "Per token, B takes 1.40× as long: 3.35 µs of work against 2.40 µs in A."
-        " In all 67.0 µs against 24.0 µs, for 2.00× the tokens."
-        " The largest parts are matrix products, gemm (40.0 µs more: 50.0 % more calls, each 2.00× as long) and"
-        " concatenations (7.00 µs more: only in B, 1 call)."
-        " In the other direction: attention (4.00 µs less: only in A, 1 call)."
+        " The largest parts are matrix products, gemm (1.00 µs more per token: 25.0 % fewer calls per token, each call"
+        " 2.00× as long) and concatenations (0.350 µs more per token: only in B, 1 call)."
+        " In the other direction: attention (0.400 µs less per token: only in A, 1 call)."
     )
     assert where_from(pair(store, other, one)).startswith(
         "Per token, B is 1.40× faster: 2.40 µs of work against 3.35 µs"
@@ -98,7 +98,7 @@ def test_the_difference_names_its_largest_families(store: Store, tmp_path: Path)
 def test_a_part_says_how_much_of_the_difference_it_is(store: Store, tmp_path: Path) -> None:
     one, other = (added(store, tmp_path, (GEMM, time), ("fill", time)) for time in (10, 20))
     said = where_from(pair(store, one, other))
-    assert said.endswith("each 2.00× as long): 100 % of the difference.") and "er token" not in said
+    assert said.endswith("each call 2.00× as long): 100 % of the difference.") and "er token" not in said
 
 
 def test_parts_may_be_more_than_the_whole(store: Store, tmp_path: Path) -> None:
@@ -191,3 +191,22 @@ def test_what_the_lp_of_a_traces_run_changes() -> None:
     assert words("none", "position-blocklist").startswith("What the LP changes: position-blocklist forces 21.7 %")
     assert "tokens to choose from" not in words("none", "position-blocklist")
     assert words("exact", "none") == ""
+
+
+def test_tokens_per_pass_say_the_batch_and_what_is_forced() -> None:
+    """The demo's traces are of 4 molecules at a time: 64 passes draw 256 tokens, and 171 are forced besides in B."""
+    traces = {entry.row["label"]: StoredTrace.of(entry) for entry in DEMO_STORE.found(TRACE).entries}
+    pair = traces["demo-llama:final, none"], traces["demo-llama:final, exact"]
+    run = {"model_alias": "demo-llama", "model_step": "final"}
+    said = lp_words(compare(*pair), run | {"lp": "none"}, run | {"lp": "exact"})
+    assert "A pass draws a token for each molecule of the batch (4.00 in A, 4.00 in B), and B gets 2.67 forced" in said
+
+
+def test_sentence_and_chart_of_traces_of_unlike_length_are_of_one_base(store: Store, tmp_path: Path) -> None:
+    """Twice the calls for four times the tokens are fewer calls per token, in both."""
+    one = added(store, tmp_path, (GEMM, 10), tokens=10)
+    other = added(store, tmp_path, (GEMM, 10), (GEMM, 10), tokens=40)
+    found = pair(store, one, other)
+    assert "(0.500 µs less per token: 50.0 % fewer calls per token, each call 1.00× as long)" in where_from(found)
+    (step,) = waterfall(found, "token").steps
+    assert (step.by_calls_us, step.by_mean_us) == (pytest.approx(-0.5), 0)
