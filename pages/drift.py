@@ -10,10 +10,7 @@ from pages._shared.sections import show_open
 
 TITLE = "Drift inspector"
 ICON = ":material/troubleshoot:"
-LEAD = (
-    "A run's molecules, the worst first, token by token. **Junk**: the LP kept too many tokens for a number. **Cut**: "
-    "too few."
-)
+LEAD = "Molecules, the worst first. **Junk**: the LP kept too many tokens for a number. **Cut**: too few."
 
 SECTIONS = {
     "Molecules": drift_molecules.show,

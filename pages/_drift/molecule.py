@@ -43,10 +43,15 @@ from pages._shared.words import (
     wrong_atoms,
 )
 
-VIEW_HEIGHT = 170  # so that drawing, conformer and strip stand in one screen
+VIEW_HEIGHT = 150  # so that drawing, conformer and strip stand in one screen
 NOTE_CHARS = 10
 NOTES: dict[Fault, str] = {"junk": "!", "cut": "cut", "wrong": "✗"}
 GROUP_HELP = "The conformer as the group's runner reads it: the last number of each part, whatever stands around it"
+READERS_HELP = (
+    "Three readers, each of which stops at its own first error. The *reports* name issues of a text; junk may pass. A "
+    "text *decodes* where the group's *runner* takes every block: its reader takes the last number of each part. The "
+    "*strict reader*, ours, takes blocks of three whole numbers alone, and only what it reads is judged in 3D."
+)
 MOST_NOTES = 6
 STRIP, DRAWING, SHAPE = "drift_strip", "drift_drawing", "drift_shape"
 OTHER_READER = "drift_other_reader"
@@ -62,12 +67,30 @@ def show(inspection: Inspected, steps: Callable[[], None]) -> None:
         with st.container(horizontal=True, vertical_alignment="center", key="molecule-heading"):
             st.code(visible_text(sample["smiles"]), language=None, wrap_lines=True, width="stretch")
             steps()
-        molecule = molecule_words(sample)
+        molecule = "" if _is_unread(sample) else molecule_words(sample)  # else the line below says so, with the place
         in_3d = f" In 3D: {molecule}." if molecule else ""
-        st.markdown(escape_markdown(verdict(sample, inspection.blocks) + in_3d))
+        st.markdown(escape_markdown(verdict(sample, inspection.blocks) + in_3d), help=READERS_HELP)
         _failed(inspection)
         still_wrong([(wrong["check"], wrong["atoms"]) for wrong in inspection.sample["unmended"] or ()])
         _linked(inspection)
+
+
+def _is_unread(sample: Mapping[str, Any]) -> bool:
+    """Whether it was not judged because the strict reader refuses its text."""
+    return any(failed["check"] == LOADED for failed in sample["failed"] or ())
+
+
+def check_line(failed: Mapping[str, Any]) -> str:
+    """A failed check; where there is no whole conformer, whose reader stops at the place that is named."""
+    if failed["check"] != LOADED:
+        return failed_words(failed)
+    return failed_words(
+        {**failed, "check": "not judged in 3D", "detail": f"the strict reader stops at {place_of(failed['detail'])}"}
+    )
+
+
+def place_of(error: str) -> str:
+    return error.removeprefix("enriched text, ")
 
 
 def rule_words(sample: Mapping[str, Any]) -> str:
@@ -115,7 +138,7 @@ def _failed_buttons(inspection: Inspected, failed: Sequence[Mapping[str, Any]], 
     for place, check in enumerate(failed, start):
         atom = next((atom for atom in check["atoms"] if atom < inspection.molecule.atoms), None)
         st.button(
-            escape_markdown(failed_words(check)),
+            escape_markdown(check_line(check)),
             key=f"failed-{place}",
             type="tertiary",
             icon=":material/warning:",
@@ -235,7 +258,8 @@ def _shape(inspection: Inspected, of_atom: Blocks, atom: int | None) -> None:
         atom = -1 if place is None else places[place]
         state.put_atom(spot_of(inspection), atom if atom >= 0 else None)
 
-    what = "atoms whose blocks can be read" if inspection.why_no_conformer else "the generated conformer"
+    read = f"{inspection.conformer.GetNumAtoms()} of {inspection.molecule.atoms} atoms, as far as they can be read"
+    what = read if inspection.why_no_conformer else "the generated conformer"
     models = [model_of(inspection.conformer, what)]
     group = inspection.by_group
     if group is not None and group.mol is not None and st.toggle("Group's reader on top", key=OTHER_READER):
@@ -254,9 +278,8 @@ def _shape(inspection: Inspected, of_atom: Blocks, atom: int | None) -> None:
 
 def _readers(inspection: Inspected) -> None:
     """What the two readers made of the text. Why it has no conformer stands above where its molecule was judged."""
-    is_said = any(failed["check"] == LOADED for failed in inspection.sample["failed"] or ())
     is_partial = inspection.conformer is not None and inspection.why_no_conformer
-    words = [inspection.why_no_conformer] if is_partial and not is_said else []
+    words = [inspection.why_no_conformer] if is_partial and not _is_unread(inspection.sample) else []
     words += [_group_words(inspection, inspection.by_group)] if inspection.by_group is not None else []
     if inspection.molecule.atoms and words:
         st.caption(escape_markdown(" ".join(words)))
@@ -265,7 +288,7 @@ def _readers(inspection: Inspected) -> None:
 def _group_words(inspection: Inspected, group: GroupShape) -> str:
     """How the group's reader differs from ours in this text."""
     if group.mol is None:
-        return f"The group's reader refuses this text: {group.why_not}."
+        return f"The group's reader refuses this text: it stops at {place_of(group.why_not)}."
     if not group.misread:
         return "The group's reader takes this text, and every atom stands where its numbers put it."
     count = f"The group's reader takes this text, and misreads {len(group.misread)} of {len(inspection.blocks)} blocks"

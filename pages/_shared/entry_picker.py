@@ -18,12 +18,12 @@ from engine.figures.words import shortened
 from engine.store.entries import Entry, StoreListing
 from pages._shared.errors import escape_markdown
 from pages._shared.rows import picked_rows, show_rows, table_height
-from pages._shared.sections import fold, is_unfolded
 from pages._shared.selection import Chosen, Selection, SelectionQuery
 from pages._shared.theme import palette
 
 TABLE_HEIGHT = 262
-FILTER_WIDTH, CONTROL_WIDTH = 150, 280
+FILTER_WIDTH, MOST_FILTER_WIDTH, CONTROL_WIDTH = 150, 320, 280
+CHOICE_PX, AROUND_CHOICES_PX = 8, 96  # of a letter in a chosen value; its cross, and the field's own buttons
 TAGS, PINS = "tags", "pins"
 MOST_TEXT, MOST_NAME, MOST_DAMAGES = 400, 120, 10
 Row = dict[str, Any]
@@ -31,7 +31,10 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class EntryPicker(Generic[Chosen]):
-    """What a page's picker shows. ``row`` gives an entry's cells under the names of ``columns``."""
+    """What a page's picker shows. ``row`` gives an entry's cells under the names of ``columns``, in the table's order.
+
+    The entry's name comes last, unless it is among them.
+    """
 
     query: SelectionQuery[Chosen]
     row: Callable[[Entry], Row]
@@ -52,6 +55,16 @@ class EntryPicker(Generic[Chosen]):
         """Names of the filters' widgets and of their parameters in the address."""
         return tuple(self.prefix + name for name in ("origin", *(self.choices or ()), TAGS, "contains", "only", PINS))
 
+    @property
+    def _default_key(self) -> str:
+        """Of the entries that were shown because the address named none, until a row is ticked."""
+        return f"{self.key}_default"
+
+    @property
+    def _replaced_key(self) -> str:
+        """Of how often a tick replaced these. The picker is another one then, and folded: the answer is in sight."""
+        return f"{self.key}_replaced"
+
     def show(self, found: StoreListing) -> Chosen | None:
         """Draw the picker, one line where something is ticked until the reader opens it, and give what is ticked."""
         noun = self.query.noun
@@ -61,6 +74,8 @@ class EntryPicker(Generic[Chosen]):
             show_damages(found)
             return None
         chosen, complaints = self.query.read(found)
+        if chosen is not None and not self.query.names:
+            st.session_state[self._default_key] = chosen.ids
         for complaint in complaints:
             st.error(escape_markdown(complaint), icon=":material/error:")
         with self._frame(chosen):
@@ -79,8 +94,9 @@ class EntryPicker(Generic[Chosen]):
     def _frame(self, chosen: Chosen | None) -> DeltaGenerator:
         if not self.folds:
             return st.container()
-        key = f"{self.key}_open"
-        return fold(self._heading(chosen), key, is_unfolded(key, chosen is None), ":material/checklist:")
+        # Not `fold`: an expander that reports its state is made anew with each label, and the table would scroll up.
+        key = f"{self.key}_open_{st.session_state.get(self._replaced_key, 0)}"
+        return st.expander(self._heading(chosen), chosen is None, key=key, icon=":material/checklist:")
 
     def _heading(self, chosen: Chosen | None) -> str:
         title = f"{self.query.noun.capitalize()}s"
@@ -96,7 +112,7 @@ class EntryPicker(Generic[Chosen]):
         letter = chosen.letter(entry.id) if chosen is not None and entry.id in chosen.ids else None
         cells = {name: _cell(value) for name, value in self.row(entry).items()}
         tags = [_cell(tag) for tag in entry.row.get(TAGS) or ()]
-        return {"as": letter, TAGS: tags, **cells, self.query.noun: entry.id}
+        return {"as": letter, **cells, self.query.noun: entry.id, TAGS: tags}
 
     # --- filters ------------------------------------------------------------------------------------------------------
 
@@ -112,7 +128,7 @@ class EntryPicker(Generic[Chosen]):
                 if values or name != TAGS:
                     st.multiselect(
                         label, values, key=self.prefix + name, placeholder="any", bind="query-params",
-                        width=FILTER_WIDTH,
+                        width=self._filter_width(name),
                     )  # fmt: skip
             st.text_input(
                 "Contains", key=f"{self.prefix}contains", placeholder="any", bind="query-params", max_chars=200,
@@ -121,9 +137,16 @@ class EntryPicker(Generic[Chosen]):
             labels = [column["label"] for _, column in self._pinnable(rows)]
             st.multiselect(
                 "Pinned columns", labels, key=self.prefix + PINS, placeholder="choose", bind="query-params",
-                width=FILTER_WIDTH, help="They stay in sight when the table scrolls sideways",
+                width=self._filter_width(PINS), help="They stay in sight when the table scrolls sideways",
             )  # fmt: skip
             st.toggle("Ticked", key=f"{self.prefix}only", bind="query-params", disabled=chosen is None, width="content")
+
+    def _filter_width(self, name: str) -> int:
+        """Wide enough for the longest value that is chosen."""
+        key = self.prefix + name
+        chosen = st.session_state.get(key, st.query_params.get_all(key)) or ()  # a link's is not in the state yet
+        wanted = max((CHOICE_PX * len(value) + AROUND_CHOICES_PX for value in chosen), default=0)
+        return min(MOST_FILTER_WIDTH, max(FILTER_WIDTH, wanted))
 
     def _is_match(self, row: Row, text: str) -> bool:
         def value(name: str) -> Any:
@@ -164,8 +187,8 @@ class EntryPicker(Generic[Chosen]):
             if self.query.has_control
             else None,
             **self.columns,
+            self.query.noun: self.columns.get(self.query.noun, config.TextColumn(self.query.noun, width=320)),
             TAGS: config.ListColumn("tags", width=150) if any(row[TAGS] for row in rows.values()) else None,
-            self.query.noun: config.TextColumn(self.query.noun, width=320),
         }
 
     def _pinnable(self, rows: Mapping[str, Row]) -> list[tuple[str, Any]]:
@@ -173,11 +196,18 @@ class EntryPicker(Generic[Chosen]):
         return [(name, column) for name, column in self._columns(rows).items() if column and not column.get("pinned")]
 
     def _take(self, shown: Sequence[str], ids: Sequence[str]) -> None:
-        """A ticked entry keeps its place, also where a filter hides its row."""
+        """A ticked entry keeps its place, also where a filter hides its row.
+
+        Of equal entries, the first tick replaces those that the page opened with: the reader did not choose them.
+        """
         rows = picked_rows(self.key)
         if rows is None:
             return
         ticked = [shown[row] for row in rows if row < len(shown)]
+        is_default = tuple(ids) == st.session_state.pop(self._default_key, None)
+        if is_default and not self.query.has_control and not {*ticked} <= {*ids}:
+            ids, ticked = (), [id_ for id_ in ticked if id_ not in ids]
+            st.session_state[self._replaced_key] = st.session_state.get(self._replaced_key, 0) + 1
         kept = [id_ for id_ in ids if id_ in ticked or id_ not in shown]
         ticked = [*kept, *(id_ for id_ in ticked if id_ not in kept)]
         if len(ticked) > (most := self.query.most_tests + 1):

@@ -110,7 +110,7 @@ def verdict(sample: Row, blocks: Sequence[Row]) -> str:
         return f"Passes{decodes} and is clean: every atom has its block, and every block its three numbers.{before}"
     why_not = of_blocks or "not every atom has a block of its own"
     if sample["passed"]:
-        by_runner = {True: " and decodes by the runner's", False: " but does not decode by the runner's", None: ""}
+        by_runner = {True: " and decodes by the runner's", False: " but does not decode", None: ""}
         return f"Not clean: {why_not}. It passes the reports' rule{by_runner[sample['decodes']]}."
     reasons = "; ".join(sample["issues"] or ()) or "no reason was kept"
     decodes = " It decodes by the runner's rule." if sample["decodes"] else ""
@@ -128,8 +128,7 @@ def _bad_words(blocks: Sequence[Row]) -> str:
         (short, "has fewer than three numbers", "have fewer than three numbers"),
         (whole, "has a number without decimals", "have numbers without decimals"),
     ]
+    named = [(count, singular if count == 1 else plural) for count, singular, plural in parts if count]
     return ", ".join(
-        f"{count} of {len(blocks)} blocks {singular if count == 1 else plural}"
-        for count, singular, plural in parts
-        if count
+        f"{count}{'' if place else f' of {len(blocks)} blocks'} {what}" for place, (count, what) in enumerate(named)
     )

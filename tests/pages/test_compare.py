@@ -77,7 +77,7 @@ def test_filters_hide_rows_and_leave_what_is_compared(opened: Open) -> None:
 
 def test_pinned_columns_are_those_of_the_address_beside_letter_model_and_lp(opened: Open) -> None:
     columns = json.loads(opened(pins=["ms / token", "run"]).dataframe[0].proto.columns)
-    assert [name for name, column in columns.items() if column.get("pinned")] == ["as", "model", "lp", "ms", "run"]
+    assert [name for name, column in columns.items() if column.get("pinned")] == ["as", "model", "lp", "run", "ms"]
 
 
 def test_no_row_left_and_no_run_at_all_are_told(opened: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -83,9 +83,9 @@ def test_a_token_lights_its_atom_and_an_atom_brings_the_strip_to_its_block(brows
         expect_harmless(seen)
 
 
-@pytest.mark.parametrize("run", [WITH_JUNK, EXACT])
-def test_drawing_conformer_and_strip_are_in_one_screen(browser: Browser, server: Server, run: str) -> None:
-    with visit(browser, server, f"/drift?run={run}", width=1440, height=900) as seen:
+@pytest.mark.parametrize(("run", "width"), [(WITH_JUNK, 1000), (EXACT, 1440)])
+def test_drawing_conformer_and_strip_are_in_one_screen(browser: Browser, server: Server, run: str, width: int) -> None:
+    with visit(browser, server, f"/drift?run={run}", width=width, height=900) as seen:
         token = columns(seen).first.locator(".cell.g")
         for view in (atoms(seen).first, seen.page.locator(".viewer .stage"), token):
             expect(view).to_be_in_viewport(ratio=0.7)
@@ -99,7 +99,7 @@ LINE_STARTS = """words => {
 
 
 def test_a_narrow_heading_takes_two_lines_and_cuts_nothing(browser: Browser, server: Server) -> None:
-    with visit(browser, server, f"/drift?run={WITH_JUNK}", width=1000, height=900) as seen:
+    with visit(browser, server, f"/drift?run={WITH_JUNK}", width=800, height=900) as seen:
         expect(atoms(seen).first).to_be_visible()
         heading = seen.page.locator(".st-key-molecule-heading")
         smiles, back, on = (
@@ -113,6 +113,31 @@ def test_a_narrow_heading_takes_two_lines_and_cuts_nothing(browser: Browser, ser
         assert failed.evaluate("words => getComputedStyle(words).whiteSpace") == "normal"
         lines = failed.evaluate(LINE_STARTS)
         assert len(lines) > 1 and max(lines) - min(lines) < 2
+
+
+RUNS_IN_ADDRESS = "count => new URLSearchParams(location.search).getAll('run').length === count"
+
+
+def test_the_first_tick_replaces_the_default_and_later_ones_leave_the_list_where_it_is(
+    browser: Browser, server: Server
+) -> None:
+    with visit(browser, server, "/drift?run_model=demo-qwen:final", width=1000) as seen:
+        expect(seen.page.get_by_text("Runs: demo-llama:final")).to_be_visible()  # which the filter hides in the table
+        open_picker(seen)
+        model = seen.page.locator("[data-tag] [title='demo-qwen:final']").last
+        expect(model).to_be_visible()
+        assert model.evaluate("value => value.scrollWidth <= value.clientWidth")
+        click_row(seen, 0, 0)
+        expect(seen.page.get_by_text("Runs: demo-qwen:final")).to_be_visible()
+        seen.page.wait_for_function(RUNS_IN_ADDRESS, arg=1)
+        expect(model).not_to_be_visible()  # the molecule takes the list's place
+        open_picker(seen)
+        table = seen.page.get_by_test_id("stDataFrame").locator(".dvn-scroller").first.element_handle()
+        click_row(seen, 0, 1)
+        seen.page.wait_for_function(RUNS_IN_ADDRESS, arg=2)
+        expect(model).to_be_visible()
+        assert table.evaluate("scroller => scroller.isConnected")  # the same table, so it did not scroll to its top
+        expect_harmless(seen)
 
 
 def test_a_wrong_centre_is_seen_in_2d_in_3d_and_in_the_tokens(browser: Browser, server: Server) -> None:

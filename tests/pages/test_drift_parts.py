@@ -70,10 +70,10 @@ def test_a_drawing_has_no_layer_for_clicks_and_none_where_the_smiles_does_not_re
         (
             sample_row(0, clean=False),
             [block_row(0, 0, kinds=["letters"]), block_row(0, 1, kinds=["cut", "letters"]), block_row(0, 2)],
-            "Not clean: 2 of 3 blocks have junk, 1 of 3 blocks was cut. It passes",
+            "Not clean: 2 of 3 blocks have junk, 1 was cut. It passes",
         ),
         (sample_row(0, clean=False), [], "It passes the reports' rule and decodes by the runner's."),
-        (sample_row(0, clean=False, decodes=False), [], "It passes the reports' rule but does not decode by the"),
+        (sample_row(0, clean=False, decodes=False), [], "It passes the reports' rule but does not decode."),
         (sample_row(0, clean=False, decodes=None), [], "It passes the reports' rule."),
         (sample_row(0, clean=False, passed=False, issues=["no end", "no SMILES"]), [], "Failed: no end; no SMILES."),
         (

@@ -14,6 +14,7 @@ from pages._profiles.traces import query_of
 from pages._shared.entry_picker import EntryPicker
 from pages._shared.links import MOST_TESTS
 from pages._shared.rows import show_rows
+from pages._shared.run_rows import run_columns
 from pages._shared.selection import SelectionQuery
 from tests.pages.params import Params
 
@@ -25,9 +26,10 @@ def ticked(
     ids: tuple[str, ...],
     rows: list[int],
     before: Params | None = None,
+    session: dict[str, Any] | None = None,
 ) -> Params:
     """The address after these rows of a table that shows ``shown`` were ticked, where ``ids`` were ticked before."""
-    params, session = before or Params(), dict[str, Any]()
+    params, session = before or Params(), {} if session is None else session
     monkeypatch.setattr(st, "query_params", params)
     monkeypatch.setattr(st, "session_state", session)
     picker = EntryPicker(query, lambda entry: {}, {}, "")
@@ -87,6 +89,38 @@ def test_other_runs_clear_what_was_chosen_inside_the_earlier_ones(monkeypatch: p
         params = ticked(monkeypatch, inspected([]), ["c", "b", "a"], ("c",), rows, before)
         assert params.get_all("run") == expected
         assert not params.get_all("sample") and not params.get_all("atom") and params["view"] == "Molecules"
+
+
+@pytest.mark.parametrize(
+    ("default", "address", "rows", "expected"),
+    [
+        (("c",), {}, [0, 2], ["a"]),  # in place of the run that the page opened with
+        (("c",), {"run": ["c"], "sample": "3"}, [0, 2], ["a"]),  # also where its molecules were looked at meanwhile
+        (("h",), {}, [2], ["a"]),  # a filter hides it
+        (("c",), {}, [], [""]),
+        (None, {"run": ["c"]}, [0, 2], ["c", "a"]),  # a link or the reader chose it
+    ],
+)
+def test_the_first_tick_replaces_what_no_reader_chose(
+    monkeypatch: pytest.MonkeyPatch,
+    default: tuple[str, ...] | None,
+    address: dict[str, Any],
+    rows: list[int],
+    expected: list[str],
+) -> None:
+    query, ids = inspected([]), default or ("c",)
+    session = {} if default is None else {"run_picker_default": default}
+    params = ticked(monkeypatch, query, ["c", "b", "a"], ids, rows, Params(address), session)
+    assert params.get_all("run") == expected
+    is_folded = default is not None and expected == ["a"]
+    assert ("run_picker_replaced" in session) is is_folded and "run_picker_default" not in session
+
+
+def test_what_matters_of_a_run_is_in_sight_at_1000_pixels() -> None:
+    """Boxes and letters take 36 pixels each, and the page has 670 for the table."""
+    columns = run_columns()
+    assert [*columns][:5] == ["model", "lp", "usable", "s", "run"]
+    assert 2 * 36 + sum(columns[name]["width"] for name in [*columns][:5]) <= 670
 
 
 def test_the_most_that_can_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -200,7 +200,7 @@ function frameWords(root, model) {
   const counts = Object.entries(MARKS).map(([code, [name]]) => [name.replace("_", " "), countOf(data.marks, code)]);
   const said = counts.filter(([, count]) => count).map(([name, count]) => `${NUMBER.format(count)} ${name}`);
   root.querySelector(".count").textContent = counted(model.count, "column");
-  root.querySelector(".tally").textContent = said.join(" · ") || "no marks";
+  root.querySelector(".tally").textContent = said.length ? `marked tokens: ${said.join(" · ")}` : "no marks";
   for (const button of root.querySelectorAll("[data-go]")) button.hidden = !said.length;
   for (const button of root.querySelectorAll("[data-row]")) button.hidden = !model.has(button.dataset.row);
   const has = { differ: countIf(model, (i) => model.differs(i)) > 0, gap: data.pieces?.includes(-1) || data.template_pieces?.includes(-1) };
