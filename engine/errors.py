@@ -104,6 +104,15 @@ class EnrichedError(DriftscopeError):
         super().__init__(f"{', '.join(parts)}: {reason}{found}")
 
 
+def unquoted(error: DriftscopeError) -> str:
+    """What is wrong, with nothing of a text that does not read: a line of a file may be of another kind of file."""
+    if not isinstance(error, SmilesError | EnrichedError):
+        return str(error)
+    kind = "SMILES" if isinstance(error, SmilesError) else "enriched text"
+    where = "" if error.position is None else f" at position {error.position}"
+    return f"it is no {kind} that can be read{where}" + ("" if "'" in error.reason else f": {error.reason}")
+
+
 class GraphMismatchError(DriftscopeError):
     """Two molecules that had to be the same graph are not."""
 

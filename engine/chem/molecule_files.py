@@ -25,7 +25,7 @@ from engine.chem.parquet_files import is_number, is_text, parquet_columns, schem
 from engine.chem.smiles import parse_smiles, split_smiles
 from engine.chem.structure_files import mol_of, sdf_records
 from engine.chem.textfiles import MOST_LINE_CHARACTERS, text_lines
-from engine.errors import DriftscopeError, FileFormatError, one_line, shown
+from engine.errors import DriftscopeError, FileFormatError, one_line, shown, unquoted
 from engine.records import Molecule
 from engine.user_files import open_file, parsed_json, unique_keys
 
@@ -40,7 +40,6 @@ _LISTS = (".smi", ".smiles")
 _JSON_START = re.compile(r"""\s*(?:\{|\[\s*(?:["{\[]|$))""")  # a SMILES may begin with a bracket, but not like this
 _NO_OBJECT = 'no JSON object such as {"smiles": "CC=O"}, each key once'
 _FIELD_LIMIT = threading.Lock()
-_MOST_TEXT = 200
 PARQUET_ROWS = 4_096
 
 
@@ -56,10 +55,9 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A row or record that cannot be used. ``text`` is its beginning, not escaped; ``error`` is one line."""
+    """A row or record that cannot be used. ``error`` is one line, with nothing of a text that is no SMILES."""
 
     line: int
-    text: str
     error: str
 
 
@@ -100,29 +98,24 @@ def read_molecule_file(
             molecules.append(entry.smiles, molecule)
             progress(len(molecules))
         except DriftscopeError as error:
-            skipped.append(_skipped(entry.line, entry.smiles, str(error)))
+            skipped.append(Skipped(entry.line, one_line(unquoted(error))))
         if len(molecules) == limit:
             break
-    if not molecules:  # perhaps another kind of file: nothing of it is quoted unless its name says that it is one
-        is_named = _suffix(path) in (*_KINDS, *_LISTS)
-        first = f"The first, at {skipped[0].line:,}: {skipped[0].error}" if is_named else "Give a file of molecules"
-        raise FileFormatError(f"none of {len(skipped):,} molecules of {shown(path.name)} can be used", first)
+    if not molecules:
+        what = f"none of {len(skipped):,} molecules of {shown(path.name)} can be used"
+        raise FileFormatError(what, f"The first, at {skipped[0].line:,}: {skipped[0].error}")
     return molecules, skipped
 
 
-def _skipped(line: int, text: str, error: str) -> Skipped:
-    return Skipped(line, text[:_MOST_TEXT], one_line(error))
-
-
-def _entry(line: int, smiles: object, name: object, text: str) -> FileEntry | Skipped:
+def _entry(line: int, smiles: object, name: object) -> FileEntry | Skipped:
     if smiles is not None and not isinstance(smiles, str):
-        return _skipped(line, text, f"its SMILES is of type {type(smiles).__name__}, not text")
+        return Skipped(line, f"its SMILES is of type {type(smiles).__name__}, not text")
     # JSON may hide lone surrogates, which nothing could write out again.
     plain, named = (
         str(cell).encode("utf-8", "replace").decode("utf-8").strip() if isinstance(cell, (str, int, float)) else ""
         for cell in (smiles, name)
     )
-    return FileEntry(line, plain, named) if plain else _skipped(line, text, "it has no SMILES")
+    return FileEntry(line, plain, named) if plain else Skipped(line, "it has no SMILES")
 
 
 def _kind(path: Path, column: str | None) -> Kind:
@@ -158,7 +151,7 @@ def _lines(path: Path, column: str | None) -> Entries:
     for index, (number, line) in enumerate(_content(path)):
         smiles, *name = line.split(maxsplit=1)
         if index or not _smiles_columns([smiles], column):
-            yield _entry(number, smiles, "".join(name), line)
+            yield _entry(number, smiles, "".join(name))
 
 
 def _table(path: Path, column: str | None) -> Entries:
@@ -172,7 +165,7 @@ def _table(path: Path, column: str | None) -> Entries:
             if has_header:
                 continue
         smiles, name = (cells[at] if at is not None and at < len(cells) else "" for at in columns)
-        yield _entry(line, smiles, name, ",".join(cells))
+        yield _entry(line, smiles, name)
 
 
 def _is_data(first: list[str]) -> bool:
@@ -232,8 +225,11 @@ def _columns(path: Path, names: Sequence[str], column: str | None) -> tuple[int,
     if len(columns) == 1:
         named = [keys.index(key) for key in NAME_COLUMNS if key in keys and keys.index(key) != columns[0]]
         return columns[0], named[0] if named else None
-    if column is None and _suffix(path) not in _KINDS:
-        raise FileFormatError(f"{shown(path.name)} has no column of SMILES", "Name the one to read")
+    kind = _KINDS.get(_suffix(path))
+    # Perhaps another kind of file: nothing of it is quoted.
+    if (kind is None and column is None) or (kind in (None, "table") and len(names) == 1):
+        what = "of SMILES" if column is None else shown(column)
+        raise FileFormatError(f"{shown(path.name)} has no column {what}", "Name the one to read")
     some = [shown(name, 30) for name in ([names[at] for at in columns] or names)[:12]]
     listed = ", ".join(some) + (", …" if len(columns or names) > len(some) else "")
     what = f"{'several columns' if columns else 'no column'} {'of SMILES' if column is None else shown(column)}"
@@ -254,13 +250,13 @@ def _jsonl(path: Path, column: str | None) -> Entries:
         if not isinstance(row, dict):
             if keys is None:  # a document, or no JSON at all
                 raise FileFormatError(f"line {number:,} of {shown(path.name)} is {_NO_OBJECT}", "Write one a line")
-            yield _skipped(number, line, f"it is {_NO_OBJECT}")
+            yield Skipped(number, f"it is {_NO_OBJECT}")
             continue
         if keys is None:
             names = list(row)
             smiles, name = _columns(path, names, column)
             keys = names[smiles], "" if name is None else names[name]
-        yield _entry(number, row.get(keys[0]), row.get(keys[1]), line)
+        yield _entry(number, row.get(keys[0]), row.get(keys[1]))
 
 
 def _parquet(path: Path, column: str | None) -> Entries:
@@ -268,7 +264,7 @@ def _parquet(path: Path, column: str | None) -> Entries:
     smiles, name = _columns(path, schema.names, column)
     kinds = [field.type for field in schema]
     if not is_text(kinds[smiles]):
-        kind = one_line(str(kinds[smiles]))[:_MOST_TEXT]
+        kind = one_line(str(kinds[smiles]))[:200]
         what = f"column {shown(schema.names[smiles])} of {shown(path.name)} is {kind}, not text"
         raise FileFormatError(what, "Name the column that holds the SMILES")
     has_name = name is not None and (is_text(kinds[name]) or is_number(kinds[name]))
@@ -277,7 +273,7 @@ def _parquet(path: Path, column: str | None) -> Entries:
         texts = cells[wanted[0]]
         for text, title in zip(texts, cells[wanted[1]] if has_name else [""] * len(texts), strict=True):
             row += 1
-            yield _entry(row, text, title, "" if title is None else str(title))
+            yield _entry(row, text, title)
 
 
 def _sdf(path: Path, column: str | None) -> Entries:
@@ -289,7 +285,7 @@ def _sdf(path: Path, column: str | None) -> Entries:
             mol = Chem.RemoveHs(mol_of(path, number, record))
             smiles = Chem.MolToSmiles(mol)
         except (FileFormatError, RuntimeError, ValueError) as error:
-            yield _skipped(number, name, str(error))
+            yield Skipped(number, str(error))
         else:
             yield FileEntry(number, smiles, name, mol if mol.GetConformer().Is3D() else None)
 

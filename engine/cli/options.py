@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from engine.cli.output import note, path_of, read_text
-from engine.errors import ConstraintError, DriftscopeError, RegistryError, TextError, shown
+from engine.errors import ConstraintError, DriftscopeError, RegistryError, TextError, shown, unquoted
 from engine.lp_records import LPS, GuardSettings, guard_checks, lp_record, split_cleanup
 from engine.records import READER_HELP, READERS, RULES_HELP, BinFormat, NumberFormat
 
@@ -286,20 +286,21 @@ def smiles_of(words: Sequence[str], file: str | None = None) -> list[str]:
 
 
 def read_molecules(smiles: Sequence[str], file: str | None = None) -> tuple[list[Molecule], list[dict[str, str]]]:
-    """The molecules that can be read, and the others with what is wrong; an error where none is left. A ``file`` of
-    which none can be read may be of another kind, so nothing of it is quoted."""
+    """The molecules that can be read, and the others with what is wrong; an error where none is left. A ``file`` may be
+    of another kind, so nothing of it is quoted that is no SMILES."""
     from engine.chem.enriched import skeleton_of
     from engine.chem.smiles import parse_smiles
 
     molecules, skipped, last = [], [], None
-    for text in smiles:
+    for number, text in enumerate(smiles, start=1):
         try:
             molecule = parse_smiles(text)
             skeleton_of(molecule)  # some molecules have no enriched form
             molecules.append(molecule)
         except DriftscopeError as error:
             last = error
-            skipped.append({"smiles": text, "error": str(error)})
+            of_file = {"smiles": "", "error": f"molecule {number:,}: {unquoted(error)}"}
+            skipped.append({"smiles": text, "error": str(error)} if file in (None, "-") else of_file)
     if file not in (None, "-") and not molecules:
         what = f"none of {len(smiles):,} lines of {shown(file)} is a molecule"
         raise DriftscopeError(what, "Give a file with SMILES, one per line")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.cli.options import add_bins_option, add_command, add_decimals_option, finite, form_of, whole
 from engine.cli.output import StatusLine, emit_json, given_text, path_of, read_text, table, write
-from engine.errors import EnrichedError, FileFormatError, TextError, shown
+from engine.errors import EnrichedError, FileFormatError, TextError, shown, unquoted
 from engine.figures.words import counted
 from engine.records import NumberFormat
 
@@ -230,7 +230,8 @@ def _file_texts(path: str, form: NumberFormat) -> list[str]:
                 other = other_form(answer)
                 what = "does not begin with enriched text" if other is None else f"is {OTHER_WORDS[other]}"
                 raise FileFormatError(f"{shown(path)} {what}", "Write one molecule per line") from error
-            raise FileFormatError(f"line {number} of {shown(path)}: {error}") from error
+            why = str(error) if path == "-" else unquoted(error)
+            raise FileFormatError(f"line {number} of {shown(path)}: {why}") from error
         texts.append(answer)
     if not texts:
         raise FileFormatError(f"{shown(path)} has no enriched text", "Write one molecule per line")

@@ -215,6 +215,15 @@ def test_dense_json_is_refused_before_it_is_parsed(tmp_path: Path, monkeypatch: 
         assert "its values would take over" in result.error
 
 
+@pytest.mark.parametrize("command", [["run", "--smiles-file"], ["generate", "--file"]])
+def test_a_line_that_is_no_smiles_is_named_by_its_number_alone(tmp_path: Path, command: list[str]) -> None:
+    (tmp_path / "pw.smi").write_text(f"CC=O\n{SECRET}:x:0:0\n")
+    asked = ["--model", "demo-qwen", "--max-new-tokens", "8", "--store", str(tmp_path / "store")]
+    result = run(*command, str(tmp_path / "pw.smi"), *asked[: 4 if command[0] == "generate" else 6])
+    assert result.code == 0 and SECRET not in result.out + result.err
+    assert "2: it is no SMILES that can be read at position" in result.err
+
+
 def test_a_log_line_that_is_nested_too_deep_is_no_entry(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text('{"token_idx":0,"logits":' + "[" * 50_000 + "]" * 50_000 + "}\n")

@@ -40,11 +40,9 @@ def written(folder: Path, content: str | bytes, name: str) -> Path:
 
 
 def rows_of(path: Path, column: str | None = None) -> list[Row]:
-    """(SMILES, name) of each entry, or (error, text) of what is skipped."""
+    """(SMILES, name) of each entry, or (error, "") of what is skipped."""
     entries = list(read_entries(path, column=column))
-    return [
-        (entry.smiles, entry.name) if isinstance(entry, FileEntry) else (entry.error, entry.text) for entry in entries
-    ]
+    return [(entry.smiles, entry.name) if isinstance(entry, FileEntry) else (entry.error, "") for entry in entries]
 
 
 def as_table(rows: Sequence[Row], delimiter: str) -> bytes:
@@ -187,17 +185,17 @@ def test_a_column_can_be_named(tmp_path: Path, name: str) -> None:
 )
 def test_parquet_columns_of_text(tmp_path: Path, table: pa.Table) -> None:
     path = written(tmp_path, parquet_bytes(table, row_group_size=1), "a.parquet")
-    assert rows_of(path) == [("C", "0"), ("it has no SMILES", "1"), ("CC", "2")]
+    assert rows_of(path) == [("C", "0"), ("it has no SMILES", ""), ("CC", "2")]
 
 
 SKIPPED: dict[str, tuple[str, str, list[tuple[int, str]]]] = {
     "an empty cell": ("a.csv", "id,smiles\n7,C\n8,\n9\n", [(3, "has no SMILES"), (4, "has no SMILES")]),
-    "no molecule": ("a.smi", "C\nC1CC\nhello\n", [(2, "SMILES 'C1CC' cannot be read"), (3, "SMILES 'hello' cannot")]),
+    "no molecule": ("a.smi", "C\nC1CC\nhello\n", [(2, "position 1: unclosed ring"), (3, "it is no SMILES")]),
     "no enriched form": ("a.smi", "C\n[C]\n", [(2, "bracket atom without hydrogens")]),
     "too large": ("a.smi", f"C\n{'C' * 201}\n{'C' * 4001}\n", [(2, "201 heavy atoms"), (3, "4,001 characters")]),
     "a wildcard": ("a.smi", "*C\nC\n", [(1, "wildcard")]),
-    "not ascii": ("a.smi", "C\nCé\n", [(2, "'é' is not allowed at position 1|position 1: character 'é'")]),
-    "a hostile one": ("a.smi", "C\nC\u202e\x1aC\n", [(2, r"'C\\u202e\\x1aC'")]),
+    "not ascii": ("a.smi", "C\nCé\n", [(2, "it is no SMILES that can be read at position 1$")]),
+    "a hostile one": ("a.smi", "C\nC\u202e\x1aC\n", [(2, "it is no SMILES that can be read at position 1$")]),
     "a number in json": ("a.jsonl", '{"smiles": "C"}\n{"smiles": 5}\n', [(2, "of type int, not text")]),
     "a missing key": ("a.jsonl", '{"smiles": "C"}\n{"smile": "C"}\n', [(2, "has no SMILES")]),
     "a cut line of json": ("a.jsonl", '{"smiles": "C"}\n{"smiles": "C', [(2, "no JSON object such as")]),
@@ -223,7 +221,20 @@ def test_what_cannot_be_used_is_skipped_with_its_reason(tmp_path: Path, case: st
         with pytest.raises(ValueError, match=reason):
             raise ValueError(one.error)
         assert one.error.isprintable()
-        assert len(one.text) <= 200
+
+
+@pytest.mark.parametrize("name", ["pw", "pw.txt", "pw.smi", "pw.csv", "pw.tsv", "pw.jsonl", "pw.sdf", "pw.smi.gz"])
+@pytest.mark.parametrize("more", ["", "CCO\n"])
+@pytest.mark.parametrize("column", [None, "x"])
+def test_no_name_of_a_file_has_its_lines_quoted(tmp_path: Path, name: str, more: str, column: str | None) -> None:
+    """A link to /etc/passwd may end in .smi, and may hold a line that reads as a molecule."""
+    lines = "root:x:0:0:root:/root:/bin/bash\ndaemon:*:1\nkey=hunter2;x,y\n'q'\n"
+    try:
+        _, skipped = read_molecule_file(written(tmp_path, lines + more, name), column=column)
+        said = " ".join(line.error for line in skipped)
+    except FileFormatError as error:
+        said = str(error)
+    assert not any(word in said for word in ("root", "daemon", "hunter2", "bash", "x,y"))
 
 
 def test_the_limit_counts_what_can_be_used(tmp_path: Path) -> None:
@@ -285,7 +296,7 @@ DAMAGED: dict[str, tuple[str, str | bytes, str]] = {
     "no column of parquet": ("a.parquet", parquet_bytes(pa.table({"mol": ["C"]})), "no column of SMILES: there is"),
     "a hostile header": ("a.csv", f"id,\u202e{'x' * 99}\n", r"'\u202exxx"),
     "many columns": ("a.csv", ",".join(f"c{index}" for index in range(999)) + "\n", "'c11', …. Name"),
-    "numbers": ("a.csv", "smiles\n1.5\n2.5\n", "2 molecules of 'a.csv' can be used. The first, at 2: SMILES '1.5'"),
+    "numbers": ("a.csv", "smiles\n1.5\n2.5\n", "2 molecules of 'a.csv' can be used. The first, at 2: it is no SMILES"),
     "numbers in parquet": ("a.parquet", parquet_bytes(pa.table({"smiles": [1.5]})), "'smiles' of 'a.parquet' is d"),
     "numbers in json": ("a.jsonl", '{"smiles": 1}\n', "1 molecules of 'a.jsonl' can be used. The first, at 1: its SM"),
     "nothing but nothing": ("a.parquet", parquet_bytes(pa.table({"smiles": [None]})), "is null, not text"),
