@@ -24,14 +24,14 @@ def lp_words(comparison: TraceComparison, control: Run, test: Run) -> str:
         return ""
     each, drawn = forced / passes, (1 - forced) / passes
     words = (
-        f"What the LP changes: {test['lp']} forces {percent(forced)} of B's tokens, and a forced token needs no pass "
-        f"of its own. A pass draws a token for each molecule of the batch ({number(1 / before)} in A, {number(drawn)} "
-        f"in B), and B gets {number(each)} forced ones with it."
+        f"What the LP changes: {test['lp']} forces {percent(forced)} of B's tokens, and these need no pass of their "
+        f"own. Per pass, A gets {number(1 / before)} tokens, one per molecule of the batch; B gets {number(drawn)}, "
+        f"and {number(each)} forced ones."
     )
     legal, rows = LEGAL_ROWS.get(str(test.get("tokenizer"))), test.get("vocab_size")
     if legal is None or rows is None or lp_record(split_cleanup(test["lp"])[0]).module != EXACT:
         return words
-    return f"{words} The output head and the sampler have {legal:,} tokens to choose from instead of {rows:,}."
+    return f"{words} B's output head and sampler choose from {legal:,} tokens instead of {rows:,}."
 
 
 def _model(run: Run) -> tuple[Any, Any]:

@@ -45,10 +45,15 @@ def show(store: Store) -> None:
             ],
             hide_index=True,
             column_config={
-                "misread": config.NumberColumn("misread blocks", help="Over 0.01 Å off, or taken from no number"),
-                "of": config.NumberColumn("of blocks", format="localized"),
-                "Å": config.NumberColumn("farthest (Å)", format="%.2f"),
-                "block": config.TextColumn("farthest block, as written"),
+                "run": config.TextColumn(width=108),
+                "LP": config.TextColumn(width=112),
+                "origin": config.TextColumn(width=70),
+                "misread": config.NumberColumn(
+                    "misread blocks", width=98, help="Over 0.01 Å off, or taken from no number"
+                ),
+                "of": config.NumberColumn("of blocks", width=68, format="localized"),
+                "Å": config.NumberColumn("farthest (Å)", width=80, format="%.2f"),
+                "block": config.TextColumn("farthest block, as written", width=160),
             },
             alt="Runs with blocks that the group's reader misreads",
         )

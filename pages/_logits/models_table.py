@@ -69,10 +69,8 @@ def _reported(place: int, model: ReportedModel, ranked: Ranked) -> dict[str, Any
         "ours": _shares([log.by_ours for log in logs if log.by_ours is not None]),
         "positions": _positions(model.garbage.positions),
         "sizes": _sizes(model.garbage.least, model.garbage.largest),
-        "architecture": model.architecture,
         "size": _size(model.size),
         "vocabulary": model.vocab_size,
-        "tokens": model.garbage.tokens,
     }
 
 
@@ -88,8 +86,6 @@ def _log(place: int, rate: GarbageRate, health: Health, chosen: LogSelection | N
         "positions": _positions(health.damage.positions),
         "sizes": _sizes(health.least, health.largest),
         "entries": health.entries,
-        "architecture": rate.architecture,
-        "vocabulary": rate.vocab_size,
         "origin": rate.origin,
         "log": rate.id,
     }
@@ -147,35 +143,33 @@ def _sizes(least: float | None, largest: float | None) -> str | None:
 
 
 def _rate(name: str, what: str) -> Any:
-    return st.column_config.ProgressColumn(name, width=130, help=what, format="%.1f %%", min_value=0, max_value=100)
+    return st.column_config.ProgressColumn(name, width=112, help=what, format="%.1f %%", min_value=0, max_value=100)
 
 
 _NUMBER, _TEXT = st.column_config.NumberColumn, st.column_config.TextColumn
 _RULE = "Share of entries with a huge number: the report's own rule"
 _OURS = "Share of entries with a damaged value by our rules, masks and padding left out"
 _SHARED: dict[str, Any] = {
-    "rank": _NUMBER("#", width=36, help="Least garbage first"),
-    "model": _TEXT("model", width=120),
-    "precision": _TEXT("precision", width=80),
-    "architecture": _TEXT("architecture", width=96),
-    "vocabulary": _NUMBER("vocabulary", width=90, format="localized", help="Row length, by the shape of the entries"),
-    "sizes": _TEXT("sizes", width=150, help="Magnitudes of the damaged values, least and largest"),
+    "rank": _NUMBER("#", width=32, help="Least garbage first", pinned=True),
+    "model": _TEXT("model", width=110),
+    "precision": _TEXT("precision", width=70),
+    "vocabulary": _NUMBER("vocabulary", width=78, format="localized", help="Row length, by the shape of the entries"),
+    "sizes": _TEXT("sizes", width=144, help="Magnitudes of the damaged values, least and largest"),
 }
 _REPORTED = _SHARED | {
-    "reported": _rate("garbage, reported", "Share of tokens with garbage, as the report states it"),
+    "reported": _rate("garbage", "Share of tokens with garbage, as the report states it"),
     "rule": _TEXT("logs by report's rule", width=144, help=_RULE),
     "ours": _TEXT("logs by our rules", width=120, help=_OURS),
-    "positions": _TEXT("positions", width=76, help="Where the report saw garbage"),
+    "positions": _TEXT("positions", width=70, help="Where the report saw garbage"),
     "size": _TEXT(
-        "size", width=84, help="Parameters, as the report writes them; of Phi-3-Mini it has the context only"
+        "size", width=82, help="Parameters, as the report writes them; of Phi-3-Mini it has the context only"
     ),
-    "tokens": _NUMBER("garbage tokens", width=104, help="Where the report counts them"),
 }
 _LOGS = _SHARED | {
-    "as": _TEXT("as", width=36),
-    "engine": _TEXT("engine", width=200),
-    "rule": _rate("by the report's rule", _RULE),
-    "ours": _rate("by our rules", _OURS),
+    "as": _TEXT("as", width=32, pinned=True),
+    "engine": _TEXT("engine", width=214, pinned=True),
+    "rule": _rate("report's rule", _RULE),
+    "ours": _rate("our rules", _OURS),
     "positions": _TEXT("positions", width=110, help="With damaged values, most first"),
     "entries": _NUMBER("entries", width=70, format="localized"),
     "origin": _TEXT("origin", width=80),

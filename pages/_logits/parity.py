@@ -120,15 +120,15 @@ def _filters(parity: Parity) -> None:
     _table(
         [{name: _shown(name, value) for name, value in row.items()} for row in words.filter_rows(parity)],
         {
-            "positions": config.TextColumn(width=106, pinned=True),
-            "flagged": config.TextColumn(width=72, help="With the pairs that have a flagged value, or without"),
+            "positions": config.TextColumn(width=98, pinned=True),
+            "flagged": config.TextColumn(width=66, help="With the pairs that have a flagged value, or without"),
             "supported": config.TextColumn(width=76, help="The mildest filter that leaves no flagged value"),
-            "entries": config.NumberColumn(format="localized", width=66),
-            "pairs": config.NumberColumn(format="localized", width=74),
-            **{name: config.TextColumn(width=78, help=what) for name, what in DIFFERENCES.items()},
-            **{name: config.NumberColumn(format="%.5f", width=74) for name in ("cosine", "rank")},
-            "top-1": config.NumberColumn(format="percent", width=70, help="Entries with the same largest value"),
+            **{name: config.TextColumn(width=66, help=what) for name, what in DIFFERENCES.items()},
+            **{name: config.NumberColumn(format="%.5f", width=66) for name in ("cosine", "rank")},
+            "top-1": config.NumberColumn(format="percent", width=60, help="Entries with the same largest value"),
+            "pairs": config.NumberColumn(format="localized", width=66),
             "not finite": config.NumberColumn(width=84, help="Pairs with NaN or an infinity: left out"),
+            "entries": config.NumberColumn(format="localized", width=66),
         },
         "How far the two logs agree, by position filter, with and without flagged values",
     )
@@ -149,24 +149,26 @@ def _coverage(parity: Parity | None, checkpoints: Sequence[CheckpointCoverage]) 
     _table(
         words.coverage_rows(parity, checkpoints),
         {
-            "checkpoint": config.TextColumn(width=150, pinned=True),
-            "in A": config.TextColumn(width=230),
-            "in B": config.TextColumn(width=230),
-            "in both": config.NumberColumn(format="localized", width=84),
+            "checkpoint": config.TextColumn(width=96, pinned=True),
+            "in A": config.TextColumn(width=204),
+            "in B": config.TextColumn(width=204),
+            "in both": config.NumberColumn(format="localized", width=62),
+            "diverges at": config.TextColumn(width=132, help="First one that precision does not explain"),
             "relative, median": config.NumberColumn(format="%.3g", width=110),
             "relative, largest": config.NumberColumn(format="%.3g", width=110),
-            "diverges at": config.TextColumn(width=170, help="First one that precision does not explain"),
         },
         "Checkpoints of both logs, with what each log has of them",
     )
 
 
 def _table(rows: list[dict[str, Any]], config: dict[str, Any], alt: str) -> None:
+    """Columns in the order of ``config``: the first are those that a narrow window shows."""
     st.dataframe(
         table_of(rows),
         hide_index=True,
         height=table_height(min(len(rows), MOST_ROWS)),
         column_config=config,
+        column_order=list(config),
         placeholder=UNKNOWN,
         alt=alt,
     )

@@ -44,8 +44,7 @@ def show(_: Store, chosen: TraceSelection) -> None:
     with st.container(border=True, key="families-say"):
         st.markdown(escape_markdown(text))
         runs = [chosen.runs.get(str(entry.row.get("run_id")), {}) for entry in (chosen.entries[0], chosen.entries[-1])]
-        for words in (place_words(places), lp_words(comparison, *runs)):
-            st.markdown(escape_markdown(words))
+        st.markdown(escape_markdown(lp_words(comparison, *runs)))
         if models := dict.fromkeys(sized(model_name(run)) for run in runs if model_name(run)):
             devices = dict.fromkeys(entry.row.get("device") or "a CPU" for entry in chosen.entries)
             st.caption(escape_markdown(f"Of {listed(list(models))}, on {listed(list(devices))}."))
@@ -59,6 +58,7 @@ def show(_: Store, chosen: TraceSelection) -> None:
         st.caption(_legend(comparison, is_full=is_full))
     if places:
         st.subheader("In which part of a pass?", anchor=False, help=PLACE_HELP)
+        st.markdown(escape_markdown(place_words(places)))
         st.html(grouped_table("family", PLACE_COLUMNS, place_lines(places), f"Work per pass of {names} by place"))
     _other(comparison)
     _downloads(comparison)

@@ -13,11 +13,11 @@ import streamlit as st
 
 from engine.errors import one_line
 from engine.figures.words import microseconds, number, percent, shortened, signed_microseconds
-from engine.profile.compare import Change, KernelRow, TraceComparison
+from engine.profile.compare import KernelRow, TraceComparison
 from engine.profile.words import incomparable, is_alone, kernels_words
 from engine.store.store import Store
 from pages._profiles import kernels_table as tables
-from pages._profiles.kernels_table import short
+from pages._profiles.kernels_table import CHANGES, short
 from pages._profiles.traces import TraceSelection, comparison_of
 from pages._shared.charts.card import card
 from pages._shared.charts.chart import Axis, Chart, Marks, Row, chart, lanes
@@ -31,13 +31,6 @@ from pages._shared.words import visible_text
 
 KEY, PICKED = "kernel_rows", "operation"
 MOST_ROWS, TABLE_HEIGHT = 1000, 458
-CHANGES: dict[str, Change] = {
-    "only in B": "added",
-    "only in A": "gone",
-    "more calls": "grown",
-    "fewer calls": "shrunk",
-    "as many calls": "same",
-}
 FILTER_WIDTH = 240
 
 

@@ -11,7 +11,7 @@ import streamlit as st
 
 from engine.figures.statistics import quotient
 from engine.figures.words import number, shortened
-from engine.profile.compare import KernelRow, TraceComparison, kernel_row
+from engine.profile.compare import Change, KernelRow, TraceComparison, kernel_row
 from engine.profile.stored_trace import StoredTrace, Totals
 from engine.profile.words import is_alone
 from pages._shared.html_table import ColumnGroup, TableCell, TableRow
@@ -20,6 +20,14 @@ from pages._shared.words import visible_text
 
 MOST_NAME = 120
 KEY_LENGTH = 12
+CHANGES: dict[str, Change] = {
+    "only in B": "added",
+    "only in A": "gone",
+    "more calls": "grown",
+    "fewer calls": "shrunk",
+    "as many calls": "same",
+}
+_WORDS = {change: words for words, change in CHANGES.items()}
 
 
 def key_of(row: KernelRow) -> str:
@@ -44,8 +52,8 @@ def shown(comparison: TraceComparison, rows: Sequence[KernelRow]) -> tuple[pa.Ta
 def _columns(comparison: TraceComparison) -> dict[str, Column]:
     text, figure = st.column_config.TextColumn, st.column_config.NumberColumn
     columns: dict[str, Column] = {
-        "name": (short, text("operation", width=270, pinned=True, help="Short; tick the row for the full name")),
-        "family": (lambda row: row.family, text("family", width=90)),
+        "name": (short, text("operation", width=190, pinned=True, help="Short; tick the row for the full name")),
+        "family": (lambda row: row.family, text("family", width=84)),
     }
     if is_alone(comparison):
         whole = max(0.0, sum(row.control.total_us for row in comparison.kernels))
@@ -56,15 +64,15 @@ def _columns(comparison: TraceComparison) -> dict[str, Column]:
             "calls": (lambda row: row.control.calls, figure("calls", width=90, format="localized")),
             "each": (lambda row: row.control.mean_us, figure("each, µs", width=90, format="%.2f")),
         }
-    change = text("calls in B", width=76, help="added, gone, grown, shrunk or the same, by calls")
-    difference = figure("B − A, ms", width=84, format="%+.3f", help="Difference of time")
-    time_ratio, calls_ratio = (figure(f"× {what}", width=66, format="%.3g×", help="B over A")
+    change = text("calls in B", width=90, help="More, fewer or as many as in A, or only in one of them")
+    difference = figure("B − A, ms", width=80, format="%+.3f", help="Difference of time")
+    time_ratio, calls_ratio = (figure(f"× {what}", width=62, format="%.3g×", help="B over A")
                                for what in ("time", "calls"))  # fmt: skip
     return columns | {
-        "change": (lambda row: row.change, change),
+        "change": (lambda row: _WORDS[row.change], change),
         "difference": (lambda row: row.difference_us / 1000, difference),
-        "ms_a": (lambda row: _ms(row.control), figure("A, ms", width=80, format="%.3f")),
-        "ms_b": (lambda row: _ms(row.test), figure("B, ms", width=80, format="%.3f")),
+        "ms_a": (lambda row: _ms(row.control), figure("A, ms", width=74, format="%.3f")),
+        "ms_b": (lambda row: _ms(row.test), figure("B, ms", width=68, format="%.3f")),
         "ms_x": (lambda row: quotient(row.test.total_us, row.control.total_us), time_ratio),
         "calls_a": (lambda row: row.control.calls, figure("A, calls", width=76, format="localized")),
         "calls_b": (lambda row: row.test.calls, figure("B, calls", width=76, format="localized")),

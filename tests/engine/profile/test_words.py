@@ -187,9 +187,9 @@ def test_what_the_lp_of_a_traces_run_changes() -> None:
         pair = traces[f"demo-llama:final, {control}"], traces[f"demo-llama:final, {test}"]
         return lp_words(compare(*pair), *(runs[trace.entry.row["run_id"]] for trace in pair))
 
-    assert words("none", "exact").endswith("1,118 tokens to choose from instead of 128,330.")
+    assert words("none", "exact").endswith("choose from 1,118 tokens instead of 128,330.")
     assert words("none", "position-blocklist").startswith("What the LP changes: position-blocklist forces 21.7 %")
-    assert "tokens to choose from" not in words("none", "position-blocklist")
+    assert "choose from" not in words("none", "position-blocklist")
     assert words("exact", "none") == ""
 
 
@@ -199,7 +199,7 @@ def test_tokens_per_pass_say_the_batch_and_what_is_forced() -> None:
     pair = traces["demo-llama:final, none"], traces["demo-llama:final, exact"]
     run = {"model_alias": "demo-llama", "model_step": "final"}
     said = lp_words(compare(*pair), run | {"lp": "none"}, run | {"lp": "exact"})
-    assert "A pass draws a token for each molecule of the batch (4.00 in A, 4.00 in B), and B gets 2.67 forced" in said
+    assert "A gets 4.00 tokens, one per molecule of the batch; B gets 4.00, and 2.67 forced ones" in said
 
 
 def test_sentence_and_chart_of_traces_of_unlike_length_are_of_one_base(store: Store, tmp_path: Path) -> None:
