@@ -16,7 +16,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.web.server.starlette.starlette_websocket import is_host_allowed  # Streamlit asks it of WebSockets alone
 
-POLICY_VIOLATION = 1008
+UNSUPPORTED_DATA, POLICY_VIOLATION = 1003, 1008
 
 
 class OwnOrigin:
@@ -46,12 +46,25 @@ class OwnOrigin:
         elif not may_ask(headers.get("origin"), headers.get("host"), others, is_socket=is_socket):
             why = "Another site's page asked for this."
         else:
-            await self.app(scope, receive, send_unframed)
+            await self.app(scope, _only_bytes(receive, send) if is_socket else receive, send_unframed)
             return
         if is_socket:
             await send({"type": "websocket.close", "code": POLICY_VIOLATION})
         else:
             await PlainTextResponse(f"{why}\n", 403)(scope, receive, send_unframed)
+
+
+def _only_bytes(receive: Receive, send: Send) -> Receive:
+    """Streamlit's browser side sends bytes alone, and its server fails on a text: that closes the WebSocket here."""
+
+    async def receive_bytes() -> Message:
+        message = await receive()
+        if message["type"] == "websocket.receive" and message.get("bytes") is None:
+            await send({"type": "websocket.close", "code": UNSUPPORTED_DATA})
+            return {"type": "websocket.disconnect", "code": UNSUPPORTED_DATA}
+        return message
+
+    return receive_bytes
 
 
 def may_ask(origin: str | None, host: str | None, others: Sequence[str] = (), *, is_socket: bool) -> bool:

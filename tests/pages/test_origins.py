@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import socket
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -75,3 +76,22 @@ def test_a_session_is_opened_by_the_apps_own_pages_alone(server: Server) -> None
         assert answer(server, "/_stcore/stream", **SOCKET, **origin)[0] == 403
     rebound = {"Host": "evil.example:80", "Origin": "http://evil.example:80"}
     assert answer(server, "/_stcore/stream", **SOCKET, **rebound)[0] == 403
+
+
+def test_a_text_closes_the_websocket_and_leaves_no_traceback(server: Server) -> None:
+    address = urlsplit(server.url)
+    lines = {"Host": address.netloc, "Origin": server.url, **SOCKET}
+    asked = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    text = b"\x81\x82" + bytes(4) + b"hi"  # a whole text of two bytes, masked with zeros
+    with socket.create_connection((address.hostname, address.port), timeout=20) as connection:
+        connection.sendall(f"GET /_stcore/stream HTTP/1.1\r\n{asked}\r\n".encode())
+        assert b" 101 " in connection.recv(4096)
+        connection.sendall(text)
+        received = b""
+        while part := connection.recv(1 << 16):
+            received += part
+            if received.endswith(b"\x88\x02\x03\xeb"):  # close, 1003
+                break
+        assert received.endswith(b"\x88\x02\x03\xeb")
+    assert answer(server, "/_stcore/health")[0] == 200
+    assert "Traceback" not in server.log()
