@@ -1,5 +1,7 @@
 """The Compare page: stored runs against a control, what their differences are made of, and work on the store itself."""
 
+import streamlit as st
+
 from engine.store.store import Store
 from pages._compare import advice, charts, coverage, manage, sql, table
 from pages._compare.runs import chosen_runs
@@ -23,5 +25,6 @@ SECTIONS = {
 page(TITLE, ICON, LEAD)
 with shown_errors():
     store = Store.open().snapshot()
-    chosen = chosen_runs(store)
+    with st.container(key="compared-runs"):
+        chosen = chosen_runs(store)
 show_open(SECTIONS, store, chosen)

@@ -1,7 +1,7 @@
 """The Compare page's advice: which LP to use for the control's model, from its measured runs or from a probe.
 
 The same as `advise` in a terminal: the advice, the reports' rule, what each LP gave and cost, the reasons, and what is
-not known. It is about a model, not about the compared runs: these only give letters and colours.
+not known. It is about a model, not about the compared runs, so their names and their list are hidden meanwhile.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from pages._shared.choices import complain, one_of
 from pages._shared.errors import escape_markdown, shown_errors
 from pages._shared.managing import tasks
 from pages._shared.table_files import file_button
+from pages._shared.words import unbroken
 
 WANTS: dict[str, Want | None] = {"Usable": None, "Clean": "clean", "Passed": "passed"}
 ANY_SETTING = "Setting with most LPs measured"
@@ -46,6 +47,7 @@ Advice needs runs that were measured here, with samples and times; this store ha
 - Start runs of one model under several LPs under **Manage**.
 - From a terminal: `.venv/bin/python -m engine advise --model demo-qwen --probe 64`
 """
+_HIDDEN = "<style>.st-key-compared-runs { display: none; }</style>"
 _HELP = (
     "Usable: clean, with the molecule right in 3D; clean where answers are not judged. "
     f"Clean: {RULE_HELP['clean']}. Passed: {RULE_HELP['passed']}."
@@ -53,6 +55,7 @@ _HELP = (
 
 
 def show(store: Store, chosen: RunSelection | None) -> None:
+    st.html(_HIDDEN)
     models = models_of(store.found().entries)
     if not models:
         st.info(_EMPTY, icon=":material/inbox:", title="Nothing to advise from yet")
@@ -73,18 +76,17 @@ def _unmeasured(models: dict[str, list[Entry]]) -> None:
 @st.fragment
 def _panel(store: Store, chosen: RunSelection | None, models: dict[str, list[Entry]]) -> None:
     with shown_errors():
+        above = st.container(key="advice-answer")
         model, request, molecules = _inputs(models, chosen)
         keys = tuple(entry.key for entry in models[model])
         advice = _advice(store, keys, model, request)
-        left, right = st.columns([3, 2], gap="small")
-        with left:
+        with above:
             _words(advice)
-        with right:
-            _reports(advice)
+        _reports(advice)
         for caution in advice.cautions:
             st.warning(escape_markdown(caution), icon=":material/warning:")
-        show_cost(advice, chosen)
-        show_table(advice, molecules, chosen)
+        show_table(advice, molecules)
+        show_cost(advice)
         _why(advice)
         with st.container(border=True, key="advice-unknown"):
             st.markdown("**Not known**")
@@ -110,16 +112,17 @@ def _inputs(models: dict[str, list[Entry]], chosen: RunSelection | None) -> tupl
             help="Models with measured runs; the control's first",
         )  # fmt: skip
         model = model if model in models else first
-        setting = _setting_input(list(settings_of(models[model])))
         want = WANTS[one_of("Wanted", list(WANTS), "advice_want", help=_HELP)]
-        count = st.number_input(
-            "Molecules to write", 1, MOST_MOLECULES, MOLECULES, key="advice_molecules", bind="query-params", width=150,
-            help="The table shows the time for this many under each LP",
-        )  # fmt: skip
-    lps = st.multiselect(
-        "LPs to choose from", list(LPS), list(CANDIDATES), key="advice_lps", bind="query-params",
-        placeholder="The usual six",
-    )  # fmt: skip
+        with st.popover("LPs, setting, molecules", icon=":material/tune:"):
+            lps = st.multiselect(
+                "LPs to choose from", list(LPS), list(CANDIDATES), key="advice_lps", bind="query-params",
+                placeholder="The usual six",
+            )  # fmt: skip
+            setting = _setting_input(list(settings_of(models[model])))
+            count = st.number_input(
+                "Molecules to write", 1, MOST_MOLECULES, MOLECULES, key="advice_molecules", bind="query-params",
+                help="The table shows the time for this many under each LP",
+            )  # fmt: skip
     request = AdviceRequest(lps=tuple(lps or CANDIDATES), want=want, filter=setting)
     return model, request, int(count or MOLECULES)
 
@@ -153,25 +156,26 @@ def _advice(_store: Store, keys: tuple[tuple[str, ...], ...], model: str, reques
 
 def _words(advice: Advice) -> None:
     first, _, rest = advice.sentence.partition(". ")
-    icon = ":material/recommend:" if advice.decision.lp else ":material/info:"
+    icon = ":material/recommend:" if first.startswith("Use ") else ":material/info:"
+    headline = f"With {advice.model}, {first[:1].lower()}{first[1:].removesuffix('.')}"
     setting = f"{advice.setting.words}; {counted(advice.measured.molecules, 'molecule')} shared by all of these runs"
-    with st.container(border=True, height="stretch", key="advice-sentence"):
-        st.markdown(f"#### {icon} {escape_markdown(first.removesuffix('.'))}")
+    with st.container(border=True, key="advice-sentence"):
+        st.markdown(f"#### {icon} {unbroken(escape_markdown(headline))}")
         if rest:
-            st.markdown(escape_markdown(rest))
+            st.markdown(unbroken(escape_markdown(rest)))
         st.caption(escape_markdown(f"Measured for {advice.model} with {setting}."))
 
 
 def _reports(advice: Advice) -> None:
     agrees = advice.reports.agrees
     badge = {True: ":green-badge[:material/check: agrees]", False: ":orange-badge[:material/close: does not agree]"}
-    with st.container(border=True, height="stretch", key="advice-reports"):
+    with st.container(key="advice-reports"):
         st.markdown(
-            f"**For comparison: the reports' rule** {'' if agrees is None else badge[agrees]}",
+            f"**The reports' rule.** {'' if agrees is None else badge[agrees]} "
+            + unbroken(escape_markdown(advice.reports.sentence)),
             help="Use an LP when the model breaks structure without it, and leave it out when it does not. Shown "
             "for comparison: the advice itself uses measured costs only.",
         )
-        st.markdown(escape_markdown(advice.reports.sentence))
 
 
 def _why(advice: Advice) -> None:

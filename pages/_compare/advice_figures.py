@@ -1,7 +1,7 @@
 """The advice's figures: a chart of what a usable conformer costs under each LP, and a table of all that was measured.
 
-In the chart the advised LP, those that fit and those that do not differ by marker as well as by colour. An LP that
-never gave a usable answer is drawn at the right edge.
+In the chart the advised or cheapest LP, those that fit and those that do not differ by marker as well as by colour. An
+LP that never gave a usable answer is drawn at the right edge.
 """
 
 from __future__ import annotations
@@ -14,18 +14,26 @@ import streamlit as st
 
 from engine.evidence.advice import words
 from engine.evidence.advice.figures import LpFigures
-from engine.evidence.advice.rule import Standing
+from engine.evidence.advice.rule import Standing, costs_the_same
 from engine.evidence.advisor import Advice
 from engine.figures.words import angstrom, duration, listed, number, percent, times, with_interval
 from engine.records import RULE_HELP
-from pages._compare.runs import RunSelection
 from pages._shared.charts.card import card
 from pages._shared.charts.chart import Axis, Chart, Marks, Note, chart
 from pages._shared.theme import Palette, palette
 
 FEW_DECADES = 2
-ADVISED, TIES, FITS, UNFIT = "advised", "ties", "fits", "does not fit"
-SYMBOLS = {ADVISED: "diamond", TIES: "diamond-open", FITS: "circle", UNFIT: "x"}
+ADVISED, TIES, FITS, UNFIT = "advised", "ties", "fits", "below {least} %"
+CHEAPEST, AS_CHEAP = "cheapest, below {least} %", "as cheap, below {least} %"
+SYMBOLS = {
+    ADVISED: "diamond",
+    TIES: "diamond-open",
+    FITS: "circle",
+    CHEAPEST: "star",
+    AS_CHEAP: "star-open",
+    UNFIT: "x",
+}
+BEST = {SYMBOLS[standing] for standing in (ADVISED, TIES, CHEAPEST, AS_CHEAP)}
 HELP = """
 All seconds of a run over its usable answers; rejected answers count in the time. 95 % intervals by bootstrap over
 molecules.
@@ -33,41 +41,44 @@ molecules.
 Row = Mapping[str, Any]
 
 
-def show_cost(advice: Advice, chosen: RunSelection | None) -> None:
-    want, rows = advice.want, rows_of(advice, chosen)
+def show_cost(advice: Advice) -> None:
+    want, rows = advice.want, rows_of(advice)
     with card("advice-cost", f"What does a {want} conformer cost?", HELP) as panel:
         panel.tell(answer(advice))
         if any(math.isfinite(row["cost"].value) for row in rows):
-            panel.draw(cost_chart(rows, want, palette(), chosen))
+            panel.draw(cost_chart(rows, want, palette()))
 
 
-def rows_of(advice: Advice, chosen: RunSelection | None) -> list[Row]:
-    """A row per LP, in the order of the table; ``standing`` is a key of SYMBOLS."""
+def rows_of(advice: Advice) -> list[Row]:
+    """A row per LP, in the order of the table; ``symbol`` is one of SYMBOLS, and ``standing`` its name."""
     return [
         {
-            "lp": figures.lp,
-            "label": label_of(figures, chosen),
+            "label": figures.lp,
+            "symbol": SYMBOLS[_standing_of(advice, standing)],
             "standing": standing_word(advice, standing),
             "cost": figures.cost(advice.want),
             "rate": words.rate_words(figures, advice.want),
-            "run_id": figures.run_id,
         }
         for figures, standing in zip(advice.measured.lps, advice.decision.standings, strict=True)
     ]
 
 
 def standing_word(advice: Advice, standing: Standing) -> str:
-    """The result of an LP, a key of SYMBOLS."""
+    """The result of an LP: ``advised``, ``below 90 %``."""
+    return _standing_of(advice, standing).format(least=f"{100 * advice.request.least:g}")
+
+
+def _standing_of(advice: Advice, standing: Standing) -> str:
+    """A key of SYMBOLS."""
     if standing.lp == advice.decision.lp:
         return ADVISED
     if standing.lp in advice.decision.ties:
         return TIES
-    return FITS if standing.counts else UNFIT
-
-
-def label_of(figures: LpFigures, chosen: RunSelection | None) -> str:
-    is_chosen = chosen is not None and figures.run_id in chosen.ids
-    return f"{chosen.letter(figures.run_id)} · {figures.lp}" if chosen is not None and is_chosen else figures.lp
+    if standing.counts:
+        return FITS
+    if not advice.decision.lp and (standing.lp == advice.decision.cheapest or costs_the_same(standing.over_least)):
+        return CHEAPEST if standing.lp == advice.decision.cheapest else AS_CHEAP
+    return UNFIT
 
 
 def answer(advice: Advice) -> str:
@@ -85,7 +96,7 @@ def answer(advice: Advice) -> str:
     return f"{costs}.{tail}"
 
 
-def cost_chart(rows: Sequence[Row], want: str, colours: Palette, chosen: RunSelection | None = None) -> Chart:
+def cost_chart(rows: Sequence[Row], want: str, colours: Palette) -> Chart:
     """A lane per LP. Infinite costs are drawn at an edge beyond all finite ones."""
     ends = [
         part
@@ -97,12 +108,12 @@ def cost_chart(rows: Sequence[Row], want: str, colours: Palette, chosen: RunSele
     is_open = any(math.isinf(part) for row in rows for part in (row["cost"].value, row["cost"].high or 0))
     high = math.log10(1.15 * edge if is_open else 1.6 * max(ends))  # at the edge no more than a marker needs
     low = math.log10(min(ends) / 1.6)
-    points = [_point(row, edge, colours, chosen) for row in rows]
+    points = [_point(row, edge, colours) for row in rows]
     layers = []
-    for standing, symbol in SYMBOLS.items():
-        standing_points = [point for point in points if point["standing"] == standing]
+    for symbol in SYMBOLS.values():
+        standing_points = [point for point in points if point["symbol"] == symbol]
         if standing_points:
-            # Points have their runs' colours; the legend is about shapes.
+            # The legend is about shapes.
             shape = [{"x": None, "y": None}]
             layers += [
                 Marks(
@@ -114,7 +125,14 @@ def cost_chart(rows: Sequence[Row], want: str, colours: Palette, chosen: RunSele
                     interval="x",
                     hover=lambda row: (row["label"], words.cost_words(row["cost"]), row["rate"]),
                 ),
-                Marks(kind="points", rows=shape, name=standing, size=12, symbol=symbol, colour=colours.muted),
+                Marks(
+                    kind="points",
+                    rows=shape,
+                    name=standing_points[0]["standing"],
+                    size=12,
+                    symbol=symbol,
+                    colour=colours.muted,
+                ),
             ]
     costs = "; ".join(f"{row['label']} ({row['standing']}): {words.cost_words(row['cost'])}" for row in rows)
     at_edge = {"xanchor": "right", "xshift": -10, "font": {"color": colours.muted}}
@@ -137,13 +155,10 @@ def cost_chart(rows: Sequence[Row], want: str, colours: Palette, chosen: RunSele
     )
 
 
-def _point(row: Row, edge: float, colours: Palette, chosen: RunSelection | None) -> dict[str, Any]:
-    """In the run's colour on this page, where it is compared."""
+def _point(row: Row, edge: float, colours: Palette) -> dict[str, Any]:
     cost = row["cost"]
-    colour = colours.accent if row["standing"] in (ADVISED, TIES) else colours.muted
-    if chosen is not None and row["run_id"] in chosen.ids:
-        colour = chosen.colour(row["run_id"], colours)
     high = None if cost.high is None else min(cost.high, edge)
+    colour = colours.accent if row["symbol"] in BEST else colours.muted
     return {**row, "x": min(cost.value, edge), "low": cost.low, "high": high, "colour": colour}
 
 
@@ -157,9 +172,9 @@ def _ticks(low: float, high: float) -> list[float]:
 # --- the table --------------------------------------------------------------------------------------------------------
 
 
-def show_table(advice: Advice, molecules: int, chosen: RunSelection | None) -> None:
+def show_table(advice: Advice, molecules: int) -> None:
     rows = [
-        _table_row(advice, figures, standing, molecules, chosen)
+        _table_row(advice, figures, standing, molecules)
         for figures, standing in zip(advice.measured.lps, advice.decision.standings, strict=True)
     ]
     if not rows:
@@ -178,20 +193,18 @@ def show_table(advice: Advice, molecules: int, chosen: RunSelection | None) -> N
     )
 
 
-def _table_row(
-    advice: Advice, figures: LpFigures, standing: Standing, molecules: int, chosen: RunSelection | None
-) -> dict[str, Any]:
-    over = "1×" if standing.over_least is None and standing.counts else with_interval(standing.over_least, times)
+def _table_row(advice: Advice, figures: LpFigures, standing: Standing, molecules: int) -> dict[str, Any]:
+    is_best = standing.over_least is None and math.isfinite(standing.cost.value)
     return {
-        "lp": label_of(figures, chosen),
+        "lp": figures.lp,
         "standing": standing_word(advice, standing),
+        "cost": words.cost_words(figures.cost(advice.want)),
+        "over": "1×" if is_best else with_interval(standing.over_least, times),
         "usable": with_interval(figures.usable_rate, percent),
+        "sample": words.cost_words(figures.seconds_a_sample),
         "clean": with_interval(figures.clean_rate, percent),
         "decodes": with_interval(figures.decodes_rate, percent),
         "passed": with_interval(figures.pass_rate, percent),
-        "sample": words.cost_words(figures.seconds_a_sample),
-        "cost": words.cost_words(figures.cost(advice.want)),
-        "over": over,
         "takes": duration(advice.expected_s(figures, molecules)),
         "gives": round(advice.expected_usable(figures, molecules)),
         "wins": None if standing.wins is None else 100 * standing.wins,
@@ -208,14 +221,14 @@ def _columns(want: str, molecules: int) -> dict[str, Any]:
     config = st.column_config
     return {
         "lp": config.TextColumn("LP", pinned=True),
-        "standing": config.TextColumn("result", width=100),
+        "standing": config.TextColumn("result", width=142, help=f"Below: too few of its answers are {want}"),
         "usable": config.TextColumn("usable", help="Clean answers with stereo and geometry right"),
         **{word: config.TextColumn(word, help=RULE_HELP[word]) for word in ("clean", "decodes", "passed")},
         "sample": config.TextColumn("per sample", help="Wall time over all answers"),
         "cost": config.TextColumn(
             f"per {want} conformer", help=f"Wall time over {want} answers; rejected ones count in the time"
         ),
-        "over": config.TextColumn("vs best", help="Its cost over the lowest among the LPs that fit"),
+        "over": config.TextColumn("vs best", help="Its cost over the lowest: of the LPs that fit, else of all"),
         "takes": config.TextColumn(f"{molecules:,} take", help="Time for this many answers at the measured speed"),
         "gives": config.NumberColumn(f"{want} of them", format="localized"),
         "wins": config.NumberColumn("wins", format="%.0f %%", help="Share of bootstrap draws in which it wins"),

@@ -28,6 +28,7 @@ from pages._shared.errors import escape_markdown
 from pages._shared.html_table import plain_table, style
 from pages._shared.table_files import file_button
 from pages._shared.theme import palette
+from pages._shared.words import unbroken
 
 MOST_PINNED = 2
 LEGEND: tuple[Mark, ...] = ("better", "worse", "differs", "noise", "doubtful", "unknown")
@@ -112,11 +113,11 @@ def sentences(chosen: RunSelection, comparison: Comparison, rows: list[FigureRow
     """Markdown, one sentence per test; of the control where it is alone."""
     if not comparison.tests:
         name = escape_markdown(chosen.name(comparison.control.run_id))
-        return [f"**{name}**: {escape_markdown(words.alone(comparison.control, rows))}"]
+        return [f"**{name}**: {unbroken(escape_markdown(words.alone(comparison.control, rows)))}"]
     control = chosen.letter(comparison.control.run_id)
     return [
         f"**{escape_markdown(chosen.name(test.figures.run_id))}** against {control}: "
-        + escape_markdown(words.sentence(column, comparison.control, test, rows))
+        + unbroken(escape_markdown(words.sentence(column, comparison.control, test, rows)))
         for column, test in enumerate(comparison.tests, 1)
     ]
 

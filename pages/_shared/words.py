@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -16,11 +17,17 @@ Fault = Literal["junk", "cut", "wrong"]
 """What is wrong at an atom: with its block, or where a check of the molecule names it."""
 TOKENIZER_NAMES = {"qwen3": "Qwen3", "llama3": "LLaMA-3.2 chem"}
 MOST_JUNK_SHOWN = 24
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=\\?(?:%|[mµ]?s|min|h|Å|kcal)(?!\w))")
 
 
 def visible_text(text: str) -> str:
     """Nothing invisible, so that a mark for another direction of writing turns nothing around."""
     return "".join(char if char == "\n" else visible(char) for char in text)
+
+
+def unbroken(text: str) -> str:
+    """Markdown in which no line ends between a number and its unit: ``54.7 %``."""
+    return _BEFORE_UNIT.sub("\u00a0", text)
 
 
 def run_name(run: RunFigures) -> str:

@@ -57,6 +57,10 @@ def test_a_choice_changes_the_advice_and_the_address(browser: Browser, server: S
         seen.press("Passed")
         expect(seen.page.get_by_role("heading", name="Use position-allowlist")).to_be_visible()
         expect(seen.page).to_have_url(re.compile("advice_want=Passed"))
+        compared = seen.page.locator(".st-key-compared-runs")  # which may be another model's
+        expect(compared).not_to_be_visible()
+        seen.press("Manage")
+        expect(compared).to_be_visible()
         expect_harmless(seen)
 
 
@@ -64,8 +68,9 @@ def test_a_link_restores_it(browser: Browser, server: Server) -> None:
     path = f"{PATH}&advice_want=Passed&advice_molecules=60&advice_lps=none&advice_lps=exact"
     with visit(browser, server, path) as seen:
         expect(seen.page.get_by_role("heading", name="Use exact")).to_be_visible()
+        seen.press("LPs, setting, molecules")
         expect(seen.page.get_by_role("spinbutton", name="Molecules to write")).to_have_value("60")
-        assert "a passed conformer takes 0.250 s" in box(seen, "advice-sentence")
+        expect(seen.page.locator(".st-key-advice-sentence")).to_contain_text("a passed conformer takes 0.250 s")
         expect_harmless(seen)
 
 

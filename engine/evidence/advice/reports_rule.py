@@ -31,17 +31,16 @@ class ReportsRule:
 
 def reports_rule(measured: Measured, decision: Decision, want: Want, least: float) -> ReportsRule:
     if BASE not in measured.names:
-        return ReportsRule(
-            "unknown", None, None, "The reports' rule does not apply: nothing was measured without an LP."
-        )
+        return ReportsRule("unknown", None, None, "It does not apply: nothing was measured without an LP.")
     rate = measured.figures(BASE).pass_rate
     says: Says = "open"
-    heard = f"that may be above or below {100 * least:g} %, so what the rule says is open"
+    rule = f"It would leave this open: {100 * least:g} % lie within the uncertainty"
     if rate.low is not None and rate.low >= least:
-        says, heard = "no LP", "the model keeps structure without an LP, so the rule says to leave it out"
+        says, rule = "no LP", "It would use no LP"
     elif rate.high is not None and rate.high < least:
-        says, heard = "use an LP", "the model breaks structure without an LP, so the rule says to use one"
-    sentences = [f"Without an LP {with_interval(rate, percent)} of answers pass: {heard}."]
+        says, rule = "use an LP", "It would use an LP"
+    looks = "It looks at this pass rate alone, not at time or at molecules"
+    sentences = [f"{rule}: without one {with_interval(rate, percent)} of answers pass. {looks}."]
     agrees = None
     if decision.lp and says != "open":
         advised = {decision.lp, *decision.ties}

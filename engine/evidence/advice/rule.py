@@ -7,7 +7,8 @@
 3. An LP that costs the same within noise ties with the winner: the ratio's interval contains 1, or the ratio is under
    ``SAME_TIME``, because no interval covers other load on the machine. Of ties, the surest rate comes first.
 4. How sure: the share of draws of molecules in which the same rule picks it.
-5. Where none fits, none is advised; the cheapest wanted conformer is named all the same.
+5. Where none fits, none is advised; the LP of the cheapest wanted conformer is named all the same, and the others'
+   costs are told over its.
 6. Of fewer than two LPs, or fewer than six molecules, nothing is advised.
 """
 
@@ -40,7 +41,7 @@ class Standing:
     fits: Fits
     counts: bool  # among those that the cost decides
     cost: Interval  # seconds a wanted conformer
-    over_least: Interval | None  # its cost over the least among those that count; None of that one itself
+    over_least: Interval | None  # its cost over the least of those that count, or of all; None of that one and of never
     wins: float | None  # share of draws
 
 
@@ -67,7 +68,7 @@ def rule_words(want: Want, least: float) -> str:
 def decide(measured: Measured, want: Want = "clean", least: float = LEAST_RATE) -> Decision:
     lps = measured.lps
     counting = [figures for figures in lps if _counts(figures, want, least)]
-    best = _least_cost(counting, want)
+    best, least_of_all = _least_cost(counting, want), _least_cost(lps, want)
     wins = _wins(measured, want, least)
     standings = tuple(
         Standing(
@@ -75,30 +76,28 @@ def decide(measured: Measured, want: Want = "clean", least: float = LEAST_RATE) 
             _fits(figures.rate(want), least),
             _counts(figures, want, least),
             figures.cost(want),
-            None if best is None or best is figures else _over(figures, best, measured, want),
+            _over(figures, best or least_of_all, measured, want),
             None if wins is None else wins[figures.lp],
         )
         for figures in lps
     )
-    least_of_all = _least_cost(lps, want)
     cheapest = "" if least_of_all is None else least_of_all.lp
     too_little = _too_little(measured)
     if too_little or best is None:
         verdict: Verdict = "too little" if too_little else "none fits"
         return Decision(verdict, "", (), cheapest, None, standings, too_little)
-    tied = [
-        standing.lp
-        for standing in standings
-        if standing.counts
-        and (over := standing.over_least) is not None
-        and (over.value < SAME_TIME or over.low is None or over.low <= 1)
-    ]
+    tied = [standing.lp for standing in standings if standing.counts and costs_the_same(standing.over_least)]
     figures = [measured.figures(lp) for lp in (best.lp, *tied)]
     first, *others = (
         lp.lp for lp in sorted(figures, key=lambda lp: (-(lp.rate(want).low or 0.0), lp.cost(want).value))
     )
     sureness = None if wins is None else min(1.0, sum(wins[lp] for lp in (first, *others)))
     return Decision("tie" if others else "one", first, tuple(others), cheapest, sureness, standings, "")
+
+
+def costs_the_same(over: Interval | None) -> bool:
+    """Within noise, by its cost over the least."""
+    return over is not None and (over.value < SAME_TIME or over.low is None or over.low <= 1)
 
 
 def _fits(rate: Interval, least: float) -> Fits:
@@ -118,7 +117,9 @@ def _least_cost(some: Sequence[LpFigures], want: Want) -> LpFigures | None:
     return min(finite, key=lambda figures: figures.cost(want).value, default=None)
 
 
-def _over(figures: LpFigures, best: LpFigures, measured: Measured, want: Want) -> Interval:
+def _over(figures: LpFigures, best: LpFigures | None, measured: Measured, want: Want) -> Interval | None:
+    if best is None or figures is best or math.isinf(figures.cost(want).value):
+        return None
     value = figures.cost(want).value / best.cost(want).value
     if measured.costs is None:
         return Interval(value)

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 
 from engine.evidence.advice.figures import BASE, LpFigures, Measured, Want
-from engine.evidence.advice.rule import Decision, Standing
+from engine.evidence.advice.rule import Decision, Standing, costs_the_same
 from engine.evidence.advice.settings import Setting
 from engine.figures.statistics import ROUNDING, Interval
-from engine.figures.words import counted, listed, number, percent, seconds, times, with_interval
+from engine.figures.words import capitalised, counted, listed, number, percent, seconds, times, with_interval
 
 SURE = 0.95
 LIKELY = 0.8
@@ -38,16 +38,7 @@ def sentence(decision: Decision, measured: Measured, want: Want, least: float) -
     if decision.verdict == "too little":
         return f"Nothing can be advised yet. {decision.why_too_little}"
     if decision.verdict == "none fits":
-        none = f"None of the LPs gives {100 * least:g} % {want} answers"
-        if not decision.cheapest:
-            return f"{none}. No answer of any LP is {want}."
-        cheapest = measured.figures(decision.cheapest)
-        most = max(measured.lps, key=lambda lp: lp.rate(want).value)
-        cost = f"{cost_words(cheapest.cost(want))}{_beside(cheapest, measured, want)}"
-        parts = [f"It takes {cost}: {rate_words(cheapest, want)}."]
-        if most.count(want) > cheapest.count(want):
-            parts.append(f"Most with {name_of(most.lp)}: {rate_words(most, want)}, {cost_words(most.cost(want))} each.")
-        return " ".join([f"{none}; {name_of(cheapest.lp)} costs least per {want} conformer.", *parts])
+        return _none_fits(decision, measured, want, least)
     figures = measured.figures(decision.lp)
     tied = listed([name_of(lp) for lp in decision.ties], "or")
     choice = f"Use {name_of(figures.lp)}" + (f", or {tied}: they cost the same within noise." if tied else ".")
@@ -58,6 +49,26 @@ def sentence(decision: Decision, measured: Measured, want: Want, least: float) -
     return " ".join(
         [choice, statement if lead else statement[0].upper() + statement[1:], _sureness(decision, measured, want)]
     )
+
+
+def _none_fits(decision: Decision, measured: Measured, want: Want, least: float) -> str:
+    """The cheapest all the same, and the LP with most wanted answers: first where it costs the same within noise."""
+    if not decision.cheapest:
+        return f"No LP gives a {want} answer."
+    cheapest = measured.figures(decision.cheapest)
+    most = max(measured.lps, key=lambda lp: (lp.rate(want).value, lp is cheapest))
+    over = next(standing.over_least for standing in decision.standings if standing.lp == most.lp)
+    named, choice = [cheapest, most], f"{name_of(cheapest.lp)}, or {name_of(most.lp)} for more {want} answers"
+    if most is cheapest:
+        named, choice = [most], f"{name_of(most.lp)}: cheapest per {want} conformer, most {want} answers"
+    elif costs_the_same(over):
+        named, choice = [most, cheapest], f"{name_of(most.lp)}: most {want} answers, at the lowest cost within noise"
+    figures = [
+        f"{capitalised(name_of(lp.lp))}: {rate_words(lp, want)}, at {cost_words(lp.cost(want))} each"
+        f"{_beside(lp, measured, want)}."
+        for lp in named
+    ]
+    return " ".join([f"Use {choice}; no LP reaches {100 * least:g} %.", *figures])
 
 
 def _beside(figures: LpFigures, measured: Measured, want: Want) -> str:
@@ -79,7 +90,7 @@ def _sureness(decision: Decision, measured: Measured, want: Want) -> str:
 
 
 def reason(standing: Standing, measured: Measured, want: Want, least: float, decision: Decision) -> str:
-    """Why this LP is advised, ties, costs more, or does not fit."""
+    """Why this LP is advised, ties, costs more, or gives too few wanted answers."""
     figures = measured.figures(standing.lp)
     thrown = figures.thrown_share
     tail = "" if thrown is None else f"; its guard threw away {percent(thrown)} of the tokens, and their time counts"
@@ -89,7 +100,8 @@ def reason(standing: Standing, measured: Measured, want: Want, least: float, dec
 def _standing_words(standing: Standing, figures: LpFigures, want: Want, least: float, decision: Decision) -> str:
     rate = rate_words(figures, want)
     if not standing.counts:
-        return f"does not fit: {rate}; {100 * least:g} % are required"
+        cheapest = "the cheapest, but " if standing.lp == decision.cheapest and not decision.lp else ""
+        return f"{cheapest}below {100 * least:g} %: {rate}"
     doubt = " (uncertain: too few answers)" if standing.fits == "open" else ""
     if standing.lp == decision.lp:
         return f"advised: {rate}{doubt}"

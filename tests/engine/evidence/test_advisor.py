@@ -141,7 +141,8 @@ def test_no_answer_is_clean(store: Store) -> None:
     advice = advise(store, MODEL)
     assert (advice.decision.verdict, advice.decision.lp, advice.decision.cheapest) == ("none fits", "", "")
     assert math.isinf(advice.measured.figures("none").seconds_a_clean.value)
-    assert advice.sentence.endswith("No answer of any LP is clean.")
+    assert advice.sentence == "No LP gives a clean answer."
+    assert [standing.over_least for standing in advice.decision.standings] == [None, None]
 
 
 def test_none_fits_and_the_cheapest_is_named(store: Store) -> None:
@@ -149,8 +150,31 @@ def test_none_fits_and_the_cheapest_is_named(store: Store) -> None:
     add(store, "position-blocklist", 1.0, clean=30)
     advice = advise(store, MODEL)
     assert (advice.decision.verdict, advice.decision.lp) == ("none fits", "")
-    assert "; position-blocklist costs least per clean conformer. It takes 2.00 s (1.58–2.73), " in advice.sentence
-    assert "30 of 60 answers are clean" in advice.sentence
+    assert advice.sentence == (
+        "Use position-blocklist: cheapest per clean conformer, most clean answers; no LP reaches 90 %. "
+        "Position-blocklist: 30 of 60 answers are clean, 50.0 % (37.7–62.3), at 2.00 s (1.58–2.73) each, "
+        "0.333× the time without an LP."
+    )
+    over, of_itself = (standing.over_least for standing in advice.decision.standings)
+    assert over is not None and over.value == pytest.approx(3) and of_itself is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (0.5, "Use exact, or guarded for more clean answers; no LP reaches 90 %. Exact: 20 of 60"),
+        (
+            0.155,
+            "Use guarded: most clean answers, at the lowest cost within noise; no LP reaches 90 %. Guarded: 30 of 60",
+        ),
+    ],
+)
+def test_of_two_that_do_not_fit_the_better_is_first_where_it_costs_the_same(
+    store: Store, seconds: float, expected: str
+) -> None:
+    add(store, "exact", 0.1, clean=20)
+    add(store, "guarded", seconds, clean=30)
+    assert advise(store, MODEL).sentence.startswith(expected)
 
 
 def test_one_lp_alone_is_no_choice(store: Store) -> None:
