@@ -1,6 +1,7 @@
 """Live generation: molecules under up to four LPs side by side, token by token."""
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from engine.live.lane import Lane
 from engine.records import Molecule
@@ -15,6 +16,7 @@ from pages._shared.components.bring_into_view import bring_into_view
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
 from pages._shared.generation_inputs import quick_inputs, sampling_input, show_problems
+from pages._shared.sections import fold, is_unfolded, put_unfolded
 
 TITLE = "Live generation"
 ICON = ":material/bolt:"
@@ -22,6 +24,7 @@ LEAD = (
     "A model writes a molecule's 3D structure as text, without and with logits processors (LPs), from the same seed. "
     "An LP that counts positions leaves **junk** in coordinates and **cuts** them; both are marked as they are written."
 )
+INPUTS = "live_inputs_open"
 NOTHING_YET = (
     "**Generate** writes the molecule in each lane, token by token. A finished lane shows its verdict first: whether "
     "the text is clean, whether stereo and geometry are right in 3D, and what failed. Below are its conformer with a "
@@ -29,24 +32,32 @@ NOTHING_YET = (
 )
 
 
+def frame() -> DeltaGenerator:
+    """Of the inputs: one line once something was generated, until the reader opens it."""
+    if not session.lanes():
+        return st.container()
+    return fold("Molecules, model and lanes", INPUTS, is_unfolded(INPUTS, False), ":material/edit:")
+
+
 def inputs() -> tuple[tuple[Molecule, ...], bool]:
     """All inputs and the Generate button; the molecules that are typed in, and whether a line cannot be read."""
-    left, right = st.columns([3, 2], gap="large")
-    with left:
-        molecules, problems = molecule_inputs()
-        show_problems(problems)
-        above = st.container()
-        model, numbers = st.columns(2)
-        with model:
-            entry = model_input(above)
-        with numbers:
-            seed, samples = quick_inputs()
-        st.caption(size_words(molecules))
-    with right:
-        if not molecules and not problems:  # beside an error a hint would be one thing too many
-            st.info("Type a SMILES, or choose a named molecule.", icon=":material/edit:")
-        preview(molecules)
-    chosen = lane_inputs()
+    with frame():
+        left, right = st.columns([3, 2], gap="large")
+        with left:
+            molecules, problems = molecule_inputs()
+            show_problems(problems)
+            above = st.container()
+            model, numbers = st.columns(2)
+            with model:
+                entry = model_input(above)
+            with numbers:
+                seed, samples = quick_inputs()
+            st.caption(size_words(molecules))
+        with right:
+            if not molecules and not problems:  # beside an error a hint would be one thing too many
+                st.info("Type a SMILES, or choose a named molecule.", icon=":material/edit:")
+            preview(molecules)
+        chosen = lane_inputs()
     with st.container(horizontal=True):
         start = st.container(width="content")
         with st.popover("Sampling, length, device", icon=":material/tune:"):
@@ -66,6 +77,7 @@ def inputs() -> tuple[tuple[Molecule, ...], bool]:
         help="Runs the lanes one after the other, so that each has the machine to itself.",
     ):
         live_lanes.forget_picks()
+        put_unfolded(INPUTS, False)
         session.start(lanes, molecules)
         st.rerun()  # what follows is of these lanes
     return molecules, bool(problems)

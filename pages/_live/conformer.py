@@ -52,6 +52,7 @@ def conformer(lane: Running, seen: Inspected, atom: int | None) -> None:
         key=f"shape_{lane.number}_{place}",  # each with a camera of its own
         label=f"Conformer of lane {lane.number} in three dimensions",
         names=[f"atom {known}, {names[known]}" if 0 <= known < len(names) else "an atom too many" for known in atoms],
+        atoms=atoms,
         selected=atoms.index(atom) if atom in atoms else None,
         marks={n: faults[known] for n, known in enumerate(atoms) if known in faults},
         on_pick=lambda picked: pick_atom(None if picked is None or atoms[picked] < 0 else atoms[picked]),

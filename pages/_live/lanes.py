@@ -68,7 +68,10 @@ def progress(lanes: list[Running]) -> None:
 
 
 def progress_words(lanes: list[Running]) -> str:
-    """``1 of 3 lanes done · 130 of 300 answers written · about 40 s left for all lanes``"""
+    """``1 of 3 lanes done · 130 of 300 answers written · about 40 s left for all lanes``
+
+    How long answers are checked is known from a lane that has ended, so until then the time is the least.
+    """
     done = sum(lane.seen.has_ended for lane in lanes)
     answers = sum(lane.watch.samples for lane in lanes)
     written = sum(len(lane.watch.answered) for lane in lanes)
@@ -77,7 +80,8 @@ def progress_words(lanes: list[Running]) -> str:
     if answers > len(lanes):
         parts.append(f"{written:,} of {answers:,} answers written")
     if left_s is not None and done < len(lanes):
-        parts.append(f"about {left_s:,.0f} s left for all lanes")
+        is_checked = any(lane.watch.finished is not None for lane in lanes)
+        parts.append(f"{'about' if is_checked else 'at least'} {left_s:,.0f} s left for all lanes")
     return " · ".join(parts)
 
 
@@ -208,6 +212,7 @@ def chips_of(
             mark=_MARKS.get(row.mark)
             or (_mark_of_number(row.block, wrong, redrawn) if row.text_role == "FREE" else ""),
             block=row.text_block if row.text_block >= 0 else None,
+            atom=row.block if row.block >= 0 else None,
             start=row.start,
             end=row.end,
             note=_NOTES.get(row.mark) or (_redrawn_note(redrawn.get(row.block)) if row.text_role == "FREE" else ""),
@@ -215,7 +220,7 @@ def chips_of(
         )
         for row in rows
     ]
-    return chips, [row.block if row.block >= 0 else None for row in rows]
+    return chips, [chip.atom for chip in chips]
 
 
 def _mark_of_number(block: int, wrong: Collection[int], redrawn: Collection[int]) -> Mark:

@@ -63,6 +63,10 @@ def test_from_a_click_to_a_kept_run_that_a_link_finds(browser: Browser, server: 
         expect(chips.first).to_contain_text("[CONFORMER]")
         token, shape = lane(seen, 3).locator(".tokens .chip.free").first, lane(seen, 3).locator(".viewer")
         expect(shape.locator(".stage")).to_be_in_viewport(ratio=0.9)  # it came into view by itself
+        token.hover()
+        expect(seen.page.locator(".molecule .name")).to_have_text(re.compile(r"^atom 0, \[C\]"))
+        expect(shape.locator(".name")).to_have_text(re.compile(r"^atom 0, \[C\]"))
+        expect(seen.page.locator(".atom-selector[aria-selected=true]")).to_have_count(0)
         token.click()
         expect(seen.page.locator(".atom-selector[aria-selected=true]")).to_have_count(1)
         expect(shape.locator(".name")).to_contain_text(re.compile(r"^atom 0, \[C\], .*selected$"))
@@ -156,6 +160,7 @@ def test_a_grid_of_molecules_is_filtered_and_opens_one(browser: Browser, server:
         generate(seen)
         cells = seen.page.locator(".grid .cell:visible")
         expect(cells).to_have_count(3, timeout=PATIENCE_MS)
+        expect(seen.page.get_by_label("SMILES", exact=True)).not_to_be_visible()  # folded to one line
         expect(cells.first).to_be_in_viewport(ratio=0.9)
         expect(cells.first.locator("img")).to_have_js_property("complete", True)
         seen.page.get_by_role("button", name="Damaged text").click()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -44,11 +45,25 @@ def test_a_grid_has_every_answer_worst_first_and_a_click_opens_it(live: Live, mo
     app.run()
     assert (app.number_input(key="molecule").value, app.number_input(key="answer").value) == (2, 2)
     assert drawn["selected"] == place
+    (inputs,) = [fold for fold in app.expander if fold.label == "Molecules, model and lanes"]
+    assert not inputs.proto.expanded, "the lanes take their place"
     words = live_lanes.progress_words(app.session_state["live_lanes"])
     assert words == "2 of 2 lanes done · 8 of 8 answers written"
     drawn.clear()
     generated(live, smiles="CC=O", lp1="exact", lp2="—", lp3="—")
     assert not drawn, "one answer has no grid"
+
+
+@pytest.mark.parametrize(("ended", "expected"), [(0, "at least 40 s left"), (1, "about 40 s left")])
+def test_time_left_is_the_least_until_one_lane_says_how_long_answers_are_checked(
+    ended: int, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_lanes, "all_seconds_left", lambda lanes: 40.2)
+    lanes: list[Any] = []
+    for number in (0, 1):
+        watch = SimpleNamespace(samples=1, answered=(), finished=object() if number < ended else None)
+        lanes.append(SimpleNamespace(watch=watch, seen=SimpleNamespace(has_ended=number < ended, elapsed_s=1.0)))
+    assert f" lanes done · {expected} for all lanes" in live_lanes.progress_words(lanes)
 
 
 def test_downloads_hold_what_they_say(live: Live) -> None:

@@ -31,6 +31,12 @@ class Molecule {
     this.drawing.addEventListener("focusout", () => this.paint());
     this.drawing.addEventListener("pointerover", (event) => this.point(this.atomOf(event.target)));
     this.drawing.addEventListener("pointerleave", () => this.point(null));
+    this.onAtom = (event) => this.point(event.detail); // of a token under the pointer, in a strip
+    globalThis.addEventListener("driftscope-atom", this.onAtom);
+  }
+
+  destroy() {
+    globalThis.removeEventListener("driftscope-atom", this.onAtom);
   }
 
   update(message) {

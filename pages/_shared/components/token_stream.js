@@ -3,7 +3,7 @@
 
 const LISTS = ["pieces", "ids"];
 const CODES = ["roles", "forced", "marks", "tints"];
-const SPARSE_LISTS = ["blocks", "starts", "ends"]; // an empty one has no value at all
+const SPARSE_LISTS = ["blocks", "atoms", "starts", "ends"]; // an empty one has no value at all
 const BY_INDEX = ["shown", "details", "notes"];
 const END_PX = 24; // so near the end counts as there
 

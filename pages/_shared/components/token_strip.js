@@ -7,7 +7,7 @@ const ROLES = { C: ["copy", "COPY"], F: ["free", "FREE"], B: ["boundary", "BOUND
 const MARKS = { j: ["junk", "junk"], c: ["cut", "cut: no position for it"], w: ["wrong", "wrong: a check of the molecule names its atom"], x: ["extra", "extra, one too many"], r: ["redrawn", "drawn anew: the guard threw an earlier try away"] };
 const HINT = "Hover over a token, or use the arrow keys; Enter selects, Esc clears.";
 const TINTS = ["90 % or more", "50 to 90 %", "10 to 50 %", "1 to 10 %", "below 1 %"];
-const EMPTY = { pieces: [], shown: {}, details: {}, ids: [], roles: "", forced: "", marks: "", tints: "", blocks: [], starts: [], ends: [], notes: {} };
+const EMPTY = { pieces: [], shown: {}, details: {}, ids: [], roles: "", forced: "", marks: "", tints: "", blocks: [], atoms: [], starts: [], ends: [], notes: {} };
 const NUMBER = new Intl.NumberFormat("en"); // one: making it costs milliseconds
 const indices = new WeakMap(); // chip -> its index
 
@@ -122,6 +122,7 @@ class Strip {
 
   point(index) {
     this.pointed = index;
+    globalThis.dispatchEvent(new CustomEvent("driftscope-atom", { detail: this.data.atoms?.[index] ?? null }));
     this.describeResting();
     const chip = this.details.hidden && this.chips[index];
     if (chip) chip.title = facts(this.data, index).map(([name, value]) => `${name}: ${value}`).join("\n");

@@ -53,6 +53,7 @@ class Chip:
     start: int | None = None
     end: int | None = None
     note: str = ""
+    atom: int | None = None  # lit in the page's drawings while the chip is pointed at
     p_raw: float | None = None  # tints the chip: how likely the token was for the model alone
 
 
@@ -142,6 +143,7 @@ def packed(
         "ids": [chip.id for chip in chips],
         **_codes(chips),
         "blocks": _column([chip.block for chip in chips]),
+        "atoms": _column([chip.atom for chip in chips]),
         "starts": _column([chip.start for chip in chips]),
         "ends": _column([chip.end for chip in chips]),
         "notes": {str(i): sendable(chip.note) for i, chip in enumerate(chips) if chip.note},

@@ -1,8 +1,8 @@
 // The 3D view in the browser: what is selected, pointed at and said. viewer3d_scene.js, the rest of this module, draws.
 // Names are untrusted and reach the page as text only.
 
-const HINT = "Drag or arrow keys turn, + and - zoom, n and p step through atoms";
-const WHEEL = "After a click into the view the wheel zooms; before, it scrolls the page.";
+const HINT = "Drag turns, + and - zoom, n and p step";
+const WHEEL = "Arrow keys turn, too. After a click into the view the wheel zooms; before, it scrolls the page.";
 const UNHEARD_MS = 3000; // how long a click outlives messages that do not know of it
 const MARK_WORDS = { junk: "junk", cut: "cut", wrong: "wrong in space" };
 
@@ -31,6 +31,8 @@ class Viewer {
     this.stage.addEventListener("pointerleave", () => this.point(null));
     this.stage.addEventListener("blur", () => this.point(null));
     this.stage.addEventListener("wheel", (event) => this.onWheel(event), { capture: true });
+    this.onAtom = (event) => this.pointAt(event.detail); // of a token under the pointer, in a strip
+    globalThis.addEventListener("driftscope-atom", this.onAtom);
     this.root.querySelector("[data-do=reset]").addEventListener("click", () => this.scene?.reset());
     this.root.querySelector("[data-do=png]").addEventListener("click", () => this.save());
   }
@@ -59,6 +61,7 @@ class Viewer {
 
   destroy() {
     this.gone = true;
+    globalThis.removeEventListener("driftscope-atom", this.onAtom);
     this.sizes.disconnect();
     this.scene?.destroy();
   }
@@ -162,6 +165,11 @@ class Viewer {
     if (atom === this.pointed) return;
     this.pointed = atom;
     this.paint();
+  }
+
+  pointAt(atom) {
+    const place = this.large.atoms?.indexOf(atom) ?? -1;
+    this.point(place < 0 ? null : place);
   }
 
   choose(atom) {

@@ -46,6 +46,7 @@ def viewer3d(
     key: str,
     label: str,
     names: Sequence[str] = (),
+    atoms: Sequence[int] = (),
     selected: int | None = None,
     marks: Mapping[int, Fault] = NO_MARKS,
     on_pick: OnPick | None = None,
@@ -54,14 +55,16 @@ def viewer3d(
 ) -> None:
     """Show the models where they lie; ``names``, ``selected``, ``marks`` and picks are of the first that is no ghost.
 
+    ``atoms`` are the molecule's, by which a strip's token lights one.
+
     The camera stays while the atoms are the same ones, whatever else changes. ``on_pick`` is called as by
     ``molecule2d``. A bare view is for narrow columns: without legend, buttons and hints. Without 3Dmol.js or WebGL the
     view says so in its place.
     """
-    atoms = next((_atoms(model.mol_block) for model in models if not model.ghost), 0)
+    count = next((_atoms(model.mol_block) for model in models if not model.ghost), 0)
     small = {
-        "selected": known(selected, atoms),
-        "marks": [[atom, mark] for atom, mark in sorted(marks.items()) if 0 <= atom < atoms],
+        "selected": known(selected, count),
+        "marks": [[atom, mark] for atom, mark in sorted(marks.items()) if 0 <= atom < count],
         "height": height,
         "bare": is_bare,
         "script": f"app/static/{FILE_NAME}",  # relative, so that it also works behind a base path
@@ -70,12 +73,13 @@ def viewer3d(
     }
     large = {
         "label": sendable(label),
+        "atoms": list(atoms),
         "names": [sendable(name) for name in names],
         "models": [
             {"block": model.mol_block, "label": sendable(model.label), "ghost": model.ghost} for model in models
         ],
     }
-    show_pickable(_component, key, atoms, on_pick, small, large)
+    show_pickable(_component, key, count, on_pick, small, large)
 
 
 def _missing() -> str:
