@@ -11,6 +11,7 @@ from engine.cli.options import add_command, open_store
 from engine.cli.output import cell, emit_json, figure, note, show, write
 from engine.cli.store_entries import RUN_COLUMNS, entry_row, list_entries, remove_entries, show_runs, without_damaged
 from engine.errors import RunError, StoreFolderError, one_line
+from engine.figures.words import shortened
 
 if TYPE_CHECKING:
     from engine.cli.output import Columns
@@ -38,6 +39,8 @@ COMPARED: Columns = (
     ("not num.", "junk_nonnumeric"),
     ("cut", "cut_blocks"),
 )
+MOST_SHOWN = 10_000
+"""Characters of a text; `--json` has all."""
 DELETED = "an open page may still undo that; it is removed for good within a day"
 UNFINISHED: Columns = (("run", "run_id"), ("samples", "samples_done"), ("of", "samples"), ("", "state"))
 
@@ -91,7 +94,7 @@ def show_run(args: argparse.Namespace) -> int:
             if value is not None:
                 is_whole = isinstance(value, int) and not isinstance(value, bool)
                 text = ", ".join(value) if isinstance(value, list) else str(value)
-                write(f"{name:<{width}}  {cell(value) if is_whole else one_line(text)}")
+                write(f"{name:<{width}}  {cell(value) if is_whole else one_line(shortened(text, MOST_SHOWN))}")
     return 0
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from engine.store.store import Store
 
 
-MOST_LABEL = 30
+MOST_LABEL, MOST_DAMAGES = 30, 10
 
 
 def _model(row: Row) -> str:
@@ -101,9 +101,11 @@ def list_entries(args: argparse.Namespace, kind: Kind, columns: Columns, missing
 
 
 def without_damaged(found: StoreListing) -> StoreListing:
-    """Names what is damaged, on standard error."""
-    for damage in found.damages:
+    """Names what is damaged, on standard error: the first of it."""
+    for damage in found.damages[:MOST_DAMAGES]:
         note(f"left out: {damage.where}: {damage.what}")
+    if len(found.damages) > MOST_DAMAGES:
+        note(f"left out: {len(found.damages) - MOST_DAMAGES:,} more; `verify` names all")
     return found
 
 

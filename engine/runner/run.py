@@ -40,6 +40,7 @@ from engine.store.schema import RUN
 from engine.store.staging import Staging, sweep
 
 MOLECULES_FILE = "molecules.parquet"
+MOST_MOLECULES = 10_000_000
 PROMPT_AROUND = 16
 """Characters of a prompt besides the SMILES; a text never has more tokens than characters."""
 CHECKED = 4
@@ -93,11 +94,18 @@ def resume(files: Files, run_id: str) -> tuple[Staging, RunPlan]:
 
 
 def molecules_of(staging: Staging) -> Sequence[Molecule]:
+    """Read as places in a list of different texts: a small file can name one text of any length in every row."""
     try:
-        content = staging.files.read(f"{staging.folder}/{MOLECULES_FILE}")
-    except OSError as error:
+        content = pa.BufferReader(staging.files.read(f"{staging.folder}/{MOLECULES_FILE}"))
+        file = pq.ParquetFile(content, read_dictionary=["smiles"])
+        if file.metadata.num_rows > MOST_MOLECULES:
+            raise RunError(f"{staging.id} names {file.metadata.num_rows:,} molecules", "Start a new run")
+        parts = file.read(columns=["smiles"]).column("smiles").chunks
+        names = [part.dictionary.to_pylist() for part in parts]
+        texts = [known[place] for known, part in zip(names, parts, strict=True) for place in part.indices.to_pylist()]
+    except (OSError, pa.ArrowException, LookupError, TypeError, AttributeError) as error:
         raise RunError(f"the molecules of {staging.id} are lost", "Start a new run") from error
-    return MoleculeList.of(pq.read_table(pa.BufferReader(content)).column("smiles").to_pylist(), parse_written)
+    return MoleculeList.of(texts, parse_written)
 
 
 class Run(RunState):

@@ -23,6 +23,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 USER_SHEET = "user.json"
 """A user's label, notes and tags: the one file of an entry that may change."""
 USER_KEYS: Mapping[str, Any] = {"label": "", "notes": "", "tags": []}
+MOST_SHEET = 256 * 1024 * 1024
+"""Bytes that the values of a sheet may take: an import may keep some megabytes of what its file says of the run."""
 MOST_NAMED = 20
 """Entries that an error lists."""
 _RUN_TEXTS = frozenset(column.name for column in RUNS if column.type == TEXT)
@@ -262,7 +264,9 @@ def values_of(table: Table, row: Mapping[str, Any], *, is_whole: bool = True) ->
 
 def read_object(content: bytes, name: str) -> dict[str, Any]:
     try:
-        document = parsed_json(content, parse_float=_finite, parse_constant=_finite, object_pairs_hook=unique_keys)
+        document = parsed_json(
+            content, most=MOST_SHEET, parse_float=_finite, parse_constant=_finite, object_pairs_hook=unique_keys
+        )
     except ValueError as error:
         raise StoreError(f"{name} is no JSON ({error})", "Import or run it again") from error
     if not isinstance(document, dict):

@@ -265,7 +265,17 @@ def damaged_parts(entry: Entry) -> list[Damage]:
         expected = [column for column in tables[name] if column.since <= entry.version]
         if wrong := [column.name for column in expected if types.get(column.name) != column.type]:
             damages.append(Damage(where, f"it has no {name}: {', '.join(wrong)} missing, or of another type"))
+        elif others := _ids(content, entry) - {entry.id}:
+            damages.append(Damage(where, f"it has rows of {shown(min(others))}"))
     return damages
+
+
+def _ids(content: bytes, entry: Entry) -> set[str]:
+    """Which entries the rows of a file say that they are of."""
+    key = entry.folder.rpartition("/")[2].partition("=")[0]
+    file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=[key])  # a small file can name a long text often
+    parts = file.read(columns=[key]).column(key).chunks
+    return {str(id_) for part in parts for id_ in part.dictionary.to_pylist()}
 
 
 def without_damage(entry: Entry) -> Entry:

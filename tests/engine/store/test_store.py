@@ -258,6 +258,16 @@ def test_a_column_whose_name_is_no_text(store: Store) -> None:
         assert {row["run_id"] for row in store.rows("SELECT * FROM samples")} == {"other"}
 
 
+def test_rows_of_another_run_are_damage(store: Store) -> None:
+    """A folder that was copied, or a store that somebody made up: its samples would count as the other run's."""
+    shutil.copytree(folder_of(store), folder_of(store, "copy"))
+    sheet = folder_of(store, "copy") / "run.json"
+    sheet.write_text(sheet.read_text().replace('"run_id": "one"', '"run_id": "copy"'))
+    damages = damaged_parts(store.entry("copy"))
+    assert damages and all(damage.what == "it has rows of 'one'" for damage in damages)
+    assert damaged_parts(store.entry("one")) == []
+
+
 def test_several_damaged_files(store: Store) -> None:
     flipped(folder_of(store) / "samples.parquet")
     flipped(folder_of(store, "other") / "blocks.parquet")

@@ -1,0 +1,33 @@
+"""The molecules of an unfinished run, as a file that anybody may have written."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from engine.errors import DriftscopeError, RunError
+from engine.runner.run import MOLECULES_FILE, molecules_of
+from engine.store.files import LocalFiles
+from tests.engine.store.stored_runs import begun
+
+
+def test_the_molecules_of_a_foreign_store_are_read_without_their_repetitions(tmp_path: Path) -> None:
+    """A file of 10 KB that would be 50 GB of texts: the long one is refused as a SMILES, not held for each row."""
+    staging = begun(LocalFiles(tmp_path), "foreign")
+    path = tmp_path / staging.folder / MOLECULES_FILE
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 500_000, pa.int32()), ["C" * 100_000])
+    pq.write_table(pa.table({"smiles": texts}), path)
+    tracemalloc.start()
+    with pytest.raises(DriftscopeError, match="100,000 characters, the limit is 4,000"):
+        molecules_of(staging)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert path.stat().st_size < 1_000_000 and peak < 50_000_000
+    for wrong in (b"PAR1", b"", path.read_bytes()[:-9]):
+        path.write_bytes(wrong)
+        with pytest.raises(RunError, match=r"molecules of .* are lost"):
+            molecules_of(staging)
