@@ -77,8 +77,9 @@ def parquet_columns(path: Path, names: Sequence[str], rows: int) -> Iterator[dic
     schema = schema_of(path)
     texts = [name for name in names if is_text(schema.field(schema.names.index(name)).type)]
     with whole_parquet(path), parquet.ParquetFile(path, read_dictionary=texts) as file:
-        for group in range(file.num_row_groups):
+        for group in range(file.num_row_groups):  # all of them before the first is read
             _check_group(path, file.metadata.row_group(group), names, limit)
+        for group in range(file.num_row_groups):
             for batch in file.iter_batches(rows, row_groups=[group], columns=list(names)):
                 columns = {name: batch.column(batch.schema.names.index(name)) for name in names}
                 for name in texts:

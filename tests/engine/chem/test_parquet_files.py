@@ -80,3 +80,13 @@ def test_texts_of_every_kind_read_as_they_are(tmp_path: Path) -> None:
         assert [text for batch in batches for text in batch["a.b"]] == texts
         assert [number for batch in batches for number in batch["n"]] == [*range(12)]
         assert max(len(batch["n"]) for batch in batches) == 2
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_all_row_groups_are_looked_at_before_the_first_is_read(tmp_path: Path, reader: str) -> None:
+    """50 million nulls took 23 s until enough of them were read."""
+    path = tmp_path / "a.parquet"
+    empty = pa.table({"smiles": pa.nulls(5_000_000, pa.string()), "xyz": pa.nulls(5_000_000, pa.list_(pa.float64()))})
+    pq.write_table(empty, path, row_group_size=500_000)
+    with pytest.raises(FileFormatError, match="inflates to over 64 MB"):
+        next(READERS[reader](path))
