@@ -211,10 +211,15 @@ def add_plan_options(parser: argparse.ArgumentParser, *, several: bool = False) 
 # --- what they stand for ----------------------------------------------------------------------------------------------
 
 
-def open_store(args: argparse.Namespace) -> Store:
+def open_store(args: argparse.Namespace, *, to_read: bool = False) -> Store:
+    """``to_read``: an empty answer may come of a folder that is not there, and that is said."""
+    from engine.store.files import LocalFiles
     from engine.store.store import Store
 
-    return Store.open(getattr(args, "store", None))
+    store = Store.open(named := getattr(args, "store", None))
+    if to_read and named and isinstance(store.home, LocalFiles) and not store.home.root.exists():
+        note(f"{shown(store.home.where, 200)} does not exist: it reads as an empty store")
+    return store
 
 
 def set_threads(threads: int | None) -> None:

@@ -142,7 +142,7 @@ def remove(args: argparse.Namespace) -> int:
 def verify(args: argparse.Namespace) -> int:
     from engine.store.schema import KINDS, RUN
 
-    store = open_store(args)
+    store = open_store(args, to_read=True)
     rows = [row for kind in KINDS for row in _or_damage(store, kind, partial(_verified, store, kind))]
     rows += _in_trash(store)
     rows += _or_damage(store, RUN, partial(_being_written, store))

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
     logging.getLogger("engine.store.sql").addHandler(logging.NullHandler())  # its warnings are for an app's keeper
     text = read_text("-") if args.sql == "-" else args.sql
-    answer, left_out = _answer(open_store(args), text, Limits(rows=args.rows, seconds=args.seconds))
+    answer, left_out = _answer(open_store(args, to_read=True), text, Limits(rows=args.rows, seconds=args.seconds))
     if args.json:
         emit_json_rows(rows_of(answer.table))
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import socket
 import tracemalloc
@@ -208,7 +209,7 @@ def test_marks_within_texts_count_as_characters() -> None:
 
 def test_dense_json_is_refused_before_it_is_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """25 MB of empty lists: a gigabyte of values."""
-    monkeypatch.setattr(user_files.json, "loads", None)
+    monkeypatch.setattr(json, "loads", None)
     (tmp_path / "dense.json").write_text('{"a":[' + "[]," * 8_000_000 + "1]}")
     for command in (["import"], ["evaluate", "--matrices"]):
         result = run(*command, str(tmp_path / "dense.json"))

@@ -32,3 +32,10 @@ def test_of_much_damage_some_is_named(place: Path) -> None:
 def test_a_text_of_megabytes_is_shown_cut(place: Path) -> None:
     assert 10_000 < len(run("show", "two").out) < 30_000
     assert len(run("show", "two", "--json").document[0]["notes"]) == 4_000_000
+
+
+@pytest.mark.parametrize("command", [["verify"], ["sql", "SELECT 1 FROM runs"], ["runs"]])
+def test_a_store_that_is_not_there_is_said_to_be_none(tmp_path: Path, command: list[str]) -> None:
+    result = run(*command, "--store", str(tmp_path / "typo"))
+    said = "typo' has no run;" if command == ["runs"] else "typo' does not exist: it reads as an empty store"
+    assert result.code == 0 and result.err.count("\n") <= 2 and said in result.err

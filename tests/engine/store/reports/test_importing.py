@@ -230,15 +230,13 @@ def test_texts_and_items_of_a_size_that_no_model_writes_are_refused(
 ) -> None:
     monkeypatch.setattr(importing, "MOST_TEXT", 1_000)
     monkeypatch.setattr(importing, "MOST_PART", 10_000)
-    for change, said in {
-        "metadata": ({"metadata": {"note": "a" * 1_001}}, "what it says of the run has a text of 1,001 characters"),
-        "figures": ({"more": [1] * 10_001}, "what it says of the run has 10,... characters"),
-        "text": ({"passes": [{"prompt_smiles": "C", "decoded_text": "a" * 1_001}]}, r"passes\[0\] has a text of 1,001"),
-        "item": (
-            {"failures": [{"prompt_smiles": "C", "x": ["a" * 1_000] * 10}]},
-            r"failures\[0\] has 10,... characters",
-        ),
-    }.values():
+    changes: list[tuple[dict[str, Any], str]] = [
+        ({"metadata": {"note": "a" * 1_001}}, "what it says of the run has a text of 1,001 characters"),
+        ({"more": [1] * 10_001}, "what it says of the run has 10,... characters"),
+        ({"passes": [{"prompt_smiles": "C", "decoded_text": "a" * 1_001}]}, r"passes\[0\] has a text of 1,001"),
+        ({"failures": [{"prompt_smiles": "C", "x": ["a" * 1_000] * 10}]}, r"failures\[0\] has 10,... characters"),
+    ]
+    for change, said in changes:
         with pytest.raises(FileFormatError, match=said):
             read_report(file_of(tmp_path, json.dumps(document() | change).encode()))
 
