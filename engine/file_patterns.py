@@ -40,7 +40,7 @@ def _matches(pattern: str, walk: _Walk) -> list[Path]:
         if path.exists():  # first: a name may hold brackets
             return [path]
         first = Path(path.anchor)
-        return sorted(found for found in walk.below(first, path.parts[len(first.parts) :]) if found.is_file())
+        return sorted(found for found in walk.below(first, path.parts[len(first.parts) :]) if os.path.isfile(found))  # noqa: PTH113
     except OSError:  # a name too long to be one
         return []
 
@@ -64,7 +64,8 @@ class _Walk:
                 elif len(parts) == 1:
                     yield folder / entry.name
         elif not _MAGIC & set(parts[0]):
-            if (path := folder / parts[0]).exists():
+            path = folder / parts[0]
+            if os.path.exists(path):  # noqa: PTH110 - Path's own raises in a folder that may not be entered
                 yield from self.below(path, parts[1:], level)
         else:
             for entry in self._inside(folder, level, is_hidden=parts[0].startswith(".")):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -88,3 +90,21 @@ def test_a_walk_stops_when_told(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         expand([f"{tmp_path}/**/zzz"], tick)
     assert len(folders) == 2
+
+
+def test_a_folder_that_may_not_be_entered_does_not_end_the_walk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("closed", "open"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.json").touch()
+    stat = os.stat
+
+    def refused(path: Any, **how: Any) -> os.stat_result:
+        if "closed/" in os.fspath(path):
+            raise PermissionError(13, "Permission denied", path)
+        return stat(path, **how)
+
+    monkeypatch.setattr(os, "stat", refused)
+    for pattern in ("**/a.json", "*/a.json", "**/*.json"):
+        assert expand([tmp_path / pattern]) == [tmp_path / "open/a.json"]
