@@ -26,7 +26,11 @@ LOADED, GRAPH, STEREO = "loaded", "graph", "stereo"
 """Checks beside those of `engine.chem.geometry`: a conformer could be read; it is of the molecule; hands and sides."""
 TIME, CRASH = "time_limit", "crash"
 """Checks of answers that could not be judged to the end."""
-NOT_JUDGED = {LOADED: "no conformer to judge", TIME: "not judged in time", CRASH: "not judged, a library crashed"}
+NOT_JUDGED = {
+    LOADED: "not read by the strict reader",
+    TIME: "not judged in time",
+    CRASH: "not judged, a library crashed",
+}
 """Failures that leave everything else of a molecule open."""
 _PLACE = "text_atom"
 

@@ -67,12 +67,19 @@ def show(inspection: Inspected, steps: Callable[[], None]) -> None:
         with st.container(horizontal=True, vertical_alignment="center", key="molecule-heading"):
             st.code(visible_text(sample["smiles"]), language=None, wrap_lines=True, width="stretch")
             steps()
-        molecule = "" if _is_unread(sample) else molecule_words(sample)  # else the line below says so, with the place
-        in_3d = f" In 3D: {molecule}." if molecule else ""
-        st.markdown(escape_markdown(verdict(sample, inspection.blocks) + in_3d), help=READERS_HELP)
+        st.markdown(escape_markdown(_verdict_words(inspection)), help=READERS_HELP)
         _failed(inspection)
         still_wrong([(wrong["check"], wrong["atoms"]) for wrong in inspection.sample["unmended"] or ()])
         _linked(inspection)
+
+
+def _verdict_words(inspection: Inspected) -> str:
+    """What is wrong comes first. Where the text cannot be read in 3D, the line below says so, with the place."""
+    sample, of_text = inspection.sample, verdict(inspection.sample, inspection.blocks)
+    molecule = "" if _is_unread(sample) else molecule_words(sample)
+    in_3d = f"In 3D: {molecule}." if molecule else ""
+    parts = [in_3d, of_text] if sample["clean"] and not sample["usable"] else [of_text, in_3d]
+    return " ".join(filter(None, parts))
 
 
 def _is_unread(sample: Mapping[str, Any]) -> bool:

@@ -322,9 +322,11 @@ def _counts(table: pa.Table, samples: int) -> str:
     failed, clean = (pc.sum(column).as_py() or 0 for column in (pc.invert(table["passed"]), table["clean"]))
     decodes = pc.sum(table["decodes"]).as_py()  # None where only old runs are chosen, which do not know
     decode = "" if decodes is None else f"{decodes:,} decode, "
+    usable = pc.sum(table["usable"]).as_py()  # None where nothing was judged
+    kept = f"{clean:,} clean" + ("" if usable is None else f", {usable:,} usable")
     return (
         f"{head}: {int((columns['junk_blocks'] > 0).sum()):,} with junk, "
-        f"{int((columns['cut_blocks'] > 0).sum()):,} with a cut, {failed:,} failed, {decode}{clean:,} clean."
+        f"{int((columns['cut_blocks'] > 0).sum()):,} with a cut, {failed:,} failed, {decode}{kept}."
     )
 
 

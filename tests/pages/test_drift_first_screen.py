@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,13 @@ def test_of_several_runs_the_row_says_whose_molecule_it_is(demo: None) -> None:
     app = AppTest.from_file(PAGE, default_timeout=120)
     app.query_params["run"] = [EXACT, WITH_JUNK]
     assert "row 1 of 128, worst first · demo-llama:final · position-blocklist" in words(app.run())
+
+
+def test_of_clean_texts_the_worst_says_first_what_is_wrong_in_3d_and_the_counts_how_many_are_usable(demo: None) -> None:
+    app = opened(run=EXACT)
+    assert re.search("^In 3D: wrong: [a-z ,]+\\. Passes, decodes and is clean", words(app), re.MULTILINE)
+    (usable,) = DEMO_STORE.rows("SELECT usable FROM runs WHERE run_id = $1", [EXACT])
+    assert any(fold.label.endswith(f"64 clean, {usable['usable']} usable.") for fold in app.expander)
 
 
 def test_the_table_is_one_line_until_it_is_opened(demo: None) -> None:

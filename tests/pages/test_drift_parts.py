@@ -182,7 +182,7 @@ def test_a_tables_own_selection_that_comes_back_is_no_pick(monkeypatch: pytest.M
         ("", True, False, "stereo not judged"),  # not every symmetry was tried
         ("", None, False, "geometry not judged"),
         ("internal_steric_clash, stereo", False, False, "internal steric clash, stereo"),
-        ("loaded", None, False, "no conformer to judge"),
+        ("loaded", None, False, "not read by the strict reader"),
     ],
 )
 def test_a_molecule_in_one_cell(

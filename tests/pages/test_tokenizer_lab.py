@@ -234,7 +234,7 @@ HANDED = "[N]<-1.2,0.3,0.7>[C@@H]<0.0,0.0,0.0>([F]<0.5,1.2,-0.4>)[Cl]<1.1,-1.1,0
             [
                 "text passed, damaged",
                 "Not clean: 1 of 2 blocks has junk. It passes the reports' rule and decodes by the runner's",
-                "no conformer to",
+                "not read by the strict reader",
             ],
         ),
         (

@@ -9,7 +9,7 @@ from engine.evidence.advice.figures import BASE, LpFigures, Measured, Want
 from engine.evidence.advice.rule import Decision, Standing, costs_the_same
 from engine.evidence.advice.settings import Setting
 from engine.figures.statistics import ROUNDING, Interval
-from engine.figures.words import capitalised, counted, listed, number, percent, seconds, times, with_interval
+from engine.figures.words import capitalised, counted, listed, percent, seconds, times, with_interval
 
 SURE = 0.95
 LIKELY = 0.8
@@ -74,7 +74,10 @@ def _none_fits(decision: Decision, measured: Measured, want: Want, least: float)
 def _beside(figures: LpFigures, measured: Measured, want: Want) -> str:
     """Its cost over that without an LP."""
     base = measured.figures(BASE).cost(want).value if figures.lp != BASE and BASE in measured.names else math.inf
-    return f", {number(figures.cost(want).value / base)}× the time without an LP" if math.isfinite(base) else ""
+    if math.isinf(base):
+        return ""
+    ratio = base / figures.cost(want).value
+    return f", {times(ratio)} faster than without an LP" if ratio > 1 else f", {times(1 / ratio)} that without an LP"
 
 
 def _sureness(decision: Decision, measured: Measured, want: Want) -> str:

@@ -64,7 +64,7 @@ def test_runs_without_samples_are_missing(two: Store) -> None:
     run_id = demo_run("llama", "allowlist")
     (told,) = DEMO_STORE.rows("SELECT count_if(NOT passed)::INT AS failed FROM samples WHERE run_id = $1", [run_id])
     assert [(reason.issue, reason.samples) for reason in found.reasons] == [
-        ("molecule: no conformer to judge", (64,)),
+        ("molecule: not read by the strict reader", (64,)),
         ("no real coordinates", (told["failed"],)),
     ]
     assert failures(two, []).runs == ()

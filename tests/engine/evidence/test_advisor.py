@@ -42,7 +42,7 @@ def test_the_least_seconds_a_clean_conformer_win(store: Store) -> None:
     assert (exact.time_ratio.value, exact.time_ratio.low, exact.time_ratio.high) == pytest.approx((0.25, 0.25, 0.25))
     assert allowlist.cut_share is not None and allowlist.cut_share.value == pytest.approx(0.5)
     assert advice.sentence.startswith(f"Use exact. {COUNT} of {COUNT} answers are clean, 100 % (94.0–100)")
-    assert "0.250× the time without an LP" in advice.sentence
+    assert "4.00× faster than without an LP" in advice.sentence
 
 
 def test_what_passes_may_be_wanted_and_says_what_that_hides(store: Store) -> None:
@@ -153,7 +153,7 @@ def test_none_fits_and_the_cheapest_is_named(store: Store) -> None:
     assert advice.sentence == (
         "Use position-blocklist: cheapest per clean conformer, most clean answers; no LP reaches 90 %. "
         "Position-blocklist: 30 of 60 answers are clean, 50.0 % (37.7–62.3), at 2.00 s (1.58–2.73) each, "
-        "0.333× the time without an LP."
+        "3.00× faster than without an LP."
     )
     over, of_itself = (standing.over_least for standing in advice.decision.standings)
     assert over is not None and over.value == pytest.approx(3) and of_itself is None
