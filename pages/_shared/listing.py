@@ -1,20 +1,21 @@
 """Which pages there are, read from the files of ``pages/`` without running them.
 
-A page is a file whose name does not begin with ``_``. It names itself in module-level string constants,
-``TITLE``, ``ICON`` (a Material symbol) and ``LEAD`` (one line on what the page is for), so a new page is a new file and
-nothing else. A file without them, or one that does not even parse, is still listed under its file name: the page itself
-then says what is wrong with it, and the other pages work.
+A page is a file whose name does not begin with ``_``. It names itself in constants, texts in double quotes: ``TITLE``,
+``ICON`` (a Material symbol) and ``LEAD`` (one line on what the page is for), so a new page is a new file and nothing
+else. A file without them, or one that is no Python, is still listed under its file name: the page itself then says what
+is wrong with it, and the other pages work.
 """
 
 from __future__ import annotations
 
-import ast
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent.parent
 ORDER = ("live", "drift", "tokenizer_lab", "compare", "evidence", "profiles", "logits")
 FALLBACK_ICON = ":material/article:"
+_CONSTANT = re.compile(r'^(TITLE|ICON|LEAD) = \(?\s*((?:"[^"\n]*"\s*)+)', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +39,7 @@ def page_files(folder: Path = FOLDER) -> list[PageFile]:
 
 
 def _constants(path: Path) -> dict[str, str]:
-    """Module-level ``NAME = "text"`` assignments. Read, not imported: importing a page would run it."""
-    try:
-        body = ast.parse(path.read_text(encoding="utf-8")).body
-    except (SyntaxError, ValueError):
-        return {}
-    return {
-        node.targets[0].id: node.value.value
-        for node in body
-        if isinstance(node, ast.Assign)
-        and isinstance(node.targets[0], ast.Name)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    }
+    """``TITLE = "text"``. By its lines: importing a page would run it, and ``ast.parse`` fails at times where two
+    threads are in it (a SystemError of CPython 3.11), as with two readers at once."""
+    found = _CONSTANT.findall(path.read_text(encoding="utf-8", errors="replace"))
+    return {name: "".join(re.findall('"(.*?)"', texts)) for name, texts in found}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
+import pytest
 from streamlit.testing.v1 import AppTest
 
 from pages._shared.listing import FALLBACK_ICON, FOLDER, ORDER, page_files
@@ -33,6 +35,20 @@ def test_a_file_without_names_or_with_a_slip_is_still_listed(tmp_path: Path) -> 
         ("Broken", FALLBACK_ICON),
         ("New page", FALLBACK_ICON),
     ]
+
+
+def test_what_names_a_page_is_read_as_python_reads_it_without_its_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parser fails at times where two threads are in it."""
+    read = {path: _assigned(path) for path in FOLDER.glob("*.py")}
+    monkeypatch.setattr("builtins.compile", lambda *_, **__: pytest.fail("the parser was called"))
+    for page in page_files():
+        assert (page.title, page.icon, page.lead) == tuple(map(read[page.path].get, ("TITLE", "ICON", "LEAD")))
+
+
+def _assigned(path: Path) -> dict[str, object]:
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    assigned = [node for node in body if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)]
+    return {ast.unparse(node.targets[0]): ast.literal_eval(node.value) for node in assigned}
 
 
 def test_every_page_of_the_app_is_known_and_names_itself() -> None:
