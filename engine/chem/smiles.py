@@ -19,8 +19,9 @@ from engine.records import Molecule
 
 MOST_CHARACTERS = 4_000
 MOST_HEAVY_ATOMS = 200
-MOST_RINGS = 300
-"""More than any drug or peptide has; in denser graphs the search for rings takes RDKit minutes."""
+MOST_RINGS, MOST_SMALLEST_RINGS = 100, 300
+"""By bonds and atoms, and as RDKit finds them, choices of equal size included. A fullerene of 180 atoms has 91 and 92;
+denser graphs take RDKit seconds to minutes to read and to draw, in which no other thread runs."""
 MOST_CHARGE = 20
 MOST_ISOTOPE = 999
 
@@ -180,6 +181,7 @@ def read_text_order(smiles: str) -> Chem.Mol:
             raise SmilesError(smiles, _first_line(error)) from error
     if mol is None:
         raise _syntax_error(smiles, lines)
+    _check_rings(smiles, mol.GetRingInfo().NumRings(), MOST_SMALLEST_RINGS)
     return mol
 
 
@@ -261,12 +263,20 @@ def _raw(smiles: str) -> Chem.Mol:
     if raw is None:
         raise _syntax_error(smiles, lines)
     _check_bracket_numbers(smiles)
-    rings = raw.GetNumBonds() - raw.GetNumAtoms() + 1
-    if rings > MOST_RINGS:
-        raise MoleculeSizeError(
-            f"{shown(smiles)} has at least {rings} rings, the limit is {MOST_RINGS}", "Give a smaller molecule"
-        )
+    _check_rings(smiles, rings_in(raw), MOST_RINGS)
     return raw
+
+
+def rings_in(mol: Chem.Mol) -> int:
+    """By bonds, atoms and parts, before RDKit searches for any."""
+    return int(mol.GetNumBonds() - mol.GetNumAtoms() + len(Chem.GetMolFrags(mol)))
+
+
+def _check_rings(smiles: str, rings: int, most: int) -> None:
+    if rings > most:
+        raise MoleculeSizeError(
+            f"{shown(smiles)} has at least {rings:,} rings, the limit is {most}", "Give a smaller molecule"
+        )
 
 
 def _sanitised(smiles: str) -> Chem.Mol:
@@ -286,6 +296,7 @@ def _sanitised(smiles: str) -> Chem.Mol:
         raise SmilesError(smiles, problem.Message().strip(), position)
     if mol is None:
         raise _syntax_error(smiles, lines)
+    _check_rings(smiles, mol.GetRingInfo().NumRings(), MOST_SMALLEST_RINGS)
     return mol
 
 

@@ -20,6 +20,7 @@ from rdkit import Chem
 
 from engine.chem.frame import conformer_ids
 from engine.chem.rdkit_log import captured_log
+from engine.chem.smiles import MOST_RINGS, MOST_SMALLEST_RINGS, rings_in
 from engine.chem.textfiles import text_lines
 from engine.errors import ConformerError, FileFormatError, UnsupportedMoleculeError, shown
 
@@ -30,6 +31,8 @@ _KINDS_LISTED = f"{', '.join(MOLECULE_KINDS)}, each also with .gz"
 
 _RECORD_END, _BLOCK_END = "$$$$", "M  END"
 _VERSION = re.compile(r" V[23]000\s*$", re.MULTILINE)
+_CONTINUED = re.compile(r"-[ \t\r]*\nM  V30 ")
+_V3000_ATOMS = re.compile(r"^M  V30\s+COUNTS\s+\+?(\d+)", re.MULTILINE | re.IGNORECASE)
 
 MolOrPair: TypeAlias = Chem.Mol | tuple[str, Chem.Mol]
 
@@ -166,11 +169,17 @@ def mol_of(path: Path, number: int, record: list[str]) -> Chem.Mol:
     end = next((index for index, line in enumerate(record) if line.startswith("M  END")), len(record)) + 1
     # RDKit cuts its messages inside characters and then fails on them: give it ASCII, and keep the text from it.
     block = "\n".join(record[:end]).encode("ascii", "replace").decode("ascii")
+    if any(len(atoms) > 9 or int(atoms) > end for atoms in _V3000_ATOMS.findall(_CONTINUED.sub("", block))):
+        raise _damaged(path, number, "it counts more atoms than it has lines")  # RDKit makes room for all of them
     with captured_log() as lines:
         try:
-            mol = Chem.MolFromMolBlock(block + "\n", removeHs=False)
+            raw = Chem.MolFromMolBlock(block + "\n", sanitize=False, removeHs=False)
+            is_dense = raw is not None and rings_in(raw) > MOST_RINGS
+            mol = None if is_dense else Chem.MolFromMolBlock(block + "\n", removeHs=False)
         except (RuntimeError, ValueError) as error:
             raise _damaged(path, number, _without_content(str(error).strip().splitlines()[:1])) from error
+    if is_dense or (mol is not None and mol.GetRingInfo().NumRings() > MOST_SMALLEST_RINGS):
+        raise _damaged(path, number, f"it has over {MOST_RINGS} rings")
     if mol is None:
         raise _damaged(path, number, _without_content(lines))
     if mol.GetNumAtoms() == 0:

@@ -16,6 +16,7 @@ from engine.chem.smiles import (
     BARE_ATOMS,
     MOST_CHARACTERS,
     MOST_RINGS,
+    MOST_SMALLEST_RINGS,
     bare_form,
     descriptor,
     graph_key,
@@ -154,8 +155,18 @@ def complete_graph(atoms: int) -> str:
 
 def test_dense_graphs_are_refused_before_their_rings_are_searched() -> None:
     assert parse_smiles(complete_graph(8)).atoms == 8
-    with pytest.raises(MoleculeSizeError, match=f"rings, the limit is {MOST_RINGS}"):
-        read_text_order(complete_graph(60))
+    dense = complete_graph(16) + ".C" * 20  # more parts do not hide its rings
+    for read, smiles in ((read_text_order, complete_graph(60)), (read_text_order, dense), (parse_smiles, dense)):
+        with pytest.raises(MoleculeSizeError, match=f"rings, the limit is {MOST_RINGS}"):
+            read(smiles)
+
+
+def test_graphs_whose_rings_are_choices_without_end_are_refused_before_they_are_drawn() -> None:
+    bridges = "".join(f"[U]%({bridge})%({bridge + 100})." for bridge in range(10, 60))
+    ends = ["".join(f"%({bridge + more})" for bridge in range(10, 60)) for more in (0, 100)]
+    for read in (read_text_order, parse_smiles):
+        with pytest.raises(MoleculeSizeError, match=f"rings, the limit is {MOST_SMALLEST_RINGS}"):
+            read(f"{bridges}[U]{ends[0]}.[U]{ends[1]}")  # 49 by count, and 1,225 of four atoms
 
 
 @pytest.mark.soak

@@ -304,6 +304,29 @@ def test_pasted_mol_blocks_are_smiles_whatever_lines_came_along() -> None:
         smiles_of_mol_blocks(2 * block, most=1)
 
 
+@pytest.mark.parametrize("counts", ["COUNTS 200000000 0", "counts  200000000 0", "COUN-\nM  V30 TS 200000000 0"])
+def test_room_is_made_for_no_more_atoms_than_there_are_lines(counts: str) -> None:
+    block = Chem.MolToV3KMolBlock(Chem.MolFromSmiles("CCO"))
+    assert "COUNTS 3 2" in block
+    with pytest.raises(FileFormatError, match="it counts more atoms than it has lines"):
+        smiles_of_mol_blocks(block.replace("COUNTS 3 2", counts), most=1)
+
+
+def test_dense_graphs_are_refused_before_their_rings_are_searched() -> None:
+    def block(left: int, right: int) -> str:
+        mol = Chem.RWMol()
+        for _ in range(left + right):
+            mol.AddAtom(Chem.Atom("U"))
+        for place in range(left * right):
+            mol.AddBond(place // right, left + place % right, Chem.BondType.SINGLE)
+        return str(Chem.MolToMolBlock(mol, kekulize=False))
+
+    assert smiles_of_mol_blocks(block(4, 4), most=1)
+    for sides in ((14, 14), (2, 50)):
+        with pytest.raises(FileFormatError, match="over 100 rings"):
+            smiles_of_mol_blocks(block(*sides), most=1)
+
+
 def test_a_line_that_is_no_atom_is_not_quoted(tmp_path: Path) -> None:
     head, atom = "\n x\n\n  1{}  0  0  0  0  0  0  0  0999 V2000\n", "    0.0000    0.0000    0.0000 "
     for text, told in (
