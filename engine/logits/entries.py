@@ -23,7 +23,9 @@ MOST_ID = 2**22
 """More than any vocabulary: larger ids are not counted by position, and no entry has so many values."""
 
 _NOT_JSON = re.compile(
-    r'"(?:[^"\\]|\\.)*"|(?<![\w.])[-+]?(?:nan(?:\([^()",]*\))?|inf(?:inity)?|1\.#[a-z]+\d*)(?![\w.])|(?<![\w.])\+(?=[\d.])',
+    # Possessive: a text is read over once, to the line's end where it has none, and texts in a row are one match.
+    r'(?:"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)[\s,:\[\]{}]*+)++'
+    r'|(?<![\w.])[-+]?(?:nan(?:\([^()",]*\))?|inf(?:inity)?|1\.#[a-z]+\d*)(?![\w.])|(?<![\w.])\+(?=[\d.])',
     re.IGNORECASE,
 )
 _INFINITE = re.compile(r"([-+]?)(?:inf(?:inity)?|1\.#inf\d*)", re.IGNORECASE)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import pytest
 
-from engine.logits.entries import NoEntryError, clean_text, read_line, row_length
+from engine.logits.entries import _NOT_JSON, NoEntryError, clean_text, read_line, row_length
 
 
 def test_a_line_as_it_should_be() -> None:
@@ -77,6 +78,23 @@ def test_what_keys_may_be() -> None:
 def test_what_is_no_entry_says_why(line: bytes, why: str) -> None:
     with pytest.raises(NoEntryError, match=why):
         read_line(line)
+
+
+@pytest.mark.parametrize("end", ["", "\\", '"', '", "", ["", {"a": "'])
+def test_texts_beside_odd_numbers_are_read_over_once(end: str) -> None:
+    """1 KB of gz was read over from each of its 500,000 quotes."""
+    text = '"' + '\\"' * 2_000 + end
+    assert [found.span() for found in _NOT_JSON.finditer(text)] == [(0, len(text))]
+
+
+def test_a_long_text_beside_odd_numbers_takes_no_memory_by_character() -> None:
+    line = b'{"values": [1, nan], "team": "' + b"a" * 2**20 + b'"}'
+    tracemalloc.start()
+    try:
+        assert len(read_line(line).values) == 2
+        assert tracemalloc.get_traced_memory()[1] < 20 * len(line)
+    finally:
+        tracemalloc.stop()
 
 
 def test_texts_and_shapes() -> None:
