@@ -21,6 +21,8 @@ RUN_FILE = DATA / "heldout.smi"
 MOLECULES_COLUMNS = ("smiles", "tags", "name")
 NAMED_COLUMNS = ("name", "smiles", "note")
 HELD_OUT_COLUMNS = ("smiles", "atoms")
+USUAL_COUNT = 40
+"""Of the shipped set, where nobody asks for another number."""
 
 TAGS: dict[str, str] = {
     "moses": "drug-like, as the MOSES test split has it",

@@ -10,6 +10,7 @@ keep the automaton's classes, and never do.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -113,11 +114,25 @@ def mask_sizes_of_run(store: Store, run_id: str, lp: str | None = None, most: in
 
 
 def _parsed(smiles: Sequence[str]) -> list[Molecule]:
-    molecules = []
-    for text in smiles:
-        with contextlib.suppress(DriftscopeError):  # an imported run may have anything
-            molecules.append(parse_smiles(text))
-    return molecules
+    return [molecule for molecule in map(_molecule, smiles) if molecule is not None]
+
+
+@functools.lru_cache(maxsize=MOST_MOLECULES)
+def _molecule(smiles: str) -> Molecule | None:
+    """Runs that are compared have the same molecules; an imported one may have anything."""
+    with contextlib.suppress(DriftscopeError):
+        return parse_smiles(smiles)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _FreeCell:
+    """Entries forbidden, least and most over its nodes, and whether a row may stay in it or jump out of its block."""
+
+    least: int
+    most: int
+    stays: bool
+    jumps: bool
 
 
 class _Counter:
@@ -129,26 +144,20 @@ class _Counter:
         tokens = np.bincount(automaton.classes, minlength=self._legal.shape[1] - SYMBOLS)
         self._by_class = self._legal[:, :-SYMBOLS] @ tokens  # [Q] tokens that a node allows, symbols apart
         self._known: dict[frozenset[int], tuple[frozenset[int], frozenset[int]]] = {}
-        self._counted: dict[tuple[frozenset[int], tuple[bool, ...]], tuple[int, int]] = {}
+        self._counted: dict[tuple[frozenset[int], tuple[bool, ...]], _FreeCell] = {}
 
     def size(self, molecule: Molecule, program: Program) -> MaskSize:
         is_free = program.forced == NO_ID
-        least: list[int] = []
-        most: list[int] = []
-        stays = jumps = False
+        cells: list[_FreeCell] = []
         carried: frozenset[int] = frozenset()
-        for cell in range(len(program)):
-            entry = int(program.entry[cell])
+        has_symbols = (program.symbols[is_free] != NO_ID).tolist()
+        for entry, symbols in zip(program.entry[is_free].tolist(), has_symbols, strict=True):
             nodes = carried if entry == KEEP else frozenset({entry})
-            if not is_free[cell] or not nodes:
-                continue
-            inside, carried = self._walk(nodes)
-            few, many = self._forbidden(inside, tuple((program.symbols[cell] != NO_ID).tolist()))
-            least.append(few)
-            most.append(many)
-            moves = self._automaton.move[sorted(inside)][self._legal[sorted(inside)]]
-            stays, jumps = stays or bool((moves == STAY).any()), jumps or bool((moves == JUMP).any())
-        positions: Positions = "open" if stays else "at most" if jumps else "fixed"
+            if nodes:
+                inside, carried = self._walk(nodes)
+                cells.append(self._cell(inside, tuple(symbols)))
+        stays = any(cell.stays for cell in cells)
+        positions: Positions = "open" if stays else "at most" if any(cell.jumps for cell in cells) else "fixed"
         return MaskSize(
             smiles=molecule.smiles,
             atoms=molecule.atoms,
@@ -156,13 +165,13 @@ class _Counter:
             forced_cells=int((~is_free).sum()),
             free_cells=int(is_free.sum()),
             positions=positions,
-            forbidden_least=min(least, default=0),
-            forbidden_most=max(most, default=0),
-            masked=None if stays else sum(most),
+            forbidden_least=min((cell.least for cell in cells), default=0),
+            forbidden_most=max((cell.most for cell in cells), default=0),
+            masked=None if stays else sum(cell.most for cell in cells),
         )
 
-    def _forbidden(self, nodes: frozenset[int], has_symbols: tuple[bool, ...]) -> tuple[int, int]:
-        """Least and most over these nodes. Symbols are tokens that no class allows: those that close a block.
+    def _cell(self, nodes: frozenset[int], has_symbols: tuple[bool, ...]) -> _FreeCell:
+        """Of a cell in which a row is at these nodes. Symbols are tokens that no class allows: they close a block.
 
         Cells are many and alike, so each kind of them is counted once.
         """
@@ -172,7 +181,13 @@ class _Counter:
             symbols = (self._legal[inside, -SYMBOLS:] & np.array(has_symbols)).sum(axis=1)
             legal = self._by_class[inside] + symbols
             rows = len(self._automaton.classes)
-            self._counted[key] = rows - int(legal.max()), rows - int(legal.min())
+            moves = self._automaton.move[inside][self._legal[inside]]
+            self._counted[key] = _FreeCell(
+                rows - int(legal.max()),
+                rows - int(legal.min()),
+                bool((moves == STAY).any()),
+                bool((moves == JUMP).any()),
+            )
         return self._counted[key]
 
     def _walk(self, nodes: frozenset[int]) -> tuple[frozenset[int], frozenset[int]]:

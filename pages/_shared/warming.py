@@ -1,4 +1,5 @@
-"""What the first look at any page needs, made as the server starts: modules, both tokenizers, plotly's first figure.
+"""What the first look at any page needs, made as the server starts: modules, both tokenizers, plotly's first
+figure, the Tokenizer lab's conformers.
 
 Without it the reader who opens a tab first waits for them, a second and more.
 """
@@ -9,8 +10,11 @@ import importlib
 from contextlib import suppress
 from dataclasses import replace
 
+from engine.chem.molecule_sets import USUAL_COUNT, load_molecule_set
 from engine.errors import DriftscopeError
 from engine.lp.vocabulary import vocabulary_of
+from engine.records import FIXED4
+from engine.text.reference import reference_text
 from engine.text.tokenizers import BUILT_IN, load_tokenizer
 from pages._shared.charts.chart import HeatmapCells, Marks, chart
 from pages._shared.listing import FOLDER
@@ -27,6 +31,9 @@ def warm() -> None:
     for name in BUILT_IN:
         with suppress(DriftscopeError):
             vocabulary_of(load_tokenizer(name))
+    for entry in load_molecule_set(limit=USUAL_COUNT):
+        with suppress(DriftscopeError):
+            reference_text(entry.smiles, FIXED4)
 
 
 def _draw() -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import streamlit as st
 
 from engine.lp_records import DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER
-from engine.records import FIXED4, NumberFormat
-from engine.text.reference import reference_texts
 from engine.text.template import GUESSED_PLACEHOLDER
 from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer
 from pages._shared.words import TOKENIZER_NAMES
@@ -59,9 +57,3 @@ def drift_words(drift: int | None) -> str:
 def in_colour(words: str, drift: int | None) -> str:
     """Markdown in the colour that the chart has for such a drift."""
     return words if drift is None else f":{'green' if drift == 0 else 'violet' if drift > 0 else 'red'}[{words}]"
-
-
-@st.cache_data(max_entries=5_000, show_spinner=False)
-def reference_text(smiles: str, form: NumberFormat = FIXED4) -> str:
-    """Enriched text of a molecule's first reference conformer."""
-    return reference_texts(smiles, form)[0]

@@ -11,13 +11,14 @@ from rdkit import Chem
 
 from engine.chem.enriched import encode
 from engine.chem.molecule_files import read_molecule_file
-from engine.chem.molecule_sets import TAGS, load_molecule_set
+from engine.chem.molecule_sets import TAGS, USUAL_COUNT, load_molecule_set
 from engine.chem.structure_files import read_molecules
 from engine.errors import DriftscopeError
 from engine.lp_records import DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER
 from engine.records import FIXED4, SHORTEST4, TRIMMED4, BinFormat, NumberFormat
 from engine.text.drift import DriftSummary, drift_summary
 from engine.text.placeholder import FittedPlaceholder, fit_placeholder
+from engine.text.reference import reference_text
 from engine.text.template import GUESSED_PLACEHOLDER
 from engine.text.tokenizers import load_tokenizer
 from pages._shared.charts.card import draw
@@ -25,7 +26,7 @@ from pages._shared.choices import one_of
 from pages._shared.errors import escape_markdown
 from pages._shared.table_files import file_button
 from pages._tokenizer_lab import drift_view as view
-from pages._tokenizer_lab.choices import PLACEHOLDERS, folder_input, reference_text, tokenizers
+from pages._tokenizer_lab.choices import PLACEHOLDERS, folder_input, tokenizers
 from pages._tokenizer_lab.drift_view import DriftRow
 
 FORMS = {
@@ -87,7 +88,7 @@ def _molecules() -> list[str] | list[Chem.Mol]:
 def _shipped() -> list[str]:
     count_column, tag_column = st.columns(2)
     count = count_column.slider(
-        "Number of molecules", 10, MOST_MOLECULES, 40, step=10, key="count", bind="query-params"
+        "Number of molecules", 10, MOST_MOLECULES, USUAL_COUNT, step=10, key="count", bind="query-params"
     )
     tag = tag_column.selectbox(
         "Category",

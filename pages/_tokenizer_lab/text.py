@@ -14,7 +14,7 @@ from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError, EmbedError, SmilesError, TextError
 from engine.figures.words import counted, percent
 from engine.inspection.judging import judge_text
-from engine.records import Molecule
+from engine.records import FIXED4, Molecule
 from engine.text.annotate import (
     MOST_CHARACTERS,
     AnnotatedText,
@@ -27,6 +27,7 @@ from engine.text.annotate import (
     kind_of_input,
 )
 from engine.text.blocks import count_junk
+from engine.text.reference import reference_text
 from engine.text.template import Template, build_template
 from engine.text.tokenizers import TextTokenizer
 from pages._shared.components.token_strip import Chip, strip_legend, token_strip
@@ -41,7 +42,6 @@ from pages._tokenizer_lab.choices import (
     in_colour,
     label_of,
     placeholder_input,
-    reference_text,
     tokenizers,
 )
 
@@ -144,7 +144,7 @@ def _show_molecule(molecule: Molecule, chosen: list[TextTokenizer], placeholder:
         token_strip(chips, key=f"strip_{tokenizer.name}", label=label, legend=False)
     try:
         with st.spinner("Embedding a reference conformer …"):
-            text = reference_text(molecule.smiles)
+            text = reference_text(molecule.smiles, FIXED4)
     except EmbedError as error:
         st.warning(escape_markdown(str(error)), icon=":material/info:")
         return
