@@ -141,6 +141,13 @@ def explode(tmp_path: Path, bomb: str) -> None:
         read(path, limits=SMALL)
 
 
+def test_a_list_that_stands_in_many_places_is_answered_no_more_often_than_the_file_has_bytes(tmp_path: Path) -> None:
+    shared = [None] * 400
+    path = write(tmp_path / "a.pickle", {"C" * length: shared for length in range(1, 40)})
+    with pytest.raises(FileFormatError, match="more conformers than bytes"):
+        read(path)
+
+
 def test_one_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
     entries = b"".join(b"J" + number.to_bytes(4, "little") + b"N" for number in range(100_000))
     path = tmp_path / "a.pickle"  # copies that are dropped
