@@ -20,7 +20,8 @@ Row = Mapping[str, Any]
 Columns = Sequence[tuple[str, str | Callable[[Row], object]]]
 """Titles of a table's columns, each with the key of the row, or with a function that makes the cell of the row."""
 
-MOST_INPUT_BYTES = 64 * 1024 * 1024
+MOST_INPUT_BYTES, MOST_TEXT_BYTES = 64 * 1024 * 1024, 1024 * 1024
+"""Of a file or standard input, and where that is one text: its tokens take 300 times as much memory."""
 MOST_CELL = 90
 """Characters of a text in a table; the longest run id has 83."""
 BAR_CHARS = 24
@@ -30,17 +31,17 @@ DRAW_S = 0.2
 # --- input ------------------------------------------------------------------------------------------------------------
 
 
-def read_text(path: str) -> str:
+def read_text(path: str, most: int = MOST_INPUT_BYTES) -> str:
     """A UTF-8 text file, or standard input for ``-``."""
     if path == "-":
         if sys.stdin is None:
             raise FileFormatError("there is no standard input", "Give the text itself, or a file")
-        raw = sys.stdin.buffer.read(MOST_INPUT_BYTES + 1)
+        raw = sys.stdin.buffer.read(most + 1)
     else:
         with open_file(path_of(path)) as file:
-            raw = file.read(MOST_INPUT_BYTES + 1)
-    if len(raw) > MOST_INPUT_BYTES:
-        raise FileFormatError(f"{shown(path)} is larger than {MOST_INPUT_BYTES // 2**20} MB", "Split it")
+            raw = file.read(most + 1)
+    if len(raw) > most:
+        raise FileFormatError(f"{shown(path)} is larger than {most // 2**20} MB", "Split it")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -54,7 +55,7 @@ def given_text(text: str | None, file: str | None) -> str:
     if (text is None) == (file is None):
         raise TextError("give either a text or --file", "`-` stands for standard input")
     if file is not None or text == "-":
-        return read_text(file or "-")
+        return read_text(file or "-", MOST_TEXT_BYTES)
     try:  # a system without a UTF-8 locale hands non-ASCII over as lone surrogates
         typed = os.fsencode(text or "").decode("utf-8")
     except UnicodeError:
