@@ -104,7 +104,7 @@ def test_a_file_is_looked_at_first(board: Board) -> None:
     assert "has no column of SMILES" in words(app)
     app.text_input("run_column").set_value("mol").run()
     assert "2 molecules can be used; 1 lines are left out" in words(app)
-    assert "- line 3: SMILES 'nope'" in words(app)
+    assert "- line 3: it is no SMILES" in words(app)
     assert "**1 run** of 2 molecules" in words(app)
     app.button("start_runs").click().run()
     ((_, handed, inputs, _),) = board.handed
