@@ -11,6 +11,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,9 @@ ASIDE = "staging"
 """What is being written, and what is being thrown away: never read as an entry."""
 REMOVED = "removed-"
 """Begins the names of folders there that are being thrown away."""
+REMOVED_NAME = re.compile(rf"{REMOVED}[0-9a-f]{{8}}")
+ENTRY_DEPTH = 2
+"""Of ``runs/run_id=x``."""
 _ADVICE = {
     errno.ENOSPC: "Make room there, or choose another place with --store or DRIFTSCOPE_STORE",
     errno.EFBIG: "Choose another place with --store or DRIFTSCOPE_STORE, or raise the limit on the size of files",
@@ -97,7 +101,10 @@ class LocalFiles:
         return found
 
     def read(self, name: str) -> bytes:
-        return (self.root / name).read_bytes()
+        path = self.within(name, to_read=True)
+        if path.is_symlink():
+            raise OSError(errno.ELOOP, "it is a link", str(path))
+        return path.read_bytes()
 
     def write(self, name: str, content: bytes) -> None:
         with self.writing(name) as file:
@@ -105,7 +112,7 @@ class LocalFiles:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[IO[bytes]]:
-        path = self.root / name
+        path = self.within(name)
         aside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
         with _store_errors(path):
             try:
@@ -120,10 +127,10 @@ class LocalFiles:
                 aside.unlink(missing_ok=True)
 
     def publish(self, aside: str, name: str) -> None:
-        path = self.root / name
+        path = self.within(name)
         with _store_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            _sync(self.root / aside)
+            _sync(self.within(aside))
             try:
                 (self.root / aside).rename(path)
             except OSError as error:
@@ -134,10 +141,10 @@ class LocalFiles:
 
     def remove(self, name: str) -> None:
         """Hidden first, then removed: nothing reads half of it, and `sweep` finds what was not finished."""
-        path = self.root / name
+        path = self.within(name)
         with _store_errors(path):
             if path.is_dir() and not name.startswith(f"{ASIDE}/{REMOVED}"):
-                hidden = self.root / ASIDE / f"{REMOVED}{uuid.uuid4().hex[:8]}"
+                hidden = self.within(f"{ASIDE}/{REMOVED}{uuid.uuid4().hex[:8]}")
                 hidden.parent.mkdir(parents=True, exist_ok=True)
                 with contextlib.suppress(FileNotFoundError):  # another process was first
                     path.rename(hidden)
@@ -150,8 +157,21 @@ class LocalFiles:
     def path(self, name: str) -> str:
         return str(self.root / name)
 
+    def within(self, name: str, *, to_read: bool = False) -> Path:
+        """The file or folder; an error where a folder on the way to it is a link: nothing outside the store is listed,
+        written or removed. An entry (``runs/run_id=x``) may be one, to be read."""
+        folders = [part for part in name.split("/")[:-1] if part]
+        for depth in range(1, len(folders) + 1):
+            path = self.root.joinpath(*folders[:depth])
+            is_entry = depth == ENTRY_DEPTH and "=" in path.name
+            if path.is_symlink() and not (to_read and is_entry):
+                raise StoreFolderError(
+                    f"{path} is a link, where the store has a folder", "Remove it, or make a link of the whole store"
+                )
+        return self.root / name.rstrip("/")
+
     def _entries(self, name: str) -> list[os.DirEntry[str]]:
-        path = self.root / name
+        path = self.within(f"{name}/", to_read=True)
         try:
             with os.scandir(path) as found:
                 return [entry for entry in found if not entry.name.startswith(".")]
@@ -166,11 +186,8 @@ class LocalFiles:
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
-    """A link to itself is none."""
-    try:
-        return entry.is_file()
-    except OSError:
-        return False
+    """A link is none: it may lead out of the store."""
+    return entry.is_file(follow_symlinks=False)
 
 
 @contextmanager
@@ -197,7 +214,7 @@ def alone(files: Files, folder: str) -> Iterator[None]:
     if not isinstance(files, LocalFiles):
         yield
         return
-    number = os.open(files.root / folder, os.O_RDONLY)
+    number = os.open(files.within(f"{folder}/", to_read=True), os.O_RDONLY)
     try:
         with contextlib.suppress(OSError):  # a disk without locks
             fcntl.flock(number, fcntl.LOCK_EX)

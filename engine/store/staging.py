@@ -24,11 +24,11 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.errors import DriftscopeError, RunError, StoreError, nearest, shown
+from engine.errors import DriftscopeError, RunError, StoreError, StoreFolderError, nearest, shown
 from engine.store.entries import NAME, USER_SHEET, Entry, TableFile, entry_folder, parse_entry, read_object
-from engine.store.files import ASIDE, REMOVED, Files, LocalFiles, alone, json_bytes
+from engine.store.files import ASIDE, REMOVED, REMOVED_NAME, Files, LocalFiles, alone, json_bytes
 from engine.store.groups import COMPRESSION, Group, HashedFile, group_of, group_sheet, write_part
-from engine.store.schema import KINDS, VERSION, Kind, Table
+from engine.store.schema import VERSION, Kind, Table
 from engine.store.trash import prune
 
 log = logging.getLogger(__name__)
@@ -45,6 +45,8 @@ GROUP_FILE = re.compile(r"group-(\d+-\d+)\.json")
 NOTE_FILE = re.compile(r"told-\d+-\d+\.json")
 ORPHAN_S = 24 * 3600
 """Longer than any process takes between an entry's first file aside and its sheet."""
+BEFORE_SHEET = frozenset({"molecules.parquet", "references.parquet"})
+"""What is written before an entry's sheet, and left where a process is killed then."""
 LOCK_TRIES, LOCK_PAUSE_S = 50, 0.01
 
 
@@ -95,7 +97,7 @@ class Staging:
         """No other process writes under this rank while this one lives. An object store has no locks."""
         if not isinstance(self.files, LocalFiles) or self._lock is not None:
             return
-        number = os.open(self.files.root / self.folder / f".lock-{rank:04d}", os.O_CREAT | os.O_RDWR, 0o644)
+        number = os.open(self.files.within(f"{self.folder}/.lock-{rank:04d}"), os.O_CREAT | os.O_RDWR, 0o644)
         for _ in range(LOCK_TRIES):
             try:
                 fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -317,9 +319,10 @@ def unfinished_ids(files: Files, kind: Kind) -> list[str]:
 def sweep(files: Files, kind: Kind) -> None:
     """Remove what killed processes left behind: half-removed folders, the staging of entries that are shown, what has
     had no sheet for a day, so was never begun, and what has lain in the trash for a day."""
-    prune(files)
+    with contextlib.suppress(StoreFolderError):  # a link, or a file: `verify` names it
+        prune(files)
     for id_ in files.folders(ASIDE):
-        if id_.startswith(REMOVED) or _is_shown(files, kind, id_) or _is_orphan(files, id_):
+        if REMOVED_NAME.fullmatch(id_) or _is_shown(files, kind, id_) or _is_orphan(files, id_):
             with contextlib.suppress(DriftscopeError):  # such as in a store that is only read
                 files.remove(f"{ASIDE}/{id_}")
 
@@ -329,12 +332,13 @@ def _is_shown(files: Files, kind: Kind, id_: str) -> bool:
 
 
 def _is_orphan(files: Files, id_: str) -> bool:
-    """Its files are there and its sheet, which comes last, is not. A folder without files may be a user's own."""
-    sizes = _sizes(files, f"{ASIDE}/{id_}")
-    if not isinstance(files, LocalFiles) or not sizes or any(kind.sheet in sizes for kind in KINDS):
+    """Its files are there and its sheet, which comes last, is not. A folder with none or others is a user's own."""
+    folder = f"{ASIDE}/{id_}"
+    sizes = _sizes(files, folder)
+    if not isinstance(files, LocalFiles) or not sizes or not BEFORE_SHEET.issuperset(sizes) or files.folders(folder):
         return False
     with contextlib.suppress(OSError):  # removed meanwhile
-        return (files.root / ASIDE / id_).stat().st_mtime < time.time() - ORPHAN_S
+        return files.within(folder).stat().st_mtime < time.time() - ORPHAN_S
     return False
 
 

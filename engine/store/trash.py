@@ -7,6 +7,7 @@ no rename, so it has no trash.
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,8 @@ from engine.store.schema import KINDS, Kind
 TRASH = "trash"
 KEPT_S = 24 * 3600
 """After that, an undo comes too late."""
+_NAME = re.compile(r"[0-9a-f]{12}")
+"""Of a deletion: what else lies there is not of this program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ def in_trash(files: Files) -> list[tuple[Kind, str, str]]:
     kinds = {kind.folder: kind for kind in KINDS}
     found = []
     with contextlib.suppress(StoreFolderError):
-        for name in files.folders(TRASH):
+        for name in filter(_NAME.fullmatch, files.folders(TRASH)):
             with contextlib.suppress(StoreFolderError):  # `strays` names it
                 entries = (folder.split("/") for folder in _folders(files, name))
                 found += [
@@ -86,7 +89,10 @@ def _strays(files: Files, folder: str, levels: int) -> Iterator[tuple[str, str]]
         if levels:
             yield from ((f"{folder}/{name}", "it is no folder of what was deleted") for name in files.sizes(folder))
             for name in names:
-                yield from _strays(files, f"{folder}/{name}", levels - 1)
+                if folder == TRASH and not _NAME.fullmatch(name):
+                    yield f"{folder}/{name}", "it is nothing that was deleted"
+                else:
+                    yield from _strays(files, f"{folder}/{name}", levels - 1)
     except StoreFolderError as error:
         yield folder, error.what
 
@@ -95,9 +101,9 @@ def prune(files: Files) -> None:
     """Remove what a killed process left there."""
     if not isinstance(files, LocalFiles):
         return
-    for name in files.folders(TRASH):
+    for name in filter(_NAME.fullmatch, files.folders(TRASH)):
         with contextlib.suppress(OSError, DriftscopeError):  # removed meanwhile, or in a store that is only read
-            if (files.root / TRASH / name).stat().st_mtime < time.time() - KEPT_S:
+            if files.within(f"{TRASH}/{name}").lstat().st_mtime < time.time() - KEPT_S:
                 files.remove(f"{TRASH}/{name}")
 
 

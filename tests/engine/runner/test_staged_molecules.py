@@ -10,8 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.errors import DriftscopeError, RunError
+from engine.runner.rmsd_references import FILE
 from engine.runner.run import MOLECULES_FILE, molecules_of
 from engine.store.files import LocalFiles
+from engine.store.staging import BEFORE_SHEET
 from tests.engine.store.stored_runs import begun
 
 
@@ -31,3 +33,7 @@ def test_the_molecules_of_a_foreign_store_are_read_without_their_repetitions(tmp
         path.write_bytes(wrong)
         with pytest.raises(RunError, match=r"molecules of .* are lost"):
             molecules_of(staging)
+
+
+def test_what_lies_there_before_the_sheet_is_what_a_sweep_knows() -> None:
+    assert {MOLECULES_FILE, FILE} == BEFORE_SHEET

@@ -300,8 +300,8 @@ def test_what_dead_processes_left_is_swept(store: Store) -> None:
     written(store.home, "shown")
     aside = staged(store).parent
     shutil.copytree(aside / "unfinished", aside / "shown")
-    (aside / "removed-0123").mkdir()
-    (aside / "removed-0123" / "run.json").touch()
+    (aside / "removed-01234567").mkdir()
+    (aside / "removed-01234567" / "run.json").touch()
     sweep(store.home, RUN)
     assert sorted(path.name for path in aside.iterdir()) == ["unfinished"]
     assert unfinished_ids(store.home, RUN) == ["unfinished"]

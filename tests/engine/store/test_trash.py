@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -84,6 +86,34 @@ def test_what_a_killed_process_left_goes_after_a_day(store: Store) -> None:
     os.utime(Path(store.home.where) / "trash" / new.name, (then, then))
     store.remove("c")
     assert trash_of(store) == [], "every removal looks"
+
+
+@pytest.mark.parametrize("place", ["trash", "staging"])
+def test_what_lies_there_and_is_not_of_this_program_stays(store: Store, tmp_path: Path, place: str) -> None:
+    """A home folder may be a store's place, and have such folders of its own."""
+    names = ["Documents", "removed-photos", "0123456789ab", "0123456789abc"]
+    for name in names:
+        folder = tmp_path / place / name
+        (folder / "deep").mkdir(parents=True)
+        (folder / "molecules.parquet").touch()
+        os.utime(folder, (0, 0))
+    store.remove("c")
+    swept = {"0123456789ab"} if place == "trash" else set()
+    assert {path.name for path in (tmp_path / place).iterdir()} == set(names) - swept
+
+
+@pytest.mark.parametrize("place", ["trash", "staging"])
+def test_a_linked_folder_is_damage_and_nothing_behind_it_goes(store: Store, tmp_path: Path, place: str) -> None:
+    victim = tmp_path / "0123456789ab" / "removed-01234567"
+    victim.mkdir(parents=True)
+    os.utime(victim, (0, 0))
+    shutil.rmtree(tmp_path / place, ignore_errors=True)
+    (tmp_path / place).symlink_to(victim.parent)
+    with contextlib.suppress(StoreError):
+        store.remove("c")
+    assert victim.is_dir()
+    result = run("verify", "--store", store.home.where)
+    assert result.code == 2 and f"/{place} is a link, where the store has a folder" in result.out
 
 
 def test_a_place_without_a_rename_has_no_trash(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
