@@ -307,7 +307,9 @@ def _sorted(batches: Iterable[pa.Table], table: Table) -> Iterator[pa.Table]:
                 for found in connection.sql(f"FROM held ORDER BY {keys}").to_arrow_reader(BATCH_ROWS):
                     yield pa.Table.from_batches([found]).cast(table.schema)
         except duckdb.Error as error:
-            raise StoreError(f"{table.name} cannot be sorted: {shown(error)}", f"Free some room in {folder}") from error
+            raise StoreError(
+                f"{table.name} cannot be sorted: {shown(error)}", f"Free room in {folder}, or shorten texts"
+            ) from error
 
 
 def unfinished_ids(files: Files, kind: Kind) -> list[str]:
