@@ -20,8 +20,8 @@ COARSE_US = float(2**43)
 """Above this a double has no nanosecond resolution for a time in microseconds."""
 Mixed = int | str | float | None
 Time = TypeVar("Time", float, Decimal)
-_ODD_NUMBER = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?\b(?:nan|inf)\b', re.IGNORECASE | re.DOTALL)
-_ODD_ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}|(.|\Z))', re.DOTALL)
+_ODD_NUMBER = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|-?\b(?:nan|inf)\b', re.IGNORECASE | re.DOTALL)
+_ODD_ESCAPE = re.compile(r'(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^\\]*+)++|\\(.|\Z)', re.DOTALL)
 
 
 class Args(msgspec.Struct, gc=False):

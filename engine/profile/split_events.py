@@ -30,11 +30,11 @@ OTHER_FILES = {
     frozenset((b'"segments"', b'"device_traces"')): "a memory snapshot",
 }
 """What else the profiler writes, by keys and texts that stand around the array in no trace."""
-MOST_HEAD_BYTES, MOST_EVENT_BYTES = 16 * 1024 * 1024, 64 * 1024 * 1024
+MOST_HEAD_BYTES, MOST_EVENT_BYTES = 16 * 1024 * 1024, 8 * 1024 * 1024
 GUESSED_BYTES = 64 * 1024
 """Distance from a buffer's end within which the last event's end is searched."""
 _BETWEEN = re.compile(rb'\}\s*(,)\s*\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id|s)"')
-_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:(")|\\?\Z)|[{}\[\],:]', re.DOTALL)
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:(")|\\?\Z)|[{}\[\],:]', re.DOTALL)
 _BLANK = re.compile(rb"[ \t\r\n]*")
 
 
