@@ -1,4 +1,5 @@
-"""Where the project keeps things: shipped data, the user's own, static files, caches; and how its TOML files are read.
+"""Where the project keeps things: shipped data, the user's own, static files, caches; and how TOML files and the paths
+that users write are read.
 
 In a checkout all but the caches lie in it. Installed (`pip install .`), what ships lies in the package, and the user's
 runs where the system keeps a user's data. Nothing here creates a folder.
@@ -13,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.errors import FileFormatError, shown
+from engine.errors import DriftscopeError, FileFormatError, shown
 from engine.user_files import open_file
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,22 +31,40 @@ IS_INSTALLED = _SHIPPED.is_dir()
 DATA = _SHIPPED if IS_INSTALLED else ROOT / "data"
 USER_DATA = user_folder() if IS_INSTALLED else DATA
 STATIC = (USER_DATA if IS_INSTALLED else ROOT) / "static"
+MOST_TOML_BYTES = 4 * 1024 * 1024
 Parsed = TypeVar("Parsed")
 
 
-def read_toml(path: Path, what: str, parse: Callable[[Mapping[str, Any]], Parsed]) -> Parsed:
-    """What ``parse`` makes of the file; errors name the file, and ``what`` it should be."""
+def user_path(text: str, where: str, error: type[DriftscopeError] = FileFormatError) -> Path:
+    """A path as a user writes it, ``~`` for a home folder; ``where`` it is written, for the error."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as reason:
+        raise error(f"{where}: the home folder of {shown(text, 200)} is not known", "Give the whole path") from reason
+
+
+def read_toml(path: Path, what: str, parse: Callable[[Mapping[str, Any]], Parsed], **how: Any) -> Parsed:
+    """What ``parse`` makes of the file; errors name the file, and ``what`` it should be. ``how`` is for ``tomllib``."""
     try:
         with open_file(path) as file:
-            return parse(tomllib.load(file))
-    except (ValueError, KeyError, TypeError, AttributeError, re.error) as error:
-        raise FileFormatError(f"{shown(path, 200)} is no {what}: {error}", "Fix the file") from error
+            content = file.read(MOST_TOML_BYTES + 1)
+        if len(content) > MOST_TOML_BYTES:
+            raise ValueError(f"it has over {MOST_TOML_BYTES // 2**20} MB")
+        return parse(tomllib.loads(content.decode(), **how))
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, re.error) as error:
+        raise FileFormatError(f"{shown(path, 200)} is no {what}: {_reason(error)}", "Fix the file") from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, RecursionError):  # lists in lists, or groups in the groups of a pattern
+        return "it is nested too deep"
+    return "a whole number has thousands of digits" if "integer string conversion" in str(error) else str(error)
 
 
 def cache_folder() -> Path:
     """``DRIFTSCOPE_CACHE``, else the user's cache folder: things that can be made again."""
     chosen = os.environ.get("DRIFTSCOPE_CACHE")
     if chosen:
-        return Path(chosen).expanduser()
+        return user_path(chosen, "DRIFTSCOPE_CACHE")
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "driftscope"
+    return (Path(base) if base else user_path("~/.cache", "the cache folder")) / "driftscope"

@@ -7,7 +7,6 @@ its last digit either way, half of ``rounded_to``, or a tenth for what the repor
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -19,8 +18,7 @@ from typing import Any
 from engine.errors import FileFormatError, shown
 from engine.evidence.formula import Range
 from engine.evidence.tokenisation import QUANTITIES
-from engine.paths import DATA
-from engine.user_files import read_regular
+from engine.paths import DATA, read_toml
 
 FOLDER = DATA / "claims"
 TOKENS_FILE = "tokenisation.toml"
@@ -115,12 +113,7 @@ def _claims_in(path: Path, read: Callable[[dict[str, Any]], Claim]) -> list[Clai
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(read_regular(path).decode(), parse_float=Decimal)
-    except OSError as error:
-        raise FileFormatError(f"{shown(path, 200)} cannot be read: {error.strerror}", "Check its path") from error
-    except ValueError as error:
-        raise FileFormatError(f"{shown(path, 200)} is no file of claims: {error}", "Mend it there") from error
+    return read_toml(path, "file of claims", dict, parse_float=Decimal)
 
 
 def _claim(table: dict[str, Any], report: str) -> Claim:

@@ -20,17 +20,16 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-from engine.errors import RegistryError, nearest, shown
+from engine.errors import FileFormatError, RegistryError, nearest, shown
 from engine.models.layout import VOCAB_ROWS
-from engine.paths import DATA
+from engine.paths import DATA, read_toml, user_path
 from engine.records import SHORTEST4, NumberFormat
-from engine.user_files import read_regular
 
 EMBEDDED = DATA / "models.toml"
 USER_VARIABLE = "DRIFTSCOPE_MODELS"
@@ -118,24 +117,24 @@ def entry_of_folder(folder: Path, tokenizer: str | None = None) -> ModelEntry:
 
 def registry_files() -> list[Path]:
     chosen = os.environ.get(USER_VARIABLE)
-    return [EMBEDDED, Path(chosen).expanduser()] if chosen else [EMBEDDED]
+    return [EMBEDDED, user_path(chosen, USER_VARIABLE, RegistryError)] if chosen else [EMBEDDED]
 
 
 def read_registry(path: Path) -> list[ModelEntry]:
     try:
-        document = tomllib.loads(read_regular(path).decode())
-    except OSError as error:
-        fix = f"Correct {USER_VARIABLE}, or unset it"
+        return read_toml(path, "TOML file", partial(_entries, path))
+    except FileFormatError as error:
+        fix = f"Correct it, or {USER_VARIABLE}"
         if path == EMBEDDED:
             fix = "It ships with the project: restore it from the repository"
-        raise RegistryError(f"the model registry {shown(path, 200)} cannot be read ({error.strerror})", fix) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise RegistryError(
-            f"the model registry {shown(path, 200)} is not a TOML file ({error})", "Correct it"
-        ) from error
-    models = document.pop("model", [])
-    if document or not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
-        unknown = ", ".join(map(shown, document)) or "'model'"
+        raise RegistryError(f"the model registry {error.what}", fix) from error
+
+
+def _entries(path: Path, document: Mapping[str, Any]) -> list[ModelEntry]:
+    models = document.get("model", [])
+    others = [key for key in document if key != "model"]
+    if others or not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
+        unknown = ", ".join(map(shown, others)) or "'model'"
         raise RegistryError(f"the model registry {shown(path, 200)} holds {unknown}", "It holds [[model]] tables only")
     return [_EntryReader(path, number, model).entry() for number, model in enumerate(models, start=1)]
 
@@ -195,7 +194,7 @@ class _EntryReader:
     def _tokenizer(self) -> str:
         """A built-in name, ``own``, or a path, which is relative to the registry file."""
         text = self._text("tokenizer")
-        place = self._path.parent / Path(text).expanduser()
+        place = self._path_of(text)
         return str(place) if "/" in text or place.exists() else text
 
     def _numbers(self) -> NumberFormat:
@@ -215,7 +214,10 @@ class _EntryReader:
 
     def _place(self, key: str) -> Path | None:
         text = self._text(key)
-        return self._path.parent / Path(text).expanduser() if text else None
+        return self._path_of(text) if text else None
+
+    def _path_of(self, text: str) -> Path:
+        return self._path.parent / user_path(text, self._where, RegistryError)
 
     def _text(self, key: str) -> str:
         return str(self._table.get(key, ""))

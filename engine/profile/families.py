@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 from engine.errors import shown
 from engine.figures.words import shortened
-from engine.paths import DATA, read_toml
+from engine.paths import DATA, read_toml, user_path
 
 Side = Literal["device", "call", "host", "python", "mark"]
 SIDES: tuple[Side, ...] = get_args(Side)
@@ -135,7 +135,7 @@ class Families:
 def load_families(path: Path = FILE, own: Path | None = None) -> Families:
     """The rules of ``own`` (else of the file that DRIFTSCOPE_TRACE_FAMILIES names), then those that ship."""
     named = os.environ.get(VARIABLE, "")
-    extra = own or (Path(named) if named else None)
+    extra = own or (user_path(named, VARIABLE) if named else None)
     shipped = read_toml(path, "file of families", _parsed)
     if extra is None:
         return shipped

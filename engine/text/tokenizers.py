@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import TextError, TokenizerError, shown
+from engine.errors import FileFormatError, TextError, TokenizerError, shown
+from engine.paths import user_path
 from engine.records import Token
 from engine.text import tokenizer_build
 
@@ -277,9 +278,9 @@ def load_tokenizer(name: str) -> TextTokenizer:
     if name in BUILT_IN:
         return _load(name, name)
     try:
-        path = Path(name).expanduser()
+        path = user_path(name, "the tokenizer")
         key = str(path.resolve()) if name and path.exists() else None
-    except (OSError, RuntimeError, ValueError):  # too long, another user's home, a NUL
+    except (OSError, FileFormatError, ValueError):  # too long, a home that is not known, a NUL
         key = None
     if key is None:
         known = ", ".join(BUILT_IN)

@@ -71,4 +71,7 @@ def test_misfits_and_warnings_come_before_loading(tmp_path: Path, monkeypatch: p
 def test_wrong_names_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "there is no model 'nobody'" in run("models", "nobody").error
     monkeypatch.setenv(USER_VARIABLE, str(tmp_path / "none.toml"))
-    assert "Correct DRIFTSCOPE_MODELS, or unset it" in run("models").error
+    assert "Correct it, or DRIFTSCOPE_MODELS" in run("models").error
+    monkeypatch.delenv(USER_VARIABLE)
+    monkeypatch.setenv("DRIFTSCOPE_CACHE", "~no-such-user/x")
+    assert "DRIFTSCOPE_CACHE: the home folder of '~no-such-user/x' is not known" in run("models").err

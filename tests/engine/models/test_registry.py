@@ -69,11 +69,11 @@ def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, change: tuple[str
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        ("alias = ", "is not a TOML file"),
+        ("alias = ", "is no TOML file"),
         ("alias = 'x'", "holds 'alias'. It holds [[model]] tables only"),
         ("[model]\nalias = 'x'", "tables only"),
         ("model = [1]", "tables only"),
-        ("a = '\udcff'", "is not a TOML file"),
+        ("a = '\udcff'", "is no TOML file"),
     ],
 )
 def test_a_file_that_is_no_registry(tmp_path: Path, content: str, complaint: str) -> None:
@@ -82,6 +82,24 @@ def test_a_file_that_is_no_registry(tmp_path: Path, content: str, complaint: str
     with pytest.raises(RegistryError) as caught:
         read_registry(path)
     assert complaint in str(caught.value)
+
+
+HOSTILE = {
+    "nested too deep": f"a = {'[' * 100_000}",
+    "in tables, nested too deep": f"[[model]]\nalias{'.a' * 5_000} = 1",
+    "thousands of digits": f"a = {'9' * 5_000}",
+    "over 4 MB": "#" * 5_000_000,
+    "folder, model 1: the home folder of '~nobody-2/": "[[model]]\n" + PLAIN.replace("checkpoints", "~nobody-2"),
+    "tokenizer, model 1: the home folder of '~nobody-2/": "[[model]]\n" + PLAIN.replace("llama3", "~nobody-2/x"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_hostile_registry_is_refused_in_one_line(tmp_path: Path, case: str) -> None:
+    path = tmp_path / "models.toml"
+    path.write_text(HOSTILE[case])
+    with pytest.raises(RegistryError, match=case.split(", ")[-1]):
+        read_registry(path)
 
 
 def test_the_user_file_adds_to_the_embedded_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +113,10 @@ def test_the_user_file_adds_to_the_embedded_models(tmp_path: Path, monkeypatch: 
 
 def test_a_user_file_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(USER_VARIABLE, str(tmp_path / "none.toml"))
-    with pytest.raises(RegistryError, match=r"No such file or directory\). Correct DRIFTSCOPE_MODELS"):
+    with pytest.raises(RegistryError, match=r"No such file or directory. Correct it, or DRIFTSCOPE_MODELS"):
+        load_registry()
+    monkeypatch.setenv(USER_VARIABLE, "~nobody-2/models.toml")
+    with pytest.raises(RegistryError, match=r"DRIFTSCOPE_MODELS: the home folder of '~nobody-2/models.toml'"):
         load_registry()
 
 

@@ -188,6 +188,8 @@ def test_rules_of_ones_own_come_first(tmp_path: Path, monkeypatch: pytest.Monkey
         ('[[rule]]\nside = "device"\nfamily = "x"', "a pattern, names or categories"),
         ('[[rule]]\nside = "roof"\nfamily = "x"\npattern = "y"', "'roof' is no side"),
         ('[[rule]]\nside = "device"\nfamily = "x"\npattern = "("', "is no file of families"),
+        ('[[rule]]\nside = "device"\nfamily = "x"\npattern = "a{99999999999999}"', "repetition number is too large"),
+        (f'[[rule]]\nside = "device"\nfamily = "x"\npattern = "{"(" * 5000}{")" * 5000}"', "it is nested too deep"),
         ('[[rule]]\nside = "device"\nfamily = "x"\npatern = "y"', "a rule has 'patern'"),
         ('[[rule]]\nside = "device"\nfamily = "x"\nnames = "y"', "names is a list of texts"),
         ('[categories]\nx = "roof"', "'roof' is no side"),
