@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from io import StringIO, TextIOWrapper
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,9 @@ from engine.store.trace_schema import TRACE_OPS
 from engine.user_files import open_file
 
 PLACES = {"name": 0, "count": 1, "total_ms": 2, "avg_ms": 3}
-MOST_BYTES = 256 * 1024 * 1024
+MOST_BYTES, MOST_LINES = 64 * 1024 * 1024, 200_000
+MOST_CALLS, MOST_MS = 2**53, 2**63 // 1_000_000
+"""Of a line, and of all together: a float counts no further, and a store holds no more nanoseconds."""
 LOOKED_AT_BYTES = 64 * 1024
 MOST_NAMES, MOST_NAMED = 3, 60
 _SPELLED = {
@@ -48,8 +52,7 @@ def looks_like_a_table(path: Path) -> bool:
         return False
     if start.lstrip()[:1] in (b"{", b"[", b"") or not _TEXT.fullmatch(start):
         return False
-    lines = start.decode("utf-8-sig", "replace").splitlines()
-    first = next((line for line in lines if line.strip()), "")
+    _, first = next(_filled(StringIO(start.decode("utf-8-sig", "replace"), newline=None)), (0, ""))
     return any(_head(_cells(first, mark)) or _is_row(_cells(first, mark)) for mark in "\t,")
 
 
@@ -122,8 +125,10 @@ def _rows(path: Path) -> tuple[list[tuple[str, int, int]], int]:
     """Name, count and nanoseconds of each line, and the number of lines whose average does not match."""
     if path.stat().st_size > MOST_BYTES:
         raise FileFormatError(f"{shown(path, 200)} is larger than {MOST_BYTES // 2**20} MB", "Split it")
-    lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
-    filled = [(number, line) for number, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")]
+    with TextIOWrapper(open_file(path), encoding="utf-8-sig", errors="replace") as file:
+        filled = list(islice(_filled(file), MOST_LINES + 1))
+    if len(filled) > MOST_LINES:
+        raise FileFormatError(f"{shown(path, 200)} has over {MOST_LINES:,} lines", "Give one line for each operation")
     mark = "\t" if "\t" in filled[0][1] else ","
     columns = _head(_cells(filled[0][1], mark))
     if columns:
@@ -133,7 +138,7 @@ def _rows(path: Path) -> tuple[list[tuple[str, int, int]], int]:
     for number, line in filled:
         try:
             name, calls, total_ns, is_odd = _row(_cells(line, mark), places)
-        except (ValueError, IndexError, InvalidOperation) as error:
+        except (ValueError, IndexError, ArithmeticError) as error:
             raise FileFormatError(
                 f"{shown(path, 200)}, line {number}: {shown(line)} is no name, count, total_ms, avg_ms", "Fix the file"
             ) from error
@@ -141,15 +146,22 @@ def _rows(path: Path) -> tuple[list[tuple[str, int, int]], int]:
         odd += is_odd
     if not found:
         raise FileFormatError(f"{shown(path, 200)} has a header and no line", "Give a table of operations")
+    if sum(calls for _, calls, _ in found) > MOST_CALLS or sum(ns for _, _, ns in found) >= 2**63:
+        raise FileFormatError(f"{shown(path, 200)} adds up to over 2^53 calls or 292 years", "Fix the file")
     return found, odd
+
+
+def _filled(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Lines that are neither empty nor a comment, by number."""
+    return ((number, line.rstrip("\n")) for number, line in enumerate(lines, 1) if line.strip() and line[0] != "#")
 
 
 def _row(cells: Sequence[str], places: Mapping[str, int]) -> tuple[str, int, int, bool]:
     name, calls = cells[places["name"]].strip(), _number(cells[places["count"]])
     total = _number(cells[places["total_ms"]])
     average = _number(cells[places["avg_ms"]]) if "avg_ms" in places else None
-    if not name or calls != calls.to_integral_value() or calls < 0 or not total < Decimal(2**53):
-        raise ValueError(name)
+    if not name or not 0 <= calls <= MOST_CALLS or calls != calls.to_integral_value() or not 0 <= total <= MOST_MS:
+        raise ValueError(name)  # before a number of 1e99999999 is written out
     is_odd = average is not None and calls > 0 and not _agree(average, total / calls)
     return name.encode("utf-8", "replace").decode(), int(calls), round(total * 1_000_000), is_odd
 
@@ -170,7 +182,10 @@ def _number(text: str) -> Decimal:
 
 
 def _cells(line: str, mark: str) -> list[str]:
-    return next(csv.reader([line.replace("\0", "")], delimiter=mark), [])
+    try:
+        return next(csv.reader([line.replace("\0", "")], delimiter=mark), [])
+    except csv.Error:  # a cell of over 131,072 characters
+        return []
 
 
 def _head(cells: Sequence[str]) -> dict[str, int]:
@@ -185,6 +200,6 @@ def _is_row(cells: Sequence[str]) -> bool:
         return False
     try:
         _row(cells, PLACES)
-    except (ValueError, InvalidOperation):
+    except (ValueError, ArithmeticError):
         return False
     return True

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import FileFormatError
+from engine.profile import tables
 from engine.profile.families import VARIABLE
 from engine.profile.ingest import add_trace
 from engine.profile.tables import looks_like_a_table
@@ -115,6 +116,14 @@ def test_more_work_than_the_profiler_recorded_is_told(tmp_path: Path) -> None:
         ["", "1", "1", "1"],
         ["a", "-1", "1", "1"],
         ["a"],
+        ["a", "1e99999", "1", "1"],
+        ["a", "1e30", "1", "1"],
+        ["a", "1", "1e13", "1"],
+        ["a", "1", "-5", "1"],
+        ["a", "1", "-1e400", "1"],
+        ["a", "1", "-1e999999999", "1"],
+        ["a", "1", "1", "1e999999999"],
+        ["a" * 131_073, "1", "1", "1"],
     ],
 )
 def test_a_line_that_does_not_read_is_named(tmp_path: Path, line: list[str]) -> None:
@@ -122,12 +131,29 @@ def test_a_line_that_does_not_read_is_named(tmp_path: Path, line: list[str]) -> 
         add_trace(Store(LocalFiles(tmp_path / "store")), written(tmp_path, [HEAD, LINES[1], line]))
 
 
+@pytest.mark.parametrize("line", [["a", "1", str(2**63 // 10**6 - 1), "1"], ["a", str(2**53), "1", "0"]])
+def test_sums_that_no_store_holds_are_refused(tmp_path: Path, line: list[str]) -> None:
+    with pytest.raises(FileFormatError, match="adds up to over"):
+        add_trace(Store(LocalFiles(tmp_path / "store")), written(tmp_path, [HEAD, line, line]))
+
+
+def test_lines_beyond_the_limit_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MOST_LINES", 2)
+    with pytest.raises(FileFormatError, match="over 2 lines"):
+        tables._rows(written(tmp_path, [LINES[0]] * 3 + [["x"]]))
+
+
+def test_a_number_is_compared_before_it_is_written_out() -> None:
+    """int() of 1e99999999 has a hundred million digits: 28 bytes took the tasks' queue."""
+    assert not tables._is_row(["gemm", "1e99999", "1", "1"])
+
+
 def test_a_head_alone_is_no_table(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match="a header and no line"):
         add_trace(Store(LocalFiles(tmp_path / "store")), written(tmp_path, [HEAD]))
 
 
-@pytest.mark.parametrize("text", ["", "hello", "a,b,c,d\n", "[1,2,3,4]", '{"a":1}', "\0\0,1,1,1"])
+@pytest.mark.parametrize("text", ["", "hello", "a,b,c,d\n", "[1,2,3,4]", '{"a":1}', "\0\0,1,1,1", "#a,1,1,1\n"])
 def test_other_files_are_no_tables(tmp_path: Path, text: str) -> None:
     path = tmp_path / "t.txt"
     path.write_text(text)
