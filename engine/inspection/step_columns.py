@@ -63,8 +63,8 @@ def _places_of(pieces: pa.ChunkedArray, sample: Whole) -> tuple[Whole, Whole, Wh
 
     opened, closed, commas = map(before, "<>,")
     is_inside = opened > closed
-    key = sample * (closed.max(initial=0) + 1) + closed
-    begins = np.full(key.max(initial=0) + 1, np.iinfo(np.int64).max)
+    keys, key = np.unique(sample * (closed.max(initial=0) + 1) + closed, return_inverse=True)
+    begins = np.full(len(keys), np.iinfo(np.int64).max)
     np.minimum.at(begins, key[is_inside], commas[is_inside])
     number = np.clip(commas - begins[key], 0, 2)
     choices = [is_special[of_token], is_inside & (counts[">"] > 0), is_inside, counts["<"] > 0]

@@ -93,7 +93,7 @@ class Phases:
 @computed_once(6)
 def phases_of_steps(entry: Entry) -> Phases:
     """Of a trace of the store. One that was not captured here has no steps."""
-    marks = [row for row in _rows_of(entry, TRACE_MARKS) if row["family"] == "annotation" and row["dur_us"] > 0]
+    marks = [row for row in _rows_of(entry, TRACE_MARKS) if row["family"] == "annotation" and _takes_time(row)]
     templates = [row["dur_us"] for row in marks if row["name"] == f"{PREFIX}{TEMPLATE}"]
     spans = [row for row in marks if row["name"] == STEP]
     written = _written(_rows_of(entry, TRACE_STEPS))
@@ -135,6 +135,11 @@ def _own_times(spans: Sequence[Mapping[str, Any]], marks: Sequence[Mapping[str, 
             else:
                 open_.remove(row)
     return found
+
+
+def _takes_time(row: Mapping[str, Any]) -> bool:
+    """Late in a long trace, a float may not tell a mark's end from its start."""
+    return bool(row["start_us"] + row["dur_us"] > row["start_us"])
 
 
 def _bounds(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[float, bool, Mapping[str, Any]]]:

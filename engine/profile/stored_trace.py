@@ -11,16 +11,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from engine.errors import StoreError
-from engine.store.columns import Table
+from engine.store.columns import REAL, Table
 from engine.store.entries import Entry
-from engine.store.trace_schema import TRACE_OPS
+from engine.store.trace_schema import TRACE_EVENTS, TRACE_OPS
 
 Rows = Sequence[Mapping[str, Any]]
 COMPUTE = ("attention", "gemm")
 """What the reports call real compute; all other work is overhead to them."""
+MOST_US = 2**63 / 1000
+"""Of a time: what the store holds of nanoseconds."""
+SOME_TIMELESS = (TRACE_OPS, TRACE_EVENTS)
+"""Tables whose rows may lack times."""
 
 
 def stored_table(entry: Entry, table: Table) -> pa.Table | None:
@@ -29,9 +34,21 @@ def stored_table(entry: Entry, table: Table) -> pa.Table | None:
         return None
     try:
         content = entry.files.read(f"{entry.folder}/{entry.parts[table.name].file}")
-        return pq.read_table(pa.BufferReader(content)).select(table.names)
-    except (OSError, KeyError, pa.ArrowException) as error:
+        rows = pq.read_table(pa.BufferReader(content)).select(table.names).cast(table.schema)
+    except (OSError, KeyError, ValueError, pa.ArrowException) as error:
         raise StoreError(f"{table.name} of {entry.id} does not read", "Add the trace again") from error
+    for column in table:
+        if column.type == REAL:
+            is_time = pc.less_equal(pc.abs(rows[column.name]), MOST_US)  # of no number it is false
+            if table not in SOME_TIMELESS:
+                is_time = is_time.fill_null(False)
+            if not pc.all(is_time, min_count=0).as_py():
+                raise damaged(entry, table, column.name)
+    return rows
+
+
+def damaged(entry: Entry, table: Table, column: str) -> StoreError:
+    return StoreError(f"{table.name} of {entry.id} is damaged: its {column} is none of a trace", "Add the trace again")
 
 
 @dataclass(frozen=True, slots=True)

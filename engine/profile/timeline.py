@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.inspection.memo import computed_once
-from engine.profile.stored_trace import stored_table
+from engine.profile.stored_trace import damaged, stored_table
+from engine.profile.summary import BINS
 from engine.store.entries import Entry
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE_EVENTS, TRACE_GAPS, TRACE_MARKS, TRACE_OPS, TRACE_TIMELINE
@@ -27,6 +28,8 @@ SIDES = ("device", "call", "host")
 OURS = "driftscope::"
 MOST_ASKED = 10_000
 """Estimated events of a window: above this they are not queried."""
+MOST_FAMILIES = 1_000
+"""Of a side: more than any rules name."""
 _NUMBERED = re.compile(r"[\s#:_-]*\d[\d\s.,:#-]*$")
 
 
@@ -116,18 +119,26 @@ def timelines(entry: Entry) -> Mapping[str, Timeline]:
     if table is None or not table.num_rows:
         return {}
     width = float(table["width_us"][0].as_py())
-    bins = int(pc.max(table["bin"]).as_py()) + 1
+    ends = pc.min_max(table["bin"]).as_py()
+    bins = ends["max"] + 1
     span = entry.row.get("span_us") or bins * width
+    if not 0 <= ends["min"] < bins <= BINS:
+        raise damaged(entry, TRACE_TIMELINE, "bin")
+    if not 0 < span <= (BINS + 1) * width:
+        raise damaged(entry, TRACE_TIMELINE, "width_us")
     bins = max(bins, int(np.ceil(span / width)))
     edges = np.arange(bins + 1, dtype=np.float64) * width
     edges[-1] = max(span, edges[-2] + width / 1e3)  # the last bin reaches beyond the end, and nothing is there
+    table = table.filter(pc.greater(table["busy_us"], 0))
     by_side = {side: table.filter(pc.equal(table["side"], side)) for side in SIDES}
-    return {side: _timeline(side, rows, edges) for side, rows in by_side.items() if rows.num_rows}
+    return {side: _timeline(entry, side, rows, edges) for side, rows in by_side.items() if rows.num_rows}
 
 
-def _timeline(side: str, table: pa.Table, edges: Floats) -> Timeline:
+def _timeline(entry: Entry, side: str, table: pa.Table, edges: Floats) -> Timeline:
     coded = table["family"].combine_chunks().dictionary_encode()
     names: list[str] = coded.dictionary.to_pylist()
+    if len(names) > MOST_FAMILIES:
+        raise damaged(entry, TRACE_TIMELINE, "family")
     busy = np.zeros((len(names), len(edges) - 1))
     np.add.at(busy, (coded.indices.to_numpy(), table["bin"].to_numpy()), table["busy_us"].to_numpy())
     order = np.argsort(-busy.sum(axis=1), kind="stable")
@@ -213,7 +224,7 @@ _EVENTS = """
 SELECT coalesce(o.short_name, o.name) AS name, o.family, o.stream, o.device, e.thread, e.start_us, e.dur_us,
        count(*) OVER () AS count
 FROM trace_events e JOIN trace_ops o ON e.trace_id = o.trace_id AND e.op = o.op
-WHERE e.trace_id = ? AND o.side = ? AND e.start_us < ? AND e.start_us + e.dur_us > ?
+WHERE e.trace_id = ? AND o.side = ? AND e.start_us < ? AND e.start_us + e.dur_us > ? AND isfinite(e.dur_us)
 ORDER BY e.dur_us DESC, e.start_us LIMIT ?
 """
 

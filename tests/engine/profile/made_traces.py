@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import hashlib
 import json
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.store.entries import Entry
 
 EVENTS_A_KERNEL = 5
 _ELEMENTWISE = (
@@ -163,3 +169,17 @@ def _writing(path: Path) -> Iterator[IO[bytes]]:
             return
         with gzip.GzipFile(fileobj=file, mode="wb", compresslevel=1, mtime=0) as packed:
             yield packed  # type: ignore[misc]  # it is written to as any file is
+
+
+def crafted(entry: Entry, table: str, **columns: Any) -> Entry:
+    """The trace with another value in the last row of a table's columns, and the checksum of what was written."""
+    path = Path(entry.path(table))
+    rows = pq.read_table(path)
+    for name, value in columns.items():
+        values = [*rows[name].to_pylist()[:-1], value]
+        place = rows.column_names.index(name)
+        rows = rows.set_column(place, name, pa.array(values, rows.schema.field(name).type))
+    pq.write_table(rows, path)
+    content = path.read_bytes()
+    part = replace(entry.parts[table], bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+    return replace(entry, parts={**entry.parts, table: part})

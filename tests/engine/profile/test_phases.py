@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from engine.errors import StoreError
 from engine.profile.ingest import TraceMetadata, add_trace
 from engine.profile.phases import PHASES, Phases, StepPhases, phases_of_steps
 from engine.store.files import LocalFiles
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
 from tests.cli import run
-from tests.engine.profile.made_traces import write_trace
+from tests.engine.profile.made_traces import crafted, write_trace
 from tests.small_models import use_small_model
 
 ASKED = ("--model", "small", "--decimals", "1-2", "--integer-digits", "1", "--max-new-tokens", "60", "--seed", "3")
@@ -176,3 +177,18 @@ def test_a_trace_from_elsewhere_has_no_steps(tmp_path: Path) -> None:
     found = phases_of_steps(add_trace(store, path))
     assert found.steps == () and "not captured here" in found.why
     assert found.example("normal") is None and found.mean_us() == {}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e308, None])
+@pytest.mark.parametrize("column", ["start_us", "dur_us"])
+def test_marks_with_times_that_no_trace_has_are_damage(tmp_path: Path, column: str, value: float | None) -> None:
+    """The bug: ``list.remove(x): x not in list``."""
+    entry, _ = traced(tmp_path, span("step", 0, 9), span("decode", 1, 5))
+    with pytest.raises(StoreError, match=rf"trace_marks of .* is damaged: its {column} is none of a trace"):
+        phases_of_steps(crafted(entry, "trace_marks", **{column: value}))
+
+
+def test_a_mark_whose_end_a_float_does_not_tell_from_its_start_is_left_out(tmp_path: Path) -> None:
+    entry, _ = traced(tmp_path, span("step", 0, 9), span("decode", 1, 5))
+    (step,) = phases_of_steps(crafted(entry, "trace_marks", start_us=8e15, dur_us=1e-3)).steps
+    assert step.phases_us == {"other": 9}

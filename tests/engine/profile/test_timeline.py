@@ -26,7 +26,7 @@ from engine.profile.timeline import (
 from engine.store.entries import Entry
 from engine.store.files import LocalFiles
 from engine.store.store import Store
-from tests.engine.profile.made_traces import write_trace
+from tests.engine.profile.made_traces import crafted, write_trace
 from tests.engine.profile.test_ingest import event, trace_of
 
 
@@ -151,4 +151,30 @@ def test_a_damaged_timeline_is_named(store: Store, tmp_path: Path) -> None:
     path = Path(entry.path("trace_timeline"))
     path.write_bytes(b"x" * path.stat().st_size)
     with pytest.raises(StoreError, match=r"trace_timeline of .* does not read"):
+        timelines(entry)
+
+
+NO_NUMBERS = [float("nan"), float("inf"), 1e308, None]
+CRAFTED = [("bin", value) for value in (400_000_000, 4096, -1, None)]
+CRAFTED += [("width_us", value) for value in (*NO_NUMBERS, 0.0, -1.0, 1e-9)] + [("busy_us", one) for one in NO_NUMBERS]
+
+
+@pytest.mark.parametrize(("column", "value"), CRAFTED)
+def test_numbers_that_no_timeline_has_are_damage(store: Store, tmp_path: Path, column: str, value: Any) -> None:
+    """The bug: a bin of 400,000,000 took 17 GB."""
+    entry = crafted(added(store, tmp_path, event("cpu_op", "aten::mm", 0, 0.001)), "trace_timeline", **{column: value})
+    with pytest.raises(StoreError, match=r"trace_timeline of .* (is damaged|does not read)"):
+        timelines(entry)
+
+
+def test_a_side_that_does_nothing_is_not_drawn(store: Store, tmp_path: Path) -> None:
+    entry = added(store, tmp_path, event("cpu_op", "aten::mm", 0, 0.001))
+    assert list(timelines(entry)) == ["host"] and timelines(crafted(entry, "trace_timeline", busy_us=-1.0)) == {}
+
+
+def test_of_many_families_there_is_no_timeline(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes memory for every bin."""
+    entry = added(store, tmp_path, event("cpu_op", "aten::mm", 0, 5), event("cpu_op", "aten::cat", 5, 5))
+    monkeypatch.setattr("engine.profile.timeline.MOST_FAMILIES", 1)
+    with pytest.raises(StoreError, match="its family is none of a trace"):
         timelines(entry)
