@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import importlib.metadata
 import importlib.util
 import json
 import logging
+import math
+import re
 import shutil
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import AssetError, TokenizerError, shown
 from engine.folders import publish
@@ -56,6 +60,8 @@ _LLAMA_PROPERTIES = (
     "ASSAY_DESC FORMULA CONFORMER"
 ).split()
 
+_MAYBE_EMPTY = re.compile(r"[*?|^$]|\\[bBAzZGKyYXR]|\{[ ,0]|\(\)")
+"""In a pattern that may match no character."""
 _TOKENIZER_FILES = frozenset({"tokenizer_config.json", "config.json", "vocab.json", "vocab.txt", "merges.txt"})
 
 
@@ -226,12 +232,8 @@ def _write(recipe: TokenizerRecipe, tokenizer: Tokenizer, folder: Path) -> None:
 def _read(file: Path) -> Tokenizer:
     from tokenizers import Tokenizer
 
-    try:
+    with tokenizer_errors(f"{shown(file, 200)} is no tokenizer", "Give a Hugging Face folder"):
         return Tokenizer.from_file(str(file))
-    except Exception as error:  # the Rust side raises bare Exception for whatever it cannot read
-        raise TokenizerError(
-            f"{shown(file, 200)} is no tokenizer ({_first_line(error)})", "Give a Hugging Face folder"
-        ) from error
 
 
 def _converted_by_transformers(path: Path) -> Tokenizer:
@@ -241,11 +243,10 @@ def _converted_by_transformers(path: Path) -> Tokenizer:
     verbosity = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity(logging.CRITICAL)  # it writes to the terminal; the error below says it all
     try:
-        loaded = transformers.AutoTokenizer.from_pretrained(str(path), local_files_only=True, trust_remote_code=False)
-    except Exception as error:  # it trusts the files' content, and raises whatever that leads to
-        raise TokenizerError(
-            f"{shown(path, 200)} holds no tokenizer that can be read ({_first_line(error)})", "Give another folder"
-        ) from error
+        with tokenizer_errors(f"{shown(path, 200)} holds no tokenizer that can be read", "Give another folder"):
+            loaded = transformers.AutoTokenizer.from_pretrained(
+                str(path), local_files_only=True, trust_remote_code=False
+            )
     finally:
         transformers.logging.set_verbosity(verbosity)
     backend = getattr(loaded, "backend_tokenizer", None)
@@ -255,5 +256,42 @@ def _converted_by_transformers(path: Path) -> Tokenizer:
     return converted
 
 
-def _first_line(error: Exception) -> str:
+@contextlib.contextmanager
+def tokenizer_errors(what: str, fix: str) -> Iterator[None]:
+    """Whatever the Rust side raises, as one of our errors: bare Exception, such as for a word outside a vocabulary
+    without an unknown token, and for a panic a class that is no Exception and cannot be imported."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+            raise TokenizerError(f"{what} ({_first_line(error)})", fix) from error
+        raise
+
+
+def growth(step: Any) -> int:
+    """How many characters a normalizer, pre-tokenizer or decoder makes of one, at most, as its own JSON tells it."""
+    return 1 if step is None else _growth(json.loads(step.__getstate__()))
+
+
+def _growth(step: Mapping[str, Any]) -> int:
+    match step:
+        case {"type": "Sequence", **inner}:
+            return math.prod(_growth(part) for parts in inner.values() for part in parts)
+        case {"type": "Replace", "pattern": pattern, "content": content}:
+            # A part that matches nothing writes its content before each character.
+            matched = len(pattern["String"]) if "String" in pattern else not _MAYBE_EMPTY.search(pattern["Regex"])
+            return max(1, math.ceil(len(content) / matched)) if matched else 1 + len(content)
+        case {"type": "Prepend", "prepend": text}:
+            return 1 + len(text)
+        case {"type": "Precompiled", "precompiled_charsmap": text}:  # the size of a trie, the trie, texts with a NUL
+            raw = base64.b64decode(text)
+            return max(
+                len(part.decode(errors="replace")) for part in raw[4 + int.from_bytes(raw[:4], "little") :].split(b"\0")
+            )
+        case {"type": "ByteLevel" | "Metaspace"}:  # a character for each byte; a mark before each word
+            return 2
+    return 1
+
+
+def _first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

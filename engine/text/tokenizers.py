@@ -7,6 +7,7 @@ nothing of molecules. Token ids are never added on their own: no begin-of-text t
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import json
@@ -28,6 +29,10 @@ if TYPE_CHECKING:  # a command that only counts tokens starts without numpy
     from tokenizers import Encoding, Tokenizer
 
 BUILT_IN = tokenizer_build.NAMES
+MOST_NORMALISED = 32_000_000
+"""Characters that a text may become before it is cut into tokens; each takes some 30 bytes meanwhile."""
+MOST_DECODED = 64
+"""Characters that a decoder may make of one."""
 END_TOKENS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<|im_end|>", "<eos>")
 
 
@@ -50,6 +55,8 @@ class TextTokenizer:
         # A folder may ask for both; here they would drop or add tokens in silence.
         backend.no_truncation()
         backend.no_padding()
+        if tokenizer_build.growth(backend.decoder) > MOST_DECODED:
+            raise TokenizerError(f"the decoder of {shown(name)} lets tokens grow without limit", "Use another one")
         self._decoders = _decoder_steps(backend)
         self.is_byte_level = any(step["type"] == "ByteLevel" for step in self._decoders)
 
@@ -63,11 +70,9 @@ class TextTokenizer:
         if len(texts) == 1:  # no threads to wake
             return [self.encode(texts[0])]
         for text in texts:
-            check_text(text)
-        try:
+            self._check(text)
+        with tokenizer_build.tokenizer_errors(*self._failure):
             return [encoding.ids for encoding in self.backend.encode_batch_fast(list(texts), add_special_tokens=False)]
-        except Exception as error:
-            raise self._cannot_encode(error) from error
 
     def tokens(self, text: str) -> list[Token]:
         """The tokens of a text with their characters. Tokens that share a character have overlapping offsets."""
@@ -165,15 +170,23 @@ class TextTokenizer:
         return sorted(id_ for token, id_ in vocabulary.items() if not wanted.isdisjoint(token))
 
     def _encoding(self, text: str) -> Encoding:
-        check_text(text)
-        try:
+        self._check(text)
+        with tokenizer_build.tokenizer_errors(*self._failure):
             return self.backend.encode(text, add_special_tokens=False)
-        except Exception as error:
-            raise self._cannot_encode(error) from error
 
-    def _cannot_encode(self, error: Exception) -> TokenizerError:
-        # The Rust side raises bare Exception, such as for a word outside a vocabulary without an unknown token.
-        return TokenizerError(f"the tokenizer {shown(self.name)} cannot encode this text ({error})", "Use another one")
+    def _check(self, text: str) -> None:
+        check_text(text)
+        if len(text) * self._growth > MOST_NORMALISED:
+            what = f"the tokenizer {shown(self.name)} may make over {MOST_NORMALISED:,} characters of this text"
+            raise TokenizerError(what, "Use another one, or a shorter text")
+
+    @functools.cached_property
+    def _growth(self) -> int:
+        return tokenizer_build.growth(self.backend.normalizer) * tokenizer_build.growth(self.backend.pre_tokenizer)
+
+    @functools.cached_property
+    def _failure(self) -> tuple[str, str]:
+        return f"the tokenizer {shown(self.name)} cannot encode this text", "Use another one"
 
 
 class RankTokenizer(TextTokenizer):
@@ -204,7 +217,8 @@ class RankTokenizer(TextTokenizer):
     def encode(self, text: str) -> list[int]:
         check_text(text)
         if self._is_normalised(text):
-            return self._ranked.encode(text, allowed_special="all")
+            with contextlib.suppress(ValueError):  # a million blanks in a row are too many for its regex
+                return self._ranked.encode(text, allowed_special="all")
         return super().encode(text)
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tokenizers import AddedToken, Tokenizer, models, processors
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from engine.errors import TokenizerError
 from engine.text.tokenizers import load_tokenizer
@@ -101,6 +101,57 @@ def test_a_word_that_a_tokenizer_cannot_write_is_an_error(tmp_path: Path) -> Non
     for call in (tokenizer.encode, tokenizer.tokens, lambda text: tokenizer.encode_batch([text, text])):
         with pytest.raises(TokenizerError, match="cannot encode this text"):
             call("b")
+
+
+def folder_with(folder: Path, **parts: object) -> str:
+    made = Tokenizer(models.WordLevel({"a": 0, "?": 1}, unk_token="?"))
+    for name, part in parts.items():
+        setattr(made, name, part)
+    made.save(str(folder / "tokenizer.json"))
+    return str(folder)
+
+
+def test_a_panic_of_the_package_is_an_error_of_ours(tmp_path: Path) -> None:
+    """Its class is no Exception."""
+    folder = folder_with(tmp_path, pre_tokenizer=pre_tokenizers.Split(Regex("(a+)+$"), "isolated"))
+    with pytest.raises(TokenizerError, match=r"cannot encode this text \(.*retry-limit"):
+        load_tokenizer(folder).encode("a" * 30 + ",")
+    model = {"type": "BPE", "vocab": {"é": 0, "a": 1, "éa": 2}, "merges": [["é", "a"]]}
+    (tmp_path / "of.json").write_text(json.dumps({"model": model | {"continuing_subword_prefix": "ab"}}))
+    with pytest.raises(TokenizerError, match="is no tokenizer"):
+        load_tokenizer(str(tmp_path / "of.json"))
+
+
+GROWING = {
+    "replaced again and again": normalizers.Sequence([normalizers.Replace("a", "a" * 10)] * 5),
+    "nothing replaced": normalizers.Replace(Regex("x*"), "a" * 99_999),
+    "prepended": normalizers.Prepend("a" * 99_999),
+    "mapped": normalizers.Precompiled((1024).to_bytes(4, "little") + bytes(1024) + b"a\0" + b"x" * 100_000 + b"\0"),
+    "written as bytes of bytes": pre_tokenizers.Sequence([pre_tokenizers.ByteLevel()] * 17),
+}
+
+
+@pytest.mark.parametrize("case", GROWING)
+def test_a_text_may_not_grow_without_limit(tmp_path: Path, case: str) -> None:
+    part = GROWING[case]
+    name = "pre_tokenizer" if isinstance(part, pre_tokenizers.PreTokenizer) else "normalizer"
+    tokenizer = load_tokenizer(folder_with(tmp_path, **{name: part}))
+    for call in (tokenizer.encode, tokenizer.tokens, lambda text: tokenizer.encode_batch(["a", text])):
+        with pytest.raises(TokenizerError, match="may make over 32,000,000 characters of this text"):
+            call("a" * 400)
+    assert tokenizer.encode("a")
+
+
+def test_a_text_that_hardly_grows_may_be_long(tmp_path: Path) -> None:
+    steps = [normalizers.Prepend("▁"), normalizers.Replace(Regex(" {2,}"), "▁"), *[normalizers.Replace("b", "c")] * 9]
+    tokenizer = load_tokenizer(folder_with(tmp_path, normalizer=normalizers.Sequence(steps)))
+    assert tokenizer.encode("a" * 1_000_000) == [1]
+
+
+def test_a_token_may_not_grow_without_limit(tmp_path: Path) -> None:
+    grows = decoders.Sequence([decoders.Replace("a", "a" * 10)] * 2)
+    with pytest.raises(TokenizerError, match="lets tokens grow without limit"):
+        load_tokenizer(folder_with(tmp_path, decoder=grows))
 
 
 # --- what is no tokenizer ---------------------------------------------------------------------------------------------

@@ -56,6 +56,13 @@ def test_the_vocabulary_equals_the_hugging_face_form(name: str) -> None:
     assert fast.end_id == slow.end_id
 
 
+def test_a_million_blanks_in_a_row_are_tokens_too() -> None:
+    """They are too many for tiktoken's regex."""
+    tokenizer = load_tokenizer("llama3")
+    ids = tokenizer.encode(" " * 1_000_001 + "x")
+    assert tokenizer.byte_lengths[ids].sum() == 1_000_002 and tokenizer.piece(ids[-1]) == " x"
+
+
 @pytest.mark.parametrize("content", [b"", b"!!! 0\n", b"QQ== x\n", b"QQ== 0\n", b"QQ==\n"])
 def test_damaged_ranks_are_an_error(tmp_path, monkeypatch, content) -> None:
     ranks = tmp_path / "ranks"
