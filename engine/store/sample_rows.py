@@ -28,6 +28,8 @@ _MEANS = (("rmsd_ang", RMSD_SUM, "rmsd_samples"), ("strain_kcal", STRAIN_SUM, "s
 _MEASURES = ("_s", "_mb", "_ang", "_kcal")
 SINCE_2 = ("decodes", "misread_blocks", "misread_most_ang")
 """Figures of a group of samples that schema version 2 brought."""
+MOST_MEASURED = 1e15
+"""Of an RMSD or a strain: more than any molecule has."""
 WEIGHED = "weighed"
 """In ``tries``, in place of a check: the try was thrown away for the sample's weight alone."""
 BLOCK_COLUMNS = tuple(field.name for field in fields(Block))
@@ -164,7 +166,7 @@ def sums_of(samples: Sequence[StoredSample]) -> dict[str, float]:
         "chars_raw": sum(len(sample.text) if sample.raw_chars is None else sample.raw_chars for sample in samples),
         "chars_clean": sum(len(sample.text) for sample in samples),
     }
-    rmsds = _finite(sample.rmsd_ang for sample in samples)
+    rmsds = measured(sample.rmsd_ang for sample in samples)
     if rmsds:
         sums |= {"rmsd_samples": len(rmsds), RMSD_SUM: math.fsum(rmsds)}
     sums |= verdict_sums((sample.check.clean, sample.verdict) for sample in samples if sample.verdict is not None)
@@ -182,7 +184,7 @@ def sums_of(samples: Sequence[StoredSample]) -> dict[str, float]:
 
 def peaks_of(samples: Sequence[StoredSample]) -> dict[str, float]:
     """Figures of which a run has the largest, by column of ``runs``; nothing where no block is misread by so much."""
-    known = _finite(_misread_ang(samples))
+    known = [ang for ang in _misread_ang(samples) if math.isfinite(ang)]
     return {"misread_most_ang": max(known)} if known else {}
 
 
@@ -209,7 +211,7 @@ def verdict_sums(judged: Iterable[tuple[bool | None, MoleculeVerdict]]) -> dict[
         "geometry_right": sum(verdict.geometry_right is True for verdict in verdicts),
         "usable": sum(clean is not None and verdict.is_usable(clean) for clean, verdict in pairs),
     }
-    strains = _finite(verdict.strain_kcal for verdict in verdicts if verdict.geometry_right)
+    strains = measured(verdict.strain_kcal for verdict in verdicts if verdict.geometry_right)
     if strains:
         sums |= {"strain_samples": len(strains), STRAIN_SUM: math.fsum(strains)}
     return sums
@@ -224,8 +226,13 @@ def run_columns(sums: Mapping[str, float]) -> dict[str, float | int]:
     return columns
 
 
-def _finite(values: Iterable[float | None]) -> list[float]:
-    return [value for value in values if value is not None and math.isfinite(value)]
+def measured(values: Iterable[float | None]) -> list[float]:
+    """Those that can be added up. A store's may be anything, and ten of 1e308 are no number."""
+    return [value for value in values if value is not None and is_measured(value)]
+
+
+def is_measured(value: float) -> bool:
+    return abs(value) <= MOST_MEASURED  # no number is not
 
 
 def verdict_row(clean: bool | None, verdict: MoleculeVerdict | None) -> dict[str, Any]:

@@ -76,6 +76,17 @@ def test_a_run_with_its_rates_and_samples(tmp_path: Path, monkeypatch: pytest.Mo
     assert run_json("runs")[0]["usable"] == 1
 
 
+def test_stored_strains_that_no_molecule_has_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bug: ``intermediate overflow in fsum``."""
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    strains = [(1e308, 1e308), (1e308, -1e308), (-1e308, float("nan")), (4.0, 0.5)]
+    good = {"text": BENT.replace("3.4", "1.4"), "heavy_atoms": 2}
+    rows = [sample_row(k, **good, strain_kcal=kcal, strain_moved_ang=ang) for k, (kcal, ang) in enumerate(strains)]
+    write_run(store_at(tmp_path), "one", rows)
+    found = run("judge", "one", "--json", "--workers", "1").document
+    assert (found["strain_kcal"], found["strain_kcal_per_atom"], found["strain_moved_ang"]) == (4.0, 2.0, 0.5)
+
+
 def test_show_has_the_strain_per_heavy_atom_which_is_no_column_of_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

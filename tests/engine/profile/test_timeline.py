@@ -155,7 +155,7 @@ def test_a_damaged_timeline_is_named(store: Store, tmp_path: Path) -> None:
 
 
 NO_NUMBERS = [float("nan"), float("inf"), 1e308, None]
-CRAFTED = [("bin", value) for value in (400_000_000, 4096, -1, None)]
+CRAFTED: list[tuple[str, float | None]] = [("bin", value) for value in (400_000_000, 4096, -1, None)]
 CRAFTED += [("width_us", value) for value in (*NO_NUMBERS, 0.0, -1.0, 1e-9)] + [("busy_us", one) for one in NO_NUMBERS]
 
 
