@@ -144,7 +144,7 @@ def _nanoseconds(times_us: Sequence[float | Decimal | None]) -> Ints:
 
 
 def _exact(time_us: float | Decimal | None) -> int:
-    if time_us is None or not -MOST_NS / 1000 < time_us < MOST_NS / 1000:
+    if time_us is None or not Decimal(time_us).is_finite() or not -MOST_NS / 1000 < time_us < MOST_NS / 1000:
         return NOWHERE
     return round(time_us * 1000)
 

@@ -85,11 +85,11 @@ def lenient_object(raw: bytes) -> Mapping[str, Any]:
 
 def _lenient_value(text: str) -> Any:
     try:
-        return parsed_json(text, strict=False, parse_float=Decimal)
+        return parsed_json(text, strict=False, parse_float=_decimal)
     except ValueError:
         plain = _ODD_NUMBER.sub(lambda match: match[0] if match[0].startswith('"') else "null", text)
         plain = _ODD_ESCAPE.sub(lambda match: match[0] if match[1] is None else f"\\\\{match[1]}", plain)
-        return parsed_json(plain, strict=False, parse_float=Decimal)
+        return parsed_json(plain, strict=False, parse_float=_decimal)
 
 
 def _text(value: Any) -> str:
