@@ -41,6 +41,8 @@ BATCH_VALUES = 500_000
 MOST_LOGS = 64
 """Engines, models and precisions in one file."""
 MOST_NAMED = 3
+MOST_BAD_LINES = 100_000
+"""Lines in a row, from the first one, of which none is an entry: the file is no log."""
 MOST_ID = 40
 FIGURES = (
     *("entries", "first_token", "last_token", "flagged_entries", "flagged_values"),
@@ -126,16 +128,19 @@ class _LogFile:
 
     def publish(self) -> list[AddedLog]:
         if not self.logs:
-            reason = f": {self.reasons[0]}" if self.reasons else ""
-            raise FileFormatError(
-                f"{shown(self.path.name)} has no logit entry{reason}", "A log has one JSON object per line"
-            )
+            raise self._no_log("logit entry")
         return [log.publish() for log in self.logs.values()]
+
+    def _no_log(self, lacks: str) -> FileFormatError:
+        reason = f": {self.reasons[0]}" if self.reasons else ""
+        return FileFormatError(f"{shown(self.path.name)} has no {lacks}{reason}", "A log has one JSON object per line")
 
     def _leave_out(self, number: int, reason: str) -> None:
         self.left_out += 1
         if len(self.reasons) < MOST_NAMED:
             self.reasons.append(f"line {number:,}: {reason}")
+        if not self.logs and self.left_out == MOST_BAD_LINES:
+            raise self._no_log(f"logit entry in its first {MOST_BAD_LINES:,} lines")
 
     def _log(self, words: tuple[str | None, ...], line: LogLine) -> _Log:
         key = self.names.key(line)
