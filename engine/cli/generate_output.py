@@ -92,9 +92,9 @@ class GenerationDisplay:
         self.line.clear()
         if self.is_live:
             sys.stdout.write("\n")
-        write(_heading(sample, colours=self.colours))
+        sys.stdout.write(_heading(sample, colours=self.colours) + "\n")  # colours are commands, which `write` escapes
         if not self.is_live or sample.text != sample.raw_text:
-            write(_coloured(sample) if self.colours else _printable(sample.text))
+            sys.stdout.write((_coloured(sample) if self.colours else _printable(sample.text)) + "\n")
         for line in _unlikely_forced(sample, self.generation):
             write(line)
 

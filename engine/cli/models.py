@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine.cli.options import add_command
 from engine.cli.output import emit_json, note, table, write
+from engine.errors import one_line
 
 if TYPE_CHECKING:
     from engine.models.summary import ModelSummary
@@ -38,11 +39,11 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         emit_json([summary.as_json() for summary in summaries])
     elif summaries:
-        write(table(COLUMNS, map(_row, summaries)))
+        write(table(COLUMNS, ([one_line(text) for text in _row(summary)] for summary in summaries)))
         for summary in summaries:
             about = [summary.entry.notes, "" if summary.problem else f"numbers: {summary.entry.numbers.words}"]
             if any(about):
-                write(f"{summary.entry.name}: {'; '.join(filter(None, about))}")
+                write(one_line(f"{summary.entry.name}: {'; '.join(filter(None, about))}"))
     else:
         write("no model is registered")
     for summary in summaries:

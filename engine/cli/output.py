@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.errors import FileFormatError, TextError, one_line, shown
+from engine.errors import FileFormatError, TextError, one_line, shown, visible
 from engine.figures.words import shortened
 from engine.user_files import open_file
 
@@ -81,7 +81,7 @@ def confirm(question: str, args: argparse.Namespace) -> bool:
         return True
     if not sys.stdin or not sys.stdin.isatty():
         return False
-    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.write(f"{one_line(question)} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
@@ -102,7 +102,9 @@ def emit_json_rows(rows: Iterable[Row]) -> None:
 
 
 def write(text: str) -> None:
-    sys.stdout.write(text + "\n")
+    """Lines on standard output. What cannot be seen, as a terminal's commands in a user's file, is escaped."""
+    lines = (line if line.isprintable() else "".join(map(visible, line)) for line in text.split("\n"))
+    sys.stdout.write("\n".join(lines) + "\n")
 
 
 def note(text: str) -> None:

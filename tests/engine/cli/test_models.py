@@ -68,6 +68,17 @@ def test_misfits_and_warnings_come_before_loading(tmp_path: Path, monkeypatch: p
     assert "gate_proj.weight with the shape [48, 32], config.json says [64, 32] (intermediate_size" in result.err
 
 
+def test_a_registry_cannot_move_a_terminal_s_cursor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = r"""notes = "a\u001b[2J\u202eb\nfake:1"
+card = "\u001b[2J/c"
+"""
+    text = NOWHERE.replace("qwen3", r"./\u001b[2J") + told
+    monkeypatch.setenv(USER_VARIABLE, str(write_registry(tmp_path, text)))
+    result = run("models", "gone")
+    assert all(line.isprintable() for line in result.out.splitlines())
+    assert result.out.splitlines()[-1] == r"gone:1: a\x1b[2J\u202eb fake:1"
+
+
 def test_wrong_names_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "there is no model 'nobody'" in run("models", "nobody").error
     monkeypatch.setenv(USER_VARIABLE, str(tmp_path / "none.toml"))
