@@ -31,6 +31,8 @@ if TYPE_CHECKING:  # a command that only counts tokens starts without numpy
 BUILT_IN = tokenizer_build.NAMES
 MOST_NORMALISED = 32_000_000
 """Characters that a text may become before it is cut into tokens; each takes some 30 bytes meanwhile."""
+MOST_IDS = 16_000_000
+"""Tables have a row for each id, also where ids have gaps."""
 MOST_DECODED = 64
 """Characters that a decoder may make of one."""
 END_TOKENS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<|im_end|>", "<eos>")
@@ -55,6 +57,11 @@ class TextTokenizer:
         # A folder may ask for both; here they would drop or add tokens in silence.
         backend.no_truncation()
         backend.no_padding()
+        last = max(backend.get_vocab(with_added_tokens=True).values(), default=0)
+        if last >= MOST_IDS:
+            raise TokenizerError(
+                f"{shown(name)} has the token id {last:,}, the limit is {MOST_IDS:,}", "Use another one"
+            )
         if tokenizer_build.growth(backend.decoder) > MOST_DECODED:
             raise TokenizerError(f"the decoder of {shown(name)} lets tokens grow without limit", "Use another one")
         self._decoders = _decoder_steps(backend)

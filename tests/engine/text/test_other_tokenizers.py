@@ -82,6 +82,10 @@ def test_ids_may_have_gaps(tmp_path: Path) -> None:
     assert tokenizer.decode(ids) == CORPUS[0]
     assert tokenizer.offsets(CORPUS[0], ids)[1][-1] == len(CORPUS[0])
     assert tokenizer.raw(vocabulary[last]) == last.replace("Ġ", " ").encode()
+    vocabulary[last] = 2**32 - 1
+    (tmp_path / "wide.json").write_text(json.dumps(made))
+    with pytest.raises(TokenizerError, match="has the token id 4,294,967,295, the limit is 16,000,000"):
+        load_tokenizer(str(tmp_path / "wide.json"))
 
 
 def test_added_tokens_that_take_spaces_have_offsets(tmp_path: Path) -> None:
