@@ -13,6 +13,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.errors import FileFormatError
 from engine.logits.entries import MOST_INDEX, LogLine, NoEntryError, clean_text, row_length
 from engine.logits.rules import LOGITS
 
@@ -23,6 +24,8 @@ MEASURED = "measured"
 """A line's ``origin`` where this project wrote it from an engine that ran here."""
 MOST_SOURCES = 5
 """Sources that are named; a log of a thousand samples has a thousand."""
+MOST_CHECKPOINTS, MOST_TEXTS = 2_000, 200_000
+"""A model of a hundred layers has some hundreds; a text is a checkpoint of a source. Each is looked at by itself."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,6 +147,9 @@ class BatchBuilder:
     def _new_text(self, key: tuple[str | None, str | None]) -> TextProgress:
         text = self._known[key] = TextProgress(clean_text(key[0]) or LOGITS, clean_text(key[1]))
         self.checkpoints[text.checkpoint] = None
+        if len(self.checkpoints) > MOST_CHECKPOINTS or len(self._known) > MOST_TEXTS:
+            what = f"the log has over {MOST_CHECKPOINTS:,} checkpoints, or {MOST_TEXTS:,} texts"
+            raise FileFormatError(what, "A checkpoint is a tensor's name, the same in each token's entry")
         if text.source is not None and len(self.sources) < MOST_SOURCES:
             self.sources[text.source] = None
         return text

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from engine.errors import shown
 from engine.user_files import parsed_json
 
 MOST_TEXT = 200
@@ -30,6 +31,8 @@ _NOT_JSON = re.compile(
 )
 _INFINITE = re.compile(r"([-+]?)(?:inf(?:inity)?|1\.#inf\d*)", re.IGNORECASE)
 _TEXTS = ("checkpoint", "team", "engine", "model", "precision", "dtype", "source", "origin", "ts")
+_MOST_BESIDE = 1_024
+"""Bytes of a line beside its values and their ids; a longer one has texts that are shown cut."""
 _NO_NUMBER = re.compile(r"[-+]?(?:nan.*|1\.#(?:ind|[qs]nan).*)", re.IGNORECASE | re.DOTALL)
 
 
@@ -77,8 +80,19 @@ def read_line(line: bytes) -> LogLine:
         if len(set(ids)) < len(ids) or not all(0 <= id_ <= MOST_ID for id_ in ids):
             raise NoEntryError(f"its ids are not different numbers from 0 to {MOST_ID:,}")
     if entry.token_idx is not None and not 0 <= entry.token_idx <= MOST_INDEX:
-        raise NoEntryError(f"its token_idx is {entry.token_idx}")
+        raise NoEntryError(f"its token_idx is {shown(entry.token_idx, 20)}")
+    if len(line) > 64 * len(entry.values) + _MOST_BESIDE:
+        _cut_texts(entry)
     return entry
+
+
+def _cut_texts(entry: LogLine) -> None:
+    """To what is kept of them: entries wait in memory for their batch."""
+    for name in _TEXTS:
+        if isinstance(text := getattr(entry, name), str):
+            setattr(entry, name, text[:MOST_TEXT])
+    if entry.shape is not None:
+        entry.shape = entry.shape[:MOST_TEXT] if isinstance(entry.shape, str) else entry.shape[-1:]
 
 
 def clean_text(value: object) -> str | None:

@@ -40,6 +40,8 @@ BATCH_VALUES = 500_000
 """Values that are judged together."""
 MOST_LOGS = 64
 """Engines, models and precisions in one file."""
+MOST_KNOWN = 10_000
+"""Spellings of their names that are remembered."""
 MOST_NAMED = 3
 MOST_BAD_LINES = 100_000
 """Lines in a row, from the first one, of which none is an entry: the file is no log."""
@@ -151,6 +153,8 @@ class _LogFile:
                     "Give --engine, --model or --precision: they replace what entries say",
                 )
             self.logs[key] = _Log(self, key)
+        if len(self._by_words) == MOST_KNOWN:
+            self._by_words.clear()
         log = self._by_words[words] = self.logs[key]
         return log
 

@@ -58,9 +58,10 @@ def bundles(path: Path, size: int = BUNDLE_BYTES) -> Iterator[Bundle]:
             *lines, rest = text.split(b"\n")
             if number == 1 and lines:
                 lines[0] = lines[0].removeprefix(_BOM)
-            if len(rest) > MOST_LINE_BYTES:
+            first = lines[0] if lines else rest  # later ones are shorter than a block
+            if len(first) > MOST_LINE_BYTES:
                 raise FileFormatError(
-                    f"line {number + len(lines):,} of {shown(path.name)} is over {MOST_LINE_BYTES >> 20} MB",
+                    f"line {number:,} of {shown(path.name)} is over {MOST_LINE_BYTES >> 20} MB",
                     "A logit log has one JSON object a line",
                 )
             yield Bundle(number, tuple(lines), share=min(1.0, file.tell() / whole))

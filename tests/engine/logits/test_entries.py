@@ -65,9 +65,9 @@ def test_what_keys_may_be() -> None:
         (b'{"values": {"a": 1}}', "no values"),
         (b'{"values": [true]}', "a bool"),
         (b'{"values": ["0x1"]}', "'0x1'"),
-        (b'{"values": [1], "token_idx": -1}', "token_idx is -1"),
+        (b'{"values": [1], "token_idx": -1}', "token_idx is '-1'"),
         (b'{"values": [1], "token_idx": 1.5}', "token_idx is '1.5'"),
-        (b'{"values": [1], "token_idx": 4294967296}', "token_idx is 4294967296"),
+        (b'{"values": [1], "token_idx": 4294967296}', "token_idx is '4294967296'"),
         (b'{"values": [1, 2], "ids": [3]}', "1 ids for 2 values"),
         (b'{"values": [1, 2], "ids": [3, 3]}', "different"),
         (b'{"values": [1], "ids": [99999999999]}', "different"),
@@ -95,6 +95,14 @@ def test_a_long_text_beside_odd_numbers_takes_no_memory_by_character() -> None:
         assert tracemalloc.get_traced_memory()[1] < 20 * len(line)
     finally:
         tracemalloc.stop()
+
+
+def test_long_texts_of_an_entry_are_not_held() -> None:
+    """2 GB of texts, 10 MB of gz, waited in memory for 500,000 values."""
+    line = read_line(
+        b'{"values": [1], "ts": "%s", "source": "%s", "shape": [%s7]}' % (b"a" * 999, b"b" * 999, b"1," * 999)
+    )
+    assert (line.ts, line.source, line.shape) == ("a" * 200, "b" * 200, [7])
 
 
 def test_texts_and_shapes() -> None:

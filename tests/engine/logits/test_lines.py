@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import FileFormatError
+from engine.logits import lines
 from engine.logits.lines import bundles, fingerprint
 
 TEXT = b"".join(b'{"values": [%d]}\n' % number for number in range(5_000))
@@ -69,6 +70,13 @@ def test_a_file_and_its_compressed_form_have_one_fingerprint(tmp_path: Path) -> 
     (tmp_path / "b").write_bytes(gzip.compress(TEXT))
     (tmp_path / "c").write_bytes(TEXT + b" ")
     assert fingerprint(tmp_path / "a") == fingerprint(tmp_path / "b") != fingerprint(tmp_path / "c")
+
+
+def test_a_line_of_over_16_mb_is_refused_also_where_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "MOST_LINE_BYTES", 1 << 20)
+    (tmp_path / "a").write_bytes(b"[]\n" + b"x" * (3 << 19) + b"\n[]\n")
+    with pytest.raises(FileFormatError, match="line 2 of 'a' is over 1 MB"):
+        list(bundles(tmp_path / "a", 1 << 20))
 
 
 def test_what_is_no_such_file_is_told(tmp_path: Path) -> None:
