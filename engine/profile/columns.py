@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from engine.errors import FileFormatError
 from engine.profile.events import AnyEvent, Mixed
 
 Ints = npt.NDArray[np.int64]
@@ -23,6 +24,8 @@ NOWHERE = int(np.iinfo(np.int64).min)
 """The time of an event that has none."""
 NONE = -1
 MOST_NS = 2.0**62
+MOST_OPERATIONS = 300_000
+"""Real traces have thousands; each takes two kilobytes until it is stored."""
 TIMED, FLOWS, BEGINS_AND_ENDS = "X", frozenset("stf"), frozenset("BE")
 
 
@@ -97,6 +100,9 @@ class EventCollector:
         self.counts.negative += int((dur_ns < 0).sum())
         self.counts.without_time += int((start_ns == NOWHERE).sum())
         operations, threads = self._operations, self._threads
+        if len(operations) > MOST_OPERATIONS:
+            what = f"the trace has over {MOST_OPERATIONS:,} operations, each a name on a stream"
+            raise FileFormatError(what, "Record names without numbers in them")
         self._parts.append(
             (
                 np.array([operations[_key(event)] for event in timed], np.int32),

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from engine.errors import FileFormatError
-from engine.profile import decompress, split_events
+from engine.profile import columns, decompress, split_events
 from engine.profile.events import _ODD_ESCAPE, _ODD_NUMBER, lenient_event
 from engine.profile.ingest import add_trace, read_trace
 from engine.profile.split_events import EventSplitter
@@ -138,6 +138,14 @@ def test_an_endless_event_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_an_event_of_more_than_8_mb_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match="an event of over 8 MB"):
         read_trace(file_of(tmp_path, json.dumps([one(name="x" * 2**24)]).encode()))
+
+
+def test_operations_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two kilobytes each: a gz of 2 MB had 400,000 and took 0.8 GB."""
+    monkeypatch.setattr(columns, "MOST_OPERATIONS", 3)
+    monkeypatch.setattr(decompress, "PIECE_BYTES", 100)
+    with pytest.raises(FileFormatError, match="over 3 operations"):
+        read_trace(file_of(tmp_path, json.dumps([one(name=f"k{number}") for number in range(9)]).encode()))
 
 
 def test_escapes_take_no_memory_of_their_own() -> None:
