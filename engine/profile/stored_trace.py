@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from engine.errors import StoreError
 from engine.store.columns import REAL, Table
 from engine.store.entries import Entry
+from engine.store.inflated import check_inflated
 from engine.store.trace_schema import TRACE_EVENTS, TRACE_OPS
 
 Rows = Sequence[Mapping[str, Any]]
@@ -33,6 +34,7 @@ def stored_table(entry: Entry, table: Table) -> pa.Table | None:
     if table.name not in entry.parts:
         return None
     try:
+        check_inflated(entry.files, entry.folder, entry.parts[table.name])
         content = entry.files.read(f"{entry.folder}/{entry.parts[table.name].file}")
         rows = pq.read_table(pa.BufferReader(content)).select(table.names).cast(table.schema)
     except (OSError, KeyError, ValueError, pa.ArrowException) as error:

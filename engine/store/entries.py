@@ -16,6 +16,7 @@ from typing import Any
 from engine.errors import DriftscopeError, StoreError, nearest, shown
 from engine.records import BinFormat, NumberFormat, read_number_format
 from engine.store.files import Files
+from engine.store.inflated import known_problem
 from engine.store.schema import RUNS, SAMPLES, TEXT, VERSION, Kind, Table
 from engine.user_files import parsed_json, unique_keys
 
@@ -212,7 +213,13 @@ def read_entry(files: Files, kind: Kind, name: str) -> tuple[Entry, list[Damage]
         if size != part.bytes:
             what = "it is missing" if size is None else f"it has {size:,} bytes in place of {part.bytes:,}"
             damages.append(Damage(f"{files.where}/{folder}/{part.file}", what))
-    whole = {table: part for table, part in entry.parts.items() if sizes.get(part.file) == part.bytes}
+        elif problem := known_problem(files, folder, part):
+            damages.append(Damage(f"{files.where}/{folder}/{part.file}", problem))
+    whole = {
+        table: part
+        for table, part in entry.parts.items()
+        if sizes.get(part.file) == part.bytes and not known_problem(files, folder, part)
+    }
     row = dict(entry.row)
     if USER_SHEET in sizes:
         try:

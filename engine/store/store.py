@@ -22,6 +22,7 @@ from engine.errors import StoreError, shown
 from engine.paths import DATA, USER_DATA
 from engine.store.entries import USER_KEYS, USER_SHEET, Damage, Entry, StoreListing, entry_folder, read_entries
 from engine.store.files import Files, LocalFiles, json_bytes
+from engine.store.inflated import problem_of
 from engine.store.schema import KINDS, RUN, Kind
 from engine.store.staging import sweep
 from engine.store.trash import Deletion, move
@@ -255,6 +256,9 @@ def damaged_parts(entry: Entry) -> list[Damage]:
             damages.append(Damage(where, "its bytes are not those that were written"))
             continue
         try:
+            if problem := problem_of(pa.BufferReader(content), part.bytes):
+                damages.append(Damage(where, problem))
+                continue
             file = pq.ParquetFile(pa.BufferReader(content))
         except (OSError, pa.ArrowException) as error:
             damages.append(Damage(where, f"it is no Parquet file of {name} ({error})"))

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.dataset
 
 from engine.store.entries import Entry
+from engine.store.inflated import check_inflated
 from engine.store.schema import Kind, Table
 
 SETTINGS = {
@@ -38,7 +39,11 @@ def connect(listings: Iterable[tuple[Kind, Sequence[Entry]]], only_of: str | Non
             connection.register(kind.main.name, main_rows(kind, entries))
         for table in kind.tables:
             if only_of is None or table.name in only_of:
-                _view(connection, table, [entry for entry in entries if table.name in entry.parts])
+                some = [entry for entry in entries if table.name in entry.parts]
+                for entry in some:
+                    if entry.files.filesystem is None:
+                        check_inflated(entry.files, entry.folder, entry.parts[table.name])
+                _view(connection, table, some)
     return connection
 
 

@@ -24,6 +24,7 @@ from engine.chem.enriched import prompt_of
 from engine.errors import FileFormatError, StoreError, shown
 from engine.records import CHECK_COLUMNS
 from engine.store.entries import Entry, is_binned, without_samples
+from engine.store.inflated import check_inflated
 from engine.store.reports.format import (
     AFTER,
     AT_TOP,
@@ -112,6 +113,7 @@ def report_of(entry: Entry) -> dict[str, Any]:
     if SAMPLES.name not in entry.parts:
         raise without_samples(entry, "export")
     try:
+        check_inflated(entry.files, entry.folder, entry.parts[SAMPLES.name])
         table = pq.read_table(
             entry.path(SAMPLES.name), columns=list(COLUMNS), filesystem=entry.files.filesystem, partitioning=None
         )
