@@ -24,6 +24,12 @@ LEAD = (
     "A model writes a molecule's 3D structure as text, without and with logits processors (LPs), from the same seed. "
     "An LP that counts positions leaves **junk** in coordinates and **cuts** them; both are marked as they are written."
 )
+STORED = (
+    "<p style='margin:0'>Stored: "
+    "<a href='drift' target='_self'>worst molecules of a run</a> (Drift inspector) · "
+    "<a href='compare?view=Advice' target='_self'>which LP to use</a> (Compare, Advice) · "
+    "<a href='profiles' target='_self'>where the time goes</a> (Profiles)</p>"
+)
 INPUTS = "live_inputs_open"
 NOTHING_YET = (
     "**Generate** writes the molecule in each lane, token by token. A finished lane shows its verdict first: whether "
@@ -84,6 +90,7 @@ def inputs() -> tuple[tuple[Molecule, ...], bool]:
 
 
 page(TITLE, ICON, LEAD)
+st.html(STORED)
 with shown_errors():
     session.find_again()
     is_running = session.poll()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from pages._live.inputs import FIRST_MOLECULE, read_lines
 from pages._live.speed import why_faster
 from pages._shared import tries as shared_tries
 from pages._shared.inspected import open_store
+from pages._shared.listing import page_files
 from pages._shared.verdict_badges import text_badge
 from tests.pages.live_pages import MODEL, Live, figures, generated, texts
 from tests.service_harness import PATIENCE_S
@@ -168,6 +170,13 @@ def test_bad_lines_do_not_stop_good_ones(live: Live) -> None:
     (error,) = app.error
     assert error.value.startswith("Line 3: ")
     assert not app.button(key="generate").disabled
+
+
+def test_the_first_screen_leads_to_what_is_stored(live: Live) -> None:
+    (line,) = [one.proto.body for one in live().get("html") if "Stored:" in one.proto.body]
+    assert re.findall("href='(.*?)'", line) == ["drift", "compare?view=Advice", "profiles"]
+    assert '"Advice": advice.show' in (ROOT / "pages" / "compare.py").read_text(encoding="utf-8")
+    assert {"drift", "compare", "profiles"} <= {page.path.stem for page in page_files()}
 
 
 def test_a_name_in_place_of_a_smiles_is_offered_as_the_named_molecule(live: Live) -> None:
