@@ -1,4 +1,4 @@
-"""What the LP of a trace's run changes, in a sentence beside what differs: a trace says how much, not why."""
+"""What the LP of a trace's run changes, in a sentence before what differs: a trace says how much, not why."""
 
 from __future__ import annotations
 
@@ -22,16 +22,14 @@ def lp_words(comparison: TraceComparison, control: Run, test: Run) -> str:
     before = _per_token(comparison.control, "forward_passes")
     if not is_pair or _model(control) != _model(test) or not forced or not passes or not before:
         return ""
-    each, drawn = forced / passes, (1 - forced) / passes
     words = (
-        f"What the LP changes: {test['lp']} forces {percent(forced)} of B's tokens, and these need no pass of their "
-        f"own. Per pass, A gets {number(1 / before)} tokens, one per molecule of the batch; B gets {number(drawn)}, "
-        f"and {number(each)} forced ones."
+        f"B's LP, {test['lp']}, forces {percent(forced)} of its tokens, and these need no pass of their own "
+        f"({number(1 / passes)} tokens per pass against {number(1 / before)} in A)"
     )
     legal, rows = LEGAL_ROWS.get(str(test.get("tokenizer"))), test.get("vocab_size")
     if legal is None or rows is None or lp_record(split_cleanup(test["lp"])[0]).module != EXACT:
-        return words
-    return f"{words} B's output head and sampler choose from {legal:,} tokens instead of {rows:,}."
+        return f"{words}."
+    return f"{words}; B's output head has {legal:,} tokens instead of {rows:,}."
 
 
 def _model(run: Run) -> tuple[Any, Any]:

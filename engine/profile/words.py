@@ -81,14 +81,14 @@ def _named_by_report(*traces: StoredTrace) -> str:
     return "" if all(trace.is_whole for trace in traces) else " that the report names"
 
 
-def where_from(comparison: TraceComparison) -> str:
-    """Which families make the difference of the work's time, and how."""
+def where_from(comparison: TraceComparison, cause: str = "") -> str:
+    """How much longer the work takes, ``cause``, and which families make the difference and how."""
     if reason := incomparable(comparison):
-        return reason
+        return f"{reason} {cause}".rstrip()
     work = comparison.figure("work_us")
     control, test = work.control or 0.0, work.test or 0.0
     if not any(row.difference_us for row in comparison.families):
-        return f"Both take {microseconds(control)} of work, and no family differs."
+        return f"Both take {microseconds(control)} of work, and no family differs. {cause}".rstrip()
     named = _named_by_report(comparison.control, comparison.test)
     against = f"{microseconds(test)} of work{named} against {microseconds(control)} in A"
     tokens, per_token = comparison.figure("tokens"), comparison.figure("work_us_a_token")
@@ -99,7 +99,7 @@ def where_from(comparison: TraceComparison) -> str:
     else:
         each = f"{microseconds(per_token.test)} of work{named} against {microseconds(per_token.control)} in A"
         text, base = f"Per token, B {_pace(per_token.ratio)}: {each}.", _Base(tokens.control or 0, tokens.test or 0)
-    return f"{text} {_families(comparison, base)}".rstrip()
+    return " ".join(filter(None, (text, cause, _families(comparison, base))))
 
 
 def are_unequal(comparison: TraceComparison) -> bool:
@@ -264,10 +264,18 @@ def kernels_words(comparison: TraceComparison) -> str:
     if not text:
         return "Neither trace has any."
     first = comparison.kernels[0]
+    text = f"{_counted_over(comparison)} {len(changes):,} operations, {text}."
     if not first.difference_us:
-        return f"Of {len(changes):,} operations, {text}."
+        return text
     return (
-        f"Of {len(changes):,} operations, {text}. The largest difference is {shortened(first.short_name, MOST_NAME)} "
+        f"{text} The largest difference is {shortened(first.short_name, MOST_NAME)} "
         f"({first.family}): {signed_microseconds(first.difference_us)}, {counted(first.control.calls, 'call')} in A "
         f"and {first.test.calls:,} in B."
     )
+
+
+def _counted_over(comparison: TraceComparison) -> str:
+    """Counts are of whole traces; where these cover different work, that is said."""
+    if not are_unequal(comparison):
+        return "Of"
+    return f"Over the whole traces (B has {times(comparison.figure('tokens').ratio)} the tokens of A), of"

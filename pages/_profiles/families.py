@@ -39,12 +39,16 @@ pattern = "part_of_a_name"   # a regular expression; the first rule that matches
 
 def show(_: Store, chosen: TraceSelection) -> None:
     comparison = comparison_of(chosen)
-    text = alone(comparison.control, comparison.families) if is_alone(comparison) else where_from(comparison)
-    places = [] if is_alone(comparison) else place_rows(comparison)
+    runs = [chosen.runs.get(str(entry.row.get("run_id")), {}) for entry in (chosen.entries[0], chosen.entries[-1])]
+    is_one = is_alone(comparison)
+    text = (
+        alone(comparison.control, comparison.families)
+        if is_one
+        else where_from(comparison, lp_words(comparison, *runs))
+    )
+    places = [] if is_one else place_rows(comparison)
     with st.container(border=True, key="families-say"):
         st.markdown(escape_markdown(text))
-        runs = [chosen.runs.get(str(entry.row.get("run_id")), {}) for entry in (chosen.entries[0], chosen.entries[-1])]
-        st.markdown(escape_markdown(lp_words(comparison, *runs)))
         if models := dict.fromkeys(sized(model_name(run)) for run in runs if model_name(run)):
             devices = dict.fromkeys(entry.row.get("device") or "a CPU" for entry in chosen.entries)
             st.caption(escape_markdown(f"Of {listed(list(models))}, on {listed(list(devices))}."))

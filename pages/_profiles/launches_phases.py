@@ -10,7 +10,7 @@ import streamlit as st
 from engine.figures.words import capitalised, listed, microseconds, number
 from engine.profile.phases import OTHER, PHASES, Phases, State, StepPhases, phases_of_steps
 from engine.store.entries import Entry
-from pages._profiles.traces import TraceSelection
+from pages._profiles.traces import TraceSelection, model_and_lp
 from pages._shared.charts.card import card
 from pages._shared.charts.chart import Axis, Chart, Marks, chart
 from pages._shared.charts.chart import lanes as lane_axis
@@ -30,6 +30,7 @@ One pass without junk and one with junk, each the one nearest to the median of i
 its batch: junk in one row does not mean junk in the others. Two passes are only an example; the sentence gives the
 means over all passes of each kind.
 """
+NO_JUNK = "No chart: it needs a trace in which a pass wrote junk or cut a number. These have none."
 STATES: tuple[State, ...] = ("normal", "junk", "cut")
 STATE_WORDS = {"normal": "without junk", "junk": "with junk", "cut": "with a cut", "unknown": "unknown"}
 MOST_PIECES = 6
@@ -69,7 +70,9 @@ def _means(chosen: TraceSelection, traces: Traces) -> None:
         if lanes:
             frame.data(lambda: _rows(lanes))
             frame.draw(_chart(lanes, "mean per pass"))
-        frame.leave_out(*_unknown(chosen, [trace for trace in traces if not trace[1].steps]))
+        frame.leave_out(
+            without_lp_words(chosen, traces), *_unknown(chosen, [trace for trace in traces if not trace[1].steps])
+        )
 
 
 def mean_words(chosen: TraceSelection, traces: Traces) -> str:
@@ -91,6 +94,22 @@ def mean_words(chosen: TraceSelection, traces: Traces) -> str:
     return f"{_sentence(parts)}{before}"
 
 
+def without_lp_words(chosen: TraceSelection, traces: Traces) -> str:
+    """What the phases of an LP are in traces of runs without one; empty where there is no such trace."""
+    letters = [
+        chosen.letter(entry.id)
+        for entry, phases in traces
+        if model_and_lp(entry, chosen.runs)[1] == "none"
+        and (phases.template_us is not None or "constraint" in phases.mean_us())
+    ]
+    if not letters:
+        return ""
+    return (
+        f"Without an LP ({listed(letters)}), constraint is the time to add the drawn tokens, and templates are the "
+        "prompts alone."
+    )
+
+
 def _sentence(parts: Sequence[str]) -> str:
     text = "; ".join(parts)
     return f"{capitalised(text)}."
@@ -103,7 +122,8 @@ def _examples(chosen: TraceSelection, traces: Traces) -> None:
         frame.tell(junk_words(chosen, traces))
         has_damage = any(phases.of("junk") or phases.of("cut") for _, phases in traces)
         if not has_damage:
-            frame.leave_out(*_unknown(chosen, traces))
+            unknown = _unknown(chosen, traces)
+            frame.leave_out(*(unknown or [NO_JUNK]))
             return
         frame.data(lambda: _rows(lanes))
         frame.draw(_chart(lanes, "one pass"))

@@ -98,7 +98,7 @@ def _whole(chosen: TraceSelection, view: TimelineView) -> str:
     if busy is None or idle is None or busy + idle <= 0:
         length_us = max((row.get("span_us") or view.width_us) - view.shift_us, 1e-3)
         share, first = percent(sum(view.taken_us.values()) / length_us), _first(view, length_us)
-        return f"{letter} has no device: operators take {share} of its {microseconds(length_us)}{first}."
+        return f"{letter} has no device: operators take {share} of its span of {microseconds(length_us)}{first}."
     working, idling = percent(busy / (busy + idle)), percent(idle / (busy + idle))
     words = f"{letter}: between first and last work the device is busy {working} of the time and idle {idling}"
     if not view.gaps:
@@ -116,9 +116,12 @@ def _window(chosen: TraceSelection, view: TimelineView) -> str:
 
 
 def _first(view: TimelineView, whole_us: float) -> str:
-    """The family that takes most."""
+    """The family that takes most, of the time and of the work: each share has its own base."""
     name, most = max(view.taken_us.items(), key=lambda one: one[1])
-    return f", most of it {_name(name)} with {percent(most / whole_us)}" if most else ""
+    if not most:
+        return ""
+    of_work = percent(most / sum(view.taken_us.values()))
+    return f", the largest is {_name(name)} with {percent(most / whole_us)} of the span ({of_work} of the work)"
 
 
 def _inside(view: TimelineView, start_us: float, length_us: float) -> float:

@@ -182,6 +182,11 @@ def test_one_normal_and_one_junk_step_as_bars(store: Store) -> None:
         " forward. Templates took 50.0 µs in A before the first pass."
     )
     assert all(sum(lane.phases_us.values()) > 0 for lane in lanes)
+    assert launches_phases.without_lp_words(found, told[1:]) == ""
+    free = TraceSelection(control, (test,), {str(control.row.get("run_id")): {"lp": "none"}})
+    assert launches_phases.without_lp_words(free, told) == (
+        "Without an LP (A), constraint is the time to add the drawn tokens, and templates are the prompts alone."
+    )
 
 
 def test_steps_that_are_not_known_are_not_drawn(store: Store) -> None:

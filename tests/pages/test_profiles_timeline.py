@@ -178,7 +178,10 @@ def test_sides_and_alignment(store: Store, monkeypatch: pytest.MonkeyPatch) -> N
     words = said(opened(control=entry.id, test=cpu.id))
     assert "B · cpu · imported has nothing under 'device'" in words
     alone = said(opened(control=cpu.id))
-    assert "A has no device: operators take 100 % of its 10.0 µs, most of it gemm with 100 %" in alone
+    assert (
+        "A has no device: operators take 100 % of its span of 10.0 µs, the largest is gemm with 100 % of the span"
+        " (100 % of the work)." in alone
+    )
 
 
 def test_events_show_in_a_small_window(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

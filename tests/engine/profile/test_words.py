@@ -187,19 +187,22 @@ def test_what_the_lp_of_a_traces_run_changes() -> None:
         pair = traces[f"demo-llama:final, {control}"], traces[f"demo-llama:final, {test}"]
         return lp_words(compare(*pair), *(runs[trace.entry.row["run_id"]] for trace in pair))
 
-    assert words("none", "exact").endswith("choose from 1,118 tokens instead of 128,330.")
-    assert words("none", "position-blocklist").startswith("What the LP changes: position-blocklist forces 21.7 %")
-    assert "choose from" not in words("none", "position-blocklist")
+    assert words("none", "exact").endswith("output head has 1,118 tokens instead of 128,330.")
+    assert words("none", "position-blocklist").startswith("B's LP, position-blocklist, forces 21.7 % of its")
+    assert "output head" not in words("none", "position-blocklist")
     assert words("exact", "none") == ""
 
 
-def test_tokens_per_pass_say_the_batch_and_what_is_forced() -> None:
+def test_the_cause_stands_between_the_ratio_and_the_families() -> None:
     """The demo's traces are of 4 molecules at a time: 64 passes draw 256 tokens, and 171 are forced besides in B."""
     traces = {entry.row["label"]: StoredTrace.of(entry) for entry in DEMO_STORE.found(TRACE).entries}
     pair = traces["demo-llama:final, none"], traces["demo-llama:final, exact"]
     run = {"model_alias": "demo-llama", "model_step": "final"}
     said = lp_words(compare(*pair), run | {"lp": "none"}, run | {"lp": "exact"})
-    assert "A gets 4.00 tokens, one per molecule of the batch; B gets 4.00, and 2.67 forced ones" in said
+    assert "need no pass of their own (6.67 tokens per pass against 4.00 in A)" in said
+    ratio, _, families = where_from(compare(*pair), said).partition(f" {said} ")
+    assert "faster" in ratio and families.startswith("The largest part is")
+    assert kernels_words(compare(*pair)).startswith("Over the whole traces (B has 1.67× the tokens of A), of 109")
 
 
 def test_sentence_and_chart_of_traces_of_unlike_length_are_of_one_base(store: Store, tmp_path: Path) -> None:
