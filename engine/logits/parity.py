@@ -100,6 +100,10 @@ class Parity:
     diverging: EntryAgreement | None  # the first whose relative difference is larger
 
 
+_UNBOUNDED = np.errstate(over="ignore", invalid="ignore")
+"""Of values near the largest that there are, sums and squares are infinite, and so are their differences."""
+
+
 @computed_once(MOST_CACHED)
 def compare_logs(store: Store, control: Entry, test: Entry) -> Parity:
     if control.id == test.id:
@@ -144,6 +148,7 @@ def _filtered(name: str, pairs: ValuePairs) -> FilteredAgreement:
     return FilteredAgreement(name, whole, _agreement(pairs.where(~pairs.is_flagged)) if flagged else whole, flagged)
 
 
+@_UNBOUNDED
 def _agreement(pairs: ValuePairs) -> Agreement:
     is_finite = pairs.is_finite
     finite = pairs.where(is_finite)
@@ -191,6 +196,7 @@ def _places(
     return tuple(map(agreement, range(min(len(entries), MOST_TOKENS)))), len(entries), first
 
 
+@_UNBOUNDED
 def _figures(sound: ValuePairs, entries: Whole) -> tuple[Real, ...]:
     """By entry: values, how far they agree, whether the largest stands at one place. NaN where no value is sound."""
     found = np.full((5, len(entries)), np.nan)
@@ -211,8 +217,7 @@ def _relative(difference: Real, control: Real) -> float | None:
     most = float(np.abs(control).max(initial=0.0))
     if most == 0:
         return None
-    with np.errstate(over="ignore"):
-        return float(np.sqrt(np.mean((difference / most) ** 2)) / np.sqrt(np.mean((control / most) ** 2)))
+    return float(np.sqrt(np.mean((difference / most) ** 2)) / np.sqrt(np.mean((control / most) ** 2)))
 
 
 def _mean(values: Real) -> float | None:

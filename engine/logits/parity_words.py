@@ -56,6 +56,8 @@ def digits_agreed(agreement: Agreement) -> int | None:
         return None
     if agreement.relative == 0:
         return MOST_DIGITS
+    if not math.isfinite(agreement.relative):  # values near the largest that there are
+        return 0
     return max(0, min(MOST_DIGITS, math.floor(-math.log10(agreement.relative))))
 
 
@@ -86,9 +88,10 @@ def _answer(parity: Parity) -> str:
 def _divergence(parity: Parity) -> str:
     first = parity.diverging
     if first is not None:
+        relative = "without bound" if first.relative is None else f"{first.relative:.2g}"
         return (
             f"First divergence: checkpoint {first.checkpoint}, token {first.token_idx:,}, relative difference "
-            f"{first.relative:.2g}; their precision explains {parity.tolerance:g}."
+            f"{relative}; their precision explains {parity.tolerance:g}."
         )
     if parity.filters[0].without_flagged.relative is None:
         return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +205,18 @@ def test_values_that_are_no_numbers_are_counted_and_left_out(pair: Pair) -> None
     nothing = pair.of(objects(rows), objects(clean(20, 6), source="x"))
     assert nothing.filters[0].with_flagged.relative is None
     assert "no pair of values" in parity_sentences(nothing)[0]
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_values_near_the_largest_that_there_are(pair: Pair) -> None:
+    rows = clean(20, 6)
+    rows *= 1.7e308 / np.abs(rows).max()
+    found = pair.of(objects(rows), objects(-rows, source="x"))
+    sound = replace(found.filters[0], without_flagged=found.filters[0].with_flagged)  # as a foreign store may have it
+    endless = replace(found.places[0], relative=None)
+    words = parity_sentences(replace(found, filters=(sound, *found.filters[1:]), diverging=endless))
+    assert "not even to the first digit" in words[0]
+    assert "relative difference without bound" in words[1]
 
 
 def test_logs_that_do_not_meet_are_refused(pair: Pair) -> None:
