@@ -42,7 +42,7 @@ from engine.records import FIXED4, WIDEST, BinFormat, Molecule, NumberFormat
 OPEN_TAG, CLOSE_TAG = "[CONFORMER]", "[/CONFORMER]"
 SMILES_TAGS = ("[SMILES]", "[/SMILES]")
 
-MOST_ATOMS = 5_000
+MOST_ATOMS, MOST_CHARACTERS = 5_000, 200_000
 """Explicit atoms of one text; RDKit's canonical ordering recurses along the molecule and ends the process at 50,000."""
 
 _NUMBER = re.compile(
@@ -53,7 +53,6 @@ _LINK = re.compile(r"->|<-(?=\[|%|[0-9(])|%\(\d+\)|%\d\d|[0-9]|[-=#$:~/\\.()]", 
 _LEGACY = re.compile(r"[A-Za-z][a-z]?<|\[[^\[\]<>]+<[^\[\]<>]*>\]", re.ASCII)  # O<...> and [H<...>]
 _IS_LEGACY = "an atom without brackets of its own, as legacy text has it, which is another format,"
 _BIN_BLOCK = re.compile(r"<(\d+),(\d+),(\d+)>", re.ASCII)
-_MOST_CHARACTERS = 200_000
 _MOST_SMILES_CHARACTERS = 50_000
 
 
@@ -258,8 +257,8 @@ def _unread(smiles: str, error: SmilesError, pieces: list[SmilesPiece]) -> Enric
 
 def _body(text: str) -> tuple[str, int, int]:
     """The text, and where in it the enriched text between tags and white space begins and ends."""
-    if len(text) > _MOST_CHARACTERS:
-        raise EnrichedError(f"{len(text):,} characters, the limit is {_MOST_CHARACTERS:,}")
+    if len(text) > MOST_CHARACTERS:
+        raise EnrichedError(f"{len(text):,} characters, the limit is {MOST_CHARACTERS:,}")
     body = text.strip().removesuffix(CLOSE_TAG).rstrip()
     end = len(text) - len(text.lstrip()) + len(body)
     body = body.removeprefix(OPEN_TAG).lstrip()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.chem.enriched import Decoded, decode
+from engine.chem.enriched import MOST_ATOMS, MOST_CHARACTERS, Decoded, decode
 from engine.chem.group_reader import decode_parts
 from engine.chem.other_forms import OTHER_WORDS, other_form
 from engine.errors import EnrichedError
@@ -31,9 +31,14 @@ def decode_with(reader: ReaderName, text: str) -> Decoded:
 
 
 def decode_as_group(text: str) -> Decoded:
-    """The molecule and conformer that the group's decoder makes of an answer, with or without its tags."""
+    """The molecule and conformer that the group's decoder makes of an answer, with or without its tags; EnrichedError
+    also where it is longer than the strict reader takes: RDKit would need gigabytes."""
     answer = answer_of(text)
+    if len(answer) > MOST_CHARACTERS:
+        raise EnrichedError(f"{len(answer):,} characters, the limit is {MOST_CHARACTERS:,}")
     blocks = find_blocks(answer)
+    if len(blocks) > MOST_ATOMS:
+        raise EnrichedError(f"{len(blocks):,} blocks, the limit is {MOST_ATOMS:,}")
     never_closed = next((index for index, block in enumerate(blocks) if not block.closed), None)
     if never_closed is not None:
         raise EnrichedError("the block is not closed by '>'", block=never_closed, text=blocks[never_closed].content)

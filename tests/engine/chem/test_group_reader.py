@@ -227,6 +227,15 @@ def test_each_reader_by_its_name() -> None:
         decode_with("group", TAGGED.replace("0.5>[/", "1e999>[/"))
 
 
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [("[C]<0,0,0>(" * 20_000, "220,000 characters"), ("[C]<0,0,0>(" * 6_000, "6,000 blocks, the limit is 5,000")],
+)
+def test_texts_without_end_are_refused_before_rdkit_reads_them(text: str, error: str) -> None:
+    with pytest.raises(EnrichedError, match=error):
+        decode_as_group(text)
+
+
 def test_errors_of_a_rebuilt_molecule() -> None:
     with pytest.raises(EnrichedError, match="not a molecule"):
         decode_parts("C(", ["0,0,0"])
