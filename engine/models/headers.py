@@ -18,6 +18,7 @@ WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 SHARDS = "model-*.safetensors"
 _LENGTH_BYTES = 8
+_MOST_DIMENSIONS, _MOST_SIZE = 64, 2**63
 _MOST_HEADER = 100_000_000
 _BITS = {"F64": 64, "F32": 32, "F16": 16, "BF16": 16, "I64": 64, "I32": 32, "I16": 16, "I8": 8, "U8": 8, "BOOL": 8}
 
@@ -118,6 +119,9 @@ def _parsed(path: Path, document: dict[str, Any], size: int, start: int) -> Head
     tensors = {
         name: TensorInfo(str(about["dtype"]), tuple(map(int, about["shape"]))) for name, about in document.items()
     }
+    for name, tensor in tensors.items():
+        if len(tensor.shape) > _MOST_DIMENSIONS or not all(0 <= size < _MOST_SIZE for size in tensor.shape):
+            raise _damaged(path, f"{shown(name)} has a shape that no tensor has")
     end = start + max((int(about["data_offsets"][1]) for about in document.values()), default=0)
     if end != size:
         raise _damaged(path, f"it has {size:,} bytes and should have {end:,}")

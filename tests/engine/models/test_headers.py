@@ -64,6 +64,14 @@ def test_other_content_is_damaged(tmp_path: Path, content: bytes) -> None:
         read_header(path)
 
 
+@pytest.mark.parametrize("shape", [[10**4_000] * 2_000, [-1, -4], [1] * 65])
+def test_shapes_that_no_tensor_has_are_refused_before_they_are_multiplied(tmp_path: Path, shape: list[int]) -> None:
+    path = tmp_path / WEIGHTS
+    path.write_bytes(with_header({"a": {"dtype": "F8", "shape": shape, "data_offsets": [0, 4]}}, bytes(4)))
+    with pytest.raises(FileFormatError, match="'a' has a shape that no tensor has"):
+        read_header(path)
+
+
 def test_a_folder_without_weights(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match=r"has no model\.safetensors"):
         read_headers(tmp_path)
