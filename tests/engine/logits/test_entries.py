@@ -71,8 +71,9 @@ def test_what_keys_may_be() -> None:
         (b'{"values": [1, 2], "ids": [3]}', "1 ids for 2 values"),
         (b'{"values": [1, 2], "ids": [3, 3]}', "different"),
         (b'{"values": [1], "ids": [99999999999]}', "different"),
+        (b'{"values": [1], "ids": [4194304]}', "from 0 to 1,048,576"),
         (b'{"values": ' + b"[" * 100_000, "no JSON"),
-        (b'{"values": [' + b"0," * 2**22 + b"0]}", "4,194,305 values, the limit is 4,194,304"),
+        (b'{"values": [' + b"0," * 2**20 + b"0]}", "1,048,577 values, the limit is 1,048,576"),
     ],
 )
 def test_what_is_no_entry_says_why(line: bytes, why: str) -> None:
