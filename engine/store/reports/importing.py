@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, get_args
 
+from engine.chem.enriched import MOST_CHARACTERS
 from engine.chem.other_forms import OTHER_WORDS, is_summary, other_form
 from engine.errors import FileFormatError, shown
 from engine.store.entries import Entry
@@ -40,8 +41,9 @@ MOST_BYTES = 512 * 1024**2
 """Of a file's JSON, which is held in memory whole."""
 MOST_VALUES = 2 * MOST_BYTES
 """Of its text and of its values, as memory holds them."""
-MOST_TEXT, MOST_PART = 1_000_000, 16_000_000
-"""Characters of a generated text, and of an item with all its generations or of all that is said of the run."""
+MOST_TEXT, MOST_PART = MOST_CHARACTERS, 16_000_000
+"""Characters of a generated text, which the readers take and a page can show, and of an item with all its generations
+or of all that is said of the run."""
 GROUP = 500
 """Samples that are written together."""
 _CHUNK = 1 << 24

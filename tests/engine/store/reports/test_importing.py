@@ -228,12 +228,11 @@ def test_text_that_memory_holds_in_four_bytes_a_character_counts_so(
 def test_texts_and_items_of_a_size_that_no_model_writes_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importing, "MOST_TEXT", 1_000)
     monkeypatch.setattr(importing, "MOST_PART", 10_000)
     changes: list[tuple[dict[str, Any], str]] = [
-        ({"metadata": {"note": "a" * 1_001}}, "what it says of the run has a text of 1,001 characters"),
+        ({"metadata": {"note": "a" * 200_001}}, "what it says of the run has a text of 200,001 characters"),
         ({"more": [1] * 10_001}, "what it says of the run has 10,... characters"),
-        ({"passes": [{"prompt_smiles": "C", "decoded_text": "a" * 1_001}]}, r"passes\[0\] has a text of 1,001"),
+        ({"passes": [{"prompt_smiles": "C", "decoded_text": "a" * 200_001}]}, r"passes\[0\] has a text of 200,001"),
         ({"failures": [{"prompt_smiles": "C", "x": ["a" * 1_000] * 10}]}, r"failures\[0\] has 10,... characters"),
     ]
     for change, said in changes:
