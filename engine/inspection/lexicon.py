@@ -36,7 +36,7 @@ _CLASSES = {"N": "digits", "P": "punctuation", "S": "symbols", "Z": "space", "C"
 
 _SAMPLES = """
 SELECT sample_id, smiles, token_ids, extra FROM samples
-WHERE run_id = $run AND token_ids IS NOT NULL AND sample_id IN
+WHERE run_id = $run AND list_count(token_ids) = len(token_ids) AND sample_id IN  -- none of them null
     (SELECT sample_id FROM blocks WHERE run_id = $run AND junk_text <> '')
 ORDER BY sample_id LIMIT $most
 """

@@ -35,6 +35,8 @@ def aligned_as_stored(
     written, forced = sample["token_ids"], sample["forced"]
     try:
         if written:
+            if None in written:
+                raise ValueError("one of them has no id")
             ids = list(written[:-1] if written[-1] == tokenizer.end_id else written)
             flags = (forced or [False] * len(ids))[: len(ids)]
             lp = run.lp_record

@@ -113,7 +113,11 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
             )
             if words
         ),
-        can_score=has_ids and tokenizer is not None and molecule.atoms > 0 and run.lp_record is not UNKNOWN_LP,
+        can_score=has_ids
+        and None not in sample["token_ids"]
+        and tokenizer is not None
+        and molecule.atoms > 0
+        and run.lp_record is not UNKNOWN_LP,
     )
 
 
@@ -130,6 +134,8 @@ def _rows(store: Store, run: RunFacts, sample_id: int) -> list[tuple[Row, ...]]:
         raise StoreError(
             f"the run {run.run_id} has no sample {sample_id}", f"It has {run.samples:,}; they count from 0"
         )
+    if (found := len(tables[0])) > 1:
+        raise StoreError(f"the run {run.run_id} has {found:,} samples {sample_id}", "Run or import it again")
     return tables
 
 

@@ -75,7 +75,7 @@ def show(inspection: Inspected, has_steps: bool) -> None:
         name = st.selectbox(
             "Score these tokens with a model",
             [entry.name for entry in models],
-            key=f"ask-{inspection.run.run_id}",
+            key=f"ask-model-{inspection.run.run_id}",  # a run may be called as a button here: steps
             width=300,
             help="Any model with the same tokenizer. It scores the stored tokens and generates nothing.",
         )

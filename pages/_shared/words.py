@@ -94,7 +94,8 @@ def molecule_words(sample: Row) -> str:
 
 
 def kind_words(block: Row) -> str:
-    kinds = ("no z" if kind == "missing_z" else kind.replace("_", " ") for kind in block["kinds"] or ())
+    stored = (kind or "unknown" for kind in block["kinds"] or ())
+    kinds = ("no z" if kind == "missing_z" else kind.replace("_", " ") for kind in stored)
     return ", ".join(kinds) or "unknown"
 
 

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 import streamlit as st
 from rdkit import Chem
+from streamlit.testing.v1 import AppTest
 
 from engine.inspection.drifts import DriftBin
 from engine.inspection.molecules import sample_table
 from engine.inspection.runs import runs_with_samples
 from engine.inspection.sample import inspect_sample
+from engine.paths import ROOT
 from engine.text.tokenizers import load_tokenizer
 from pages._drift import files as drift_files
 from pages._drift import state
@@ -27,8 +29,8 @@ from pages._drift.state import Spot
 from pages._shared.rows import picked_rows, show_rows
 from pages._shared.small_drawing import small_drawing
 from pages._shared.table_files import csv_of
-from pages._shared.words import block_words, molecule_words, verdict
-from tests.engine.inspection.made import block_row, sample_row
+from pages._shared.words import block_words, kind_words, molecule_words, verdict
+from tests.engine.inspection.made import block_row, sample_row, write_run
 from tests.pages.drift_stores import BARE, EXACT, WITH_JUNK, WORST, add_bare, store_at, with_demo
 from tests.pages.params import Params
 
@@ -95,6 +97,20 @@ def test_a_verdict_in_words(sample: dict[str, Any], blocks: list[dict[str, Any]]
 def test_a_block_in_words() -> None:
     block = block_row(0, 0, kinds=["letters"], drift=2, junk_text="a\u202eb")
     assert block_words(block) == "letters, drift +2, junk “a\\u202eb”"
+
+
+def test_a_kind_that_is_not_there_is_unknown() -> None:
+    assert kind_words(block_row(0, 0, kinds=["cut", None, "missing_z"])) == "cut, unknown, no z"
+
+
+def test_a_run_may_be_called_as_a_button(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
+    ids = load_tokenizer("qwen3").encode("[C]<1.0,2.0,3.0>[O]<1.5,2.5,3.5>")
+    sample = sample_row(0, text="", token_ids=ids, forced=[False] * len(ids), tokens=len(ids))
+    write_run(store_at(tmp_path), "steps", [sample], tokenizer="qwen3", lp="none")
+    app = AppTest.from_file(str(ROOT / "pages" / "drift.py"), default_timeout=60).run()
+    assert not app.exception
+    assert app.button(key="ask-steps").label == "Compute token probabilities"
 
 
 def test_steps_that_lack_figures_are_no_numbers() -> None:

@@ -99,6 +99,12 @@ def test_ids_without_their_tokenizer_fall_back_to_text(store: Store) -> None:
     assert [(piece.piece, piece.token_id) for piece in read_lexicon(store, "one").pieces] == [("x", None), ("的", None)]
 
 
+def test_ids_with_a_gap_fall_back_to_text(store: Store) -> None:
+    rows = [sample_row(0, text="x", token_ids=[5, None, 7])]
+    write_run(store, "one", rows, [block_row(0, 0, junk_text="x")], tokenizer="qwen3", lp="none")
+    assert not read_lexicon(store, "one").by_token
+
+
 def test_a_prompt_that_does_not_read_is_passed_by(store: Store) -> None:
     rows = [sample_row(0, smiles="C(", text="x", token_ids=[1, 2], tokens=2)]
     write_run(store, "one", rows, [block_row(0, 0, junk_text="x")], tokenizer="qwen3", lp="none")
