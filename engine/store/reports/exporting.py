@@ -64,7 +64,7 @@ class _ExportedSample:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> _ExportedSample:
-        return cls(row, parsed_json(row["extra"]) if row["extra"] else {})
+        return cls(row, _extra_of(row["extra"], f"sample {row['sample_id']}"))
 
     @property
     def passed(self) -> bool:
@@ -120,7 +120,7 @@ def report_of(entry: Entry) -> dict[str, Any]:
     except (OSError, pa.ArrowException) as error:
         raise without_samples(entry, "export") from error
     items = _items(_ExportedSample.of(row) for row in table.sort_by("sample_id").to_pylist())
-    row, extra = entry.sheet["row"], parsed_json(entry.row.get("extra") or "{}")
+    row, extra = entry.sheet["row"], _extra_of(entry.row.get("extra"), entry.id)
     reported, unreported = extra.get(REPORTED, {}), extra.get(UNREPORTED, {})
     metadata = restored(
         metadata_of(row, len(items)),
@@ -138,6 +138,17 @@ def report_of(entry: Entry) -> dict[str, Any]:
     ours = {METADATA: metadata, **totals_of(row)}
     document = restored(ours, unknown, otherwise, unreported.get(AT_TOP, ())) | listed
     return {key: value for key, value in document.items() if key not in listed or key not in unreported.get(AT_TOP, ())}
+
+
+def _extra_of(text: str | None, whose: str) -> dict[str, Any]:
+    """What is kept of a file, beside the columns."""
+    try:
+        extra = parsed_json(text or "{}")
+    except ValueError as error:
+        raise StoreError(f"the extra of {whose} is no JSON: {error}", "Import the run again") from error
+    if not isinstance(extra, dict):
+        raise StoreError(f"the extra of {whose} is no object", "Import the run again")
+    return extra
 
 
 def _items(samples: Iterable[_ExportedSample]) -> list[list[_ExportedSample]]:

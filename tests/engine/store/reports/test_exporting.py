@@ -26,6 +26,7 @@ from engine.store.schema import RUN
 from engine.store.staging import Staging
 from engine.store.store import Store
 from engine.text.tokenizers import load_tokenizer
+from tests.engine.inspection.made import sample_row, write_run
 from tests.engine.store.reports.documents import (
     CLEAN,
     JUNK,
@@ -243,6 +244,17 @@ def test_a_reported_run_has_nothing_to_export(tmp_path: Path) -> None:
     (entry,) = publish_reported(store_in(tmp_path), load_reported()[:1])
     with pytest.raises(StoreError, match="no samples to export"):
         export_report(entry, tmp_path / "out.json")
+    assert not (tmp_path / "out.json").exists()
+
+
+@pytest.mark.parametrize(("extra", "why"), [("[" * 5_000, "nested too deep"), ("[]", "no object")])
+def test_what_no_import_keeps_is_named(extra: str, why: str, tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    write_run(store, "sample", [sample_row(0), sample_row(1, extra=extra)])
+    write_run(store, "run", [sample_row(0)], extra=extra)
+    for run_id, whose in (("sample", "sample 1"), ("run", "run")):
+        with pytest.raises(StoreError, match=f"the extra of {whose} is .*{why}"):
+            export_report(store.entry(run_id), tmp_path / "out.json")
     assert not (tmp_path / "out.json").exists()
 
 
