@@ -18,6 +18,7 @@ import numpy as np
 
 from engine.comparing.paired import PairedRuns, compare_entries
 from engine.comparing.reading import has_samples, samples_of
+from engine.errors import StoreError
 from engine.figures.statistics import Interval, quotient, wilson
 from engine.inspection.lp_cost import RunCost, cost_of_run
 from engine.inspection.runs import facts_of
@@ -66,6 +67,7 @@ class RunFigures:
     strain_kcal_per_atom: float | None = None
     strain_moved_ang: float | None = None
     lp_cost: RunCost | None = None
+    why_no_cost: str = ""  # where its steps are damaged
 
     def __getattr__(self, name: str) -> Any:
         """A column of the table ``runs``, such as ``wall_s``, a quotient of two, or stated coverage (``cov_r``)."""
@@ -260,15 +262,19 @@ def compare_entries_with(store: Store, control: Entry, tests: Sequence[Entry]) -
 
 def _read(store: Store, entry: Entry) -> RunFigures:
     """With what its samples and steps know."""
-    return RunFigures(entry, **sample_means(store, entry), lp_cost=known_cost(store, entry))
+    cost, why_not = known_cost(store, entry)
+    return RunFigures(entry, **sample_means(store, entry), lp_cost=cost, why_no_cost=why_not)
 
 
-def known_cost(store: Store, entry: Entry) -> RunCost | None:
-    """What the LP cost the model, where kept steps tell."""
+def known_cost(store: Store, entry: Entry) -> tuple[RunCost | None, str]:
+    """What the LP cost the model, where kept steps tell; else None, and what is wrong with them."""
     if not has_samples(entry) or STEPS.name not in entry.parts:
-        return None
-    cost = cost_of_run(store, facts_of(entry))
-    return cost if cost.counting else None
+        return None, ""
+    try:
+        cost = cost_of_run(store, facts_of(entry))
+    except StoreError as error:
+        return None, f"{entry.id}: {error.what}"
+    return (cost if cost.counting else None), ""
 
 
 def sample_means(store: Store, entry: Entry) -> dict[str, float]:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from engine.errors import StoreError
 from engine.figures.statistics import Array
 
 Whole = NDArray[np.int64]
@@ -26,6 +27,9 @@ class StepColumns:
 
     def __init__(self, steps: pa.Table, rows: Mapping[int, Mapping[str, Any]]) -> None:
         self.ids, self.sample = np.unique(steps["sample_id"].to_numpy(), return_inverse=True)
+        if strangers := [id_ for id_ in self.ids.tolist() if id_ not in rows]:
+            what = f"steps are of sample {strangers[0]}, and its run has none of that number"
+            raise StoreError(what, "Run or import it again")
         self.rows = [rows[id_] for id_ in self.ids.tolist()]
         ln_p, ln_tempered, self.mask, ln_q = (
             steps[name].to_numpy().astype(np.float64) for name in ("ln_p", "ln_p_tempered", "ln_mass", "ln_q")

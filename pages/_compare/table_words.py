@@ -155,7 +155,9 @@ def costs(runs: Sequence[RunFigures]) -> str:
     known = dict.fromkeys(
         short_words(run.lp_cost, run.lp) for run in runs if run.lp_cost is not None and run.lp not in ("", "none")
     )
-    return f"What the LP costs the model: {'; '.join(known)}." if known else ""
+    damaged = dict.fromkeys(run.why_no_cost for run in runs if run.why_no_cost)
+    parts = [("What the LP costs the model", known), ("What it costs is not known", damaged)]
+    return " ".join(f"{what}: {'; '.join(told)}." for what, told in parts if told)
 
 
 def own_interval(cell: FigureCell, form: Form) -> str:

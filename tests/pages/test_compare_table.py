@@ -30,7 +30,7 @@ from pages._compare.table_words import alone, sentence
 from pages._shared.html_table import plain_table, safe
 from tests.engine.comparing.by_id import compare_with
 from tests.engine.evidence.advice_runs import add
-from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
+from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, step_row, write_run
 from tests.engine.store.stored_runs import begun, published
 from tests.pages.drift_stores import OVERRIDE, store_at
 
@@ -250,6 +250,18 @@ def test_what_an_lp_costs_the_model_is_a_row_and_a_sentence(tmp_path: Path) -> N
         "What the LP costs the model: exact leaves the model what it would have written (log w −0.05 per sample, 60 of"
         " 60 effective); position-allowlist draws from another distribution (log w −90.0 per sample, 60 of 60"
         " effective)."
+    )
+
+
+def test_steps_of_samples_that_are_not_there_cost_only_the_lps_cost(tmp_path: Path) -> None:
+    store = store_at(tmp_path)
+    add(store, "exact", log_w=-0.05, run_id="one")
+    steps = [step_row(7, 0, ln_p=-1.0, ln_p_tempered=-1.0, ln_mass=-1.0, ln_q=0.0)]
+    write_run(store, "two", [sample_row(0)], steps=steps, lp="position-allowlist")
+    found = compare_with(store, "one", ["two"])
+    assert found.control.lp_cost is not None and found.tests[0].figures.lp_cost is None
+    assert words.costs([found.control, found.tests[0].figures]).endswith(
+        "What it costs is not known: two: steps are of sample 7, and its run has none of that number."
     )
 
 

@@ -221,9 +221,14 @@ def _figures(store: Store, lp: str, side: _Side, base: _Side | None, seed: int) 
         time_ratio=time_ratio,
         rmsd_to=rmsd_references(entry) if entry.row.get("rmsd_samples") else "",
         rmsd_ratio=rmsd_ratio,
-        lp_cost="" if lp == BASE or (cost := known_cost(store, entry)) is None else short_words(cost, lp),
+        lp_cost="" if lp == BASE else _cost_words(store, entry, lp),
         **figures,
     )
+
+
+def _cost_words(store: Store, entry: Entry, lp: str) -> str:
+    cost, why_not = known_cost(store, entry)
+    return why_not if cost is None else short_words(cost, lp)
 
 
 def _rate(count: int, answers: int) -> Interval:
