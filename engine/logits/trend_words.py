@@ -38,7 +38,7 @@ def _answer(trend: Trend, whose: str) -> str:
         return f"{whose} ({_count(trend)}) are too few to tell whether garbage goes with {word}."
     if trend.p <= TELLING:
         return f"{whose} ({_count(trend)}): garbage goes with {word}, for a reason that is open."
-    return f"{whose} ({_count(trend)}) show no link of garbage with {word}, and rule none out."
+    return f"{whose} ({_count(trend)}) show no link of garbage with {word}. It may exist all the same."
 
 
 def _figures(trend: Trend, whose: str) -> str:
@@ -65,9 +65,9 @@ def _power(trend: Trend) -> str:
     if trend.least_p > TELLING / 10:
         return (
             f"Only the strongest possible link would be significant (p = {chance(trend.least_p)}): "
-            "no link is shown, and none is ruled out."
+            "none is shown, but one may exist."
         )
-    return "No link is shown; a weak one is not ruled out."
+    return "No link is shown; a weak one may exist."
 
 
 def _of_sizes(trend: Trend) -> list[str]:
@@ -127,4 +127,8 @@ def _alone(trend: Trend) -> str:
 
 
 def _count(trend: Trend) -> str:
-    return counted(len(trend.points), "point" if trend.by == "precision" else "model")
+    return (
+        counted(len(trend.points), "pair of model and precision", "pairs of model and precision")
+        if trend.by == "precision"
+        else counted(len(trend.points), "model")
+    )

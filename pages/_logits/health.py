@@ -77,8 +77,11 @@ def show_findings(log: Entry, health: Health, late: LateRead | None = None) -> N
 def _figures(health: Health) -> None:
     damaged = len(health.damaged_positions)
     metrics = {
-        "Entries": (percent(health.damaged_share), f"{health.damaged_entries:,} of {health.entries:,}"),
-        "Values": (percent(health.damaged_values / health.values), f"{health.damaged_values:,} of {health.values:,}"),
+        "Damaged entries": (percent(health.damaged_share), f"{health.damaged_entries:,} of {health.entries:,}"),
+        "Damaged values": (
+            percent(health.damaged_values / health.values),
+            f"{health.damaged_values:,} of {health.values:,}",
+        ),
         "Positions": (f"{damaged:,}", f"with damage, of {len(health.positions):,}"),
         "By the report's rule": (percent(health.garbage_share), "entries with a huge number"),
     }

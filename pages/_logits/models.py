@@ -27,14 +27,14 @@ def show(store: Store, chosen: LogSelection | None) -> None:
     """Draw this section; ``chosen`` is None where no log is chosen."""
     found = ranked(store, chosen)
     st.markdown(escape_markdown(_headline(found)))
-    st.subheader("As the report states it", anchor=False, help=REPORTED_HELP)
-    models_table.show_reported(found)
-    st.caption(escape_markdown(_caution()))
     if found.ranking.logs:
         st.subheader("Logs of this store", anchor=False)
         models_table.show_logs(found, chosen)
     for note in _notes(found):
         st.caption(escape_markdown(note))
+    st.subheader("As the report states it", anchor=False, help=REPORTED_HELP)
+    models_table.show_reported(found)
+    st.caption(escape_markdown(_caution()))
     models_table.buttons(found)
     _charts(found)
 
@@ -73,7 +73,7 @@ def _headline(found: Ranked) -> str:
     ours = sum(bool(log.by_ours) for log in logs)
     count = "the one log" if len(logs) == 1 else f"the {len(logs)} logs"
     have, are = "has" if theirs == 1 else "have", "is" if ours == 1 else "are"
-    return f"{said} Of {count} here, {theirs} {have} garbage by the report's rule, {ours} {are} damaged by ours."
+    return f"Of {count} here, {theirs} {have} garbage by the report's rule, {ours} {are} damaged by ours. {said}"
 
 
 def _caution() -> str:

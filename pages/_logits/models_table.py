@@ -37,9 +37,8 @@ def show_reported(ranked: Ranked) -> None:
 
 
 def show_logs(ranked: Ranked, chosen: LogSelection | None) -> None:
-    rows = [
-        _log(place, rate, ranked.healths[rate.id], chosen) for place, rate in enumerate(ranked.ranking.logs, start=1)
-    ]
+    worst_first = sorted(ranked.ranking.logs, key=lambda rate: -max(rate.by_report, rate.by_ours or 0))
+    rows = [_log(place, rate, ranked.healths[rate.id], chosen) for place, rate in enumerate(worst_first, start=1)]
     _table(rows, "ranked-logs", _LOGS, "Logs of this store by their garbage")
 
 
@@ -154,18 +153,17 @@ _SHARED: dict[str, Any] = {
     "model": _TEXT("model", width=110),
     "precision": _TEXT("precision", width=70),
     "vocabulary": _NUMBER("vocabulary", width=78, format="localized", help="Row length, by the shape of the entries"),
-    "sizes": _TEXT("sizes", width=144, help="Magnitudes of the damaged values, least and largest"),
+    "sizes": _TEXT("damaged values", width=144, help="Magnitudes of the damaged values, least and largest"),
 }
 _REPORTED = _SHARED | {
     "reported": _rate("garbage", "Share of tokens with garbage, as the report states it"),
     "rule": _TEXT("logs by report's rule", width=144, help=_RULE),
     "ours": _TEXT("logs by our rules", width=120, help=_OURS),
     "positions": _TEXT("positions", width=70, help="Where the report saw garbage"),
-    "size": _TEXT(
-        "size", width=82, help="Parameters, as the report writes them; of Phi-3-Mini it has the context only"
-    ),
+    "size": _TEXT("parameters", width=82, help="As the report writes them; of Phi-3-Mini it has the context only"),
 }
 _LOGS = _SHARED | {
+    "rank": _NUMBER("#", width=32, help="Most garbage first, by the worse of both rules", pinned=True),
     "as": _TEXT("as", width=32, pinned=True),
     "engine": _TEXT("engine", width=214, pinned=True),
     "rule": _rate("report's rule", _RULE),

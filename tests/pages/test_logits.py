@@ -161,7 +161,7 @@ def test_models_stand_in_the_reports_order_with_logs_beside(opened: Open, tmp_pa
     store = store_at(tmp_path)
     log = add(store, tmp_path, "qwen", damaged_rows("uninitialised"), model="Qwen2.5-0.5B", precision="Q4_K_M")
     app = opened(store)
-    _, reported, logs = tables(app)
+    _, logs, reported = tables(app)
     assert [(itertuple.model, round(itertuple.reported)) for itertuple in reported.itertuples()] == [
         ("TinyLlama", 0),
         ("Llama-3-8B", 6),
@@ -185,13 +185,17 @@ def test_models_stand_in_the_reports_order_with_logs_beside(opened: Open, tmp_pa
 def test_each_chart_says_what_six_points_can_show(opened: Open, made: Made) -> None:
     app = opened(made[0], rule="our rules")
     words = said(app)
+    worst = tables(app)[1][["rule", "ours"]].max(axis=1)
+    assert worst.iloc[0] > 0 and worst.is_monotonic_decreasing
+    assert words.index("logs here,") < words.index("As reported,") and "(6 pairs of model and precision)" in words
+    assert [one.value for one in app.subheader][:2] == ["Logs of this store", "As the report states it"]
     assert [one.value for one in app.subheader][2:] == [
         "Does garbage go with vocabulary size?",
         "With precision?",
         "With architecture?",
         "How large is it, and where?",
     ]
-    assert "(5 models) show no link of garbage with vocabulary size, and rule none out." in words
+    assert "(5 models) show no link of garbage with vocabulary size. It may exist all the same." in words
     assert "The logs here, by our rules" in words
     assert "in 5 of 5 rows at position 0" in words
     assert len(charts(app)) == 4 and all(chart.proto.alt for chart in app.get("plotly_chart"))
