@@ -57,14 +57,16 @@ def show() -> None:
     source = "reference conformers (ETKDGv3, seed 0, principal axes)"
     if molecules and not isinstance(molecules[0], str):
         source = "the file's own coordinates"
+    summary = view.sentence(rows)
+    expected = "" if isinstance(form, BinFormat) else view.reports_sentence(rows)
+    no_junk = view.no_junk_sentence(rows) if form is FIXED4 else ""
+    st.markdown(escape_markdown(" ".join(filter(None, (summary, no_junk, expected)))))
     st.caption(
         ":green[**Green: exact**], drift 0. :violet[**Pink, striped: junk-prone**], positions left over. "
-        f":red[**Orange, crossed: cut**], the number loses its last digits. Measured here, on {source}."
+        ":red[**Orange, crossed: cut**], a position LP would cut off the number's last digits. "
+        f"Measured here, on {source}."
     )
-    summary = view.sentence(rows)
     draw(view.drift_chart(rows, summary), config={"displaylogo": False})
-    expected = "" if isinstance(form, BinFormat) else view.reports_sentence(rows)
-    st.markdown(escape_markdown(f"{summary} {expected}"))
     view.table(rows)
     st.caption(
         f"This format alone puts a conformer {form.floor_ang:g} Å (RMSD) from itself. Numbers of bins are all of one "

@@ -118,6 +118,18 @@ def sentence(rows: list[DriftRow]) -> str:
     return ". ".join(parts) + "."
 
 
+def no_junk_sentence(rows: list[DriftRow]) -> str:
+    """Why numbers of four decimals are not junk-prone where a model's own may be; empty where they are."""
+    default = [row.summary for row in rows if row.summary.placeholder == DEFAULT_PLACEHOLDER]
+    if not default or any(summary.junk_prone for summary in default):
+        return ""
+    return (
+        f"All decimals are written here, so no number is shorter than {DEFAULT_PLACEHOLDER}. A model that drops "
+        "trailing zeros, as demo-qwen and demo-llama do, leaves positions over, and so writes junk: choose “Trailing "
+        "zeros dropped” above."
+    )
+
+
 def reports_sentence(rows: list[DriftRow]) -> str:
     """What reports 000 and 001 expected of these figures; empty where they cannot be compared."""
     of_qwen = {row.summary.placeholder: row for row in rows if row.tokenizer.name == "qwen3"}

@@ -184,15 +184,34 @@ def _show_text(text: str, chosen: list[TextTokenizer], placeholder: str) -> None
             drifts = ", ".join(drift_words(need.drift) for need in needs[:6]) + (" …" if len(needs) > 6 else "")
             caption = f"{annotated.free:,} FREE in {counted(len(needs), 'block')} · drift {drifts}"
         strips.append((tokenizer, _chips(annotated, beyond_template(annotated, needs)), caption))
+    is_judged = bool(annotated.blocks) and kind_of_input(text) not in OTHER_WORDS
+    verdict_place = st.container()
+    if is_judged:
+        st.markdown(escape_markdown(template_words(needs_by_tokenizer, placeholder)))
     strip_legend(itertools.chain(*(chips for _, chips, _ in strips)), key="legend")
     for tokenizer, chips, caption in strips:
         key, label = f"strip_{tokenizer.name}", label_of(tokenizer)
         token_strip(chips, key=key, label=label, caption=caption, text=text, legend=False)
-    if annotated.blocks and kind_of_input(text) not in OTHER_WORDS:
+    if is_judged:
         _junk_metrics(annotated)
-        if kind_of_input(text) == "enriched":
-            _verdict(text, annotated)
         _blocks_table(annotated, needs_by_tokenizer)
+        if kind_of_input(text) == "enriched":
+            with verdict_place:
+                _verdict(text, annotated)
+
+
+def template_words(needs: dict[str, list[BlockNeed]], placeholder: str) -> str:
+    """What a template of this placeholder would do to the text's blocks: hypothetical, no LP wrote the text."""
+    parts = []
+    for name, of_blocks in needs.items():
+        drifts = [need.drift for need in of_blocks if need.drift is not None]
+        cut, junk_prone = sum(drift < 0 for drift in drifts), sum(drift > 0 for drift in drifts)
+        blocks = f"of {counted(len(of_blocks), 'block')}"
+        parts.append(f"{name} {cut} {blocks} cut, {junk_prone} junk-prone")
+    return (
+        f"Hypothetical, in a template of {placeholder}: {'; '.join(parts)}. ✂ marks tokens for which it has no "
+        "position; the text has them all the same. In the Drift inspector, cut means that an LP did close the number."
+    )
 
 
 def _verdict(text: str, annotated: AnnotatedText) -> None:
@@ -205,7 +224,9 @@ def _verdict(text: str, annotated: AnnotatedText) -> None:
     with st.container(horizontal=True, gap="small", key="verdict"):
         text_badge(row)
         molecule_badges(row)
-    st.markdown(escape_markdown(verdict(row, [{"kinds": reading.kinds} for reading in annotated.readings])))
+    st.markdown(
+        "As written: " + escape_markdown(verdict(row, [{"kinds": reading.kinds} for reading in annotated.readings]))
+    )
     failed_checks(row["failed"], MOST_FAILED)
 
 
@@ -269,5 +290,6 @@ def _blocks_table(annotated: AnnotatedText, needs: dict[str, list[BlockNeed]]) -
     )
     st.caption(
         "Drift is the placeholder's FREE positions minus the tokens that the three numbers need: *+1 junk-prone · 19 "
-        "of 20* leaves one position over. Negative drift is cut: the number loses its last digits."
+        "of 20* leaves one position over. Negative drift is cut: a position LP with this placeholder would cut off the "
+        "number’s last digits."
     )

@@ -50,6 +50,13 @@ def test_the_first_visit_shows_an_example_under_both_tokenizers(lab) -> None:
     table = _table(app)
     assert list(table["Qwen3: drift"]) == ["+1 junk-prone · 19 of 20", "−1 cut · 21 of 20"]
     assert list(table["LLaMA-3.2 chem: drift"]) == ["+1 junk-prone · 13 of 14", "−1 cut · 15 of 14"]
+    said = [one.value.replace("\\", "") for one in app.markdown]
+    verdict, template = (
+        next(place for place, words in enumerate(said) if words.startswith(begin))
+        for begin in ("As written: Not clean", "Hypothetical, in a template of 0.0000,0.0000,0.0000")
+    )
+    assert verdict < template and "Qwen3 1 of 2 blocks cut, 1 junk-prone; LLaMA" in said[template]
+    assert "the number loses" not in " ".join(one.value for one in app.caption)
 
 
 def test_junk_is_counted_by_both_rules(lab) -> None:
@@ -123,6 +130,8 @@ def test_the_molecule_set_shows_both_signs(lab, decimals) -> None:
     default = table[table["placeholder"] == "0.0000,0.0000,0.0000"]
     assert (_shares(default, "cut") > 20).all()
     assert (_shares(default, "junk-prone") > 0).all() == (decimals != "Four decimals")
+    said = " ".join(one.value for one in app.markdown)
+    assert ("drops trailing zeros" in said) == (decimals == "Four decimals")
 
 
 def test_the_table_has_the_charts_colours_and_one_legend_names_them(lab) -> None:
