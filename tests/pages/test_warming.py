@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -52,4 +53,5 @@ def test_a_server_begins_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
         async with app._opened(app.app):
             assert await asyncio.to_thread(began.wait, 30)
 
-    asyncio.run(start())
+    with ThreadPoolExecutor(1) as pool:  # a thread of browser tests may have a loop that runs
+        pool.submit(asyncio.run, start()).result()
