@@ -26,6 +26,7 @@ from pages._compare.table_cells import FigureCell, FigureLine, FigureRow, Form, 
 from pages._compare.table_formats import RunColumn
 from pages._shared.errors import escape_markdown
 from pages._shared.html_table import plain_table, style
+from pages._shared.sections import VIEW
 from pages._shared.table_files import file_button
 from pages._shared.theme import palette
 from pages._shared.words import unbroken
@@ -52,8 +53,13 @@ def _show(chosen: RunSelection, comparison: Comparison, rows: list[FigureRow]) -
     columns = columns_of(chosen, comparison)
     summary = sentences(chosen, comparison, rows)
     with st.container(border=True, key="beside-says"):
+        st.button(
+            "Which LP to use: Advice", icon=":material/recommend:", type="tertiary", key="to-advice",
+            on_click=_open_advice,
+        )  # fmt: skip
         for sentence in summary:
             st.markdown(sentence)
+        st.caption(escape_markdown(words.RATES))
     if notes := cautions(chosen, comparison):
         st.caption(f":material/info: {escape_markdown(' '.join(notes))}")
     if not chosen.tests:
@@ -71,6 +77,10 @@ def _show(chosen: RunSelection, comparison: Comparison, rows: list[FigureRow]) -
     _downloads(columns, shown, summary)
     if any(not test.paired.reason for test in comparison.tests):
         _detail(chosen, comparison, rows)
+
+
+def _open_advice() -> None:
+    st.session_state[VIEW] = "Advice"
 
 
 def _pinned(chosen: RunSelection, columns: list[RunColumn]) -> list[RunColumn]:
@@ -152,8 +162,8 @@ def cautions(chosen: RunSelection, comparison: Comparison) -> list[str]:
 def _legend(comparison: Comparison) -> str:
     marks = ", ".join(" ".join(words.MARKS[mark]) for mark in LEGEND)
     parts = [
-        f"Ratios are test over control. {marks}: by 95 % bootstrap intervals over molecules, paired where the runs"
-        " share them; 5 % false positives expected. Hover over a cell for its basis."
+        f"Ratios are test over control; “× faster” is the other way round. {marks}: by 95 % bootstrap intervals over"
+        " molecules, paired where the runs share them; 5 % false positives expected. Hover over a cell for its basis."
     ]
     tests = [test.figures for test in comparison.tests]
     if any(run.has_samples for run in tests):

@@ -6,7 +6,7 @@ No sentences and no markup here. A cell keeps the basis of its mark, so that the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from engine.comparing.coverage import NAMES, Coverage, compare_coverage
@@ -14,12 +14,15 @@ from engine.comparing.figures import RATIOS, ComparedRun, Comparison, Ratio, Run
 from engine.comparing.measures import MEASURES, Measure
 from engine.comparing.paired import Compared
 from engine.figures.statistics import Interval
+from engine.lp_records import UNKNOWN_LP, stored_lp
 from engine.records import RULE_HELP
 
 Mark = Literal["", "better", "worse", "differs", "noise", "same", "doubtful", "unknown"]
 Form = Literal["number", "share", "count"]
 CLEAR = ("better", "worse", "differs")
 COMPUTED = "computed"  # on this page, on demand
+HYPOTHETICAL = "hypothetical"
+NO_TEMPLATE = "Drift of text that no template wrote is hypothetical: it is not compared."
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,13 @@ _GROUPS: dict[str, tuple[tuple[str, str, str, Form, str], ...]] = {
         ("misread_most_ang", "misread at most by", "Å", "number", "The farthest block that states three numbers"),
         ("bad_blocks", "neither exact nor unverified", "", "count", "Blocks"),
         ("drift_mean", "drift", "tokens per block", "number", "Where known: + is junk-prone, − is cut"),
-        ("drift_abs_mean", "mean absolute drift", "tokens per block", "number", "Where drift is known"),
+        (
+            "drift_abs_mean",
+            "mean absolute drift",
+            "tokens per block",
+            "number",
+            "Where known. It is no count of damage",
+        ),
         ("redrawn_blocks", "drawn anew", "", "count", "How often a guard found a block wrong and had it drawn again"),
         ("thrown_tokens", "tokens thrown away", "", "count", "By the guard; not among the tokens"),
         (
@@ -213,17 +222,26 @@ def _row(line: FigureLine, comparison: Comparison, coverages: Coverages) -> Figu
     return FigureRow(line, (first, *tests))
 
 
+def has_template(run: RunFigures) -> bool:
+    """Whether a template wrote its texts, as far as is known: only there drift costs anything."""
+    lp = stored_lp(run.lp)
+    return lp is UNKNOWN_LP or bool(lp.placeholder)
+
+
 def _plain(line: FigureLine, run: RunFigures) -> FigureCell:
     value = getattr(run, line.figure)
     own = run.own_interval(line.figure)
     low, high = (None, None) if own is None else (own.low, own.high)
-    return FigureCell(value, low, high, run.origin)
+    origin = HYPOTHETICAL if line.figure.startswith("drift_") and not has_template(run) else run.origin
+    return FigureCell(value, low, high, origin)
 
 
 def _test(line: FigureLine, control: RunFigures, test: ComparedRun) -> FigureCell:
     plain = _plain(line, test.figures)
     if line.figure not in RATIOS:
         return plain
+    if line.figure == "drift_abs_mean" and not (has_template(control) and has_template(test.figures)):
+        return replace(plain, reason=NO_TEMPLATE)
     ratio, measure = test.ratio(line.figure), line.measure
     is_profiled = bool(profiled_words(line.figure, control, test.figures))
     compared = None if measure is None or is_profiled else test.paired.measure(measure.name)

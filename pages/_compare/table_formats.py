@@ -16,9 +16,9 @@ from typing import Any
 
 from engine.comparing.paired import PairedRuns
 from engine.errors import one_line
-from engine.figures.words import counted, shortened, times
+from engine.figures.words import counted, shortened
 from pages._compare import table_words as words
-from pages._compare.table_cells import COMPUTED, FigureCell, FigureLine, FigureRow
+from pages._compare.table_cells import COMPUTED, HYPOTHETICAL, FigureCell, FigureLine, FigureRow
 from pages._shared.html_table import frame, safe
 from pages._shared.links import inspector_address
 from pages._shared.table_files import csv_text, safe_cell
@@ -84,22 +84,22 @@ def _row(columns: Sequence[RunColumn], row: FigureRow) -> str:
 
 def _cell(column: RunColumn, line: FigureLine, cell: FigureCell) -> str:
     interval = words.own_interval(cell, line.form)
-    origin = cell.origin if cell.value is not None and cell.origin in (COMPUTED, "stated") else ""
+    origin = cell.origin if cell.value is not None and cell.origin in (COMPUTED, HYPOTHETICAL, "stated") else ""
     beside = f'<span class="own">{safe(interval or origin)}</span>' if interval or origin else ""
     value = f'<span class="value">{words.value_words(cell.value, line.form)}</span>{beside}'
     hover = words.hover(line, cell, column.paired)
     title = f' title="{safe(hover)}"' if hover else ""
     style = f' style="{_pin(column)}"' if column.pin is not None else ""
-    return f'<td class="{_kind(column)}"{style}{title}>{value}{_second(column, cell)}</td>'
+    return f'<td class="{_kind(column)}"{style}{title}>{value}{_second(column, line, cell)}</td>'
 
 
-def _second(column: RunColumn, cell: FigureCell) -> str:
+def _second(column: RunColumn, line: FigureLine, cell: FigureCell) -> str:
     if not cell.mark and cell.ratio is None:
         return ""
-    ratio = "" if cell.ratio is None else f"<span>{times(cell.ratio)}</span>"
+    ratio = "" if cell.ratio is None else f"<span>{words.ratio_words(line, cell.ratio)}</span>"
     mark = f'<span class="mark {cell.mark}">{" ".join(words.MARKS[cell.mark])}</span>' if cell.mark else ""
     of_unlike = column.ratio_is if cell.ratio is not None else ""
-    under = "; ".join(part for part in (words.range_words(cell), of_unlike) if part)
+    under = "; ".join(part for part in (words.range_words(cell, line), of_unlike) if part)
     beyond = f'<span class="range">{safe(under)}</span>' if under else ""
     return f'<span class="second">{ratio}{mark}</span>{beyond}'
 
@@ -180,8 +180,10 @@ def _both(row: FigureRow, cell: FigureCell) -> str:
     if interval := words.own_interval(cell, row.line.form):
         parts.append(f"[{interval}]")
     if cell.ratio is not None or cell.mark:
-        ratio = "" if cell.ratio is None else times(cell.ratio)
-        inside = " ".join(part for part in (ratio, words.range_words(cell), words.MARKS[cell.mark][0]) if part)
+        ratio = "" if cell.ratio is None else words.ratio_words(row.line, cell.ratio)
+        inside = " ".join(
+            part for part in (ratio, words.range_words(cell, row.line), words.MARKS[cell.mark][0]) if part
+        )
         parts.append(f"({inside})" if inside else "")
     return " ".join(part for part in parts if part)
 

@@ -48,8 +48,19 @@ def value_words(value: float | None, form: Form = "number") -> str:
     return whole(value) if form == "count" else number(value)
 
 
-def range_words(cell: FigureCell) -> str:
+def ratio_words(line: FigureLine, ratio: float) -> str:
+    """Of a shorter time how much faster it is, as the sentences say it; else test over control."""
+    return f"{times(1 / ratio)} faster" if is_faster(line, ratio) else times(ratio)
+
+
+def is_faster(line: FigureLine | None, ratio: float | None) -> bool:
+    return line is not None and line.unit in ("s", "ms") and ratio is not None and 0 < ratio < 1
+
+
+def range_words(cell: FigureCell, line: FigureLine | None = None) -> str:
     """A test's interval over pairs, of the ratio or, where the control has nothing of it, of the difference.
+
+    Of a shorter time both are turned round, as in ``ratio_words``.
 
     Where the ratio of whole runs lies outside the interval, the ratio over pairs is given too: whole runs have other
     answers as well, or a time that is not only the samples' own.
@@ -58,13 +69,16 @@ def range_words(cell: FigureCell) -> str:
     if compared is None or cell.mark == "" or (cell.mark == "same" and is_near(cell)):
         return ""
     if interval is not None and interval.ends:
-        ends = span(*interval.ends, times)
-        is_inside = cell.ratio is None or interval.ends[0] <= cell.ratio <= interval.ends[1]
-        return ends if is_inside else f"by answers {times(interval.value)} ({ends})"
+        low, high = interval.ends
+        value, is_inside = interval.value, cell.ratio is None or low <= cell.ratio <= high
+        if low > 0 and is_faster(line, cell.ratio):
+            value, low, high = 1 / value, 1 / high, 1 / low
+        ends = span(low, high, times)
+        return ends if is_inside else f"by answers {times(value)} ({ends})"
     if difference is None or not difference.ends:
         return ""
-    low, high = (change(value, compared.measure) for value in difference.ends)
-    return f"{low} to {high} {unit_of_change(compared.measure)}"
+    least, most = (change(value, compared.measure) for value in difference.ends)
+    return f"{least} to {most} {unit_of_change(compared.measure)}"
 
 
 def is_near(cell: FigureCell) -> bool:
@@ -102,8 +116,8 @@ def pairs_words(cell: FigureCell, paired: PairedRuns | None) -> str:
 def hover(line: FigureLine, cell: FigureCell, paired: PairedRuns | None) -> str:
     """The whole basis of a cell's mark."""
     parts = [MARKS[cell.mark][1].capitalize()]
-    if range_words(cell):
-        parts.append(f"{range_words(cell)} {pairs_words(cell, paired)}")
+    if range_words(cell, line):
+        parts.append(f"{range_words(cell, line)} {pairs_words(cell, paired)}")
     parts.append(cell.reason)
     if line.measure is not None and cell.compared is not None and cell.mark not in ("", "same"):
         parts.append(line.measure.caution)
@@ -171,6 +185,12 @@ def own_interval(cell: FigureCell, form: Form) -> str:
 # Made of the table's cells, so that a sentence and the table always agree.
 
 NO_JUNK, NO_CUT = "no junk", "nothing cut"
+NO_CONFORMER = "no RMSD: no answer is a conformer of its molecule to the strict reader, which takes no junk"
+RATES = (
+    "Passed: no issue by the reports' rule; junk may pass. Decodes: the group's reader takes every block, junk or not. "
+    "Clean: passed, decodes, and no block known to be damaged. Usable: clean, and the molecule right in 3D; of judged "
+    "answers."
+)
 
 
 def alone(run: RunFigures, rows: list[FigureRow]) -> str:
@@ -201,14 +221,19 @@ def sentence(column: int, control: RunFigures, beside: ComparedRun, rows: list[F
         _share(rows, column, "clean"),
         _share(rows, column, "usable"),
         _blocks(rows, column, run),
-        _rmsd(rows, column),
+        _rmsd(rows, column, run),
     ]
     return "; ".join(part for part in parts if part) + "."
 
 
 def _share(rows: list[FigureRow], column: int, figure: str, word: str = "") -> str:
     first, test = (cell_of(rows, f"{figure}_rate", place) for place in (0, column))
-    return f"{percent(test.value)} {word or figure} (control {percent(first.value)})" if test.mark in CLEAR else ""
+    if test.mark in CLEAR:
+        return f"{percent(test.value)} {word or figure} (control {percent(first.value)})"
+    if figure != "usable" or test.mark not in ("noise", "same"):
+        return ""
+    same = "the same" if test.mark == "same" else f"{percent(first.value)}, within noise"
+    return f"{percent(test.value)} usable (control {same})"
 
 
 def _reported(column: int, control: RunFigures, run: RunFigures, rows: list[FigureRow]) -> str:
@@ -295,12 +320,12 @@ def _of_blocks(rows: list[FigureRow], figure: str, column: int, run: RunFigures,
     return share
 
 
-def _rmsd(rows: list[FigureRow], column: int) -> str:
+def _rmsd(rows: list[FigureRow], column: int, run: RunFigures) -> str:
     first, test = cell_of(rows, "rmsd_ang", 0), cell_of(rows, "rmsd_ang", column)
     if first.value is None:
         return ""
     if test.value is None:
-        return "no RMSD: no answer could be aligned"
+        return NO_CONFORMER if rmsd_references(run.entry) else "RMSD was not computed"
     if test.mark == "same":
         return f"the same RMSD ({number(test.value)} Å)"
     if test.mark == "noise":

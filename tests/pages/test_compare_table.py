@@ -135,6 +135,25 @@ def test_the_sentence_of_the_exact_lp(demo: tuple[Comparison, list[FigureRow]]) 
     assert re.search(r"the same RMSD \(0\.\d{3} Å\)\.$", said)
 
 
+def test_table_and_sentence_give_a_time_in_one_direction(demo: tuple[Comparison, list[FigureRow]]) -> None:
+    comparison, rows = demo
+    said = sentence(1, comparison.control, comparison.tests[0], rows)
+    html = formats.table(columns_like(comparison), rows, "figures")
+    for faster in re.findall(r"(\d\.\d\d×) (?:faster per sample|with it)", said):
+        assert f"<span>{faster} faster</span>" in html or f"by answers {faster} (" in html
+    assert "usable (control " in said  # also where it does not differ
+
+
+def test_drift_that_no_template_wrote_is_hypothetical_and_not_compared(
+    demo: tuple[Comparison, list[FigureRow]],
+) -> None:
+    comparison, rows = demo
+    control, exact, blocked, _ = next(row for row in rows if row.line.figure == "drift_abs_mean").cells
+    assert control.origin == exact.origin == "hypothetical" != blocked.origin
+    assert (blocked.ratio, blocked.mark) == (None, "") and "hypothetical" in blocked.reason
+    assert '<span class="own">hypothetical</span>' in formats.table(columns_like(comparison), rows, "figures")
+
+
 def test_each_pass_rate_is_its_own_runs() -> None:
     comparison = compare_with(DEMO_STORE, demo_run("llama", "none"), [demo_run("llama", "blocklist")])
     said = sentence(1, comparison.control, comparison.tests[0], rows_of(comparison, {}))
@@ -148,6 +167,7 @@ def test_the_sentence_of_a_position_lp_says_junk_cut_and_on_how_many_pairs(
     said = sentence(2, comparison.control, comparison.tests[1], rows)
     assert "× the wall time per sample" in said and "too close to call with one run each" in said
     assert "clean (control 100 %)" in said
+    assert words.NO_CONFORMER in said  # although some decode, by the group's reader
     row = DEMO_STORE.entry(BLOCKED).row
     junk, cut = (f"{100 * row[name] / BLOCKS:.1f} %" for name in ("junk_nonnumeric", "cut_blocks"))
     assert f"junk in {junk} of blocks (control none); {cut} of blocks cut (control none)" in said
@@ -364,7 +384,7 @@ def test_files_say_what_the_table_says(demo: tuple[Comparison, list[FigureRow]])
     lines = formats.markdown_of(columns, rows, ["said"]).decode().splitlines()
     table = [line for line in lines if line.startswith("|")]
     assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table}) == 1
-    assert any(re.match(r"\| wall time per sample \(s\) \| 0\.\d+ \| 0\.\d+ \(0\.\d+×", line) for line in table)
+    assert any(re.match(r"\| wall time per sample \(s\) \| 0\.\d+ \| 0\.\d+ \(\d\.\d+× fast", line) for line in table)
 
 
 def test_files_of_hostile_names_have_their_cells_and_no_formula() -> None:
