@@ -120,7 +120,6 @@ def _filters(is_judged: bool) -> None:
         st.segmented_control(
             "Show only", [*SHOWS, *(JUDGED if is_judged else ())], key="show", bind="query-params", wrap=True
         )
-        st.space("stretch")
         st.text_input(
             "SMILES contains", key="contains", placeholder="any", bind="query-params", max_chars=300, width=170
         )
@@ -237,12 +236,12 @@ def _row(sample: Mapping[str, Any], differing: Sequence[str], is_judged: bool, i
     row |= {name: sample[name] for name in differing}
     return row | {
         "verdict": drift_molecule.rule_words(sample),
-        "decodes": sample["decodes"],
-        **({"checks": checks_words(sample)} if is_judged else {}),
         "junk": sample["junk_blocks"],
         "cut": sample["cut_blocks"],
-        "drifts": [0 if drift is None else drift for drift in sample["drifts"]],
         "drift": sample["drift"],
+        "drifts": [0 if drift is None else drift for drift in sample["drifts"]],
+        **({"checks": checks_words(sample)} if is_judged else {}),
+        "decodes": sample["decodes"],
         **({"redrawn": sample["redrawn_blocks"]} if is_guarded else {}),
         "tokens": sample["tokens"],
         "RMSD": sample["rmsd_ang"],
@@ -275,13 +274,17 @@ def _columns(table: pa.Table, is_hypothetical: bool, against: str) -> dict[str, 
         "verdict": config.TextColumn(
             "pass", width=56, help=f"passed: {RULE_HELP['passed']}. clean: {RULE_HELP['clean']}."
         ),
-        "decodes": config.CheckboxColumn("decodes", width=62, help=RULE_HELP["decodes"]),
-        "checks": config.TextColumn("in 3D", width=150, help="Its verdict: right in 3D, or the checks that it fails"),
         "junk": config.ProgressColumn(
             "junk", width=64, help="Blocks with junk", format="%d", min_value=0, max_value=atoms, color="violet"
         ),
         "cut": config.ProgressColumn(
             "cut", width=58, help="Blocks closed by force", format="%d", min_value=0, max_value=atoms, color="red"
+        ),
+        "drift": config.NumberColumn(
+            of_what,
+            width=50,
+            help="Sum over blocks with known drift; hypothetical, and without effect, where no template wrote the text",
+            format="%+d",
         ),
         "drifts": config.BarChartColumn(
             f"{of_what} by block",
@@ -290,12 +293,8 @@ def _columns(table: pa.Table, is_hypothetical: bool, against: str) -> dict[str, 
             y_min=-reach,
             y_max=reach,
         ),
-        "drift": config.NumberColumn(
-            of_what,
-            width=50,
-            help="Sum over blocks with known drift; hypothetical, and without effect, where no template wrote the text",
-            format="%+d",
-        ),
+        "checks": config.TextColumn("in 3D", width=196, help="Its verdict: right in 3D, or the checks that it fails"),
+        "decodes": config.CheckboxColumn("decodes", width=62, help=RULE_HELP["decodes"]),
         "redrawn": config.NumberColumn(
             "drawn anew", width=70, help="How often the guard found a block wrong and had it drawn again"
         ),
@@ -335,6 +334,8 @@ def _steps(table: pa.Table, chosen: Spot) -> None:
     place = _place_of(table, chosen)
     order = _wanted("order") or "Worst first"
     words = f"row {(place or 0) + 1:,} of {table.num_rows:,}, {order[0].lower() + order[1:]}"
+    if place == 0 and order == "Worst first" and table.num_rows > 1:
+        words = f"Worst of {table.num_rows:,}"  # the verdict below says why
     if len(table["run_id"].unique()) > 1:  # whose molecule it is
         words += "".join(f" · {escape_markdown(str(table[name][place or 0]))}" for name in ("model", "lp"))
     show_steps(place, table.num_rows, words, lambda target: state.put_spot(_spot_at(table, target)))

@@ -21,7 +21,7 @@ from pages._shared.rows import picked_rows, show_rows, table_height
 from pages._shared.selection import Chosen, Selection, SelectionQuery
 from pages._shared.theme import palette
 
-TABLE_HEIGHT = 262
+TABLE_HEIGHT = table_height(10)
 FILTER_WIDTH, MOST_FILTER_WIDTH, CONTROL_WIDTH = 150, 320, 280
 CHOICE_PX, AROUND_CHOICES_PX = 8, 96  # of a letter in a chosen value; its cross, and the field's own buttons
 TAGS, PINS = "tags", "pins"

@@ -51,14 +51,17 @@ def test_the_worst_is_opened_whether_its_steps_were_kept_or_not(demo: None) -> N
     worst = sample_table(DEMO_STORE, [QWEN_JUNK], Filter(worst=64))
     assert worst["has_steps"][0].as_py() is False and worst["has_steps"][1].as_py()
     app = opened(run=QWEN_JUNK)
-    assert "row 1 of 64, worst first" in words(app)
+    first = worst.slice(0, 1).to_pylist()[0]
+    assert first["bad_blocks"] == max(worst["bad_blocks"].to_pylist())
+    assert "Worst of 64" in words(app)
+    assert "Worst of" not in words(opened(run=QWEN_JUNK, order="Most tokens"))
     assert app.code[0].value == worst["smiles"][0].as_py()
 
 
 def test_of_several_runs_the_row_says_whose_molecule_it_is(demo: None) -> None:
     app = AppTest.from_file(PAGE, default_timeout=120)
     app.query_params["run"] = [EXACT, WITH_JUNK]
-    assert "row 1 of 128, worst first · demo-llama:final · position-blocklist" in words(app.run())
+    assert "Worst of 128 · demo-llama:final · position-blocklist" in words(app.run())
 
 
 def test_of_clean_texts_the_worst_says_first_what_is_wrong_in_3d_and_the_counts_how_many_are_usable(demo: None) -> None:
