@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from io import BufferedReader
+from io import BufferedReader, FileIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from engine.errors import FileFormatError, shown
 
@@ -35,7 +36,7 @@ def open_file(path: Path) -> BinaryIO:
         if not stat.S_ISREG(mode):
             kind = "a folder" if stat.S_ISDIR(mode) else "no plain file"
             raise FileFormatError(f"{shown(path.name or path)} is {kind}", "Give a file")
-        return path.open("rb")
+        return BufferedReader(_PlainFile(path, "rb", opener=_without_waiting))
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = getattr(error, "strerror", None) or error
         raise FileFormatError(f"{shown(path, 200)} cannot be read: {reason}", "Check its path") from error
@@ -45,7 +46,31 @@ def open_regular(path: Path) -> BufferedReader:
     """The same for a reader with words of its own: OSError for what cannot be read or is no regular file."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(errno.EINVAL, "it is no plain file", str(path))
-    return path.open("rb")
+    return BufferedReader(_PlainFile(path, "rb", opener=_without_waiting))
+
+
+_Read = TypeVar("_Read", int, bytes)
+
+
+class _PlainFile(FileIO):
+    """Some devices call themselves regular files, such as ``/proc/kmsg``: a read that would wait is an error."""
+
+    def readinto(self, buffer: Any) -> int:
+        count: int | None = super().readinto(buffer)
+        return self._read(count)
+
+    def readall(self) -> bytes:
+        return self._read(super().readall())
+
+    def _read(self, found: _Read | None) -> _Read:
+        if found is None:
+            name = shown(Path(str(self.name)).name)
+            raise FileFormatError(f"{name} is no plain file: reading it would wait without end", "Give a file")
+        return found
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def read_regular(path: Path) -> bytes:

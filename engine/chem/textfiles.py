@@ -43,8 +43,9 @@ def _opened(path: Path) -> Any:
     file = open_file(path)
     if not path.name.lower().endswith(".gz"):
         return file
-    file.close()
-    return gzip.open(path, "rb")
+    stream = gzip.GzipFile(fileobj=file)
+    stream.myfileobj = file  # type: ignore[assignment]  # closed with it
+    return stream
 
 
 def _lines(path: Path, text: TextIO, limit: ReadLimit) -> Iterator[tuple[int, str]]:

@@ -101,13 +101,15 @@ def _inflated(file: IO[bytes], size: int) -> Iterator[tuple[bytes, bool]]:
 
 
 def _opened(path: Path) -> IO[bytes]:
+    file = open_file(path)
     try:
-        file = open_file(path)
-        head = file.read(2)
+        if file.read(2) in _UTF16:
+            raise FileFormatError(f"{shown(path.name)} is UTF-16", "Save it as UTF-8")
         file.seek(0)
     except OSError as error:
-        raise FileFormatError(f"{shown(path, 200)} cannot be read: {error.strerror}", "Check its path") from error
-    if head in _UTF16:
         file.close()
-        raise FileFormatError(f"{shown(path.name)} is UTF-16", "Save it as UTF-8")
+        raise FileFormatError(f"{shown(path, 200)} cannot be read: {error.strerror}", "Check its path") from error
+    except FileFormatError:
+        file.close()
+        raise
     return file

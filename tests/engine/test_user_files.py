@@ -68,6 +68,22 @@ def test_what_is_no_regular_file_is_never_opened(
         READERS[reader](store, make(tmp_path / "one"))
 
 
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("name", ["one.sdf", "one.sdf.gz"])
+def test_a_device_that_says_that_it_is_a_regular_file_is_not_waited_for(
+    store: Store, tmp_path: Path, reader: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bug: ``trace add /proc/kmsg`` never ended."""
+    path = made_pipe(tmp_path / name)
+    monkeypatch.setattr(user_files.stat, "S_ISREG", lambda mode: True)
+    writer = os.open(path, os.O_RDWR)
+    with pytest.raises(FileFormatError, match="is no plain file: reading it would wait"):
+        READERS[reader](store, path)
+    with pytest.raises(FileFormatError, match="is no plain file: reading it would wait"):
+        user_files.read_regular(path)
+    os.close(writer)
+
+
 def test_a_command_refuses_a_pipe_as_text(tmp_path: Path) -> None:
     result = run("junk", "--file", str(made_pipe(tmp_path / "one")))
     assert result.code == 2 and "'one' is no plain file" in result.err
