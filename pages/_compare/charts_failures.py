@@ -6,29 +6,31 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from engine.comparing.failures import Failures, RunFailures
+from engine.comparing.failures import Failures
 from engine.figures.statistics import wilson
-from engine.figures.words import counted, percent, shortened
+from engine.figures.words import counted, listed, percent, shortened
 from engine.store.store import Store
 from pages._compare import charts_data as data
 from pages._compare.charts_data import UNREADABLE, rate, unseen
 from pages._compare.runs import RunSelection
 from pages._shared.charts.card import card
 from pages._shared.charts.chart import Axis, Chart, HeatmapCells, chart, lanes
-from pages._shared.charts.text import Markup, on_axis, safe
+from pages._shared.charts.text import Markup, on_axis, safe, wrapped
 from pages._shared.theme import palette
 
 QUESTION = "Where do failures go?"
 HELP = """
-Samples by the reason why they failed, and their share of the run's samples. A sample with two reasons counts in both,
-so the reasons may add up to more than the failed samples; both totals are given.
+Samples by the reason why they failed, and their share of the run's samples. A sample fails here by the reports' rule
+for its text, or, where molecules were judged, by any check of its molecule; other charts call *passed* what the rule
+alone passes. A sample with two reasons counts in both, so the reasons may add up to more than the failed samples.
 
-It cannot say why a model went wrong, only what was found: of the text in the reports' own words, and where molecules
-were judged, the checks that they failed. Junk that passes is no failure by itself; judged, it leaves no conformer.
+It cannot say why a model went wrong, only what was found: of the text in the reports' own words, of the molecule the
+failed check. Junk that passes the rule is no failure by itself; judged, it leaves no conformer.
 """
 MOST_REASONS = 10
 MOST_WIDE_CELLS = 5  # that have room for a share below the count
 MOST_NAMED_RUNS = 3  # whose names fit side by side
+RULES = "the reports' rule or a check of the molecule"
 FAILED, UNNAMED, OTHERS = "failed", "no reason named", "other reasons"
 
 
@@ -63,24 +65,33 @@ def answer(chosen: RunSelection, failures: Failures) -> str:
     samples, failed = sum(run.samples for run in failures.runs), sum(run.failed for run in failures.runs)
     if not failed:
         most = percent(wilson(0, samples)[1])
-        return f"None of {counted(samples, 'sample')} failed. At 95 % confidence, at most {most} do."
+        return f"None of {counted(samples, 'sample')} failed {RULES}. At 95 % confidence, at most {most} do."
     issues = sum(run.issues for run in failures.runs)
-    worst = _of_run(chosen, failures, max(failures.runs, key=lambda run: run.failed / max(1, run.samples)))
-    totals = f"Together {failed:,} of {samples:,} samples failed, with {counted(issues, 'reason')} named."
-    return f"{worst} {totals}" if len(failures.runs) > 1 else worst
+    if len(failures.runs) == 1:
+        return f"{_worst(chosen, failures)} Failed: by {RULES}."
+    totals = f"Together {failed:,} of {samples:,} samples failed {RULES}, with {counted(issues, 'reason')} named."
+    return f"{_worst(chosen, failures)} {totals}"
 
 
-def _of_run(chosen: RunSelection, failures: Failures, run: RunFailures) -> str:
-    letter = chosen.letter(run.run_id)
-    sentence = f"{letter} fails {'most: ' if len(failures.runs) > 1 else ''}{run.failed:,} of {run.samples:,} samples"
-    sentence += f" ({rate(run.failed, run.samples)})"
-    place = failures.runs.index(run)
-    first = max(failures.reasons, key=lambda reason: reason.samples[place], default=None)
-    if first is None or not first.samples[place]:
+def _worst(chosen: RunSelection, failures: Failures) -> str:
+    """The run with the highest share of failed samples, or all runs that share it, and the commonest reason there."""
+    shares = [run.failed / max(1, run.samples) for run in failures.runs]
+    places = [place for place, share in enumerate(shares) if share == max(shares)]
+    worst = [failures.runs[place] for place in places]
+    letters = listed([chosen.letter(run.run_id) for run in worst])
+    figures = dict.fromkeys(
+        f"{run.failed:,} of {run.samples:,} samples ({rate(run.failed, run.samples)})" for run in worst
+    )
+    verb = f"fail{'s' if len(worst) == 1 else ''}"
+    verb += "" if len(failures.runs) == 1 else " equally often:" if len(worst) == len(shares) else " most:"
+    sentence = f"{letters} {verb} {listed(list(figures))}{' each' if len(figures) < len(worst) else ''}"
+    first = max(failures.reasons, key=lambda reason: sum(reason.samples[place] for place in places), default=None)
+    count = 0 if first is None else sum(first.samples[place] for place in places)
+    if first is None or not count:
         return f"{sentence}, without a reason."
-    named = f", {first.samples[place]:,} of them with “{shortened(first.issue, 80)}”"
-    several = f"; {counted(run.several, 'has', 'have')} more than one reason" if run.several else ""
-    return f"{sentence}{named}{several}."
+    more = sum(run.several for run in worst)
+    several = f"; {counted(more, 'has', 'have')} more than one reason" if more else ""
+    return f"{sentence}, {count:,} of them with “{shortened(first.issue, 80)}”{several}."
 
 
 def lines(failures: Failures, most: int | None = MOST_REASONS) -> list[ReasonCounts]:
@@ -131,7 +142,7 @@ def failures_chart(chosen: RunSelection, failures: Failures) -> Chart:
         ),
         x=Axis(ticks=dict(enumerate(labels)), has_grid=False, more={"side": "top", "zeroline": False}),
         y=lanes(
-            [Markup(f"<b>{FAILED}</b>"), *(safe(line.name, 34) for line in shown[1:])],
+            [Markup(f"<b>{FAILED}</b>"), *(wrapped(line.name) for line in shown[1:])],
             range=None, more={"autorange": "reversed", "zeroline": False},
         ),
         height=70 + 44 * len(shown),

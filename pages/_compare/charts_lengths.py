@@ -19,9 +19,9 @@ from pages._shared.theme import palette
 
 QUESTION = "How long are passed and failed answers?"
 HELP = """
-Tokens of an answer: the run's passed samples (by the reports' rule) upwards, filled, and its failed ones downwards,
-striped, in the same bins for all runs. Each side is scaled to its own highest bar, so shapes compare and heights do
-not. At the limit: the answer was stopped by the maximum number of new tokens.
+Tokens of an answer: the run's samples that pass the reports' rule upwards, filled, and those that fail it downwards,
+striped, in the same bins for all runs; checks of the molecule do not count here. Each side is scaled to its own highest
+bar, so shapes compare and heights do not. At the limit: the answer was stopped by the maximum number of new tokens.
 
 It cannot say how an answer at its limit would have ended. A few failed samples make high bars: see their number above
 the bars.
@@ -57,18 +57,19 @@ def answer(chosen: RunSelection, histogram: TokenHistogram) -> str:
     failed = sorted((group for group in histogram.groups if not group.passed), key=lambda group: -group.samples)
     if not failed:
         lengths = [f"{chosen.letter(group.run_id)} {_median(group)}" for group in histogram.groups]
-        return f"None failed; medians of passed answers, in tokens: {listed(lengths)}. {_limit(chosen, histogram)}"
+        return f"None fails the reports' rule; median tokens: {listed(lengths)}. {_limit(chosen, histogram)}"
     medians = [_of_run(chosen, histogram, group) for group in failed[:MOST_TOLD]]
     rest = len({group.run_id for group in histogram.groups}) - len(failed)
-    none = f" In {counted(rest, 'run')} none failed." if rest else ""
+    none = f" In {counted(rest, 'run')} none fails it." if rest else ""
     return f"{' '.join(medians)}{none} {_limit(chosen, histogram)}"
 
 
 def _of_run(chosen: RunSelection, histogram: TokenHistogram, failed: TokenCounts) -> str:
     passed = next((group for group in histogram.groups if group.run_id == failed.run_id and group.passed), None)
-    medians = f"{chosen.letter(failed.run_id)}: median {_median(failed)} tokens in {failed.samples:,} failed"
+    medians = f"{chosen.letter(failed.run_id)}: median {_median(failed)} tokens in {failed.samples:,} that fail the "
+    medians += "reports' rule"
     if passed is not None:
-        medians += f", {_median(passed)} in {passed.samples:,} passed"
+        medians += f", {_median(passed)} in {passed.samples:,} that pass it"
     counts = [failed.samples] if passed is None else [failed.samples, passed.samples]
     return medians + (" (too few to tell a difference)." if min(counts) < FEW else ".")
 

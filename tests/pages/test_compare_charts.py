@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import streamlit as st
 
-from engine.comparing.failures import failures, token_histogram
 from engine.comparing.figures import ComparedRun, RunFigures
 from engine.comparing.scatter import scatter
 from engine.comparing.slowdown import slowdown
@@ -21,8 +20,6 @@ from engine.store.store import Store
 from pages._compare import charts as compare_charts
 from pages._compare import charts_budget as budget
 from pages._compare import charts_data as data
-from pages._compare import charts_failures as failed
-from pages._compare import charts_lengths as lengths
 from pages._compare import charts_masks as masks
 from pages._compare import charts_pairs as pairs
 from pages._compare import charts_pass as passing
@@ -167,84 +164,6 @@ def test_what_has_no_time_or_no_rate_is_named() -> None:
     assert passing.left_out(chosen, runs[1]).endswith("time and pass rate unknown.")
     (beside,) = data.compared_runs(DEMO_STORE, chosen)
     assert passing.judgement(beside, runs[0]) == "Neither time nor pass rate can be compared"
-
-
-# --- failures -------------------------------------------------------------------------------------------------------
-
-
-def with_failures(store: Store) -> RunSelection:
-    """Of ten samples four fail: one for two reasons, one without any. A second run is without fault."""
-    issues = [["no end"], ["no end", HOSTILE_JUNK], ["no end"], []]
-    samples = [sample_row(number, passed=False, issues=one, tokens=90) for number, one in enumerate(issues)]
-    samples += [sample_row(number, tokens=10 + number, stop_reason="end") for number in range(4, 10)]
-    write_run(store, "bad", samples)
-    write_run(store, "good", [sample_row(number, tokens=20, stop_reason="end") for number in range(20)])
-    return chosen_of(store, "bad", "good")
-
-
-def test_failures_with_both_totals(store: Store) -> None:
-    chosen = with_failures(store)
-    found = failures(store, chosen.ids)
-    assert type(found.runs[0].failed) is int and type(found.runs[0].unnamed) is int
-    assert [(line.name, line.counts) for line in failed.lines(found)] == [
-        ("failed", (4, 0)),
-        ("no end", (3, 0)),
-        (HOSTILE_JUNK, (1, 0)),
-        ("no reason named", (1, 0)),
-    ]
-    said = failed.answer(chosen, found)
-    assert said.startswith("A fails most: 4 of 10 samples (40.0 %, 16.8–68.7 %), 3 of them with “no end”; 1 has more")
-    assert said.endswith("Together 4 of 30 samples failed, with 4 reasons named.")
-    figure = failed.failures_chart(chosen, found).figure()
-    assert "<img" not in figure.to_json() and figure.data[0].z[0][0] == pytest.approx(0.4)
-    assert {(row["reason"], row["samples with it"]) for row in failed.rows(chosen, found)} >= {
-        ("no end", 3),
-        ("failed", 0),
-    }
-
-
-def test_no_failure_has_a_bound(store: Store) -> None:
-    with_failures(store)
-    chosen = chosen_of(store, "good")
-    said = failed.answer(chosen, failures(store, chosen.ids))
-    assert said == "None of 20 samples failed. At 95 % confidence, at most 16.1 % do."
-
-
-def test_reasons_beyond_the_most_are_added_up(store: Store) -> None:
-    samples = [sample_row(number, passed=False, issues=[f"reason {number:02}"]) for number in range(14)]
-    write_run(store, "many", samples)
-    chosen = chosen_of(store, "many")
-    found = failures(store, chosen.ids)
-    last = failed.lines(found)[-1]
-    assert (last.name, last.counts) == ("other reasons", (14 - failed.MOST_REASONS,))
-    assert failed._beyond(found) == "Named: the 10 most frequent of 14 reasons."
-    assert len([row for row in failed.rows(chosen, found) if row["reason"] != "failed"]) == 14
-
-
-# --- lengths --------------------------------------------------------------------------------------------------------
-
-
-def test_lengths_are_mirrored_and_the_limit_is_said(store: Store) -> None:
-    samples = [sample_row(number, tokens=10 + number, stop_reason="end") for number in range(8)]
-    samples += [sample_row(number, passed=False, tokens=90, stop_reason="length") for number in range(8, 14)]
-    write_run(store, "long", samples)
-    chosen = chosen_of(store, "long")
-    found = token_histogram(store, chosen.ids)
-    said = lengths.answer(chosen, found)
-    assert said.startswith("A: median 90 tokens in 6 failed, 14 in 8 passed.")
-    assert said.endswith("6 of 14 stopped at the limit, most often A’s failed ones, 100 %, 61.0–100 %.")
-    up, down = lengths.lengths_chart(chosen, found).figure().data
-    assert min(up.y) >= 0 and max(up.y) == 1 and max(down.y) <= 0 and min(down.y) == -1
-    assert (up.marker.pattern.shape, down.marker.pattern.shape) == ("", "/")
-    rows: list[dict[str, Any]] = lengths.rows(chosen, found)
-    assert sum(row["samples"] for row in rows) == 14 and {row["at the limit"] for row in rows} == {0, 6}
-
-
-def test_few_failed_answers_tell_no_difference(store: Store) -> None:
-    chosen = with_failures(store)
-    said = lengths.answer(chosen, token_histogram(store, chosen.ids))
-    assert "A: median 90 tokens where 4 failed, 6" not in said and "(too few to tell a difference)" in said
-    assert "In 1 run none failed." in said
 
 
 # --- budget ---------------------------------------------------------------------------------------------------------

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from html import escape
+from textwrap import wrap
 
 from engine.errors import one_line
 from engine.figures.words import shortened
 
-MOST_CHARS, MOST_LINE = 400, 30
+MOST_CHARS, MOST_LINE, MOST_LINES = 400, 30, 3
 
 
 class Markup(str):
@@ -26,3 +27,9 @@ def on_axis(name: str) -> Markup:
     first, *rest = one_line(name).split(" · ")
     lines = [" · ".join([first, *rest[:1]]), " · ".join(rest[1:])]
     return Markup("<br>".join(safe(line, MOST_LINE) for line in lines if line))
+
+
+def wrapped(text: str) -> Markup:
+    """Words as a label of an axis, whole in up to three lines."""
+    lines = wrap(one_line(text), MOST_LINE, max_lines=MOST_LINES, placeholder=" …")
+    return Markup("<br>".join(map(safe, lines)))
