@@ -33,7 +33,8 @@ def visible(char: str) -> str:
 
 def one_line(text: str) -> str:
     """``text`` without line breaks and without anything that cannot be seen."""
-    return "".join(visible(char) for char in " ".join(text.split()))
+    line = " ".join(text.split())
+    return line if line.isascii() and line.isprintable() else "".join(map(visible, line))
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

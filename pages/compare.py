@@ -5,6 +5,7 @@ import streamlit as st
 from engine.store.store import Store
 from pages._compare import advice, charts, coverage, manage, sql, table
 from pages._compare.runs import chosen_runs
+from pages._shared.components.charts_ready import charts_ready
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
 from pages._shared.sections import of_choice, show_open
@@ -28,3 +29,4 @@ with shown_errors():
     with st.container(key="compared-runs"):
         chosen = chosen_runs(store)
 show_open(SECTIONS, store, chosen)
+charts_ready()

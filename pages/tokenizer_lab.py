@@ -1,5 +1,6 @@
 """The Tokenizer lab: one text under both tokenizers, drift against a placeholder, and the reports' token figures."""
 
+from pages._shared.components.charts_ready import charts_ready
 from pages._shared.frame import page
 from pages._shared.sections import show_open
 from pages._tokenizer_lab import drift as lab_drift
@@ -16,3 +17,4 @@ SECTIONS = {"One text": lab_text.show, "A molecule set": lab_drift.show, "The re
 
 page(TITLE, ICON, LEAD)
 show_open(SECTIONS)
+charts_ready()

@@ -11,6 +11,7 @@ from playwright.sync_api import Locator, expect
 
 from engine.inspection.runs import runs_with_samples
 from engine.store.store import DEMO
+from pages._shared.components.charts_ready import drawing_module
 from tests.engine.inspection.made import DEMO_STORE, demo_run
 from tests.pages.browser import (
     ROOT,
@@ -47,6 +48,8 @@ def test_rows_are_ticked_and_the_link_says_which(browser: Browser, server: Serve
         lps = ("position-blocklist", "position-allowlist", "exact", "guarded")
         named = [f"{letter} · demo-llama:final · {lp}" for letter, lp in zip("BCDE", lps, strict=True)]
         expect(legend(seen)).to_have_text(["A · demo-llama:final · none (control)", *named])
+        fetched = "file => performance.getEntriesByName(file).length"
+        seen.page.wait_for_function(fetched, arg=f"{server.url}/{drawing_module()}")  # though no chart is there yet
         open_picker(seen)
         other = next(run for run in ROWS if "demo-qwen" in run)
         click_row(seen, 0, ROWS.index(other))

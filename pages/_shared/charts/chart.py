@@ -8,7 +8,9 @@ anybody's: they are escaped here and go into the figure as data, never into a te
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from pages._shared.charts.text import safe
@@ -18,7 +20,10 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 Row = Mapping[str, Any]
+Trace = dict[str, Any]
+"""In plotly's own words."""
 Hover = Callable[[Row], str | Sequence[str]]
+Shared = bool | Literal["all"]
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross", "star", "pentagon")
 PATTERNS = ("", "/", "x", ".", "\\", "-", "|", "+")
 """Of groups by their place: colour never stands alone."""
@@ -133,8 +138,8 @@ class Chart:
     height: int
     top: int = 8  # pixels above the panels
     columns: int = 1
-    shared_x: bool | Literal["all"] = False
-    shared_y: bool | Literal["all"] = False
+    shared_x: Shared = False
+    shared_y: Shared = False
     spacing: tuple[float, float] = (0.06, 0.1)
     bars: Literal["overlay", "stack", "group"] = "overlay"
     has_legend: bool = True
@@ -142,34 +147,52 @@ class Chart:
 
     def figure(self, colours: Palette | None = None) -> go.Figure:
         """In the colours of the theme that the reader sees."""
-        from plotly.subplots import make_subplots  # half a second, and only pages with charts pay it
+        import plotly.graph_objects as go  # half a second, and only pages with charts pay it
 
         colours = colours or palette()
-        rows = -(-len(self.panels) // self.columns)
-        drawn = make_subplots(
-            rows=rows,
-            cols=self.columns,
-            shared_xaxes=self.shared_x,
-            shared_yaxes=self.shared_y,
-            row_heights=[panel.height for panel in self.panels[:: self.columns]],
-            horizontal_spacing=self.spacing[0],
-            vertical_spacing=self.spacing[1] if rows > 1 else 0,
-            subplot_titles=[safe(panel.title) for panel in self.panels] if any(p.title for p in self.panels) else None,
-        )
-        drawn.update_annotations(font={"size": 12})
+        titles = tuple(safe(panel.title) for panel in self.panels) if any(p.title for p in self.panels) else None
+        heights = tuple(panel.height for panel in self.panels[:: self.columns])
+        # Plotly checks each change to a figure again, which takes longer than all else here: it is made at once.
+        layout = deepcopy(_places(heights, self.columns, self.shared_x, self.shared_y, self.spacing, titles))
+        traces: list[Trace] = []
         for place, panel in enumerate(self.panels):
-            _draw(drawn, panel, colours, place // self.columns + 1, place % self.columns + 1)
-        named = any(trace.showlegend for trace in drawn.data)
-        drawn.update_layout(
-            template=plotly_template(colours),
-            height=self.height,
-            barmode=self.bars,
-            margin={"t": self.top},
-            showlegend=self.has_legend and named,
-            legend={"traceorder": "normal", "font": {"size": 12}},
-        )
-        drawn.update_layout(self.more)
-        return drawn
+            traces += _draw(layout, panel, colours, str(place + 1) if place else "")
+        layout |= {
+            "template": plotly_template(colours),
+            "height": self.height,
+            "barmode": self.bars,
+            "margin": {"t": self.top},
+            "showlegend": self.has_legend and any(trace.get("showlegend") for trace in traces),
+            "legend": {"traceorder": "normal", "font": {"size": 12}},
+        }
+        return go.Figure(traces, layout).update_layout(self.more)
+
+
+@lru_cache(64)
+def _places(
+    heights: tuple[float, ...],
+    columns: int,
+    shared_x: Shared,
+    shared_y: Shared,
+    spacing: tuple[float, float],
+    titles: tuple[str, ...] | None,
+) -> dict[str, Any]:
+    """The layout of empty panels; plotly takes as long for it as for a whole figure."""
+    from plotly.subplots import make_subplots
+
+    rows = len(heights)
+    empty = make_subplots(
+        rows=rows,
+        cols=columns,
+        shared_xaxes=shared_x,
+        shared_yaxes=shared_y,
+        row_heights=list(heights),
+        horizontal_spacing=spacing[0],
+        vertical_spacing=spacing[1] if rows > 1 else 0,
+        subplot_titles=titles,
+    )
+    empty.update_annotations(font={"size": 12})
+    return {"shapes": [], "annotations": [], **empty.layout.to_plotly_json()}
 
 
 def chart(
@@ -217,48 +240,44 @@ def _axis(axis: Axis) -> dict[str, Any]:
 # --- traces ---------------------------------------------------------------------------------------------------------
 
 
-def _draw(drawn: go.Figure, panel: Panel, colours: Palette, row: int, column: int) -> None:
-    place = {"row": row, "col": column}
-    for layer in panel.layers:
-        for trace in [_cells(layer)] if isinstance(layer, HeatmapCells) else _traces(layer, colours):
-            drawn.add_trace(trace, **place)
-    drawn.update_xaxes(**_axis(panel.x), **place)
-    drawn.update_yaxes(ticklabelstandoff=6, **_axis(panel.y), **place)
-    trace = next(drawn.select_traces(**place), None)
-    number = trace.xaxis.removeprefix("x") if trace else ""
+def _draw(layout: dict[str, Any], panel: Panel, colours: Palette, number: str) -> list[Trace]:
+    """The traces of a panel, which plotly knows by the number of its axes; what is around them goes into the layout."""
+    x, y = f"x{number}", f"y{number}"
+    layout[f"xaxis{number}"] |= _axis(panel.x)
+    layout[f"yaxis{number}"] |= {"ticklabelstandoff": 6} | _axis(panel.y)
     for line in panel.lines:
         ends = {"x0": line.x0, "x1": line.x1, "y0": line.y0, "y1": line.y1}
-        edges = {name: int(name[1]) for name, value in ends.items() if value is None}
-        drawn.add_shape(
-            type="line",
+        edges: dict[str, float | None] = {name: int(name[1]) for name, value in ends.items() if value is None}
+        layout["shapes"] += [{
+            "type": "line",
             **ends | edges,
-            xref=f"x{number} domain" if line.x0 is None else f"x{number}",
-            yref=f"y{number} domain" if line.y0 is None else f"y{number}",
-            line={"color": line.colour or colours.muted, "width": line.width, "dash": line.dash},
-            layer="below" if line.dash == "dash" else "above",
-        )
+            "xref": f"{x} domain" if line.x0 is None else x,
+            "yref": f"{y} domain" if line.y0 is None else y,
+            "line": {"color": line.colour or colours.muted, "width": line.width, "dash": line.dash},
+            "layer": "below" if line.dash == "dash" else "above",
+        }]  # fmt: skip
     for note in panel.notes:
         words: dict[str, Any] = {"x": note.x, "y": note.y, "text": safe(note.text), "showarrow": False}
-        words |= {"xref": f"x{number}", "yref": f"y{number}", "font": {"size": 12}} | dict(note.more)
-        for name in ("x", "y"):
-            if words[f"{name}ref"] == "domain":
-                words[f"{name}ref"] = f"{name}{number} domain"
-        drawn.add_annotation(words)
+        words |= {"xref": x, "yref": y, "font": {"size": 12}} | dict(note.more)
+        for name, axis in (("xref", x), ("yref", y)):
+            if words[name] == "domain":
+                words[name] = f"{axis} domain"
+        layout["annotations"] += [words]
+    made = [[_cells(layer)] if isinstance(layer, HeatmapCells) else _traces(layer, colours) for layer in panel.layers]
+    return [trace | {"xaxis": x, "yaxis": y} for traces in made for trace in traces]
 
 
-def _traces(layer: Marks, colours: Palette) -> Iterator[go.Bar | go.Scatter]:
+def _traces(layer: Marks, colours: Palette) -> Iterator[Trace]:
     groups: dict[Any, list[Row]] = {}
     for row in layer.rows:
         groups.setdefault(row[layer.group] if layer.group else layer.name, []).append(row)
     for name, rows in groups.items():
-        make = _bars if layer.kind == "bars" else _points
-        trace = make(layer, rows, colours)
+        trace = (_bars if layer.kind == "bars" else _points)(layer, rows, colours)
         if name != "":
-            trace.update(name=safe(str(name)), legendgroup=safe(str(name)))
-        trace.update(showlegend=layer.in_legend and name != "")
-        trace.update(**_hovers(layer, rows), **layer.more)
+            trace |= {"name": safe(str(name)), "legendgroup": safe(str(name))}
+        trace |= {"showlegend": layer.in_legend and name != "", **_hovers(layer, rows), **layer.more}
         if layer.clicked:
-            trace.update(customdata=[row[layer.clicked] for row in rows])
+            trace["customdata"] = [row[layer.clicked] for row in rows]
         yield trace
 
 
@@ -283,9 +302,7 @@ def _labels(layer: Marks, rows: Sequence[Row], place: str) -> dict[str, Any]:
     return {"text": texts, "textposition": places if len(set(places)) > 1 else places[0], "cliponaxis": False}
 
 
-def _bars(layer: Marks, rows: Sequence[Row], colours: Palette) -> go.Bar:
-    import plotly.graph_objects as go
-
+def _bars(layer: Marks, rows: Sequence[Row], colours: Palette) -> Trace:
     colour, shape = _channel(layer, rows, "colour"), _channel(layer, rows, "pattern")
     if layer.is_hatched:
         pattern = {"shape": shape, "fillmode": "replace", "fgcolor": colour, "size": 6}
@@ -293,27 +310,27 @@ def _bars(layer: Marks, rows: Sequence[Row], colours: Palette) -> go.Bar:
         pattern = {"shape": shape, "fillmode": "overlay", "fgcolor": colours.background, "size": 6, "solidity": 0.22}
     outline = {"color": layer.outline or colour, "width": layer.outline_width}
     placed = {name: [row[name] for row in rows] for name in ("base", "width") if rows[0].get(name) is not None}
-    return go.Bar(
-        x=[row[layer.x] for row in rows],
-        y=[row[layer.y] for row in rows],
-        orientation="h" if layer.is_across else "v",
-        marker={
+    return {
+        "type": "bar",
+        "x": [row[layer.x] for row in rows],
+        "y": [row[layer.y] for row in rows],
+        "orientation": "h" if layer.is_across else "v",
+        "marker": {
             "color": colour, "line": outline, "pattern": pattern, "opacity": _channel(layer, rows, "opacity"),
         },
-        unselected=None if layer.is_selectable else {"marker": {"opacity": 1}},
+        "unselected": None if layer.is_selectable else {"marker": {"opacity": 1}},
         **_labels(layer, rows, layer.text_at or "outside"),
         **placed,
-    )  # fmt: skip
+    }  # fmt: skip
 
 
-def _points(layer: Marks, rows: Sequence[Row], colours: Palette) -> go.Scatter:
-    import plotly.graph_objects as go
-
+def _points(layer: Marks, rows: Sequence[Row], colours: Palette) -> Trace:
     colour, opacity = _channel(layer, rows, "colour"), _channel(layer, rows, "opacity")
     labels = _labels(layer, rows, layer.text_at or "top center")
     modes = ["lines"] if layer.kind == "lines" else []
     modes += ["markers"] if layer.kind == "points" or layer.has_points else []
-    settings: dict[str, Any] = {
+    settings: Trace = {
+        "type": "scattergl" if len(rows) >= FAST or layer.is_selectable else "scatter",
         "x": [row[layer.x] for row in rows],
         "y": [row[layer.y] for row in rows],
         "mode": "+".join([*modes, *(["text"] if labels else [])]),
@@ -332,7 +349,7 @@ def _points(layer: Marks, rows: Sequence[Row], colours: Palette) -> go.Scatter:
         settings[f"error_{layer.interval}"] = _interval(layer, rows, colours)
     if layer.is_selectable:
         settings |= {"selected": {"marker": {"opacity": 1}}, "unselected": {"marker": {"opacity": opacity}}}
-    return (go.Scattergl if len(rows) >= FAST or layer.is_selectable else go.Scatter)(settings)
+    return settings
 
 
 def _interval(layer: Marks, rows: Sequence[Row], colours: Palette) -> dict[str, Any]:
@@ -350,24 +367,23 @@ def _interval(layer: Marks, rows: Sequence[Row], colours: Palette) -> dict[str, 
     }
 
 
-def _cells(cells: HeatmapCells) -> go.Heatmap:
-    import plotly.graph_objects as go
-
+def _cells(cells: HeatmapCells) -> Trace:
     said = cells.hover is not None
-    return go.Heatmap(
-        x=cells.x,
-        y=cells.y and [safe(name) if isinstance(name, str) else name for name in cells.y],
-        z=cells.values,
-        zmin=cells.low,
-        zmax=cells.high,
-        colorscale=cells.scale,
-        showscale=False,
-        xgap=cells.gap,
-        ygap=cells.gap,
-        text=cells.text,
-        texttemplate=None if cells.text is None else "%{text}",
-        textfont={"size": cells.text_size},
-        hovertext=cells.hover,
-        hovertemplate="%{hovertext}<extra></extra>" if said else None,
-        hoverinfo=None if said else "skip",
-    )
+    return {
+        "type": "heatmap",
+        "x": cells.x,
+        "y": cells.y and [safe(name) if isinstance(name, str) else name for name in cells.y],
+        "z": cells.values,
+        "zmin": cells.low,
+        "zmax": cells.high,
+        "colorscale": cells.scale,
+        "showscale": False,
+        "xgap": cells.gap,
+        "ygap": cells.gap,
+        "text": cells.text,
+        "texttemplate": None if cells.text is None else "%{text}",
+        "textfont": {"size": cells.text_size},
+        "hovertext": cells.hover,
+        "hovertemplate": "%{hovertext}<extra></extra>" if said else None,
+        "hoverinfo": None if said else "skip",
+    }
