@@ -205,7 +205,7 @@ def _show(advice: Advice, args: argparse.Namespace) -> None:
     lps = zip(advice.measured.names, advice.reasons, strict=True)
     parts = {
         "Why": [*(f"{lp}: {reason}" for lp, reason in lps), advice.rule],
-        "The reports' rule": [advice.reports.sentence],
+        "The reports' rule": [sentence for sentence in (advice.reports.sentence, advice.reports.detail) if sentence],
         "Not known": advice.unknown,
         "Left out": [
             *(f"{other.runs} of another setting: {other.differs}" for other in advice.others),

@@ -53,6 +53,11 @@ _HELP = (
     f"Clean: {RULE_HELP['clean']}. Passed: {RULE_HELP['passed']}."
 )
 
+_REPORTS_HELP = (
+    "The rule of the group's reports: use an LP when the model breaks structure without it, and none when it does not. "
+    "Shown for comparison: the advice itself uses measured costs only."
+)
+
 
 def show(store: Store, chosen: RunSelection | None) -> None:
     st.html(_HIDDEN)
@@ -171,10 +176,9 @@ def _reports(advice: Advice) -> None:
     badge = {True: ":green-badge[:material/check: agrees]", False: ":orange-badge[:material/close: does not agree]"}
     with st.container(key="advice-reports"):
         st.markdown(
-            f"**The reports' rule.** {'' if agrees is None else badge[agrees]} "
+            f"**What the group's reports say.** {'' if agrees is None else badge[agrees]} "
             + unbroken(escape_markdown(advice.reports.sentence)),
-            help="Use an LP when the model breaks structure without it, and leave it out when it does not. Shown "
-            "for comparison: the advice itself uses measured costs only.",
+            help=f"{_REPORTS_HELP} {escape_markdown(advice.reports.detail)}",
         )
 
 

@@ -38,6 +38,11 @@ HELP = """
 All seconds of a run over its usable answers; rejected answers count in the time. 95 % intervals by bootstrap over
 molecules.
 """
+NOTE_HELP = """
+Intervals of rates are Wilson's, all others by bootstrap over molecules. Not in the seconds: computing RMSD, keeping
+each step's probabilities, and asking the model at each block that was closed by force whether it would have closed it.
+"""
+RATE_PX = 132
 Row = Mapping[str, Any]
 
 
@@ -55,7 +60,7 @@ def rows_of(advice: Advice) -> list[Row]:
         {
             "label": figures.lp,
             "symbol": SYMBOLS[_standing_of(advice, standing)],
-            "standing": standing_word(advice, standing),
+            "standing": standing_word(advice, standing).replace("%", f"% {advice.want}"),
             "cost": figures.cost(advice.want),
             "rate": words.rate_words(figures, advice.want),
         }
@@ -187,26 +192,28 @@ def show_table(advice: Advice, molecules: int) -> None:
         alt="Each LP's rates, costs, junk, cut and RMSD",
         key="advice-table",
     )
-    st.caption(
-        "In brackets: 95 % intervals, Wilson's for rates, else by bootstrap over molecules. Seconds are wall time "
-        "without RMSD, kept steps and the check of forced closes."
-    )
+    st.caption("In brackets: 95 % intervals. Seconds are those of generation alone.", help=NOTE_HELP)
 
 
 def _table_row(advice: Advice, figures: LpFigures, standing: Standing, molecules: int) -> dict[str, Any]:
+    """What decides comes first: the rate that is wanted, and its cost."""
     is_best = standing.over_least is None and math.isfinite(standing.cost.value)
-    return {
-        "lp": figures.lp,
-        "standing": standing_word(advice, standing),
-        "cost": words.cost_words(figures.cost(advice.want)),
-        "over": "1×" if is_best else with_interval(standing.over_least, times),
+    rates = {
         "usable": with_interval(figures.usable_rate, percent),
-        "sample": words.cost_words(figures.seconds_a_sample),
         "clean": with_interval(figures.clean_rate, percent),
         "decodes": with_interval(figures.decodes_rate, percent),
         "passed": with_interval(figures.pass_rate, percent),
+    }
+    return {
+        "lp": figures.lp,
+        "standing": standing_word(advice, standing),
+        advice.want: rates.pop(advice.want),
+        "cost": words.cost_words(figures.cost(advice.want)),
+        "over": "1×" if is_best else with_interval(standing.over_least, times),
+        **rates,
         "takes": duration(advice.expected_s(figures, molecules)),
         "gives": round(advice.expected_usable(figures, molecules)),
+        "sample": words.cost_words(figures.seconds_a_sample),
         "wins": None if standing.wins is None else 100 * standing.wins,
         "cut": with_interval(figures.cut_share, percent),
         "letters": with_interval(figures.letters_share, percent),
@@ -220,15 +227,20 @@ def _table_row(advice: Advice, figures: LpFigures, standing: Standing, molecules
 def _columns(want: str, molecules: int) -> dict[str, Any]:
     config = st.column_config
     return {
-        "lp": config.TextColumn("LP", pinned=True),
+        "lp": config.TextColumn("LP", width=120, pinned=True),
         "standing": config.TextColumn("result", width=142, help=f"Below: too few of its answers are {want}"),
-        "usable": config.TextColumn("usable", help="Clean answers with stereo and geometry right"),
-        **{word: config.TextColumn(word, help=RULE_HELP[word]) for word in ("clean", "decodes", "passed")},
+        "usable": config.TextColumn("usable", width=RATE_PX, help="Clean answers with stereo and geometry right"),
+        **{
+            word: config.TextColumn(word, width=RATE_PX, help=RULE_HELP[word])
+            for word in ("clean", "decodes", "passed")
+        },
         "sample": config.TextColumn("per sample", help="Wall time over all answers"),
         "cost": config.TextColumn(
-            f"per {want} conformer", help=f"Wall time over {want} answers; rejected ones count in the time"
+            f"per {want} conformer", width=150, help=f"Wall time over {want} answers; rejected ones count in the time"
         ),
-        "over": config.TextColumn("vs best", help="Its cost over the lowest: of the LPs that fit, else of all"),
+        "over": config.TextColumn(
+            "vs best", width=118, help="Its cost over the lowest: of the LPs that fit, else of all"
+        ),
         "takes": config.TextColumn(f"{molecules:,} take", help="Time for this many answers at the measured speed"),
         "gives": config.NumberColumn(f"{want} of them", format="localized"),
         "wins": config.NumberColumn("wins", format="%.0f %%", help="Share of bootstrap draws in which it wins"),

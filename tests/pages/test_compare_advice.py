@@ -62,6 +62,8 @@ def test_the_advice_is_the_command_lines(planted: Store) -> None:
     shown = words(app)
     assert f"With {MODEL}, use exact" in shown and advice.sentence.partition(". ")[2] in shown
     assert advice.reports.sentence in shown and "does not agree" in shown
+    assert advice.reports.detail not in shown  # behind help
+    assert "Seconds are those of generation alone" in shown and "RMSD, keep" not in shown
     assert all(one in shown for one in (*advice.unknown, *advice.reasons, advice.rule))
     assert [one.value for one in app.code] == [f".venv/bin/{command}" for command in advice.commands]
     table = app.dataframe[-1].value
@@ -75,7 +77,9 @@ def test_where_none_fits_the_cheapest_is_named_marked_and_what_others_cost_over_
     add(store, "exact", 1.0, clean=30)
     add(store, "guarded", 1.05, clean=30)
     app = opened(control="none")
-    headline = f"With {MODEL}, use exact: cheapest per clean conformer, most clean answers; no LP reaches 90 %"
+    headline = (
+        f"With {MODEL}, use exact: cheapest per clean conformer, most clean answers; no LP reaches 90 % clean answers"
+    )
     assert headline in words(app) and "does not agree" not in words(app)
     table = app.dataframe[-1].value
     assert list(table["standing"]) == ["below 90 %", "cheapest, below 90 %", "as cheap, below 90 %"]
@@ -142,7 +146,7 @@ def test_an_lp_without_a_clean_answer_stands_at_the_edge(planted: Store, colours
     assert [note.text for note in figure.layout.annotations] == ["never →"]
     assert figure.layout.xaxis.type == "log"
     shapes = {trace.name: trace.marker.symbol for trace in figure.data if trace.showlegend is not False}
-    assert shapes == {"advised": "diamond", "fits": "circle", "below 90 %": "x"}
+    assert shapes == {"advised": "diamond", "fits": "circle", "below 90 % clean": "x"}
 
 
 # --- the probe --------------------------------------------------------------------------------------------------------

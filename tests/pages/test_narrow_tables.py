@@ -20,6 +20,7 @@ ROOM_PX, TICKS_PX = 700, 38
         ("logits", "Parity", "by position filter", "pairs", 0),
         ("logits", "Parity", "Checkpoints of both", "diverges at", 0),
         ("profiles", "Kernels", "Operations", "ms_x", TICKS_PX),
+        ("compare", "Advice", "Each LP's rates", "over", 0),
         ("evidence", "In two minutes", "misreads", "block", 0),
     ],
 )

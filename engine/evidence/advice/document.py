@@ -11,7 +11,8 @@ infinite (no wanted answer, or none in more than one draw in forty).
 | ``lp``, ``ties[]`` | what is advised, null where nothing is; what costs the same within noise |
 | ``cheapest``, ``sureness`` | LP of the cheapest wanted conformer; share of draws in which the advised wins |
 | ``sentence``, ``rule``, ``cautions[]``, ``unknown[]`` | words |
-| ``reports`` | ``says`` (use an LP, no LP, open, unknown), ``agrees``, ``pass_rate`` without an LP, ``sentence`` |
+| ``reports`` | ``says`` (use an LP, no LP, open, unknown), ``agrees``, ``pass_rate`` without an LP, ``sentence``, |
+| | ``detail``: what their rule leaves out |
 | ``molecules``, ``heavy_atoms[]`` | shared by all runs; those of the smallest and the largest |
 | ``lps[]`` | one object an LP: ``lp``, ``run_id``, counts, intervals, ``fits``, ``wins``, ``over_least``, ``reason``, |
 | | ``expected`` with ``molecules``, ``seconds`` and ``usable`` (as wanted) where a number of molecules was given |
@@ -52,6 +53,7 @@ def document(advice: Advice, molecules: int | None = None) -> dict[str, Any]:
             "agrees": reports.agrees,
             "pass_rate": _value(reports.pass_rate),
             "sentence": reports.sentence,
+            "detail": reports.detail,
         },
         "molecules": advice.measured.molecules,
         "heavy_atoms": list(advice.measured.heavy_atoms or ()),

@@ -6,19 +6,21 @@ threshold is used. It does not know which LP to use, what an LP costs, or how ma
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
 from engine.evidence.advice.figures import BASE, Measured, Want
 from engine.evidence.advice.rule import Decision
-from engine.evidence.advice.words import name_of
+from engine.evidence.advice.words import beside_base, cost_words, name_of
 from engine.figures.statistics import Interval
-from engine.figures.words import percent, times, with_interval
+from engine.figures.words import percent, with_interval
 
 Says = Literal["use an LP", "no LP", "open", "unknown"]
 MADE_FOR = "position-blocklist"
 """The reports' own LP, which their rule was drawn from."""
+
+
+LOOKS = "It looks at this pass rate alone, not at time or at molecules."
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class ReportsRule:
     pass_rate: Interval | None  # without an LP
     agrees: bool | None  # None where one of the two says nothing
     sentence: str
+    detail: str = ""  # what the rule leaves out
 
 
 def reports_rule(measured: Measured, decision: Decision, want: Want, least: float) -> ReportsRule:
@@ -34,26 +37,26 @@ def reports_rule(measured: Measured, decision: Decision, want: Want, least: floa
         return ReportsRule("unknown", None, None, "It does not apply: nothing was measured without an LP.")
     rate = measured.figures(BASE).pass_rate
     says: Says = "open"
-    rule = f"It would leave this open: {100 * least:g} % lie within the uncertainty"
+    rule = f"It leaves this open, {100 * least:g} % being within the uncertainty"
     if rate.low is not None and rate.low >= least:
-        says, rule = "no LP", "It would use no LP"
+        says, rule = "no LP", "Use no LP"
     elif rate.high is not None and rate.high < least:
-        says, rule = "use an LP", "It would use an LP"
-    looks = "It looks at this pass rate alone, not at time or at molecules"
-    sentences = [f"{rule}: without one {with_interval(rate, percent)} of answers pass. {looks}."]
-    agrees = None
+        says, rule = "use an LP", "Use an LP"
+    sentences, agrees = [f"{rule}: without one, {with_interval(rate, percent)} of answers pass."], None
     if decision.lp and says != "open":
         advised = {decision.lp, *decision.ties}
         agrees = BASE in advised if says == "no LP" else bool(advised - {BASE})
-        cost, base = (measured.figures(lp).cost(want).value for lp in (decision.lp, BASE))
-        if agrees:
-            sentences.append("The measured costs agree.")
-        elif decision.lp == BASE or not math.isfinite(base):
-            sentences.append(f"The measured costs do not agree: {name_of(decision.lp)} is the cheapest that fits.")
-        else:
-            ratio = f"{name_of(decision.lp)} gives a {want} conformer in {times(cost / base)} the time"
-            sentences.append(f"The measured costs do not agree: {ratio}.")
+        sentences.append(_costs(measured, decision, want, agrees))
+    detail = LOOKS
     if says == "use an LP" and MADE_FOR in measured.names:
         clean = with_interval(measured.figures(MADE_FOR).clean_rate, percent)
-        sentences.append(f"It does not say which LP: {MADE_FOR}, which it was drawn from, gives {clean} clean answers.")
-    return ReportsRule(says, rate, agrees, " ".join(sentences))
+        detail += f" It does not say which LP: {MADE_FOR}, which it was drawn from, gives {clean} clean answers."
+    return ReportsRule(says, rate, agrees, " ".join(sentences), detail)
+
+
+def _costs(measured: Measured, decision: Decision, want: Want, agrees: bool) -> str:
+    if agrees:
+        return "The measured costs agree."
+    figures = measured.figures(decision.lp)
+    cost = f"{name_of(figures.lp)} takes {cost_words(figures.cost(want))} per {want} conformer"
+    return f"The measured costs do not agree: {cost}{beside_base(figures, measured, want) or ', the least that fits'}."

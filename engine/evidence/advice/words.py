@@ -44,7 +44,7 @@ def sentence(decision: Decision, measured: Measured, want: Want, least: float) -
     choice = f"Use {name_of(figures.lp)}" + (f", or {tied}: they cost the same within noise." if tied else ".")
     lead = f"With {name_of(figures.lp)} " if tied else ""
     rate = rate_words(figures, want)
-    cost = f"a {want} conformer takes {cost_words(figures.cost(want))}{_beside(figures, measured, want)}"
+    cost = f"a {want} conformer takes {cost_words(figures.cost(want))}{beside_base(figures, measured, want)}"
     statement = f"{lead}{rate}, and {cost}."
     return " ".join(
         [choice, statement if lead else statement[0].upper() + statement[1:], _sureness(decision, measured, want)]
@@ -65,13 +65,13 @@ def _none_fits(decision: Decision, measured: Measured, want: Want, least: float)
         named, choice = [most, cheapest], f"{name_of(most.lp)}: most {want} answers, at the lowest cost within noise"
     figures = [
         f"{capitalised(name_of(lp.lp))}: {rate_words(lp, want)}, at {cost_words(lp.cost(want))} each"
-        f"{_beside(lp, measured, want)}."
+        f"{beside_base(lp, measured, want)}."
         for lp in named
     ]
-    return " ".join([f"Use {choice}; no LP reaches {100 * least:g} %.", *figures])
+    return " ".join([f"Use {choice}; no LP reaches {100 * least:g} % {want} answers.", *figures])
 
 
-def _beside(figures: LpFigures, measured: Measured, want: Want) -> str:
+def beside_base(figures: LpFigures, measured: Measured, want: Want) -> str:
     """Its cost over that without an LP."""
     base = measured.figures(BASE).cost(want).value if figures.lp != BASE and BASE in measured.names else math.inf
     if math.isinf(base):

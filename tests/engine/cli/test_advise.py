@@ -63,9 +63,9 @@ def test_candidates_and_what_is_wanted(store: Store) -> None:
 def test_a_terminal_is_told_what_and_why() -> None:
     ours = ("advise", "--model", "demo-qwen", "--molecules", "10000", "--store", str(DEMO))
     assert (
-        "Use guarded: most usable answers, at the lowest cost within noise; no LP reaches 90 %. Guarded: 41 of 64"
-        in run(*ours).out.splitlines()[2]
-    )
+        "Use guarded: most usable answers, at the lowest cost within noise; no LP reaches 90 % usable answers. "
+        "Guarded: 41 of 64"
+    ) in run(*ours).out.splitlines()[2]
     found = run(*ours, "--want", "clean")
     assert (found.code, found.err) == (0, "")
     first, _, sentence, *_ = found.out.splitlines()

@@ -151,7 +151,7 @@ def test_none_fits_and_the_cheapest_is_named(store: Store) -> None:
     advice = advise(store, MODEL)
     assert (advice.decision.verdict, advice.decision.lp) == ("none fits", "")
     assert advice.sentence == (
-        "Use position-blocklist: cheapest per clean conformer, most clean answers; no LP reaches 90 %. "
+        "Use position-blocklist: cheapest per clean conformer, most clean answers; no LP reaches 90 % clean answers. "
         "Position-blocklist: 30 of 60 answers are clean, 50.0 % (37.7–62.3), at 2.00 s (1.58–2.73) each, "
         "3.00× faster than without an LP."
     )
@@ -162,10 +162,11 @@ def test_none_fits_and_the_cheapest_is_named(store: Store) -> None:
 @pytest.mark.parametrize(
     ("seconds", "expected"),
     [
-        (0.5, "Use exact, or guarded for more clean answers; no LP reaches 90 %. Exact: 20 of 60"),
+        (0.5, "Use exact, or guarded for more clean answers; no LP reaches 90 % clean answers. Exact: 20 of 60"),
         (
             0.155,
-            "Use guarded: most clean answers, at the lowest cost within noise; no LP reaches 90 %. Guarded: 30 of 60",
+            "Use guarded: most clean answers, at the lowest cost within noise; no LP reaches 90 % clean answers. "
+            "Guarded: 30 of 60",
         ),
     ],
 )
@@ -209,7 +210,9 @@ def test_the_reports_rule_may_agree_or_not(store: Store) -> None:
     add(store, "exact", 0.2)
     reports = advise(store, MODEL).reports
     assert (reports.says, reports.agrees) == ("no LP", False)
-    assert "exact gives a clean conformer in 0.200× the time" in reports.sentence
+    assert reports.sentence.endswith(
+        "do not agree: exact takes 0.200 s (0.200–0.200) per clean conformer, 5.00× faster than without an LP."
+    )
     add(store, "exact", 5.0, run_id="newer", created_at="2026-02-02T00:00:00+00:00")
     assert advise(store, MODEL).reports.agrees is True
 
@@ -220,7 +223,7 @@ def test_the_reports_rule_says_to_use_one_and_not_which(store: Store) -> None:
     add(store, "exact", 0.2)
     reports = advise(store, MODEL).reports
     assert (reports.says, reports.agrees) == ("use an LP", True)
-    assert "position-blocklist, which it was drawn from, gives 3.3 % (0.9–11.4) clean answers" in reports.sentence
+    assert "position-blocklist, which it was drawn from, gives 3.3 % (0.9–11.4) clean answers" in reports.detail
 
 
 # --- what is compared -------------------------------------------------------------------------------------------------
