@@ -7,6 +7,7 @@ narrower than that ends its run. Nodes from which no number can be finished are 
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -51,6 +52,7 @@ class At:
     after_branch: str = ""  # the cell before x, where the sign changes the token: "here"; else ""
 
 
+@functools.lru_cache(maxsize=8)
 def number_automaton(ids: NumberIds, form: NumberFormat, vocab_rows: int) -> tuple[Automaton, dict[str, int]]:
     """The automaton of a tokenizer and a format, and by name the nodes at which a block begins."""
     kinds = [Digits(width, lead) for width in range(1, ids.width + 1) for lead in _leads(width)]

@@ -6,6 +6,7 @@ that the tokenizer has. ``number_ids`` asks a tokenizer whether that holds; the 
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,7 @@ class NumberIds:
         return sorted({*(id_ for row in self.digits for id_ in row), *marks})
 
 
+@functools.lru_cache(maxsize=8)
 def number_ids(tokenizer: TextTokenizer) -> NumberIds:
     """Asked of the tokenizer; ``TokenizerError`` where it does not follow the rule."""
     digits = []
