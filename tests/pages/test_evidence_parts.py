@@ -17,7 +17,7 @@ from engine.evidence.claims import REPORTS, load_claims
 from engine.evidence.verdicts import FLAT, load
 from engine.store.files import LocalFiles
 from engine.store.store import DEMO, Store
-from pages._evidence import browse, charts, words
+from pages._evidence import browse, charts, lost_third, words
 from pages._evidence.claims import (
     ClaimFilter,
     Judged,
@@ -290,3 +290,29 @@ def test_a_verdict_names_the_models_their_size_and_the_hardware(id_: str, basis:
 def test_every_decided_claim_says_what_it_rests_on() -> None:
     for row in BY_ID.values():
         assert bool(words.basis_words(row)) == (row.verdict is not None and row.verdict.source != "none")
+
+
+# --- the lost third -------------------------------------------------------------------------------------------------
+
+
+def fallen(model: str, **changes: float) -> dict[str, Any]:
+    steps = {step: {"value": changes[name] / 100, "low": None, "high": None} for step, name in lost_third.STEPS.items()}
+    fall = [{"step": step, "cov_r": change} for step, change in steps.items()]
+    return {"model": model, "lanes": [], "fall": fall, "reordered": None}
+
+
+def test_what_is_lost_is_named_once_with_its_main_cause() -> None:
+    """A loss has no minus, and parts that do not add up to their sum say that they are rounded."""
+    two = [fallen("fixed", forcing=0, failed=0, cut=-7.8, all=-7.8),
+           fallen("short", forcing=-0.625, failed=-43.75, cut=-19.0625, all=-63.4375)]  # fmt: skip
+    assert lost_third.answer(two) == (
+        "Under v4.3, short loses 63.4 points, 43.8 of them because answers no longer parse; fixed loses 7.8 points, "
+        "all because the placeholder cuts numbers. "
+        "Forcing the SMILES alone, in canonical atom order, changes COV-R by −0.6 (short) and 0.0 (fixed) points."
+    )
+    whole, rounded = lost_third.details(two)
+    assert whole.endswith("−7.8 because the placeholder cuts numbers, 0.0 because the SMILES is forced.")
+    assert rounded.endswith("−0.6 because the SMILES is forced (each rounded).")
+    gain = lost_third.answer([fallen("other", forcing=0, failed=0, cut=2.5, all=2.5)])
+    assert gain.startswith("Under v4.3, other gains 2.5 points.")
+    assert lost_third.answer([]) == ""
