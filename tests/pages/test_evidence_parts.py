@@ -139,6 +139,12 @@ def test_how_far_apart_two_figures_are(figure: float | None, claim: dict[str, An
     assert words.apart_words(measured("000-junk-share", figure, **claim)) == said
 
 
+def test_a_share_that_no_report_states_says_of_what() -> None:
+    shares = {row.id: figure_words(row) for row in ROWS if row.claim.highlight and not row.has_figure}
+    assert shares["000-junk-is-the-cost"].endswith(" % of damaged blocks were cut")
+    assert not [id_ for id_, figure in shares.items() if figure.endswith("%")]
+
+
 def test_figures_have_their_units() -> None:
     row = BY_ID["002-decomposition"]
     assert (words.reported_words(row.claim), words.measured_words(row)) == ("3.51×", "3.511×")
