@@ -310,6 +310,13 @@ def test_files_are_unpickled_in_one_place() -> None:
     assert reading == {"engine.chem.molecule_unpickler", "engine.store.sql.child"}
 
 
+def test_parquet_is_opened_where_its_rows_are_counted() -> None:
+    """A file of kilobytes may be gigabytes. Files of other programs have a reader of their own."""
+    opening = re.compile(r"\bParquetFile\(|\bread_table\(pa\.|(pq|parquet)\.read_(table|pandas)\(")
+    readers = {module_name(path) for path in modules("engine", "pages") if opening.search(path.read_text("utf-8"))}
+    assert readers == {"engine.store.inflated", "engine.chem.parquet_files"}
+
+
 def test_a_face_imports_no_engine_room() -> None:
     assert not [module_name(path) for path in modules("pages", "app.py") if top_names(path) & NOT_IN_FACES]
 

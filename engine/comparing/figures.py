@@ -8,7 +8,7 @@ heavy atom: they are read for the runs that are compared.
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -165,8 +165,8 @@ class RunFigures:
         coverage: dict[str, float | None] = dict.fromkeys(CONFORMERS)
         for key, value in extra.items() if isinstance(extra, dict) else ():
             name = key.lower().replace("-", "_").removesuffix("_ang")
-            is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-            if name in coverage and is_number:
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if name in coverage and is_number and abs(value) <= sys.float_info.max:  # a whole number may be larger
                 coverage[name] = float(value)
         return coverage
 

@@ -12,12 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from engine.errors import StoreError
 from engine.store.columns import REAL, Table
 from engine.store.entries import Entry
-from engine.store.inflated import check_inflated
+from engine.store.inflated import open_stored
 from engine.store.trace_schema import TRACE_EVENTS, TRACE_OPS
 
 Rows = Sequence[Mapping[str, Any]]
@@ -34,9 +33,8 @@ def stored_table(entry: Entry, table: Table) -> pa.Table | None:
     if table.name not in entry.parts:
         return None
     try:
-        check_inflated(entry.files, entry.folder, entry.parts[table.name])
-        content = entry.files.read(f"{entry.folder}/{entry.parts[table.name].file}")
-        rows = pq.read_table(pa.BufferReader(content)).select(table.names).cast(table.schema)
+        with open_stored(entry.files, entry.folder, entry.parts[table.name]) as file:
+            rows = file.read().select(table.names).cast(table.schema)
     except (OSError, KeyError, ValueError, pa.ArrowException) as error:
         raise StoreError(f"{table.name} of {entry.id} does not read", "Add the trace again") from error
     for column in table:

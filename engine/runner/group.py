@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from engine.chem.enriched import as_decimals
 from engine.chem.judges import JudgePool, JudgeTask
@@ -129,8 +128,8 @@ class GroupWriter:
         return self._generation
 
     def _known_ids(self, group: Group) -> dict[int, list[int]]:
-        content = self.staging.files.read(f"{self.staging.folder}/{group.parts[SAMPLES.name].file}")
-        rows = pq.read_table(pa.BufferReader(content), columns=["sample_id", "token_ids"]).to_pylist()
+        with self.staging.open_part(group.parts[SAMPLES.name]) as file:
+            rows = file.read(["sample_id", "token_ids"]).to_pylist()
         return {row["sample_id"]: row["token_ids"] for row in rows}
 
     def _note(self, *notes: str) -> None:

@@ -17,6 +17,7 @@ from engine.chem.enriched import decode
 from engine.chem.rmsd import least_rmsd
 from engine.errors import DriftscopeError, RunError
 from engine.records import Molecule
+from engine.store.inflated import open_bytes
 from engine.store.references import ReferenceSet
 from engine.store.staging import Staging
 
@@ -35,10 +36,9 @@ def packed_references(references: ReferenceSet, molecules: Iterable[Molecule]) -
 
 def given_references(staging: Staging) -> dict[str, Chem.Mol]:
     try:
-        content = staging.files.read(f"{staging.folder}/{FILE}")
-    except OSError as error:
+        rows = open_bytes(staging.files.read(f"{staging.folder}/{FILE}")).read().to_pylist()
+    except (OSError, pa.ArrowException) as error:
         raise RunError(f"the references of {staging.id} are lost", "Start a new run") from error
-    rows = pq.read_table(pa.BufferReader(content)).to_pylist()
     return {row["smiles"]: Chem.Mol(row["mol"]) for row in rows}
 
 

@@ -34,6 +34,7 @@ from engine.runner.rmsd_references import packed_references
 from engine.runner.run_state import RunState
 from engine.store.files import Files
 from engine.store.groups import Group
+from engine.store.inflated import StoredFileError, open_bytes
 from engine.store.provenance import git_commit, versions
 from engine.store.references import ReferenceSet
 from engine.store.schema import RUN
@@ -96,15 +97,15 @@ def resume(files: Files, run_id: str) -> tuple[Staging, RunPlan]:
 def molecules_of(staging: Staging) -> Sequence[Molecule]:
     """Read as places in a list of different texts: a small file can name one text of any length in every row."""
     try:
-        content = pa.BufferReader(staging.files.read(f"{staging.folder}/{MOLECULES_FILE}"))
-        file = pq.ParquetFile(content, read_dictionary=["smiles"])
+        file = open_bytes(staging.files.read(f"{staging.folder}/{MOLECULES_FILE}"), read_dictionary=["smiles"])
         if file.metadata.num_rows > MOST_MOLECULES:
             raise RunError(f"{staging.id} names {file.metadata.num_rows:,} molecules", "Start a new run")
         parts = file.read(columns=["smiles"]).column("smiles").chunks
         names = [part.dictionary.to_pylist() for part in parts]
         texts = [known[place] for known, part in zip(names, parts, strict=True) for place in part.indices.to_pylist()]
     except (OSError, pa.ArrowException, LookupError, TypeError, AttributeError) as error:
-        raise RunError(f"the molecules of {staging.id} are lost", "Start a new run") from error
+        reason = f": {error}" if isinstance(error, StoredFileError) else ""
+        raise RunError(f"the molecules of {staging.id} are lost{reason}", "Start a new run") from error
     return MoleculeList.of(texts, parse_written)
 
 

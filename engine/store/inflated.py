@@ -1,4 +1,4 @@
-"""What a store's Parquet files would take in memory, counted before they are read.
+"""The one way into a store's Parquet files: what they would take in memory is counted before they are read.
 
 A file of 35 KB can name one text of megabytes in every row. No group of rows that this program writes comes near the
 limits here. What this module does not know: what columns mean, and what a damaged file is to a reader.
@@ -6,20 +6,21 @@ limits here. What this module does not know: what columns mean, and what a damag
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from engine.errors import shown
 from engine.store.files import Files
+from engine.store.parquet_pages import Pages, pages_of
 from engine.user_files import MOST_RATIO
 
 MOST_GROUP_BYTES = 512 * 1024 * 1024
 """Of a group of rows, and of a file that is not some times as large. A group is written with 64 MB or little more."""
-BATCH_ROWS = 2048
-SHARED = "DELTA_BYTE_ARRAY"
-"""Texts that begin alike share that: such are not read to be counted, and this program writes none."""
+BATCH_ROWS, KEY_ROWS = 2**11, 2**13
 NUMBER_BYTES = 8
 _SEEN: dict[tuple[object, ...], str] = {}
 
@@ -33,17 +34,36 @@ class StoredFile(Protocol):
     def sha256(self) -> str: ...
 
 
-class InflatedError(OSError):
-    """A file that would take too much: to a reader it is one that cannot be read."""
+class StoredFileError(OSError):
+    """A file that takes too much, or is another entry's: to a reader it is one that cannot be read."""
 
 
-def check_inflated(files: Files, folder: str, part: StoredFile) -> None:
-    """InflatedError where the file takes too much. Each file is looked at once."""
+def open_stored(files: Files, folder: str, part: StoredFile, **how: Any) -> pq.ParquetFile:
+    """A file of an entry, to be read; StoredFileError where something is wrong with it. ``how`` is for pyarrow."""
+    check_stored([(files, folder, part)])
+    return pq.ParquetFile(files.path(f"{folder}/{part.file}"), filesystem=files.filesystem, **how)
+
+
+def open_bytes(content: bytes, folder: str = "", **how: Any) -> pq.ParquetFile:
+    """The same of a file that is held whole; without a folder it is of no finished entry."""
+    if problem := problem_of(pa.BufferReader(content), folder):
+        raise StoredFileError(problem)
+    return pq.ParquetFile(pa.BufferReader(content), **how)
+
+
+def check_stored(parts: Iterable[tuple[Files, str, StoredFile]]) -> None:
+    """StoredFileError where something is wrong with a file of an entry's folder. Each is looked at once."""
+    if problems := [problem for part in parts if (problem := _problem_once(*part))]:
+        raise StoredFileError(problems[0])
+
+
+def _problem_once(files: Files, folder: str, part: StoredFile) -> str:
     key = _key(files, folder, part)
     if key not in _SEEN:
-        _SEEN[key] = problem_of(files.path(f"{folder}/{part.file}"), part.bytes, filesystem=files.filesystem)
-    if _SEEN[key]:
-        raise InflatedError(_SEEN[key])
+        name = f"{folder}/{part.file}"
+        with pa.BufferReader(files.read(name)) if files.filesystem else pa.OSFile(files.path(name)) as source:
+            _SEEN[key] = problem_of(source, folder)
+    return _SEEN[key]
 
 
 def known_problem(files: Files, folder: str, part: StoredFile) -> str:
@@ -55,54 +75,65 @@ def _key(files: Files, folder: str, part: StoredFile) -> tuple[object, ...]:
     return (files.where, folder, part.file, part.bytes, part.sha256)
 
 
-def problem_of(source: Any, size: int, **more: Any) -> str:
-    """Why a file of so many bytes takes too much, or an empty text; an error of reading where it is no whole file."""
+def problem_of(source: pa.NativeFile, folder: str = "") -> str:
+    """Why a file takes too much, or is not that of its entry's folder, such as ``runs/run_id=x``; else an empty text.
+    An error of reading where it is no whole file."""
     try:
-        return _problem_of(source, size, **more)
+        file = pq.ParquetFile(source)
+        return _excess(source, file, source.size()) or _other_owner(file, folder)
     except UnicodeDecodeError as error:  # in a column's name
         raise OSError(str(error)) from error
 
 
-def _problem_of(source: Any, size: int, **more: Any) -> str:
+def _other_owner(file: pq.ParquetFile, folder: str) -> str:
+    key, _, id_ = folder.rpartition("/")[2].partition("=")
+    if key not in file.schema_arrow.names:
+        return ""
+    batches = file.iter_batches(KEY_ROWS, columns=[key], use_threads=False)
+    others = {str(other) for batch in batches for other in batch.column(0).unique().to_pylist()} - {id_}
+    return f"it has rows of {shown(min(others))}" if others else ""
+
+
+def _excess(source: pa.NativeFile, file: pq.ParquetFile, size: int) -> str:
     most, total = max(MOST_GROUP_BYTES, MOST_RATIO * size), 0
-    with pq.ParquetFile(source, **more) as file:
-        groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
-        texts = [place for place in _columns(file) if _is_text(file.schema.column(place))]
-        names = [file.schema.column(place).path for place in texts]
-        with pq.ParquetFile(source, read_dictionary=names, metadata=file.metadata, **more) as coded:
-            for number, group in enumerate(groups):
-                left = min(MOST_GROUP_BYTES, most - total)
-                numbers = NUMBER_BYTES * sum(group.column(place).num_values for place in _columns(file))
-                sizes = {group.column(place).path_in_schema: group.column(place) for place in texts}
-                taken = numbers + sum(one.total_uncompressed_size * one.num_values for one in sizes.values())
-                if taken > left:  # if each text were as long as all of them
-                    taken = numbers + _counted(coded, number, sizes, left)
-                if taken > left:
-                    limit = MOST_GROUP_BYTES if left == MOST_GROUP_BYTES else most
-                    return f"its rows would take over {limit // 2**20:,} MB of memory"
-                total += taken
+    places = [place for place in range(file.metadata.num_columns) if _is_text(file.schema.column(place))]
+    texts = {place: file.schema.column(place).path for place in places}
+    for number in range(file.num_row_groups):
+        left = min(MOST_GROUP_BYTES, most - total)
+        group = file.metadata.row_group(number)
+        try:
+            pages = [pages_of(source, group.column(place), size) for place in range(group.num_columns)]
+        except ValueError as error:
+            return str(error)
+        if any(column.values < group.num_rows for column in pages):
+            return f"a column has fewer values than the {group.num_rows:,} rows of its group"
+        numbers = NUMBER_BYTES * sum(column.values for column in pages)
+        taken = numbers + sum(pages[place].size * pages[place].values for place in texts)
+        if taken > left:  # if each text were as long as all of them
+            coded = pq.ParquetFile(source, read_dictionary=list(texts.values()), metadata=file.metadata)
+            taken = numbers + _counted(coded, number, {name: pages[place] for place, name in texts.items()}, left)
+        if taken > left:
+            limit = MOST_GROUP_BYTES if left == MOST_GROUP_BYTES else most
+            return f"its rows would take over {limit // 2**20:,} MB of memory"
+        total += taken
     return ""
-
-
-def _columns(file: pq.ParquetFile) -> range:
-    return range(file.metadata.num_columns)
 
 
 def _is_text(column: Any) -> bool:
     return str(column.physical_type).endswith("BYTE_ARRAY")
 
 
-def _counted(file: pq.ParquetFile, number: int, columns: dict[str, Any], most: int) -> int:
+def _counted(file: pq.ParquetFile, number: int, columns: dict[str, Pages], most: int) -> int:
     """Bytes of the texts of a group, read without their repetitions; some number above ``most`` where it is that."""
     taken = 0
-    for name, column in columns.items():
-        if SHARED in column.encodings:
-            taken += column.total_uncompressed_size * column.num_values
-        elif column.total_uncompressed_size > most:
-            taken += column.total_uncompressed_size
+    for name, pages in columns.items():
+        if pages.is_shared:
+            taken += pages.size * pages.values
+        elif pages.size > most:
+            taken += pages.size
         if taken > most:
             return taken
-        for batch in file.iter_batches(BATCH_ROWS, [number], [name]):
+        for batch in file.iter_batches(BATCH_ROWS, [number], [name], use_threads=False):
             taken += sum(map(_text_bytes, batch.columns))
             if taken > most:
                 return taken

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from rdkit import Chem
 
 from engine.chem.heavy_conformers import (
@@ -35,6 +34,7 @@ from engine.chem.heavy_conformers import (
 from engine.errors import DriftscopeError, FileFormatError, StoreError, shown
 from engine.store.entries import NAME, Entry
 from engine.store.files import ASIDE, Files
+from engine.store.inflated import open_stored
 from engine.store.reference_schema import REFERENCE_CONFORMERS, REFERENCE_OMISSIONS, REFERENCES
 from engine.store.store import UNREADABLE, Store
 from engine.store.writing import begin_anew, whole_or_nothing
@@ -82,12 +82,9 @@ class ReferenceSet:
         if REFERENCE_CONFORMERS.name not in self.entry.parts:
             raise StoreError(f"the conformers of {self.name} are damaged", "`verify` names the file. Add it again")
         try:
-            return pq.read_table(
-                self.entry.path(REFERENCE_CONFORMERS.name),
-                columns=["smiles", "xyz"],
-                filesystem=self.entry.files.filesystem,
-                partitioning=None,
-            ).combine_chunks()
+            part = self.entry.parts[REFERENCE_CONFORMERS.name]
+            with open_stored(self.entry.files, self.entry.folder, part) as file:
+                return file.read(["smiles", "xyz"]).combine_chunks()
         except UNREADABLE as error:
             raise StoreError(f"the conformers of {self.name} cannot be read: {error}", "Run `verify`") from error
 

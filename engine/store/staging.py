@@ -28,6 +28,7 @@ from engine.errors import DriftscopeError, RunError, StoreError, StoreFolderErro
 from engine.store.entries import NAME, USER_SHEET, Entry, TableFile, entry_folder, parse_entry, read_object
 from engine.store.files import ASIDE, REMOVED, REMOVED_NAME, Files, LocalFiles, alone, json_bytes
 from engine.store.groups import COMPRESSION, Group, HashedFile, group_of, group_sheet, write_part
+from engine.store.inflated import open_bytes
 from engine.store.schema import VERSION, Kind, Table
 from engine.store.trash import prune
 
@@ -264,14 +265,18 @@ class Staging:
 
     def _batches(self, parts: Sequence[TableFile], table: Table) -> Iterator[pa.Table]:
         for part in parts:
-            for batch in self._file(part).iter_batches(BATCH_ROWS):
+            for batch in self.open_part(part).iter_batches(BATCH_ROWS):
                 yield _with_all_columns(pa.Table.from_batches([batch]), table)
 
-    def _file(self, part: TableFile) -> pq.ParquetFile:
+    def open_part(self, part: TableFile) -> pq.ParquetFile:
         content = self.files.read(f"{self.folder}/{part.file}")
+        advice = "Remove it, then use --resume"
         if hashlib.sha256(content).hexdigest() != part.sha256:
-            raise StoreError(f"{self.folder}/{part.file} is damaged", "Remove it, then use --resume")
-        return pq.ParquetFile(pa.BufferReader(content))
+            raise StoreError(f"{self.folder}/{part.file} is damaged", advice)
+        try:
+            return open_bytes(content)
+        except (OSError, pa.ArrowException) as error:
+            raise StoreError(f"{self.folder}/{part.file} is damaged: {error}", advice) from error
 
 
 def _with_all_columns(rows: pa.Table, table: Table) -> pa.Table:

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from engine.errors import StoreError, shown
 from engine.paths import DATA, USER_DATA
 from engine.store.entries import USER_KEYS, USER_SHEET, Damage, Entry, StoreListing, entry_folder, read_entries
 from engine.store.files import Files, LocalFiles, json_bytes
-from engine.store.inflated import problem_of
+from engine.store.inflated import StoredFileError, open_bytes
 from engine.store.schema import KINDS, RUN, Kind
 from engine.store.staging import sweep
 from engine.store.trash import Deletion, move
@@ -256,10 +255,10 @@ def damaged_parts(entry: Entry) -> list[Damage]:
             damages.append(Damage(where, "its bytes are not those that were written"))
             continue
         try:
-            if problem := problem_of(pa.BufferReader(content), part.bytes):
-                damages.append(Damage(where, problem))
-                continue
-            file = pq.ParquetFile(pa.BufferReader(content))
+            file = open_bytes(content, entry.folder)
+        except StoredFileError as error:
+            damages.append(Damage(where, str(error)))
+            continue
         except (OSError, pa.ArrowException) as error:
             damages.append(Damage(where, f"it is no Parquet file of {name} ({error})"))
             continue
@@ -269,17 +268,7 @@ def damaged_parts(entry: Entry) -> list[Damage]:
         expected = [column for column in tables[name] if column.since <= entry.version]
         if wrong := [column.name for column in expected if types.get(column.name) != column.type]:
             damages.append(Damage(where, f"it has no {name}: {', '.join(wrong)} missing, or of another type"))
-        elif others := _ids(content, entry) - {entry.id}:
-            damages.append(Damage(where, f"it has rows of {shown(min(others))}"))
     return damages
-
-
-def _ids(content: bytes, entry: Entry) -> set[str]:
-    """Which entries the rows of a file say that they are of."""
-    key = entry.folder.rpartition("/")[2].partition("=")[0]
-    file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=[key])  # a small file can name a long text often
-    parts = file.read(columns=[key]).column(key).chunks
-    return {str(id_) for part in parts for id_ in part.dictionary.to_pylist()}
 
 
 def without_damage(entry: Entry) -> Entry:

@@ -15,11 +15,11 @@ import threading
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from engine.errors import DriftscopeError, StoreError
-from engine.store.entries import Entry
+from engine.store.entries import Entry, TableFile
 from engine.store.files import Files, LocalFiles
+from engine.store.inflated import open_stored
 from engine.store.schema import RUN
 from engine.store.store import Store
 from engine.store.writing import begin_anew, whole_or_nothing
@@ -70,12 +70,13 @@ def keep(entry: Entry, home: Files, label: str = "") -> Entry:
     row, more = entry.sheet["row"], {key: value for key, value in entry.sheet.items() if key not in SHEET_KEYS}
     staging = begin_anew(home, RUN, entry.id, row, **more)
     with whole_or_nothing(staging):
-        staging.add({name: _rows(entry, part.file) for name, part in entry.parts.items()})
+        staging.add({name: _rows(entry, part) for name, part in entry.parts.items()})
         return staging.publish({"label": label} if label else {})
 
 
-def _rows(entry: Entry, file: str) -> pa.Table:
+def _rows(entry: Entry, part: TableFile) -> pa.Table:
     try:
-        return pq.read_table(pa.BufferReader(entry.files.read(f"{entry.folder}/{file}")))
+        with open_stored(entry.files, entry.folder, part) as file:
+            return file.read()
     except OSError as error:
         raise StoreError(f"{entry.id} is gone", "Generate it again") from error

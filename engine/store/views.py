@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.dataset
 
 from engine.store.entries import Entry
-from engine.store.inflated import check_inflated
+from engine.store.inflated import check_stored
 from engine.store.schema import Kind, Table
 
 SETTINGS = {
@@ -26,6 +26,7 @@ SETTINGS = {
     "python_enable_replacements": "false",
 }
 PATTERN = "*?["
+LOCAL = pa.fs.LocalFileSystem()
 
 
 def connect(listings: Iterable[tuple[Kind, Sequence[Entry]]], only_of: str | None = None) -> duckdb.DuckDBPyConnection:
@@ -40,9 +41,7 @@ def connect(listings: Iterable[tuple[Kind, Sequence[Entry]]], only_of: str | Non
         for table in kind.tables:
             if only_of is None or table.name in only_of:
                 some = [entry for entry in entries if table.name in entry.parts]
-                for entry in some:
-                    if entry.files.filesystem is None:
-                        check_inflated(entry.files, entry.folder, entry.parts[table.name])
+                check_stored((entry.files, entry.folder, entry.parts[table.name]) for entry in some)
                 _view(connection, table, some)
     return connection
 
@@ -85,14 +84,18 @@ def datasets(kind: Kind, entries: Sequence[Entry]) -> dict[str, Any]:
 
 
 def dataset(table: Table, entries: Sequence[Entry]) -> Any:
-    """Columns that a file lacks are null."""
-    paths: dict[int, tuple[Any, list[str]]] = {}  # by filesystem
+    """Columns that a file lacks are null. A row's id is that of its entry's folder, whatever the file says, and a
+    file of an id that is not asked for is not opened."""
+    form = pa.dataset.ParquetFileFormat()
+    fragments: dict[int, tuple[Any, list[Any]]] = {}  # by filesystem
     for entry in entries:
-        filesystem = entry.files.filesystem
-        paths.setdefault(id(filesystem), (filesystem or pa.fs.LocalFileSystem(), []))[1].append(entry.path(table.name))
+        filesystem = entry.files.filesystem or LOCAL
+        key = entry.folder.rpartition("/")[2].partition("=")[0]
+        is_its = pa.dataset.field(key) == entry.id
+        fragment = form.make_fragment(entry.path(table.name), filesystem, partition_expression=is_its)
+        fragments.setdefault(id(filesystem), (filesystem, []))[1].append(fragment)
     datasets = [
-        pa.dataset.dataset(names, schema=table.schema, format="parquet", filesystem=filesystem)
-        for filesystem, names in paths.values()
+        pa.dataset.FileSystemDataset(some, table.schema, form, filesystem) for filesystem, some in fragments.values()
     ]
     if not datasets:
         return table.schema.empty_table()

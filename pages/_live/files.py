@@ -8,13 +8,13 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-import pyarrow.parquet as pq
 import streamlit as st
 
 from engine.chem.structure_files import to_sdf
 from engine.inspection.conformers import conformers_of
 from engine.inspection.molecules import sample_table
 from engine.store.entries import Entry
+from engine.store.inflated import open_stored
 from engine.store.reports.exporting import report_of
 from engine.store.schema import STEPS
 from engine.store.store import Store
@@ -84,4 +84,5 @@ def _report(entry: Entry) -> str:
 
 
 def _steps(entry: Entry) -> bytes:
-    return parquet_of(pq.read_table(entry.path(STEPS.name), filesystem=entry.files.filesystem, partitioning=None))
+    with open_stored(entry.files, entry.folder, entry.parts[STEPS.name]) as file:
+        return parquet_of(file.read())

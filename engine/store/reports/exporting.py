@@ -18,19 +18,19 @@ from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from engine.chem.enriched import prompt_of
 from engine.errors import FileFormatError, StoreError, shown
 from engine.records import CHECK_COLUMNS
 from engine.store.entries import Entry, is_binned, without_samples
-from engine.store.inflated import check_inflated
+from engine.store.inflated import open_stored
 from engine.store.reports.format import (
     AFTER,
     AT_TOP,
     BEFORE,
     BESIDE,
     ENTRY,
+    EXTRA_KINDS,
     FAILURES,
     GENERATIONS,
     MAIN,
@@ -39,6 +39,7 @@ from engine.store.reports.format import (
     PASSES,
     REPORTED,
     REPORTED_PASSED,
+    RUN_EXTRA_KINDS,
     RUN_OWN,
     TEXT,
     UNREPORTED,
@@ -64,7 +65,7 @@ class _ExportedSample:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> _ExportedSample:
-        return cls(row, _extra_of(row["extra"], f"sample {row['sample_id']}"))
+        return cls(row, _extra_of(row["extra"], f"sample {row['sample_id']}", EXTRA_KINDS))
 
     @property
     def passed(self) -> bool:
@@ -113,14 +114,12 @@ def report_of(entry: Entry) -> dict[str, Any]:
     if SAMPLES.name not in entry.parts:
         raise without_samples(entry, "export")
     try:
-        check_inflated(entry.files, entry.folder, entry.parts[SAMPLES.name])
-        table = pq.read_table(
-            entry.path(SAMPLES.name), columns=list(COLUMNS), filesystem=entry.files.filesystem, partitioning=None
-        )
+        with open_stored(entry.files, entry.folder, entry.parts[SAMPLES.name]) as file:
+            table = file.read(list(COLUMNS))
     except (OSError, pa.ArrowException) as error:
         raise without_samples(entry, "export") from error
     items = _items(_ExportedSample.of(row) for row in table.sort_by("sample_id").to_pylist())
-    row, extra = entry.sheet["row"], _extra_of(entry.row.get("extra"), entry.id)
+    row, extra = entry.sheet["row"], _extra_of(entry.row.get("extra"), entry.id, RUN_EXTRA_KINDS)
     reported, unreported = extra.get(REPORTED, {}), extra.get(UNREPORTED, {})
     metadata = restored(
         metadata_of(row, len(items)),
@@ -140,7 +139,7 @@ def report_of(entry: Entry) -> dict[str, Any]:
     return {key: value for key, value in document.items() if key not in listed or key not in unreported.get(AT_TOP, ())}
 
 
-def _extra_of(text: str | None, whose: str) -> dict[str, Any]:
+def _extra_of(text: str | None, whose: str, kinds: Mapping[str, Any]) -> dict[str, Any]:
     """What is kept of a file, beside the columns."""
     try:
         extra = parsed_json(text or "{}")
@@ -148,7 +147,19 @@ def _extra_of(text: str | None, whose: str) -> dict[str, Any]:
         raise StoreError(f"the extra of {whose} is no JSON: {error}", "Import the run again") from error
     if not isinstance(extra, dict):
         raise StoreError(f"the extra of {whose} is no object", "Import the run again")
+    _check_kinds(extra, kinds, whose)
     return extra
+
+
+def _check_kinds(extra: Mapping[str, Any], kinds: Mapping[str, Any], whose: str) -> None:
+    for key, kind in kinds.items():
+        if key not in extra:
+            continue
+        has_inner = isinstance(kind, Mapping)
+        if not isinstance(extra[key], dict if has_inner else kind):
+            raise StoreError(f"the extra of {whose} is damaged: {key} is of another kind", "Import the run again")
+        if has_inner:
+            _check_kinds(extra[key], kind, whose)
 
 
 def _items(samples: Iterable[_ExportedSample]) -> list[list[_ExportedSample]]:

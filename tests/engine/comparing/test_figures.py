@@ -91,6 +91,7 @@ def test_a_table_of_runs_opens_no_file_of_theirs(store: Store) -> None:
         ({"COV-R": 0.681, "MAT-R": 0.6}, (0.681, 0.6)),
         ({"cov_r": "68 %", "mat_r": True}, (None, None)),
         ({"other": 1}, (None, None)),
+        ({"cov_r": 10**400, "mat_r": 0.5}, (None, 0.5)),
         ([1, 2], (None, None)),
     ],
 )

@@ -26,9 +26,64 @@ def test_a_text_that_a_file_has_once_counts_in_each_row(tmp_path: Path) -> None:
         pq.write_table(pa.table({"a": column}), path, row_group_size=10**9)
         assert path.stat().st_size < 2_000_000
         tracemalloc.start()
-        assert ("its rows would take over 512 MB" in problem_of(path, path.stat().st_size)) == is_large
+        assert ("its rows would take over 512 MB" in problem_of(pa.OSFile(str(path)))) == is_large
         assert tracemalloc.get_traced_memory()[1] < 10_000_000
         tracemalloc.stop()
+
+
+def forged(path: Path, column: str, **fields: int) -> None:
+    """A footer that says other numbers of a column, written over the right ones in as many bytes."""
+    content, file = path.read_bytes(), pq.ParquetFile(path)
+    place = file.schema.names.index(column)
+    start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    foot = content[start:]
+    for name, value in fields.items():
+        was = varint(2 * getattr(file.metadata.row_group(0).column(place), name))
+        foot = foot.replace(was, varint(2 * value, len(was)))
+    path.write_bytes(content[:start] + foot)
+    changed = pq.ParquetFile(path).metadata.row_group(0).column(place)
+    assert {name: getattr(changed, name) for name in fields} == fields
+
+
+def varint(value: int, length: int = 1) -> bytes:
+    parts = [value >> shift & 127 for shift in range(0, max(7 * length, value.bit_length()), 7)]
+    return bytes([*(part | 128 for part in parts[:-1]), parts[-1]])
+
+
+def problem_in(path: Path) -> str:
+    with pa.OSFile(str(path)) as file:
+        return problem_of(file)
+
+
+def test_a_footer_that_says_less_than_its_pages_hold_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bug: it was, and reading a file of some kilobytes took gigabytes."""
+    monkeypatch.setattr("engine.store.inflated.MOST_GROUP_BYTES", 1_000_000)
+    path = tmp_path / "a.parquet"
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 300, pa.int32()), ["x" * 200_000])
+    pq.write_table(pa.table({"a": texts}), path)
+    forged(path, "a", total_uncompressed_size=1_000)
+    assert problem_in(path).startswith("its rows would take over")
+    pq.write_table(pa.table({"a": pa.array([[1] * 20_000] * 20, pa.list_(pa.int8()))}), path)
+    assert problem_in(path).startswith("its rows would take over")
+    forged(path, "element", num_values=20)
+    assert problem_in(path) == "its pages have 400,000 values where its footer says 20"
+    pq.write_table(
+        pa.table({"a": ["x" * 10_000] * 300}), path, use_dictionary=False, column_encoding="DELTA_BYTE_ARRAY"
+    )
+    forged(path, "a", num_values=299)
+    assert problem_in(path) == "its pages have 300 values where its footer says 299"
+
+
+def test_pages_that_are_none_are_damage(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": range(1000)}), path)
+    content = path.read_bytes()
+    nested, endless, cut, negative = b"\x1c" * 5_000, b"\xff" * 40, b"\x18\xff\xff\xff\x0f", b"\x15\x00\x15\x01\x00"
+    for header in (nested, endless, cut, negative):
+        path.write_bytes(content[:4] + header + content[4:])  # where the footer says that its first page is
+        assert "page has" in problem_in(path)
 
 
 def test_such_a_file_is_damage_and_the_rest_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

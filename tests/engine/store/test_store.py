@@ -266,6 +266,12 @@ def test_rows_of_another_run_are_damage(store: Store) -> None:
     damages = damaged_parts(store.entry("copy"))
     assert damages and all(damage.what == "it has rows of 'one'" for damage in damages)
     assert damaged_parts(store.entry("one")) == []
+    counts = "SELECT run_id, count(*) AS n FROM samples GROUP BY ALL ORDER BY ALL"
+    with store.console() as console:  # for which no file is read over before
+        rows = [{"run_id": run_id, "n": 4} for run_id in ("copy", "one", "other")]
+        assert console.query(counts).table.to_pylist() == rows
+    assert store.rows(counts) == [{"run_id": "one", "n": 4}, {"run_id": "other", "n": 4}]
+    assert "it has rows of 'one'" in {damage.what for damage in store.found().damages}
 
 
 def test_several_damaged_files(store: Store) -> None:
@@ -279,9 +285,7 @@ def test_several_damaged_files(store: Store) -> None:
 def test_runs_that_are_removed_while_they_are_read(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     """Each attempt meets another removal; what is left in the end is the answer, and nothing was damaged."""
     for number in range(5):
-        shutil.copytree(folder_of(store), folder_of(store, f"r{number}"))
-        sheet = folder_of(store, f"r{number}") / "run.json"
-        sheet.write_text(sheet.read_text().replace('"run_id": "one"', f'"run_id": "r{number}"'))
+        written(store.home, f"r{number}")
     left = [f"r{number}" for number in range(5)]
 
     def ask(found: Sequence[tuple[Kind, Sequence[Entry]]]) -> list[tuple]:

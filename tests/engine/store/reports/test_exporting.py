@@ -258,6 +258,26 @@ def test_what_no_import_keeps_is_named(extra: str, why: str, tmp_path: Path) -> 
     assert not (tmp_path / "out.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("of_run", "extra"),
+    [
+        (False, {"reported": 5}),
+        (False, {"unreported": 5}),
+        (False, {"entry": "x"}),
+        (False, {"all_generations": []}),
+        (True, {"reported": {"metadata": 5}}),
+        (True, {"metadata": [1]}),
+        (True, {"unreported": {"totals": 5}}),
+    ],
+)
+def test_an_extra_whose_keys_are_of_another_kind_is_named(of_run: bool, extra: dict, tmp_path: Path) -> None:
+    """The bug: it ended in a traceback."""
+    store, text = store_in(tmp_path), json.dumps(extra)
+    write_run(store, "one", [sample_row(0, extra=None if of_run else text)], extra=text if of_run else None)
+    with pytest.raises(StoreError, match=r"the extra of .* is damaged: .* is of another kind"):
+        export_report(store.entry("one"), tmp_path / "out.json")
+
+
 def test_a_user_label_stays_out_of_the_file(tmp_path: Path) -> None:
     store, path = store_in(tmp_path), file_of(tmp_path, document())
     entry = import_report(store, path, label="mine")
