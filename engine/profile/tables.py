@@ -44,7 +44,7 @@ _TEXT = re.compile(rb"[^\x00-\x08\x0e-\x1f]*")
 
 
 def looks_like_a_table(path: Path) -> bool:
-    """By its first line; False for a file that cannot be read."""
+    """By its first lines, of which one may be damaged; False for a file that cannot be read."""
     try:
         with open_file(path) as file:
             start = file.read(LOOKED_AT_BYTES)
@@ -52,8 +52,9 @@ def looks_like_a_table(path: Path) -> bool:
         return False
     if start.lstrip()[:1] in (b"{", b"[", b"") or not _TEXT.fullmatch(start):
         return False
-    _, first = next(_filled(StringIO(start.decode("utf-8-sig", "replace"), newline=None)), (0, ""))
-    return any(_head(_cells(first, mark)) or _is_row(_cells(first, mark)) for mark in "\t,")
+    lines = [line for _, line in islice(_filled(StringIO(start.decode("utf-8-sig", "replace"), newline=None)), 2)]
+    cells = [_cells(line, mark) for line in lines for mark in "\t,"]
+    return any(_head(some) for some in cells[:2]) or any(map(_is_row, cells))
 
 
 def read_table(path: Path, trace_id: str, families: Families) -> tuple[dict[str, pa.Table], dict[str, Any]]:

@@ -137,6 +137,13 @@ def test_sums_that_no_store_holds_are_refused(tmp_path: Path, line: list[str]) -
         add_trace(Store(LocalFiles(tmp_path / "store")), written(tmp_path, [HEAD, line, line]))
 
 
+@pytest.mark.parametrize("line", [["gemm", "x", "1", "1"], ["gemm"], ["gemm", "1"], ["name", "n", "ms", "avg"]])
+def test_the_first_line_is_named_where_there_is_no_header(tmp_path: Path, line: list[str]) -> None:
+    """The bug: such a file was called no trace."""
+    with pytest.raises(FileFormatError, match=r"table\.tsv', line 1: .* is no name, count, total_ms, avg_ms"):
+        add_trace(Store(LocalFiles(tmp_path / "store")), written(tmp_path, [line, *LINES]))
+
+
 def test_lines_beyond_the_limit_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "MOST_LINES", 2)
     with pytest.raises(FileFormatError, match="over 2 lines"):
