@@ -109,7 +109,7 @@ def strain_words(sample: Mapping[str, Any]) -> str:
     if sample["strain_kcal"] is None:
         return ""
     if sample["strain_kcal"] > MOST_STRAIN_KCAL:
-        return f"over {MOST_STRAIN_KCAL:,} kcal/mol: atoms lie in one another"
+        return f"over {MOST_STRAIN_KCAL:,} kcal/mol; atoms lie in one another"
     per_atom = strain_per_atom(sample)
     share = "" if per_atom is None else f"; {per_atom:,.2f} per heavy atom"
     moved = f"heavy atoms move {sample['strain_moved_ang']:.2f} Å ({sample['strain_field']})"

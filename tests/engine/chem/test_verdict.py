@@ -81,7 +81,7 @@ def test_the_strain_of_a_crushed_conformer_is_no_figure() -> None:
         "heavy_atoms": 14,
         "same_graph": True,
     }
-    assert strain_words(row) == "over 10,000 kcal/mol: atoms lie in one another"
+    assert strain_words(row) == "over 10,000 kcal/mol; atoms lie in one another"
     assert strain_words(row | {"strain_kcal": 36.1}).startswith("36.1 kcal/mol; 2.58 per heavy atom; ")
 
 
