@@ -23,6 +23,22 @@ _PLACES = {
 }
 
 
+def plain_words(effect: RunEffect) -> str:
+    """What the LP did, for who knows none of the terms: no interval, no term. Of a run that has figures."""
+    share, removed = effect.first_choice, effect.removed
+    written = "The LP wrote no token itself."
+    if share is not None:
+        forced = percent(effect.forced / (effect.forced + effect.free))
+        same = "All" if share.value == 1 else percent(share.value)
+        written = f"The LP wrote {forced} of the tokens itself. {same} of these were the model's own choice."
+    if removed is None:
+        return written
+    others = "At the others it" if effect.forced else "It"
+    if removed.value < NOTHING:
+        return f"{written} {others} ruled out nothing."
+    return f"{written} {others} ruled out {percent(removed.value)} of what the model might have written."
+
+
 def sentence_of(effect: RunEffect) -> str:
     """A few sentences on the figures of a run."""
     if not effect.samples:

@@ -11,7 +11,7 @@ import streamlit as st
 
 from engine.figures.words import UNKNOWN, number, percent, with_interval
 from engine.inspection.effect import RunEffect, effect_of_run
-from engine.inspection.effect_words import sentence_of
+from engine.inspection.effect_words import plain_words, sentence_of
 from engine.inspection.runs import RunFacts
 from engine.store.store import Store
 from pages._drift import effect_figures as figures
@@ -21,6 +21,7 @@ from pages._drift.state import Spot
 from pages._shared.charts.card import draw
 from pages._shared.errors import escape_markdown
 from pages._shared.rows import table_height
+from pages._shared.words import unbroken
 
 MOST_ROWS_SHOWN = 5
 LEAST_POINTS = 3
@@ -49,8 +50,9 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
     if not effect.samples:
         st.info(_NO_STEPS, icon=":material/visibility_off:", title="No steps stored")
         return
+    words = f"{plain_words(effect)}\n\n{sentence_of(effect)}"
     with st.container(border=True, key="effect-sentence"):
-        st.markdown(f"**Does forcing overrule the model?** {escape_markdown(sentence_of(effect))}")
+        st.markdown(unbroken(f"**Does forcing overrule the model?** {escape_markdown(words)}"))
     _metrics(effect)
     lp_cost.show(store, run)
     st.subheader("Along the answer", anchor=False)

@@ -352,7 +352,7 @@ def test_the_junk_lexicon_of_a_run(opened: Open) -> None:
 
 def test_what_the_lp_did_to_the_model_and_what_is_missing_for_it(opened: Open) -> None:
     app = opened(run=WITH_JUNK, view="What the LP did")
-    assert re.search(r"\b\d\d\.\d % \(", words(app))
+    assert re.search(r"\b\d\d\.\d\s% \(", words(app))
     assert "no text can be read as a conformer" in words(app) and len(app.get("plotly_chart")) == 3
     whole = opened(run=EXACT, view="What the LP did")
     assert "too few for a chart" not in words(whole) and len(whole.get("plotly_chart")) == 5

@@ -10,7 +10,7 @@ import pytest
 
 from engine.figures.statistics import Interval
 from engine.inspection.effect import RunEffect, effect_of_run
-from engine.inspection.effect_words import sentence_of
+from engine.inspection.effect_words import plain_words, sentence_of
 from engine.inspection.runs import run_facts, runs_with_samples
 from engine.store.store import Store
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, step_row, write_run
@@ -149,6 +149,22 @@ def test_a_run_without_steps_says_so(store: Store) -> None:
 def test_steps_that_say_nothing_are_said_to(store: Store) -> None:
     found = effect(store, [forced(0, 0, None), free(0, 1, None)])
     assert sentence_of(found).endswith("its steps have no probabilities.")
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (
+            [forced(0, 0, 0.9), forced(0, 1, 0.1, 3), free(0, 2, 0.25), free(0, 3, 0.0)],
+            "The LP wrote 50.0 % of the tokens itself. 50.0 % of these were the model's own choice. At the others it "
+            "ruled out 12.5 % of what the model might have written.",
+        ),
+        ([forced(0, 0, 0.9)], "The LP wrote 100 % of the tokens itself. All of these were the model's own choice."),
+        ([free(0, 0, 0.0)], "The LP wrote no token itself. It ruled out nothing."),
+    ],
+)
+def test_the_first_words_need_no_term(store: Store, rows: list[dict[str, Any]], said: str) -> None:
+    assert plain_words(effect(store, rows)) == said
 
 
 def test_one_sample_has_no_uncertainty_to_tell(store: Store) -> None:
