@@ -31,6 +31,10 @@ MOST_GROUPS = 8
 ONE_BELOW_ANOTHER = 3
 PANEL_HEIGHT = {1: 250, 2: 175, 3: 130, 4: 105}  # by rows of panels
 FADED = 0.3
+NOT_JUNK = (
+    "Pink is not the share with junk: numbers in shorter tokens fill some of these positions, and junk of unknown "
+    "drift is not pink."
+)
 
 
 @dataclass(slots=True)
@@ -243,7 +247,8 @@ def _words(groups: Sequence[DriftGroup], left_out: int, by: By, has_marks: bool)
     has_real = any(not group.is_hypothetical for group in groups)
     parts = [
         f"Share of {what}. Click a bar to filter.",
-        "Pink, striped: positions left over. Orange, crossed: too few." if has_real else "",
+        f"Pink, striped: {what} with positions left over. Orange, crossed: with too few." if has_real else "",
+        NOT_JUNK if has_real else "",
         "Grey: hypothetical drift, of texts that no template wrote."
         if any(group.is_hypothetical for group in groups)
         else "",

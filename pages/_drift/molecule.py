@@ -7,21 +7,21 @@ views are one fragment, so a pick redraws nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import streamlit as st
 
 from engine.chem.drawing import draw_svg
-from engine.chem.verdict import LOADED, strain_words
+from engine.chem.verdict import LOADED
 from engine.errors import DriftscopeError
-from engine.figures.words import counted, percent
+from engine.figures.words import counted
 from engine.inspection.conformers import GroupShape
 from engine.inspection.estimates import BlockEstimate
 from engine.inspection.realign import atoms_of_columns
 from engine.inspection.sample import Inspected
 from engine.inspection.tries import checks_by_block, redrawn_words
 from pages._drift import blocks as drift_blocks
-from pages._drift import files, scoring, state
+from pages._drift import facts, files, scoring, state
 from pages._drift.state import spot_of
 from pages._shared.components.alignment_strip import StepFacts, TopToken, alignment_strip
 from pages._shared.components.molecule2d import molecule2d
@@ -37,7 +37,6 @@ from pages._shared.words import (
     failed_words,
     faults,
     molecule_words,
-    signed,
     verdict,
     visible_text,
     wrong_atoms,
@@ -55,7 +54,6 @@ READERS_HELP = (
 MOST_NOTES = 6
 STRIP, DRAWING, SHAPE = "drift_strip", "drift_drawing", "drift_shape"
 OTHER_READER = "drift_other_reader"
-Badge = tuple[str, Literal["blue", "gray", "green", "red", "violet", "yellow"]]
 Faulty = tuple[int, Fault, str]
 Blocks = Mapping[int, Mapping[str, Any]]
 
@@ -104,30 +102,6 @@ def rule_words(sample: Mapping[str, Any]) -> str:
     if sample["passed"] is None:
         return "no text"
     return "clean" if sample["clean"] else "passed" if sample["passed"] else "failed"
-
-
-def _badges(inspection: Inspected) -> list[Badge]:
-    """What the verdict's sentence does not say."""
-    sample = inspection.sample
-    against = inspection.run.rmsd_to or "references that are not named"
-    forced, tokens, strain = sample["forced_tokens"], sample["tokens"], strain_words(sample)
-    drift = "hypothetical drift" if inspection.run.is_hypothetical else "drift"
-    end = " with the end's" if sample["stop_reason"] == "end" else ""  # which is no column of the strip
-    return [
-        badge
-        for badge in (
-            (inspection.run.model or inspection.run.model_family, "blue"),
-            (f"LP {inspection.run.lp}" if inspection.run.lp else "", "blue"),
-            (f"sample {sample['sample_id']}", "gray"),
-            (f"{drift} {signed(sample['drift'])}" if sample["drift"] is not None else "", "gray"),
-            (f"{tokens:,} tokens{end}" if tokens else "", "gray"),
-            (f"{percent(forced / tokens)} forced" if tokens and forced is not None else "", "gray"),
-            (f"drawn anew {counted(sample['redrawn_blocks'], 'time')}" if sample["redrawn_blocks"] else "", "gray"),
-            (f"RMSD {sample['rmsd_ang']:.2f} Å to {against}" if sample["rmsd_ang"] is not None else "", "gray"),
-            (f"strain {strain}" if strain else "", "gray"),
-        )
-        if badge[0]
-    ]
 
 
 def _failed(inspection: Inspected) -> None:
@@ -179,9 +153,7 @@ def _linked(inspection: Inspected) -> None:
         _selected_words(inspection, of_atom, estimates, atom)
         _strip(inspection, steps, atom, steps_model)
     kept = of_atom[atom]["text"] if atom in of_atom else ""
-    with st.container(horizontal=True, gap="small", key="facts"):
-        for text, colour in _badges(inspection):
-            st.badge(escape_markdown(text), color=colour)
+    facts.show_badges(inspection)
     _readers(inspection)
     thrown_tries(inspection.tries, inspection.molecule.descriptors, key="drift_tries", block=atom, kept=kept)
     missing = [words for words in inspection.missing if not (steps and "A model can recompute" in words)]
@@ -356,6 +328,7 @@ def _strip(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]], atom: 
         block=atom,
         wrong=wrong_atoms(inspection.sample),
         redrawn={block: redrawn_words(checks) for block, checks in tried.items()},
+        totals=facts.totals(inspection),
         on_pick=lambda column: state.put_atom(spot_of(inspection), None if column is None else atoms[column], column),
     )
 

@@ -16,6 +16,7 @@ Row = Mapping[str, Any]
 Fault = Literal["junk", "cut", "wrong"]
 """What is wrong at an atom: with its block, or where a check of the molecule names it."""
 TOKENIZER_NAMES = {"qwen3": "Qwen3", "llama3": "LLaMA-3.2 chem"}
+HYPOTHETICAL_HELP = "Hypothetical: no template wrote this text, so its drift did nothing."
 MOST_JUNK_SHOWN = 24
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=\\?(?:%|[mµ]?s|min|h|Å|kcal)(?!\w))")
 

@@ -162,6 +162,7 @@ def demo() -> None:
         steps=case.steps,
         elements=case.elements,
         caption="Caption of the strip.",
+        totals=[("Forced", "2 of 9 <b>(22.2 %)</b>")],
         selected=st.session_state.get("picked"),
         block=st.session_state.get("block"),
         on_pick=None if st.session_state.get("frozen") else remember,

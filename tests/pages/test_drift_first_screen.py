@@ -85,7 +85,23 @@ def test_drift_that_no_template_made_is_hypothetical(demo: None) -> None:
     assert "no template wrote this text" in str(app.get("bidi_component")[-1].proto)
     assert "Grey: hypothetical drift" in badges and "Pink" not in badges
     assert "exact (hypothetical)" in app.get("plotly_chart")[0].proto.alt
-    assert "hypothetical drift" not in words(opened(run=WITH_JUNK, is_unfolded=True))
+    assert any(badge.help.startswith("Hypothetical: no template wrote this text") for badge in app.markdown)
+    of_junk = words(opened(run=WITH_JUNK, is_unfolded=True))
+    assert "hypothetical drift" not in of_junk
+    assert "Pink, striped: blocks with positions left over." in of_junk and "Pink is not the share with junk" in of_junk
+
+
+def test_tokens_and_forced_ones_count_the_end_in_the_badges_and_in_the_strip(demo: None) -> None:
+    app = opened(run=WITH_JUNK, sample="1")
+    (row,) = DEMO_STORE.rows(
+        "SELECT tokens, forced_tokens FROM samples WHERE run_id = $1 AND sample_id = 1", [WITH_JUNK]
+    )
+    share = f"{100 * row['forced_tokens'] / row['tokens']:.1f}"
+    badges, strip = words(app).replace("\u00a0", " "), str(app.get("bidi_component")[-1].proto)
+    assert f"{share} % forced" in badges and f"{row['tokens']} tokens with the end" in badges
+    assert f"{row['forced_tokens']} of {row['tokens']} ({share} %)" in strip
+    assert f"{row['tokens']} tokens with the end" in strip
+    assert re.search(r"drift \+\d+ over \d+ of 15 blocks", badges), "of those whose need is known"
 
 
 def test_without_a_run_there_is_only_the_choice(demo: None) -> None:

@@ -55,12 +55,11 @@ function detailsOf(model, index) {
 function restingCards(model) {
   if (!model.count) return [];
   const { data } = model;
-  const [tokens, places] = [data.pos, data.template_pos].map((column) => column.filter((at) => at !== null).length);
-  const text = [["Generated", counted(tokens, "token"), false], ["Template", counted(places, "position"), false]];
-  text.push(["Forced", shareOf(countOf(data.forced, "1"), tokens), false]);
+  const text = data.totals.map(([name, figure]) => [name, figure, false]);
+  text.push(["Template", counted(data.template_pos.filter((at) => at !== null).length, "position"), false]);
   text.push(["Roles differ", counted(countIf(model, (i) => model.differs(i)), "position"), false]);
   const ends = model.count ? data.drift[model.count - 1] : 0;
-  text.push(["Drift", `${signed(ends)} at the end, from ${signed(model.least)} to ${signed(model.most)}`, false]);
+  text.push(["Drift by token", `${signed(ends)} at the end, from ${signed(model.least)} to ${signed(model.most)}`, false]);
   const cards = [newCard("The whole text", text), newCard("Effect of the LP on the model", effectFacts(model), NO_STEPS)];
   const hint = newElement("section", "card");
   hint.append(newElement("h3", "", "How to read it"), newElement("p", "hint", HINT));

@@ -39,6 +39,7 @@ def alignment_strip(
     block: int | None = None,
     wrong: Collection[int] = (),
     redrawn: Mapping[int, str] = _NOTHING,
+    totals: Sequence[tuple[str, str]] = (),
     on_pick: OnPick | None = None,
     height: int | None = None,
 ) -> None:
@@ -46,7 +47,8 @@ def alignment_strip(
 
     ``selected`` is the selected column and scrolled to whenever it changes; ``block`` is a template block to outline,
     scrolled to when it changes and nothing is selected; numbers of ``wrong`` blocks are marked, and those of
-    ``redrawn`` blocks, each with a line about its tries. ``on_pick`` is called with the picked column, None when the
+    ``redrawn`` blocks, each with a line about its tries. ``totals``, a name and a figure each, are shown with those of
+    the whole text. ``on_pick`` is called with the picked column, None when the
     pick was cleared, before the run that follows. ``height`` limits the whole, in pixels; more is scrolled.
     """
     made_on = digest(columns)
@@ -64,7 +66,8 @@ def alignment_strip(
         key,
         data,
         sent_under(key),
-        packed(columns, steps, elements, frozenset(wrong), redrawn),
+        packed(columns, steps, elements, frozenset(wrong), redrawn)
+        | {"totals": [[sendable(name), sendable(figure)] for name, figure in totals]},
         on_picked_change=partial(_take, key, made_on, len(columns), on_pick),
     )
 
