@@ -67,6 +67,11 @@ def score_run(
     waiting = store.table(_UNKNOWN, {"run": entry.id, "most": most}, of=[entry.id]).to_pylist()
     if not waiting:
         return ScoredRun(entry, cost_of_run(store, facts), 0, 0, 0.0, is_stored=False)
+    for sample in waiting:
+        ids, forced = sample["token_ids"], sample["forced"] or [False] * len(sample["token_ids"])
+        if None in ids or None in forced or len(forced) != len(ids):
+            what = f"the tokens of sample {sample['sample_id']} of {entry.id} lack an id, or whether they were forced"
+            raise RunError(what, "Generate the run again, or give --kept")
     scoring = _Scoring(entry, device, batch_size)
     tables = []
     for start in range(0, len(waiting), AT_ONCE):

@@ -139,6 +139,16 @@ def test_a_run_that_does_not_say_how_it_was_sampled_is_refused(tmp_path: Path) -
         score_run(store, "made-up")
 
 
+@pytest.mark.parametrize("tokens", [{"token_ids": [1, None]}, {"token_ids": [1, 2], "forced": [True]}])
+def test_tokens_that_are_not_whole_are_refused(tmp_path: Path, tokens: dict) -> None:
+    """The bug: a null among a sample's ids ended in a traceback."""
+    store = store_at(tmp_path)
+    write_run(store, "made-up", [sample_row(0, **tokens)])
+    result = run("cost-of-lp", "made-up", "--store", str(tmp_path))
+    assert (result.code, result.out) == (2, "")
+    assert result.error.startswith("driftscope: the tokens of sample 0 of made-up lack an id")
+
+
 def test_a_run_of_other_weights_is_refused(store: Store) -> None:
     run_id = only(store)
     path = folder_of(store, run_id) / "run.json"
