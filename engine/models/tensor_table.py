@@ -96,6 +96,8 @@ def check_tensors(sizes: BodySizes, header: Header, where: str) -> None:
         raise ModelError(
             f"{where} has weights of {len(layers)} layers, config.json says num_hidden_layers {sizes.layers}", FIX_PAIR
         )
+    if len(header.tensors) < len(MATRICES) * sizes.layers:  # nor should one of many more tensors than there are
+        raise ModelError(f"{where} has {len(header.tensors):,} tensors for {sizes.layers:,} layers", FIX_PAIR)
     rules = dict(expected_tensors(sizes))
     wrong = [message for name, rule in rules.items() if (message := _misfit(name, rule, header))]
     if not {ROWS, HEAD} & header.tensors.keys():

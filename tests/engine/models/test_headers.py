@@ -10,6 +10,7 @@ import pytest
 from safetensors.numpy import save
 
 from engine.errors import FileFormatError
+from engine.models import headers
 from engine.models.headers import INDEX, WEIGHTS, TensorInfo, read_header, read_headers
 
 TENSORS: dict[str, np.ndarray] = {"a": np.zeros((3, 4), dtype=np.float16), "b": np.zeros(5, dtype=np.float32)}
@@ -70,6 +71,16 @@ def test_shapes_that_no_tensor_has_are_refused_before_they_are_multiplied(tmp_pa
     path.write_bytes(with_header({"a": {"dtype": "F8", "shape": shape, "data_offsets": [0, 4]}}, bytes(4)))
     with pytest.raises(FileFormatError, match="'a' has a shape that no tensor has"):
         read_header(path)
+
+
+def test_a_header_of_too_many_tensors_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bug: 10 MB of it took 1 GB."""
+    about = {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}
+    (tmp_path / "a").write_bytes(with_header({f"model.layers.{number}.x": about for number in range(100)}))
+    assert len(read_header(tmp_path / "a").tensors) == 100
+    monkeypatch.setattr(headers, "_MOST_VALUES", 64_000)
+    with pytest.raises(FileFormatError, match=r"a header of .* bytes, for over 100,000 tensors\. Save them in several"):
+        read_header(tmp_path / "a")
 
 
 def test_a_folder_without_weights(tmp_path: Path) -> None:

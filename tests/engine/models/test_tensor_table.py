@@ -123,6 +123,12 @@ def test_tensors_too_many_too_few_and_of_another_type(tmp_path: Path) -> None:
     assert complaint(tmp_path, "llama", old, SIZES) == ""
 
 
+def test_layers_of_a_tensor_each_are_counted_before_a_table_of_all_is_made(tmp_path: Path) -> None:
+    names = {f"model.layers.{layer}.input_layernorm.weight": TensorInfo("F32", (24,)) for layer in range(1_000)}
+    changed = SIZES | {"num_hidden_layers": 1_000}
+    assert "has 1,000 tensors for 1,000 layers" in complaint(tmp_path, "llama", names, changed)
+
+
 def test_an_own_head_beside_a_tied_flag_is_a_warning(tmp_path: Path) -> None:
     both = tensors("qwen3", SIZES, is_own_head=True)
     message = "config.json says tie_word_embeddings true, but the weights have their own lm_head.weight, which is used"
