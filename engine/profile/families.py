@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from engine.errors import shown
 from engine.figures.words import shortened
@@ -53,19 +57,38 @@ _NEVER = re.compile("(?!)")
 _KEYS = {"side", "family", "pattern", "names", "categories"}
 
 
+class OwnPattern:
+    """A pattern of a user's own, case ignored: RE2 takes time by the length of a name, where Python's may never end."""
+
+    def __init__(self, text: str) -> None:
+        self._inside = pc.MatchSubstringOptions(text, ignore_case=True)
+        self._whole = pc.MatchSubstringOptions(rf"\A(?:{text})\z", ignore_case=True)
+        self.search("")  # a ValueError where RE2 does not know it, such as (?!
+
+    def search(self, name: str) -> bool:
+        return self._matches(self._inside, name)
+
+    def fullmatch(self, name: str) -> bool:
+        return self._matches(self._whole, name)
+
+    def _matches(self, options: Any, name: str) -> bool:
+        text = pa.scalar(name.encode("utf-8", "replace").decode())
+        return bool(pc.call_function("match_substring_regex", [text], options).as_py())
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One rule of the file. Where the category is known, a rule with ``categories`` ignores the name."""
 
     side: Side
     family: str
-    pattern: re.Pattern[str] | None
+    pattern: re.Pattern[str] | OwnPattern | None
     categories: frozenset[str]
 
     def matches(self, category: str, name: str) -> bool:
         if self.categories and category:
             return category in self.categories
-        return self.pattern is not None and self.pattern.search(name) is not None
+        return self.pattern is not None and bool(self.pattern.search(name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +98,7 @@ class Families:
     rules: tuple[Rule, ...]
     categories: Mapping[str, Side]
     own: int = 0  # how many of the rules are the user's
-    wrappers: re.Pattern[str] = _NEVER
+    wrappers: re.Pattern[str] | OwnPattern = _NEVER
 
     def side(self, category: str) -> Side:
         """The side of a category; an unknown one is host work unless its name ends like a runtime's."""
@@ -139,7 +162,7 @@ def load_families(path: Path = FILE, own: Path | None = None) -> Families:
     shipped = read_toml(path, "file of families", _parsed)
     if extra is None:
         return shipped
-    own_file = read_toml(extra, "file of families", _parsed)
+    own_file = read_toml(extra, "file of families", partial(_parsed, compiled=OwnPattern))
     return Families(
         (*own_file.rules, *shipped.rules),
         {**shipped.categories, **own_file.categories},
@@ -158,14 +181,18 @@ def short_name(name: str, most: int = MOST_SHORT) -> str:
     return shortened(f"{head} [{inner}]" if inner and inner not in head else head, most)
 
 
-def _parsed(document: Mapping[str, Any]) -> Families:
-    rules = tuple(_rule(table) for table in document.get("rule", []))
+def _compiled(text: str) -> re.Pattern[str]:
+    return re.compile(text, re.IGNORECASE)
+
+
+def _parsed(document: Mapping[str, Any], compiled: Callable[[str], Any] = _compiled) -> Families:
+    rules = tuple(_rule(table, compiled) for table in document.get("rule", []))
     categories = {key.casefold(): _side(side) for key, side in document.get("categories", {}).items()}
-    wrappers = re.compile(document["wrappers"], re.IGNORECASE) if "wrappers" in document else _NEVER
+    wrappers = compiled(document["wrappers"]) if "wrappers" in document else _NEVER
     return Families(rules, categories, wrappers=wrappers)
 
 
-def _rule(table: Mapping[str, Any]) -> Rule:
+def _rule(table: Mapping[str, Any], compiled: Callable[[str], Any]) -> Rule:
     unknown = set(table) - _KEYS
     if unknown:
         raise ValueError(f"a rule has {shown(sorted(unknown)[0])}; known are {', '.join(sorted(_KEYS))}")
@@ -176,7 +203,7 @@ def _rule(table: Mapping[str, Any]) -> Rule:
         parts.append(rf"::_?(?:{'|'.join(map(re.escape, names))})_?(?:_out)?$")
     if not family or not isinstance(family, str) or not (parts or categories):
         raise ValueError("a rule has a family, and a pattern, names or categories")
-    pattern = re.compile("|".join(f"(?:{part})" for part in parts), re.IGNORECASE) if parts else None
+    pattern = compiled("|".join(f"(?:{part})" for part in parts)) if parts else None
     return Rule(side, family, pattern, frozenset(category.casefold() for category in categories))
 
 
