@@ -11,7 +11,7 @@ from engine.inspection.estimates import BlockEstimate
 from engine.inspection.sample import Inspected
 from pages._drift import state
 from pages._drift.state import spot_of
-from pages._shared.rows import picked_rows, show_rows, table_height
+from pages._shared.rows import ONE_ROW, picked_rows, show_rows, table_height
 from pages._shared.words import kind_words, visible_text
 
 KEY = "drift_blocks"
@@ -38,7 +38,7 @@ def show(inspection: Inspected, estimates: Mapping[int, BlockEstimate], atom: in
         column_config=_COLUMNS,
         key=KEY,
         on_select=select_atom,
-        selection_mode="single-row",
+        selection_mode=ONE_ROW,
         placeholder="–",
         alt="Blocks of the molecule: select a row to highlight its atom and tokens",
     )

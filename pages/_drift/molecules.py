@@ -24,7 +24,7 @@ from pages._drift import molecule as drift_molecule
 from pages._drift.state import Spot
 from pages._shared.errors import error_markdown, escape_markdown
 from pages._shared.inspected import inspected
-from pages._shared.rows import picked_rows, show_rows, show_steps, table_height
+from pages._shared.rows import ONE_ROW, picked_rows, show_rows, show_steps, table_height
 from pages._shared.sections import fold, is_unfolded, put_unfolded
 from pages._shared.small_drawing import small_drawing
 from pages._shared.theme import DARK, palette
@@ -212,7 +212,7 @@ def _rows(table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts]) -> Non
         column_config=_columns(table, all(run.is_hypothetical for run in runs), against),
         key=KEY,
         on_select=open_selected,
-        selection_mode="single-row",
+        selection_mode=ONE_ROW,
         placeholder="–",
         alt="Molecules: select a row to open it",
     )

@@ -24,7 +24,7 @@ from pages._shared.charts.chart import Axis, Chart, Marks, Row, chart, lanes
 from pages._shared.choices import one_of
 from pages._shared.errors import escape_markdown
 from pages._shared.html_table import grouped_table
-from pages._shared.rows import picked_rows, show_rows, table_height
+from pages._shared.rows import ONE_ROW, picked_rows, show_rows, table_height
 from pages._shared.table_files import file_button
 from pages._shared.theme import palette
 from pages._shared.words import visible_text
@@ -142,7 +142,7 @@ def _table(comparison: TraceComparison, rows: Sequence[KernelRow]) -> None:
         column_config=looks,
         key=KEY,
         on_select=lambda: _pick(rows),
-        selection_mode="single-row",
+        selection_mode=ONE_ROW,
         placeholder="–",
         alt="Operations: tick one to see its full name",
     )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Literal
 
 import streamlit as st
 
 ROW_PX, BORDERS_PX = 35, 2
 """Of ``st.dataframe``; its header is as high as a row."""
+
+ONE_ROW: Sequence[Literal["single-row", "single-cell"]] = ("single-row", "single-cell")
+"""Of a table with one selected row: a click on any of its cells selects it too."""
 
 
 def table_height(rows: int, most_px: int | None = None) -> int:
@@ -25,10 +29,14 @@ def show_rows(key: str, rows: list[int]) -> None:
 def picked_rows(key: str) -> list[int] | None:
     """The rows that the reader has selected; None where they are those that were shown as selected.
 
-    Streamlit calls a table back also when it hears its own selection from the browser again.
+    Streamlit calls a table back also when it hears its own selection from the browser again. A click on a cell leaves
+    the selected row as it is, and a click on a row's box the cell.
     """
-    rows: list[int] = list(st.session_state[key]["selection"]["rows"])
-    return None if rows == st.session_state.get(_shown(key)) else rows
+    selection, shown = st.session_state[key]["selection"], st.session_state.get(_shown(key))
+    rows = list(selection["rows"])
+    if rows == shown:
+        rows = [row for row, _ in selection.get("cells", ())] or rows
+    return None if rows == shown else rows
 
 
 def show_steps(place: int | None, count: int, words: str, go: Callable[[int], None]) -> None:

@@ -41,10 +41,10 @@ def _at_rest(spot: Locator) -> FloatRect:
     raise AssertionError(f"{spot} does not come to rest")
 
 
-def click_row(seen: Visit, table: int, row: int, row_height: int = 35) -> None:
-    """The box before a row: tables are drawn on a canvas."""
+def click_row(seen: Visit, table: int, row: int, row_height: int = 35, left_px: int = 18) -> None:
+    """The box before a row, or what is so far from the left: tables are drawn on a canvas."""
     box = _at_rest(table_canvas(seen, table))
-    seen.page.mouse.click(box["x"] + 18, box["y"] + 37 + row_height * (row + 0.5))
+    seen.page.mouse.click(box["x"] + left_px, box["y"] + 37 + row_height * (row + 0.5))
     seen.settle()
 
 

@@ -223,7 +223,7 @@ def test_a_row_opens_its_molecule_and_back_undoes_one_pick_at_a_time(browser: Br
         expect_atom(seen, 5)
         open_picker(seen, 1)
         expect(seen.page.get_by_test_id("data-grid-canvas")).to_have_count(2)  # of molecules, of blocks
-        click_row(seen, 0, 2, 64)
+        click_row(seen, 0, 2, 64, left_px=300)  # its words
         expect(seen.page).to_have_url(re.compile("sample=2&order"))
         expect(seen.page.get_by_text("row 3 of 64")).to_be_visible()
         expect(seen.page.get_by_text("Show only")).not_to_be_visible()  # the molecule takes the table's place
@@ -231,8 +231,10 @@ def test_a_row_opens_its_molecule_and_back_undoes_one_pick_at_a_time(browser: Br
         expect(seen.page).to_have_url(re.compile("sample=13&.*atom=5"))
         expect_atom(seen, 5)
         expect(seen.page.get_by_test_id("data-grid-canvas")).to_have_count(1)
-        click_row(seen, 0, 4, 35)  # of the blocks
+        click_row(seen, 0, 4, left_px=200)  # of the blocks
         expect_atom(seen, 4)
+        click_row(seen, 0, 6)
+        expect_atom(seen, 6)
         atoms(seen).nth(1).click()
         expect_atom(seen, 1)
         expect(seen.page).to_have_url(re.compile("sample=13(&|$)"))

@@ -191,6 +191,25 @@ def test_a_tables_own_selection_that_comes_back_is_no_pick(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
+    ("shown", "rows", "cell", "picked"),
+    [
+        ([], [], 4, [4]),
+        ([3], [3], 4, [4]),  # the row's box stays ticked in the browser
+        ([3], [3], 3, None),
+        ([3], [6], 4, [6]),  # a box, after a click on a cell
+        ([3], [], 3, []),  # its own box is cleared
+    ],
+)
+def test_a_click_on_a_cell_picks_its_row(
+    shown: list[int], rows: list[int], cell: int, picked: list[int] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(st, "session_state", {})
+    show_rows("table", shown)
+    st.session_state["table"] = {"selection": {"rows": rows, "cells": [(cell, "text")]}}
+    assert picked_rows("table") == picked
+
+
+@pytest.mark.parametrize(
     ("checks", "geometry", "usable", "words"),
     [
         (None, None, None, None),
