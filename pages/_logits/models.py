@@ -17,6 +17,7 @@ from pages._shared.errors import escape_markdown
 
 THEIRS, OURS = "the report's rule", "our rules"
 EXAMPLE = 0.2
+_WITHOUT_LEGEND = "<style>.chosen-entries { display: none; }</style>"
 REPORTED_HELP = """
 Its logs were not published, so these figures cannot be checked. The interval is the 95 % one of a share over its
 entries, spread evenly over its models. Logs here are matched with models by name and precision.
@@ -24,12 +25,13 @@ entries, spread evenly over its models. Logs here are matched with models by nam
 
 
 def show(store: Store, chosen: LogSelection | None) -> None:
-    """Draw this section; ``chosen`` is None where no log is chosen."""
+    """All logs of the store: A and B mean nothing here, so their legend is hidden."""
+    st.html(_WITHOUT_LEGEND)
     found = ranked(store, chosen)
     st.markdown(escape_markdown(_headline(found)))
     if found.ranking.logs:
         st.subheader("Logs of this store", anchor=False)
-        models_table.show_logs(found, chosen)
+        models_table.show_logs(found)
     for note in _notes(found):
         st.caption(escape_markdown(note))
     st.subheader("As the report states it", anchor=False, help=REPORTED_HELP)

@@ -19,11 +19,12 @@ from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
 from pages._logits.logs import LogSelection
 from pages._shared.charts.card import table_of
+from pages._shared.entry_picker import origin_column
 from pages._shared.rows import table_height
 from pages._shared.table_files import table_buttons
 
 MOST_HEIGHT = 400
-MOST_POSITIONS = 6
+MOST_POSITIONS = 3
 NO_LOG = "no log here"
 
 
@@ -36,9 +37,9 @@ def show_reported(ranked: Ranked) -> None:
         st.caption("This store has no logs of these models.")
 
 
-def show_logs(ranked: Ranked, chosen: LogSelection | None) -> None:
+def show_logs(ranked: Ranked) -> None:
     worst_first = sorted(ranked.ranking.logs, key=lambda rate: -max(rate.by_report, rate.by_ours or 0))
-    rows = [_log(place, rate, ranked.healths[rate.id], chosen) for place, rate in enumerate(worst_first, start=1)]
+    rows = [_log(place, rate, ranked.healths[rate.id]) for place, rate in enumerate(worst_first, start=1)]
     _table(rows, "ranked-logs", _LOGS, "Logs of this store by their garbage")
 
 
@@ -73,10 +74,9 @@ def _reported(place: int, model: ReportedModel, ranked: Ranked) -> dict[str, Any
     }
 
 
-def _log(place: int, rate: GarbageRate, health: Health, chosen: LogSelection | None) -> dict[str, Any]:
+def _log(place: int, rate: GarbageRate, health: Health) -> dict[str, Any]:
     return {
         "rank": place,
-        "as": chosen.letter(rate.id) if chosen is not None and rate.id in chosen.ids else None,
         "engine": _text(rate.engine),
         "model": _text(rate.model),
         "precision": _text(rate.precision),
@@ -142,7 +142,7 @@ def _sizes(least: float | None, largest: float | None) -> str | None:
 
 
 def _rate(name: str, what: str) -> Any:
-    return st.column_config.ProgressColumn(name, width=112, help=what, format="%.1f %%", min_value=0, max_value=100)
+    return st.column_config.ProgressColumn(name, width=96, help=what, format="%.1f %%", min_value=0, max_value=100)
 
 
 _NUMBER, _TEXT = st.column_config.NumberColumn, st.column_config.TextColumn
@@ -150,10 +150,10 @@ _RULE = "Share of entries with a huge number: the report's own rule"
 _OURS = "Share of entries with a damaged value by our rules, masks and padding left out"
 _SHARED: dict[str, Any] = {
     "rank": _NUMBER("#", width=32, help="Least garbage first", pinned=True),
-    "model": _TEXT("model", width=110),
+    "model": _TEXT("model", width=112),
     "precision": _TEXT("precision", width=70),
     "vocabulary": _NUMBER("vocabulary", width=78, format="localized", help="Row length, by the shape of the entries"),
-    "sizes": _TEXT("damaged values", width=144, help="Magnitudes of the damaged values, least and largest"),
+    "sizes": _TEXT("damaged values", width=138, help="Magnitudes of the damaged values, least and largest"),
 }
 _REPORTED = _SHARED | {
     "reported": _rate("garbage", "Share of tokens with garbage, as the report states it"),
@@ -164,13 +164,12 @@ _REPORTED = _SHARED | {
 }
 _LOGS = _SHARED | {
     "rank": _NUMBER("#", width=32, help="Most garbage first, by the worse of both rules", pinned=True),
-    "as": _TEXT("as", width=32, pinned=True),
-    "engine": _TEXT("engine", width=214, pinned=True),
+    "engine": _TEXT("engine", width=262, pinned=True),
     "rule": _rate("report's rule", _RULE),
     "ours": _rate("our rules", _OURS),
-    "positions": _TEXT("positions", width=110, help="With damaged values, most first"),
-    "entries": _NUMBER("entries", width=70, format="localized"),
-    "origin": _TEXT("origin", width=80),
+    "positions": _TEXT("positions", width=114, help="With damaged values, most first"),
+    "entries": _NUMBER("entries", width=62, format="localized"),
+    "origin": origin_column(),
     "log": _TEXT("log", width=260),
 }
 

@@ -180,5 +180,5 @@ def _agreement(parity: Parity, checkpoint: str) -> dict[str, Any]:
 def _logged(one: LoggedEntries | None) -> str | None:
     if one is None:
         return None
-    texts = f", {counted(one.texts, 'text')}" if one.texts > 1 else ""
-    return f"{counted(one.entries, 'entry', 'entries')}{texts}, tokens {one.first_token:,}–{one.last_token:,}"
+    entries = counted(one.entries, "entry", "entries") if one.texts == 1 else f"{one.entries:,} in {one.texts:,} texts"
+    return f"{entries}, tokens {one.first_token:,}–{one.last_token:,}"

@@ -78,7 +78,7 @@ class EntryPicker(Generic[Chosen]):
             st.session_state[self._default_key] = chosen.ids
         for complaint in complaints:
             st.error(escape_markdown(complaint), icon=":material/error:")
-        with self._frame(chosen):
+        with self._frame(chosen, len(found.entries)):
             rows = {entry.id: self._row(entry, chosen) for entry in reversed(found.entries)}
             if len(rows) >= self.filters_from or any(st.query_params.get(name) for name in self.filters):
                 self._filters(rows, chosen)
@@ -91,22 +91,24 @@ class EntryPicker(Generic[Chosen]):
             st.html(legend(chosen))
         return chosen
 
-    def _frame(self, chosen: Chosen | None) -> DeltaGenerator:
+    def _frame(self, chosen: Chosen | None, entries: int) -> DeltaGenerator:
         if not self.folds:
             return st.container()
         # Not `fold`: an expander that reports its state is made anew with each label, and the table would scroll up.
         key = f"{self.key}_open_{st.session_state.get(self._replaced_key, 0)}"
-        return st.expander(self._heading(chosen), chosen is None, key=key, icon=":material/checklist:")
+        return st.expander(self._heading(chosen, entries), chosen is None, key=key, icon=":material/checklist:")
 
-    def _heading(self, chosen: Chosen | None) -> str:
+    def _heading(self, chosen: Chosen | None, entries: int) -> str:
+        """What is ticked; where the legend below names it, how many of how many."""
         title = f"{self.query.noun.capitalize()}s"
         if chosen is None:
             return title
+        if self.query.has_control:
+            return f"{title}: {len(chosen.ids)} of {entries:,} selected"
         names = [escape_markdown(_name(chosen, id_)) for id_ in chosen.ids[:2]]
-        between, others = (" vs ", "tests") if self.query.has_control else (", ", "more")
         if len(chosen.ids) > 2:
-            names[1] = f"{len(chosen.tests)} {others}"
-        return f"{title}: {between.join(names)}"
+            names[1] = f"{len(chosen.tests)} more"
+        return f"{title}: {', '.join(names)}"
 
     def _row(self, entry: Entry, chosen: Chosen | None) -> Row:
         letter = chosen.letter(entry.id) if chosen is not None and entry.id in chosen.ids else None

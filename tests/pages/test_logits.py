@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import streamlit as st
+from streamlit.testing.v1 import AppTest
 
 from engine.logits.parity import compare_logs
 from engine.store.entries import Entry
@@ -41,6 +42,10 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Open:
     return opener(monkeypatch)
 
 
+def hides_legend(app: AppTest) -> bool:
+    return any("chosen-entries { display: none" in one.proto.body for one in app.get("html"))
+
+
 # --- which logs -----------------------------------------------------------------------------------------------------
 
 
@@ -56,8 +61,11 @@ def test_an_empty_store_says_what_to_do(opened: Open, tmp_path: Path) -> None:
 
 def test_a_first_visit_looks_at_the_newest_log_beside_another_engines(opened: Open, made: Made) -> None:
     store, logs = made
-    rows = tables(opened(store))[0]
+    app = opened(store)
+    rows = tables(app)[0]
     assert len(rows) == len(logs)
+    assert app.expander[0].label == f"Logs: 2 of {len(logs)} selected"  # the legend has their names
+    assert hides_legend(app) and not hides_legend(opened(store, view="Health"))  # the ranking is of all logs
     assert rows[rows["as"].notna()].set_index("as")["log"].to_dict() == {"A": logs["clean"].id, "B": logs["theirs"].id}
     freed = rows[rows["log"] == logs["freed"].id].iloc[0]
     assert (freed["flagged"], freed["report"]) == (50.0, 30.0)
@@ -174,8 +182,8 @@ def test_models_stand_in_the_reports_order_with_logs_beside(opened: Open, tmp_pa
     assert (q4["rule"], q4["ours"], q4["positions"], q4["sizes"]) == ("20.0 %", "20.0 %", "0, 2", "1e+16 to 1e+34")
     assert (reported["rule"] == "no log here").sum() == 5
     assert reported.iloc[0]["positions"] == "none"
-    assert logs[["as", "rule", "ours", "positions", "origin", "log"]].to_numpy().tolist() == [
-        ["A", 20.0, 20.0, "0, 2", "imported", log.id]
+    assert logs[["rule", "ours", "positions", "origin", "log"]].to_numpy().tolist() == [
+        [20.0, 20.0, "0, 2", "imported", log.id]
     ]
     words = said(app)
     assert "Of the one log here, 1 has garbage by the report's rule, 1 is damaged by ours." in words

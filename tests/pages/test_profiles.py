@@ -172,3 +172,4 @@ def test_the_table_is_one_line_once_something_is_chosen(store: Store) -> None:
         patch.setenv("DRIFTSCOPE_STORE", str(store.home.where))
         app = AppTest.from_function(folded, default_timeout=60).run()
     assert not app.exception and app.expander[0].proto.expanded is False
+    assert app.expander[0].label == "Traces: 2 of 2 selected"  # the legend has their names
