@@ -51,7 +51,8 @@ def _lost_third(store: Store) -> None:
     answer = lost_third.answer(load_all(store.places))
     if answer:
         with st.container(border=True, gap="small", key="lost-third"):
-            st.markdown(f"**{lost_third.QUESTION}** {escape_markdown(f'{lost_third.THIRD} {answer}')}")
+            st.markdown(f"**{lost_third.QUESTION}** {escape_markdown(lost_third.THIRD)}")
+            st.markdown(escape_markdown(answer))
             st.button(
                 "Show how",
                 icon=":material/arrow_forward:",
