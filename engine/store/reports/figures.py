@@ -223,8 +223,8 @@ def _sampling(sampling: Any) -> dict[str, Any]:
     """A preset's name, or an object of parameters."""
     if isinstance(sampling, Mapping):
         names = {"temperature": float, "top_k": int, "top_p": float, "min_p": float}
-        numbers = {key: sampling[key] for key in names if isinstance(sampling.get(key), int | float)}
-        fitting = {key: names[key](value) for key, value in numbers.items() if not isinstance(value, bool)}
+        numbers = {key: sampling[key] for key in names if type(sampling.get(key)) in (int, float)}
+        fitting = {key: names[key](value) for key, value in numbers.items() if abs(value) < _MOST}
         return {"sampling": compact(sampling), **fitting}
     text = _FileValues({"sampling": sampling}).text("sampling")
     if text not in PRESETS:

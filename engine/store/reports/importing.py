@@ -12,13 +12,14 @@ import codecs
 import gzip
 import hashlib
 import json
-import math
 import re
+import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, get_args
 
@@ -221,13 +222,14 @@ def _errors_with(name: str) -> Iterator[None]:
 
 
 def _parsed(text: str) -> dict[str, Any]:
-    def finite(digits: str) -> float | None:
-        value = float(digits)
-        return value if math.isfinite(value) else None
+    def finite(number: type[int | float], digits: str) -> float | None:
+        value = number(digits)
+        return value if abs(value) <= sys.float_info.max else None
 
+    how: dict[str, Any] = {"parse_float": partial(finite, float), "parse_int": partial(finite, int)}
     try:  # Python writes NaN and Infinity, which JSON does not have
         document = parsed_json(
-            text, most=MOST_VALUES, parse_constant=lambda _: None, parse_float=finite, object_pairs_hook=unique_keys
+            text, most=MOST_VALUES, parse_constant=lambda _: None, object_pairs_hook=unique_keys, **how
         )
     except json.JSONDecodeError as error:
         where = f"line {error.lineno:,}, column {error.colno:,}"

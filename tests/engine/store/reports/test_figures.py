@@ -82,6 +82,8 @@ def test_timestamps(said: Any, expected: str | None, tmp_path: Path) -> None:
         ("our own", {"sampling": "our own"}),
         ({"top_k": 5, "temperature": 1}, {"sampling": '{"temperature":1,"top_k":5}', "temperature": 1.0, "top_k": 5}),
         ({"top_k": "all"}, {"sampling": '{"top_k":"all"}'}),
+        ({"temperature": 10**400, "top_p": True}, {"sampling": '{"temperature":null,"top_p":true}'}),
+        ({"top_k": 2**63}, {"sampling": f'{{"top_k":{2**63}}}'}),
     ],
 )
 def test_sampling_as_a_preset_or_in_parameters(said: Any, expected: dict[str, Any], tmp_path: Path) -> None:
