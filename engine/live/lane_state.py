@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
+from operator import add
 
 from engine.chem.enriched import skeleton_of
 from engine.decode.samples import Reader, Sample
@@ -36,15 +37,16 @@ from engine.text.tokenizers import load_tokenizer
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Blocks so far. ``drift`` adds up what is known: positive positions left over, negative ones missing."""
+    """Blocks so far. ``drift`` adds up that of the ``known`` ones: positive positions left over, negative missing."""
 
     blocks: int = 0
     junk: int = 0
     cut: int = 0
     drift: int = 0
+    known: int = 0
 
     def __add__(self, other: Tally) -> Tally:
-        return Tally(self.blocks + other.blocks, self.junk + other.junk, self.cut + other.cut, self.drift + other.drift)
+        return Tally(*map(add, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +237,7 @@ def _tally_of(blocks: Iterable[Block]) -> Tally:
     for block in blocks:
         kinds = set(block.kinds)
         is_cut, is_junk = bool(kinds & CUT_KINDS), bool(kinds & JUNK_KINDS)
-        tally += Tally(1, int(is_junk), int(is_cut), block.drift or 0)
+        tally += Tally(1, int(is_junk), int(is_cut), block.drift or 0, int(block.drift is not None))
     return tally
 
 

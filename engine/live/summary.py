@@ -44,7 +44,11 @@ def figures_of(watch: LaneWatch, row: Mapping[str, Any] | None) -> dict[str, Any
         "redrawn_blocks": watch.redrawn.total() if watch.is_guarded else None,
         "thrown_tokens": watch.thrown_tokens if watch.is_guarded else None,
     }
-    return figures | {name: None if row is None else row.get(name) for name in OF_RUN}
+    of_run = {name: row.get(name) for name in OF_RUN} if row is not None else dict.fromkeys(OF_RUN)
+    for name in ("stereo", "geometry"):  # none right of none judged is no figure
+        if row is not None and row.get(f"{name}_judged") == 0:
+            of_run[f"{name}_right"] = None
+    return figures | of_run
 
 
 def with_ratios(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -37,6 +37,7 @@ from pages._shared.words import (
     failed_words,
     faults,
     molecule_words,
+    unbroken,
     verdict,
     visible_text,
     wrong_atoms,
@@ -119,7 +120,7 @@ def _failed_buttons(inspection: Inspected, failed: Sequence[Mapping[str, Any]], 
     for place, check in enumerate(failed, start):
         atom = next((atom for atom in check["atoms"] if atom < inspection.molecule.atoms), None)
         st.button(
-            escape_markdown(check_line(check)),
+            unbroken(escape_markdown(check_line(check))),
             key=f"failed-{place}",
             type="tertiary",
             icon=":material/warning:",

@@ -22,7 +22,7 @@ def _with(unit: str, decimals: int) -> Callable[[float | None], str]:
 FIGURES: dict[str, tuple[str, Callable[[Any], str], str]] = {
     "seconds": ("Time", _with("s", 2), "Decoding time, from prompt to last token"),
     "time_ratio": ("Time, ratio", times, "Divided by the first lane's"),
-    "tokens": ("Tokens", whole, ""),
+    "tokens": ("Tokens", whole, "Of all samples, with the token that ends each"),
     "tokens_a_second": ("Tokens/s", whole, ""),
     "speed_ratio": ("Tokens/s, ratio", times, "Divided by the first lane's"),
     "forced_share": ("Forced", percent, "Tokens without a choice"),
@@ -34,14 +34,16 @@ FIGURES: dict[str, tuple[str, Callable[[Any], str], str]] = {
     "decodes": ("Decodes", whole, RULE_HELP["decodes"]),
     "clean": ("Clean", whole, RULE_HELP["clean"]),
     "usable": ("Usable", whole, "Clean, stereo right, geometry right"),
-    "stereo_right": ("Stereo right", whole, "All that the SMILES specifies, in space"),
+    "stereo_right": ("Stereo right", whole, "All that the SMILES specifies, in space; – where it specifies nothing"),
     "geometry_right": ("Geometry right", whole, "No check of PoseBusters failed"),
-    "strain_kcal": ("Strain", _with("kcal/mol", 1), "Above the relaxed conformer; mean where geometry is right"),
+    "strain_kcal": ("Strain", _with("kcal/mol", 1), "Above the relaxed conformer"),
     "bad_blocks": ("Damaged blocks", whole, "Neither exact nor unverified"),
     "cut_blocks": ("Cut blocks", whole, ""),
     "rmsd_ang": ("RMSD", _with("Å", 2), "To the nearest reference conformer (ETKDGv3); mean over the samples below"),
     "rmsd_samples": ("RMSD samples", whole, "Samples that the strict reader takes"),
 }
+NOTES = {"strain_kcal": "mean where geometry is right"}
+"""In sight: a lane's badge has a strain also where the geometry is wrong."""
 
 
 def figures_table(lanes: Sequence[tuple[str, LaneWatch, Mapping[str, Any] | None]]) -> str:
@@ -53,7 +55,7 @@ def figures_table(lanes: Sequence[tuple[str, LaneWatch, Mapping[str, Any] | None
     figures = with_ratios(rows)
     is_guarded = any(watch.is_guarded for _, watch, _ in lanes)
     table = [
-        TableRow(label, tuple(TableCell(form(lane[name])) for lane in figures), help=about)
+        TableRow(label, tuple(TableCell(form(lane[name])) for lane in figures), help=about, note=NOTES.get(name, ""))
         for name, (label, form, about) in FIGURES.items()
         if is_guarded or name not in OF_GUARD
     ]

@@ -10,8 +10,9 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from engine.errors import one_line
-from engine.figures.words import capitalised, percent
+from engine.figures.words import capitalised, counted, percent
 from engine.inspection.tries import redrawn_words
+from engine.live.lane_state import LaneWatch
 from engine.live.summary import LaneTime, all_seconds_left
 from engine.lp_records import split_cleanup
 from engine.service import waiting_words
@@ -21,6 +22,7 @@ from pages._live import session
 from pages._live.session import Running
 from pages._shared.components.token_strip import Chip, Mark, selected_index, token_stream
 from pages._shared.errors import escape_markdown
+from pages._shared.words import HYPOTHETICAL_HELP, signed, unbroken
 
 STRIP_PX, DONE_STRIP_PX = 300, 190
 _MARKS: dict[str, Mark] = {"junk": "junk", "cut": "cut"}
@@ -30,10 +32,9 @@ _NOTES = {
 }
 _ATOM, _PICKS = "live_atom", "live_picks"
 COUNTS_HELP = (
-    "Tokens of all samples, with the one that ends each answer, which the strip leaves out. "
-    "Drift: the template's positions for numbers minus the tokens that the numbers need. Positive: surplus positions "
-    "fill with junk. Negative: missing positions cut the number. Blocks of unknown need count as 0. "
-    "Tokens and passes are of all answers so far, with their end tokens, which a strip does not show."
+    "Tokens and passes are of all answers so far, with the token that ends each, which a strip does not show. "
+    "Drift: the template's positions for numbers minus the tokens that the numbers need, over the blocks whose need is "
+    "known. Positive: surplus positions fill with junk. Negative: missing positions cut the number."
 )
 
 GUARD_HELP = (
@@ -87,7 +88,7 @@ def progress_words(lanes: list[Running]) -> str:
 
 def heading(lane: Running) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):  # columns would cut the label off
-        st.markdown(f"**{escape_markdown(lane.title)}** :gray[:small[{state_words(lane)}]]", width="stretch")
+        st.markdown(f"**{escape_markdown(lane.title)}** :gray[:small[{unbroken(state_words(lane))}]]", width="stretch")
         if not lane.seen.has_ended:
             st.button(
                 "Stop",
@@ -123,13 +124,15 @@ def counters(lane: Running, shown: int) -> None:
         return
     tally = watch.tally(shown)
     is_position = watch.opened is not None and mode_of(split_cleanup(watch.opened.lp)[0]) == "position"
-    drift = f"{tally.drift:+d}".replace("-", "−")
     st.markdown(
-        f"**{watch.tokens_a_second:,.0f}** tokens/s · **{counts.tokens:,}** tokens · "
-        f"{percent(counts.forced_tokens / counts.tokens)} forced · {counts.forward_passes:,} passes  \n"
-        f":violet[junk **{tally.junk}**] · :red[cut **{tally.cut}**] of {tally.blocks} blocks · "
-        + (f"drift {drift}" if is_position else f"hypothetical drift {drift}"),
-        help=COUNTS_HELP,
+        unbroken(
+            f"**{watch.tokens_a_second:,.0f}** tokens/s · **{counts.tokens:,}** tokens{of_tokens(watch)} · "
+            f"{percent(counts.forced_tokens / counts.tokens)} forced · {counts.forward_passes:,} passes  \n"
+            f":violet[junk **{tally.junk}**] · :red[cut **{tally.cut}**] of {counted(tally.blocks, 'block')} · "
+            f"{'' if is_position else 'hypothetical '}drift {signed(tally.drift)}"
+            + (f" over {tally.known} of them" if tally.known < tally.blocks else "")
+        ),
+        help=COUNTS_HELP if is_position else f"{COUNTS_HELP} {HYPOTHETICAL_HELP}",
     )
     if watch.is_guarded:
         redrawn = watch.redrawn
@@ -140,6 +143,13 @@ def counters(lane: Running, shown: int) -> None:
             + f" · **{watch.thrown_tokens:,}** tokens thrown away",
             help=GUARD_HELP,
         )
+
+
+def of_tokens(watch: LaneWatch) -> str:
+    """What a lane's count of tokens has beside the tokens of its strip."""
+    if watch.samples > 1:
+        return " in all"
+    return " with the end" if any(answer.stop_reason == "end" for answer in watch.answered) else ""
 
 
 def chips_in(lane: Running, shown: int, wrong: Collection[int] = (), p_raw: Likely = NO_TINT) -> list[Chip]:

@@ -105,7 +105,7 @@ def _outcome(
 ) -> None:
     """The shown sample: the check, the conformer, the text."""
     if seen is not None:
-        _verdict(seen)
+        show_verdict(seen)
         conformer(lane, seen, picked_atom(shown))
     elif lane.run_id is not None:
         st.caption("This run was removed. Generate it again.")
@@ -123,7 +123,7 @@ def _outcome(
         st.caption(escape_markdown(note))
 
 
-def _verdict(seen: Inspected) -> None:
+def show_verdict(seen: Inspected) -> None:
     """Text, stereo, geometry, RMSD and strain, each with its mark; then what is wrong in words."""
     sample = seen.sample
     with st.container(horizontal=True, gap="xxsmall"):

@@ -7,6 +7,8 @@ import streamlit as st
 from pages._live import session
 from pages._live.board import drawing
 from pages._live.lanes import chips_in, counters, heading, lane_columns, progress, strip
+from pages._live.results import show_verdict
+from pages._shared.inspected import inspected_in, open_store
 
 TICK_S = 0.25
 """Between two redraws of the one reader. With several each waits so many times as long: all tabs are drawn by one
@@ -26,6 +28,7 @@ def show_running(shown: int) -> None:
 def _draw(shown: int, tick: float) -> None:
     is_running = session.poll()
     lanes = session.lanes()
+    store = open_store()
     left, right = st.columns([2, 3], gap="medium", vertical_alignment="center")
     with left:
         drawing(shown)
@@ -34,6 +37,8 @@ def _draw(shown: int, tick: float) -> None:
     for column, lane in zip(lane_columns(lanes), lanes, strict=False):
         with column, st.container(border=True, gap="xsmall"):
             heading(lane)
+            if (seen := inspected_in(store, lane.run_id, shown)) is not None:
+                show_verdict(seen)  # while other lanes are still written
             counters(lane, shown)
             strip(lane, shown, chips_in(lane, shown))
     if not is_running or not tick / 2 <= tick_s() <= tick * 2:

@@ -10,7 +10,7 @@ import streamlit as st
 from engine.chem.verdict import NOT_JUDGED, check_words, is_stereo_judged, strain_words
 from engine.records import RULES_HELP
 from pages._shared.errors import escape_markdown
-from pages._shared.words import failed_words
+from pages._shared.words import failed_words, unbroken
 
 _COLOURS: dict[bool | None, Literal["green", "yellow", "gray"]] = {True: "green", False: "yellow", None: "gray"}
 _ICONS = {True: ":material/check:", False: ":material/warning:", None: None}
@@ -48,7 +48,7 @@ def molecule_badges(sample: Mapping[str, Any]) -> None:
 
 def failed_checks(failed: Sequence[Mapping[str, Any]], most: int) -> None:
     for check in failed[:most]:
-        st.caption(f":material/warning: {escape_markdown(failed_words(check))}")
+        st.caption(f":material/warning: {unbroken(escape_markdown(failed_words(check)))}")
     if len(failed) > most:
         st.caption(f"and {len(failed) - most} more failed checks")
 

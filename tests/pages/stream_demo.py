@@ -53,6 +53,7 @@ left, right = st.columns(2)
 compact = left.toggle("Three lanes")
 shown = right.toggle("Shown", value=True)
 run = left.toggle("Running")
+done = right.toggle("Done")
 with st.container(horizontal=True):
     st.button("Tick", on_click=grow, args=(TICK,))
     st.button("Many", on_click=grow, args=(1000,))
@@ -79,6 +80,7 @@ def lanes() -> None:
                 details=not compact,
                 copy=not compact,
                 max_height=240,
+                follow=not done,
                 text=joined(),
             )
             st.text(f"selected: {selected}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,13 +15,14 @@ from rdkit import Chem
 from engine.chem.conformers import reference_conformers
 from engine.chem.rmsd import superpose
 from engine.chem.smiles import parse_smiles
-from pages._live import board, conformer, files, grid, inputs, results
+from engine.live.lane_state import Tally
+from pages._live import board, conformer, files, grid, inputs, results, session
 from pages._live import lanes as live_lanes
 from pages._live.inputs import read_lines
 from pages._shared.components import molecule_grid, viewer3d
 from pages._shared.components.viewer3d import picked_atom
 from pages._shared.inspected import open_store
-from tests.pages.live_pages import Live, generated
+from tests.pages.live_pages import Live, generated, texts
 
 
 def test_a_grid_has_every_answer_worst_first_and_a_click_opens_it(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,6 +66,34 @@ def test_time_left_is_the_least_until_one_lane_says_how_long_answers_are_checked
         watch = SimpleNamespace(samples=1, answered=(), finished=object() if number < ended else None)
         lanes.append(SimpleNamespace(watch=watch, seen=SimpleNamespace(has_ended=number < ended, elapsed_s=1.0)))
     assert f" lanes done · {expected} for all lanes" in live_lanes.progress_words(lanes)
+
+
+def test_a_finished_lane_has_its_verdict_while_others_are_written(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = generated(live, lp1="exact", lp2="—")
+    running = app.session_state["live_lanes"][1]
+    running.watch.finished, running.seen = None, replace(running.seen, state="running")
+    monkeypatch.setattr(session, "poll", lambda: True)
+    app.run()
+    assert app.button(key="stop_all").label == "Stop all" and not app.exception
+    assert texts(app).count("geometry right]") + texts(app).count("geometry wrong]") == 1
+
+
+def test_a_drift_says_over_how_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[tuple[str, str]] = []
+    monkeypatch.setattr(live_lanes.st, "markdown", lambda words, help: said.append((words, help)))
+    counts = SimpleNamespace(tokens=9, forced_tokens=3, forward_passes=6)
+    for lp, tally in (("position-blocklist", Tally(5, 1, 2, -4, 3)), ("exact", Tally(5, 0, 0, 7, 5))):
+        watch = SimpleNamespace(
+            counted=counts, tally=lambda shown, of=tally: of, opened=SimpleNamespace(lp=lp), tokens_a_second=3.0,
+            samples=1, answered=(), is_guarded=False,
+        )  # fmt: skip
+        lane: Any = SimpleNamespace(watch=watch)
+        live_lanes.counters(lane, 0)
+    (drift, help), (hypothetical, its_help) = said
+    assert drift.endswith("of 5 blocks · drift −4 over 3 of them") and "Hypothetical" not in help
+    assert hypothetical.endswith("of 5 blocks · hypothetical drift +7")
+    assert "Hypothetical: no template wrote this text" in its_help
+    assert "33.3\u00a0% forced" in drift
 
 
 def test_downloads_hold_what_they_say(live: Live) -> None:

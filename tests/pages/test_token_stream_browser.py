@@ -146,6 +146,14 @@ def test_the_end_stays_in_sight_unless_the_reader_looks_elsewhere(seen: Visit) -
     expect(chips(seen).nth(2)).to_be_in_viewport()
 
 
+def test_a_finished_text_stands_at_its_beginning(seen: Visit) -> None:
+    seen.press("Many")
+    expect(chips(seen)).to_have_count(TICK + 1000)
+    assert tokens(seen).evaluate(AT_END)
+    seen.press("Done")
+    expect(tokens(seen)).to_have_js_property("scrollTop", 0)
+
+
 def test_the_copied_text_is_the_whole_text(seen: Visit) -> None:
     seen.press("Tick")
     expect(chips(seen)).to_have_count(2 * TICK)

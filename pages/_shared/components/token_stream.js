@@ -26,9 +26,11 @@ class Stream extends Strip {
     if (known && message.number <= this.data.number) return true; // it came twice
     const whole = message.from === 0 && !message.text?.[0];
     if (!whole && !(known && this.data.number >= message.since)) return false;
+    const isDone = this.data.follow && !message.follow && this.atEnd && !this.focused();
     super.update(merged(this.data, message));
     this.list.classList.toggle("writing", message.follow); // only then do chips flash, and is the height kept
     this.list.style.minHeight = message.follow ? this.list.style.maxHeight : "";
+    if (isDone) this.list.scrollTop = this.top = 0; // a finished text is read from its beginning
     return true;
   }
 
