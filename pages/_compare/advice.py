@@ -88,8 +88,9 @@ def _panel(store: Store, chosen: RunSelection | None, models: dict[str, list[Ent
         with above:
             _words(advice)
         _reports(advice)
-        for caution in advice.cautions:
-            st.warning(escape_markdown(caution), icon=":material/warning:")
+        if advice.cautions:
+            lines = [f"- {escape_markdown(caution)}" for caution in advice.cautions]
+            st.warning("\n".join(lines), icon=":material/warning:")
         show_table(advice, molecules)
         show_cost(advice)
         _why(advice)

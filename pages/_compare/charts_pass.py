@@ -171,7 +171,12 @@ def pass_chart(chosen: RunSelection, runs: Sequence[RunFigures], others: Sequenc
             range=[low - room, high + room],
             ticks={tick: f"{tick:g}" for tick in TICKS},
         ),
-        y=Axis(title="pass the reports' rule", is_share=True, range=[-0.03, 1.09], more={"tickvals": [0, 0.25, 0.5, 0.75, 1]}),
+        y=Axis(
+            title="pass the reports' rule",
+            is_share=True,
+            range=[-0.03, 1.09],
+            more={"tickvals": [0, 0.25, 0.5, 0.75, 1]},
+        ),
         height=330,
         top=10,
         alt=f"Pass rate against time per sample. {'. '.join(descriptions)}.",
