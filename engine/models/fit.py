@@ -53,7 +53,7 @@ def read_config(folder: Path) -> ConfigFacts:
     path = folder / "config.json"
     document = _json(path)
     model_type = document.get("model_type")
-    if model_type not in FAMILIES:
+    if model_type not in tuple(FAMILIES):  # a list has no hash
         raise ModelError(
             f"{shown(folder, 200)} has the model type {shown(model_type)}", f"Known are {', '.join(FAMILIES)}"
         )

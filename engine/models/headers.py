@@ -71,7 +71,7 @@ def read_header(path: Path) -> Header:
         raise FileFormatError(
             f"the weights {shown(path, 200)} cannot be read ({error.strerror})", "Check the path in the model registry"
         ) from error
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
         raise _damaged(path, f"its header cannot be read ({type(error).__name__})") from error
 
 
@@ -122,6 +122,8 @@ def _two_sets(folder: Path, used: str, others: set[str]) -> FileFormatError:
 
 def _parsed(path: Path, document: dict[str, Any], size: int, start: int) -> Header:
     metadata = document.pop("__metadata__", {})
+    if not all(type(text) is str for text in metadata.values()):
+        raise TypeError("metadata is no text")
     tensors = {
         name: TensorInfo(str(about["dtype"]), tuple(map(int, about["shape"]))) for name, about in document.items()
     }

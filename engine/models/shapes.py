@@ -9,6 +9,7 @@ if TYPE_CHECKING:  # it takes seconds to import
     from transformers import PreTrainedConfig, PreTrainedModel
 
 Family = Literal["qwen3", "llama"]
+_MOST_SIZE = 2**31
 INIT_STD = 0.02
 """Standard deviation of every row at the start of training, and so of the tail's noise at its end."""
 
@@ -29,6 +30,9 @@ class ModelShape:
     def __post_init__(self) -> None:
         if self.family not in ("qwen3", "llama"):
             raise ValueError(f"family must be qwen3 or llama, got {self.family!r}")
+        numbers = [getattr(self, name) for name in ("width", "layers", "heads", "kv_heads", "inner", "positions")]
+        if not all(type(number) is int and 1 <= number < _MOST_SIZE for number in numbers):
+            raise ValueError("a size is no whole number from 1 on")
         if self.width % self.heads or self.heads % self.kv_heads:
             raise ValueError(f"{self.heads} heads of {self.kv_heads} keys do not fit a width of {self.width}")
 

@@ -26,7 +26,7 @@ from engine.models.layout import LIVE_IDS, ROWS, SHAPE, TAIL_ROW, VOCAB_ROWS
 from engine.models.shapes import ModelShape
 from engine.models.tail import tail_rows
 from engine.text.tokenizer_build import RECIPES, built_in, folder_of
-from engine.user_files import open_regular, read_regular
+from engine.user_files import open_regular, parsed_json, read_regular
 
 Weights = dict[str, NDArray[Any]]
 
@@ -56,7 +56,8 @@ class Shipped:
         size, width = RECIPES[self.tokenizer].size, self.shape.width
         if self.live_rows.shape != (len(self.live_ids), width) or self.tail_row.shape != (width,):
             raise ValueError(f"{self.live_rows.shape} live rows for {len(self.live_ids)} ids of width {width}")
-        if len(self.live_ids) == 0 or (np.diff(self.live_ids) <= 0).any() or not 0 <= self.live_ids[0] < size:
+        is_sorted = self.live_ids.dtype == np.int32 and (np.diff(self.live_ids) > 0).all()
+        if len(self.live_ids) == 0 or not is_sorted or not 0 <= self.live_ids[0] < size:
             raise ValueError("the live ids are not sorted ids of the tokenizer")
         if self.live_ids[-1] >= size:
             raise ValueError(f"live id {self.live_ids[-1]:,} is outside the tokenizer's {size:,}")
@@ -131,7 +132,7 @@ def expand(shipped: Shipped, folder: Path) -> None:
 def is_whole(folder: Path) -> bool:
     """Whether an expanded folder still holds the weights that were written."""
     try:
-        manifest = json.loads(read_regular(folder / MANIFEST))
+        manifest = parsed_json(read_regular(folder / MANIFEST))
         with open_regular(folder / WEIGHTS) as file:
             return bool(hashlib.file_digest(file, "sha256").hexdigest() == manifest["sha256"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -147,12 +148,12 @@ def _special_token(tokenizer: str, text: str) -> int:
 
 
 def _unpacked(content: bytes) -> Shipped:
-    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
+    header = parsed_json(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
     if header["format"] != FORMAT:
         raise ValueError(f"its format is {shown(header['format'])}, this version reads {FORMAT}")
     tensors = load(content)
     return Shipped(
-        shape=ModelShape(**json.loads(header[SHAPE])),
+        shape=ModelShape(**parsed_json(header[SHAPE])),
         tokenizer=header["tokenizer"],
         live_ids=tensors.pop(LIVE_IDS),
         live_rows=tensors.pop(ROWS),
@@ -160,7 +161,7 @@ def _unpacked(content: bytes) -> Shipped:
         sigma=float(header["sigma"]),
         seed=header["seed"],
         body=tensors,
-        about=json.loads(header["about"]),
+        about=parsed_json(header["about"]),
     )
 
 

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from engine.errors import DriftscopeError, FileFormatError, shown
 from engine.models.devices import free_memory
 from engine.models.fit import FAMILIES, read_config
-from engine.models.headers import read_header
+from engine.models.headers import Header, read_header
 from engine.models.layout import LIVE_IDS, ROWS, SHAPE, VOCAB_ROWS
 from engine.models.loading import ROOM, checked, expanded_folder
 from engine.models.registry import ModelEntry
+from engine.models.shapes import ModelShape
 from engine.models.shipped import read_verified
 from engine.models.tensor_table import BodySizes
 from engine.user_files import parsed_json
@@ -74,34 +76,40 @@ def body_sizes(entry: ModelEntry) -> BodySizes:
     """What the model's time depends on, from its header or config alone."""
     if entry.shipped is None:
         return read_config(entry.folder).sizes if entry.folder is not None else checked(entry)[2].sizes
-    shape = parsed_json(read_header(entry.shipped).metadata[SHAPE])
-    heads, width = shape["heads"], shape["width"]
-    numbers = (width, shape["layers"], heads, shape["kv_heads"], width // heads, shape["inner"])
-    return BodySizes(shape["family"], VOCAB_ROWS[entry.tokenizer], *numbers, True, False, False)
+    shape = _shape_of(entry.shipped, read_header(entry.shipped))
+    numbers = (shape.width, shape.layers, shape.heads, shape.kv_heads, shape.width // shape.heads, shape.inner)
+    return BodySizes(shape.family, VOCAB_ROWS[entry.tokenizer], *numbers, True, False, False)
 
 
 def _of_shipped(entry: ModelEntry) -> ModelSummary:
     assert entry.shipped is not None
     header = read_header(entry.shipped)
     read_verified(entry.shipped, entry.sha256)
-    if not {ROWS, LIVE_IDS} <= header.tensors.keys() or SHAPE not in header.metadata:
-        raise FileFormatError(
-            f"{shown(entry.shipped, 200)} is not a shipped model", "Register your own checkpoint as `folder`"
-        )
-    shape = parsed_json(header.metadata[SHAPE])
+    shape = _shape_of(entry.shipped, header)
     rows = VOCAB_ROWS[entry.tokenizer]
     live = header.tensors[ROWS]
     body = sum(tensor.count for name, tensor in header.tensors.items() if name.startswith("model.")) - live.count
-    parameters = body + rows * live.shape[1]
+    parameters = body + rows * shape.width
     return ModelSummary(
         entry,
-        family=FAMILIES[shape["family"]],
+        family=FAMILIES[shape.family],
         vocab_size=rows,
         parameters=parameters,
         size_mb=round(header.size_bytes / 1e6, 2),
         is_expanded=expanded_folder(entry).is_dir(),
         fits=_fits(entry, parameters),
     )
+
+
+def _shape_of(path: Path, header: Header) -> ModelShape:
+    try:
+        shape = ModelShape(**parsed_json(header.metadata[SHAPE]))
+        if LIVE_IDS not in header.tensors or header.tensors[ROWS].shape[1:] != (shape.width,):
+            raise ValueError("its rows are not those of its shape")
+    except (ValueError, KeyError, TypeError) as error:
+        what = f"{shown(path, 200)} is not a shipped model"
+        raise FileFormatError(what, "Register your own checkpoint as `folder`") from error
+    return shape
 
 
 def _of_folder(entry: ModelEntry) -> ModelSummary:

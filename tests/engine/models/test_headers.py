@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +56,10 @@ def test_a_lengthened_file_is_damaged(tmp_path: Path) -> None:
         with_header({"a": {"dtype": "F16", "shape": [2]}}),
         with_header({"a": {"dtype": "F16", "shape": ["x"], "data_offsets": [0, 4]}}, bytes(4)),
         with_header({"a": {"dtype": "F16", "shape": [3], "data_offsets": [0, 4]}}, bytes(4)),
+        with_header({"a": {"dtype": "F16", "shape": [math.inf], "data_offsets": [0, 4]}}, bytes(4)),
+        with_header({"a": {"dtype": "F16", "shape": [2], "data_offsets": [0, math.inf]}}, bytes(4)),
+        with_header({"a": {"dtype": "F16", "shape": [2], "data_offsets": [0]}}, bytes(4)),
+        with_header({"__metadata__": {"shape": 5}}),
         b"\xff" * 64,
     ],
 )

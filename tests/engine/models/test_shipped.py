@@ -116,6 +116,8 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         pack(small_shipped())[:-100],
         pack(small_shipped()).replace(b"driftscope shipped model 1", b"driftscope shipped model 9"),
         pack(small_shipped()).replace(b'qwen3"', b'qwen4"'),
+        pack(small_shipped()).replace(b'\\"heads\\": 2', b'\\"heads\\": 0'),
+        (10**5).to_bytes(8, "little") + b"[" * 10**5,
     ],
 )
 def test_other_content_with_its_right_checksum_is_no_shipped_model(tmp_path: Path, content: bytes) -> None:
@@ -129,6 +131,7 @@ def test_other_content_with_its_right_checksum_is_no_shipped_model(tmp_path: Pat
         ("live_ids", np.array([24, 17, 25, 26, 27, 28], dtype=np.int32)),
         ("live_ids", np.array([17, 24, 25, 26, 27, 151_673], dtype=np.int32)),
         ("live_ids", np.array([17], dtype=np.int32)),
+        ("live_ids", small_shipped().live_ids.astype(np.float32)),
         ("tail_row", np.zeros(31, dtype=np.float32)),
     ],
 )

@@ -5,15 +5,20 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save
 
+from engine.errors import FileFormatError
 from engine.models import summary as module
 from engine.models.headers import WEIGHTS
+from engine.models.layout import LIVE_IDS, ROWS, SHAPE
 from engine.models.loading import load_model
 from engine.models.registry import load_registry
-from engine.models.summary import summarise
+from engine.models.summary import body_sizes, summarise
 from tests.small_models import registered, small_folder, small_shipped, write_registry
 from tests.support import ROOT
 
@@ -61,11 +66,23 @@ def test_a_shipped_file_that_changed(tmp_path: Path) -> None:
 
 def test_an_ordinary_file_under_shipped(tmp_path: Path, mine: Path) -> None:
     entry = load_registry([registered(tmp_path, small_shipped())]).find("small")
-    from hashlib import sha256
-
     other = mine / WEIGHTS
     found = summarise(replace(entry, shipped=other, sha256=sha256(other.read_bytes()).hexdigest()))
     assert "is not a shipped model. Register your own checkpoint as `folder`" in found.problem
+
+
+@pytest.mark.parametrize(
+    "shape", ["no JSON", "{}", "[]", '{"family": []}', '{"family": "other"}', '{"family": "qwen3"}']
+)
+def test_a_shipped_file_of_another_shape(tmp_path: Path, shape: str) -> None:
+    entry = load_registry([registered(tmp_path, small_shipped())]).find("small")
+    rows = {ROWS: np.zeros(3, np.float16), LIVE_IDS: np.zeros(3, np.int32)}
+    content = save(rows, metadata={SHAPE: shape})
+    assert entry.shipped is not None
+    entry.shipped.write_bytes(content)
+    assert "is not a shipped model" in summarise(replace(entry, sha256=sha256(content).hexdigest())).problem
+    with pytest.raises(FileFormatError, match="is not a shipped model"):
+        body_sizes(entry)
 
 
 def test_a_model_with_no_room_fits_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

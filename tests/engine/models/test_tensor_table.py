@@ -93,6 +93,7 @@ CHANGES: list[tuple[dict[str, object], str]] = [
     ({"num_hidden_layers": "2"}, "lacks a number for 'num_hidden_layers'"),
     ({"num_attention_heads": 0}, "lacks a number for 'num_attention_heads'"),
     ({"head_dim": True}, "lacks a number for 'head_dim'"),
+    ({"model_type": []}, "has the model type '[]'. Known are qwen3, llama"),
 ]
 
 
