@@ -76,7 +76,7 @@ def test_an_ordinary_file_under_shipped(tmp_path: Path, mine: Path) -> None:
 )
 def test_a_shipped_file_of_another_shape(tmp_path: Path, shape: str) -> None:
     entry = load_registry([registered(tmp_path, small_shipped())]).find("small")
-    rows = {ROWS: np.zeros(3, np.float16), LIVE_IDS: np.zeros(3, np.int32)}
+    rows: dict[str, np.ndarray] = {ROWS: np.zeros(3, np.float16), LIVE_IDS: np.zeros(3, np.int32)}
     content = save(rows, metadata={SHAPE: shape})
     assert entry.shipped is not None
     entry.shipped.write_bytes(content)
