@@ -26,6 +26,9 @@ NONE = -1
 MOST_NS = 2.0**62
 MOST_OPERATIONS = 300_000
 """Real traces have thousands; each takes two kilobytes until it is stored."""
+MOST_THREADS, MOST_NAME_CHARACTERS = 100_000, 64_000_000
+"""Real traces have hundreds of threads, and names of some hundred characters."""
+_SHORTER = "Record names without numbers in them"
 TIMED, FLOWS, BEGINS_AND_ENDS = "X", frozenset("stf"), frozenset("BE")
 
 
@@ -54,9 +57,12 @@ class EventColumns:
 
 
 class Numbering(dict[Any, int]):
-    """Numbers keys in the order of their first use."""
+    """Numbers keys, which are tuples, in the order of their first use."""
 
-    def __missing__(self, key: Any) -> int:
+    characters = 0  # of all their texts
+
+    def __missing__(self, key: tuple[Any, ...]) -> int:
+        self.characters += sum(len(part) for part in key if isinstance(part, str))
         number = self[key] = len(self)
         return number
 
@@ -100,9 +106,7 @@ class EventCollector:
         self.counts.negative += int((dur_ns < 0).sum())
         self.counts.without_time += int((start_ns == NOWHERE).sum())
         operations, threads = self._operations, self._threads
-        if len(operations) > MOST_OPERATIONS:
-            what = f"the trace has over {MOST_OPERATIONS:,} operations, each a name on a stream"
-            raise FileFormatError(what, "Record names without numbers in them")
+        self._check_sizes()
         self._parts.append(
             (
                 np.array([operations[_key(event)] for event in timed], np.int32),
@@ -113,6 +117,16 @@ class EventCollector:
             )
         )
         return len(timed)
+
+    def _check_sizes(self) -> None:
+        for size, most, what, fix in (
+            (len(self._operations), MOST_OPERATIONS, "operations, each a name on a stream", _SHORTER),
+            (len(self._threads), MOST_THREADS, "threads, each a pid and a tid", "Give each thread one number"),
+            (self._operations.characters, MOST_NAME_CHARACTERS, "characters in names of operations", _SHORTER),
+            (self._threads.characters, MOST_NAME_CHARACTERS, "characters in names of threads", "Number them"),
+        ):
+            if size > most:
+                raise FileFormatError(f"the trace has over {most:,} {what}", fix)
 
     def columns(self) -> EventColumns:
         """All events. The collector is empty then: memory is freed column by column."""

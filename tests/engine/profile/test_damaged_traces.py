@@ -140,12 +140,24 @@ def test_an_event_of_more_than_8_mb_is_refused(tmp_path: Path) -> None:
         read_trace(file_of(tmp_path, json.dumps([one(name="x" * 2**24)]).encode()))
 
 
-def test_operations_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two kilobytes each: a gz of 2 MB had 400,000 and took 0.8 GB."""
-    monkeypatch.setattr(columns, "MOST_OPERATIONS", 3)
+@pytest.mark.parametrize(
+    ("limit", "key", "word"),
+    [
+        ("MOST_OPERATIONS", "name", "over 3 operations"),
+        ("MOST_THREADS", "tid", "over 3 threads"),
+        ("MOST_NAME_CHARACTERS", "name", "over 3 characters in names of operations"),
+        ("MOST_NAME_CHARACTERS", "tid", "over 3 characters in names of threads"),
+    ],
+)
+def test_names_and_threads_have_a_limit(
+    limit: str, key: str, word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gz of 2 MB had 400,000 names and took 0.8 GB; one of 35 MB had 7 million threads and took 1.9 GB."""
+    monkeypatch.setattr(columns, limit, 3)
     monkeypatch.setattr(decompress, "PIECE_BYTES", 100)
-    with pytest.raises(FileFormatError, match="over 3 operations"):
-        read_trace(file_of(tmp_path, json.dumps([one(name=f"k{number}") for number in range(9)]).encode()))
+    events = [one(**{"name": "k", "cat": "", "tid": 1, key: f"k{number}"}) for number in range(9)]
+    with pytest.raises(FileFormatError, match=word):
+        read_trace(file_of(tmp_path, json.dumps(events).encode()))
 
 
 def test_escapes_take_no_memory_of_their_own() -> None:
