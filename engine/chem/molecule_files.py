@@ -41,6 +41,8 @@ _JSON_START = re.compile(r"""\s*(?:\{|\[\s*(?:["{\[]|$))""")  # a SMILES may beg
 _NO_OBJECT = 'no JSON object such as {"smiles": "CC=O"}, each key once'
 _FIELD_LIMIT = threading.Lock()
 PARQUET_ROWS = 4_096
+MOST_SKIPPED = 1_000
+"""Of what is skipped, so many are kept: a file of 75 MB can have 25 million."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,17 @@ class Skipped:
 
     line: int
     error: str
+
+
+class SkippedRows(list[Skipped]):
+    """The first ``MOST_SKIPPED`` that were added; ``total`` counts all."""
+
+    total = 0
+
+    def add(self, row: Skipped) -> None:
+        self.total += 1
+        if self.total <= MOST_SKIPPED:
+            self.append(row)
 
 
 Entries: TypeAlias = Iterator[FileEntry | Skipped]
@@ -81,16 +94,16 @@ def read_molecule_file(
     limit: int | None = None,
     parse: Callable[[str], Molecule] = parse_smiles,
     progress: Callable[[int], object] = lambda done: None,
-) -> tuple[MoleculeList, list[Skipped]]:
+) -> tuple[MoleculeList, SkippedRows]:
     """The first ``limit`` molecules that can be used, and what was skipped; an error where none can. ``progress`` gets
     how many there are so far."""
     if limit is not None and limit < 1:
         raise ValueError(f"limit must be at least 1, got {limit}")
     molecules = MoleculeList(parse)
-    skipped: list[Skipped] = []
+    skipped = SkippedRows()
     for entry in read_entries(path, column=column):
         if isinstance(entry, Skipped):
-            skipped.append(entry)
+            skipped.add(entry)
             continue
         try:
             molecule = parse(entry.smiles)
@@ -98,11 +111,11 @@ def read_molecule_file(
             molecules.append(entry.smiles, molecule)
             progress(len(molecules))
         except DriftscopeError as error:
-            skipped.append(Skipped(entry.line, one_line(unquoted(error))))
+            skipped.add(Skipped(entry.line, one_line(unquoted(error))))
         if len(molecules) == limit:
             break
     if not molecules:
-        what = f"none of {len(skipped):,} molecules of {shown(path.name)} can be used"
+        what = f"none of {skipped.total:,} molecules of {shown(path.name)} can be used"
         raise FileFormatError(what, f"The first, at {skipped[0].line:,}: {skipped[0].error}")
     return molecules, skipped
 

@@ -331,6 +331,8 @@ def _molecules_of_file(args: argparse.Namespace) -> Sequence[Molecule]:
         line.clear()
     for left_out in skipped:
         sys.stderr.write(f"left out, line {left_out.line}: {left_out.error}\n")
+    if skipped.total > len(skipped):
+        sys.stderr.write(f"left out, {skipped.total - len(skipped):,} lines more\n")
     return molecules
 
 

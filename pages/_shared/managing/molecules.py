@@ -11,7 +11,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from engine.chem.molecule_files import Skipped, read_molecule_file
+from engine.chem.molecule_files import SkippedRows, read_molecule_file
 from engine.chem.molecule_sets import load_run_set
 from engine.errors import DriftscopeError
 from engine.runner.background import Input, file_name
@@ -127,7 +127,7 @@ def _file() -> MoleculeChoice:
 
 @st.cache_data(max_entries=20, show_spinner="Looking at the file …")
 def _looked_at(file_id: str, name: str, _given: st.runtime.uploaded_file_manager.UploadedFile,
-               column: str, most: int) -> tuple[int, list[Skipped]]:  # fmt: skip
+               column: str, most: int) -> tuple[int, SkippedRows]:  # fmt: skip
     """How many of its first molecules can be used, and what was skipped before them."""
     with tempfile.TemporaryDirectory(prefix="driftscope-") as folder:
         path = Path(folder) / file_name(name)
@@ -136,11 +136,11 @@ def _looked_at(file_id: str, name: str, _given: st.runtime.uploaded_file_manager
     return len(molecules), skipped
 
 
-def _tell(usable: int, skipped: list[Skipped], *, is_all: bool) -> None:
+def _tell(usable: int, skipped: SkippedRows, *, is_all: bool) -> None:
     what = f"{usable:,} molecules can be used" if is_all else f"Looked at the first {usable:,} that can be used"
     if not skipped:
         st.caption(f":material/check: {what}.")
         return
     lines = [f"- line {line.line:,}: {escape_markdown(line.error)}" for line in skipped[:MOST_PROBLEMS]]
-    lines += [f"- and {len(skipped) - MOST_PROBLEMS:,} more"] if len(skipped) > MOST_PROBLEMS else []
-    st.warning("\n".join([f"{what}; {len(skipped):,} lines are left out:", "", *lines]), icon=":material/warning:")
+    lines += [f"- and {skipped.total - MOST_PROBLEMS:,} more"] if skipped.total > MOST_PROBLEMS else []
+    st.warning("\n".join([f"{what}; {skipped.total:,} lines are left out:", "", *lines]), icon=":material/warning:")
