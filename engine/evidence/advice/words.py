@@ -150,7 +150,8 @@ def cautions(decision: Decision, measured: Measured, want: Want) -> tuple[str, .
             "choice was not recorded. They count as clean."
         )
     if costs := [figures.lp_cost for figures in measured.lps if figures.lp_cost]:
-        sentences.append(f"What the LP costs the model: {'; '.join(costs)}.")
+        meaning = "Log w is what the LP changes of an answer's log-probability; 0 is nothing."
+        sentences.append(f"What the LP costs the model: {'; '.join(costs)}. {meaning}")
     return tuple(sentences)
 
 

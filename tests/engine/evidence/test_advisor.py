@@ -62,7 +62,7 @@ def test_what_each_lp_costs_the_model_is_a_caution(store: Store) -> None:
     assert advise(store, MODEL).cautions[-1] == (
         "What the LP costs the model: position-allowlist draws from another distribution (log w −90.0 per sample, "
         f"{COUNT} of {COUNT} effective); exact leaves the model what it would have written (log w −0.05 per sample, "
-        f"{COUNT} of {COUNT} effective)."
+        f"{COUNT} of {COUNT} effective). Log w is what the LP changes of an answer's log-probability; 0 is nothing."
     )
 
 
