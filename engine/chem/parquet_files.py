@@ -1,8 +1,8 @@
 """Columns of Parquet files that users bring, batch by batch, bounded before anything is expanded.
 
 A file of a kilobyte can repeat one text of megabytes in every row, or one number millions of times. So texts are read
-as dictionaries, and what a row group says of its numbers is counted before it is read. What this module does not know:
-what the columns mean.
+as dictionaries, and what the pages say of their numbers is counted before they are read. What this module does not
+know: what the columns mean.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import FileFormatError, one_line, shown
+from engine.parquet_pages import Pages, groups_of
 from engine.user_files import ReadLimit
 
 MOST_TEXT_BYTES = 100_000
@@ -76,9 +77,10 @@ def parquet_columns(path: Path, names: Sequence[str], rows: int) -> Iterator[dic
     limit = ReadLimit(path, is_timed=False)
     schema = schema_of(path)
     texts = [name for name in names if is_text(schema.field(schema.names.index(name)).type)]
-    with whole_parquet(path), parquet.ParquetFile(path, read_dictionary=texts) as file:
-        for group in range(file.num_row_groups):  # all of them before the first is read
-            _check_group(path, file.metadata.row_group(group), names, limit)
+    with whole_parquet(path), _opened(path) as source, parquet.ParquetFile(source, read_dictionary=texts) as file:
+        places = [file.schema.column(number).path for number in range(file.metadata.num_columns)]
+        for height, pages in groups_of(source):  # all of them before the first is read
+            _check_group(path, height, dict(zip(places, pages, strict=True)), names, limit)
         for group in range(file.num_row_groups):
             for batch in file.iter_batches(rows, row_groups=[group], columns=list(names)):
                 columns = {name: batch.column(batch.schema.names.index(name)) for name in names}
@@ -87,21 +89,25 @@ def parquet_columns(path: Path, names: Sequence[str], rows: int) -> Iterator[dic
                 yield {name: column.to_pylist() for name, column in columns.items()}
 
 
-def _check_group(path: Path, group: Any, names: Sequence[str], limit: ReadLimit) -> None:
-    """Of what a row group says of itself; nothing of it is read."""
-    limit.add(LEAST_ROW_BYTES * group.num_rows)
-    for number in range(group.num_columns):
-        column = group.column(number)
-        place = column.path_in_schema
+def _opened(path: Path) -> Any:
+    import pyarrow as pa
+
+    return pa.OSFile(str(path))
+
+
+def _check_group(path: Path, rows: int, columns: dict[str, Pages], names: Sequence[str], limit: ReadLimit) -> None:
+    """Of what the pages of a row group say of themselves; nothing of them is read."""
+    limit.add(LEAST_ROW_BYTES * rows)
+    for place, pages in columns.items():
         if not any(place == name or place.startswith(f"{name}.") for name in names):
             continue
-        limit.add(column.total_uncompressed_size)
+        limit.add(pages.size)
         if place in names:  # one value per row
             continue
-        if column.num_values > MOST_ROW_NUMBERS * group.num_rows:
-            what = f"{shown(path.name)} has {column.num_values:,} numbers in {group.num_rows:,} rows"
+        if pages.values > MOST_ROW_NUMBERS * rows:
+            what = f"{shown(path.name)} has {pages.values:,} numbers in {rows:,} rows"
             raise FileFormatError(what, f"Give at most {MOST_ROW_NUMBERS:,} per row")
-        limit.add(NUMBER_BYTES * column.num_values)
+        limit.add(NUMBER_BYTES * pages.values)
 
 
 def _checked_texts(path: Path, name: str, column: Any, limit: ReadLimit) -> Any:

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from engine.errors import shown
+from engine.parquet_pages import Pages, groups_of
 from engine.store.files import Files
-from engine.store.parquet_pages import Pages, pages_of
 from engine.user_files import MOST_RATIO
 
 MOST_GROUP_BYTES = 512 * 1024 * 1024
@@ -80,7 +80,7 @@ def problem_of(source: pa.NativeFile, folder: str = "") -> str:
     An error of reading where it is no whole file."""
     try:
         file = pq.ParquetFile(source)
-        return _excess(source, file, source.size()) or _other_owner(file, folder)
+        return _excess(source, file) or _other_owner(file, folder)
     except UnicodeDecodeError as error:  # in a column's name
         raise OSError(str(error)) from error
 
@@ -94,28 +94,29 @@ def _other_owner(file: pq.ParquetFile, folder: str) -> str:
     return f"it has rows of {shown(min(others))}" if others else ""
 
 
-def _excess(source: pa.NativeFile, file: pq.ParquetFile, size: int) -> str:
-    most, total = max(MOST_GROUP_BYTES, MOST_RATIO * size), 0
+def _excess(source: pa.NativeFile, file: pq.ParquetFile) -> str:
+    most, total = max(MOST_GROUP_BYTES, MOST_RATIO * source.size()), 0
     places = [place for place in range(file.metadata.num_columns) if _is_text(file.schema.column(place))]
     texts = {place: file.schema.column(place).path for place in places}
-    for number in range(file.num_row_groups):
-        left = min(MOST_GROUP_BYTES, most - total)
-        group = file.metadata.row_group(number)
-        try:
-            pages = [pages_of(source, group.column(place), size) for place in range(group.num_columns)]
-        except ValueError as error:
-            return str(error)
-        if any(column.values < group.num_rows for column in pages):
-            return f"a column has fewer values than the {group.num_rows:,} rows of its group"
-        numbers = NUMBER_BYTES * sum(column.values for column in pages)
-        taken = numbers + sum(pages[place].size * pages[place].values for place in texts)
-        if taken > left:  # if each text were as long as all of them
-            coded = pq.ParquetFile(source, read_dictionary=list(texts.values()), metadata=file.metadata)
-            taken = numbers + _counted(coded, number, {name: pages[place] for place, name in texts.items()}, left)
-        if taken > left:
-            limit = MOST_GROUP_BYTES if left == MOST_GROUP_BYTES else most
-            return f"its rows would take over {limit // 2**20:,} MB of memory"
-        total += taken
+    try:
+        for number, (rows, pages) in enumerate(groups_of(source)):
+            left = min(MOST_GROUP_BYTES, most - total)
+            if len(pages) != file.metadata.num_columns or any(column.values < rows for column in pages):
+                return f"a column has fewer values than the {rows:,} rows of its group"
+            taken = NUMBER_BYTES * sum(column.values for column in pages)
+            text_bytes = sum(pages[place].size * pages[place].values for place in texts)
+            if taken + text_bytes > left:  # if each text were as long as all of them
+                coded = pq.ParquetFile(source, read_dictionary=list(texts.values()), metadata=file.metadata)
+                columns = {name: pages[place] for place, name in texts.items()}
+                text_bytes = _counted(coded, number, columns, left - taken)
+            if taken + text_bytes > left:
+                limit = MOST_GROUP_BYTES if left == MOST_GROUP_BYTES else most
+                return f"its rows would take over {limit // 2**20:,} MB of memory"
+            total += taken + text_bytes
+    except pa.ArrowException:
+        raise
+    except ValueError as error:
+        return str(error)
     return ""
 
 
