@@ -75,7 +75,7 @@ def test_a_device_that_says_that_it_is_a_regular_file_is_not_waited_for(
 ) -> None:
     """The bug: ``trace add /proc/kmsg`` never ended."""
     path = made_pipe(tmp_path / name)
-    monkeypatch.setattr(user_files.stat, "S_ISREG", lambda mode: True)
+    monkeypatch.setattr("engine.user_files.stat.S_ISREG", lambda mode: True)
     writer = os.open(path, os.O_RDWR)
     with pytest.raises(FileFormatError, match="is no plain file: reading it would wait"):
         READERS[reader](store, path)
