@@ -19,7 +19,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from rdkit import Chem
 
@@ -27,6 +26,7 @@ from engine.chem.heavy_conformers import (
     Array,
     HeavyConformer,
     OmittedConformer,
+    check_coordinates,
     molecule_with,
     settled_smiles,
     under_its_key,
@@ -44,6 +44,7 @@ GROUP = 5_000
 _DIGEST_BYTES = 16
 _PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 _MOST_NAME = 100
+_READ = {"smiles": pa.string(), "xyz": pa.list_(pa.float64())}
 
 
 class ReferenceSet:
@@ -71,11 +72,17 @@ class ReferenceSet:
             except DriftscopeError:
                 return None
             places = self._places.get(smiles)
-        return None if places is None else molecule_with(smiles, [self._xyz(place) for place in places])
+        try:
+            return None if places is None else molecule_with(smiles, [self._xyz(place) for place in places])
+        except (DriftscopeError, ValueError) as error:
+            reason = error.what if isinstance(error, DriftscopeError) else "they have not three numbers per atom"
+            what = f"the conformers of {shown(smiles)} in {self.name} are damaged: {reason}"
+            raise StoreError(what, "Add the set again") from error
 
     def _xyz(self, place: int) -> Array:
-        values = self._rows["xyz"][place].values
-        return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.float64).reshape(-1, 3)
+        xyz: Array = self._rows["xyz"][place].values.to_numpy(zero_copy_only=False).reshape(-1, 3)
+        check_coordinates(xyz)
+        return xyz
 
     @cached_property
     def _rows(self) -> pa.Table:
@@ -84,8 +91,11 @@ class ReferenceSet:
         try:
             part = self.entry.parts[REFERENCE_CONFORMERS.name]
             with open_stored(self.entry.files, self.entry.folder, part) as file:
-                return file.read(["smiles", "xyz"]).combine_chunks()
-        except UNREADABLE as error:
+                rows = file.read(list(_READ)).combine_chunks().select(list(_READ)).cast(pa.schema(_READ))
+            if any(column.null_count for column in rows.columns):
+                raise ValueError("a row lacks its SMILES or its coordinates")
+            return rows
+        except (*UNREADABLE, KeyError, ValueError) as error:
             raise StoreError(f"the conformers of {self.name} cannot be read: {error}", "Run `verify`") from error
 
     @cached_property

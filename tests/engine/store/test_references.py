@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from engine.chem.heavy_conformers import HeavyConformer, OmittedConformer
 from engine.errors import FileFormatError, StoreError
@@ -131,3 +135,35 @@ def test_a_damaged_one_is_named(empty: Store) -> None:
     path.write_bytes(b"x")
     with pytest.raises(StoreError, match="the conformers of mine are damaged"):
         reference_set(empty, "mine").molecules()
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"xyz": [0.5] * 8}, "'CCO' in mine are damaged: they have not three numbers per atom"),
+        ({"xyz": [*range(6)]}, "'CCO' in mine are damaged: they have not three numbers per atom"),
+        ({"xyz": [math.nan] * 9}, "'CCO' in mine are damaged: a coordinate is not finite"),
+        ({"xyz": None}, "the conformers of mine cannot be read: a row lacks its SMILES or its coordinates"),
+        ({"xyz": "text"}, "the conformers of mine cannot be read"),
+        ({"smiles": None}, "the conformers of mine cannot be read: a row lacks"),
+        ({"smiles": "CCO("}, r"'CCO\(' in mine are damaged: SMILES 'CCO\('"),
+    ],
+    ids=str,
+)
+def test_rows_that_a_set_cannot_have_are_named(empty: Store, changes: dict[str, Any], complaint: str) -> None:
+    """A store may come from anywhere: its files can be whole and their rows nonsense."""
+    entry = write(empty)
+    path = Path(entry.path("reference_conformers"))
+    rows = [row | changes for row in parquet.read_table(path, partitioning=None).to_pylist()]
+    parquet.write_table(pa.Table.from_pylist(rows), path)
+    row = entry.parts["reference_conformers"]
+    content = path.read_bytes()
+    sheet = path.parent / REFERENCES.sheet
+    sheet.write_text(
+        sheet.read_text()
+        .replace(row.sha256, hashlib.sha256(content).hexdigest())
+        .replace(f'"bytes": {row.bytes}', f'"bytes": {len(content)}')
+    )
+    found = reference_set(empty, "mine")
+    with pytest.raises(StoreError, match=complaint):
+        list(map(found.conformers, found.molecules()))
