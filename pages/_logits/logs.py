@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +10,8 @@ import streamlit as st
 
 from engine.figures.words import shortened
 from engine.logits.causes import CERTAINTY_LABELS, TITLES
+from engine.logits.first_logs import first_logs
 from engine.logits.health import has_values
-from engine.logits.late_reads import is_damaged
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
@@ -112,37 +112,9 @@ def joined_names(*names: str | None) -> str:
     return " · ".join(shortened(str(name), MOST_CHARS) for name in names if name)
 
 
-def _is_pair(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return bool(row.get("model")) and row["model"] == other.get("model") and row["engine"] != other["engine"]
-
-
-MOST_PAIRED = 100
-"""Of the newest logs."""
-
-
 def default_choice(entries: Sequence[Entry]) -> LogSelection | None:
-    """The two logs of one model by two engines that have most to compare; the newest log where there are none.
-
-    Undamaged logs before damaged ones, then those of one precision, of a run here, with most entries, then the newest.
-    """
-    newest = [entry for entry in reversed(entries) if has_values(entry)][:MOST_PAIRED]
-    pairs = [
-        (log, other)
-        for place, log in enumerate(newest)
-        for other in newest[place + 1 :]
-        if _is_pair(log.row, other.row)
-    ]
-
-    def worth(pair: tuple[Entry, Entry]) -> tuple[int, bool, int, int]:
-        rows = [entry.row for entry in pair]
-        sound, ours = sum(not is_damaged(entry) for entry in pair), sum(row["origin"] == "measured" for row in rows)
-        is_same = rows[0].get("precision") == rows[1].get("precision")
-        return sound, is_same, ours, min(row["entries"] for row in rows)
-
-    if pairs:
-        control, test = max(pairs, key=worth)  # of equals the first: the newest
-        return LogSelection(control, (test,))
-    return LogSelection(newest[0], ()) if newest else None
+    logs = first_logs(entries)
+    return LogSelection(logs[0], logs[1:]) if logs else None
 
 
 QUERY = SelectionQuery(LOGIT_LOG, "log", "log", "beside", 1, LogSelection, default_choice)

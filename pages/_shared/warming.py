@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from engine.chem.molecule_sets import USUAL_COUNT, load_molecule_set
 from engine.errors import DriftscopeError
+from engine.logits.first_logs import first_logs
 from engine.logits.late_reads import late_in_store
 from engine.lp.constraint import build_constraint
 from engine.lp.vocabulary import vocabulary_of
@@ -45,11 +46,8 @@ def warm() -> None:
 
 def _look_at_logs() -> None:
     """At the two that Logit health opens with: each beside all others of its model."""
-    from pages._logits.logs import default_choice
-
     store = Store.open().snapshot()
-    chosen = default_choice(store.found(LOGIT_LOG).entries)
-    for log in chosen.entries if chosen else ():
+    for log in first_logs(store.found(LOGIT_LOG).entries):
         late_in_store(store, log)
 
 
