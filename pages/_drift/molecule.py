@@ -249,6 +249,7 @@ def _shape(inspection: Inspected, of_atom: Blocks, atom: int | None) -> None:
         key=SHAPE,
         label=f"3D view of {inspection.molecule.smiles}",
         names=[names[known] if 0 <= known < len(names) else f"atom {n}" for n, known in enumerate(places)],
+        atoms=places,
         selected=places.index(atom) if atom is not None and atom in places else None,
         marks={n: by_fault[known] for n, known in enumerate(places) if known in by_fault},
         on_pick=pick,

@@ -78,6 +78,12 @@ def test_a_token_lights_its_atom_and_an_atom_brings_the_strip_to_its_block(brows
         own = seen.page.locator('.alignment .track .col[aria-label*="block 9"]').first
         expect(own).to_be_attached()
         seen.page.wait_for_function(IN_VIEW, arg=own.element_handle())
+        atoms(seen).nth(3).hover()
+        expect(seen.page.locator(".viewer .name")).to_contain_text("atom 3,")
+        outline = seen.page.locator(".alignment .outline")
+        at_3 = outline.evaluate("outline => outline.offsetLeft")
+        atoms(seen).nth(2).hover()
+        expect(outline).not_to_have_js_property("offsetLeft", at_3)
         atoms(seen).nth(9).press("Escape")
         expect(seen.page).not_to_have_url(re.compile("atom="))
         expect_harmless(seen)

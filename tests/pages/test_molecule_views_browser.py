@@ -151,7 +151,7 @@ def test_the_atom_in_work_is_lit_and_the_drawing_stays(seen: Visit) -> None:
     seen.page.locator(".molecule svg").evaluate("svg => { svg.mine = true }")
     for step in range(3):
         seen.page.get_by_test_id("stNumberInputStepUp").click()
-        expect(said(seen, "molecule")).to_contain_text(f"in work: atom {step}")
+        expect(said(seen, "molecule")).to_contain_text(f"writing atom {step}")
         assert ring(seen, "lit").get_attribute("cx") == atoms(seen).nth(step).get_attribute("cx")
     assert seen.page.locator(".molecule svg").evaluate("svg => svg.mine")
 
@@ -218,7 +218,7 @@ def test_a_tick_carries_no_drawing(browser: Browser, server: Server, capsys: pyt
         whole = max(frames)
         frames.clear()
         seen.page.get_by_test_id("stNumberInputStepUp").click()
-        expect(said(seen, "molecule")).to_contain_text("in work: atom 0")
+        expect(said(seen, "molecule")).to_contain_text("writing atom 0")
         tick = max(frames)
     assert tick < 4_000 < whole
     with capsys.disabled():

@@ -8,7 +8,7 @@ const MARGIN = 600; // pixels on both sides of the window that are made before t
 export function mount(shell) {
   const strip = new Alignment(shell.root.querySelector(".alignment"));
   strip.send = (value) => shell.trigger("picked", value);
-  return strip; // all its listeners sit on the root and go with it
+  return strip;
 }
 
 class Alignment {
@@ -40,11 +40,17 @@ class Alignment {
     track.addEventListener("focusout", () => this.describeResting());
     track.addEventListener("pointerover", (event) => this.point(indexOf(event.target)));
     track.addEventListener("pointerleave", () => this.point(-1));
+    this.onAtom = (event) => this.outlineBlock(event.detail ?? this.data.block); // under the pointer, in another view
+    globalThis.addEventListener("driftscope-atom", this.onAtom);
     this.scroller.addEventListener("scroll", () => this.look(), { passive: true });
     root.querySelector(".toggles").addEventListener("click", (event) => this.onToggle(event));
     root.querySelector(".marks").addEventListener("click", (event) => this.onGo(event));
     for (const name of ["pointerdown", "pointermove"]) this.map.addEventListener(name, (event) => this.onMap(event));
     new ResizeObserver(() => this.onResize()).observe(this.scroller);
+  }
+
+  destroy() {
+    globalThis.removeEventListener("driftscope-atom", this.onAtom);
   }
 
   // False asks for all of it: the columns of this message came with one that was missed.

@@ -29,9 +29,9 @@ class Molecule {
     this.drawing.addEventListener("keydown", (event) => this.onKey(event));
     this.drawing.addEventListener("focusin", (event) => this.onFocus(event));
     this.drawing.addEventListener("focusout", () => this.paint());
-    this.drawing.addEventListener("pointerover", (event) => this.point(this.atomOf(event.target)));
-    this.drawing.addEventListener("pointerleave", () => this.point(null));
-    this.onAtom = (event) => this.point(event.detail); // of a token under the pointer, in a strip
+    this.drawing.addEventListener("pointerover", (event) => this.hover(this.atomOf(event.target)));
+    this.drawing.addEventListener("pointerleave", () => this.hover(null));
+    this.onAtom = (event) => this.point(event.detail); // under the pointer, in any view
     globalThis.addEventListener("driftscope-atom", this.onAtom);
   }
 
@@ -127,7 +127,7 @@ class Molecule {
     const name = (atom) => this.large.atoms[atom] ?? `atom ${atom}`;
     if (pointed !== null || focus !== null) return name(pointed ?? focus);
     const parts = [];
-    if (lit !== null) parts.push(`in work: ${name(lit)}`);
+    if (lit !== null) parts.push(`writing ${name(lit)}`);
     if (selected !== null) parts.push(`selected: ${name(selected)}`);
     return parts.join(" · ") || (this.atoms.length ? HINTS[this.message.pickable ? "pick" : "look"] : "");
   }
@@ -137,6 +137,10 @@ class Molecule {
     this.selected = atom ?? null;
     this.atoms[this.selected ?? -1]?.setAttribute("aria-selected", "true");
     if (this.selected !== null && !this.focused()) this.setCurrent(this.selected);
+  }
+
+  hover(atom) {
+    if (atom !== this.pointed) globalThis.dispatchEvent(new CustomEvent("driftscope-atom", { detail: atom })); // heard here too
   }
 
   point(atom) {

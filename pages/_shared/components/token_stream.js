@@ -17,8 +17,21 @@ class Stream extends Strip {
     this.send = (value) => shell.state("selected", value);
     this.atEnd = true;
     this.top = 0;
+    this.lit = []; // chips of the atom under the pointer, in any view
+    this.onAtom = (event) => this.light(event.detail);
+    globalThis.addEventListener("driftscope-atom", this.onAtom);
     this.list.classList.add("streaming");
     this.list.addEventListener("scroll", () => this.onScroll());
+  }
+
+  destroy() {
+    globalThis.removeEventListener("driftscope-atom", this.onAtom);
+  }
+
+  light(atom) {
+    for (const chip of this.lit) chip.classList.remove("lit");
+    this.lit = atom === null ? [] : this.chips.filter((_, i) => this.data.atoms[i] === atom);
+    for (const chip of this.lit) chip.classList.add("lit");
   }
 
   update(message) {

@@ -20,6 +20,7 @@ class Viewer {
     this.message = { marks: [], selected: null };
     this.selected = null;
     this.pointed = null;
+    this.hovered = null; // what is pointed at in this very view
     this.pick = null; // { stamp, until }: a click that Python did not name yet
     this.scene = null;
     this.owed = null; // a drawing that waits until the view has a size: whether its models changed
@@ -28,10 +29,10 @@ class Viewer {
     this.stage.title = WHEEL;
     this.stage.addEventListener("keydown", (event) => this.onKey(event));
     this.stage.addEventListener("pointerdown", () => this.stage.focus({ preventScroll: true }));
-    this.stage.addEventListener("pointerleave", () => this.point(null));
+    this.stage.addEventListener("pointerleave", () => this.hover(null));
     this.stage.addEventListener("blur", () => this.point(null));
     this.stage.addEventListener("wheel", (event) => this.onWheel(event), { capture: true });
-    this.onAtom = (event) => this.pointAt(event.detail); // of a token under the pointer, in a strip
+    this.onAtom = (event) => this.pointAt(event.detail); // under the pointer, in any view
     globalThis.addEventListener("driftscope-atom", this.onAtom);
     this.root.querySelector("[data-do=reset]").addEventListener("click", () => this.scene?.reset());
     this.root.querySelector("[data-do=png]").addEventListener("click", () => this.save());
@@ -110,7 +111,7 @@ class Viewer {
       return "3Dmol.js could not be loaded from this server. Reload the page; if that does not help, run `make prepare`.";
     }
     if (this.gone || this.scene) return "";
-    const told = { onPick: (atom) => this.choose(atom === this.selected ? null : atom), onPoint: (atom) => this.point(atom) };
+    const told = { onPick: (atom) => this.choose(atom === this.selected ? null : atom), onPoint: (atom) => this.hover(atom) };
     this.scene = new Scene(this.root.querySelector(".scene"), told);
     return "";
   }
@@ -160,6 +161,15 @@ class Viewer {
   }
 
   // Pointing and picking ----------------------------------------------------------------------------------------------
+
+  // 3Dmol tells late that the pointer has gone: by then another view may have lit an atom.
+  hover(place) {
+    if (place === this.hovered) return;
+    this.hovered = place;
+    const atom = this.large.atoms?.[place ?? -1] ?? -1;
+    globalThis.dispatchEvent(new CustomEvent("driftscope-atom", { detail: atom < 0 ? null : atom }));
+    this.point(place);
+  }
 
   point(atom) {
     if (atom === this.pointed) return;

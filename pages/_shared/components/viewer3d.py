@@ -55,7 +55,7 @@ def viewer3d(
 ) -> None:
     """Show the models where they lie; ``names``, ``selected``, ``marks`` and picks are of the first that is no ghost.
 
-    ``atoms`` are the molecule's, by which a strip's token lights one.
+    ``atoms`` are the molecule's, by which views light one another's.
 
     The camera stays while the atoms are the same ones, whatever else changes. ``on_pick`` is called as by
     ``molecule2d``. A bare view is for narrow columns: without legend, buttons and hints. Without 3Dmol.js or WebGL the
