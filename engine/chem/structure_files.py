@@ -18,6 +18,7 @@ from typing import TypeAlias
 import numpy as np
 from rdkit import Chem
 
+from engine.chem.enriched import MOST_ATOMS
 from engine.chem.frame import conformer_ids
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import MOST_RINGS, MOST_SMALLEST_RINGS, rings_in
@@ -174,10 +175,13 @@ def mol_of(path: Path, number: int, record: list[str]) -> Chem.Mol:
     with captured_log() as lines:
         try:
             raw = Chem.MolFromMolBlock(block + "\n", sanitize=False, removeHs=False)
+            is_large = raw is not None and raw.GetNumAtoms() > MOST_ATOMS
             is_dense = raw is not None and rings_in(raw) > MOST_RINGS
-            mol = None if is_dense else Chem.MolFromMolBlock(block + "\n", removeHs=False)
+            mol = None if is_large or is_dense else Chem.MolFromMolBlock(block + "\n", removeHs=False)
         except (RuntimeError, ValueError) as error:
             raise _damaged(path, number, _without_content(str(error).strip().splitlines()[:1])) from error
+    if is_large:
+        raise _damaged(path, number, f"it has over {MOST_ATOMS:,} atoms")
     if is_dense or (mol is not None and mol.GetRingInfo().NumRings() > MOST_SMALLEST_RINGS):
         raise _damaged(path, number, f"it has over {MOST_RINGS} rings")
     if mol is None:

@@ -5,7 +5,7 @@ A stored run names these. What is missing on this machine is reported in words; 
 
 from __future__ import annotations
 
-from engine.errors import DriftscopeError
+from engine.errors import DriftscopeError, TokenizerError, shown
 from engine.inspection.runs import RunFacts
 from engine.lp_records import usual_placeholder
 from engine.models.registry import OWN_TOKENIZER, ModelEntry, load_registry
@@ -48,7 +48,9 @@ def model_entry(run: RunFacts) -> ModelEntry | None:
 
 def _tokenizer_name(run: RunFacts) -> str:
     """A run tells a folder's name only; where the folder lies, the registry knows."""
-    entry = None if run.tokenizer in BUILT_IN else model_entry(run)
-    if entry is None:
+    if run.tokenizer in BUILT_IN:
         return run.tokenizer
+    entry = model_entry(run)
+    if entry is None:
+        raise TokenizerError(f"no model here has the tokenizer {shown(run.tokenizer)}", "Register its model")
     return str(entry.folder) if entry.tokenizer == OWN_TOKENIZER and entry.folder else entry.tokenizer

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import AssetError, TokenizerError, shown
 from engine.folders import publish
 from engine.paths import cache_folder
+from engine.user_files import open_file, parsed_json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -63,6 +64,10 @@ _LLAMA_PROPERTIES = (
 _MAYBE_EMPTY = re.compile(r"[*?|^$]|\\[bBAzZGKyYXR]|\{[ ,0]|\(\)")
 """In a pattern that may match no character."""
 _TOKENIZER_FILES = frozenset({"tokenizer_config.json", "config.json", "vocab.json", "vocab.txt", "merges.txt"})
+
+
+MOST_FILE_BYTES, MOST_MODEL_BYTES = 64 * 1024 * 1024, 8 * 1024 * 1024
+MOST_ADDED, MOST_WORD, MOST_TREE = 20_000, 1_000, 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +134,7 @@ def built_in(name: str) -> Tokenizer:
         if not folder.is_dir():
             build(name)
         try:
-            tokenizer = _read(folder / "tokenizer.json")
+            tokenizer = _read(folder / "tokenizer.json", is_ours=True)
             size, expected = tokenizer.get_vocab_size(with_added_tokens=True), RECIPES[name].size
             if size == expected:
                 return tokenizer
@@ -229,11 +234,34 @@ def _write(recipe: TokenizerRecipe, tokenizer: Tokenizer, folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
 
 
-def _read(file: Path) -> Tokenizer:
+def _read(file: Path, *, is_ours: bool = False) -> Tokenizer:
     from tokenizers import Tokenizer
 
     with tokenizer_errors(f"{shown(file, 200)} is no tokenizer", "Give a Hugging Face folder"):
-        return Tokenizer.from_file(str(file))
+        text = _content(file)
+        if not is_ours:
+            _check_size(parsed_json(text))
+        return Tokenizer.from_buffer(text)
+
+
+def _content(file: Path, most: int = MOST_FILE_BYTES) -> bytes:
+    with open_file(file) as opened:
+        content = opened.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"{shown(file.name)} has over {most // 2**20} MB")
+    return content
+
+
+def _check_size(tokenizer: Mapping[str, Any]) -> None:
+    """What would take the package gigabytes or minutes; the largest vocabularies that models have are far below."""
+    model = tokenizer["model"]
+    if len(tokenizer.get("added_tokens") or ()) > MOST_ADDED:
+        raise ValueError(f"it adds over {MOST_ADDED:,} tokens to its vocabulary")
+    if (model.get("max_input_chars_per_word") or 0) > MOST_WORD:
+        raise ValueError(f"a word may have over {MOST_WORD:,} characters")
+    # A list of texts with their scores, which become a tree of characters: 230 bytes each.
+    if isinstance(model["vocab"], list) and sum(len(text) for text, _ in model["vocab"]) > MOST_TREE:
+        raise ValueError(f"its vocabulary has over {MOST_TREE:,} characters")
 
 
 def _converted_by_transformers(path: Path) -> Tokenizer:
@@ -244,6 +272,9 @@ def _converted_by_transformers(path: Path) -> Tokenizer:
     transformers.logging.set_verbosity(logging.CRITICAL)  # it writes to the terminal; the error below says it all
     try:
         with tokenizer_errors(f"{shown(path, 200)} holds no tokenizer that can be read", "Give another folder"):
+            for file in path.iterdir():
+                if file.suffix == ".model" or file.name in _TOKENIZER_FILES:
+                    _content(file, MOST_MODEL_BYTES if file.suffix == ".model" else MOST_FILE_BYTES)
             loaded = transformers.AutoTokenizer.from_pretrained(
                 str(path), local_files_only=True, trust_remote_code=False
             )

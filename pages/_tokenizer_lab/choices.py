@@ -9,14 +9,14 @@ from engine.text.template import GUESSED_PLACEHOLDER
 from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer
 from pages._shared.words import TOKENIZER_NAMES
 
+_ASKED = "tokenizer folders asked for"
 PLACEHOLDERS = [DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER, GUESSED_PLACEHOLDER, "-0.0000,0.0000,0.0000"]
 
 
 def tokenizers() -> list[TextTokenizer]:
     """The two of the field, and a third where its folder is given."""
-    folder = st.session_state.get("tokenizer_folder", "").strip()
     # A built-in name typed as a third tokenizer is still the same tokenizer.
-    return [load_tokenizer(name) for name in dict.fromkeys((*BUILT_IN, folder)) if name]
+    return [load_tokenizer(name) for name in dict.fromkeys((*BUILT_IN, "" if folder_waits() else _folder())) if name]
 
 
 def label_of(tokenizer: TextTokenizer) -> str:
@@ -43,8 +43,26 @@ def folder_input() -> None:
         key="tokenizer_folder",
         placeholder="folder with a tokenizer.json",
         bind="query-params",
+        on_change=_ask,
         help="Path of a Hugging Face tokenizer folder on the app's machine.",
     )
+    if folder_waits():
+        st.button(
+            "Read this folder", on_click=_ask, icon=":material/folder_open:", help="A link names it, and reads nothing."
+        )
+
+
+def _folder() -> str:
+    return str(st.session_state.get("tokenizer_folder", "")).strip()
+
+
+def folder_waits() -> bool:
+    """What came by the address alone waits for a click: a link may name any file."""
+    return _folder() not in {"", *BUILT_IN, *st.session_state.get(_ASKED, ())}
+
+
+def _ask() -> None:
+    st.session_state[_ASKED] = {*st.session_state.get(_ASKED, ()), _folder()}
 
 
 def drift_words(drift: int | None) -> str:

@@ -26,7 +26,7 @@ from pages._shared.choices import one_of
 from pages._shared.errors import escape_markdown
 from pages._shared.table_files import file_button
 from pages._tokenizer_lab import drift_view as view
-from pages._tokenizer_lab.choices import PLACEHOLDERS, folder_input, tokenizers
+from pages._tokenizer_lab.choices import PLACEHOLDERS, folder_input, folder_waits, tokenizers
 from pages._tokenizer_lab.drift_view import DriftRow
 
 FORMS = {
@@ -130,7 +130,7 @@ def _uploaded() -> list[str] | list[Chem.Mol]:
         molecules, skipped = read_molecule_file(path, limit=MOST_MOLECULES)
     if skipped:
         first = escape_markdown(f"line {skipped[0].line:,}: {skipped[0].error}")
-        st.warning(f"{len(skipped):,} rows were left out. The first is {first}.", icon=":material/warning:")
+        st.warning(f"{skipped.total:,} rows were left out. The first is {first}.", icon=":material/warning:")
     return [molecule.smiles for molecule in molecules]
 
 
@@ -152,7 +152,7 @@ def _placeholders() -> list[str]:
         bind="query-params",
         help="Any text without brackets. The fitted placeholder of each tokenizer is always shown too.",
     )
-    with st.expander("How the fitted placeholder is chosen, and another tokenizer"):
+    with st.expander("How the fitted placeholder is chosen, and another tokenizer", folder_waits()):
         st.markdown(
             "The cost of a placeholder is, per block on average, *junk weight* times the tokens left over plus "
             "*cut weight* times the tokens missing. The cheapest placeholder of each tokenizer is fitted to the "

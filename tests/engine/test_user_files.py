@@ -255,3 +255,16 @@ def test_what_follows_the_end_of_a_gz_file_is_not_quoted(store: Store, tmp_path:
         with pytest.raises(FileFormatError, match="what follows its end, is no gzip data") as caught:
             READERS[reader](store, path)
         assert SECRET[:2] not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["a", '"a b"', "'a' "])
+def test_a_key_of_many_parts_is_refused_before_it_is_parsed(key: str, tmp_path: Path) -> None:
+    path = tmp_path / "some.toml"
+    path.write_text(f"x = {{{'.'.join([key] * 99)} = 1}}\ntext = '{'...' * 200}'\n")
+    assert read_toml(path, "file", dict)["text"] == 600 * "."
+    path.write_text(f"x = {{{'.'.join([key] * 50_000)} = 1}}\n")
+    with pytest.raises(FileFormatError, match="a key has a hundred parts"):
+        read_toml(path, "file", dict)
+    path.write_text("a" * 4_000_000)
+    with pytest.raises(FileFormatError, match="is no file"):
+        read_toml(path, "file", dict)

@@ -101,7 +101,6 @@ def test_another_placeholder_changes_the_drift(lab) -> None:
     ("query", "words"),
     [
         ({"text": "[C]<1.0,2.0,3.0>", "placeholder": "0<0"}, "placeholder"),
-        ({"tokenizer_folder": "/nowhere/at/all"}, "no tokenizer"),
         ({"text": "x" * 20_001}, "limit"),
     ],
 )
@@ -109,6 +108,13 @@ def test_wrong_input_is_one_clear_message(lab, query, words) -> None:
     app = lab(**query)
     assert not app.exception
     assert len(app.error) == 1 and words in app.error[0].value
+
+
+def test_a_folder_that_is_none_is_one_clear_message(lab) -> None:
+    app = lab()
+    app.text_input[0].set_value("/nowhere/at/all").run()
+    assert not app.exception
+    assert len(app.error) == 1 and "no tokenizer" in app.error[0].value
 
 
 def test_an_empty_text_says_what_to_do(lab) -> None:
@@ -202,6 +208,8 @@ def test_a_built_in_name_as_another_tokenizer_changes_nothing(lab) -> None:
 def test_a_folder_as_another_tokenizer_stands_beside_the_two(lab) -> None:
     folder = str(folder_of("llama3"))
     app = lab(view="A molecule set", count="10", tokenizer_folder=folder)
+    assert list(_table(app)["tokenizer"]) == ["Qwen3"] * 4 + ["LLaMA-3.2 chem"] * 4  # a link alone reads nothing
+    next(button for button in app.button if button.label == "Read this folder").click().run()
     assert not app.exception and not app.error
     table = _table(app)
     third, llama = table[table["tokenizer"] == folder], table[table["tokenizer"] == "LLaMA-3.2 chem"]

@@ -312,6 +312,14 @@ def test_room_is_made_for_no_more_atoms_than_there_are_lines(counts: str) -> Non
         smiles_of_mol_blocks(block.replace("COUNTS 3 2", counts), most=1)
 
 
+def test_large_molecules_are_refused_before_they_are_ordered() -> None:
+    head = "\n x\n\n  0  0  0     0  0            999 V3000\nM  V30 BEGIN CTAB\nM  V30 COUNTS 5001 0 0 0 0\n"
+    head += "M  V30 BEGIN ATOM\n"
+    atoms = "".join(f"M  V30 {number} U {number} 0 0 0\n" for number in range(1, 5_002))
+    with pytest.raises(FileFormatError, match="over 5,000 atoms"):
+        smiles_of_mol_blocks(f"{head}{atoms}M  V30 END ATOM\nM  V30 END CTAB\nM  END\n", most=1)
+
+
 def test_dense_graphs_are_refused_before_their_rings_are_searched() -> None:
     def block(left: int, right: int) -> str:
         mol = Chem.RWMol()

@@ -9,6 +9,7 @@ import pytest
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from engine.errors import TokenizerError
+from engine.text import tokenizer_build
 from engine.text.tokenizers import load_tokenizer
 from tests.small_tokenizers import CORPUS, SMALL_TOKENIZERS, small_byte_fallback, small_byte_level
 
@@ -209,3 +210,43 @@ def test_older_tokenizer_files_are_converted(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
     tokenizer = load_tokenizer(str(tmp_path))
     assert tokenizer.decode(tokenizer.encode(CORPUS[0])) == CORPUS[0]
+
+
+# --- folders that would take gigabytes or minutes ---------------------------------------------------------------------
+def _wide_word(made: dict) -> None:
+    made["model"] = {"type": "WordPiece", "unk_token": "u", "continuing_subword_prefix": "", "vocab": {"u": 0, "a": 1}}
+    made["model"]["max_input_chars_per_word"] = 10**9
+
+
+def _wide_tree(made: dict) -> None:
+    long = tokenizer_build.MOST_TREE // 40
+    made["model"] = {
+        "type": "Unigram",
+        "unk_id": 0,
+        "vocab": [[f"{place:02}" + "a" * long, -1.0] for place in range(50)],
+    }
+
+
+def _many_added(made: dict) -> None:
+    token = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": False}
+    made["added_tokens"] = [{"id": 1000 + place, "content": f"<{place}>", **token} for place in range(20_001)]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [(_wide_word, "over 1,000 characters"), (_wide_tree, "over 4,000,000 char"), (_many_added, "over 20,000 tokens")],
+)
+def test_sizes_beyond_any_models_are_refused_before_the_package_reads_them(tmp_path: Path, change, words) -> None:
+    made = json.loads(small_byte_level().to_str())
+    change(made)
+    (tmp_path / "tokenizer.json").write_text(json.dumps(made))
+    with pytest.raises(TokenizerError, match=words):
+        load_tokenizer(str(tmp_path))
+
+
+def test_a_file_without_end_is_refused(tmp_path: Path) -> None:
+    """It calls itself a regular file of no size."""
+    for path in (Path("/proc/self/pagemap"), tmp_path):
+        (tmp_path / "spiece.model").write_bytes(bytes(tokenizer_build.MOST_MODEL_BYTES + 1))
+        with pytest.raises(TokenizerError, match="has over"):
+            load_tokenizer(str(path))
