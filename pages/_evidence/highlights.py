@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from engine.evidence.checks.finding import VERDICTS
-from engine.evidence.lost_third.documents import load_all
+from engine.evidence.lost_third.documents import load_usable
 from engine.figures.words import percent
 from engine.store.store import Store
 from pages._evidence import charts, lost_third, misread, state
@@ -48,7 +48,8 @@ def show(store: Store, rows: Sequence[Judged]) -> None:
 
 def _lost_third(store: Store) -> None:
     """The answer to the question that made a group give up its LP."""
-    answer = lost_third.answer(load_all(store.places))
+    documents, _ = load_usable(store.places)
+    answer = lost_third.answer(documents)
     if answer:
         with st.container(border=True, gap="small", key="lost-third"):
             st.markdown(f"**{lost_third.QUESTION}** {escape_markdown(lost_third.THIRD)}")

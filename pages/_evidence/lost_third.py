@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from engine.evidence.lost_third.documents import lane_of, load_all
+from engine.evidence.lost_third.documents import lane_of, load_usable
 from engine.evidence.lost_third.lanes import EXACT, LANES, NONE, V43
 from engine.figures.words import listed, percent
 from engine.store.store import Store
@@ -33,6 +33,7 @@ ABOUT_HELP = (
 )
 NOTHING = "No result of `lost-third` is here yet. `make lost-third MODEL=demo-qwen` writes one in about two hours."
 MODEL = "lost_third_model"
+MOST_DAMAGED = 5
 CAUSES = {
     "failed": "because answers no longer parse",
     "cut": "because the placeholder cuts numbers",
@@ -42,7 +43,11 @@ STEPS = {"forcing the SMILES": "forcing", "failed parses": "failed", "placeholde
 
 
 def show(store: Store, rows: Sequence[Judged]) -> None:
-    documents = sorted(load_all(store.places), key=lambda document: not document["fall"])
+    usable, damaged = load_usable(store.places)
+    documents = sorted(usable, key=lambda document: not document["fall"])
+    if damaged:
+        lines = [escape_markdown(str(error)) for error in damaged[:MOST_DAMAGED]]
+        st.warning("  \n".join(lines), icon=":material/warning:")
     if not documents:
         st.info(NOTHING, icon=":material/science:")
         return

@@ -104,7 +104,7 @@ def orders(documents: Sequence[Document], colours: Palette) -> Chart:
         }
         for place, (key, word) in enumerate(((EXACT, "canonical order"), (REORDERED, "another order")))
         for document in documents
-        if (lane := lane_of(document, key)) is not None
+        if (lane := lane_of(document, key)) is not None and lane["zero"]["cov_r"] is not None
     ]
     words = "; ".join(f"{row['y']}, {row['group']}: {row['x']:.0%}" for row in rows)
     return chart(

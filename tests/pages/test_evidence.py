@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -344,6 +345,22 @@ def test_the_lost_third_is_answered_model_by_model(opened: Open) -> None:
         assert list(app.dataframe[0].value["lane"]) == [lane["words"] for lane in documents[name]["lanes"]]
 
 
+def test_a_damaged_result_of_the_lost_third_is_named_and_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
+    (document, *_) = load_all([verdicts.SHIPPED])
+    for lane in document["lanes"]:
+        lane["zero"]["cov_r"] = None  # of molecules without references
+    for name, content in (("a", "[" * 100_000), ("b", json.dumps(document))):
+        (tmp_path / "lost_third").mkdir(exist_ok=True)
+        (tmp_path / "lost_third" / f"{name}.json").write_text(content)
+    assert not _open().exception
+    app = _open(view="The lost third")
+    assert not app.exception and app.segmented_control(key=lost_third.MODEL).options == [document["model"]]
+    assert "a.json' is no result of `lost-third`: its lists" in words(app)
+
+
 def test_a_store_without_the_lost_third_names_its_command(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lost_third, "load_all", lambda _places: [])
+    monkeypatch.setattr(lost_third, "load_usable", lambda _places: ([], []))
     assert "make lost-third MODEL=demo-qwen" in words(opened(view="The lost third"))

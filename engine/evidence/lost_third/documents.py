@@ -10,12 +10,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from engine.errors import FileFormatError, shown
+from engine.errors import FileFormatError, one_line, shown
 from engine.evidence.formula import Range
+from engine.evidence.lost_third.schema import check
 from engine.store.files import Files
+from engine.user_files import parsed_json
 
 FOLDER = "lost_third"
-MOST_BYTES = 2_000_000
+MOST_BYTES, MOST_REASON = 2_000_000, 200
 Document = dict[str, Any]
 
 
@@ -27,14 +29,26 @@ def save(document: Mapping[str, Any], home: Files) -> str:
 
 
 def load_all(places: Sequence[Files]) -> list[Document]:
-    """By model; where two places have one of the same model, the first place's."""
+    """By model; where two places have one of the same model, the first place's. FileFormatError for a damaged one."""
+    documents, damaged = load_usable(places)
+    if damaged:
+        raise damaged[0]
+    return documents
+
+
+def load_usable(places: Sequence[Files]) -> tuple[list[Document], list[FileFormatError]]:
+    """The same without those that are damaged, and what is wrong with these."""
     found: dict[str, Document] = {}
+    damaged = []
     for files in places:
         for name, size in sorted(files.sizes(FOLDER).items()):
             if name.endswith(".json") and not name.startswith("."):
-                document = _read(files, f"{FOLDER}/{name}", size)
-                found.setdefault(document["model"], document)
-    return [found[model] for model in sorted(found)]
+                try:
+                    document = _read(files, f"{FOLDER}/{name}", size)
+                    found.setdefault(document["model"], document)
+                except FileFormatError as error:
+                    damaged.append(error)
+    return [found[model] for model in sorted(found)], damaged
 
 
 def figures(documents: Sequence[Mapping[str, Any]]) -> dict[str, Range]:
@@ -100,11 +114,12 @@ def _read(files: Files, name: str, size: int) -> Document:
     try:
         if size > MOST_BYTES:
             raise ValueError(f"it has {size:,} bytes")
-        document: Document = json.loads(files.read(name))
-        figures([document])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        document: Document = parsed_json(files.read(name))
+        check(document)
+        figures([document])  # of its costs too
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         where = shown(files.path(name), 200)
         raise FileFormatError(
-            f"{where} is no result of `lost-third`: {error}", "Remove it, or write it anew"
+            f"{where} is no result of `lost-third`: {one_line(str(error)[:MOST_REASON])}", "Remove it, or write it anew"
         ) from error
     return document

@@ -14,8 +14,9 @@ from engine.chem.molecule_sets import load_molecule_set, load_run_set
 from engine.chem.smiles import in_text_order, molecule_of, parse_smiles
 from engine.errors import FileFormatError
 from engine.evidence.lost_third.coverage import LaneCoverage, changes, failures_by_kind, fall
-from engine.evidence.lost_third.documents import figures, load_all, save
+from engine.evidence.lost_third.documents import figures, load_all, load_usable, save
 from engine.evidence.lost_third.lanes import LANES, LaneSize, other_order
+from engine.evidence.verdicts import SHIPPED
 from engine.store.files import LocalFiles
 from engine.store.store import VARIABLE, Store
 from tests.cli import run
@@ -130,12 +131,28 @@ def test_finished_lanes_are_told_and_not_written_again(store: Store, monkeypatch
 
 @pytest.mark.parametrize(
     ("content", "why"),
-    [(b"{", "Expecting"), (b"[]", "list"), (b'{"model": "x"}', "lanes"), (b" " * 2_000_001, "bytes")],
+    [
+        (b"{", "Expecting"),
+        (b"[]", "got `array`"),
+        (b"[" * 100_000, "nested too deep"),
+        (b'{"model": "x"}', "lanes"),
+        (b" " * 2_000_001, "bytes"),
+        (b'{"model": [], "lanes": [], "fall": null, "reordered": null}', "got `array` - at `..model`"),
+        (b'{"model": "x", "lanes": [], "fall": null, "reordered": {"cov_r": {"value": 1}}}', "`low` - at `..reordered"),
+        (b'{"model": "x", "lanes": [], "fall": [{"step": "a", "cov_r": null}], "reordered": null}', r"fall\[0\].step"),
+        (b'{"model": "x", "lanes": [{"lane": "none"}], "fall": null, "reordered": null}', "`words` - at `.*lanes"),
+        (b'{"model": "x", "lanes": [], "fall": null, "reordered": {"a": {"value": NaN}}}', "reordered"),
+        (
+            b'{"model": "x", "lanes": [], "fall": null, "reordered": null, "cost": {"a": {"b": 1' + b"0" * 400 + b"}}}",
+            "int",
+        ),
+    ],
 )
 def test_what_is_no_result_is_named(store: Store, content: bytes, why: str) -> None:
     store.home.write("lost_third/x.json", content)
     with pytest.raises(FileFormatError, match=f"x.json' is no result of `lost-third`: .*{why}"):
         load_all([store.home])
+    assert [len(found) for found in load_usable([SHIPPED, store.home])] == [3, 1]
 
 
 def test_the_first_place_that_has_a_model_is_shown(store: Store, tmp_path: Path) -> None:
