@@ -15,6 +15,7 @@ from pages._logits.logs import joined_names
 from pages._logits.models_table import Ranked
 from pages._shared.charts.card import card
 from pages._shared.charts.chart import Axis, Chart, Marks, Row, chart, lanes
+from pages._shared.charts.text import wrapped
 from pages._shared.errors import escape_markdown
 from pages._shared.theme import Palette, palette
 
@@ -178,12 +179,13 @@ def _sizes_chart(bars: Sequence[dict[str, Any]], alt: str) -> Chart:
         )
         for name, (symbol, colour, dash) in looks.items()
     ]
-    labels = [f"{shortened(bar['model'], 26)} @ {_at_positions(bar['positions'])}" for bar in bars]
+    labels = [wrapped(f"{bar['model']} @ {_at_positions(bar['positions'])}") for bar in bars]
+    lane_px = 26 + 15 * max((label.count("<br>") for label in labels), default=0)
     return chart(
         *layers,
         x=Axis(title="size of the value", is_log=True, more={"exponentformat": "power", "nticks": 7, "tickangle": 0}),
         y=lanes(labels, range=None, more={"zeroline": False, "autorange": "reversed"}),
-        height=max(HEIGHT, 90 + 26 * len(bars)),
+        height=max(HEIGHT, 90 + lane_px * len(bars)),
         top=34,
         more={"dragmode": False},
         alt=alt,
@@ -191,7 +193,7 @@ def _sizes_chart(bars: Sequence[dict[str, Any]], alt: str) -> Chart:
 
 
 def _at_positions(positions: Sequence[int]) -> str:
-    return ", ".join(map(str, positions[:3])) + (" …" if len(positions) > 3 else "")
+    return ", ".join(map(str, positions[:2])) + (" …" if len(positions) > 2 else "")
 
 
 def _sizes_sentence(ranked: Ranked) -> str:

@@ -16,7 +16,7 @@ from engine.logits.parity import compare_logs
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import DEMO, Store
-from pages._logits import models_table
+from pages._logits import models_charts, models_table
 from pages._logits.logs import QUERY, LogSelection, default_choice
 from pages._logits.models_table import MOST_LOGS, ranked
 from pages._shared.links import logits_address
@@ -188,6 +188,13 @@ def test_models_stand_in_the_reports_order_with_logs_beside(opened: Open, tmp_pa
     words = said(app)
     assert "Of the one log here, 1 has garbage by the report's rule, 1 is damaged by ours." in words
     assert "20.0 % has a 95 % interval of 7 to 45 %" in words
+
+
+def test_damaged_logs_are_named_whole_beside_their_sizes() -> None:
+    log = {"origin": "measured", "model": "llama.cpp read after the context was freed demo-qwen:final f32"}
+    bar = log | {"least": 1.0, "largest": 9.0, "positions": (0, 1, 2, 3)}
+    axis = models_charts._sizes_chart([bar], "sizes").figure().layout.yaxis
+    assert [label.replace("<br>", " ") for label in axis.ticktext] == [f"{log['model']} @ 0, 1 …"]
 
 
 def test_each_chart_says_what_six_points_can_show(opened: Open, made: Made) -> None:

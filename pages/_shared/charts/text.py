@@ -31,5 +31,5 @@ def on_axis(name: str) -> Markup:
 
 def wrapped(text: str) -> Markup:
     """Words as a label of an axis, whole in up to three lines."""
-    lines = wrap(one_line(text), MOST_LINE, max_lines=MOST_LINES, placeholder=" …")
+    lines = wrap(one_line(text), MOST_LINE, max_lines=MOST_LINES, placeholder=" …", break_on_hyphens=False)
     return Markup("<br>".join(map(safe, lines)))
