@@ -14,18 +14,18 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Name = Annotated[str, msgspec.Meta(max_length=200)]
 
 
-class Change(msgspec.Struct):
+class CoverageChange(msgspec.Struct):
     value: Number
     low: Number | None
     high: Number | None
 
 
-class Step(msgspec.Struct):
+class FallStepValues(msgspec.Struct):
     step: Literal["forcing the SMILES", "failed parses", "placeholder and cut", "in all"]
-    cov_r: Change | None
+    cov_r: CoverageChange | None
 
 
-class Coverage(msgspec.Struct):
+class LaneFigures(msgspec.Struct):
     cov_r: Number | None
     cov_p: Number | None
     mat_r_ang: Number | None
@@ -39,24 +39,24 @@ class Coverage(msgspec.Struct):
             raise ValueError("a curve has not a share for each threshold")
 
 
-class Lane(msgspec.Struct):
+class LaneResult(msgspec.Struct):
     lane: Name
     words: Name
     molecules: Count
     samples_per_molecule: Count
     samples: Count
     parsed: Count
-    zero: Coverage
-    skip: Coverage
+    zero: LaneFigures
+    skip: LaneFigures
     not_decoded: dict[str, Count]
 
 
 class LostThird(msgspec.Struct):
     model: Name
-    lanes: list[Lane]
-    fall: list[Step] | None
-    reordered: dict[str, Change | None] | None
-    beside_none: dict[str, dict[str, Change | None]] | None = None
+    lanes: list[LaneResult]
+    fall: list[FallStepValues] | None
+    reordered: dict[str, CoverageChange | None] | None
+    beside_none: dict[str, dict[str, CoverageChange | None]] | None = None
 
 
 def check(document: Any) -> None:
