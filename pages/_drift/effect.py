@@ -24,6 +24,7 @@ from pages._shared.rows import table_height
 from pages._shared.words import unbroken
 
 MOST_ROWS_SHOWN = 5
+PLACES_PX = 490
 LEAST_POINTS = 3
 """Samples with an RMSD that a chart needs."""
 _NO_STEPS = """
@@ -100,8 +101,8 @@ def _places(effect: RunEffect) -> None:
         {"where": place.name or "no rule", "tokens": place.tokens, "share": 100 * place.removed.value}
         for place in effect.free_places
     ]
-    for column, rows, where, share, colour, alt in zip(
-        st.columns(2, gap="large"),
+    row = st.container(horizontal=True, gap="large")  # one below the other on narrow screens
+    for rows, where, share, colour, alt in zip(
         (forced, free),
         ("forced …", "free, under the rule …"),
         ("model's own choice", "mass removed"),
@@ -110,8 +111,9 @@ def _places(effect: RunEffect) -> None:
         strict=True,
     ):
         if rows:
-            column.dataframe(
+            row.dataframe(
                 rows,
+                width=PLACES_PX,
                 hide_index=True,
                 height=table_height(min(len(rows), MOST_ROWS_SHOWN)),
                 column_config={

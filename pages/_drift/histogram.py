@@ -31,9 +31,9 @@ MOST_GROUPS = 8
 ONE_BELOW_ANOTHER = 3
 PANEL_HEIGHT = {1: 250, 2: 175, 3: 130, 4: 105}  # by rows of panels
 FADED = 0.3
-NOT_JUNK = (
-    "Pink is not the share with junk: numbers in shorter tokens fill some of these positions, and junk of unknown "
-    "drift is not pink."
+PINK_HELP = (
+    "Where numbers fill the positions with shorter tokens, pink is no junk. And junk is not pink where its drift is "
+    "unknown: in blocks that were cut or have no three numbers."
 )
 
 
@@ -71,7 +71,8 @@ def show(store: Store, runs: Sequence[RunFacts], inspection: Inspected | None) -
         on_select=lambda: _take(key, by, traces, bar),
         selection_mode="points",
     )
-    st.caption(_words(groups, left_out, by, bool(mine)))
+    has_real = any(not group.is_hypothetical for group in groups)
+    st.caption(_words(groups, left_out, by, bool(mine)), help=PINK_HELP if has_real else None)
 
 
 def words(bar: DriftBin) -> str:
@@ -247,8 +248,10 @@ def _words(groups: Sequence[DriftGroup], left_out: int, by: By, has_marks: bool)
     has_real = any(not group.is_hypothetical for group in groups)
     parts = [
         f"Share of {what}. Click a bar to filter.",
-        f"Pink, striped: {what} with positions left over. Orange, crossed: with too few." if has_real else "",
-        NOT_JUNK if has_real else "",
+        f"Pink, striped: {what} with positions left over, which junk or shorter tokens fill: not the share with junk."
+        if has_real
+        else "",
+        "Orange, crossed: too few positions." if has_real else "",
         "Grey: hypothetical drift, of texts that no template wrote."
         if any(group.is_hypothetical for group in groups)
         else "",

@@ -18,6 +18,7 @@ from pages._shared.charts.chart import Axis, Chart, Marks, chart
 from pages._shared.errors import escape_markdown
 from pages._shared.table_files import csv_text, file_button
 from pages._shared.theme import palette
+from pages._shared.words import unbroken
 
 MOST_SHOWN = 500
 MOST_SCRIPTS = 10
@@ -40,7 +41,7 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
                 title="No blocks",
             )
         return
-    st.markdown(escape_markdown(sentence(lexicon)))
+    st.markdown(unbroken(escape_markdown(sentence(lexicon))))
     left, right = st.columns([13, 7], gap="large")
     with left:
         _table(lexicon)

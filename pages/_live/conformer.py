@@ -18,7 +18,7 @@ from pages._live.session import Running
 from pages._shared.choices import one_of
 from pages._shared.components.viewer3d import model_of, viewer3d
 from pages._shared.errors import escape_markdown
-from pages._shared.words import atom_faults
+from pages._shared.words import atom_faults, unbroken
 
 HEIGHT_PX, BESIDE_PX = 190, 300
 PLACES = ("on top", "beside", "hidden")
@@ -69,7 +69,7 @@ def conformer_words(seen: Inspected) -> None:
         st.caption(escape_markdown(seen.why_no_conformer))
     _, words = _nearest(seen)
     if words:
-        st.caption(words)
+        st.caption(unbroken(words))
 
 
 def _beside(mol: Chem.Mol, other: Chem.Mol) -> Chem.Mol:

@@ -27,7 +27,7 @@ from pages._shared.html_table import style
 from pages._shared.inspected import inspected, open_store
 from pages._shared.tries import still_wrong, thrown_tries
 from pages._shared.verdict_badges import failed_checks, molecule_badges, text_badge
-from pages._shared.words import faults, verdict, wrong_atoms
+from pages._shared.words import faults, unbroken, verdict, wrong_atoms
 
 MOST_FAILED = 3
 TINT = "tint"
@@ -160,7 +160,7 @@ def _table(lanes: list[Running], entries: Mapping[str, Entry]) -> None:
         "The page slows small models down a little; `.venv/bin/python -m bench.decode` measures without it."
     )
     if words := speed_words(lanes):
-        st.caption(words)
+        st.caption(unbroken(words))
 
 
 def _divergences(lanes: list[Running], shown: int) -> None:

@@ -88,7 +88,7 @@ def test_drift_that_no_template_made_is_hypothetical(demo: None) -> None:
     assert any(badge.help.startswith("Hypothetical: no template wrote this text") for badge in app.markdown)
     of_junk = words(opened(run=WITH_JUNK, is_unfolded=True))
     assert "hypothetical drift" not in of_junk
-    assert "Pink, striped: blocks with positions left over." in of_junk and "Pink is not the share with junk" in of_junk
+    assert "Pink, striped: blocks with positions left over, " in of_junk and "fill: not the share with junk." in of_junk
 
 
 def test_tokens_and_forced_ones_count_the_end_in_the_badges_and_in_the_strip(demo: None) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import streamlit as st
 from rdkit import Chem
 
 from engine.chem.conformers import reference_conformers
@@ -80,7 +81,7 @@ def test_a_finished_lane_has_its_verdict_while_others_are_written(live: Live, mo
 
 def test_a_drift_says_over_how_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[tuple[str, str]] = []
-    monkeypatch.setattr(live_lanes.st, "markdown", lambda words, help: said.append((words, help)))
+    monkeypatch.setattr(st, "markdown", lambda words, help: said.append((words, help)))
     counts = SimpleNamespace(tokens=9, forced_tokens=3, forward_passes=6)
     for lp, tally in (("position-blocklist", Tally(5, 1, 2, -4, 3)), ("exact", Tally(5, 0, 0, 7, 5))):
         watch = SimpleNamespace(
