@@ -21,9 +21,9 @@ OTHER_WORDS: dict[OtherForm, str] = {
 
 _PROMPT_END = "[/SMILES]"
 _BRACKETED = re.compile(r"(?<!\[CONFORMER)(?<!\[/SMILES)\]<(?!-[\[(])")
-_LEGACY = re.compile(r"(?:[A-Za-z]|\[[^\[\]<>]+)<[-\d.,\s]*\d[-\d.,\s]*>", re.ASCII)
+_LEGACY = re.compile(r"(?:[A-Za-z]|\[[^\[\]<>]++)<[-.,\s]*+\d[-\d.,\s]*+>", re.ASCII)
 _BINS = re.compile(r"<(\d{3,12}),(\d{3,12}),(\d{3,12})>", re.ASCII)
-_BLOCK = re.compile(r"<([^<>|]*\d[^<>|]*)>", re.ASCII)
+_BLOCK = re.compile(r"<([^<>|\d]*+\d[^<>|]*+)>", re.ASCII)
 
 WHOLE_DIGITS, LEAST_BLOCKS = 3, 3
 """A whole number of ångström has no more digits; so many blocks of such numbers are no molecule."""

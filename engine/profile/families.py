@@ -44,14 +44,12 @@ _CODE = re.compile(
     r"(?:void )?((?:(?:\(anonymous namespace\)|[A-Za-z_]\w*)::)*[A-Za-z_][\w$]*)(?:\.\d+|\.kd)*(?:\.{3}|…| ?[<(].*)?"
 )
 """A name that code has, with its templates and parameters: no blank before them, no mark of a sentence."""
-_COMPILED = re.compile(
-    r"\w[<(]|k(?:erne?l|rn)|^_Z|^(?:triton|sm\d+|volta|turing|ampere|hopper)_|\d+x\d+", re.IGNORECASE
-)
+_COMPILED = re.compile(r"\w[<(]|k(?:erne?l|rn)|^_Z|^(?:triton|sm\d+|volta|turing|ampere|hopper)_|\dx\d", re.IGNORECASE)
 _NOISE = re.compile(r"\bvoid |\(anonymous namespace\)::|\bat::native::|\bat::|\bc10::|\{lambda\([^{}]*\)#\d+\}")
 _SPACE = r"(?:(?:\(anonymous namespace\)|<unnamed>|[A-Za-z_]\w*)::)*"
 _KERNEL = re.compile(rf"(?:void |std::enable_if<.*?>::type )?({_SPACE})([^<(]+)(.*)", re.DOTALL)
 """A kernel's namespaces, its own name, its templates with its parameters."""
-_SPACES = re.compile(r"(?:\w+|\(anonymous namespace\))::")
+_SPACES = re.compile(r"(?:\b\w++|\(anonymous namespace\))::")
 _TELLING = ("Functor", "_kernel_cuda", "_kernel", "_impl", "Op")
 _NEVER = re.compile("(?!)")
 _KEYS = {"side", "family", "pattern", "names", "categories"}

@@ -31,6 +31,8 @@ MOST_ASKED = 10_000
 MOST_FAMILIES = 1_000
 """Of a side: more than any rules name."""
 _NUMBERED = re.compile(r"[\s#:_-]*\d[\d\s.,:#-]*$")
+MOST_NUMBER = 100
+"""Characters at the end of a name that may be its number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +219,7 @@ def events_within(
 def phase_of(name: str) -> str:
     """``driftscope::forward`` is forward, ``ProfilerStep#12`` is ProfilerStep."""
     plain = name.removeprefix(OURS)
-    return _NUMBERED.sub("", plain) or plain
+    return plain[:-MOST_NUMBER] + _NUMBERED.sub("", plain[-MOST_NUMBER:]) or plain
 
 
 _EVENTS = """

@@ -23,7 +23,7 @@ CANDIDATES = ("none", "position-blocklist", "position-allowlist", "truncating", 
 """The candidates by default."""
 MOST_REPEATS = 16
 FITTED = "adaptive-placeholder"
-_GPU_NUMBER = re.compile(r"(\w+):\d+")
+_GPU_NUMBER = re.compile(r"\b(\w++):\d+")
 
 
 @dataclass(frozen=True, slots=True)
