@@ -86,7 +86,7 @@ def test_a_file_that_is_no_registry(tmp_path: Path, content: str, complaint: str
 
 HOSTILE = {
     "nested too deep": f"a = {'[' * 100_000}",
-    "in tables, nested too deep": f"[[model]]\nalias{'.a' * 5_000} = 1",
+    "in tables, a key has a hundred parts": f"[[model]]\nalias{'.a' * 5_000} = 1",
     "thousands of digits": f"a = {'9' * 5_000}",
     "over 4 MB": "#" * 5_000_000,
     "folder, model 1: the home folder of '~nobody-2/": "[[model]]\n" + PLAIN.replace("checkpoints", "~nobody-2"),
