@@ -25,7 +25,6 @@ FOOTER: Mapping[int, Any] = {GROUPS: {COLUMNS: {COLUMN: CHUNK}, ROWS: None}}
 SHARED = 7
 """DELTA_BYTE_ARRAY: texts that begin alike share that. They are not read to be counted; this program writes none."""
 _FLAGS, _BYTE, _WHOLE, _DOUBLE, _TEXT, _LISTS, _STRUCT = (1, 2), 3, (4, 5, 6), 7, 8, (9, 10), 12
-_UNWANTED: Mapping[int, Any] = {}
 _WRONG_FORM = (AttributeError, LookupError, TypeError, RecursionError)
 
 
@@ -83,7 +82,7 @@ def _header(source: Any, start: int) -> tuple[dict[int, Any], int]:
 
 
 def _struct(data: bytes, at: int, wanted: Mapping[int, Any]) -> tuple[dict[int, Any], int]:
-    """Those fields of a struct that are wanted, and where it ends. A field is wanted whole (None), or some of it."""
+    """Those fields of a struct that are wanted, and where it ends. Of structs in it, and lists of them, some is."""
     fields: dict[int, Any] = {}
     number = 0
     while byte := data[at]:
@@ -93,51 +92,61 @@ def _struct(data: bytes, at: int, wanted: Mapping[int, Any]) -> tuple[dict[int, 
             number += byte >> 4
         else:
             number, at = _whole(data, at)
-        if kind < 3:  # a flag, without a value besides
-            continue
-        value: Any = data[at]
-        if value < 128 and 3 < kind < 7:  # a whole number of one byte, as most fields are
-            value, at = (value >> 1) ^ -(value & 1), at + 1
-        elif value < 128 and kind == _TEXT:
-            value, at = None, at + 1 + value
+        if number not in wanted:
+            at = _after(data, at, kind)
+        elif kind in _LISTS:
+            fields[number], at = _list(data, at, wanted[number])
+        elif kind == _STRUCT:
+            fields[number], at = _struct(data, at, wanted[number])
         else:
-            value, at = _value(data, at, kind, wanted.get(number) or _UNWANTED)
-        if number in wanted:
-            fields[number] = value
+            fields[number], at = _whole(data, at)
     return fields, at + 1
 
 
-def _value(data: bytes, at: int, kind: int, wanted: Mapping[int, Any]) -> tuple[Any, int]:
-    if kind in _WHOLE:
-        return _whole(data, at)
-    if kind == _STRUCT:
-        return _struct(data, at, wanted)
-    if kind == _TEXT:
-        length, at = _varint(data, at)
-        return None, at + length
-    if kind in _LISTS:
-        return _list(data, at, wanted)
-    if kind in _FLAGS or kind == _BYTE:  # flags in a list
-        return None, at + 1
-    if kind == _DOUBLE:
-        return None, at + 8
-    raise ValueError("a header has a field of no known kind")
-
-
 def _list(data: bytes, at: int, wanted: Mapping[int, Any]) -> tuple[list[Any], int]:
-    """Of structs of which something is wanted; of other lists nothing is kept."""
-    count, kind = data[at] >> 4, data[at] & 15
-    at += 1
-    if count == 15:
-        count, at = _varint(data, at)
+    count, kind, at = _head(data, at)
+    if kind != _STRUCT:
+        raise TypeError("a list of no structs")
     items = []
     for _ in range(count):
-        value, at = _struct(data, at, wanted) if kind == _STRUCT else _value(data, at, kind, wanted)
-        if at > len(data):
-            raise IndexError(at)
-        if wanted:
-            items.append(value)
+        item, at = _struct(data, at, wanted)
+        items.append(item)
     return items, at
+
+
+def _head(data: bytes, at: int) -> tuple[int, int, int]:
+    """Of a list: how many of what kind, and where they begin."""
+    count, kind, at = data[at] >> 4, data[at] & 15, at + 1
+    if count == 15:
+        count, at = _varint(data, at)
+    return count, kind, at
+
+
+def _after(data: bytes, at: int, kind: int) -> int:
+    """Where what begins here ends, if it is of this kind."""
+    if kind in _FLAGS:
+        return at
+    if kind in _WHOLE:
+        while data[at] > 127:
+            at += 1
+        return at + 1
+    if kind == _TEXT:
+        length, at = _varint(data, at)
+        return at + length
+    if kind == _STRUCT:
+        while byte := data[at]:
+            at = _after(data, at + 1 if byte > 15 else _after(data, at + 1, _WHOLE[0]), byte & 15)
+        return at + 1
+    if kind in _LISTS:
+        count, kind, at = _head(data, at)
+        for _ in range(count):
+            at = at + 1 if kind in _FLAGS else _after(data, at, kind)
+            if at > len(data):
+                raise IndexError(at)
+        return at
+    if kind not in (_BYTE, _DOUBLE):
+        raise ValueError("a header has a field of no known kind")
+    return at + (1 if kind == _BYTE else 8)
 
 
 def _whole(data: bytes, at: int) -> tuple[int, int]:

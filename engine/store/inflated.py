@@ -87,7 +87,7 @@ def problem_of(source: pa.NativeFile, folder: str = "") -> str:
 
 def _other_owner(file: pq.ParquetFile, folder: str) -> str:
     key, _, id_ = folder.rpartition("/")[2].partition("=")
-    if key not in file.schema_arrow.names:
+    if key not in file.schema.names:
         return ""
     batches = file.iter_batches(KEY_ROWS, columns=[key], use_threads=False)
     others = {str(other) for batch in batches for other in batch.column(0).unique().to_pylist()} - {id_}
@@ -103,7 +103,7 @@ def _excess(source: pa.NativeFile, file: pq.ParquetFile) -> str:
             left = min(MOST_GROUP_BYTES, most - total)
             if len(pages) != file.metadata.num_columns or any(column.values < rows for column in pages):
                 return f"a column has fewer values than the {rows:,} rows of its group"
-            taken = NUMBER_BYTES * sum(column.values for column in pages)
+            taken = sum(max(NUMBER_BYTES * column.values, column.size) for column in pages)
             text_bytes = sum(pages[place].size * pages[place].values for place in texts)
             if taken + text_bytes > left:  # if each text were as long as all of them
                 coded = pq.ParquetFile(source, read_dictionary=list(texts.values()), metadata=file.metadata)

@@ -76,6 +76,20 @@ def test_a_footer_that_says_less_than_its_pages_hold_is_not_believed(
     assert problem_in(path) == "its pages have 300 values where its footer says 299"
 
 
+def test_a_page_that_is_larger_than_its_values_counts_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A number of a row, in a page of as many bytes as it likes."""
+    monkeypatch.setattr("engine.store.inflated.MOST_GROUP_BYTES", 20_000)
+    monkeypatch.setattr("engine.store.inflated.MOST_RATIO", 0)
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": range(1_000)}), path, use_dictionary=False, compression="none")
+    assert problem_in(path) == ""
+    packed = varint(2 * 8_007)  # the numbers, and how they are nested
+    content = path.read_bytes().replace(b"\x15" + packed, b"\x15" + varint(2 * 60_000), 1)
+    assert content.startswith(b"PAR1\x15\x00\x15" + varint(2 * 60_000) + b"\x15" + packed)
+    path.write_bytes(content)
+    assert problem_in(path).startswith("its rows would take over")
+
+
 def test_pages_that_are_none_are_damage(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"a": range(1000)}), path)
