@@ -280,9 +280,16 @@ def plan_of(args: argparse.Namespace, numbers: NumberFormat, lp: str | None = No
     )
 
 
+MOST_LINES = 100_000
+"""All are held parsed, 20 KB each; ``run --smiles-file`` holds none."""
+_LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+
+
 def smiles_of(words: Sequence[str], file: str | None = None) -> list[str]:
     """SMILES that were typed, piped in (``-``), or stand in a file; the first word of a line, as in .smi files."""
     texts = ([read_text("-")] if list(words) == ["-"] else []) + ([read_text(file)] if file else [])
+    if any(text.count(end) > MOST_LINES for text in texts for end in _LINE_ENDS):
+        raise DriftscopeError(f"over {MOST_LINES:,} lines of molecules are given", "Split them")
     smiles = [] if list(words) == ["-"] else list(words)
     smiles += [columns[0] for text in texts for line in text.splitlines() if (columns := line.split())]
     if not smiles:

@@ -13,6 +13,7 @@ import pytest
 from rdkit import Chem
 
 from engine.chem.structure_files import read_molecules
+from engine.cli import options
 from engine.cli.generate_output import GenerationDisplay
 from engine.decode.steps import Event
 from tests.cli import keys, run, run_json
@@ -135,6 +136,16 @@ def test_molecules_from_a_file_and_from_standard_input(tmp_path: Path) -> None:
     piped = run_json("generate", "-", *ASKED, stdin=b"CC=O acetaldehyde\n\nCO\n")
     assert [sample["smiles"] for sample in named["samples"]] == ["CC=O", "CO"]
     assert named["samples"] == piped["samples"]
+
+
+def test_a_list_of_too_many_lines_is_refused_before_any_is_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """300,000 that are no molecule took 0.9 GB and 34 s, and a file may have 32 million."""
+    monkeypatch.setattr(options, "MOST_LINES", 3)
+    (tmp_path / "many.smi").write_text("C\r\n" * 4)
+    result = run("generate", "--file", str(tmp_path / "many.smi"), *ASKED)
+    assert (result.code, result.out) == (2, "") and "over 3 lines of molecules" in result.error
 
 
 def test_conformers_as_sdf(tmp_path: Path) -> None:
