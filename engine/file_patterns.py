@@ -13,7 +13,7 @@ from pathlib import Path
 
 from engine.errors import FileFormatError, shown
 
-MOST_ENTRIES, MOST_LEVELS, MOST_S = 100_000, 20, 5.0
+MOST_ENTRIES, MOST_LEVELS, MOST_S, MOST_PARTS = 100_000, 20, 5.0, 100
 _MAGIC = frozenset("*?[")
 
 
@@ -39,6 +39,8 @@ def _matches(pattern: str, walk: _Walk) -> list[Path]:
             raise FileFormatError(f"{shown(pattern, 200)} is a folder", "Give its files, for example with /*.json")
         if path.exists():  # first: a name may hold brackets
             return [path]
+        if len(path.parts) > MOST_PARTS:
+            raise _too_far(f"a path of over {MOST_PARTS} parts")
         first = Path(path.anchor)
         return sorted(found for found in walk.below(first, path.parts[len(first.parts) :]) if os.path.isfile(found))  # noqa: PTH113
     except OSError:  # a name too long to be one

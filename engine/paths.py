@@ -31,8 +31,8 @@ IS_INSTALLED = _SHIPPED.is_dir()
 DATA = _SHIPPED if IS_INSTALLED else ROOT / "data"
 USER_DATA = user_folder() if IS_INSTALLED else DATA
 STATIC = (USER_DATA if IS_INSTALLED else ROOT) / "static"
-MOST_TOML_BYTES = 4 * 1024 * 1024
-_LONG_KEY = re.compile(rb"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){99}""")
+MOST_TOML_BYTES = 1024 * 1024
+_LONG_KEY = re.compile(rb"""(?<![\w-])(?:(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){9}""")
 """``a.a.a``, for which ``tomllib`` keeps each beginning: memory grows with the square of the parts."""
 Parsed = TypeVar("Parsed")
 
@@ -53,7 +53,7 @@ def read_toml(path: Path, what: str, parse: Callable[[Mapping[str, Any]], Parsed
         if len(content) > MOST_TOML_BYTES:
             raise ValueError(f"it has over {MOST_TOML_BYTES // 2**20} MB")
         if _LONG_KEY.search(content):
-            raise ValueError("a key has a hundred parts")
+            raise ValueError("a key has ten parts")
         return parse(tomllib.loads(content.decode(), **how))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, re.error) as error:
         raise FileFormatError(f"{shown(path, 200)} is no {what}: {_reason(error)}", "Fix the file") from error

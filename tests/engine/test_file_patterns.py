@@ -35,6 +35,9 @@ def test_patterns_name_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             expand(["a.json", pattern])
     with pytest.raises(FileFormatError, match="is a folder"):
         expand(["deep"])
+    for pattern in (1_300 * "../" + "*.json", "*/" + 1_200 * "../" + "x", 1_200 * "**/" + "x"):
+        with pytest.raises(FileFormatError, match="a path of over 100 parts"):
+            expand([pattern])
 
 
 def test_a_walk_follows_no_link_to_a_folder(tmp_path: Path) -> None:

@@ -86,9 +86,9 @@ def test_a_file_that_is_no_registry(tmp_path: Path, content: str, complaint: str
 
 HOSTILE = {
     "nested too deep": f"a = {'[' * 100_000}",
-    "in tables, a key has a hundred parts": f"[[model]]\nalias{'.a' * 5_000} = 1",
+    "in tables, a key has ten parts": f"[[model]]\nalias{'.a' * 5_000} = 1",
     "thousands of digits": f"a = {'9' * 5_000}",
-    "over 4 MB": "#" * 5_000_000,
+    "over 1 MB": "#" * 5_000_000,
     "folder, model 1: the home folder of '~nobody-2/": "[[model]]\n" + PLAIN.replace("checkpoints", "~nobody-2"),
     "tokenizer, model 1: the home folder of '~nobody-2/": "[[model]]\n" + PLAIN.replace("llama3", "~nobody-2/x"),
 }
