@@ -37,7 +37,8 @@ def is_text(kind: Any) -> bool:
 def is_number(kind: Any) -> bool:
     import pyarrow as pa
 
-    return bool(pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind))
+    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
+    return any(is_kind(kind) for is_kind in kinds)  # not dates and times, of which Python's have a smaller range
 
 
 def is_numbers(kind: Any) -> bool:

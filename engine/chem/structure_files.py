@@ -34,6 +34,8 @@ _RECORD_END, _BLOCK_END = "$$$$", "M  END"
 _VERSION = re.compile(r" V[23]000\s*$", re.MULTILINE)
 _CONTINUED = re.compile(r"-[ \t\r]*\nM  V30 ")
 _V3000_ATOMS = re.compile(r"^M  V30\s+COUNTS\s+\+?(\d+)", re.MULTILINE | re.IGNORECASE)
+_QUERY = re.compile(r"^M  (?:ALS|MRV\s+SMA)|^M  V30\s+\d+\s+(?:NOT\s*)?\[|SMARTSQ", re.MULTILINE | re.IGNORECASE)
+"""Lists of elements and SMARTS in the place of an atom."""
 
 MolOrPair: TypeAlias = Chem.Mol | tuple[str, Chem.Mol]
 
@@ -170,7 +172,10 @@ def mol_of(path: Path, number: int, record: list[str]) -> Chem.Mol:
     end = next((index for index, line in enumerate(record) if line.startswith("M  END")), len(record)) + 1
     # RDKit cuts its messages inside characters and then fails on them: give it ASCII, and keep the text from it.
     block = "\n".join(record[:end]).encode("ascii", "replace").decode("ascii")
-    if any(len(atoms) > 9 or int(atoms) > end for atoms in _V3000_ATOMS.findall(_CONTINUED.sub("", block))):
+    joined = _CONTINUED.sub("", block)
+    if _QUERY.search(joined):  # of any size, and RDKit builds and frees it by recursion
+        raise _damaged(path, number, "it has a query, which no molecule has")
+    if any(len(atoms) > 9 or int(atoms) > end for atoms in _V3000_ATOMS.findall(joined)):
         raise _damaged(path, number, "it counts more atoms than it has lines")  # RDKit makes room for all of them
     with captured_log() as lines:
         try:

@@ -255,8 +255,9 @@ def _content(file: Path, most: int = MOST_FILE_BYTES) -> bytes:
 def _check_size(tokenizer: Mapping[str, Any]) -> None:
     """What would take the package gigabytes or minutes; the largest vocabularies that models have are far below."""
     model = tokenizer["model"]
-    if len(tokenizer.get("added_tokens") or ()) > MOST_ADDED:
-        raise ValueError(f"it adds over {MOST_ADDED:,} tokens to its vocabulary")
+    added = tokenizer.get("added_tokens") or ()
+    if len(added) > MOST_ADDED or sum(len(token["content"]) for token in added) > MOST_TREE:
+        raise ValueError(f"it adds over {MOST_ADDED:,} tokens, or {MOST_TREE:,} characters of them, to its vocabulary")
     if (model.get("max_input_chars_per_word") or 0) > MOST_WORD:
         raise ValueError(f"a word may have over {MOST_WORD:,} characters")
     # A list of texts with their scores, which become a tree of characters: 230 bytes each.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -90,3 +91,15 @@ def test_all_row_groups_are_looked_at_before_the_first_is_read(tmp_path: Path, r
     pq.write_table(empty, path, row_group_size=500_000)
     with pytest.raises(FileFormatError, match="inflates to over 64 MB"):
         next(READERS[reader](path))
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.duration("s"), pa.date32()], ids=str)
+@pytest.mark.parametrize("column", ["xyz", "weight", "name"])
+def test_dates_and_times_are_no_numbers(tmp_path: Path, column: str, kind: pa.DataType) -> None:
+    """Python's have a smaller range: reading one beyond it ended in a traceback."""
+    late = 2**31 - 5 if kind == pa.date32() else 2**62
+    cell = pa.array([[late] * 6], pa.list_(kind)) if column == "xyz" else pa.array([late], kind)
+    path = written(tmp_path / "one.parquet", pa.array(["CO"]), **{"xyz": pa.array([[0.0] * 6]), column: cell})
+    for read in READERS.values():
+        with suppress(FileFormatError):
+            list(read(path))

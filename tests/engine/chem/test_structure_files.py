@@ -320,6 +320,23 @@ def test_large_molecules_are_refused_before_they_are_ordered() -> None:
         smiles_of_mol_blocks(f"{head}{atoms}M  V30 END ATOM\nM  V30 END CTAB\nM  END\n", most=1)
 
 
+def test_queries_are_refused_unread() -> None:
+    """200,000 elements in a list ended the process."""
+    mol = Chem.MolFromSmiles("CCO")
+    wide, plain = str(Chem.MolToV3KMolBlock(mol)), str(Chem.MolToMolBlock(mol))
+    assert "V30 1 C " in wide and "M  END" in plain
+    elements = f"[C,N{200_000 * ',C'}]"
+    for block in (
+        wide.replace("V30 1 C ", f"V30 1 {elements} "),
+        wide.replace("V30 1 C ", f"V30 1 NOT {elements} "),
+        wide.replace("V30 1 C ", f"V30 1 -\nM  V30 {elements} "),
+        plain.replace("M  END", f"M  MRV SMA   1 {elements}\nM  END"),
+        plain.replace("M  END", "M  ALS   1  2 F C   N   \nM  END"),
+    ):
+        with pytest.raises(FileFormatError, match="it has a query"):
+            smiles_of_mol_blocks(block, most=1)
+
+
 def test_dense_graphs_are_refused_before_their_rings_are_searched() -> None:
     def block(left: int, right: int) -> str:
         mol = Chem.RWMol()

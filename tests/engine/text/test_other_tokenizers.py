@@ -232,9 +232,21 @@ def _many_added(made: dict) -> None:
     made["added_tokens"] = [{"id": 1000 + place, "content": f"<{place}>", **token} for place in range(20_001)]
 
 
+def _long_added(made: dict) -> None:
+    _many_added(made)
+    del made["added_tokens"][2_000:]
+    for token in made["added_tokens"]:
+        token["content"] *= 1_000
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
-    [(_wide_word, "over 1,000 characters"), (_wide_tree, "over 4,000,000 char"), (_many_added, "over 20,000 tokens")],
+    [
+        (_wide_word, "over 1,000 characters"),
+        (_wide_tree, "over 4,000,000 char"),
+        (_many_added, "over 20,000 tokens"),
+        (_long_added, "4,000,000 characters of them"),
+    ],
 )
 def test_sizes_beyond_any_models_are_refused_before_the_package_reads_them(tmp_path: Path, change, words) -> None:
     made = json.loads(small_byte_level().to_str())
