@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from engine.chem.verdict import GRAPH
+from engine.figures.words import angstrom
 from engine.inspection.drifts import DriftBin, members
 from engine.inspection.memo import computed_once
 from engine.inspection.runs import RunFacts, runs_with_samples
@@ -158,3 +159,23 @@ def _worst(table: pa.Table, most: int, hypothetical: Sequence[str]) -> pa.Table:
     )
     order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names])  # nulls come last
     return table.take(order[:most])
+
+
+def worst_words(table: pa.Table) -> str:
+    """Of a table with its worst first: by what its first row is the worst, and of which of them."""
+    first, every = table.slice(0, 1).to_pylist()[0], table.num_rows
+    kept = pc.coalesce(table["usable"], table["clean"])
+    heap, name = kept, ""
+    if first["passed"] is False:
+        heap, name = table["passed"], "that fail the reports' rule"
+    elif not kept[0].as_py():
+        name = "not clean" if first["usable"] is None else "not usable"
+    others = pc.sum(heap).as_py() or 0
+    of = f": of {every - others:,} {name}, by" if name and others else " by"
+    if first["bad_blocks"]:
+        kinds = [f"{first[f'{kind}_blocks']} {word}" for kind, word in (("junk", "with junk"), ("cut", "cut"))]
+        kinds = [words for words in kinds if not words.startswith("0 ")]
+        some = f" ({', '.join(kinds)})" if kinds else ""
+        return f"Worst of {every:,}{of} damaged blocks: {first['bad_blocks']} of {first['blocks']}{some}"
+    rmsd = "what is known" if first["rmsd_ang"] is None else f"RMSD: {angstrom(first['rmsd_ang'])}"
+    return f"Worst of {every:,}{of} {rmsd}"

@@ -102,7 +102,7 @@ def place_of(error: str) -> str:
 def rule_words(sample: Mapping[str, Any]) -> str:
     if sample["passed"] is None:
         return "no text"
-    return "clean" if sample["clean"] else "passed" if sample["passed"] else "failed"
+    return "passed, clean" if sample["clean"] else "passed" if sample["passed"] else "failed"
 
 
 def _failed(inspection: Inspected) -> None:

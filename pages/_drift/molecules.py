@@ -13,7 +13,7 @@ from engine.chem.verdict import check_words
 from engine.errors import DriftscopeError
 from engine.figures.words import counted, percent, with_interval
 from engine.inspection.damage import damage
-from engine.inspection.molecules import Filter, Show, sample_table
+from engine.inspection.molecules import Filter, Show, sample_table, worst_words
 from engine.inspection.runs import RunFacts
 from engine.inspection.sample import Inspected
 from engine.records import RULE_HELP
@@ -65,7 +65,8 @@ ORDERS: dict[str, tuple[str, bool] | None] = {
     "SMILES": ("smiles", False),
 }
 WORST_HELP = (
-    "Worst first: failed texts, then molecules that are not usable, by damaged blocks, cut blocks, drift and RMSD."
+    "Worst first: texts that fail the reports' rule, then molecules that are not usable (not clean where not judged), "
+    "by damaged blocks, cut blocks, drift and RMSD."
 )
 ROW_LIMITS = {"all": EVERYTHING, "10": 10, "25": 25, "100": 100}
 
@@ -272,7 +273,7 @@ def _columns(table: pa.Table, is_hypothetical: bool, against: str) -> dict[str, 
         "model": config.TextColumn("model", width=120),
         "lp": config.TextColumn("LP", width=110),
         "verdict": config.TextColumn(
-            "pass", width=56, help=f"passed: {RULE_HELP['passed']}. clean: {RULE_HELP['clean']}."
+            "reports' rule", width=92, help=f"passed: {RULE_HELP['passed']}. clean: {RULE_HELP['clean']}."
         ),
         "junk": config.ProgressColumn(
             "junk", width=64, help="Blocks with junk", format="%d", min_value=0, max_value=atoms, color="violet"
@@ -321,11 +322,12 @@ def _counts(table: pa.Table, samples: int) -> str:
     failed, clean = (pc.sum(column).as_py() or 0 for column in (pc.invert(table["passed"]), table["clean"]))
     decodes = pc.sum(table["decodes"]).as_py()  # None where only old runs are chosen, which do not know
     decode = "" if decodes is None else f"{decodes:,} decode, "
+    fail = f"{failed:,} {'fails' if failed == 1 else 'fail'} the reports' rule"
     usable = pc.sum(table["usable"]).as_py()  # None where nothing was judged
     kept = f"{clean:,} clean" + ("" if usable is None else f", {usable:,} usable")
     return (
         f"{head}: {int((columns['junk_blocks'] > 0).sum()):,} with junk, "
-        f"{int((columns['cut_blocks'] > 0).sum()):,} with a cut, {failed:,} failed, {decode}{kept}."
+        f"{int((columns['cut_blocks'] > 0).sum()):,} with a cut, {fail}, {decode}{kept}."
     )
 
 
@@ -335,7 +337,7 @@ def _steps(table: pa.Table, chosen: Spot) -> None:
     order = _wanted("order") or "Worst first"
     words = f"row {(place or 0) + 1:,} of {table.num_rows:,}, {order[0].lower() + order[1:]}"
     if place == 0 and order == "Worst first" and table.num_rows > 1:
-        words = f"Worst of {table.num_rows:,}"  # the verdict below says why
+        words = worst_words(table)
     if len(table["run_id"].unique()) > 1:  # whose molecule it is
         words += "".join(f" · {escape_markdown(str(table[name][place or 0]))}" for name in ("model", "lp"))
     show_steps(place, table.num_rows, words, lambda target: state.put_spot(_spot_at(table, target)))
