@@ -82,7 +82,7 @@ def _named_by_report(*traces: StoredTrace) -> str:
 
 
 def where_from(comparison: TraceComparison, cause: str = "") -> str:
-    """How much longer the work takes, ``cause``, and which families make the difference and how."""
+    """How much longer B takes by the clock and in work, ``cause``, and which families make the difference and how."""
     if reason := incomparable(comparison):
         return f"{reason} {cause}".rstrip()
     work = comparison.figure("work_us")
@@ -90,15 +90,14 @@ def where_from(comparison: TraceComparison, cause: str = "") -> str:
     if not any(row.difference_us for row in comparison.families):
         return f"Both take {microseconds(control)} of work, and no family differs. {cause}".rstrip()
     named = _named_by_report(comparison.control, comparison.test)
-    against = f"{microseconds(test)} of work{named} against {microseconds(control)} in A"
     tokens, per_token = comparison.figure("tokens"), comparison.figure("work_us_a_token")
     if control <= 0:
-        text, base = f"B takes {against}.", WHOLE
+        text, base = f"B takes {microseconds(test)} of work{named} against {microseconds(control)} in A.", WHOLE
     elif not are_unequal(comparison) or per_token.ratio is None:
-        text, base = f"B {_pace(test / control)}: {against}.", WHOLE
+        text, base = f"B {_paces(comparison, WHOLE, control, test)}.", WHOLE
     else:
-        each = f"{microseconds(per_token.test)} of work{named} against {microseconds(per_token.control)} in A"
-        text, base = f"Per token, B {_pace(per_token.ratio)}: {each}.", _Base(tokens.control or 0, tokens.test or 0)
+        base = _Base(tokens.control or 0, tokens.test or 0)
+        text = f"Per token, B {_paces(comparison, base, per_token.control or 0, per_token.test or 0)}."
     return " ".join(filter(None, (text, cause, _families(comparison, base))))
 
 
@@ -128,6 +127,29 @@ WHOLE = _Base()
 
 def _pace(ratio: float) -> str:
     return f"is {times(1 / ratio)} faster" if 0 < ratio < 1 else f"takes {times(ratio)} as long"
+
+
+def _paces(comparison: TraceComparison, base: _Base, control: float, test: float) -> str:
+    """How much faster by the clock, where that is known, and in work, of which these are the times."""
+    named = _named_by_report(comparison.control, comparison.test)
+    pace = _pace(test / control)
+    clock = _clock_us(comparison, base)
+    if clock is None:
+        return f"{pace}: {microseconds(test)} of work{named} against {microseconds(control)} in A"
+    by_clock = _pace(clock[1] / clock[0])
+    verb = by_clock.partition(" ")[0]
+    return (
+        f"{by_clock} by the clock ({microseconds(clock[0])} to {microseconds(clock[1])}) and "
+        f"{pace.removeprefix(f'{verb} ')} in work{named} ({microseconds(control)} to {microseconds(test)})"
+    )
+
+
+def _clock_us(comparison: TraceComparison, base: _Base) -> tuple[float, float] | None:
+    """From first to last event of both; None where a span or the tokens it covers are not known."""
+    span, tokens = comparison.figure("span_us"), comparison.figure("tokens")
+    if not span.control or not span.test or not tokens.ratio:
+        return None
+    return span.control / base.control, span.test / base.test
 
 
 def _families(comparison: TraceComparison, base: _Base) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from engine.profile.cautions import cautions
 from engine.profile.compare import TraceComparison, compare, compare_traces
 from engine.profile.ingest import TraceMetadata, add_trace
 from engine.profile.lp_words import lp_words
-from engine.profile.reported import publish_reported
+from engine.profile.reported import load_reported, publish_reported
 from engine.profile.stored_trace import StoredTrace
 from engine.profile.waterfall import waterfall
 from engine.profile.words import (
@@ -84,13 +85,14 @@ def test_the_difference_names_its_largest_families(store: Store, tmp_path: Path)
     one = added(store, tmp_path, (GEMM, 10), (GEMM, 10), (FMHA, 4), tokens=10)
     other = added(store, tmp_path, (GEMM, 20), (GEMM, 20), (GEMM, 20), (CAT, 7), tokens=20)
     assert where_from(pair(store, one, other)) == (
-        "Per token, B takes 1.40× as long: 3.35 µs of work against 2.40 µs in A."
+        "Per token, B is 1.37× faster by the clock (22.4 µs to 16.4 µs) and takes 1.40× as long in work"
+        " (2.40 µs to 3.35 µs)."
         " The largest parts are matrix products, gemm (1.00 µs more per token: 25.0 % fewer calls per token, each call"
         " 2.00× as long) and concatenations (0.350 µs more per token: only in B, 1 call)."
         " In the other direction: attention (0.400 µs less per token: only in A, 1 call)."
     )
     assert where_from(pair(store, other, one)).startswith(
-        "Per token, B is 1.40× faster: 2.40 µs of work against 3.35 µs"
+        "Per token, B takes 1.37× as long by the clock (16.4 µs to 22.4 µs) and is 1.40× faster in work (3.35 µs to"
     )
     assert where_from(pair(store, one, one)) == "Both take 24.0 µs of work, and no family differs."
 
@@ -108,6 +110,14 @@ def test_parts_may_be_more_than_the_whole(store: Store, tmp_path: Path) -> None:
     assert said.endswith("more than the whole difference, since smaller ones change in the other direction.")
 
 
+def test_without_a_span_the_pace_is_that_of_the_work(store: Store) -> None:
+    told = (replace(one, row={**one.row, "span_us": None}) for one in load_reported().traces)
+    qwen, llama = publish_reported(store, list(told))
+    assert where_from(pair(store, llama, qwen)).startswith(
+        "Per token, B takes 3.76× as long: 395 µs of work that the report names against 105 µs in A."
+    )
+
+
 def test_a_trace_alone_says_its_own_shares(store: Store, tmp_path: Path) -> None:
     entry = added(store, tmp_path, (GEMM, 30), (FMHA, 10), ("somebody's", 10), tokens=10)
     found = pair(store, entry, entry)
@@ -122,7 +132,9 @@ def test_a_trace_alone_says_its_own_shares(store: Store, tmp_path: Path) -> None
 def test_what_a_report_leaves_out_is_not_nought(store: Store, tmp_path: Path) -> None:
     qwen, llama = (one for one in publish_reported(store) if one.id)
     found = pair(store, llama, qwen)
-    assert "of work that the report names against" in where_from(found)
+    assert where_from(found).startswith(
+        "Per token, B takes 2.41× as long by the clock (620 µs to 1.50 ms) and 3.76× as long in work that the"
+    )
     for name in ("compute_share", "compute_span_share", "sync_calls", "memcpy_calls", "sync_a_token"):
         assert (found.figure(name).control, found.figure(name).test) == (None, None)
     assert "not known for both" in compute_words(found, of_span=True)
