@@ -26,7 +26,7 @@ from engine.chem.textfiles import text_lines
 from engine.errors import ConformerError, FileFormatError, UnsupportedMoleculeError, shown
 
 MOST_MOLECULES = 10_000
-MOST_RECORD_CHARACTERS = 4_000_000
+MOST_RECORD_CHARACTERS, MOST_PASTED_CHARACTERS = 4_000_000, 100_000
 MOLECULE_KINDS = (".sdf", ".mol")
 _KINDS_LISTED = f"{', '.join(MOLECULE_KINDS)}, each also with .gz"
 
@@ -93,6 +93,8 @@ def smiles_of_mol_blocks(text: str, *, most: int) -> list[str]:
         raise FileFormatError(f"{len(blocks):,} mol blocks of {len(text):,} characters", f"Paste at most {most}")
     found = []
     for number, block in enumerate(blocks, start=1):
+        if len(block) > MOST_PASTED_CHARACTERS:
+            raise _damaged(Path("the pasted text"), number, f"it has over {MOST_PASTED_CHARACTERS:,} characters")
         lines = block.splitlines()
         counts = next((place for place, line in enumerate(lines) if _VERSION.search(line)), 0)
         record = [*[""] * 3, *lines[counts:], _BLOCK_END]

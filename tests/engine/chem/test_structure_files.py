@@ -17,7 +17,7 @@ from rdkit.Chem import rdDistGeom
 from engine.chem.conformers import reference_conformers
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import parse_smiles, same_graph
-from engine.chem.structure_files import has_mol_block, read_molecules, smiles_of_mol_blocks, to_sdf, to_xyz
+from engine.chem.structure_files import has_mol_block, mol_of, read_molecules, smiles_of_mol_blocks, to_sdf, to_xyz
 from engine.errors import ConformerError, FileFormatError
 
 SMILES = [
@@ -316,8 +316,11 @@ def test_large_molecules_are_refused_before_they_are_ordered() -> None:
     head = "\n x\n\n  0  0  0     0  0            999 V3000\nM  V30 BEGIN CTAB\nM  V30 COUNTS 5001 0 0 0 0\n"
     head += "M  V30 BEGIN ATOM\n"
     atoms = "".join(f"M  V30 {number} U {number} 0 0 0\n" for number in range(1, 5_002))
+    block = f"{head}{atoms}M  V30 END ATOM\nM  V30 END CTAB\nM  END\n"
     with pytest.raises(FileFormatError, match="over 5,000 atoms"):
-        smiles_of_mol_blocks(f"{head}{atoms}M  V30 END ATOM\nM  V30 END CTAB\nM  END\n", most=1)
+        mol_of(Path("one.sdf"), 1, block.splitlines())
+    with pytest.raises(FileFormatError, match="over 100,000 characters"):
+        smiles_of_mol_blocks(block, most=1)
 
 
 def test_queries_are_refused_unread() -> None:
@@ -334,7 +337,7 @@ def test_queries_are_refused_unread() -> None:
         plain.replace("M  END", "M  ALS   1  2 F C   N   \nM  END"),
     ):
         with pytest.raises(FileFormatError, match="it has a query"):
-            smiles_of_mol_blocks(block, most=1)
+            mol_of(Path("one.sdf"), 1, block.splitlines())
 
 
 def test_dense_graphs_are_refused_before_their_rings_are_searched() -> None:
