@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.figures.statistics import quotient
 from engine.figures.words import (
     capitalised,
     counted,
@@ -98,7 +99,7 @@ def where_from(comparison: TraceComparison, cause: str = "") -> str:
     else:
         base = _Base(tokens.control or 0, tokens.test or 0)
         text = f"Per token, B {_paces(comparison, base, per_token.control or 0, per_token.test or 0)}."
-    return " ".join(filter(None, (text, cause, _families(comparison, base))))
+    return " ".join(filter(None, (text, cause, _families(comparison, base), _named_part(comparison, base))))
 
 
 def are_unequal(comparison: TraceComparison) -> bool:
@@ -166,9 +167,23 @@ def _families(comparison: TraceComparison, base: _Base) -> str:
     if other_way:
         return f"{text}. In the other direction: {_family(other_way[0][1], base)}."
     share = sum(change for change, _ in same_way) / whole_us
+    named = "named work's " if _named_by_report(comparison.control, comparison.test) else ""
     if share > 1 + ROUNDING:
-        return f"{text}: more than the whole difference, since smaller ones change in the other direction."
-    return f"{text}: {percent(min(1.0, share))} of the difference."
+        return f"{text}: more than the whole {named}difference, since smaller ones change in the other direction."
+    return f"{text}: {percent(min(1.0, share))} of the {named}difference."
+
+
+def _named_part(comparison: TraceComparison, base: _Base) -> str:
+    """How much of the difference by the clock is that of the work that a report names; empty for whole traces."""
+    clock = _clock_us(comparison, base)
+    if clock is None or not _named_by_report(comparison.control, comparison.test):
+        return ""
+    by_clock, named = clock[1] - clock[0], sum(base.difference_us(row) for row in comparison.families)
+    change = f"By the clock B takes {microseconds(abs(by_clock))} {'more' if by_clock >= 0 else 'less'}{base.per}"
+    share = quotient(named, by_clock)
+    if share is None or not 0 < share <= 1:
+        return f"{change}."
+    return f"{change}: the named work's difference, {microseconds(abs(named))}, is {percent(share)} of that."
 
 
 def _family(row: FamilyRow, base: _Base) -> str:

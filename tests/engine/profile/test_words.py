@@ -116,6 +116,7 @@ def test_without_a_span_the_pace_is_that_of_the_work(store: Store) -> None:
     assert where_from(pair(store, llama, qwen)).startswith(
         "Per token, B takes 3.76× as long: 395 µs of work that the report names against 105 µs in A."
     )
+    assert where_from(pair(store, llama, qwen)).endswith("100 % of the named work's difference.")
 
 
 def test_a_trace_alone_says_its_own_shares(store: Store, tmp_path: Path) -> None:
@@ -134,6 +135,10 @@ def test_what_a_report_leaves_out_is_not_nought(store: Store, tmp_path: Path) ->
     found = pair(store, llama, qwen)
     assert where_from(found).startswith(
         "Per token, B takes 2.41× as long by the clock (620 µs to 1.50 ms) and 3.76× as long in work that the"
+    )
+    assert where_from(found).endswith(
+        "each call 1.87× as long): 100 % of the named work's difference. By the clock B takes 877 µs more per token:"
+        " the named work's difference, 290 µs, is 33.1 % of that."
     )
     for name in ("compute_share", "compute_span_share", "sync_calls", "memcpy_calls", "sync_a_token"):
         assert (found.figure(name).control, found.figure(name).test) == (None, None)
