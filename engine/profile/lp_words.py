@@ -17,19 +17,29 @@ EXACT = "engine.lp.exact"
 
 def lp_words(comparison: TraceComparison, control: Run, test: Run) -> str:
     """``control`` and ``test`` are rows of the traces' runs. Empty unless one model wrote without and with an LP."""
-    is_pair = control.get("lp") == "none" and test.get("lp") not in (None, "none")
     forced, passes = (_per_token(comparison.test, name) for name in ("forced_tokens", "forward_passes"))
     before = _per_token(comparison.control, "forward_passes")
-    if not is_pair or _model(control) != _model(test) or not forced or not passes or not before:
+    if not _is_pair(control, test) or not forced or not passes or not before:
         return ""
-    words = (
+    return (
         f"B's LP, {test['lp']}, forces {percent(forced)} of its tokens, and these need no pass of their own "
-        f"({number(1 / passes)} tokens per pass against {number(1 / before)} in A)"
+        f"({number(1 / passes)} tokens per pass against {number(1 / before)} in A)."
     )
+
+
+def head_words(control: Run, test: Run) -> str:
+    """How much smaller the LP makes the output head, as a clause; empty where it does not, or that is not known."""
+    if not _is_pair(control, test) or lp_record(split_cleanup(test["lp"])[0]).module != EXACT:
+        return ""
     legal, rows = LEGAL_ROWS.get(str(test.get("tokenizer"))), test.get("vocab_size")
-    if legal is None or rows is None or lp_record(split_cleanup(test["lp"])[0]).module != EXACT:
-        return f"{words}."
-    return f"{words}; B's output head has {legal:,} tokens instead of {rows:,}."
+    if legal is None or rows is None or legal == rows:
+        return ""
+    return f"B's output head has {legal:,} tokens instead of {rows:,}"
+
+
+def _is_pair(control: Run, test: Run) -> bool:
+    """One model, without and with an LP."""
+    return control.get("lp") == "none" and test.get("lp") not in (None, "none") and _model(control) == _model(test)
 
 
 def _model(run: Run) -> tuple[Any, Any]:

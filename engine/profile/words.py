@@ -1,7 +1,8 @@
 """A trace, or a comparison of two, in sentences: where the time goes, and what the difference is made of.
 
 Texts are plain, and may have names of kernels in them: escape them before they are drawn. A is the control and B the
-test, or A is a trace alone. Why a family takes longer is not known here: only that it has more calls or slower ones.
+test, or A is a trace alone. Why a family takes longer is not known here unless it is told: only that it has more calls
+or slower ones.
 """
 
 from __future__ import annotations
@@ -82,14 +83,19 @@ def _named_by_report(*traces: StoredTrace) -> str:
     return "" if all(trace.is_whole for trace in traces) else " that the report names"
 
 
-def where_from(comparison: TraceComparison, cause: str = "") -> str:
-    """How much longer B takes by the clock and in work, ``cause``, and which families make the difference and how."""
+def where_from(comparison: TraceComparison, cause: str = "", head: str = "") -> str:
+    """How much longer B takes by the clock and in work, ``cause``, and which families make the difference and how.
+
+    ``head`` is a clause on B's smaller output head. It stands beside faster products of matrices, its effect, where
+    these are the largest part, and else after ``cause``.
+    """
+    causes = f"{cause} {head}.".lstrip() if head else cause
     if reason := incomparable(comparison):
-        return f"{reason} {cause}".rstrip()
+        return f"{reason} {causes}".rstrip()
     work = comparison.figure("work_us")
     control, test = work.control or 0.0, work.test or 0.0
     if not any(row.difference_us for row in comparison.families):
-        return f"Both take {microseconds(control)} of work, and no family differs. {cause}".rstrip()
+        return f"Both take {microseconds(control)} of work, and no family differs. {causes}".rstrip()
     named = _named_by_report(comparison.control, comparison.test)
     tokens, per_token = comparison.figure("tokens"), comparison.figure("work_us_a_token")
     if control <= 0:
@@ -99,7 +105,9 @@ def where_from(comparison: TraceComparison, cause: str = "") -> str:
     else:
         base = _Base(tokens.control or 0, tokens.test or 0)
         text = f"Per token, B {_paces(comparison, base, per_token.control or 0, per_token.test or 0)}."
-    return " ".join(filter(None, (text, cause, _families(comparison, base), _named_part(comparison, base))))
+    families = _families(comparison, base, head)
+    said = text, cause if head in families else causes, families, _named_part(comparison, base)
+    return " ".join(filter(None, said))
 
 
 def are_unequal(comparison: TraceComparison) -> bool:
@@ -153,7 +161,7 @@ def _clock_us(comparison: TraceComparison, base: _Base) -> tuple[float, float] |
     return span.control / base.control, span.test / base.test
 
 
-def _families(comparison: TraceComparison, base: _Base) -> str:
+def _families(comparison: TraceComparison, base: _Base, head: str) -> str:
     """Those that change as the whole does, then the largest that changes the other way."""
     changes = sorted(((base.difference_us(row), row) for row in comparison.families), key=lambda pair: -abs(pair[0]))
     whole_us, moved = sum(change for change, _ in changes), sum(abs(change) for change, _ in changes)
@@ -163,7 +171,8 @@ def _families(comparison: TraceComparison, base: _Base) -> str:
     if not same_way or not whole_us:
         return ""
     parts = "parts are" if len(same_way) > 1 else "part is"
-    text = f"The largest {parts} {listed([_family(row, base) for _, row in same_way])}"
+    told = [_family(row, base, "" if place else head) for place, (_, row) in enumerate(same_way)]
+    text = f"The largest {parts} {listed(told)}"
     if other_way:
         return f"{text}. In the other direction: {_family(other_way[0][1], base)}."
     share = sum(change for change, _ in same_way) / whole_us
@@ -186,8 +195,11 @@ def _named_part(comparison: TraceComparison, base: _Base) -> str:
     return f"{change}: the named work's difference, {microseconds(abs(named))}, is {percent(share)} of that."
 
 
-def _family(row: FamilyRow, base: _Base) -> str:
-    """``matrix products, gemm (8.1 ms less per token: 20.0 % fewer calls per token, each call 2.10× faster)``"""
+def _family(row: FamilyRow, base: _Base, head: str = "") -> str:
+    """``matrix products, gemm (8.1 ms less per token: 20.0 % fewer calls per token, each call 2.10× faster)``
+
+    Why its calls are faster is ``head``, which only products of matrices tell.
+    """
     control, test = row.control, row.test
     name = PLAIN_NAMES.get(row.family, row.family)
     difference_us = base.difference_us(row)
@@ -199,7 +211,9 @@ def _family(row: FamilyRow, base: _Base) -> str:
     calls = _more_calls(test.calls / base.test / (control.calls / base.control)) + base.per
     if not control.mean_us or test.mean_us is None:
         return f"{name} ({change}: {calls})"
-    return f"{name} ({change}: {calls}, each call {_pace(test.mean_us / control.mean_us).split(' ', 1)[1]})"
+    ratio = test.mean_us / control.mean_us
+    why = f" because {head}" if head and row.family == "gemm" and ratio < 1 else ""
+    return f"{name} ({change}: {calls}, each call {_pace(ratio).split(' ', 1)[1]}{why})"
 
 
 def _more_calls(ratio: float) -> str:

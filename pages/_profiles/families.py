@@ -12,7 +12,7 @@ from engine.evidence.advice.predicted import sized
 from engine.figures.statistics import quotient
 from engine.figures.words import capitalised, listed, number, percent, signed, times
 from engine.profile.compare import FamilyRow, TraceComparison, document, family_row
-from engine.profile.lp_words import lp_words
+from engine.profile.lp_words import head_words, lp_words
 from engine.profile.step_places import PLACE_WORDS, PlaceRow, place_rows, place_words
 from engine.profile.stored_trace import StoredTrace, Totals
 from engine.profile.words import alone, are_unequal, incomparable, is_alone, is_known, other_words, where_from
@@ -44,7 +44,7 @@ def show(_: Store, chosen: TraceSelection) -> None:
     text = (
         alone(comparison.control, comparison.families)
         if is_one
-        else where_from(comparison, lp_words(comparison, *runs))
+        else where_from(comparison, lp_words(comparison, *runs), head_words(*runs))
     )
     places = [] if is_one else place_rows(comparison)
     with st.container(border=True, key="families-say"):

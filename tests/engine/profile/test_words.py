@@ -11,7 +11,7 @@ from engine.figures.words import microseconds, number, percent, signed_microseco
 from engine.profile.cautions import cautions
 from engine.profile.compare import TraceComparison, compare, compare_traces
 from engine.profile.ingest import TraceMetadata, add_trace
-from engine.profile.lp_words import lp_words
+from engine.profile.lp_words import head_words, lp_words
 from engine.profile.reported import load_reported, publish_reported
 from engine.profile.stored_trace import StoredTrace
 from engine.profile.waterfall import waterfall
@@ -200,14 +200,29 @@ def test_what_the_lp_of_a_traces_run_changes() -> None:
     traces = {entry.row["label"]: StoredTrace.of(entry) for entry in DEMO_STORE.found(TRACE).entries}
     runs = {entry.id: entry.row for entry in DEMO_STORE.found().entries}
 
-    def words(control: str, test: str) -> str:
-        pair = traces[f"demo-llama:final, {control}"], traces[f"demo-llama:final, {test}"]
-        return lp_words(compare(*pair), *(runs[trace.entry.row["run_id"]] for trace in pair))
+    def words(control: str, test: str) -> tuple[str, str]:
+        pair = tuple(traces[f"demo-llama:final, {lp}"] for lp in (control, test))
+        of = [runs[trace.entry.row["run_id"]] for trace in pair]
+        return lp_words(compare(*pair), *of), head_words(*of)
 
-    assert words("none", "exact").endswith("output head has 1,118 tokens instead of 128,330.")
-    assert words("none", "position-blocklist").startswith("B's LP, position-blocklist, forces 21.7 % of its")
-    assert "output head" not in words("none", "position-blocklist")
-    assert words("exact", "none") == ""
+    assert words("none", "exact")[1] == "B's output head has 1,118 tokens instead of 128,330"
+    control, test = (runs[traces[f"demo-llama:final, {lp}"].entry.row["run_id"]] for lp in ("none", "exact"))
+    assert head_words(control, {**test, "vocab_size": 1_118}) == ""
+    said, head = words("none", "position-blocklist")
+    assert said.startswith("B's LP, position-blocklist, forces 21.7 % of its") and head == ""
+    assert words("exact", "none") == ("", "")
+
+
+def test_a_smaller_output_head_stands_beside_its_effect(store: Store, tmp_path: Path) -> None:
+    """Or by itself, where products of matrices are not the largest part or no faster."""
+    head = "B's output head has 18 tokens instead of 151,673"
+    slow, fast = (added(store, tmp_path, (GEMM, time), (CAT, 9)) for time in (30, 10))
+    said = where_from(pair(store, slow, fast), "A cause.", head)
+    assert "A cause. The largest part is matrix products, gemm (20.0 µs less: as many calls, each call 3.00×" in said
+    assert f"faster because {head}): 100 %" in said and said.count(head) == 1
+    assert f"A cause. {head}. The largest" in where_from(pair(store, fast, slow), "A cause.", head)
+    other = added(store, tmp_path, (GEMM, 29), (CAT, 2))
+    assert f"A cause. {head}. The largest parts are concat" in where_from(pair(store, slow, other), "A cause.", head)
 
 
 def test_the_cause_stands_between_the_ratio_and_the_families() -> None:
