@@ -14,7 +14,7 @@ import streamlit as st
 
 from engine.evidence.advice import words
 from engine.evidence.advice.figures import LpFigures
-from engine.evidence.advice.rule import Standing, costs_the_same
+from engine.evidence.advice.rule import Standing, costs_the_same, named
 from engine.evidence.advisor import Advice
 from engine.figures.words import angstrom, duration, listed, number, percent, times, with_interval
 from engine.records import RULE_HELP
@@ -24,16 +24,19 @@ from pages._shared.theme import Palette, palette
 
 FEW_DECADES = 2
 ADVISED, TIES, FITS, UNFIT = "advised", "ties", "fits", "below {least} %"
+NAMED, MOST = "advised, below {least} %", "most answers, below {least} %"
 CHEAPEST, AS_CHEAP = "cheapest, below {least} %", "as cheap, below {least} %"
 SYMBOLS = {
     ADVISED: "diamond",
     TIES: "diamond-open",
     FITS: "circle",
-    CHEAPEST: "star",
-    AS_CHEAP: "star-open",
+    NAMED: "star",
+    MOST: "star-triangle-up",
+    CHEAPEST: "star-open",
+    AS_CHEAP: "star-triangle-up-open",
     UNFIT: "x",
 }
-BEST = {SYMBOLS[standing] for standing in (ADVISED, TIES, CHEAPEST, AS_CHEAP)}
+BEST = {SYMBOLS[standing] for standing in (ADVISED, TIES, NAMED, MOST, CHEAPEST, AS_CHEAP)}
 HELP = """
 All seconds of a run over its usable answers; rejected answers count in the time. 95 % intervals by bootstrap over
 molecules.
@@ -42,6 +45,7 @@ NOTE_HELP = """
 Intervals of rates are Wilson's, all others by bootstrap over molecules. Not in the seconds: computing RMSD, keeping
 each step's probabilities, and asking the model at each block that was closed by force whether it would have closed it.
 """
+WINS_HELP = "Share of bootstrap draws in which it is the cheapest of those that fit, or of all where none fits"
 RATE_PX = 132
 Row = Mapping[str, Any]
 
@@ -75,12 +79,15 @@ def standing_word(advice: Advice, standing: Standing) -> str:
 
 def _standing_of(advice: Advice, standing: Standing) -> str:
     """A key of SYMBOLS."""
+    names = named(advice.decision, advice.measured, advice.want)
     if standing.lp == advice.decision.lp:
         return ADVISED
     if standing.lp in advice.decision.ties:
         return TIES
     if standing.counts:
         return FITS
+    if not advice.decision.lp and standing.lp in names:
+        return NAMED if standing.lp == names[0] else CHEAPEST if standing.lp == advice.decision.cheapest else MOST
     if not advice.decision.lp and (standing.lp == advice.decision.cheapest or costs_the_same(standing.over_least)):
         return CHEAPEST if standing.lp == advice.decision.cheapest else AS_CHEAP
     return UNFIT
@@ -98,7 +105,19 @@ def answer(advice: Advice) -> str:
     costs = f"Lowest cost: {words.name_of(first.lp)}, {words.cost_words(first.cost(want))}"
     if len(order) > 1:
         costs += f". Highest: {words.name_of(last.lp)}, {words.cost_words(last.cost(want))}"
-    return f"{costs}.{tail}"
+    return f"{costs}.{_not_the_lowest(advice, first)}{tail}"
+
+
+def _not_the_lowest(advice: Advice, lowest: LpFigures) -> str:
+    """Why another LP than that of the lowest cost is advised."""
+    for lp in named(advice.decision, advice.measured, advice.want)[:1]:
+        if lp != lowest.lp:
+            cost = words.cost_words(advice.measured.figures(lp).cost(advice.want))
+            below = f"{words.name_of(lowest.lp)} is below {100 * advice.request.least:g} %"
+            counts = next(one.counts for one in advice.decision.standings if one.lp == lowest.lp)
+            is_below = advice.decision.lp and not counts
+            return f" Advised: {words.name_of(lp)}, {cost}; {below if is_below else 'the same within noise'}."
+    return ""
 
 
 def cost_chart(rows: Sequence[Row], want: str, colours: Palette) -> Chart:
@@ -192,7 +211,11 @@ def show_table(advice: Advice, molecules: int) -> None:
         alt="Each LP's rates, costs, junk, cut and RMSD",
         key="advice-table",
     )
-    st.caption("In brackets: 95 % intervals. Seconds are those of generation alone.", help=NOTE_HELP)
+    st.caption(
+        "In brackets: 95 % intervals. Seconds are wall time: with each run's set-up, which Side by side leaves out of "
+        "its intervals, and without loading the model and judging.",
+        help=NOTE_HELP,
+    )
 
 
 def _table_row(advice: Advice, figures: LpFigures, standing: Standing, molecules: int) -> dict[str, Any]:
@@ -228,7 +251,7 @@ def _columns(want: str, molecules: int) -> dict[str, Any]:
     config = st.column_config
     return {
         "lp": config.TextColumn("LP", width=120, pinned=True),
-        "standing": config.TextColumn("result", width=142, help=f"Below: too few of its answers are {want}"),
+        "standing": config.TextColumn("result", width=172, help=f"Below: too few of its answers are {want}"),
         "usable": config.TextColumn("usable", width=RATE_PX, help="Clean answers with stereo and geometry right"),
         **{
             word: config.TextColumn(word, width=RATE_PX, help=RULE_HELP[word])
@@ -243,7 +266,7 @@ def _columns(want: str, molecules: int) -> dict[str, Any]:
         ),
         "takes": config.TextColumn(f"{molecules:,} take", help="Time for this many answers at the measured speed"),
         "gives": config.NumberColumn(f"{want} of them", format="localized"),
-        "wins": config.NumberColumn("wins", format="%.0f %%", help="Share of bootstrap draws in which it wins"),
+        "wins": config.NumberColumn("cheapest in", format="%.0f %%", help=WINS_HELP),
         "cut": config.TextColumn("blocks cut", help="Closed by force inside their numbers"),
         "letters": config.TextColumn("with letters", help="Blocks with a letter: the reports' first count of junk"),
         "nonnumeric": config.TextColumn(

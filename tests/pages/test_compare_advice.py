@@ -63,7 +63,7 @@ def test_the_advice_is_the_command_lines(planted: Store) -> None:
     assert f"With {MODEL}, use exact" in shown and advice.sentence.partition(". ")[2] in shown
     assert advice.reports.sentence in shown and "does not agree" in shown
     assert advice.reports.detail not in shown  # behind help
-    assert "Seconds are those of generation alone" in shown and "RMSD, keep" not in shown
+    assert "with each run's set-up" in shown and "RMSD, keep" not in shown
     assert all(one in shown for one in (*advice.unknown, *advice.reasons, advice.rule))
     assert [one.value for one in app.code] == [f".venv/bin/{command}" for command in advice.commands]
     table = app.dataframe[-1].value
@@ -82,7 +82,7 @@ def test_where_none_fits_the_cheapest_is_named_marked_and_what_others_cost_over_
     )
     assert headline in words(app) and "does not agree" not in words(app)
     table = app.dataframe[-1].value
-    assert list(table["standing"]) == ["below 90 %", "cheapest, below 90 %", "as cheap, below 90 %"]
+    assert list(table["standing"]) == ["below 90 %", "advised, below 90 %", "as cheap, below 90 %"]
     assert list(table["over"])[:2] == ["3.00× (1.93–6.00)", "1×"]
 
 
@@ -94,7 +94,7 @@ def test_a_model_of_the_address_without_runs_is_named(planted: Store) -> None:
 
 def test_every_choice_is_in_the_address(planted: Store) -> None:
     app = opened(advice_want="Passed", advice_molecules="60", advice_lps=["none", "position-allowlist"])
-    assert "use position-allowlist" in words(app)
+    assert f"use position-allowlist, though none of its {len(MANY)} answers is clean" in words(app)
     (cautions,) = app.warning  # one box, a line each
     assert "are clean" in cautions.value.splitlines()[0] and len(cautions.value.splitlines()) > 1
     table = app.dataframe[-1].value
@@ -124,6 +124,17 @@ def test_names_that_anybody_may_have_written_are_text(planted: Store) -> None:
     app = opened()
     raw = "\n".join(one.value for one in (*app.markdown, *app.caption))
     assert hostile in words(app).replace("\u2060", "") and hostile not in raw
+
+
+def test_where_none_fits_headline_table_and_chart_name_the_same_lp(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(DEMO_STORE.home.where))
+    app = opened(advice_model="demo-qwen:final")
+    shown = words(app)
+    assert re.search(r"use guarded: most usable answers, .*\(1\.\d\d× \(\S+\) that of exact, the cheapest\);", shown)
+    table = app.dataframe[-1].value.set_index("lp")["standing"]
+    assert (table["guarded"], table["exact"]) == ("advised, below 90 %", "cheapest, below 90 %")
+    assert re.search(r"Lowest cost: exact, .* Advised: guarded, \S+ s \(\S+\); the same within noise\.", shown)
+    assert "Where none fits, the one with the fewest seconds per usable conformer is named all the same" in shown
 
 
 # --- the chart --------------------------------------------------------------------------------------------------------

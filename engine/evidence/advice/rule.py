@@ -7,8 +7,8 @@
 3. An LP that costs the same within noise ties with the winner: the ratio's interval contains 1, or the ratio is under
    ``SAME_TIME``, because no interval covers other load on the machine. Of ties, the surest rate comes first.
 4. How sure: the share of draws of molecules in which the same rule picks it.
-5. Where none fits, none is advised; the LP of the cheapest wanted conformer is named all the same, and the others'
-   costs are told over its.
+5. Where none fits, the LP of the cheapest wanted conformer is named all the same, and the one with most wanted answers,
+   which comes first where it costs the same within noise. Costs are told over those of the cheapest.
 6. Of fewer than two LPs, or fewer than six molecules, nothing is advised.
 """
 
@@ -61,7 +61,9 @@ def rule_words(want: Want, least: float) -> str:
     return (
         f"An LP fits where at least {100 * least:g} % of its answers {verb}. Of those that fit, the one with "
         f"the fewest seconds per {want} conformer wins. A ratio to the winner is a tie if its interval contains 1 or "
-        f"it is under {SAME_TIME}, because no interval covers other load on the machine."
+        f"it is under {SAME_TIME}, because no interval covers other load on the machine. Where none fits, the one "
+        f"with the fewest seconds per {want} conformer is named all the same, and the one with most {want} answers, "
+        "which comes first where the two tie."
     )
 
 
@@ -93,6 +95,18 @@ def decide(measured: Measured, want: Want = "clean", least: float = LEAST_RATE) 
     )
     sureness = None if wins is None else min(1.0, sum(wins[lp] for lp in (first, *others)))
     return Decision("tie" if others else "one", first, tuple(others), cheapest, sureness, standings, "")
+
+
+def named(decision: Decision, measured: Measured, want: Want) -> tuple[str, ...]:
+    """The LPs that the advice names, the first of them advised: also where none fits."""
+    if decision.lp:
+        return (decision.lp, *decision.ties)
+    if decision.verdict != "none fits" or not decision.cheapest:
+        return ()
+    most = max(measured.lps, key=lambda lp: (lp.rate(want).value, lp.lp == decision.cheapest)).lp
+    over = next(standing.over_least for standing in decision.standings if standing.lp == most)
+    both = (most, decision.cheapest) if costs_the_same(over) else (decision.cheapest, most)
+    return tuple(dict.fromkeys(both))
 
 
 def costs_the_same(over: Interval | None) -> bool:

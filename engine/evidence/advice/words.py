@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from engine.evidence.advice.figures import BASE, LpFigures, Measured, Want
-from engine.evidence.advice.rule import Decision, Standing, costs_the_same
+from engine.evidence.advice.rule import Decision, Standing, named
 from engine.evidence.advice.settings import Setting
 from engine.figures.statistics import ROUNDING, Interval
 from engine.figures.words import capitalised, counted, listed, percent, seconds, times, with_interval
@@ -41,7 +41,8 @@ def sentence(decision: Decision, measured: Measured, want: Want, least: float) -
         return _none_fits(decision, measured, want, least)
     figures = measured.figures(decision.lp)
     tied = listed([name_of(lp) for lp in decision.ties], "or")
-    choice = f"Use {name_of(figures.lp)}" + (f", or {tied}: they cost the same within noise." if tied else ".")
+    choice = f"Use {name_of(figures.lp)}{_though(figures, want, least)}"
+    choice += f", or {tied}: they cost the same within noise." if tied else "."
     lead = f"With {name_of(figures.lp)} " if tied else ""
     rate = rate_words(figures, want)
     cost = f"a {want} conformer takes {cost_words(figures.cost(want))}{beside_base(figures, measured, want)}"
@@ -55,20 +56,36 @@ def _none_fits(decision: Decision, measured: Measured, want: Want, least: float)
     """The cheapest all the same, and the LP with most wanted answers: first where it costs the same within noise."""
     if not decision.cheapest:
         return f"No LP gives a {want} answer."
-    cheapest = measured.figures(decision.cheapest)
-    most = max(measured.lps, key=lambda lp: (lp.rate(want).value, lp is cheapest))
-    over = next(standing.over_least for standing in decision.standings if standing.lp == most.lp)
-    named, choice = [cheapest, most], f"{name_of(cheapest.lp)}, or {name_of(most.lp)} for more {want} answers"
-    if most is cheapest:
-        named, choice = [most], f"{name_of(most.lp)}: cheapest per {want} conformer, most {want} answers"
-    elif costs_the_same(over):
-        named, choice = [most, cheapest], f"{name_of(most.lp)}: most {want} answers, at the lowest cost within noise"
+    lps = [measured.figures(lp) for lp in named(decision, measured, want)]
+    first, last = lps[0], lps[-1]
+    choice = f"{name_of(first.lp)}{_though(first, want, least)}"
+    if first is last:
+        choice += f": cheapest per {want} conformer, most {want} answers"
+    elif last.lp == decision.cheapest:
+        choice += f": most {want} answers, at the lowest cost within noise ({_over_words(decision, first, last)})"
+    else:
+        choice += f", or {name_of(last.lp)} for more {want} answers"
     figures = [
         f"{capitalised(name_of(lp.lp))}: {rate_words(lp, want)}, at {cost_words(lp.cost(want))} each"
         f"{beside_base(lp, measured, want)}."
-        for lp in named
+        for lp in lps
     ]
     return " ".join([f"Use {choice}; no LP reaches {100 * least:g} % {want} answers.", *figures])
+
+
+def _over_words(decision: Decision, figures: LpFigures, cheapest: LpFigures) -> str:
+    over = next(standing.over_least for standing in decision.standings if standing.lp == figures.lp)
+    return f"{with_interval(over, times)} that of {name_of(cheapest.lp)}, the cheapest"
+
+
+def _though(figures: LpFigures, want: Want, least: float) -> str:
+    """What the wanted hides: too few answers are usable, or clean where they were not judged."""
+    better: Want = "clean" if figures.usable is None else "usable"
+    count = figures.count(better)
+    if count >= min(figures.count(want), least * figures.answers):
+        return ""
+    some = "none" if not count else f"only {count}"
+    return f", though {some} of its {figures.answers} answers {'is' if count < 2 else 'are'} {better}"
 
 
 def beside_base(figures: LpFigures, measured: Measured, want: Want) -> str:
@@ -97,14 +114,20 @@ def reason(standing: Standing, measured: Measured, want: Want, least: float, dec
     figures = measured.figures(standing.lp)
     thrown = figures.thrown_share
     tail = "" if thrown is None else f"; its guard threw away {percent(thrown)} of the tokens, and their time counts"
-    return _standing_words(standing, figures, want, least, decision) + tail
+    is_advised = standing.lp in named(decision, measured, want)[:1]
+    return _standing_words(standing, figures, want, least, decision, is_advised) + tail
 
 
-def _standing_words(standing: Standing, figures: LpFigures, want: Want, least: float, decision: Decision) -> str:
+def _standing_words(
+    standing: Standing, figures: LpFigures, want: Want, least: float, decision: Decision, is_advised: bool
+) -> str:
     rate = rate_words(figures, want)
     if not standing.counts:
-        cheapest = "the cheapest, but " if standing.lp == decision.cheapest and not decision.lp else ""
-        return f"{cheapest}below {100 * least:g} %: {rate}"
+        head = ""
+        if not decision.lp:
+            parts = (("advised", is_advised), ("the cheapest", standing.lp == decision.cheapest))
+            head = " and ".join(word for word, is_it in parts if is_it)
+        return f"{head}{', but ' if head else ''}below {100 * least:g} %: {rate}"
     doubt = " (uncertain: too few answers)" if standing.fits == "open" else ""
     if standing.lp == decision.lp:
         return f"advised: {rate}{doubt}"

@@ -63,14 +63,14 @@ def test_candidates_and_what_is_wanted(store: Store) -> None:
 def test_a_terminal_is_told_what_and_why() -> None:
     ours = ("advise", "--model", "demo-qwen", "--molecules", "10000", "--store", str(DEMO))
     assert (
-        "Use guarded: most usable answers, at the lowest cost within noise; no LP reaches 90 % usable answers. "
-        "Guarded: 41 of 64"
+        "Use guarded: most usable answers, at the lowest cost within noise (1.19× (0.949–1.41) that of exact, the "
+        "cheapest); no LP reaches 90 % usable answers. Guarded: 41 of 64"
     ) in run(*ours).out.splitlines()[2]
     found = run(*ours, "--want", "clean")
     assert (found.code, found.err) == (0, "")
     first, _, sentence, *_ = found.out.splitlines()
     assert first == "demo-qwen:final: sampling qwen3, batches of 32, backend fast, cpu in float32; 64 molecules"
-    assert sentence.startswith("Use exact. 64 of 64 answers are clean")
+    assert sentence.startswith("Use exact, though only 29 of its 64 answers are usable. 64 of 64 answers are clean")
     for part in ("time for 10,000", "Why:", "The reports' rule:", "Not known:", "To know more:", " min ", "never"):
         assert part in found.out
 

@@ -51,6 +51,7 @@ def test_what_passes_may_be_wanted_and_says_what_that_hides(store: Store) -> Non
     assert advise(store, MODEL).decision.lp == "none"
     advice = advise(store, MODEL, AdviceRequest(want="passed"))
     assert advice.decision.lp == "position-allowlist"
+    assert advice.sentence.startswith(f"Use position-allowlist, though none of its {COUNT} answers is clean. ")
     assert f"none of {COUNT} answers of position-allowlist are clean" in advice.cautions[0]
     assert "50.0 % (50.0–50.0) of its blocks are cut" in advice.cautions[1]
 
@@ -165,8 +166,8 @@ def test_none_fits_and_the_cheapest_is_named(store: Store) -> None:
         (0.5, "Use exact, or guarded for more clean answers; no LP reaches 90 % clean answers. Exact: 20 of 60"),
         (
             0.155,
-            "Use guarded: most clean answers, at the lowest cost within noise; no LP reaches 90 % clean answers. "
-            "Guarded: 30 of 60",
+            "Use guarded: most clean answers, at the lowest cost within noise (1.03× (0.775–1.29) that of exact, the "
+            "cheapest); no LP reaches 90 % clean answers. Guarded: 30 of 60",
         ),
     ],
 )
