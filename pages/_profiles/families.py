@@ -23,6 +23,7 @@ from pages._profiles.traces import TraceSelection, comparison_of
 from pages._shared.errors import escape_markdown
 from pages._shared.html_table import ColumnGroup, TableCell, TableRow, grouped_table
 from pages._shared.table_files import csv_text, file_button
+from pages._shared.words import unbroken
 
 MORE = "All columns"
 PLACE_HELP = """
@@ -48,7 +49,7 @@ def show(_: Store, chosen: TraceSelection) -> None:
     )
     places = [] if is_one else place_rows(comparison)
     with st.container(border=True, key="families-say"):
-        st.markdown(escape_markdown(text))
+        st.markdown(unbroken(escape_markdown(text)))
         if models := dict.fromkeys(sized(model_name(run)) for run in runs if model_name(run)):
             devices = dict.fromkeys(entry.row.get("device") or "a CPU" for entry in chosen.entries)
             st.caption(escape_markdown(f"Of {listed(list(models))}, on {listed(list(devices))}."))
@@ -59,10 +60,10 @@ def show(_: Store, chosen: TraceSelection) -> None:
         is_full = st.toggle(MORE, key="columns", bind="query-params", help="Times per call, shares, and why")
         groups, lines = family_table(comparison, comparison.families, is_full=is_full)
         st.html(grouped_table("family", groups, lines, f"Families of work of {names}"))
-        st.caption(_legend(comparison, is_full=is_full))
+        st.caption(unbroken(_legend(comparison, is_full=is_full)))
     if places:
         st.subheader("In which part of a pass?", anchor=False, help=PLACE_HELP)
-        st.markdown(escape_markdown(place_words(places)))
+        st.markdown(unbroken(escape_markdown(place_words(places))))
         st.html(grouped_table("family", PLACE_COLUMNS, place_lines(places), f"Work per pass of {names} by place"))
     _other(comparison)
     _downloads(comparison)
@@ -106,7 +107,8 @@ def _other(comparison: TraceComparison) -> None:
     if not any(notes):
         return
     with st.expander("What is in `other`?", icon=":material/help:"):
-        st.markdown("No rule of a family matches " + "; ".join(escape_markdown(note) for note in notes) + ".")
+        unmatched = "; ".join(unbroken(escape_markdown(note)) for note in notes)
+        st.markdown(f"No rule of a family matches {unmatched}.")
         st.markdown(
             "Families are rules over names, in `data/trace_families.toml`. To add your own, write them into a file, "
             "set `DRIFTSCOPE_TRACE_FAMILIES` to its path, and add the trace again. Your rules come first."

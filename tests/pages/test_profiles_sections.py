@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 
 import pytest
 
@@ -39,6 +40,15 @@ def test_families_say_where_the_difference_comes_from(opened: Open, store: Store
     assert figure["layout"]["showlegend"]
     per_token = said(opened(view="Families", per="per token"))
     assert "From 9.50 µs to 2.50 µs per token" in per_token
+
+
+def test_no_line_of_families_ends_before_a_unit(opened: Open, store: Store) -> None:
+    both(store)
+    app = opened(view="Families")
+    told = "\n".join(str(one.value) for one in (*app.markdown, *app.caption)).replace("\\", "")
+    for figure in ("30.5\u00a0µs to", "75.0\u00a0% fewer", "9.50\u00a0µs to 2.50\u00a0µs", "84.2\u00a0% of the work"):
+        assert figure in told
+    assert not re.search(r"\d (%|µs|ms)(?!\w)", told)
 
 
 def test_the_columns_of_the_table_add_up(store: Store) -> None:
