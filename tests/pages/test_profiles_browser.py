@@ -67,7 +67,7 @@ def test_two_traces_are_ticked_swapped_and_left(browser: Browser, server: Server
         seen.page.get_by_role("combobox", name=re.compile("Control")).click()
         seen.page.get_by_role("option", name=re.compile("exact")).click()
         expect(legend(seen).last).to_have_text("B · tiny:final · none")
-        expect(seen.page.get_by_text("9.50 µs of work against 2.50 µs in A")).to_be_visible()
+        expect(seen.page.get_by_text("in work (2.50 µs to 9.50 µs)")).to_be_visible()
         expect_harmless(seen)
         link = seen.page.url.removeprefix(server.url)
     with visit(browser, server, link) as seen:
