@@ -63,6 +63,7 @@ def test_from_a_click_to_a_kept_run_that_a_link_finds(browser: Browser, server: 
         expect(chips.first).to_contain_text("[CONFORMER]")
         token, shape = lane(seen, 3).locator(".tokens .chip.free").first, lane(seen, 3).locator(".viewer")
         expect(shape.locator(".stage")).to_be_in_viewport(ratio=0.9)  # it came into view by itself
+        seen.settle()  # tables that still come would move the token from under the pointer
         token.hover()
         expect(seen.page.locator(".molecule .name")).to_have_text(re.compile(r"^atom 0, \[C\]"))
         expect(shape.locator(".name")).to_have_text(re.compile(r"^atom 0, \[C\]"))
