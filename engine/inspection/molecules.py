@@ -175,7 +175,7 @@ def worst_words(table: pa.Table) -> str:
     if first["bad_blocks"]:
         kinds = [f"{first[f'{kind}_blocks']} {word}" for kind, word in (("junk", "with junk"), ("cut", "cut"))]
         kinds = [words for words in kinds if not words.startswith("0 ")]
-        some = f" ({', '.join(kinds)})" if kinds else ""
+        some = f" ({', '.join(kinds)})" if kinds and of == " by" else ""  # one line
         return f"Worst of {every:,}{of} damaged blocks: {first['bad_blocks']} of {first['blocks']}{some}"
     rmsd = "what is known" if first["rmsd_ang"] is None else f"RMSD: {angstrom(first['rmsd_ang'])}"
     return f"Worst of {every:,}{of} {rmsd}"

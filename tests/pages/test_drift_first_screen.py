@@ -62,12 +62,16 @@ def test_the_worst_is_opened_whether_its_steps_were_kept_or_not(demo: None) -> N
 def test_of_several_runs_the_row_says_whose_molecule_it_is(demo: None) -> None:
     app = AppTest.from_file(PAGE, default_timeout=120)
     app.query_params["run"] = [EXACT, WITH_JUNK]
-    assert "(4 with junk, 8 cut) · demo-llama:final · position-blocklist" in words(app.run())
+    assert "by damaged blocks: 12 of 15 · demo-llama:final · position-blocklist" in words(app.run())
 
 
 def test_of_clean_texts_the_worst_says_first_what_is_wrong_in_3d_and_the_counts_how_many_are_usable(demo: None) -> None:
     app = opened(run=EXACT)
     assert re.search("^In 3D: wrong: [a-z ,]+\\. Passes, decodes and is clean", words(app), re.MULTILINE)
+    failing = words(opened(run=demo_run("llama", "allowlist")))
+    assert re.search(
+        "Worst of 64: of 32 that fail the reports' rule, by damaged blocks: 15 of 16$", failing, re.MULTILINE
+    )
     assert re.search("Worst of 64: of [0-9]+ not usable, by RMSD: [0-9.]+ Å", words(app))
     (usable,) = DEMO_STORE.rows("SELECT usable FROM runs WHERE run_id = $1", [EXACT])
     assert any(fold.label.endswith(f"64 clean, {usable['usable']} usable.") for fold in app.expander)
