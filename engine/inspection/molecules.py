@@ -173,9 +173,6 @@ def worst_words(table: pa.Table) -> str:
     others = pc.sum(heap).as_py() or 0
     of = f": of {every - others:,} {name}, by" if name and others else " by"
     if first["bad_blocks"]:
-        kinds = [f"{first[f'{kind}_blocks']} {word}" for kind, word in (("junk", "with junk"), ("cut", "cut"))]
-        kinds = [words for words in kinds if not words.startswith("0 ")]
-        some = f" ({', '.join(kinds)})" if kinds and of == " by" else ""  # one line
-        return f"Worst of {every:,}{of} damaged blocks: {first['bad_blocks']} of {first['blocks']}{some}"
+        return f"Worst of {every:,}{of} damaged blocks"  # which the verdict counts
     rmsd = "what is known" if first["rmsd_ang"] is None else f"RMSD: {angstrom(first['rmsd_ang'])}"
     return f"Worst of {every:,}{of} {rmsd}"

@@ -102,6 +102,8 @@ def _all(
     left, right = st.columns([32, 17], gap="medium")
     with left:
         if table.num_rows:
+            if (_wanted("order") or "Worst first") == "Worst first":
+                st.caption(worst_words(table))
             _rows(table, chosen, runs)
             with st.container(horizontal=True):
                 files.buttons(store, table)
@@ -337,7 +339,7 @@ def _steps(table: pa.Table, chosen: Spot) -> None:
     order = _wanted("order") or "Worst first"
     words = f"row {(place or 0) + 1:,} of {table.num_rows:,}, {order[0].lower() + order[1:]}"
     if place == 0 and order == "Worst first" and table.num_rows > 1:
-        words = worst_words(table)
+        words = f"Worst of {table.num_rows:,}"  # by what: above the table
     if len(table["run_id"].unique()) > 1:  # whose molecule it is
         words += "".join(f" · {escape_markdown(str(table[name][place or 0]))}" for name in ("model", "lp"))
     show_steps(place, table.num_rows, words, lambda target: state.put_spot(_spot_at(table, target)))

@@ -42,14 +42,13 @@ def picked_rows(key: str) -> list[int] | None:
 def show_steps(place: int | None, count: int, words: str, go: Callable[[int], None]) -> None:
     """``words`` on the open row's place, and buttons that ``go`` to the rows around it; None where filters hide it."""
     st.caption("hidden by the filters" if place is None else words, width="content")
-    together = st.container(horizontal=True, width="content")  # on narrow screens they wrap as one
     for word, step, icon, keys in (
         ("Previous", -1, ":material/arrow_upward:", "Alt+Up"),
         ("Next", 1, ":material/arrow_downward:", "Alt+Down"),
     ):
         target = -1 if place is None else place + step
         is_off = not 0 <= target < count
-        together.button(word, icon=icon, shortcut=keys, key=f"go{step}", disabled=is_off, on_click=go, args=(target,))
+        st.button(word, icon=icon, shortcut=keys, key=f"go{step}", disabled=is_off, on_click=go, args=(target,))
 
 
 def _shown(key: str) -> str:
