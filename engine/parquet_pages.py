@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 HEAD_BYTES, MOST_HEAD_BYTES = 256, 16 * 1024 * 1024
-"""Read of a page's header at first, and at most: that is pyarrow's own limit. A footer may be as large."""
+"""Read of a page's header at first, and at most: that is pyarrow's own limit."""
+MOST_FOOTER_BYTES = 4 * 1024 * 1024
+"""Pyarrow makes 170 bytes of each: a million columns without a row took 2 GB."""
 END_BYTES = 8
 """Of a file: how long its footer is, and its mark."""
 SIZE, PACKED, DATA, DATA_2 = 2, 3, 5, 8
@@ -37,13 +39,19 @@ class Pages:
     is_shared: bool = False
 
 
-def groups_of(source: Any) -> Iterator[tuple[int, list[Pages]]]:
-    """Of each row group: its rows, and the pages of each column. ``source`` is a file of pyarrow's, which has read its
-    footer; ValueError where the pages are not those of the footer."""
+def footer_bytes(source: Any) -> int:
+    """ValueError where pyarrow should not read it. What is no Parquet file is told by pyarrow."""
     size = source.size()
-    length = int.from_bytes(source.read_at(END_BYTES, size - END_BYTES)[:4], "little")
-    if length > MOST_HEAD_BYTES:
+    length = int.from_bytes(source.read_at(END_BYTES, size - END_BYTES)[:4], "little") if size > END_BYTES else 0
+    if MOST_FOOTER_BYTES < length < size:
         raise ValueError(f"its footer has {length:,} bytes")
+    return length
+
+
+def groups_of(source: Any) -> Iterator[tuple[int, list[Pages]]]:
+    """Of each row group: its rows, and the pages of each column. ``source`` is a file of pyarrow's; ValueError where
+    the pages are not those of the footer."""
+    size, length = source.size(), footer_bytes(source)
     try:
         footer, _ = _struct(source.read_at(length, size - END_BYTES - length), 0, FOOTER)
         for group in footer.get(GROUPS, ()):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import FileFormatError, one_line, shown
-from engine.parquet_pages import Pages, groups_of
+from engine.parquet_pages import Pages, footer_bytes, groups_of
 from engine.user_files import ReadLimit
 
 MOST_TEXT_BYTES = 100_000
@@ -66,8 +66,9 @@ def whole_parquet(path: Path) -> Iterator[None]:
 def schema_of(path: Path) -> Any:
     from pyarrow import parquet
 
-    with whole_parquet(path), parquet.ParquetFile(path) as file:
-        return file.schema_arrow
+    with whole_parquet(path), _opened(path) as source:
+        footer_bytes(source)
+        return parquet.ParquetFile(source).schema_arrow
 
 
 def parquet_columns(path: Path, names: Sequence[str], rows: int) -> Iterator[dict[str, list[Any]]]:

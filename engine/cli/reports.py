@@ -99,6 +99,8 @@ def export_file(args: argparse.Namespace) -> int:
     entry = store.entry(run_id)
     form = "sdf" if args.sdf else form or "report"
     path = path_of(args.sdf or file or f"{entry.id}.{FORMS[form]}")
+    if path.exists() and not path.is_file():
+        raise FileFormatError(f"{path} is no plain file", "Give another name")
     if path.exists() and not args.force:
         raise FileFormatError(f"{path} already exists", "Give another name, or --force")
     if form != "report":

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from engine.errors import StoreError, StoreFolderError, shown
+from engine.user_files import read_regular
 
 ASIDE = "staging"
 """What is being written, and what is being thrown away: never read as an entry."""
@@ -104,7 +105,7 @@ class LocalFiles:
         path = self.within(name, to_read=True)
         if path.is_symlink():
             raise OSError(errno.ELOOP, "it is a link", str(path))
-        return path.read_bytes()
+        return read_regular(path)
 
     def write(self, name: str, content: bytes) -> None:
         with self.writing(name) as file:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from engine.errors import shown
-from engine.parquet_pages import Pages, groups_of
+from engine.parquet_pages import Pages, footer_bytes, groups_of
 from engine.store.files import Files
 from engine.user_files import MOST_RATIO
 
@@ -78,6 +78,10 @@ def _key(files: Files, folder: str, part: StoredFile) -> tuple[object, ...]:
 def problem_of(source: pa.NativeFile, folder: str = "") -> str:
     """Why a file takes too much, or is not that of its entry's folder, such as ``runs/run_id=x``; else an empty text.
     An error of reading where it is no whole file."""
+    try:
+        footer_bytes(source)
+    except ValueError as error:
+        return str(error)
     try:
         file = pq.ParquetFile(source)
         return _excess(source, file) or _other_owner(file, folder)

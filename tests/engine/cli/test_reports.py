@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,14 @@ def test_a_run_goes_out_as_it_came_in(tmp_path: Path) -> None:
     assert json.loads(gzip.decompress((tmp_path / "out.json.gz").read_bytes())) == made
     assert run("export", row["run_id"]).err == f"{row['run_id']}.json: {row['samples']} samples\n"
     assert json.loads((tmp_path / f"{row['run_id']}.json").read_text()) == made
+
+
+def test_what_is_no_plain_file_is_never_written_over(tmp_path: Path) -> None:
+    written(tmp_path / "one.json")
+    (row,) = run_json("import", "one.json")
+    os.mkfifo(tmp_path / "pipe")
+    assert "is no plain file" in run("export", row["run_id"], "pipe", "--force").err
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_conformers_of_a_run_go_out_by_either_reader(tmp_path: Path) -> None:

@@ -72,6 +72,8 @@ def test_what_is_neither_file_nor_folder_counts_as_a_folder_that_does_not_read(t
     for name in ("pipe", "loop", "dangling"):
         with pytest.raises(StoreError, match=name):
             files.sizes(name)
+    with pytest.raises(OSError, match="no plain file"):
+        files.read("pipe")
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the system does not tell which file is written through")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import tracemalloc
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from engine.chem.parquet_files import schema_of
+from engine.errors import FileFormatError
 from engine.store.inflated import problem_of
 from engine.store.store import UNREADABLE, VARIABLE
 from tests.cli import run
@@ -29,6 +32,15 @@ def test_a_text_that_a_file_has_once_counts_in_each_row(tmp_path: Path) -> None:
         assert ("its rows would take over 512 MB" in problem_of(pa.OSFile(str(path)))) == is_large
         assert tracemalloc.get_traced_memory()[1] < 10_000_000
         tracemalloc.stop()
+
+
+def test_a_footer_of_many_columns_is_not_read(tmp_path: Path) -> None:
+    path, count = tmp_path / "wide.parquet", 90_000
+    names = [f"{place:05}{50 * 'x'}" for place in range(count)]
+    pq.write_table(pa.table([pa.array([], pa.int8())] * count, names), path)
+    assert re.search(r"its footer has [\d,]+ bytes", problem_of(pa.OSFile(str(path))))
+    with pytest.raises(FileFormatError, match="its footer has"):
+        schema_of(path)
 
 
 def forged(path: Path, column: str, **fields: int) -> None:
