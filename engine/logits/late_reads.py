@@ -31,20 +31,26 @@ _DISTANCES = f"""
 , next AS (
     SELECT met.test_entry, met.control_entry, later.entry AS next_entry
     FROM met
-    JOIN logit_entries AS later ON later.log_id = $control AND later.checkpoint = met.checkpoint
-     AND later.sequence = met.sequence AND later.token_idx = met.token_idx + 1
+    JOIN (SELECT checkpoint, sequence, token_idx, min(entry) AS entry FROM logit_entries WHERE log_id = $control
+          GROUP BY ALL) AS later
+      ON later.checkpoint = met.checkpoint AND later.sequence = met.sequence
+     AND later.token_idx::BIGINT = met.token_idx::BIGINT + 1
+),
+tested AS MATERIALIZED (  -- step by step: joined by positions first, values of all entries would meet each other
+    SELECT next.*, position, value AS t
+    FROM next JOIN logit_values ON log_id = $test AND entry = test_entry AND len(flags) = 0
+),
+paired AS MATERIALIZED (
+    SELECT tested.*, value AS c
+    FROM tested JOIN logit_values AS v ON log_id = $control AND entry = control_entry AND v.position = tested.position
+     AND len(flags) = 0
 ),
 near AS (
-    SELECT sqrt(sum((t.value - c.value) ** 2) / sum(c.value ** 2)) AS own,
-           sqrt(sum((t.value - n.value) ** 2) / sum(n.value ** 2)) AS next
-    FROM next
-    JOIN logit_values AS t ON t.log_id = $test AND t.entry = next.test_entry AND len(t.flags) = 0
-    JOIN logit_values AS c ON c.log_id = $control AND c.entry = control_entry AND c.position = t.position
-     AND len(c.flags) = 0
-    JOIN logit_values AS n ON n.log_id = $control AND n.entry = next_entry AND n.position = t.position
-     AND len(n.flags) = 0
-    GROUP BY next.test_entry
-    HAVING sum(c.value ** 2) > 0 AND sum(n.value ** 2) > 0
+    SELECT sqrt(sum((t - c) ** 2) / sum(c ** 2)) AS own, sqrt(sum((t - value) ** 2) / sum(value ** 2)) AS next
+    FROM paired JOIN logit_values AS v ON log_id = $control AND entry = next_entry AND v.position = paired.position
+     AND len(flags) = 0
+    GROUP BY test_entry
+    HAVING sum(c ** 2) > 0 AND sum(value ** 2) > 0
 )
 SELECT count(*) AS entries, count(*) FILTER (next < own) AS nearer, median(own) AS own, median(next) AS next FROM near
 """

@@ -51,10 +51,14 @@ numbered AS (
            WHEN checkpoint IN (SELECT checkpoint FROM named) THEN 0 ELSE sequence END AS turn
     FROM logit_entries JOIN orderly USING (checkpoint)
 ),
+single AS (  -- what a log has twice is met in its order, not each with each
+    SELECT *, row_number() OVER (PARTITION BY log_id, checkpoint, token_idx, name, turn ORDER BY entry) AS twin
+    FROM numbered
+),
 met AS (
     SELECT c.entry AS control_entry, t.entry AS test_entry, c.checkpoint, c.token_idx, c.sequence
-    FROM (SELECT * FROM numbered WHERE log_id = $control) AS c
-    JOIN (SELECT * FROM numbered WHERE log_id = $test) AS t USING (checkpoint, token_idx, name, turn)
+    FROM (SELECT * FROM single WHERE log_id = $control) AS c
+    JOIN (SELECT * FROM single WHERE log_id = $test) AS t USING (checkpoint, token_idx, name, turn, twin)
     WHERE $checkpoint::VARCHAR IS NULL OR checkpoint = $checkpoint::VARCHAR
 )
 """

@@ -66,3 +66,14 @@ def test_a_damaged_log_shows_nothing(store: Store, tmp_path: Path) -> None:
     other = added(store, tmp_path, "garbled", garbled)
     log = added(store, tmp_path, "late", rows[1:])
     assert late_read(store, log, [other]) is None and late_in_store(store, other) is None
+
+
+def test_entries_of_one_token_do_not_meet_each_with_each(store: Store, tmp_path: Path) -> None:
+    """4,000 of them would be 16 million pairs of entries; the last token that a log may have is none's predecessor."""
+    for name in ("a", "b"):
+        lines = [entry | {"token_idx": 0} for entry in objects(clean(4_000, 12), team=name, model="m")]
+        new_log(store, write(tmp_path / f"{name}.jsonl", lines))
+        last = [entry | {"token_idx": 2**31 - 1} for entry in objects(clean(1, 12), team=name, model="n")]
+        new_log(store, write(tmp_path / f"{name} last.jsonl", last))
+    logs = store.found(LOGIT_LOG).entries
+    assert len(logs) == 4 and [late_in_store(store, log) for log in logs] == 4 * [None]
