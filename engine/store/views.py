@@ -25,6 +25,8 @@ SETTINGS = {
     "autoload_known_extensions": "false",
     "python_enable_replacements": "false",
 }
+MOST_MEMORY = "4GB"
+"""For all queries of a process at once."""
 PATTERN = "*?["
 LOCAL = pa.fs.LocalFileSystem()
 
@@ -61,7 +63,8 @@ def _connection() -> duckdb.DuckDBPyConnection:
 @functools.cache
 def _database(process: int) -> duckdb.DuckDBPyConnection:
     """``process``: a fork has none of the threads of its parent's database."""
-    database = duckdb.connect(":memory:", config=dict(SETTINGS))
+    # By default it takes four fifths of the machine, then writes beside the program.
+    database = duckdb.connect(":memory:", config={**SETTINGS, "memory_limit": MOST_MEMORY, "temp_directory": ""})
     atexit.register(_close, process, database)  # else DuckDB writes about what was left to standard error
     return database
 

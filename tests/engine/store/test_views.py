@@ -226,3 +226,8 @@ def test_the_columns_do_not_depend_on_which_run_comes_first(tmp_path: Path, newe
     for some in itertools.permutations(entries):
         with connect([(NEWER, some)]) as connection:
             assert tuple(connection.sql("SELECT * FROM samples").columns) == NEWER.tables[0].names
+
+
+def test_queries_of_ours_have_an_end_of_memory_and_write_nothing_beside_the_program() -> None:
+    asked = "SELECT current_setting('memory_limit'), current_setting('temp_directory')"
+    assert views.connect([]).execute(asked).fetchall() == [("3.7 GiB", "")]
