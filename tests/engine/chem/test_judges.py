@@ -84,10 +84,11 @@ def test_tasks_that_are_dropped_delay_nobody(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_pool_leaves_no_process_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judges, "_judge", scripted)
+    handler = signal.getsignal(signal.SIGINT)
     with JudgePool(workers=2) as pool:
         for text in ("hang", "hang"):
             pool.add(JudgeTask(0, text, ""))
         processes = [process.process for process in pool._pool]
         assert len(processes) == 2
     assert all(process.poll() is not None for process in processes)
-    assert signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+    assert signal.getsignal(signal.SIGINT) == handler
