@@ -25,7 +25,7 @@ from engine.store.inflated import StoredFileError, open_bytes
 from engine.store.schema import KINDS, RUN, Kind
 from engine.store.staging import sweep
 from engine.store.trash import Deletion, move
-from engine.store.views import connect, datasets
+from engine.store.views import MOST_MEMORY, connect, datasets
 
 if TYPE_CHECKING:
     from engine.store.sql.guard import Console
@@ -147,6 +147,9 @@ class Store:
         for _ in range(MOST_TRIES):
             try:
                 return ask(found)
+            except duckdb.OutOfMemoryException as error:
+                what = f"a query of {self.home.where} takes over {MOST_MEMORY} of memory"
+                raise StoreError(what, "Choose fewer entries; `verify` finds damaged ones") from error
             except UNREADABLE as error:
                 self._forget()
                 asked, found = found, self._of_all_kinds()

@@ -14,6 +14,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from engine.errors import StoreError
 from engine.store import entries as entries_module
 from engine.store import staging as staging_module
 from engine.store import views
@@ -231,3 +232,13 @@ def test_the_columns_do_not_depend_on_which_run_comes_first(tmp_path: Path, newe
 def test_queries_of_ours_have_an_end_of_memory_and_write_nothing_beside_the_program() -> None:
     asked = "SELECT current_setting('memory_limit'), current_setting('temp_directory')"
     assert views.connect([]).execute(asked).fetchall() == [("3.7 GiB", "")]
+
+
+def test_a_query_that_takes_more_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "MOST_MEMORY", "50MB")
+    views._database.cache_clear()
+    with pytest.raises(StoreError, match="takes over 4GB of memory"):
+        store_at(tmp_path).rows("SELECT len(list(range)) AS n FROM range(30_000_000)")
+    views._database.cache_clear()
+    monkeypatch.undo()
+    assert store_at(tmp_path).rows("SELECT 1 AS n") == [{"n": 1}]
