@@ -25,7 +25,7 @@ SETTINGS = {
     "autoload_known_extensions": "false",
     "python_enable_replacements": "false",
 }
-MOST_MEMORY = "4GB"
+MOST_MEMORY = "4 GB"
 """For all queries of a process at once."""
 PATTERN = "*?["
 LOCAL = pa.fs.LocalFileSystem()

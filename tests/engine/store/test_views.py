@@ -237,7 +237,7 @@ def test_queries_of_ours_have_an_end_of_memory_and_write_nothing_beside_the_prog
 def test_a_query_that_takes_more_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(views, "MOST_MEMORY", "50MB")
     views._database.cache_clear()
-    with pytest.raises(StoreError, match="takes over 4GB of memory"):
+    with pytest.raises(StoreError, match="takes over 4 GB of memory"):
         store_at(tmp_path).rows("SELECT len(list(range)) AS n FROM range(30_000_000)")
     views._database.cache_clear()
     monkeypatch.undo()
