@@ -53,7 +53,7 @@ def read_toml(path: Path, what: str, parse: Callable[[Mapping[str, Any]], Parsed
         if len(content) > MOST_TOML_BYTES:
             raise ValueError(f"it has over {MOST_TOML_BYTES // 2**20} MB")
         if _LONG_KEY.search(content):
-            raise ValueError("a key has ten parts")
+            raise ValueError("a key has ten parts or more")
         return parse(tomllib.loads(content.decode(), **how))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, re.error) as error:
         raise FileFormatError(f"{shown(path, 200)} is no {what}: {_reason(error)}", "Fix the file") from error

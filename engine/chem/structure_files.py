@@ -176,7 +176,7 @@ def mol_of(path: Path, number: int, record: list[str]) -> Chem.Mol:
     block = "\n".join(record[:end]).encode("ascii", "replace").decode("ascii")
     joined = _CONTINUED.sub("", block)
     if _QUERY.search(joined):  # of any size, and RDKit builds and frees it by recursion
-        raise _damaged(path, number, "it has a query, which no molecule has")
+        raise _damaged(path, number, "it has a list of elements or a pattern in the place of an atom")
     if any(len(atoms) > 9 or int(atoms) > end for atoms in _V3000_ATOMS.findall(joined)):
         raise _damaged(path, number, "it counts more atoms than it has lines")  # RDKit makes room for all of them
     with captured_log() as lines:

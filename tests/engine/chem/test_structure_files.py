@@ -336,7 +336,7 @@ def test_queries_are_refused_unread() -> None:
         plain.replace("M  END", f"M  MRV SMA   1 {elements}\nM  END"),
         plain.replace("M  END", "M  ALS   1  2 F C   N   \nM  END"),
     ):
-        with pytest.raises(FileFormatError, match="it has a query"):
+        with pytest.raises(FileFormatError, match="a list of elements or a pattern"):
             mol_of(Path("one.sdf"), 1, block.splitlines())
 
 
