@@ -18,10 +18,9 @@ from typing import TypeAlias
 import numpy as np
 from rdkit import Chem
 
-from engine.chem.enriched import MOST_ATOMS
 from engine.chem.frame import conformer_ids
+from engine.chem.mol_blocks import BlockError, mol_of_block
 from engine.chem.rdkit_log import captured_log
-from engine.chem.smiles import MOST_RINGS, MOST_SMALLEST_RINGS, rings_in
 from engine.chem.textfiles import text_lines
 from engine.errors import ConformerError, FileFormatError, UnsupportedMoleculeError, shown
 
@@ -33,7 +32,6 @@ _KINDS_LISTED = f"{', '.join(MOLECULE_KINDS)}, each also with .gz"
 _RECORD_END, _BLOCK_END = "$$$$", "M  END"
 _VERSION = re.compile(r" V[23]000\s*$", re.MULTILINE)
 _CONTINUED = re.compile(r"-[ \t\r]*\nM  V30 ")
-_V3000_ATOMS = re.compile(r"^M  V30\s+COUNTS\s+\+?(\d+)", re.MULTILINE | re.IGNORECASE)
 _QUERY = re.compile(r"^M  (?:ALS|MRV\s+SMA)|^M  V30\s+\d+\s+(?:NOT\s*)?\[|SMARTSQ", re.MULTILINE | re.IGNORECASE)
 """Lists of elements and SMARTS in the place of an atom."""
 
@@ -172,43 +170,17 @@ def sdf_records(path: Path) -> Iterator[list[str]]:
 
 def mol_of(path: Path, number: int, record: list[str]) -> Chem.Mol:
     end = next((index for index, line in enumerate(record) if line.startswith("M  END")), len(record)) + 1
-    # RDKit cuts its messages inside characters and then fails on them: give it ASCII, and keep the text from it.
-    block = "\n".join(record[:end]).encode("ascii", "replace").decode("ascii")
-    joined = _CONTINUED.sub("", block)
-    if _QUERY.search(joined):  # of any size, and RDKit builds and frees it by recursion
+    block = "\n".join(record[:end]) + "\n"
+    if _QUERY.search(_CONTINUED.sub("", block)):  # of any size
         raise _damaged(path, number, "it has a list of elements or a pattern in the place of an atom")
-    if any(len(atoms) > 9 or int(atoms) > end for atoms in _V3000_ATOMS.findall(joined)):
-        raise _damaged(path, number, "it counts more atoms than it has lines")  # RDKit makes room for all of them
-    with captured_log() as lines:
-        try:
-            raw = Chem.MolFromMolBlock(block + "\n", sanitize=False, removeHs=False)
-            is_large = raw is not None and raw.GetNumAtoms() > MOST_ATOMS
-            is_dense = raw is not None and rings_in(raw) > MOST_RINGS
-            mol = None if is_large or is_dense else Chem.MolFromMolBlock(block + "\n", removeHs=False)
-        except (RuntimeError, ValueError) as error:
-            raise _damaged(path, number, _without_content(str(error).strip().splitlines()[:1])) from error
-    if is_large:
-        raise _damaged(path, number, f"it has over {MOST_ATOMS:,} atoms")
-    if is_dense or (mol is not None and mol.GetRingInfo().NumRings() > MOST_SMALLEST_RINGS):
-        raise _damaged(path, number, f"it has over {MOST_RINGS} rings")
-    if mol is None:
-        raise _damaged(path, number, _without_content(lines))
-    if mol.GetNumAtoms() == 0:
-        raise _damaged(path, number, "it has no atoms")
-    if mol.GetNumConformers() and not np.isfinite(mol.GetConformer().GetPositions()).all():
-        raise _damaged(path, number, "a coordinate is not finite")
+    try:
+        mol = mol_of_block(block)
+    except BlockError as error:
+        raise _damaged(path, number, error.what) from error
     for name, value in _properties(record[end:]):
         mol.SetProp(name, value)
     mol.SetProp("_Name", record[0].strip())
     return mol
-
-
-def _without_content(lines: Sequence[str]) -> str:
-    """RDKit's last line, without what it quotes of the file but elements; of a failed check of its own, none."""
-    line = next((line for line in reversed(lines) if line), "it is no molecule")
-    if not re.search("[A-Za-z]", line):
-        return "its atoms and bonds do not fit together"
-    return line if re.match("Element '[^']{0,4}'", line) else re.sub(r"(['\"]).*\1", "a value", line)
 
 
 def _properties(lines: list[str]) -> Iterator[tuple[str, str]]:

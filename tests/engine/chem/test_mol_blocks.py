@@ -1,0 +1,57 @@
+"""Blocks on which RDKit ends, or for which it takes too long, cost its process and a sentence."""
+
+from __future__ import annotations
+
+from multiprocessing.connection import Connection
+
+import pytest
+from rdkit import Chem
+
+from engine.chem import mol_blocks
+from engine.chem.conformers import reference_conformers
+from engine.chem.mol_blocks import BlockError, mol_of_block
+from engine.chem.smiles import parse_smiles
+from engine.processes import WorkerProcess
+
+
+def test_a_block_on_which_the_reader_ends_costs_that_block() -> None:
+    """Read here, the elements ended this process, and so many atoms took 1.6 GB of it."""
+    block = str(Chem.MolToV3KMolBlock(Chem.MolFromSmiles("CCO")))
+    hostile = {
+        block.replace("V30 1 C ", f"V30 1 [C,N{200_000 * ',C'}] "): "its reader ended on it",
+        block.replace("COUNTS 3 2", "COUNTS 200000000 0"): "it is no molecule",
+    }
+    for text, reason in hostile.items():
+        with pytest.raises(BlockError, match=reason):
+            mol_of_block(text)
+        assert mol_of_block(block).GetNumAtoms() == 3
+
+
+def test_a_reader_that_ended_after_an_earlier_block_is_begun_anew() -> None:
+    block = str(Chem.MolToMolBlock(reference_conformers(parse_smiles("CCO"), 1)))
+    mol_of_block(block)
+    process = mol_blocks._READER._process
+    assert process is not None
+    process.end()
+    mol = mol_of_block(block)
+    assert (
+        mol.GetConformer().GetPositions().tolist() == Chem.MolFromMolBlock(block).GetConformer().GetPositions().tolist()
+    )
+
+
+def test_a_block_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mol_blocks, "WorkerProcess", lambda _: WorkerProcess(_serve_briefly))
+    monkeypatch.setattr(mol_blocks, "_READER", mol_blocks._Reader())
+    with pytest.raises(BlockError, match="it takes over 10 s to read"):
+        mol_of_block("for ever")
+
+
+def _serve_briefly(connection: Connection) -> None:
+    mol_blocks.SECONDS = 1
+    mol_blocks._answer = lambda block: b"" if "M  END" in block else _compute_for_ever()
+    mol_blocks._serve(connection)
+
+
+def _compute_for_ever() -> bytes:
+    while True:
+        pass
