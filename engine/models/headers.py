@@ -21,6 +21,7 @@ _LENGTH_BYTES = 8
 _MOST_DIMENSIONS, _MOST_SIZE = 64, 2**63
 _MOST_HEADER = 100_000_000
 _MOST_VALUES = 128 * 1024 * 1024
+_MOST_TENSORS = 200_000
 """Bytes that the values of a header may take: of some 100,000 tensors."""
 _BITS = {"F64": 64, "F32": 32, "F16": 16, "BF16": 16, "I64": 64, "I32": 32, "I16": 16, "I8": 8, "U8": 8, "BOOL": 8}
 
@@ -97,7 +98,11 @@ def read_headers(folder: Path) -> Header:
     index = _indexed(folder / INDEX)
     if strangers := shards - set(index.values()):
         raise _two_sets(folder, INDEX, strangers)
-    parts = {name: read_header(folder / name) for name in sorted(set(index.values()))}
+    parts: dict[str, Header] = {}
+    for name in sorted(set(index.values())):
+        parts[name] = read_header(folder / name)
+        if sum(len(part.tensors) for part in parts.values()) > _MOST_TENSORS:
+            raise _damaged(folder / INDEX, f"its files have over {_MOST_TENSORS:,} tensors")
     files: dict[str, str] = {}
     for file, part in parts.items():
         for name in part.tensors:

@@ -88,6 +88,18 @@ def test_a_header_of_too_many_tensors_is_not_parsed(tmp_path: Path, monkeypatch:
         read_header(tmp_path / "a")
 
 
+def test_files_of_too_many_tensors_are_not_all_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    about = {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}
+    index = {f"{file}{number}": f"{file}.safetensors" for file in "abc" for number in range(100)}
+    for file in "ab":  # the third is not asked for
+        named = {name: about for name, where in index.items() if where == f"{file}.safetensors"}
+        (tmp_path / f"{file}.safetensors").write_bytes(with_header(named))
+    (tmp_path / INDEX).write_text(json.dumps({"weight_map": index}))
+    monkeypatch.setattr(headers, "_MOST_TENSORS", 199)
+    with pytest.raises(FileFormatError, match="its files have over 199 tensors"):
+        read_headers(tmp_path)
+
+
 def test_a_folder_without_weights(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match=r"has no model\.safetensors"):
         read_headers(tmp_path)
