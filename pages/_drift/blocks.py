@@ -11,11 +11,11 @@ from engine.inspection.estimates import BlockEstimate
 from engine.inspection.sample import Inspected
 from pages._drift import state
 from pages._drift.state import spot_of
-from pages._shared.rows import ONE_ROW, picked_rows, show_rows, table_height
+from pages._shared.rows import BOX_PX, ONE_ROW, PAGE_PX, fitting, picked_rows, show_rows, table_height
 from pages._shared.words import kind_words, visible_text
 
 KEY = "drift_blocks"
-MOST_ROWS_SHOWN = 12
+MOST_ROWS = 60  # as many heavy atoms as most molecules have; a longer table scrolls
 
 
 def show(inspection: Inspected, estimates: Mapping[int, BlockEstimate], atom: int | None, estimated_by: str) -> None:
@@ -31,11 +31,13 @@ def show(inspection: Inspected, estimates: Mapping[int, BlockEstimate], atom: in
             block = inspection.blocks[rows[0]] if rows and rows[0] < len(inspection.blocks) else None
             state.put_atom(spot_of(inspection), None if block is None else block["atom"])
 
+    rows = [_row(block, estimates.get(block["block"]), bool(estimates)) for block in inspection.blocks]
     st.dataframe(
-        [_row(block, estimates.get(block["block"]), bool(estimates)) for block in inspection.blocks],
+        rows,
         hide_index=True,
-        height=table_height(min(len(inspection.blocks), MOST_ROWS_SHOWN)),
+        height=table_height(min(len(inspection.blocks), MOST_ROWS)),
         column_config=_COLUMNS,
+        column_order=fitting(_COLUMNS, rows[0], PAGE_PX - BOX_PX),
         key=KEY,
         on_select=select_atom,
         selection_mode=ONE_ROW,
@@ -58,37 +60,38 @@ def show(inspection: Inspected, estimates: Mapping[int, BlockEstimate], atom: in
 
 def _row(block: Mapping[str, Any], estimate: BlockEstimate | None, with_estimates: bool) -> dict[str, Any]:
     atom = block["atom"]
-    row: dict[str, Any] = {
+    needed, free = None if estimate is None else estimate.needed, block["template_free"]
+    estimated = {
+        "finished": None if estimate is None else visible_text(estimate.text),
+        "drift then": None if needed is None or free is None else free - needed,
+        "digits lost": None if estimate is None else estimate.digits_lost,
+        "moved": None if estimate is None else estimate.displacement_ang,
+    }
+    return {  # the most important first
         "atom": None if atom is None or atom < 0 else atom,
         "element": block["element"],
         "text": visible_text(block["text"] or ""),
-        "free": block["template_free"],
+        **(estimated if with_estimates else {}),
+        "free": free,
         "needed": block["needed"],
         "drift": block["drift"],
+        "kinds": kind_words(block),
+        "junk": visible_text(block["junk_text"] or ""),
+        **({"needed then": needed} if with_estimates else {}),
     }
-    if with_estimates:
-        needed, free = None if estimate is None else estimate.needed, block["template_free"]
-        row |= {
-            "finished": None if estimate is None else visible_text(estimate.text),
-            "needed then": needed,
-            "drift then": None if needed is None or free is None else free - needed,
-            "digits lost": None if estimate is None else estimate.digits_lost,
-            "moved": None if estimate is None else estimate.displacement_ang,
-        }
-    return row | {"kinds": kind_words(block), "junk": visible_text(block["junk_text"] or "")}
 
 
 _config = st.column_config
 _COLUMNS: dict[str, Any] = {
     "atom": _config.NumberColumn("atom", width=52, pinned=True),
     "element": _config.TextColumn("", width=40, pinned=True),
-    "text": _config.TextColumn("block as written", width=180),
+    "text": _config.TextColumn("block as written", width=160),
     "free": _config.NumberColumn("FREE", width=52, help="Positions that the template has for the block"),
     "needed": _config.NumberColumn("needed", width=70, help="Tokens that its numbers need; empty where unknown"),
     "drift": _config.NumberColumn("drift", width=54, help="FREE minus needed: + is junk-prone, − is cut", format="%+d"),
-    "kinds": _config.TextColumn("kind", width=150),
-    "junk": _config.TextColumn("junk", width=120),
-    "finished": _config.TextColumn("≈ would have been", width=160, help="An estimate, by a model's continuation"),
+    "kinds": _config.TextColumn("kind", width=130),
+    "junk": _config.TextColumn("junk", width=100),
+    "finished": _config.TextColumn("≈ would have been", width=150, help="An estimate, by a model's continuation"),
     "needed then": _config.NumberColumn("≈ needed", width=74, help="An estimate: tokens of the finished block"),
     "drift then": _config.NumberColumn("≈ drift", width=62, help="An estimate: FREE minus ≈ needed", format="%+d"),
     "digits lost": _config.NumberColumn("≈ digits lost", width=88, help="An estimate"),

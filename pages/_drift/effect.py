@@ -117,9 +117,11 @@ def _places(effect: RunEffect) -> None:
                 hide_index=True,
                 height=table_height(min(len(rows), MOST_ROWS_SHOWN)),
                 column_config={
-                    "where": config.TextColumn(where),
+                    "where": config.TextColumn(where, width=170),
                     "tokens": config.NumberColumn("tokens", width=70),
-                    "share": config.ProgressColumn(share, format="%.1f %%", min_value=0, max_value=100, color=colour),
+                    "share": config.ProgressColumn(
+                        share, width=140, format="%.1f %%", min_value=0, max_value=100, color=colour
+                    ),
                     "p": config.NumberColumn("mean p", width=70, format="%.3f", help="Geometric mean"),
                 },
                 alt=alt,

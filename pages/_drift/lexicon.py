@@ -42,7 +42,7 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
             )
         return
     st.markdown(unbroken(escape_markdown(sentence(lexicon))))
-    left, right = st.columns([13, 7], gap="large")
+    left, right = st.container(key="stacked-lexicon").columns([13, 7], gap="large")
     with left:
         _table(lexicon)
         file_button("CSV", lambda: csv_of(lexicon.pieces), f"junk-{run.run_id}.csv")

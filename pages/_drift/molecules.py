@@ -11,29 +11,38 @@ import streamlit as st
 
 from engine.chem.verdict import check_words
 from engine.errors import DriftscopeError
-from engine.figures.words import counted, percent, with_interval
-from engine.inspection.damage import damage
+from engine.figures.words import counted
 from engine.inspection.molecules import Filter, Show, sample_table, worst_words
 from engine.inspection.runs import RunFacts
 from engine.inspection.sample import Inspected
 from engine.records import RULE_HELP
 from engine.store.store import Store
-from pages._drift import files, state
+from pages._drift import damage_table, files, state
 from pages._drift import histogram as drift_histogram
 from pages._drift import molecule as drift_molecule
 from pages._drift.state import Spot
 from pages._shared.errors import error_markdown, escape_markdown
 from pages._shared.inspected import inspected
-from pages._shared.rows import ONE_ROW, picked_rows, show_rows, show_steps, table_height
+from pages._shared.rows import (
+    BORDERS_PX,
+    BOX_PX,
+    MORE_COLUMNS,
+    ONE_ROW,
+    ROW_PX,
+    fitting,
+    picked_rows,
+    show_rows,
+    show_steps,
+)
 from pages._shared.sections import fold, is_unfolded, put_unfolded
 from pages._shared.small_drawing import small_drawing
 from pages._shared.theme import DARK, palette
 from pages._shared.words import visible_text
 
 KEY, FOLD = "drift_molecules", "molecules_open"
-ROWS_PER_PAGE = 100
-ROW_HEIGHT = 64
-TABLE_HEIGHT = 430
+ROWS_PER_PAGE = 10  # all in sight: a table that scrolls would take the page's wheel
+ROW_HEIGHT = 66  # from 65 on, Streamlit lets texts wrap
+TABLE_PX = 650  # beside the histogram, or above it in a narrow window
 EVERYTHING = 10_000_000
 SHOWS: dict[str, Show] = {
     "With junk": "junk",
@@ -64,6 +73,14 @@ ORDERS: dict[str, tuple[str, bool] | None] = {
     "Most tokens": ("tokens", True),
     "SMILES": ("smiles", False),
 }
+COLUMN_OF = {
+    "redrawn_blocks": "redrawn",
+    "rmsd_ang": "RMSD",
+    "strain_kcal_per_atom": "per atom",
+    "tokens": "tokens",
+    "smiles": "SMILES",
+}
+"""By what the rows are ordered: the column that shows it, where it is none of the first."""
 WORST_HELP = (
     "Worst first: texts that fail the reports' rule, then molecules that are not usable (not clean where not judged), "
     "by damaged blocks, cut blocks, drift and RMSD."
@@ -99,7 +116,7 @@ def _all(
     store: Store, table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts], inspection: Inspected | None
 ) -> None:
     """The table of molecules, and the histogram of their blocks beside it."""
-    left, right = st.columns([32, 17], gap="medium")
+    left, right = st.container(key="stacked-molecules").columns([32, 17], gap="medium")
     with left:
         if table.num_rows:
             if (_wanted("order") or "Worst first") == "Worst first":
@@ -107,10 +124,11 @@ def _all(
             _rows(table, chosen, runs)
             with st.container(horizontal=True):
                 files.buttons(store, table)
+            st.caption(MORE_COLUMNS)
         else:
             st.info("No molecule matches the filters.", icon=":material/filter_alt_off:", title="No match")
             st.button("Clear filters", icon=":material/filter_alt_off:", key="drop_filters", on_click=_clear_filters)
-        _damage(store, runs)
+        damage_table.show(store, runs)
     with right:
         drift_histogram.show(store, runs, inspection)
 
@@ -207,12 +225,15 @@ def _rows(table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts]) -> Non
             state.put_spot(_spot_at(part, selected[0]))
             put_unfolded(FOLD, False)  # the molecule takes the table's place
 
+    rows = [_row(sample, differing, is_judged, is_guarded) for sample in part.to_pylist()]
+    columns = _columns(table, all(run.is_hypothetical for run in runs), against)
     above.dataframe(
-        [_row(sample, differing, is_judged, is_guarded) for sample in part.to_pylist()],
+        rows,
         hide_index=True,
-        height=min(TABLE_HEIGHT, 40 + ROW_HEIGHT * part.num_rows),
+        height=ROW_PX + BORDERS_PX + ROW_HEIGHT * len(rows),
         row_height=ROW_HEIGHT,
-        column_config=_columns(table, all(run.is_hypothetical for run in runs), against),
+        column_config=columns,
+        column_order=fitting(columns, _by_importance(rows[0]), TABLE_PX - BOX_PX),
         key=KEY,
         on_select=open_selected,
         selection_mode=ONE_ROW,
@@ -236,7 +257,8 @@ def _spot_at(table: pa.Table, place: int) -> Spot:
 
 def _row(sample: Mapping[str, Any], differing: Sequence[str], is_judged: bool, is_guarded: bool) -> dict[str, Any]:
     row: dict[str, Any] = {"drawing": small_drawing(sample["smiles"], palette() is DARK)}
-    row |= {name: sample[name] for name in differing}
+    if differing:
+        row["run"] = ", ".join(str(sample[name]) for name in differing)
     return row | {
         "verdict": drift_molecule.rule_words(sample),
         "junk": sample["junk_blocks"],
@@ -265,6 +287,13 @@ def checks_words(sample: Mapping[str, Any]) -> str | None:
     return ", ".join(map(check_words, checks.split(", "))) if checks else right
 
 
+def _by_importance(row: Mapping[str, Any]) -> list[str]:
+    """The drawing, the run, what the rows are ordered by, then the rest."""
+    by = ORDERS.get(_wanted("order")) or ("", False)
+    first = ("drawing", "run", COLUMN_OF.get(by[0], ""))
+    return [name for name in dict.fromkeys((*first, *row)) if name in row]
+
+
 def _columns(table: pa.Table, is_hypothetical: bool, against: str) -> dict[str, Any]:
     config = st.column_config
     of_what = "hypothetical drift" if is_hypothetical else "drift"
@@ -272,31 +301,30 @@ def _columns(table: pa.Table, is_hypothetical: bool, against: str) -> dict[str, 
     reach = max(2, int(pc.max(table["drift_max"]).as_py() or 0), -int(pc.min(table["drift_min"]).as_py() or 0))
     return {
         "drawing": config.ImageColumn("molecule", width=112, pinned=True),
-        "model": config.TextColumn("model", width=120),
-        "lp": config.TextColumn("LP", width=110),
+        "run": config.TextColumn("run", width=110, help="What differs between the runs: model, LP"),
         "verdict": config.TextColumn(
             "reports' rule", width=92, help=f"passed: {RULE_HELP['passed']}. clean: {RULE_HELP['clean']}."
         ),
         "junk": config.ProgressColumn(
-            "junk", width=64, help="Blocks with junk", format="%d", min_value=0, max_value=atoms, color="violet"
+            "junk", width=60, help="Blocks with junk", format="%d", min_value=0, max_value=atoms, color="violet"
         ),
         "cut": config.ProgressColumn(
             "cut", width=58, help="Blocks closed by force", format="%d", min_value=0, max_value=atoms, color="red"
         ),
         "drift": config.NumberColumn(
             of_what,
-            width=50,
+            width=136 if is_hypothetical else 50,
             help="Sum over blocks with known drift; hypothetical, and without effect, where no template wrote the text",
             format="%+d",
         ),
         "drifts": config.BarChartColumn(
-            f"{of_what} by block",
-            width=100,
+            "by block" if is_hypothetical else f"{of_what} by block",
+            width=96,
             help="One bar per block: up = positions left over, down = positions missing, none = exact or unknown",
             y_min=-reach,
             y_max=reach,
         ),
-        "checks": config.TextColumn("in 3D", width=196, help="Its verdict: right in 3D, or the checks that it fails"),
+        "checks": config.TextColumn("in 3D", width=136, help="Its verdict: right in 3D, or the checks that it fails"),
         "decodes": config.CheckboxColumn("decodes", width=62, help=RULE_HELP["decodes"]),
         "redrawn": config.NumberColumn(
             "drawn anew", width=70, help="How often the guard found a block wrong and had it drawn again"
@@ -343,31 +371,3 @@ def _steps(table: pa.Table, chosen: Spot) -> None:
     if len(table["run_id"].unique()) > 1:  # whose molecule it is
         words += "".join(f" · {escape_markdown(str(table[name][place or 0]))}" for name in ("model", "lp"))
     show_steps(place, table.num_rows, words, lambda target: state.put_spot(_spot_at(table, target)))
-
-
-def _damage(store: Store, runs: Sequence[RunFacts]) -> None:
-    """Text beside molecule; nothing for runs whose molecules were not judged."""
-    rows = damage(store, [run.run_id for run in runs]) if any(run.judged for run in runs) else []
-    if not rows:
-        return
-    with st.expander("Does damage in the text go with damage in the molecule?", icon=":material/compare_arrows:"):
-        st.dataframe(
-            [
-                {
-                    "text": row.text,
-                    "samples": row.samples,
-                    "stereo right": with_interval(row.stereo_right, percent),
-                    "of those judged": row.stereo_judged,
-                    "geometry right": with_interval(row.geometry_right, percent),
-                    "of those with a geometry": row.geometry_judged,
-                }
-                for row in rows
-            ],
-            hide_index=True,
-            height=table_height(len(rows)),
-            alt="Judged samples by what their text has, and how many of their molecules are right",
-        )
-        st.caption(
-            "A sample counts once, under the worst that its text has. In brackets the 95 % interval. What the strict "
-            "reader refuses has no geometry to judge."
-        )

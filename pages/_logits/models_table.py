@@ -20,10 +20,9 @@ from engine.store.store import Store
 from pages._logits.logs import LogSelection
 from pages._shared.charts.card import table_of
 from pages._shared.entry_picker import origin_column
-from pages._shared.rows import table_height
+from pages._shared.rows import MORE_COLUMNS, fitting, table_height
 from pages._shared.table_files import table_buttons
 
-MOST_HEIGHT = 400
 MOST_POSITIONS = 3
 NO_LOG = "no log here"
 
@@ -41,6 +40,7 @@ def show_logs(ranked: Ranked) -> None:
     worst_first = sorted(ranked.ranking.logs, key=lambda rate: -max(rate.by_report, rate.by_ours or 0))
     rows = [_log(place, rate, ranked.healths[rate.id]) for place, rate in enumerate(worst_first, start=1)]
     _table(rows, "ranked-logs", _LOGS, "Logs of this store by their garbage")
+    st.caption(MORE_COLUMNS)
 
 
 def all_rows(ranked: Ranked) -> pa.Table:
@@ -178,8 +178,9 @@ def _table(rows: list[dict[str, Any]], key: str, columns: dict[str, Any], alt: s
     st.dataframe(
         rows,
         hide_index=True,
-        height=table_height(len(rows), MOST_HEIGHT),
+        height=table_height(len(rows)),
         column_config=columns,
+        column_order=fitting(columns, rows[0]) if rows else None,
         placeholder="–",
         key=key,
         alt=alt,

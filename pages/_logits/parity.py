@@ -27,7 +27,7 @@ from pages._logits.logs import QUERY, LogSelection
 from pages._shared.charts.card import table_of
 from pages._shared.errors import escape_markdown
 from pages._shared.links import logits_address
-from pages._shared.rows import table_height
+from pages._shared.rows import fitting, table_height
 from pages._shared.table_files import csv_of, file_button
 
 MOST_ROWS = 12
@@ -120,7 +120,7 @@ def _filters(parity: Parity) -> None:
     _table(
         [{name: _shown(name, value) for name, value in row.items()} for row in words.filter_rows(parity)],
         {
-            "positions": config.TextColumn(width=98, pinned=True),
+            "positions": config.TextColumn(width=92, pinned=True),
             "flagged": config.TextColumn(width=66, help="With the pairs that have a flagged value, or without"),
             "supported": config.TextColumn(width=76, help="The mildest filter that leaves no flagged value"),
             **{name: config.TextColumn(width=66, help=what) for name, what in DIFFERENCES.items()},
@@ -149,11 +149,11 @@ def _coverage(parity: Parity | None, checkpoints: Sequence[CheckpointCoverage]) 
     _table(
         words.coverage_rows(parity, checkpoints),
         {
-            "checkpoint": config.TextColumn(width=96, pinned=True),
-            "in A": config.TextColumn(width=204),
-            "in B": config.TextColumn(width=204),
+            "checkpoint": config.TextColumn(width=80, pinned=True),
+            "in A": config.TextColumn(width=196),
+            "in B": config.TextColumn(width=196),
             "in both": config.NumberColumn(format="localized", width=62),
-            "diverges at": config.TextColumn(width=132, help="First one that precision does not explain"),
+            "diverges at": config.TextColumn(width=90, help="First one that precision does not explain"),
             "relative, median": config.NumberColumn(format="%.3g", width=110),
             "relative, largest": config.NumberColumn(format="%.3g", width=110),
         },
@@ -162,13 +162,13 @@ def _coverage(parity: Parity | None, checkpoints: Sequence[CheckpointCoverage]) 
 
 
 def _table(rows: list[dict[str, Any]], config: dict[str, Any], alt: str) -> None:
-    """Columns in the order of ``config``: the first are those that a narrow window shows."""
+    """Columns in the order of ``config``, the most important first."""
     st.dataframe(
         table_of(rows),
         hide_index=True,
         height=table_height(min(len(rows), MOST_ROWS)),
         column_config=config,
-        column_order=list(config),
+        column_order=fitting(config, config),
         placeholder=UNKNOWN,
         alt=alt,
     )

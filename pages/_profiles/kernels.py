@@ -24,10 +24,10 @@ from pages._shared.charts.chart import Axis, Chart, Marks, Row, chart, lanes
 from pages._shared.choices import one_of
 from pages._shared.errors import escape_markdown
 from pages._shared.html_table import grouped_table
-from pages._shared.rows import ONE_ROW, picked_rows, show_rows, table_height
+from pages._shared.rows import BOX_PX, MORE_COLUMNS, ONE_ROW, PAGE_PX, fitting, picked_rows, show_rows, table_height
 from pages._shared.table_files import file_button
 from pages._shared.theme import palette
-from pages._shared.words import visible_text
+from pages._shared.words import unbroken, visible_text
 
 KEY, PICKED = "kernel_rows", "operation"
 MOST_ROWS, TABLE_HEIGHT = 1000, 458
@@ -73,7 +73,7 @@ def show(_: Store, chosen: TraceSelection) -> None:
 def _section(comparison: TraceComparison) -> None:
     if not is_alone(comparison):
         with st.container(border=True, key="kernels-say"):
-            st.markdown(escape_markdown(kernels_words(comparison)))
+            st.markdown(unbroken(escape_markdown(kernels_words(comparison))))
     measure = KernelMeasure(is_alone(comparison), by_calls=_filters(comparison))
     rows = sorted(filter(_is_wanted, comparison.kernels), key=lambda row: (-abs(measure.of(row)), row.name))
     if not rows:
@@ -140,6 +140,7 @@ def _table(comparison: TraceComparison, rows: Sequence[KernelRow]) -> None:
         hide_index=True,
         height=table_height(len(rows), TABLE_HEIGHT),
         column_config=looks,
+        column_order=fitting(looks, looks, PAGE_PX - BOX_PX),
         key=KEY,
         on_select=lambda: _pick(rows),
         selection_mode=ONE_ROW,
@@ -163,7 +164,7 @@ def _one(comparison: TraceComparison, rows: Sequence[KernelRow]) -> None:
     picked = st.query_params.get(PICKED)
     row = next((row for row in rows if tables.key_of(row) == picked), None)
     if row is None:
-        st.caption("Tick a row for its full name, its streams, and its shortest and longest call.")
+        st.caption(f"Tick a row for its full name, its streams, and its shortest and longest call. {MORE_COLUMNS}")
         return
     with st.container(border=True, key="one-kernel"):
         st.code(visible_text(row.name), language=None, wrap_lines=True)

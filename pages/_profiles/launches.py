@@ -16,6 +16,7 @@ from pages._profiles.traces import TraceSelection, comparison_of
 from pages._shared.errors import escape_markdown
 from pages._shared.html_table import ColumnGroup, TableRow, grouped_table
 from pages._shared.table_files import csv_text, file_button
+from pages._shared.words import unbroken
 
 NO_CALLS = "Launches, waits and delays are not known: no calls into a device's runtime in {which}."
 
@@ -23,7 +24,7 @@ NO_CALLS = "Launches, waits and delays are not known: no calls into a device's r
 def show(_: Store, chosen: TraceSelection) -> None:
     comparison = comparison_of(chosen)
     with st.container(border=True, key="launches-say"):
-        st.markdown(escape_markdown(launches_words(comparison)))
+        st.markdown(unbroken(escape_markdown(launches_words(comparison))))
     without = _without_calls(comparison)
     with st.container(key="profile-cards"):
         phases.show(chosen)
