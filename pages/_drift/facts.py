@@ -25,8 +25,11 @@ DRIFT_HELP = (
 
 
 def tokens_words(sample: Mapping[str, Any]) -> str:
-    end = " with the end" if sample["stop_reason"] == "end" else ""
-    return f"{counted(sample['tokens'], 'token')}{end}" if sample["tokens"] else ""
+    """``272 tokens (271 and the end)``: the strip has a column for each of the 271."""
+    if not sample["tokens"]:
+        return ""
+    end = f" ({sample['tokens'] - 1:,} and the end)" if sample["stop_reason"] == "end" else ""
+    return f"{counted(sample['tokens'], 'token')}{end}"
 
 
 def forced_share(sample: Mapping[str, Any]) -> str:

@@ -91,7 +91,11 @@ def check_line(failed: Mapping[str, Any]) -> str:
     if failed["check"] != LOADED:
         return failed_words(failed)
     return failed_words(
-        {**failed, "check": "not judged in 3D", "detail": f"the strict reader stops at {place_of(failed['detail'])}"}
+        {
+            **failed,
+            "check": "not judged in 3D",
+            "detail": f"the strict reader takes whole numbers alone and stops at {place_of(failed['detail'])}",
+        }
     )
 
 
@@ -269,7 +273,7 @@ def _readers(inspection: Inspected) -> None:
 def _group_words(inspection: Inspected, group: GroupShape) -> str:
     """How the group's reader differs from ours in this text."""
     if group.mol is None:
-        return f"The group's reader refuses this text: it stops at {place_of(group.why_not)}."
+        return f"The group's reader takes the last number of each part and stops at {place_of(group.why_not)}."
     if not group.misread:
         return "The group's reader takes this text, and every atom stands where its numbers put it."
     count = f"The group's reader takes this text, and misreads {len(group.misread)} of {len(inspection.blocks)} blocks"

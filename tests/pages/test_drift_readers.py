@@ -71,10 +71,10 @@ def test_the_group_readers_conformer_lies_over_ours_and_the_farthest_atom_is_nam
 
 def test_a_text_that_the_group_refuses_or_that_is_whole_has_one_conformer(opened: Open) -> None:
     refused = opened(run=WITH_JUNK, sample=str(REFUSED))
-    assert "The group's reader refuses this text: it stops at " in captions(refused)
+    assert "The group's reader takes the last number of each part and stops at " in captions(refused)
     assert OTHER_READER not in toggles(refused)
     first = refused.button(key="failed-0").label.replace("\\", "")
-    assert first.startswith("not judged in 3D: the strict reader stops at block ")
+    assert first.startswith("not judged in 3D: the strict reader takes whole numbers alone and stops at block ")
     assert "In 3D: " not in "\n".join(words.value for words in refused.markdown), "said once"
     assert OTHER_READER not in toggles(opened(run=EXACT, sample="0"))
 
