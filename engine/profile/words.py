@@ -62,7 +62,7 @@ def is_known(trace: StoredTrace, row: FamilyRow, totals: Totals) -> bool:
 
 
 def alone(trace: StoredTrace, families: Sequence[FamilyRow]) -> str:
-    """Where a trace's own time goes."""
+    """How long a trace takes by the clock, and where its work goes."""
     total = sum(row.control.total_us for row in families)
     if total <= 0:
         return "This trace has no work with a duration."
@@ -73,7 +73,11 @@ def alone(trace: StoredTrace, families: Sequence[FamilyRow]) -> str:
     ]
     tokens = trace.known("tokens")
     per_token = f", {microseconds(total / tokens)} per token" if tokens else ""
-    text = f"Of {microseconds(total)} of work{_named_by_report(trace)}{per_token}: {listed(parts)}."
+    span_us = trace.known("span_us")
+    clock = f"The trace takes {microseconds(span_us)} by the clock" if span_us else ""
+    clock += f" ({microseconds(span_us / tokens)} per token)" if span_us and tokens else ""
+    text = f"{clock}. " if clock else ""
+    text += f"Of {microseconds(total)} of work{_named_by_report(trace)}{per_token}: {listed(parts)}."
     if not trace.is_whole:
         return text
     return f"{text} Attention and gemm together are {percent(trace.totals(*COMPUTE).total_us / total)} of it."

@@ -123,8 +123,9 @@ def test_a_trace_alone_says_its_own_shares(store: Store, tmp_path: Path) -> None
     entry = added(store, tmp_path, (GEMM, 30), (FMHA, 10), ("somebody's", 10), tokens=10)
     found = pair(store, entry, entry)
     assert alone(found.control, found.families) == (
-        "Of 50.0 µs of work, 5.00 µs per token: gemm takes 60.0 % (1 call of 30.0 µs), attention takes 20.0 % (1 call"
-        " of 10.0 µs) and other takes 20.0 % (1 call of 10.0 µs). Attention and gemm together are 80.0 % of it."
+        "The trace takes 230 µs by the clock (23.0 µs per token). Of 50.0 µs of work, 5.00 µs per token: gemm takes"
+        " 60.0 % (1 call of 30.0 µs), attention takes 20.0 % (1 call of 10.0 µs) and other takes 20.0 % (1 call of 10.0"
+        " µs). Attention and gemm together are 80.0 % of it."
     )
     assert other_words(found.control, found.families) == "20.0 % of the work (1 call), most of it somebody's"
     assert compute_words(found, of_span=False).startswith("Attention and gemm are 80.0 % of the work; 20.0 % is")
