@@ -97,8 +97,11 @@ def smiles_of_mol_blocks(text: str, *, most: int) -> list[str]:
         counts = next((place for place, line in enumerate(lines) if _VERSION.search(line)), 0)
         record = [*[""] * 3, *lines[counts:], _BLOCK_END]
         mol = mol_of(Path("the pasted text"), number, record)
-        with captured_log():
-            found.append(str(Chem.MolToSmiles(Chem.RemoveHs(mol))))
+        try:
+            with captured_log():
+                found.append(str(Chem.MolToSmiles(Chem.RemoveHs(mol))))
+        except (RuntimeError, ValueError) as error:
+            raise _damaged(Path("the pasted text"), number, "without its hydrogens it is no molecule") from error
     return found
 
 

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from engine import __version__
 from engine.errors import DriftscopeError, one_line, shown
@@ -46,6 +46,12 @@ class OneLineParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         sys.stderr.write(f"{self.prog}: {shortened(one_line(message), MOST_MESSAGE_CHARS)} (see {self.prog} --help)\n")
         sys.exit(2)
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """argparse drops the value of ``--option=--`` and hands on an empty list, whatever the option's type."""
+        if action.option_strings and "--" in arg_strings:
+            raise argparse.ArgumentError(action, "'--' is no value")
+        return super()._get_values(action, arg_strings)
 
 
 def build_parser() -> argparse.ArgumentParser:

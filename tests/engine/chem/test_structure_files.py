@@ -300,6 +300,9 @@ def test_pasted_mol_blocks_are_smiles_whatever_lines_came_along() -> None:
     assert not has_mol_block("CCO") and not has_mol_block("CCO M  END")
     with pytest.raises(FileFormatError, match="record 1 of 'the pasted text' cannot be read: Element 'Qq'"):
         smiles_of_mol_blocks(block.replace(" C ", " Qq ", 1), most=1)
+    loose = str(Chem.MolToMolBlock(Chem.MolFromSmiles("Cc1ccccc1"))).replace("  1  2  1  0", "  1  2  5  0")
+    with pytest.raises(FileFormatError, match="cannot be read: without its hydrogens it is no molecule"):
+        smiles_of_mol_blocks(loose, most=1)
     with pytest.raises(FileFormatError, match=r"2 mol blocks .*Paste at most 1"):
         smiles_of_mol_blocks(2 * block, most=1)
 

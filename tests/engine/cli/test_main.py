@@ -67,6 +67,7 @@ def test_what_says_a_word_of_texts_has_all_three_in_its_help(command: str) -> No
         (("\0",), "invalid choice"),
         (("tokens", "--no-such-option"), "required"),
         ((*TOKENS, "--no-such-option"), "unrecognized arguments: --no-such-option"),
+        ((*TOKENS, "--tokenizer=--"), "argument --tokenizer: '--' is no value"),
         ((*TOKENS, "x\ny"), "unrecognized arguments: x y"),
         (("x" * 100_000,), "invalid choice"),
     ],
