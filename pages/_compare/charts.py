@@ -1,10 +1,12 @@
-"""The Compare page's charts: each answers one question about the runs that are compared.
+"""The Compare page's charts: the reader chooses a question, and sees its charts alone.
 
-Each is a fragment: a choice in one redraws only that one. Masks come last, since building an LP's tables takes a while.
+Each chart is a fragment: a choice in one redraws only that one. All seven at once take a browser more than a second.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import streamlit as st
@@ -12,7 +14,6 @@ import streamlit as st
 from engine.store.store import Store
 from pages._compare import (
     charts_budget,
-    charts_data,
     charts_failures,
     charts_lengths,
     charts_masks,
@@ -22,30 +23,48 @@ from pages._compare import (
 )
 from pages._compare.runs import RunSelection
 from pages._shared.charts.chart import SYMBOLS
+from pages._shared.choices import one_of
 
 MOST_TESTS = len(SYMBOLS) - 1
+QUESTION = "question"
+
+
+@dataclass(frozen=True, slots=True)
+class ChartGroup:
+    """The charts of one question, and their own names in the address."""
+
+    charts: Sequence[Callable[[Store, RunSelection], None]]
+    parameters: Sequence[str] = ()
+
+
+QUESTIONS: Mapping[str, ChartGroup] = {
+    "Speed and pass rate": ChartGroup([charts_pass.show], ["all_runs"]),
+    "Where time goes": ChartGroup([charts_slowdown.show, charts_budget.show], ["made_of", "time_in"]),
+    "Failures": ChartGroup([charts_failures.show, charts_lengths.show]),
+    "Molecules": ChartGroup([charts_pairs.show], ["points_of", "points_by", charts_pairs.PAIR]),
+    "Masks": ChartGroup([charts_masks.show], ["masked"]),
+}
 
 
 def show(store: Store, chosen: RunSelection) -> None:
     st.html(Path(__file__).with_name("charts.css"))
     chosen = _drawn(chosen)
-    with st.spinner("Comparing samples …"):
-        compared = charts_data.compared_runs(store, chosen)
+    _open_named()
+    name = one_of("Question", list(QUESTIONS), QUESTION, on_change=charts_pairs.close, label_visibility="collapsed")
     with st.container(key="compare-charts"):
-        (slow, passing), (failed, lengths), (spent, masked) = (st.columns(2, gap="small") for _ in range(3))
-        with slow:
-            charts_slowdown.show(chosen, compared)
-        with passing:
-            charts_pass.show(store, chosen, compared)
-        with failed:
-            charts_failures.show(store, chosen)
-        with lengths:
-            charts_lengths.show(store, chosen)
-        with spent:
-            charts_budget.show(chosen)
-        charts_pairs.show(store, chosen, compared)
-        with masked:
-            charts_masks.show(store, chosen)
+        charts = QUESTIONS[name].charts
+        for place, draw in zip(st.columns(len(charts), gap="small"), charts, strict=True):
+            with place:
+                draw(store, chosen)
+
+
+def _open_named() -> None:
+    """A link that names a chart's choice and no question means that chart's question."""
+    if QUESTION in st.query_params:
+        return
+    for name, group in QUESTIONS.items():
+        if any(parameter in st.query_params for parameter in group.parameters):
+            st.session_state.setdefault(QUESTION, name)
 
 
 def _drawn(chosen: RunSelection) -> RunSelection:

@@ -10,6 +10,7 @@ import streamlit as st
 from engine.comparing.slowdown import TimeBudget, time_budget
 from engine.figures.words import capitalised, listed, percent, seconds
 from engine.store.entries import Entry
+from engine.store.store import Store
 from pages._compare.runs import RunSelection
 from pages._shared.charts.card import card, choice
 from pages._shared.charts.chart import Axis, Chart, Marks, RefLine, chart, lanes
@@ -60,7 +61,7 @@ class Budget:
 
 
 @st.fragment
-def show(chosen: RunSelection) -> None:
+def show(_store: Store, chosen: RunSelection) -> None:
     with card("budget", QUESTION, HELP) as panel:
         unit = choice("Time in", list(TITLES), "time_in")
         budgets = [budget_of(entry) for entry in chosen.entries]

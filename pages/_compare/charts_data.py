@@ -31,9 +31,10 @@ def compared_runs(store: Store, chosen: RunSelection) -> tuple[ComparedRun, ...]
     """Every test's figures and ratios, without drift: no chart shows it, and it would have to be read."""
     control = RunFigures(chosen.control)
     compared = []
-    for test in chosen.tests:
-        figures, paired = RunFigures(test), compare_entries(store, chosen.control, test)  # cached by the engine
-        compared.append(ComparedRun(figures, paired, ratios_of(control, figures, paired)))
+    with st.spinner("Comparing samples …"):
+        for test in chosen.tests:
+            figures, paired = RunFigures(test), compare_entries(store, chosen.control, test)  # cached by the engine
+            compared.append(ComparedRun(figures, paired, ratios_of(control, figures, paired)))
     return tuple(compared)
 
 

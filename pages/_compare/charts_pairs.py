@@ -6,7 +6,6 @@ The pair that is opened is in the address by its samples' ids, so a link restore
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +13,9 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from engine.comparing.figures import ComparedRun, Ratio
+from engine.comparing.figures import Ratio
 from engine.comparing.measures import MEASURES, Measure
-from engine.comparing.paired import Compared, PairedRuns
+from engine.comparing.paired import Compared, PairedRuns, compare_entries
 from engine.comparing.scatter import Scatter
 from engine.errors import one_line
 from engine.figures.words import counted, listed, percent, shortened
@@ -89,7 +88,7 @@ class Spots:
 
 
 @st.fragment
-def show(store: Store, chosen: RunSelection, compared: Sequence[ComparedRun]) -> None:
+def show(store: Store, chosen: RunSelection) -> None:
     with card("pairs", QUESTION, HELP) as panel:
         tests = {run.id: run for run in chosen.measured if run is not chosen.control}
         if chosen.control not in chosen.measured or not tests:
@@ -102,7 +101,8 @@ def show(store: Store, chosen: RunSelection, compared: Sequence[ComparedRun]) ->
             "Figure", list(WORDS), key="points_by", format_func=WORDS.__getitem__, bind="query-params"
         )
         scatter = data.scatter_of(store, chosen.control, tests[test], name)
-        sentence = answer(chosen, scatter, next(pair.paired for pair in compared if pair.figures.run_id == test))
+        with st.spinner("Comparing samples …"):
+            sentence = answer(chosen, scatter, compare_entries(store, chosen.control, tests[test]))
         link = st.column_config.LinkColumn(display_text=r"sample=(\d+)", help="Opens in the Drift inspector")
         links = {f"sample of {chosen.letter(run_id)}": link for run_id in (scatter.control, scatter.test)}
         panel.tell(sentence)
@@ -301,12 +301,17 @@ def shown_pair(scatter: Scatter) -> int | None:
     return int(hits[0]) if len(hits) else None
 
 
+def close() -> None:
+    """Another question is opened: the pair belongs to this one."""
+    st.query_params.pop(PAIR, None)
+
+
 def put_pair(scatter: Scatter, row: int | None) -> None:
     if row is not None:
         (pair,) = scatter.points.slice(row, 1).to_pylist()
         st.query_params[PAIR] = f"{pair['control_sample']}-{pair['test_sample']}"
-    elif PAIR in st.query_params:
-        del st.query_params[PAIR]
+    else:
+        close()
 
 
 def _show_pair(chosen: RunSelection, scatter: Scatter, pair: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ import streamlit as st
 from engine.comparing.figures import ComparedRun, RunFigures, all_figures
 from engine.figures.words import listed, percent, seconds, times
 from engine.store.store import Store
-from pages._compare.charts_data import mark, within
+from pages._compare.charts_data import compared_runs, mark, within
 from pages._compare.runs import RunSelection
 from pages._shared.charts.card import card
 from pages._shared.charts.chart import Axis, Chart, Marks, Row, chart
@@ -37,7 +37,7 @@ BESIDE_POINT = ("middle right", "middle left", "bottom right", "bottom left", "t
 
 
 @st.fragment
-def show(store: Store, chosen: RunSelection, compared: Sequence[ComparedRun]) -> None:
+def show(store: Store, chosen: RunSelection) -> None:
     with card("passing", QUESTION, HELP) as panel:
         runs = [RunFigures(entry) for entry in chosen.entries]
         drawable = [run for run in runs if _is_known(run)]
@@ -49,7 +49,7 @@ def show(store: Store, chosen: RunSelection, compared: Sequence[ComparedRun]) ->
         )
         store_runs = all_figures(store) if everything else []
         others = [run for run in store_runs if _is_known(run) and not (run.is_profiled or run.run_id in chosen.ids)]
-        panel.tell(answer(chosen, runs, compared))
+        panel.tell(answer(chosen, runs, compared_runs(store, chosen)))
         panel.data(lambda: [row(chosen, run) for run in [*runs, *others]])
         if drawable or others:
             panel.draw(pass_chart(chosen, drawable, others))

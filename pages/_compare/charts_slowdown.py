@@ -11,7 +11,8 @@ import streamlit as st
 from engine.comparing.figures import ComparedRun
 from engine.comparing.slowdown import Decomposition, Factor, Slowdown, slowdown
 from engine.figures.words import listed, percent, seconds, times
-from pages._compare.charts_data import mark, noise, range_of
+from engine.store.store import Store
+from pages._compare.charts_data import compared_runs, mark, noise, range_of
 from pages._compare.runs import RunSelection
 from pages._shared.charts.card import card
 from pages._shared.charts.chart import Axis, Chart, Marks, chart
@@ -40,7 +41,7 @@ Known = Sequence[tuple[Slowdown, Decomposition]]
 
 
 @st.fragment
-def show(chosen: RunSelection, compared: Sequence[ComparedRun]) -> None:
+def show(store: Store, chosen: RunSelection) -> None:
     slowdowns = [slowdown(chosen.control, test) for test in chosen.tests]
     with card("slowdown", question(slowdowns), HELP) as panel:
         if not chosen.tests:
@@ -52,7 +53,7 @@ def show(chosen: RunSelection, compared: Sequence[ComparedRun]) -> None:
         )
         ways = [(pair, getattr(pair, way)) for pair in slowdowns]
         known = [(pair, parts) for pair, parts in ways if parts.total is not None]
-        panel.tell(answer(chosen, known, compared))
+        panel.tell(answer(chosen, known, compared_runs(store, chosen)))
         panel.data(lambda: rows(chosen, slowdowns))
         if known:
             panel.draw(slowdown_chart(chosen, known))

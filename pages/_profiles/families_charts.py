@@ -13,12 +13,10 @@ from engine.profile.stored_trace import COMPUTE, StoredTrace
 from engine.profile.waterfall import Per, Waterfall, known_ways, waterfall
 from engine.profile.words import compute_words, is_alone
 from pages._profiles.traces import TraceSelection
-from pages._shared.charts.card import Card, card, choice
+from pages._shared.charts.card import card, choice
 from pages._shared.charts.chart import Axis, Chart, Marks, Note, chart, lanes
 from pages._shared.charts.text import on_axis
-from pages._shared.errors import escape_markdown
 from pages._shared.theme import ink_on, palette
-from pages._shared.words import unbroken
 
 WAY = "Where does the difference come from?"
 WAY_HELP = """
@@ -39,18 +37,13 @@ MOVES = ("fewer calls", "faster calls", "more calls", "slower calls")
 ZOOMED = 0.3  # of the larger time: where all moves lie within less, the axis does not begin at 0
 
 
-def _tell(frame: Card, answer: str) -> None:
-    """A card's answer, in which no line ends between a figure and its unit."""
-    frame.place_of_answer.markdown(unbroken(escape_markdown(answer)))
-
-
 @st.fragment
 def way(chosen: TraceSelection, comparison: TraceComparison) -> None:
     with card("waterfall", WAY, WAY_HELP) as frame:
         ways = {words: per for words, per in PERS.items() if per in known_ways(comparison)}
         per = ways.get(choice("Time of", list(ways), "per"), "trace") if len(ways) > 1 else "trace"
         steps = waterfall(comparison, per)
-        _tell(frame, way_words(steps))
+        frame.tell(way_words(steps))
         frame.data(lambda: way_rows(steps))
         frame.draw(way_chart(chosen, steps))
         missing = [words for words in PERS if words not in ways]
@@ -160,7 +153,7 @@ def compute(chosen: TraceSelection, comparison: TraceComparison) -> None:
         can_span = all(_fits(trace) for trace in drawable)
         of = choice("Part", (OF_WORK, OF_SPAN), "compute") if can_span else OF_WORK
         parts = {chosen.name(trace.entry.id): _parts(trace, of_span=of == OF_SPAN) for trace in drawable}
-        _tell(frame, compute_words(comparison, of_span=of == OF_SPAN))
+        frame.tell(compute_words(comparison, of_span=of == OF_SPAN))
         frame.data(lambda: [{"trace": name, **shares} for name, shares in parts.items()])
         frame.draw(compute_chart(parts, of))
         if len(drawable) < len(traces):

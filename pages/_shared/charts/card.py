@@ -20,6 +20,7 @@ from pages._shared.choices import one_of
 from pages._shared.errors import error_markdown, escape_markdown
 from pages._shared.rows import table_height
 from pages._shared.table_files import csv_of, file_button
+from pages._shared.words import unbroken
 
 QUIET = {"displayModeBar": False}
 MOST_ROWS = 12
@@ -34,8 +35,8 @@ class Card:
     place_of_answer: DeltaGenerator
 
     def tell(self, answer: str) -> None:
-        """The answer to the question, as plain text."""
-        self.place_of_answer.markdown(escape_markdown(answer))
+        """The answer to the question, as plain text; no line ends between a figure and its unit."""
+        self.place_of_answer.markdown(unbroken(escape_markdown(answer)))
 
     def draw(self, chart: Chart, **more: Any) -> None:
         draw(chart, **{"key": f"figure-{self.key}", **more})
