@@ -102,9 +102,10 @@ def _places(effect: RunEffect) -> None:
         for place in effect.free_places
     ]
     row = st.container(horizontal=True, gap="large")  # one below the other on narrow screens
-    for rows, where, share, colour, alt in zip(
+    for rows, where, where_px, share, colour, alt in zip(
         (forced, free),
         ("forced …", "free, under the rule …"),
+        (180, 300),
         ("model's own choice", "mass removed"),
         ("blue", "red"),
         ("Forced tokens by place", "Free tokens by rule"),
@@ -117,10 +118,10 @@ def _places(effect: RunEffect) -> None:
                 hide_index=True,
                 height=table_height(min(len(rows), MOST_ROWS_SHOWN)),
                 column_config={
-                    "where": config.TextColumn(where, width=170),
-                    "tokens": config.NumberColumn("tokens", width=70),
+                    "where": config.TextColumn(where, width=where_px),
+                    "tokens": config.NumberColumn("tokens", width=62),
                     "share": config.ProgressColumn(
-                        share, width=140, format="%.1f %%", min_value=0, max_value=100, color=colour
+                        share, width=120, format="%.1f %%", min_value=0, max_value=100, color=colour
                     ),
                     "p": config.NumberColumn("mean p", width=70, format="%.3f", help="Geometric mean"),
                 },

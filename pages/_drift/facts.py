@@ -45,7 +45,10 @@ def totals(inspection: Inspected) -> list[tuple[str, str]]:
     split = counted(sum(row.pos is not None for row in columns), "token")  # of a text without ids
     forced = forced_share(sample)
     rows = [("Generated", tokens_words(sample) or split)]
-    return rows + ([("Forced", f"{sample['forced_tokens']:,} of {sample['tokens']:,} ({forced})")] if forced else [])
+    if not forced:
+        return rows
+    end = ", the end too" if sample["forced_tokens"] > sum(bool(row.forced) for row in columns) else ""
+    return [*rows, ("Forced", f"{sample['forced_tokens']:,} of {sample['tokens']:,} ({forced}){end}")]
 
 
 def drift_words(inspection: Inspected) -> str:

@@ -50,7 +50,7 @@ GROUP_HELP = "The conformer as the group's runner reads it: the last number of e
 READERS_HELP = (
     "Three readers, each of which stops at its own first error. The *reports* name issues of a text; junk may pass. A "
     "text *decodes* where the group's *runner* takes every block: its reader takes the last number of each part. The "
-    "*strict reader*, ours, takes blocks of three whole numbers alone, and only what it reads is judged in 3D."
+    "*strict reader*, ours, takes blocks of three numbers and nothing else, and only what it reads is judged in 3D."
 )
 MOST_NOTES = 6
 STRIP, DRAWING, SHAPE = "drift_strip", "drift_drawing", "drift_shape"
@@ -94,7 +94,7 @@ def check_line(failed: Mapping[str, Any]) -> str:
         {
             **failed,
             "check": "not judged in 3D",
-            "detail": f"the strict reader takes whole numbers alone and stops at {place_of(failed['detail'])}",
+            "detail": f"the strict reader takes numbers and nothing else, and stops at {place_of(failed['detail'])}",
         }
     )
 

@@ -103,7 +103,7 @@ def test_tokens_and_forced_ones_count_the_end_in_the_badges_and_in_the_strip(dem
     share = f"{100 * row['forced_tokens'] / row['tokens']:.1f}"
     badges, strip = words(app).replace("\u00a0", " "), str(app.get("bidi_component")[-1].proto)
     assert f"{share} % forced" in badges and f"{row['tokens']} tokens ({row['tokens'] - 1} and the end)" in badges
-    assert f"{row['forced_tokens']} of {row['tokens']} ({share} %)" in strip
+    assert f"{row['forced_tokens']} of {row['tokens']} ({share} %), the end too" in strip
     assert f"{row['tokens']} tokens ({row['tokens'] - 1} and the end)" in strip
     assert re.search(r"drift \+\d+ over \d+ of 15 blocks", badges), "of those whose need is known"
 

@@ -23,7 +23,7 @@ function percent(share) {
   const value = 100 * share;
   if (value === 0) return "0 %";
   if (share < 1 && share > 0.999) return "> 99.9 %";
-  return value < 0.01 ? "< 0.01 %" : `${value.toPrecision(3)} %`;
+  return value < 0.01 ? "< 0.01 %" : `${value.toPrecision(3)}\u00a0%`;
 }
 
 function spoken(model, i) {
