@@ -25,6 +25,7 @@ from pages._shared.charts.card import draw
 from pages._shared.choices import one_of
 from pages._shared.errors import escape_markdown
 from pages._shared.table_files import file_button
+from pages._shared.words import unbroken
 from pages._tokenizer_lab import drift_view as view
 from pages._tokenizer_lab.choices import PLACEHOLDERS, folder_input, folder_waits, tokenizers
 from pages._tokenizer_lab.drift_view import DriftRow
@@ -58,9 +59,9 @@ def show() -> None:
     if molecules and not isinstance(molecules[0], str):
         source = "the file's own coordinates"
     summary = view.sentence(rows)
-    expected = "" if isinstance(form, BinFormat) else view.reports_sentence(rows)
+    expected = view.BINS_WORDS if isinstance(form, BinFormat) else view.reports_sentence(rows)
     no_junk = view.no_junk_sentence(rows) if form is FIXED4 else ""
-    st.markdown(escape_markdown(" ".join(filter(None, (summary, no_junk, expected)))))
+    st.markdown(unbroken(escape_markdown(f"{summary} {no_junk}".rstrip())))
     st.caption(
         ":green[**Green: exact**], drift 0. :violet[**Pink, striped: junk-prone**], positions left over. "
         ":red[**Orange, crossed: cut**], a position LP would cut off the number's last digits. "
@@ -69,8 +70,9 @@ def show() -> None:
     draw(view.drift_chart(rows, summary), config={"displaylogo": False})
     view.table(rows)
     st.caption(
-        f"This format alone puts a conformer {form.floor_ang:g} Å (RMSD) from itself. Numbers of bins are all of one "
-        "width and cannot drift: the fitted placeholder fits every block."
+        unbroken(
+            escape_markdown(f"This format alone puts a conformer {form.floor_ang:g} Å (RMSD) from itself. {expected}")
+        )
     )
     file_button("CSV", lambda: view.csv_of(rows), "drift.csv")
 

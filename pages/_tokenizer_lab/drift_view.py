@@ -96,7 +96,7 @@ def _table_row(row: DriftRow) -> dict[str, object]:
         "exact": _share(summary, summary.exact, 0),
         "junk-prone": _share(summary, summary.junk_prone, 1),
         "cut": _share(summary, summary.cut, -1),
-        "drift per block, in tokens": f"{summary.mean_drift:+.2f}",
+        "drift per block, in tokens": f"{summary.mean_drift:+.2f}".replace("-", "−"),
         "tokens per atom": f"{summary.tokens_per_atom:.2f}",
     }
 
@@ -130,6 +130,9 @@ def no_junk_sentence(rows: list[DriftRow]) -> str:
     )
 
 
+BINS_WORDS = "Numbers of bins are all of one width and cannot drift: the fitted placeholder fits every block."
+
+
 def reports_sentence(rows: list[DriftRow]) -> str:
     """What reports 000 and 001 expected of these figures; empty where they cannot be compared."""
     of_qwen = {row.summary.placeholder: row for row in rows if row.tokenizer.name == "qwen3"}
@@ -141,9 +144,9 @@ def reports_sentence(rows: list[DriftRow]) -> str:
     words = f"With Qwen3 a block's numbers need {least} to {most} tokens here; report 001 expected 18 to 25."
     if guess is not None:
         words += (
-            f" Report 000 expected {GUESSED_PLACEHOLDER} to reduce drift by about 30 %; here a block misses the "
-            f"template by {guess.summary.mean_distance:.2f} tokens on average with it, and by "
-            f"{default.summary.mean_distance:.2f} with {DEFAULT_PLACEHOLDER}."
+            f" Report 000 expected {GUESSED_PLACEHOLDER} to reduce drift by about 30 %; here a block misses its template "
+            f"by {guess.summary.mean_distance:.2f} of these tokens on average, and that of {DEFAULT_PLACEHOLDER} by "
+            f"{default.summary.mean_distance:.2f}."
         )
     return words
 

@@ -236,7 +236,7 @@ def test_coordinates_say_where_they_come_from(lab) -> None:
 
 def test_the_reports_expectations_stand_beside_the_measure(lab) -> None:
     app = lab(view="A molecule set", count="10")
-    said = " ".join(markdown.value for markdown in app.markdown).replace("\\", "")
+    said = " ".join(caption.value for caption in app.caption).replace("\\", "").replace("\u00a0", " ")
     assert "report 001 expected 18 to 25" in said and "to reduce drift by about 30 %" in said
 
 
