@@ -144,8 +144,8 @@ def reports_sentence(rows: list[DriftRow]) -> str:
     words = f"With Qwen3 a block's numbers need {least} to {most} tokens here; report 001 expected 18 to 25."
     if guess is not None:
         words += (
-            f" Report 000 expected {GUESSED_PLACEHOLDER} to reduce drift by about 30 %; here a block misses its template "
-            f"by {guess.summary.mean_distance:.2f} of these tokens on average, and that of {DEFAULT_PLACEHOLDER} by "
+            f" Report 000 expected {GUESSED_PLACEHOLDER} to reduce drift by about 30 %; here a block misses its "
+            f"template by {guess.summary.mean_distance:.2f} of these tokens on average, and that of {DEFAULT_PLACEHOLDER} by "
             f"{default.summary.mean_distance:.2f}."
         )
     return words
