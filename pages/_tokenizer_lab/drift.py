@@ -69,11 +69,8 @@ def show() -> None:
     )
     draw(view.drift_chart(rows, summary), config={"displaylogo": False})
     view.table(rows)
-    st.caption(
-        unbroken(
-            escape_markdown(f"This format alone puts a conformer {form.floor_ang:g} Å (RMSD) from itself. {expected}")
-        )
-    )
+    floor = f"This format alone puts a conformer {form.floor_ang:g} Å (RMSD) from itself."
+    st.caption(unbroken(escape_markdown(f"{floor} {expected}")))
     file_button("CSV", lambda: view.csv_of(rows), "drift.csv")
 
 

@@ -145,8 +145,8 @@ def reports_sentence(rows: list[DriftRow]) -> str:
     if guess is not None:
         words += (
             f" Report 000 expected {GUESSED_PLACEHOLDER} to reduce drift by about 30 %; here a block misses its "
-            f"template by {guess.summary.mean_distance:.2f} of these tokens on average, and that of {DEFAULT_PLACEHOLDER} by "
-            f"{default.summary.mean_distance:.2f}."
+            f"template by {guess.summary.mean_distance:.2f} of these tokens on average, and that of "
+            f"{DEFAULT_PLACEHOLDER} by {default.summary.mean_distance:.2f}."
         )
     return words
 
