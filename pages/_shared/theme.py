@@ -88,6 +88,12 @@ def ink_on(fill: str) -> str:
     return INK if fill_light / dark >= light / fill_light else PAPER
 
 
+def mixed(low: str, high: str, share: float) -> str:
+    """The colour between two, as plotly's scales have it."""
+    ends = ([int(colour[start : start + 2], 16) for start in (1, 3, 5)] for colour in (low, high))
+    return "#" + "".join(f"{round(a + share * (b - a)):02x}" for a, b in zip(*ends, strict=True))
+
+
 def _luminance(colour: str) -> float:
     parts = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
     linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from engine.store.store import Store
 from pages._compare import charts_failures as failed
 from pages._compare import charts_lengths as lengths
 from pages._compare.runs import RunSelection
+from pages._shared.theme import mixed
 from tests.engine.inspection.made import sample_row, write_run
 from tests.engine.store.stored_runs import store_at
 from tests.pages.drift_stores import HOSTILE_JUNK
+from tests.pages.test_theme import contrast
 
 
 @pytest.fixture
@@ -101,6 +104,19 @@ def test_a_reason_is_read_whole_beside_the_figure(store: Store) -> None:
     lines = [label.split("<br>") for label in labels]
     assert {" ".join(label) for label in lines} >= set(reasons[:2])
     assert max(len(line) for label in lines for line in label) <= 30 and max(map(len, lines)) == 3
+
+
+def test_letters_stand_out_from_cells_of_every_share(store: Store) -> None:
+    """Plotly's own choice had 2.8:1 on some."""
+    rows = [sample_row(n, passed=False, issues=["all", *(f"of {few}" for few in range(1, 20) if n < few)])
+            for n in range(20)]  # fmt: skip
+    write_run(store, "one", rows)
+    chosen = chosen_of(store, "one")
+    (cells,) = failed.failures_chart(chosen, failures(store, chosen.ids)).figure().data
+    low, high = (colour for _, colour in cells.colorscale)
+    for text, share in zip(cells.text, cells.z, strict=True):
+        (ink,) = set(re.findall(r"color:(#\w+)", text[0]))
+        assert contrast(ink, mixed(low, high, share[0] / cells.zmax)) >= 4
 
 
 # --- lengths --------------------------------------------------------------------------------------------------------
