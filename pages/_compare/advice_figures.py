@@ -20,6 +20,7 @@ from engine.figures.words import angstrom, duration, listed, number, percent, ti
 from engine.records import RULE_HELP
 from pages._shared.charts.card import card
 from pages._shared.charts.chart import Axis, Chart, Marks, Note, chart
+from pages._shared.rows import MORE_COLUMNS, fitting
 from pages._shared.theme import Palette, palette
 
 FEW_DECADES = 2
@@ -46,7 +47,7 @@ Intervals of rates are Wilson's, all others by bootstrap over molecules. Not in 
 each step's probabilities, and asking the model at each block that was closed by force whether it would have closed it.
 """
 WINS_HELP = "Share of bootstrap draws in which it is the cheapest of those that fit, or of all where none fits"
-RATE_PX = 132
+RATE_PX = 122
 Row = Mapping[str, Any]
 
 
@@ -182,8 +183,9 @@ def cost_chart(rows: Sequence[Row], want: str, colours: Palette) -> Chart:
 def _point(row: Row, edge: float, colours: Palette) -> dict[str, Any]:
     cost = row["cost"]
     high = None if cost.high is None else min(cost.high, edge)
-    colour = colours.accent if row["symbol"] in BEST else colours.muted
-    return {**row, "x": min(cost.value, edge), "low": cost.low, "high": high, "colour": colour}
+    is_best = row["symbol"] in BEST  # the accent is too deep for a mark in the dark
+    colour, size = (colours.series[0], 17) if is_best else (colours.muted, 12)
+    return {**row, "size": size, "x": min(cost.value, edge), "low": cost.low, "high": high, "colour": colour}
 
 
 def _ticks(low: float, high: float) -> list[float]:
@@ -203,23 +205,25 @@ def show_table(advice: Advice, molecules: int) -> None:
     ]
     if not rows:
         return
+    columns = _columns(advice.want, molecules)
     st.dataframe(
         rows,
         hide_index=True,
-        column_config=_columns(advice.want, molecules),
+        column_config=columns,
+        column_order=fitting(columns, rows[0]),
         placeholder="–",
         alt="Each LP's rates, costs, junk, cut and RMSD",
         key="advice-table",
     )
     st.caption(
         "In brackets: 95 % intervals. Seconds are wall time: with each run's set-up, which Side by side leaves out of "
-        "its intervals, and without loading the model and judging.",
+        f"its intervals, and without loading the model and judging. {MORE_COLUMNS}",
         help=NOTE_HELP,
     )
 
 
 def _table_row(advice: Advice, figures: LpFigures, standing: Standing, molecules: int) -> dict[str, Any]:
-    """What decides comes first: the rate that is wanted, and its cost."""
+    """What decides comes first: the rate that is wanted, its cost, and the time that so many molecules take."""
     is_best = standing.over_least is None and math.isfinite(standing.cost.value)
     rates = {
         "usable": with_interval(figures.usable_rate, percent),
@@ -232,12 +236,12 @@ def _table_row(advice: Advice, figures: LpFigures, standing: Standing, molecules
         "standing": standing_word(advice, standing),
         advice.want: rates.pop(advice.want),
         "cost": words.cost_words(figures.cost(advice.want)),
+        "takes": duration(advice.expected_s(figures, molecules)),
+        "wins": None if standing.wins is None else 100 * standing.wins,
+        "gives": round(advice.expected_usable(figures, molecules)),
         "over": "1×" if is_best else with_interval(standing.over_least, times),
         **rates,
-        "takes": duration(advice.expected_s(figures, molecules)),
-        "gives": round(advice.expected_usable(figures, molecules)),
         "sample": words.cost_words(figures.seconds_a_sample),
-        "wins": None if standing.wins is None else 100 * standing.wins,
         "cut": with_interval(figures.cut_share, percent),
         "letters": with_interval(figures.letters_share, percent),
         "nonnumeric": with_interval(figures.nonnumeric_share, percent),
@@ -251,30 +255,44 @@ def _columns(want: str, molecules: int) -> dict[str, Any]:
     config = st.column_config
     return {
         "lp": config.TextColumn("LP", width=120, pinned=True),
-        "standing": config.TextColumn("result", width=172, help=f"Below: too few of its answers are {want}"),
+        "standing": config.TextColumn("result", width=140, help=f"Below: too few of its answers are {want}"),
         "usable": config.TextColumn("usable", width=RATE_PX, help="Clean answers with stereo and geometry right"),
         **{
             word: config.TextColumn(word, width=RATE_PX, help=RULE_HELP[word])
             for word in ("clean", "decodes", "passed")
         },
-        "sample": config.TextColumn("per sample", help="Wall time over all answers"),
+        "sample": config.TextColumn("per sample", width=140, help="Wall time over all answers"),
         "cost": config.TextColumn(
-            f"per {want} conformer", width=150, help=f"Wall time over {want} answers; rejected ones count in the time"
+            f"per {want} conformer", width=140, help=f"Wall time over {want} answers; rejected ones count in the time"
         ),
         "over": config.TextColumn(
             "vs best", width=118, help="Its cost over the lowest: of the LPs that fit, else of all"
         ),
-        "takes": config.TextColumn(f"{molecules:,} take", help="Time for this many answers at the measured speed"),
-        "gives": config.NumberColumn(f"{want} of them", format="localized"),
-        "wins": config.NumberColumn("cheapest in", format="%.0f %%", help=WINS_HELP),
-        "cut": config.TextColumn("blocks cut", help="Closed by force inside their numbers"),
-        "letters": config.TextColumn("with letters", help="Blocks with a letter: the reports' first count of junk"),
+        "takes": config.TextColumn(
+            f"{molecules:,} take",
+            width=90,
+            help="Time for this many answers at the measured speed, with each run's set-up",
+        ),
+        "gives": config.NumberColumn(f"{want} of them", width=100, format="localized"),
+        "wins": config.NumberColumn("cheapest in", width=88, format="%.0f %%", help=WINS_HELP),
+        "cut": config.TextColumn("blocks cut", width=RATE_PX, help="Closed by force inside their numbers"),
+        "letters": config.TextColumn(
+            "with letters", width=RATE_PX, help="Blocks with a letter: the reports' first count of junk"
+        ),
         "nonnumeric": config.TextColumn(
-            "not numeric", help="Blocks with anything but digits . , -: the reports' second count of junk"
+            "not numeric",
+            width=RATE_PX,
+            help="Blocks with anything but digits . , -: the reports' second count of junk",
         ),
         "thrown": config.TextColumn(
-            "thrown away", help="Tokens that the guard threw away, of all tokens; their time counts in all costs"
+            "thrown away",
+            width=90,
+            help="Tokens that the guard threw away, of all tokens; their time counts in all costs",
         ),
-        "rmsd": config.TextColumn("RMSD", help="Mean over answers: heavy atoms, to the nearest of the references"),
-        "repeats": config.NumberColumn("runs", help="Its time is the mean over this many runs of the same work"),
+        "rmsd": config.TextColumn(
+            "RMSD", width=140, help="Mean over answers: heavy atoms, to the nearest of the references"
+        ),
+        "repeats": config.NumberColumn(
+            "runs", width=60, help="Its time is the mean over this many runs of the same work"
+        ),
     }

@@ -31,13 +31,16 @@ from pages._compare.runs import RunSelection
 from pages._shared.charts.card import card, choice
 from pages._shared.charts.chart import Axis, Chart, Marks, chart
 from pages._shared.managing import tasks
+from pages._shared.rows import MORE_COLUMNS, PAGE_PX, fitting
 from pages._shared.theme import palette
 
 ETKDG = "RDKit (ETKDG), 10 per molecule"
 THRESHOLDS = {f"{value:g} Å": value for value in (DRUG_LIKE_ANG, SMALL_ANG, 1.25)}
+TITLES = ("COV-R", "COV-P", "MAT-R", "MAT-P")
 SIDES = {"cov_r": "COV-R", "cov_p": "COV-P"}
 RULES: dict[MissingRule, str] = {"skip": "left out", "zero": "count 0"}
 BASELINE = "RDKit, clustered"
+EDGES_PX = 34  # of the card around the table
 HELP = (
     "COV-R: share of a molecule's references with a generated conformer closer than the threshold; COV-P: share of"
     " generated conformers with such a reference. MAT: mean least RMSD of either. Means over molecules; a molecule"
@@ -123,7 +126,15 @@ def _figures(chosen: RunSelection, both: dict[str, tuple[Evaluation, ...]], name
         panel.data(lambda: [row for letter, found in firsts.items() for row in curve_rows(letter, found)])
         colours = {chosen.letter(run_id): chosen.colour(run_id, palette()) for run_id in both}
         panel.draw(curves_chart(firsts, side, colours))
-        st.dataframe(table, hide_index=True, alt=f"COV at {threshold_ang:g} Å and MAT, by run and rule")
+        columns = _columns()
+        st.dataframe(
+            table,
+            hide_index=True,
+            column_config=columns,
+            column_order=fitting(columns, columns, PAGE_PX - EDGES_PX),
+            alt=f"COV at {threshold_ang:g} Å and MAT, by run and rule",
+        )
+        st.caption(MORE_COLUMNS)
         panel.leave_out(*(_counts(letter, found) for letter, found in firsts.items()))
 
 
@@ -151,13 +162,35 @@ def rows_of(letter: str, found: Sequence[Evaluation]) -> list[dict[str, Any]]:
                 continue
             columns = figures.columns()
             row: dict[str, Any] = {"run": who, "molecules without a sample": RULES[evaluation.request.rule]}
-            for key, title in zip(FIGURES, ("COV-R", "COV-P", "MAT-R", "MAT-P"), strict=True):
+            for key, title in zip(FIGURES, TITLES, strict=True):
                 for ending, words in (("", "mean"), ("_median", "median")):
                     value = columns[f"{key}{ending}"]
                     unit, scale, digits = ("%", 100, 1) if key.startswith("cov") else ("Å", 1, 3)
                     row[f"{title} {words} ({unit})"] = None if value is None else round(scale * value, digits)
             rows.append(row | {"molecules": figures.molecules, "without": figures.missing})
     return rows
+
+
+def _columns() -> dict[str, Any]:
+    """Of ``rows_of``, the most important first."""
+    config = st.column_config
+    means, medians = (
+        {
+            f"{title} {words} ({unit})": config.NumberColumn(f"{title}{short} ({unit})", width=width)
+            for title, unit in zip(TITLES, "%%ÅÅ", strict=True)
+        }
+        for words, short, width in (("mean", "", 86), ("median", " median", 132))
+    )
+    return {
+        "run": config.TextColumn(width=132, pinned=True),
+        "molecules without a sample": config.TextColumn(
+            "missing", width=68, help="Molecules without a sample are left out, or count 0 in COV"
+        ),
+        **means,
+        "molecules": config.NumberColumn(width=80, format="localized"),
+        "without": config.NumberColumn("without", width=66, help="Molecules without a sample"),
+        **medians,
+    }
 
 
 def curve_rows(letter: str, found: Evaluation) -> list[dict[str, Any]]:

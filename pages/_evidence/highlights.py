@@ -26,13 +26,14 @@ from pages._shared.charts.card import draw
 from pages._shared.errors import escape_markdown
 from pages._shared.theme import palette
 from pages._shared.verdicts import look_of, word_of
+from pages._shared.words import unbroken
 
 CHART = "verdicts by report"
 COLUMNS = 3
 
 
 def show(store: Store, rows: Sequence[Judged]) -> None:
-    _lost_third(store)
+    _lost_third(store, rows)
     st.subheader("What the conclusions rest on", anchor=False)
     highlights = [row for row in rows if row.claim.highlight]
     for start in range(0, len(highlights), COLUMNS):
@@ -46,14 +47,14 @@ def show(store: Store, rows: Sequence[Judged]) -> None:
     misread.show(store)
 
 
-def _lost_third(store: Store) -> None:
+def _lost_third(store: Store, rows: Sequence[Judged]) -> None:
     """The answer to the question that made a group give up its LP."""
     documents, _ = load_usable(store.places)
     answer = lost_third.answer(documents)
     if answer:
         with st.container(border=True, gap="small", key="lost-third"):
-            st.markdown(f"**{lost_third.QUESTION}** {escape_markdown(lost_third.THIRD)}")
-            st.markdown(escape_markdown(answer))
+            st.markdown(f"**{lost_third.QUESTION}** {unbroken(escape_markdown(lost_third.third(rows)))}")
+            st.markdown(unbroken(escape_markdown(answer)))
             st.button(
                 "Show how",
                 icon=":material/arrow_forward:",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -16,15 +17,14 @@ from pages._evidence import lost_third_charts as charts
 from pages._evidence.claims import Judged
 from pages._shared.charts.card import draw
 from pages._shared.errors import escape_markdown
+from pages._shared.rows import MORE_COLUMNS, fitting
 from pages._shared.table_files import file_button
 from pages._shared.theme import palette
+from pages._shared.words import unbroken
 
 QUESTION = "Why did coverage fall by a third under an LP?"
-THIRD = (
-    "The group's COV-R, the share of reference conformers that some answer matches within 0.75 Å, fell from 68.1 to "
-    "44.0 %, by 24.1 points, under v4.3, their LP that fits every number into the tokens of 0.000 (report 005). Their "
-    "model is not here; small models of this project stand in."
-)
+WITHOUT_LP, UNDER_LP = "005-cov-r-2", "005-cov-r-lp"
+"""The claims that state the group's COV-R, in per cent."""
 ABOUT = "COV-R without filters, against ETKDG conformers. For your own checkpoint: `make lost-third MODEL=alias`."
 ABOUT_HELP = (
     "The same molecules were written under each LP, read as the group reads them, and matched within 0.75 Å. A "
@@ -52,9 +52,9 @@ def show(store: Store, rows: Sequence[Judged]) -> None:
         st.info(NOTHING, icon=":material/science:")
         return
     st.subheader(QUESTION, anchor=False)
-    st.markdown(escape_markdown(THIRD))
-    st.markdown(f"**{escape_markdown(answer(documents))}**")
-    st.markdown("\n".join(f"- {escape_markdown(sentence)}" for sentence in details(documents)))
+    st.markdown(unbroken(escape_markdown(third(rows))))
+    st.markdown(f"**{unbroken(escape_markdown(answer(documents)))}**")
+    st.markdown("\n".join(f"- {unbroken(escape_markdown(sentence))}" for sentence in details(documents)))
     st.caption(ABOUT, help=ABOUT_HELP)
     fallen = [document for document in documents if document["fall"]]
     if fallen:
@@ -68,6 +68,20 @@ def show(store: Store, rows: Sequence[Judged]) -> None:
     if reordered:
         draw(charts.orders(reordered, palette()), key="lost-third-orders")
     _table(document)
+
+
+def third(rows: Sequence[Judged]) -> str:
+    """What the group found, with their own figures."""
+    figures = {row.id: row.claim.value for row in rows}
+    before, under = figures.get(WITHOUT_LP), figures.get(UNDER_LP)
+    fell = "fell by a third"
+    if before is not None and under is not None:
+        fell = f"fell from {before:.1f} to {under:.1f} %, by {before - under:.1f} points,"
+    return (
+        f"The group's COV-R, the share of reference conformers that some answer matches within 0.75 Å, {fell} under "
+        "v4.3, their LP that fits every number into the tokens of 0.000 (report 005). Their model is not here; small "
+        "models of this project stand in."
+    )
 
 
 def answer(documents: Sequence[Mapping[str, Any]]) -> str:
@@ -192,32 +206,39 @@ def _cov(document: Mapping[str, Any], key: str) -> str:
 def _table(document: Mapping[str, Any]) -> None:
     config = st.column_config
     titles = {"cov_r": "COV-R", "cov_p": "COV-P", "mat_r_ang": "MAT-R", "mat_p_ang": "MAT-P"}
+    share, distance = (
+        partial(config.NumberColumn, width=width, format=form) for form, width in (("percent", 66), ("%.2f Å", 74))
+    )
+    columns = {
+        "lane": config.TextColumn(width=228, pinned=True),
+        "size": config.TextColumn("answers", width=64, help="Molecules, times answers of each"),
+        "parsed": share(),
+        "COV-R": share(),
+        "COV-P": share(),
+        "MAT-R": distance(),
+        "MAT-P": distance(),
+        "missing": config.NumberColumn(width=62, help="Molecules without an answer that parses; they count as 0"),
+        "skip": share("COV-R, without missing", help="Leaves out molecules without an answer, as the group does"),
+        "does not parse": config.TextColumn(width=200),
+    }
     rows = [
         {
             "lane": lane["words"],
             "size": f"{lane['molecules']:,} × {lane['samples_per_molecule']}",
             "parsed": lane["parsed"] / max(1, lane["samples"]),
             **{title: lane["zero"][name] for name, title in titles.items()},
-            "COV-R, without missing": lane["skip"]["cov_r"],
             "missing": lane["zero"]["missing"],
+            "skip": lane["skip"]["cov_r"],
             "does not parse": ", ".join(f"{kind} {count:,}" for kind, count in lane["not_decoded"].items()),
         }
         for lane in document["lanes"]
     ]
-    share, distance = config.NumberColumn(format="percent"), config.NumberColumn(format="%.2f Å")
     st.dataframe(
         rows,
         hide_index=True,
-        column_config={
-            "parsed": share,
-            "COV-R": share,
-            "COV-P": share,
-            "MAT-R": distance,
-            "MAT-P": distance,
-            "COV-R, without missing": config.NumberColumn(
-                format="percent", help="Leaves out molecules without an answer, as the group does"
-            ),
-        },
+        column_config=columns,
+        column_order=fitting(columns, columns),
         alt=f"Coverage of {document['model']} by lane",
     )
+    st.caption(MORE_COLUMNS)
     file_button("Result as JSON", lambda: json.dumps(document, indent=1) + "\n", f"lost-third-{document['model']}.json")

@@ -63,7 +63,7 @@ def test_what_is_computed_is_shown_by_both_rules_beside_the_baseline(place: Path
     assert is_computed(store, store.entry("one"), request_of(store, ETKDG, 0.5))
     app = opened()
     assert not [button for button in app.button if button.label.startswith("Evaluate")]
-    assert f"Against {ETKDG}, closer than 0.75 Å" in words(app)
+    assert f"Against {ETKDG}, closer than 0.75\u00a0Å" in words(app)
     rows = app.dataframe[0].value
     assert list(rows["molecules without a sample"]) == ["left out"] * 2 + ["count 0"] * 2
     assert list(rows["without"]) == [1, 0, 1, 0]

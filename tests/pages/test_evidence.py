@@ -327,8 +327,10 @@ def test_without_a_misread_block_it_says_so(tmp_path: Path, monkeypatch: pytest.
 
 def test_the_lost_third_is_answered_model_by_model(opened: Open) -> None:
     first, app = opened(), opened(view="The lost third")
-    for shown in (first, app):  # on the first screen too
-        assert lost_third.THIRD in words(shown)
+    claims = {claim.id: claim.reported for claim in load_claims()}
+    for shown in (first, app):  # on the first screen too, with the figures of the claims
+        fell = f"fell from {claims[lost_third.WITHOUT_LP]} to {claims[lost_third.UNDER_LP]}"
+        assert fell in words(shown)
     assert lost_third.QUESTION in words(first)
     assert not app.exception and not app.error
     documents = {document["model"]: document for document in load_all(Store.open().places)}

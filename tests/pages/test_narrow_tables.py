@@ -12,7 +12,7 @@ from pages._drift.molecules import FOLD
 
 ROOT = Path(__file__).resolve().parents[2]
 NARROW_PX, TICKS_PX = 700, 38
-FITTING = ("drift", "logits", "profiles")
+FITTING = ("compare", "drift", "evidence", "logits", "profiles")
 """Pages whose tables show no more columns than fit."""
 
 
@@ -27,8 +27,9 @@ FITTING = ("drift", "logits", "profiles")
         ("drift", "Molecules", "Blocks", "junk", NARROW_PX - TICKS_PX),
         ("drift", "Junk lexicon", "Pieces", "known", NARROW_PX),
         ("profiles", "Kernels", "Operations", "ms_x", NARROW_PX - TICKS_PX),
-        ("compare", "Advice", "Each LP's rates", "over", NARROW_PX),
+        ("compare", "Advice", "Each LP's rates", "wins", NARROW_PX),
         ("evidence", "In two minutes", "misreads", "block", NARROW_PX),
+        ("evidence", "The lost third", "Coverage of", "missing", NARROW_PX),
     ],
 )
 def test_the_columns_that_matter_are_seen_without_scrolling(

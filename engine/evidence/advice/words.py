@@ -94,7 +94,8 @@ def beside_base(figures: LpFigures, measured: Measured, want: Want) -> str:
     if math.isinf(base):
         return ""
     ratio = base / figures.cost(want).value
-    return f", {times(ratio)} faster than without an LP" if ratio > 1 else f", {times(1 / ratio)} that without an LP"
+    beside = f"{times(ratio)} faster than" if ratio > 1 else f"{times(1 / ratio)} that"
+    return f", {beside} without an LP (set-up included)"
 
 
 def _sureness(decision: Decision, measured: Measured, want: Want) -> str:

@@ -42,7 +42,7 @@ def test_the_least_seconds_a_clean_conformer_win(store: Store) -> None:
     assert (exact.time_ratio.value, exact.time_ratio.low, exact.time_ratio.high) == pytest.approx((0.25, 0.25, 0.25))
     assert allowlist.cut_share is not None and allowlist.cut_share.value == pytest.approx(0.5)
     assert advice.sentence.startswith(f"Use exact. {COUNT} of {COUNT} answers are clean, 100 % (94.0–100)")
-    assert "4.00× faster than without an LP" in advice.sentence
+    assert "4.00× faster than without an LP (set-up included)" in advice.sentence
 
 
 def test_what_passes_may_be_wanted_and_says_what_that_hides(store: Store) -> None:
@@ -154,7 +154,7 @@ def test_none_fits_and_the_cheapest_is_named(store: Store) -> None:
     assert advice.sentence == (
         "Use position-blocklist: cheapest per clean conformer, most clean answers; no LP reaches 90 % clean answers. "
         "Position-blocklist: 30 of 60 answers are clean, 50.0 % (37.7–62.3), at 2.00 s (1.58–2.73) each, "
-        "3.00× faster than without an LP."
+        "3.00× faster than without an LP (set-up included)."
     )
     over, of_itself = (standing.over_least for standing in advice.decision.standings)
     assert over is not None and over.value == pytest.approx(3) and of_itself is None
@@ -212,7 +212,8 @@ def test_the_reports_rule_may_agree_or_not(store: Store) -> None:
     reports = advise(store, MODEL).reports
     assert (reports.says, reports.agrees) == ("no LP", False)
     assert reports.sentence.endswith(
-        "do not agree: exact takes 0.200 s (0.200–0.200) per clean conformer, 5.00× faster than without an LP."
+        "do not agree: exact takes 0.200 s (0.200–0.200) per clean conformer, 5.00× faster than without an LP "
+        "(set-up included)."
     )
     add(store, "exact", 5.0, run_id="newer", created_at="2026-02-02T00:00:00+00:00")
     assert advise(store, MODEL).reports.agrees is True
