@@ -74,6 +74,7 @@ ORDERS: dict[str, tuple[str, bool] | None] = {
     "SMILES": ("smiles", False),
 }
 COLUMN_OF = {
+    "drift": "drift",
     "redrawn_blocks": "redrawn",
     "rmsd_ang": "RMSD",
     "strain_kcal_per_atom": "per atom",
@@ -226,14 +227,15 @@ def _rows(table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts]) -> Non
             put_unfolded(FOLD, False)  # the molecule takes the table's place
 
     rows = [_row(sample, differing, is_judged, is_guarded) for sample in part.to_pylist()]
-    columns = _columns(table, all(run.is_hypothetical for run in runs), against)
+    is_hypothetical = all(run.is_hypothetical for run in runs)
+    columns = _columns(table, is_hypothetical, against)
     above.dataframe(
         rows,
         hide_index=True,
         height=ROW_PX + BORDERS_PX + ROW_HEIGHT * len(rows),
         row_height=ROW_HEIGHT,
         column_config=columns,
-        column_order=fitting(columns, _by_importance(rows[0]), TABLE_PX - BOX_PX),
+        column_order=fitting(columns, _by_importance(rows[0], is_hypothetical), TABLE_PX - BOX_PX),
         key=KEY,
         on_select=open_selected,
         selection_mode=ONE_ROW,
@@ -287,8 +289,9 @@ def checks_words(sample: Mapping[str, Any]) -> str | None:
     return ", ".join(map(check_words, checks.split(", "))) if checks else right
 
 
-def _by_importance(row: Mapping[str, Any]) -> list[str]:
-    """The drawing, the run, what the rows are ordered by, then the rest."""
+def _by_importance(row: Mapping[str, Any], is_hypothetical: bool) -> list[str]:
+    """The drawing, the run, what the rows are ordered by, then the rest; drift that did nothing comes last."""
+    row = dict(sorted(row.items(), key=lambda cell: is_hypothetical and cell[0] in ("drift", "drifts")))
     by = ORDERS.get(_wanted("order")) or ("", False)
     first = ("drawing", "run", COLUMN_OF.get(by[0], ""))
     return [name for name in dict.fromkeys((*first, *row)) if name in row]
