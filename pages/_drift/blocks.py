@@ -88,12 +88,12 @@ _COLUMNS: dict[str, Any] = {
     "text": _config.TextColumn("block as written", width=160),
     "free": _config.NumberColumn("FREE", width=52, help="Positions that the template has for the block"),
     "needed": _config.NumberColumn("needed", width=70, help="Tokens that its numbers need; empty where unknown"),
-    "drift": _config.NumberColumn("drift", width=54, help="FREE minus needed: + is junk-prone, − is cut", format="%+d"),
+    "drift": _config.NumberColumn("drift", width=54, help="FREE minus needed: above 0 is junk-prone, below is cut"),
     "kinds": _config.TextColumn("kind", width=130),
     "junk": _config.TextColumn("junk", width=100),
     "finished": _config.TextColumn("≈ would have been", width=150, help="An estimate, by a model's continuation"),
     "needed then": _config.NumberColumn("≈ needed", width=74, help="An estimate: tokens of the finished block"),
-    "drift then": _config.NumberColumn("≈ drift", width=62, help="An estimate: FREE minus ≈ needed", format="%+d"),
+    "drift then": _config.NumberColumn("≈ drift", width=62, help="An estimate: FREE minus ≈ needed"),
     "digits lost": _config.NumberColumn("≈ digits lost", width=88, help="An estimate"),
     "moved": _config.NumberColumn(
         "≈ moved (Å)", width=95, help="An estimate: how far the cut moved the atom", format="%.4f"
