@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import signal
+import struct
 import threading
+import time
 from collections.abc import Sequence
-from contextlib import suppress
 from multiprocessing.connection import Connection
 
 import numpy as np
@@ -23,12 +24,13 @@ from engine.chem.smiles import MOST_RINGS, MOST_SMALLEST_RINGS, rings_in
 from engine.errors import DriftscopeError
 from engine.processes import WorkerProcess
 
-SECONDS, MEMORY_MB = 10, 1024
+SECONDS, MEMORY_MB = 4, 1024
 
 _READ, _REFUSED = b"+", b"-"
+_COST = struct.Struct("d")
 _KEPT = int(Chem.PropertyPickleOptions.AllProps | Chem.PropertyPickleOptions.CoordsAsDouble)
-_TOO_MUCH_MEMORY = f"it takes over {MEMORY_MB / 1024:.0f} GB to read"
-_TOO_SLOW = f"it takes over {SECONDS} s to read"
+_TOO_MUCH_MEMORY = f"it takes over {MEMORY_MB / 1024:.0f} GB to read".encode("ascii")
+_TOO_SLOW = f"it takes over {SECONDS} s to read".encode("ascii")
 
 
 class BlockError(DriftscopeError):
@@ -38,10 +40,16 @@ class BlockError(DriftscopeError):
 def mol_of_block(block: str) -> Chem.Mol:
     """With its hydrogens and its conformer; BlockError where RDKit, or a limit, does not take it."""
     # RDKit cuts its messages inside characters and then fails on them: it is given ASCII.
-    answer = _READER.answer(block.encode("ascii", "replace"))
+    seconds, answer = _READER.answer(block.encode("ascii", "replace"))
+    _SPENT.seconds = spent_s() + seconds
     if answer.startswith(_REFUSED):
         raise BlockError(answer[1:].decode("utf-8", "replace"), "")
     return Chem.Mol(answer[1:])
+
+
+def spent_s() -> float:
+    """What the blocks of this thread have cost, in seconds of computing."""
+    return float(getattr(_SPENT, "seconds", 0.0))
 
 
 class _Reader:
@@ -51,25 +59,27 @@ class _Reader:
         self._lock = threading.Lock()
         self._process: WorkerProcess | None = None
 
-    def answer(self, block: bytes) -> bytes:
+    def answer(self, block: bytes) -> tuple[float, bytes]:
         with self._lock:
-            if self._process is not None:
-                with suppress(EOFError, OSError):  # what it read before may be the cause: once more in a new one
-                    return self._asked(self._process, block)
-            self._process = WorkerProcess(_serve)
-            try:
-                return self._asked(self._process, block)
-            except (EOFError, OSError):
-                code = self._process.process.wait()
-                self._process = None
-                return _REFUSED + (_TOO_SLOW if code == -signal.SIGPROF else "its reader ended on it").encode("ascii")
-
-    def _asked(self, process: WorkerProcess, block: bytes) -> bytes:
-        process.connection.send_bytes(block)
-        return process.connection.recv_bytes()
+            for is_last in (self._process is None, True):  # what an older process read before may be the cause
+                self._process = self._process or WorkerProcess(_serve)
+                try:
+                    self._process.connection.send_bytes(block)
+                    answer = self._process.connection.recv_bytes()
+                except (EOFError, OSError):
+                    is_slow = self._process.process.wait() == -signal.SIGPROF
+                    self._process = None
+                    if is_slow:
+                        return SECONDS, _REFUSED + _TOO_SLOW
+                    if is_last:
+                        break
+                else:
+                    return *_COST.unpack_from(answer), answer[_COST.size :]
+            return 1.0, _REFUSED + b"its reader ended on it"  # the next one has to be started
 
 
 _READER = _Reader()
+_SPENT = threading.local()
 
 
 def _serve(connection: Connection) -> None:
@@ -77,10 +87,11 @@ def _serve(connection: Connection) -> None:
     give_up_rights(MEMORY_MB)
     while True:
         block = connection.recv_bytes().decode("ascii")
+        started = time.process_time()
         signal.setitimer(signal.ITIMER_PROF, SECONDS)  # the default of its signal ends the process
         answer = _answer(block)
         signal.setitimer(signal.ITIMER_PROF, 0)
-        connection.send_bytes(answer)
+        connection.send_bytes(_COST.pack(time.process_time() - started) + answer)
 
 
 def _answer(block: str) -> bytes:
@@ -89,7 +100,7 @@ def _answer(block: str) -> bytes:
     except BlockError as error:
         return _REFUSED + error.what.encode("utf-8")
     except MemoryError:
-        return _REFUSED + _TOO_MUCH_MEMORY.encode("ascii")
+        return _REFUSED + _TOO_MUCH_MEMORY
 
 
 def _molecule(block: str) -> Chem.Mol:

@@ -19,13 +19,16 @@ import numpy as np
 from rdkit import Chem
 
 from engine.chem.frame import conformer_ids
-from engine.chem.mol_blocks import BlockError, mol_of_block
+from engine.chem.mol_blocks import BlockError, mol_of_block, spent_s
 from engine.chem.rdkit_log import captured_log
 from engine.chem.textfiles import text_lines
 from engine.errors import ConformerError, FileFormatError, UnsupportedMoleculeError, shown
 
 MOST_MOLECULES = 10_000
 MOST_RECORD_CHARACTERS, MOST_PASTED_CHARACTERS = 4_000_000, 100_000
+PASTED_SECONDS = 4.0
+LEAST_SECONDS, SECONDS_PER_MB = 10.0, 5.0
+"""Of RDKit's computing for a file's molecules; a slow core needs a fifth of a second for a megabyte of SDF."""
 MOLECULE_KINDS = (".sdf", ".mol")
 _KINDS_LISTED = f"{', '.join(MOLECULE_KINDS)}, each also with .gz"
 
@@ -90,7 +93,9 @@ def smiles_of_mol_blocks(text: str, *, most: int) -> list[str]:
     if len(blocks) > most or len(text) > MOST_RECORD_CHARACTERS:
         raise FileFormatError(f"{len(blocks):,} mol blocks of {len(text):,} characters", f"Paste at most {most}")
     found = []
+    budget = _Budget("the pasted text", PASTED_SECONDS)
     for number, block in enumerate(blocks, start=1):
+        budget.check()
         if len(block) > MOST_PASTED_CHARACTERS:
             raise _damaged(Path("the pasted text"), number, f"it has over {MOST_PASTED_CHARACTERS:,} characters")
         lines = block.splitlines()
@@ -150,13 +155,28 @@ def _xyz_frame(mol: Chem.Mol, conformer: int, comment: str) -> str:
     return f"{len(atoms)}\n{_safe_line(comment)}\n{''.join(atoms)}"
 
 
+class _Budget:
+    """What RDKit may compute for the blocks of one text."""
+
+    def __init__(self, name: str, seconds: float) -> None:
+        self._name, self._seconds, self._until = name, seconds, spent_s() + seconds
+
+    def check(self) -> None:
+        if spent_s() > self._until:
+            what = f"the molecules of {shown(self._name)} take over {self._seconds:,.0f} s to read"
+            raise FileFormatError(what, "Give fewer, or simpler ones")
+
+
 def sdf_records(path: Path) -> Iterator[list[str]]:
     """The lines of each record. The last may lack its ``$$$$`` when it ends with the molecule itself."""
     record: list[str] = []
     size = number = 0
+    budget = None
     for _, line in text_lines(path):
         if line.startswith(_RECORD_END):
+            budget = budget or _Budget(path.name, LEAST_SECONDS + SECONDS_PER_MB * path.stat().st_size / 2**20)
             yield record
+            budget.check()
             record, size, number = [], 0, number + 1
             continue
         record.append(line)

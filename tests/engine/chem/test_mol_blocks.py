@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 import pytest
 from rdkit import Chem
 
-from engine.chem import mol_blocks
+from engine.chem import mol_blocks, structure_files
 from engine.chem.conformers import reference_conformers
 from engine.chem.mol_blocks import BlockError, mol_of_block
 from engine.chem.smiles import parse_smiles
+from engine.chem.structure_files import mol_of, sdf_records, smiles_of_mol_blocks
+from engine.errors import FileFormatError
 from engine.processes import WorkerProcess
+
+ETHANOL = reference_conformers(parse_smiles("CCO"), 1)
 
 
 def test_a_block_on_which_the_reader_ends_costs_that_block() -> None:
@@ -28,7 +33,7 @@ def test_a_block_on_which_the_reader_ends_costs_that_block() -> None:
 
 
 def test_a_reader_that_ended_after_an_earlier_block_is_begun_anew() -> None:
-    block = str(Chem.MolToMolBlock(reference_conformers(parse_smiles("CCO"), 1)))
+    block = str(Chem.MolToMolBlock(ETHANOL))
     mol_of_block(block)
     process = mol_blocks._READER._process
     assert process is not None
@@ -42,8 +47,26 @@ def test_a_reader_that_ended_after_an_earlier_block_is_begun_anew() -> None:
 def test_a_block_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mol_blocks, "WorkerProcess", lambda _: WorkerProcess(_serve_briefly))
     monkeypatch.setattr(mol_blocks, "_READER", mol_blocks._Reader())
-    with pytest.raises(BlockError, match="it takes over 10 s to read"):
+    with pytest.raises(BlockError, match="it takes over 4 s to read"):
         mol_of_block("for ever")
+
+
+def test_what_all_blocks_of_a_text_may_cost_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each within its limit: 60 of them held a page for four minutes."""
+    block = str(Chem.MolToMolBlock(ETHANOL))
+    file = tmp_path / "three.sdf"
+    file.write_text(3 * f"{block}$$$$\n")
+    monkeypatch.setattr(mol_blocks._READER, "answer", lambda block: (5.0, b"-it is no molecule"))
+    monkeypatch.setattr(structure_files, "LEAST_SECONDS", 9.0)
+    records = sdf_records(file)
+    for number in (1, 2):
+        with pytest.raises(FileFormatError, match="it is no molecule"):
+            mol_of(file, number, next(records))
+    with pytest.raises(FileFormatError, match=r"the molecules of 'three\.sdf' take over 9 s to read"):
+        next(records)
+    monkeypatch.setattr(mol_blocks._READER, "answer", lambda block: (5.0, b"+" + ETHANOL.ToBinary()))
+    with pytest.raises(FileFormatError, match="the molecules of 'the pasted text' take over 4 s to read"):
+        smiles_of_mol_blocks(3 * block, most=3)
 
 
 def _serve_briefly(connection: Connection) -> None:
