@@ -34,11 +34,15 @@ STATIC = (USER_DATA if IS_INSTALLED else ROOT) / "static"
 MOST_TOML_BYTES = 1024 * 1024
 _LONG_KEY = re.compile(rb"""(?<![\w-])(?:(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){9}""")
 """``a.a.a``, for which ``tomllib`` keeps each beginning: memory grows with the square of the parts."""
+MOST_NAME_BYTES = 255
+"""Of a file or folder: a longer name is an error of the system in whatever asks for it first."""
 Parsed = TypeVar("Parsed")
 
 
 def user_path(text: str, where: str, error: type[DriftscopeError] = FileFormatError) -> Path:
     """A path as a user writes it, ``~`` for a home folder; ``where`` it is written, for the error."""
+    if "\0" in text or max(len(part) for part in text.encode("utf-8", "surrogatepass").split(b"/")) > MOST_NAME_BYTES:
+        raise error(f"{where}: {shown(text)} cannot be the name of a file", "Correct it")
     try:
         return Path(text).expanduser()
     except RuntimeError as reason:

@@ -303,11 +303,11 @@ class TaskQueue:
             with self._changed:
                 if self._is_closed:
                     raise RunError("this server is shutting down", "Start it again")
-                if self._folder is None:
+                if self._folder is None or not self._folder.is_dir():  # some systems remove what lies there for days
                     self._folder = Path(tempfile.mkdtemp(prefix="driftscope-tasks-"))
                 return Path(tempfile.mkdtemp(dir=self._folder))
         except OSError as error:
-            raise StoreError(f"no temporary folder: {error.strerror or error}", "Free some disk space") from error
+            raise StoreError(f"no temporary folder: {error.strerror or error}", "Check TMPDIR and its disk") from error
 
 
 def task_queue() -> TaskQueue:

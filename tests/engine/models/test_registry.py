@@ -55,6 +55,8 @@ def test_a_tokenizer_is_a_name_or_a_path_beside_the_file(tmp_path: Path, given: 
         (('"llama3"', '"llama3"\ninteger_digits = true'), "`integer_digits` is 'True', which is of the wrong type"),
         (("folder", "shipped"), "`sha256` belongs to `shipped`"),
         (('"llama3"', f'"llama3"\nsha256 = "{SHA}"'), "`sha256` belongs to `shipped`"),
+        (("llama3", "a" * 300), "a…' cannot be the name of a file"),
+        (("llama3", "a\\u0000b"), "cannot be the name of a file"),
         (('folder = "checkpoints/2e"\ntokenizer = "llama3"', 'shipped = "x"\ntokenizer = "own"'), "is a built-in one"),
     ],
 )

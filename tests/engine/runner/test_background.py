@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -228,6 +229,15 @@ def test_old_ones_are_forgotten(board: TaskQueue, place: LocalFiles, monkeypatch
     second = board.submit("second", ["run", "--model=\0"])
     until(lambda: second.state == "failed")
     assert [task.title for task, _ in board.tasks()] == ["second"]
+
+
+def test_a_folder_that_was_cleared_away_is_made_anew(board: TaskQueue) -> None:
+    first = board.submit("first", ["run", "--model=\0"])
+    until(lambda: first.state == "failed")
+    shutil.rmtree(first.folder.parent)
+    second = board.submit("second", ["run", "--model=\0"])
+    until(lambda: second.state == "failed")
+    assert second.folder.is_dir()
 
 
 @pytest.mark.parametrize(
