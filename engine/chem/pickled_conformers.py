@@ -44,7 +44,7 @@ class PickleLimits:
     most_bytes: int = 8 * 2**30  # of the file, which is held in memory
     least_memory_mb: int = 1024
     memory_per_byte: float = 4.0  # of the largest file, beside that
-    least_seconds: float = 120.0  # of computing
+    least_seconds: float = 30.0  # of computing
     seconds_per_mb: float = 2.0
 
     def of(self, size: int) -> dict[str, float]:
