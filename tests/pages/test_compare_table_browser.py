@@ -93,7 +93,8 @@ def test_a_narrow_window_scrolls_the_table_and_keeps_what_is_pinned(browser: Bro
             assert old is not None and new is not None and abs(old["x"] - new["x"]) < 2
         seen.page.set_viewport_size({"width": 1000, "height": 900})
         seen.page.wait_for_function(
-            "() => (f => f.scrollWidth <= f.clientWidth)(document.querySelector('.beside-frame'))"
+            "() => (all => all.length > 1 && all.every(f => f.scrollWidth <= f.clientWidth))"
+            "([...document.querySelectorAll('.beside-frame')])"
         )
         seen.page.get_by_role("button", name="Which LP to use: Advice").click()
         expect(seen.page.get_by_role("tab", name="Advice")).to_have_attribute("aria-selected", "true")
