@@ -7,6 +7,7 @@ and pass through ``shown``, which escapes what would break a line and shortens w
 from __future__ import annotations
 
 import difflib
+import os
 import unicodedata
 from collections.abc import Iterable
 
@@ -42,6 +43,17 @@ def nearest(name: str, known: Iterable[str]) -> str:
     names = list(dict.fromkeys(known))
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
     return f"Did you mean {' or '.join(near)}?" if near else f"Known are {', '.join(names) or 'none'}"
+
+
+UNFORESEEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError, MemoryError)
+"""What a program raises that met something it was not written for. Where a user is told of it in a sentence, its
+traceback goes to the log."""
+DEBUG = "DRIFTSCOPE_DEBUG"
+
+
+def raises_unforeseen() -> bool:
+    """Whether such an error ends what met it, with its traceback, as our tests want it."""
+    return os.environ.get(DEBUG, "") == "1"
 
 
 class DriftscopeError(Exception):

@@ -26,6 +26,8 @@ Kind = Literal[
     "cut",
     "unverified",
 ]
+ValueFlag = Literal["non_finite", "outlier", "zero", "repeated", "denormal", "pointer", "constant"]
+"""What a logged value can be flagged with."""
 
 
 MOST_DECIMALS = 12

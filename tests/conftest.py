@@ -8,6 +8,7 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+from engine.errors import DEBUG
 from tests.support import SOAK, sized
 
 # too_slow measures wall time, which says more about a busy machine than about a test.
@@ -23,6 +24,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Small models gain nothing from a second thread, and threads that wait for each other on a busy machine lose much.
     # Before torch is imported; xdist's workers and the processes that tests start inherit it.
     os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ.setdefault(DEBUG, "1")  # what nobody foresaw fails a test, and is no sentence
     if config.option.markexpr == "soak":
         os.environ[SOAK] = "1"  # before collection, since `sized` is called while modules are imported
     if not config.getoption("--hypothesis-profile"):

@@ -112,8 +112,9 @@ def strain_words(sample: Mapping[str, Any]) -> str:
         return f"over {MOST_STRAIN_KCAL:,} kcal/mol; atoms lie in one another"
     per_atom = strain_per_atom(sample)
     share = "" if per_atom is None else f"; {per_atom:,.2f} per heavy atom"
-    moved = f"heavy atoms move {sample['strain_moved_ang']:.2f} Å ({sample['strain_field']})"
-    return f"{sample['strain_kcal']:,.1f} kcal/mol{share}; {moved}"
+    moved = sample["strain_moved_ang"]
+    moves = "" if moved is None else f"; heavy atoms move {moved:.2f} Å ({sample['strain_field']})"
+    return f"{sample['strain_kcal']:,.1f} kcal/mol{share}{moves}"
 
 
 @lru_cache(maxsize=64)

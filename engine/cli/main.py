@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from engine import __version__
-from engine.errors import DriftscopeError, one_line, shown
+from engine.errors import DEBUG, UNFORESEEN, DriftscopeError, one_line, raises_unforeseen, shown
 from engine.figures.words import shortened
 from engine.folders import keep_private
 
@@ -83,6 +83,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(f"{error.strerror or error}{name}")
     except KeyboardInterrupt:
         return _fail("stopped", status=130)
+    except UNFORESEEN as error:
+        if raises_unforeseen():
+            raise
+        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        return _fail(f"an error that was not foreseen ({what}). `verify` finds damage; {DEBUG}=1 shows where", status=1)
 
 
 def _fail(message: str, status: int = 2) -> int:

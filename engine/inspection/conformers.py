@@ -70,7 +70,7 @@ def group_conformer_of(sample: Row, blocks: Sequence[Row]) -> GroupShape | None:
     misread = {
         index: ang
         for index, row in enumerate(blocks)
-        if (ang := misread_ang(row["text"], (row["x"], row["y"], row["z"]))) is not None
+        if (ang := misread_ang(row["text"] or "", (row["x"], row["y"], row["z"]))) is not None
     }
     known = {index: ang for index, ang in misread.items() if math.isfinite(ang)}
     farthest = max(known, key=known.__getitem__, default=None)

@@ -29,7 +29,7 @@ from engine.store.generations import conformer_texts
 from engine.store.reports.format import BEFORE
 from engine.store.schema import Kind
 from engine.store.store import Store
-from engine.store.views import connect
+from engine.store.views import connect, time_limit
 from engine.text.align import Alignment
 from engine.text.tokenizers import TextTokenizer
 from engine.user_files import parsed_json
@@ -126,7 +126,7 @@ def _rows(store: Store, run: RunFacts, sample_id: int) -> list[tuple[Row, ...]]:
 
     def ask(parts: Sequence[tuple[Kind, Sequence[Entry]]]) -> list[tuple[Row, ...]]:
         names = {"run": run.run_id, "sample": sample_id}
-        with connect(parts, only_of=" ".join(_TABLES)) as connection:
+        with connect(parts, only_of=" ".join(_TABLES)) as connection, time_limit(connection):
             return [tuple(connection.sql(sql, params=names).to_arrow_table().to_pylist()) for sql in _TABLES]
 
     tables = store.reading(ask)
@@ -134,8 +134,6 @@ def _rows(store: Store, run: RunFacts, sample_id: int) -> list[tuple[Row, ...]]:
         raise StoreError(
             f"the run {run.run_id} has no sample {sample_id}", f"It has {run.samples:,}; they count from 0"
         )
-    if (found := len(tables[0])) > 1:
-        raise StoreError(f"the run {run.run_id} has {found:,} samples {sample_id}", "Run or import it again")
     return tables
 
 

@@ -50,8 +50,8 @@ class StepColumns:
 def _places_of(pieces: pa.ChunkedArray, sample: Whole) -> tuple[Whole, Whole, Whole]:
     """Of each token its block, -1 outside, its place in ``PARTS``, and the blocks that were closed before it. A comma
     belongs to the number that it ends."""
-    encoded = pieces.combine_chunks().dictionary_encode()
-    known = [piece or "" for piece in encoded.dictionary.to_pylist()]
+    encoded = pieces.combine_chunks().fill_null("").dictionary_encode()
+    known = encoded.dictionary.to_pylist()
     of_token = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     is_special = np.array([len(piece) > 2 and piece[0] == "<" and piece[-1] == ">" for piece in known], dtype=bool)
     counts = {

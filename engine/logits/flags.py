@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-Flag = Literal["non_finite", "outlier", "zero", "repeated", "denormal", "pointer", "constant"]
+from engine.records import ValueFlag
+
+Flag = ValueFlag
 FLAGS: tuple[Flag, ...] = get_args(Flag)
 Flags = NDArray[np.uint8]
 """One bit a flag, in the order of FLAGS."""

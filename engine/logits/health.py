@@ -148,8 +148,8 @@ def health(store: Store, entry: Entry) -> Health:
         model=row.get("model"),
         precision=row.get("precision"),
         length=row.get("length"),
-        entries=row["entries"],
-        values=row["values_logged"],
+        entries=entry.parts[LOGIT_ENTRIES.name].rows,  # as counted; the sheet may say anything
+        values=entry.parts[LOGIT_VALUES.name].rows,
         **entries,
         **totals,
         flags=tuple(FlagShare(**shares[flag]) for flag in FLAGS if flag in shares),
@@ -181,5 +181,5 @@ def _check_counts(entry: Entry, counts: dict[str, int]) -> None:
 
 
 def has_values(entry: Entry) -> bool:
-    """False where a file of its values is missing."""
-    return LOGIT_ENTRIES.name in entry.parts and LOGIT_VALUES.name in entry.parts
+    """False where a file of its values is missing, or empty."""
+    return all(name in entry.parts and entry.parts[name].rows for name in (LOGIT_ENTRIES.name, LOGIT_VALUES.name))

@@ -125,7 +125,7 @@ def window(
     codes = np.full((len(tokens), len(positions)), NOT_LOGGED, dtype=np.int16)
     values, texts = np.full(codes.shape, np.nan), np.full(codes.shape, "", dtype=object)
     flags, *figures = (rows[name].to_pylist() for name in ("flags", "value", "middle", "spread"))
-    codes[row, column] = [sum(1 << FLAGS.index(flag) for flag in own) for own in flags]
+    codes[row, column] = [sum(1 << FLAGS.index(flag) for flag in set(own)) for own in flags]
     values[row, column] = figures[0]
     texts[row, column] = [reasons(*of_value) for of_value in zip(flags, *figures, strict=True)]
     return FlagWindow(tokens, positions, values, codes, _kinds(entry, values, codes, positions), texts)

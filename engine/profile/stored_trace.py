@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from engine.errors import StoreError
 from engine.store.columns import REAL, Table
 from engine.store.entries import Entry
-from engine.store.inflated import open_stored
+from engine.store.inflated import StoredFileError, open_stored
 from engine.store.trace_schema import TRACE_EVENTS, TRACE_OPS
 
 Rows = Sequence[Mapping[str, Any]]
@@ -33,8 +33,10 @@ def stored_table(entry: Entry, table: Table) -> pa.Table | None:
     if table.name not in entry.parts:
         return None
     try:
-        with open_stored(entry.files, entry.folder, entry.parts[table.name]) as file:
+        with open_stored(entry.files, entry.folder, entry.parts[table.name], table) as file:
             rows = file.read().select(table.names).cast(table.schema)
+    except StoredFileError as error:
+        raise StoreError(f"{table.name} of {entry.id} is damaged: {error}", "Add the trace again") from error
     except (OSError, KeyError, ValueError, pa.ArrowException) as error:
         raise StoreError(f"{table.name} of {entry.id} does not read", "Add the trace again") from error
     for column in table:

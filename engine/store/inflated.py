@@ -1,4 +1,5 @@
-"""The one way into a store's Parquet files: what they would take in memory is counted before they are read.
+"""The one way into a store's Parquet files: what they would take in memory is counted before they are read, then their
+rows are held to the rules of their table (``engine.store.sound_rows``).
 
 A file of 35 KB can name one text of megabytes in every row. No group of rows that this program writes comes near the
 limits here. What this module does not know: what columns mean, and what a damaged file is to a reader.
@@ -15,7 +16,9 @@ import pyarrow.parquet as pq
 
 from engine.errors import shown
 from engine.parquet_pages import Pages, footer_bytes, groups_of
+from engine.store.columns import Table
 from engine.store.files import Files
+from engine.store.sound_rows import unsound
 from engine.user_files import MOST_RATIO
 
 MOST_GROUP_BYTES = 512 * 1024 * 1024
@@ -38,31 +41,31 @@ class StoredFileError(OSError):
     """A file that takes too much, or is another entry's: to a reader it is one that cannot be read."""
 
 
-def open_stored(files: Files, folder: str, part: StoredFile, **how: Any) -> pq.ParquetFile:
+def open_stored(files: Files, folder: str, part: StoredFile, table: Table, **how: Any) -> pq.ParquetFile:
     """A file of an entry, to be read; StoredFileError where something is wrong with it. ``how`` is for pyarrow."""
-    check_stored([(files, folder, part)])
+    check_stored([(files, folder, part, table)])
     return pq.ParquetFile(files.path(f"{folder}/{part.file}"), filesystem=files.filesystem, **how)
 
 
-def open_bytes(content: bytes, folder: str = "", **how: Any) -> pq.ParquetFile:
+def open_bytes(content: bytes, folder: str = "", table: Table | None = None, **how: Any) -> pq.ParquetFile:
     """The same of a file that is held whole; without a folder it is of no finished entry."""
-    if problem := problem_of(pa.BufferReader(content), folder):
+    if problem := problem_of(pa.BufferReader(content), folder, table):
         raise StoredFileError(problem)
     return pq.ParquetFile(pa.BufferReader(content), **how)
 
 
-def check_stored(parts: Iterable[tuple[Files, str, StoredFile]]) -> None:
+def check_stored(parts: Iterable[tuple[Files, str, StoredFile, Table]]) -> None:
     """StoredFileError where something is wrong with a file of an entry's folder. Each is looked at once."""
     if problems := [problem for part in parts if (problem := _problem_once(*part))]:
         raise StoredFileError(problems[0])
 
 
-def _problem_once(files: Files, folder: str, part: StoredFile) -> str:
+def _problem_once(files: Files, folder: str, part: StoredFile, table: Table) -> str:
     key = _key(files, folder, part)
     if key not in _SEEN:
         name = f"{folder}/{part.file}"
         with pa.BufferReader(files.read(name)) if files.filesystem else pa.OSFile(files.path(name)) as source:
-            _SEEN[key] = problem_of(source, folder)
+            _SEEN[key] = problem_of(source, folder, table)
     return _SEEN[key]
 
 
@@ -75,16 +78,17 @@ def _key(files: Files, folder: str, part: StoredFile) -> tuple[object, ...]:
     return (files.where, folder, part.file, part.bytes, part.sha256)
 
 
-def problem_of(source: pa.NativeFile, folder: str = "") -> str:
-    """Why a file takes too much, or is not that of its entry's folder, such as ``runs/run_id=x``; else an empty text.
-    An error of reading where it is no whole file."""
+def problem_of(source: pa.NativeFile, folder: str = "", table: Table | None = None) -> str:
+    """Why a file takes too much, is not that of its entry's folder, such as ``runs/run_id=x``, or has rows that its
+    table cannot have; else an empty text. An error of reading where it is no whole file."""
     try:
         footer_bytes(source)
     except ValueError as error:
         return str(error)
     try:
         file = pq.ParquetFile(source)
-        return _excess(source, file) or _other_owner(file, folder)
+        problem = _excess(source, file) or _other_owner(file, folder)
+        return problem if problem or table is None else unsound(_coded(source, file), table)
     except UnicodeDecodeError as error:  # in a column's name
         raise OSError(str(error)) from error
 
@@ -100,8 +104,7 @@ def _other_owner(file: pq.ParquetFile, folder: str) -> str:
 
 def _excess(source: pa.NativeFile, file: pq.ParquetFile) -> str:
     most, total = max(MOST_GROUP_BYTES, MOST_RATIO * source.size()), 0
-    places = [place for place in range(file.metadata.num_columns) if _is_text(file.schema.column(place))]
-    texts = {place: file.schema.column(place).path for place in places}
+    texts = _texts(file)
     try:
         for number, (rows, pages) in enumerate(groups_of(source)):
             left = min(MOST_GROUP_BYTES, most - total)
@@ -110,9 +113,8 @@ def _excess(source: pa.NativeFile, file: pq.ParquetFile) -> str:
             taken = sum(max(NUMBER_BYTES * column.values, column.size) for column in pages)
             text_bytes = sum(pages[place].size * pages[place].values for place in texts)
             if taken + text_bytes > left:  # if each text were as long as all of them
-                coded = pq.ParquetFile(source, read_dictionary=list(texts.values()), metadata=file.metadata)
                 columns = {name: pages[place] for place, name in texts.items()}
-                text_bytes = _counted(coded, number, columns, left - taken)
+                text_bytes = _counted(_coded(source, file), number, columns, left - taken)
             if taken + text_bytes > left:
                 limit = MOST_GROUP_BYTES if left == MOST_GROUP_BYTES else most
                 return f"its rows would take over {limit // 2**20:,} MB of memory"
@@ -124,8 +126,15 @@ def _excess(source: pa.NativeFile, file: pq.ParquetFile) -> str:
     return ""
 
 
-def _is_text(column: Any) -> bool:
-    return str(column.physical_type).endswith("BYTE_ARRAY")
+def _texts(file: pq.ParquetFile) -> dict[int, str]:
+    """The paths of columns of text, by their places."""
+    columns = ((place, file.schema.column(place)) for place in range(file.metadata.num_columns))
+    return {place: column.path for place, column in columns if str(column.physical_type).endswith("BYTE_ARRAY")}
+
+
+def _coded(source: pa.NativeFile, file: pq.ParquetFile) -> pq.ParquetFile:
+    """The same file, its texts read as places in a list of different ones."""
+    return pq.ParquetFile(source, read_dictionary=list(_texts(file).values()), metadata=file.metadata)
 
 
 def _counted(file: pq.ParquetFile, number: int, columns: dict[str, Pages], most: int) -> int:

@@ -32,6 +32,9 @@ REFERENCE_CONFORMERS = _table(
     ("weight", REAL, "Boltzmann weight, as the file has it"),
     ("source", TEXT, "the file, and where in it"),
     order=("molecule", "conformer"),
+    key=("molecule", "conformer"),
+    signed="xyz",
+    unbounded="weight",
 )
 
 REFERENCE_OMISSIONS = _table(

@@ -90,11 +90,8 @@ class ReferenceSet:
             raise StoreError(f"the conformers of {self.name} are damaged", "`verify` names the file. Add it again")
         try:
             part = self.entry.parts[REFERENCE_CONFORMERS.name]
-            with open_stored(self.entry.files, self.entry.folder, part) as file:
-                rows = file.read(list(_READ)).combine_chunks().select(list(_READ)).cast(pa.schema(_READ))
-            if any(column.null_count for column in rows.columns):
-                raise ValueError("a row lacks its SMILES or its coordinates")
-            return rows
+            with open_stored(self.entry.files, self.entry.folder, part, REFERENCE_CONFORMERS) as file:
+                return file.read(list(_READ)).combine_chunks().select(list(_READ)).cast(pa.schema(_READ))
         except (*UNREADABLE, KeyError, ValueError) as error:
             raise StoreError(f"the conformers of {self.name} cannot be read: {error}", "Run `verify`") from error
 

@@ -7,8 +7,11 @@ say; which are never null is said by ``required``.
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pyarrow as pa
 
+from engine.records import ValueFlag
 from engine.store.columns import FAILURES, FLAG, FLAGS, IDS, MOMENT, REAL, REALS, SMALL, TAGS, TEXTS, THROWN
 from engine.store.columns import TEXT as TEXT
 from engine.store.columns import VERSION as VERSION
@@ -19,6 +22,8 @@ from engine.store.columns import Table as Table
 from engine.store.columns import table as _table
 from engine.store.reference_schema import REFERENCES
 from engine.store.trace_schema import TRACE
+
+VALUE_FLAGS = get_args(ValueFlag)
 
 RUNS = _table(
     "runs",
@@ -120,6 +125,7 @@ RUNS = _table(
         3: "guard redrawn_blocks thrown_tokens unmended_samples",
         4: "weighed_samples",
     },
+    signed="seed top_k strain_kcal",
 )
 
 SAMPLES = _table(
@@ -175,6 +181,9 @@ SAMPLES = _table(
     ("rmsd_ang", REAL, "heavy atoms, against the nearest of some reference conformers; null where not asked for"),
     ("extra", TEXT, "JSON: what a report file said beyond these columns"),
     order=("sample_id",),
+    key=("sample_id",),
+    signed="drift log_weight strain_kcal",
+    blank="smiles",
     since={
         2: "decodes stereo_sites stereo_sites_right stereo_right geometry_right usable failed strain_kcal "
         "strain_moved_ang strain_field",
@@ -203,6 +212,9 @@ BLOCKS = _table(
     ("junk_tokens", SMALL, "tokens of it"),
     ("continued_text", TEXT, "how the model would have gone on: an estimate; null where not asked for"),
     order=("sample_id", "block"),
+    key=("sample_id", "block"),
+    signed="atom drift",
+    unbounded="x y z",
 )
 
 STEPS = _table(
@@ -232,6 +244,9 @@ STEPS = _table(
     ("ln_mass", REAL, "log of the mass of all tokens that the LP allows, at that temperature"),
     ("ln_q", REAL, "log of the probability that it was drawn with: after mask, temperature and filters; 0 if forced"),
     order=("sample_id", "pos"),
+    key=("sample_id", "pos"),
+    signed="block",
+    unbounded="ln_p ln_p_tempered ln_mass ln_q",
     since={5: "ln_p ln_p_tempered ln_mass ln_q"},
 )
 
@@ -248,6 +263,7 @@ TRIES = _table(
     ("token_ids", IDS, "as written"),
     ("forced", FLAGS, "for each token, whether the LP left no choice"),
     order=("sample_id", "number"),
+    key=("sample_id", "number"),
 )
 
 CONFORMERS = _table(
@@ -257,6 +273,8 @@ CONFORMERS = _table(
     ("smiles", TEXT, "of the conformer: the sample's where it is that molecule, else its own", True),
     ("xyz", REALS, "in angstrom: x, y, z of each atom of the SMILES, in its order", True),
     order=("sample_id",),
+    key=("sample_id",),
+    signed="xyz",
     since={6: "run_id sample_id smiles xyz"},
 )
 
@@ -291,6 +309,7 @@ LOGIT_LOGS = _table(
     ("is_cut", FLAG, "the file ends in the middle of a line, or of its compressed form"),
     ("rules", TEXT, "SHA-256 of the rules that flagged it"),
     ("notes", TEXT, "what a user should know, and a user's own notes"),
+    unbounded="least largest",
 )
 
 LOGIT_ENTRIES = _table(
@@ -313,6 +332,9 @@ LOGIT_ENTRIES = _table(
     ("flags", TEXTS, "all kinds of flags of its values", True),
     ("is_garbage", FLAG, "by the reports' own rule", True),
     order=("entry",),
+    key=("entry",),
+    words={"flags": VALUE_FLAGS},
+    unbounded="middle spread least largest",
 )
 
 LOGIT_VALUES = _table(
@@ -324,6 +346,9 @@ LOGIT_VALUES = _table(
     ("position", SMALL, "in the row; for logits the token's id", True),
     ("value", REAL, "as logged; NaN and infinities too", True),
     ("flags", TEXTS, "what is wrong with it; none where nothing is", True),
+    key=("entry", "position"),
+    words={"flags": VALUE_FLAGS},
+    unbounded="value",
 )
 
 RUN = Kind("runs", "run_id", "run", "run.json", RUNS, (SAMPLES, BLOCKS, STEPS, TRIES, CONFORMERS))

@@ -25,7 +25,7 @@ from engine.store.inflated import StoredFileError, open_bytes
 from engine.store.schema import KINDS, RUN, Kind
 from engine.store.staging import sweep
 from engine.store.trash import Deletion, move
-from engine.store.views import MOST_MEMORY, connect, datasets
+from engine.store.views import MOST_MEMORY, connect, datasets, time_limit
 
 if TYPE_CHECKING:
     from engine.store.sql.guard import Console
@@ -111,7 +111,7 @@ class Store:
         def ask(found: Sequence[tuple[Kind, Sequence[Entry]]]) -> pa.Table:
             if ids is not None:
                 found = [(kind, [entry for entry in entries if entry.id in ids]) for kind, entries in found]
-            with connect(found, only_of=sql) as connection:
+            with connect(found, only_of=sql) as connection, time_limit(connection):
                 return connection.sql(sql, params=parameters or None).to_arrow_table()
 
         return self.reading(ask)
@@ -258,7 +258,7 @@ def damaged_parts(entry: Entry) -> list[Damage]:
             damages.append(Damage(where, "its bytes are not those that were written"))
             continue
         try:
-            file = open_bytes(content, entry.folder)
+            file = open_bytes(content, entry.folder, tables[name])
         except StoredFileError as error:
             damages.append(Damage(where, str(error)))
             continue

@@ -17,7 +17,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from engine.errors import DriftscopeError, StoreError
-from engine.store.entries import Entry, TableFile
+from engine.store.columns import Table
+from engine.store.entries import Entry
 from engine.store.files import Files, LocalFiles
 from engine.store.inflated import open_stored
 from engine.store.schema import RUN
@@ -70,13 +71,13 @@ def keep(entry: Entry, home: Files, label: str = "") -> Entry:
     row, more = entry.sheet["row"], {key: value for key, value in entry.sheet.items() if key not in SHEET_KEYS}
     staging = begin_anew(home, RUN, entry.id, row, **more)
     with whole_or_nothing(staging):
-        staging.add({name: _rows(entry, part) for name, part in entry.parts.items()})
+        staging.add({table.name: _rows(entry, table) for table in RUN.tables if table.name in entry.parts})
         return staging.publish({"label": label} if label else {})
 
 
-def _rows(entry: Entry, part: TableFile) -> pa.Table:
+def _rows(entry: Entry, table: Table) -> pa.Table:
     try:
-        with open_stored(entry.files, entry.folder, part) as file:
+        with open_stored(entry.files, entry.folder, entry.parts[table.name], table) as file:
             return file.read()
     except OSError as error:
         raise StoreError(f"{entry.id} is gone", "Generate it again") from error

@@ -9,13 +9,16 @@ from __future__ import annotations
 import atexit
 import functools
 import os
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pyarrow.dataset
 
+from engine.errors import StoreError
 from engine.store.entries import Entry
 from engine.store.inflated import check_stored
 from engine.store.schema import Kind, Table
@@ -27,6 +30,7 @@ SETTINGS = {
 }
 MOST_MEMORY = "4 GB"
 """For all queries of a process at once."""
+MOST_SECONDS = 120.0
 PATTERN = "*?["
 LOCAL = pa.fs.LocalFileSystem()
 
@@ -43,9 +47,25 @@ def connect(listings: Iterable[tuple[Kind, Sequence[Entry]]], only_of: str | Non
         for table in kind.tables:
             if only_of is None or table.name in only_of:
                 some = [entry for entry in entries if table.name in entry.parts]
-                check_stored((entry.files, entry.folder, entry.parts[table.name]) for entry in some)
+                check_stored((entry.files, entry.folder, entry.parts[table.name], table) for entry in some)
                 _view(connection, table, some)
     return connection
+
+
+@contextmanager
+def time_limit(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """StoreError where the queries inside take longer than ``MOST_SECONDS``."""
+    timer = threading.Timer(MOST_SECONDS, connection.interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except duckdb.InterruptException as error:
+        if not timer.finished.is_set():  # somebody else stopped it
+            raise
+        raise StoreError(f"a query was stopped after {MOST_SECONDS:g} s", "Choose fewer or smaller entries") from error
+    finally:
+        timer.cancel()
 
 
 def _connection() -> duckdb.DuckDBPyConnection:

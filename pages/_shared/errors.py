@@ -6,15 +6,18 @@ no link, picture, formula, colour or symbol, and nothing invisible.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import streamlit as st
 
-from engine.errors import DriftscopeError, visible
+from engine.errors import UNFORESEEN, DriftscopeError, raises_unforeseen, visible
 from engine.figures.words import capitalised
 
+log = logging.getLogger(__name__)
+ADVICE = "Choose other entries, or look for damage with `verify`. The app's log says where it failed: please report it"
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 _WORD_JOINER = "\u2060"  # no width, no line break, no letter
 
@@ -30,18 +33,27 @@ _REPLACED_LATER = re.compile(
 
 
 @contextmanager
-def shown_errors() -> Iterator[None]:
-    """Show a ``DriftscopeError`` raised inside as one message and stop the page there."""
+def shown_errors(name: str = "This page", *, stops: bool = True) -> Iterator[None]:
+    """Show an error raised inside as one message, and stop the page there; or go on behind it.
+
+    One that nobody foresaw, such as a stored figure that breaks a sum, is told by ``name`` and its kind, and goes to
+    the log with its traceback."""
     try:
         yield
+        return
     except DriftscopeError as error:
-        st.error(error_markdown(error), icon=":material/error:")
-        st.stop()
-    except OverflowError as error:
-        if "infinity" not in str(error):
+        message = error_markdown(error)
+    except UNFORESEEN as error:
+        if isinstance(error, OverflowError) and "infinity" in str(error):
+            # Streamlit makes the address's value a whole number before the page sees it, and lets no page change it.
+            message = "A number in the address is infinite. [Open the page without it](?)"
+        elif raises_unforeseen():
             raise
-        # Streamlit makes the address's value a whole number before the page sees it, and lets no page change it.
-        st.error("A number in the address is infinite. [Open the page without it](?)", icon=":material/error:")
+        else:
+            log.exception("%s", name)
+            message = error_markdown(DriftscopeError(f"{name} cannot be shown: {type(error).__name__}", ADVICE))
+    st.error(message, icon=":material/error:")
+    if stops:
         st.stop()
 
 

@@ -44,7 +44,7 @@ def fold(label: str, key: str, is_open: bool, icon: str) -> DeltaGenerator:
 def show_open(sections: Mapping[str, Callable[..., None]], *looked_at: Any) -> None:
     """Draw the section that is open, with what the page looks at."""
     tabs = st.tabs(list(sections), key=VIEW, on_change="rerun", bind="query-params")
-    for tab, show in zip(tabs, sections.values(), strict=True):
+    for tab, (name, show) in zip(tabs, sections.items(), strict=True):
         if tab.open:
-            with tab, shown_errors():
+            with tab, shown_errors(name):
                 show(*looked_at)

@@ -114,7 +114,7 @@ def report_of(entry: Entry) -> dict[str, Any]:
     if SAMPLES.name not in entry.parts:
         raise without_samples(entry, "export")
     try:
-        with open_stored(entry.files, entry.folder, entry.parts[SAMPLES.name]) as file:
+        with open_stored(entry.files, entry.folder, entry.parts[SAMPLES.name], SAMPLES) as file:
             table = file.read(list(COLUMNS))
     except (OSError, pa.ArrowException) as error:
         raise without_samples(entry, "export") from error

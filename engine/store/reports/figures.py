@@ -47,7 +47,7 @@ from engine.text.number_form import found_form
 from engine.text.template import check_placeholder
 from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer
 
-_MOST = 2**63
+_MOST = 2**53
 _STAMP = re.compile(r"(\d{8})[_-](\d{6})", re.ASCII)
 _FIRST_YEAR = 1970
 
@@ -191,7 +191,7 @@ class _FileValues:
         value = self.values.get(key)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) >= _MOST:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST:
             raise malformed(f"{self.where}{key}", value, "a number")
         return float(value)
 
@@ -224,7 +224,7 @@ def _sampling(sampling: Any) -> dict[str, Any]:
     if isinstance(sampling, Mapping):
         names = {"temperature": float, "top_k": int, "top_p": float, "min_p": float}
         numbers = {key: sampling[key] for key in names if type(sampling.get(key)) in (int, float)}
-        fitting = {key: names[key](value) for key, value in numbers.items() if abs(value) < _MOST}
+        fitting = {key: names[key](value) for key, value in numbers.items() if 0 <= value < _MOST}
         return {"sampling": compact(sampling), **fitting}
     text = _FileValues({"sampling": sampling}).text("sampling")
     if text not in PRESETS:

@@ -14,10 +14,10 @@ import pyarrow as pa
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from engine.errors import DriftscopeError, one_line
+from engine.errors import one_line, shown
 from pages._shared.charts.chart import Chart, Row
 from pages._shared.choices import one_of
-from pages._shared.errors import error_markdown, escape_markdown
+from pages._shared.errors import escape_markdown, shown_errors
 from pages._shared.rows import table_height
 from pages._shared.table_files import csv_of, file_button
 from pages._shared.words import unbroken
@@ -79,10 +79,8 @@ def card(key: str, question: str, help_: str) -> Iterator[Card]:
         head = st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute")
         head.subheader(question, anchor=False, help=help_, width="content")
         answer = st.container(key=f"answer-{key}")
-        try:
+        with shown_errors(shown(question), stops=False):
             yield Card(key, head, answer)
-        except DriftscopeError as error:
-            st.error(error_markdown(error), icon=":material/error:")
 
 
 def draw(chart: Chart, **more: Any) -> None:

@@ -169,7 +169,7 @@ def test_numbers_that_no_timeline_has_are_damage(store: Store, tmp_path: Path, c
 
 def test_a_side_that_does_nothing_is_not_drawn(store: Store, tmp_path: Path) -> None:
     entry = added(store, tmp_path, event("cpu_op", "aten::mm", 0, 0.001))
-    assert list(timelines(entry)) == ["host"] and timelines(crafted(entry, "trace_timeline", busy_us=-1.0)) == {}
+    assert list(timelines(entry)) == ["host"] and timelines(crafted(entry, "trace_timeline", busy_us=0.0)) == {}
 
 
 def test_of_many_families_there_is_no_timeline(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

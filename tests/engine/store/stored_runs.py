@@ -21,7 +21,7 @@ MADE_AT = "2026-01-02T03:04:05+00:00"
 
 
 def tables(run_id: str, ids: Iterable[int], *, steps: bool = False) -> dict[str, pa.Table]:
-    """Every other sample fails; every third block is cut. Sample 0 has the steps, where they are asked for."""
+    """Every other sample fails; every third block is cut. The first has a step, where they are asked for."""
     ids = list(ids)
     samples = [
         {
@@ -48,7 +48,7 @@ def tables(run_id: str, ids: Iterable[int], *, steps: bool = False) -> dict[str,
     ]
     found = {SAMPLES.name: SAMPLES.rows(samples), BLOCKS.name: BLOCKS.rows(blocks)}
     if steps:
-        row = {"run_id": run_id, "sample_id": 0, "pos": 0, "token_id": 5, "p_raw": 0.5}
+        row = {"run_id": run_id, "sample_id": ids[0], "pos": 0, "token_id": 5, "p_raw": 0.5}
         found[STEPS.name] = STEPS.rows([row | {"top_k": [{"token_id": 5, "p_raw": 0.5, "allowed": True}]}])
     return found
 

@@ -142,10 +142,10 @@ def test_a_damaged_one_is_named(empty: Store) -> None:
     [
         ({"xyz": [0.5] * 8}, "'CCO' in mine are damaged: they have not three numbers per atom"),
         ({"xyz": [*range(6)]}, "'CCO' in mine are damaged: they have not three numbers per atom"),
-        ({"xyz": [math.nan] * 9}, "'CCO' in mine are damaged: a coordinate is not finite"),
-        ({"xyz": None}, "the conformers of mine cannot be read: a row lacks its SMILES or its coordinates"),
+        ({"xyz": [math.nan] * 9}, "the conformers of mine cannot be read: its xyz is no number"),
+        ({"xyz": None}, "the conformers of mine cannot be read: its xyz is missing in a row"),
         ({"xyz": "text"}, "the conformers of mine cannot be read"),
-        ({"smiles": None}, "the conformers of mine cannot be read: a row lacks"),
+        ({"smiles": None}, "the conformers of mine cannot be read: its smiles is missing in a row"),
         ({"smiles": "CCO("}, r"'CCO\(' in mine are damaged: SMILES 'CCO\('"),
     ],
     ids=str,

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from engine.decode.samples import Reader
 from engine.decode.steps import Candidate, Diagnosis
 from engine.records import TRIMMED4, VERDICT_COLUMNS, Block, Check, FailedCheck, MoleculeVerdict
+from engine.store.columns import MOST_REAL
 from engine.store.entries import Entry
 from engine.store.files import LocalFiles
 from engine.store.groups import totals
@@ -32,9 +33,8 @@ from engine.text.tokenizers import load_tokenizer
 from tests.strategies import ALPHABET, JUNK, Written, damaged, enriched_texts, molecule, seeds, small_molecules
 from tests.support import sized
 
-SMALL = st.integers(-(2**31), 2**31 - 1)
 COUNTS = st.integers(0, 2**31 - 1)
-REALS = st.floats(allow_nan=False)
+REALS = st.floats(0, MOST_REAL)
 TEXTS = st.one_of(st.text(), st.text(alphabet=ALPHABET), st.sampled_from(JUNK))
 KINDS = ("exact", "letters", "punctuation", "missing_z", "cut", "unverified")
 
@@ -45,19 +45,19 @@ def maybe(values: st.SearchStrategy) -> st.SearchStrategy:
 
 BLOCK = st.builds(
     Block,
-    block=SMALL,
-    atom=SMALL,
+    block=COUNTS,
+    atom=COUNTS,
     element=TEXTS,
     text=TEXTS,
     x=maybe(REALS),
     y=maybe(REALS),
     z=maybe(REALS),
-    template_free=SMALL,
-    needed=maybe(SMALL),
+    template_free=COUNTS,
+    needed=maybe(COUNTS),
     drift=maybe(st.integers(-1000, 1000)),
     kinds=st.lists(st.sampled_from(KINDS), min_size=1).map(tuple),
     junk_text=TEXTS,
-    junk_tokens=SMALL,
+    junk_tokens=COUNTS,
     continued_text=maybe(TEXTS),
 )
 CHECK = st.builds(
@@ -91,8 +91,8 @@ VERDICT = st.builds(
 )
 SAMPLE = st.builds(
     StoredSample,
-    sample_id=SMALL,
-    generation=SMALL,
+    sample_id=COUNTS,
+    generation=COUNTS,
     smiles=TEXTS,
     heavy_atoms=maybe(COUNTS),
     atoms=maybe(COUNTS),
@@ -106,7 +106,7 @@ SAMPLE = st.builds(
     rmsd_ang=maybe(REALS),
     raw_chars=maybe(COUNTS),
     extra=st.dictionaries(TEXTS, st.none() | TEXTS | st.integers(-5, 5) | st.lists(TEXTS, max_size=2), max_size=3),
-    continued=st.dictionaries(SMALL, TEXTS, max_size=2),
+    continued=st.dictionaries(COUNTS, TEXTS, max_size=2),
     verdict=maybe(VERDICT),
     has_template=st.booleans(),
 )
@@ -201,7 +201,7 @@ def expected_block(one: StoredSample, each: Block) -> dict[str, Any]:
 @settings(max_examples=sized(10, 150))
 @given(samples=st.lists(SAMPLE, min_size=1, max_size=3, unique_by=lambda one: one.sample_id))
 @example([sample(text="a\0b\r\n\u202e的🙂\ufffd\U0010ffff", stop_reason="end")])
-@example([sample(decode_s=-0.0, rmsd_ang=math.inf, blocks=(block(text="\0"),))])
+@example([sample(decode_s=-0.0, rmsd_ang=MOST_REAL, blocks=(block(text="\0"),))])
 def test_what_goes_in_comes_out(tmp_path_factory: pytest.TempPathFactory, samples: list[StoredSample]) -> None:
     store = stored(tmp_path_factory.getbasetemp() / "rows", samples)
     ordered = "SELECT * FROM blocks ORDER BY sample_id, block"

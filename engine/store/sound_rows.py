@@ -1,0 +1,84 @@
+"""Whether the rows of a stored file are such as this program writes: the rules stand beside the columns.
+
+A file whose size and checksum fit may still hold NaN for a time, a null for an id or a number twice. Every reader
+would have to expect that; here it is one reason to leave the file out. Files are read in pieces, texts as places in a
+list of different ones. What this module does not know: what columns mean, and what a damaged file is to a reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from engine.store.columns import Column, Table
+
+PIECE_ROWS = 2**15
+KEY_BITS = 31
+"""Of the second column of a key, and those behind it."""
+
+
+def unsound(file: pq.ParquetFile, table: Table) -> str:
+    """Which column breaks its rule, and how; empty where none does. ``file`` reads texts as dictionaries."""
+    names = file.schema_arrow.names
+    if len(set(names)) < len(names):
+        return "it has a column twice"
+    ruled = [column for column in table if column.name in names and column.has_rule]
+    keys: list[NDArray[np.int64]] = []
+    columns = [column.name for column in ruled]
+    for batch in file.iter_batches(PIECE_ROWS, columns=columns, use_threads=False) if columns else ():
+        for column in ruled:
+            if what := _broken_rule(batch.column(column.name), column):
+                return f"its {column.name} {what}"
+        if table.key and all(name in columns for name in table.key):
+            keys.append(_key(batch, table))
+    if keys and _has_twins(np.concatenate(keys)):
+        return f"two of its rows have the same {' and '.join(table.key)}"
+    return ""
+
+
+def _broken_rule(values: pa.Array, column: Column) -> str:
+    if column.required and values.null_count:
+        return "is missing in a row"
+    for leaf in _leaves(values):
+        if pa.types.is_dictionary(leaf.type):
+            texts = leaf.dictionary.to_pylist()
+            if column.required and not column.blank and "" in texts:
+                return "is empty in a row"
+            if column.words and not column.words.issuperset(texts):
+                return "has a word that is none of its own"
+        elif (pa.types.is_integer(leaf.type) or pa.types.is_floating(leaf.type)) and len(known := leaf.drop_null()):
+            numbers = known.to_numpy(zero_copy_only=False)
+            if not column.allows(numbers.min(), numbers.max()):
+                return f"is no number from {column.least:.3g} to {column.most:.3g} in a row"
+    return ""
+
+
+def _leaves(values: pa.Array) -> Iterator[pa.Array]:
+    """The arrays of plain values in lists and structs."""
+    if pa.types.is_struct(values.type):
+        for part in values.flatten():
+            yield from _leaves(part)
+    elif pa.types.is_nested(values.type):
+        yield from _leaves(values.flatten())
+    else:
+        yield values
+
+
+def _key(batch: pa.RecordBatch, table: Table) -> NDArray[np.int64]:
+    """The columns of a key in one number; rows without one are left out."""
+    first, *more = (batch.column(name) for name in table.key)
+    key = first.drop_null().to_numpy(zero_copy_only=False).astype(np.int64)
+    for column in more:
+        key = (key << KEY_BITS) + column.to_numpy(zero_copy_only=False)
+    return np.asarray(key, dtype=np.int64)
+
+
+def _has_twins(keys: NDArray[np.int64]) -> bool:
+    if (np.diff(keys) > 0).all():  # as most files are
+        return False
+    keys.sort()
+    return bool((np.diff(keys) == 0).any())
