@@ -40,7 +40,7 @@ def nonsense_for(column: Column) -> tuple[Any, ...]:
     """Values of the column's own type, of which a file may be full."""
     if pa.types.is_list(column.type):
         inner = column.type.value_type
-        return ([], None, *([[value]] for value in NONSENSE.get(inner, (None,))))
+        return ([], None, *([value] for value in NONSENSE.get(inner, (None,))))
     return NONSENSE.get(column.type, (None,))
 
 
@@ -48,7 +48,8 @@ def is_let_through(column: Column, value: Any) -> bool:
     """Whether the column's rules have nothing against it. A text of 1 MB in each row is too much for its file."""
     plain = value[0] if isinstance(value, list) and value else value
     if plain is None:
-        return not (column.required and value is None)
+        has_structs = pa.types.is_list(column.type) and pa.types.is_struct(column.type.value_type)
+        return not (column.required and value is None) and not (has_structs and value)
     if isinstance(plain, str):
         return plain != LONG and not column.words and bool(plain or column.blank or not column.required)
     return isinstance(plain, list) or column.allows(plain)

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.errors import StoreError, shown
 from engine.inspection.memo import computed_once
 from engine.logits.flags import FLAGS, names
 from engine.logits.health import DAMAGED, check_values, damage_parameters, damage_query
@@ -99,6 +100,8 @@ def texts(store: Store, entry: Entry) -> tuple[LoggedText, ...]:
 def positions_of(store: Store, entry: Entry, checkpoint: str) -> NDArray[np.int64]:
     """All that were logged at a checkpoint; [P], rising."""
     rows = store.table(_POSITIONS, {"checkpoint": checkpoint}, of=[entry.id])
+    if not rows.num_rows:
+        raise StoreError(f"{entry.id} has entries of {shown(checkpoint)} and no values", "Read its file in again")
     return np.asarray(rows["position"].to_numpy(), dtype=np.int64)
 
 
