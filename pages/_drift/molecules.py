@@ -327,7 +327,9 @@ def _columns(table: pa.Table, is_hypothetical: bool, against: str) -> dict[str, 
             y_min=-reach,
             y_max=reach,
         ),
-        "checks": config.TextColumn("in 3D", width=136, help="Its verdict: right in 3D, or the checks that it fails"),
+        "checks": config.TextColumn(
+            "in 3D", width=200 if is_hypothetical else 136, help="Its verdict: right in 3D, or the checks that it fails"
+        ),
         "decodes": config.CheckboxColumn("decodes", width=62, help=RULE_HELP["decodes"]),
         "redrawn": config.NumberColumn(
             "drawn anew", width=70, help="How often the guard found a block wrong and had it drawn again"
