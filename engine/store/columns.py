@@ -145,7 +145,7 @@ def table(
             Column(*column),
             since=brought.get(column[0], 1),
             words=frozenset((words or {}).get(column[0], ())),
-            **{mark: column[0] in names for mark, names in marked.items()},
+            **dict[str, Any]((mark, column[0] in names) for mark, names in marked.items()),
         )
         for column in columns
     )
