@@ -25,7 +25,7 @@ MOST_RATIO = 200
 LOOK_BYTES = 1 << 20
 MOST_VALUES = 512 * 1024 * 1024
 """Bytes that the values of a JSON text may take in memory, where a reader names no other limit."""
-LEAST_S, S_PER_MB = 120.0, 10.0
+LEAST_S, S_PER_MB = 30.0, 10.0
 """Seconds of this process's computing for a file, and for each of its megabytes: ten times what a slow core needs."""
 
 

@@ -31,6 +31,8 @@ OTHER_FILES = {
 }
 """What else the profiler writes, by keys and texts that stand around the array in no trace."""
 MOST_HEAD_BYTES, MOST_EVENT_BYTES = 16 * 1024 * 1024, 8 * 1024 * 1024
+MOST_OTHERS = 10_000
+"""Elements of the array that are no objects: each is read by itself, and a trace has none."""
 GUESSED_BYTES = 64 * 1024
 """Distance from a buffer's end within which the last event's end is searched."""
 _BETWEEN = re.compile(rb'\}\s*(,)\s*\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id|s)"')
@@ -229,6 +231,8 @@ class EventSplitter:
             ) from error
         self.around.lenient += event is not None
         self.around.others += event is None
+        if self.around.others > MOST_OTHERS:
+            raise self._no_trace(f"over {MOST_OTHERS:,} elements of its array are no events, as in a memory timeline")
         return event
 
     # --- after the array ----------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.errors import FileFormatError
 from engine.profile import decompress, split_events
 from engine.profile.columns import NOWHERE
 from engine.profile.ingest import ReadTrace, read_trace
@@ -225,6 +226,16 @@ def test_one_stream_however_it_is_written(tmp_path: Path) -> None:
 def test_what_is_no_event_is_counted(tmp_path: Path) -> None:
     read = read_of(tmp_path, json.dumps([one(), None, 5, "x", [], one()]))
     assert (len(read.columns), read.around.others) == (2, 4)
+
+
+@pytest.mark.parametrize("text", ["[0,0,0,0]", '{"traceEvents":[0,0,0,0]}', "[[1],[2],[3],[4]]"])
+def test_a_file_of_what_is_no_event_is_not_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """60 MB of zeros, 58 KB as gz, took minutes."""
+    monkeypatch.setattr(split_events, "MOST_OTHERS", 3)
+    with pytest.raises(FileFormatError, match="over 3 elements of its array are no events, as in a memory timeline"):
+        read_of(tmp_path, text)
 
 
 def test_begins_and_ends_are_told(tmp_path: Path) -> None:
