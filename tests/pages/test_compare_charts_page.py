@@ -163,7 +163,9 @@ def test_a_link_without_a_question_opens_that_of_its_chart_and_sets_its_widgets(
 @pytest.mark.parametrize("value", ["nonsense", "", "<b>"])
 def test_an_address_of_nonsense_is_as_if_it_were_not_there(opened: Open, value: str) -> None:
     names = ("made_of", "all_runs", "time_in", "points_by", "points_of", "masked", "pair")
-    assert "The largest differences" in said_of_all(opened, control=NONE, test=ALLOWLIST, **dict.fromkeys(names, value))
+    assert "The largest differences" in said_of_all(
+        opened, DEMO, control=NONE, test=ALLOWLIST, **dict.fromkeys(names, value)
+    )
     assert opened(control=NONE, test=ALLOWLIST, question=value).subheader[0].value == HEADINGS[SPEED][0]
 
 
