@@ -74,7 +74,8 @@ def test_positions_are_those_of_a_checkpoint(store: Store, tmp_path: Path) -> No
     entry = of_two_texts(store, tmp_path)
     assert positions_of(store, entry, "logits").tolist() == list(range(12))
     assert positions_of(store, entry, "layer_2").tolist() == list(range(6))
-    assert positions_of(store, entry, "nowhere").tolist() == []
+    with pytest.raises(StoreError, match="has entries of 'nowhere' and no values"):
+        positions_of(store, entry, "nowhere")
 
 
 def test_bins_hold_each_entry_once(store: Store, tmp_path: Path) -> None:
