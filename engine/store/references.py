@@ -40,6 +40,8 @@ from engine.store.store import UNREADABLE, Store
 from engine.store.writing import begin_anew, whole_or_nothing
 
 GROUP = 5_000
+MOST_OMISSIONS, MOST_KEY = 100_000, 500
+"""Omissions that are kept one by one, and the characters of their SMILES: all are counted."""
 """Conformers that are written together."""
 _DIGEST_BYTES = 16
 _PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
@@ -170,8 +172,9 @@ class _Rows:
         if isinstance(placed, OmittedConformer):
             self.first_omission = self.first_omission or placed
             self.left_out += 1
-            row = {"source": placed.source, "key": placed.key or None, "reason": placed.reason}
-            self._omissions.append({"reference_set": self._name, **row})
+            if self.left_out <= MOST_OMISSIONS:
+                row = {"source": placed.source, "key": placed.key[:MOST_KEY] or None, "reason": placed.reason}
+                self._omissions.append({"reference_set": self._name, **row})
             return
         assert isinstance(given, HeavyConformer)
         smiles, xyz = placed

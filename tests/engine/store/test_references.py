@@ -16,6 +16,7 @@ from pyarrow import parquet
 
 from engine.chem.heavy_conformers import HeavyConformer, OmittedConformer
 from engine.errors import FileFormatError, StoreError
+from engine.store import references
 from engine.store.files import LocalFiles
 from engine.store.reference_schema import REFERENCES
 from engine.store.references import omissions, reference_set, write_references
@@ -68,6 +69,15 @@ def test_a_place_may_be_given_for_the_store(empty: Store) -> None:
     assert reference_set(empty.home.where, "mine").conformer_count == 3
     with pytest.raises(StoreError, match=r"there is no set of references 'drugs'\. Known are mine"):
         reference_set(empty, "drugs")
+
+
+def test_so_many_omissions_are_kept_as_can_be_read_again(empty: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """600,000 of a pickle of 605 KB made a set that its own store called damaged."""
+    monkeypatch.setattr(references, "MOST_OMISSIONS", 2)
+    left_out = [OmittedConformer("a.pickle", "C" * 4_000, "there is no molecule")] * 5
+    entry = write(empty, [conformer(1), *left_out])
+    assert [(row["key"], row["reason"]) for row in omissions(empty, entry)] == [("C" * 500, "there is no molecule")] * 2
+    assert entry.row["left_out"] == 5
 
 
 def test_what_is_left_out_is_named(empty: Store) -> None:
