@@ -8,12 +8,14 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Mapping
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from rdkit import Chem
 
 from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import decode
+from engine.chem.heavy_conformers import check_coordinates, molecule_with, settled_smiles
 from engine.chem.rmsd import least_rmsd
 from engine.errors import DriftscopeError, RunError
 from engine.records import Molecule
@@ -22,24 +24,35 @@ from engine.store.references import ReferenceSet
 from engine.store.staging import Staging
 
 FILE = "references.parquet"
-_EXACT = int(Chem.PropertyPickleOptions.CoordsAsDouble)
+_SCHEMA = pa.schema([("smiles", pa.string()), ("xyz", pa.list_(pa.list_(pa.float64())))])
 
 
 def packed_references(references: ReferenceSet, molecules: Iterable[Molecule]) -> bytes:
-    """Of these molecules; one that the set lacks has none."""
+    """Of these molecules, the coordinates of each conformer; one that the set lacks has none."""
     known = {molecule.smiles: references.conformers(molecule.smiles) for molecule in molecules}
-    rows = [{"smiles": smiles, "mol": mol.ToBinary(_EXACT)} for smiles, mol in known.items() if mol is not None]
+    rows = [
+        {"smiles": smiles, "xyz": [conformer.GetPositions().ravel().tolist() for conformer in mol.GetConformers()]}
+        for smiles, mol in known.items()
+        if mol is not None
+    ]
     buffer = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows, pa.schema([("smiles", pa.string()), ("mol", pa.binary())])), buffer)
+    pq.write_table(pa.Table.from_pylist(rows, _SCHEMA), buffer)
     return buffer.getvalue()
 
 
 def given_references(staging: Staging) -> dict[str, Chem.Mol]:
     try:
-        rows = open_bytes(staging.files.read(f"{staging.folder}/{FILE}")).read().to_pylist()
-    except (OSError, pa.ArrowException) as error:
+        rows = open_bytes(staging.files.read(f"{staging.folder}/{FILE}")).read().cast(_SCHEMA).to_pylist()
+        return {row["smiles"]: _with_conformers(row["smiles"], row["xyz"]) for row in rows}
+    except (OSError, pa.ArrowException, ValueError, TypeError, DriftscopeError) as error:
         raise RunError(f"the references of {staging.id} are lost", "Start a new run") from error
-    return {row["smiles"]: Chem.Mol(row["mol"]) for row in rows}
+
+
+def _with_conformers(smiles: str, conformers: Iterable[list[float]]) -> Chem.Mol:
+    places = [np.reshape(np.asarray(numbers, dtype=float), (-1, 3)) for numbers in conformers]
+    for xyz in places:
+        check_coordinates(xyz)
+    return molecule_with(settled_smiles(smiles), places)
 
 
 class RmsdReferences:
