@@ -84,5 +84,5 @@ def _report(entry: Entry) -> str:
 
 
 def _steps(entry: Entry) -> bytes:
-    with open_stored(entry.files, entry.folder, entry.parts[STEPS.name]) as file:
+    with open_stored(entry.files, entry.folder, entry.parts[STEPS.name], STEPS) as file:
         return parquet_of(file.read())
