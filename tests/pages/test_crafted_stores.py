@@ -10,7 +10,9 @@ from streamlit.testing.v1 import AppTest
 
 from engine.errors import DEBUG
 from engine.paths import ROOT
-from engine.store.schema import LOGIT_LOG, RUN, TRACE
+from engine.store.columns import Kind
+from engine.store.schema import LOGIT_LOG, RUN
+from engine.store.trace_schema import TRACE
 from tests.crafted import copied, craft, craft_sheet, filled, is_let_through, nonsense_for
 from tests.support import of_soak
 
@@ -63,19 +65,19 @@ def test_a_section_that_breaks_says_so_in_its_place(monkeypatch: pytest.MonkeyPa
     ("kind", "part"), [(LOGIT_LOG, "driftscope-demo-qwen"), (RUN, "demo-qwen-final-exact"), (TRACE, "demo-qwen")]
 )
 def test_nonsense_of_every_kind_breaks_no_page(
-    kind: object, part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: Kind, part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A table's columns all at once: the n-th nonsense of each that its rules let through."""
-    page, views = SECTIONS[kind.folder]  # type: ignore[attr-defined]
-    for table in kind.tables:  # type: ignore[attr-defined]
+    page, views = SECTIONS[kind.folder]
+    for table in kind.tables:
         for number in range(3):
             place = tmp_path / f"{table.name}{number}"
-            store, entry = copied(place, kind, part)  # type: ignore[arg-type]
+            store, entry = copied(place, kind, part)
             if table.name not in entry.parts:
                 break
             for column in table:
                 values = [value for value in nonsense_for(column) if is_let_through(column, value)]
-                if values and column.name not in (kind.key, *table.key):  # type: ignore[attr-defined]
+                if values and column.name not in (kind.key, *table.key):
                     craft(store.entry(entry.id, kind), table.name, filled(column.name, values[number % len(values)]))
             for view in views:
                 assert not opened(monkeypatch, place, page, view).exception, (table.name, number, view)
