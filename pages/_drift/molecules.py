@@ -318,7 +318,7 @@ def _columns(table: pa.Table, is_hypothetical: bool, against: str) -> dict[str, 
             of_what,
             width=136 if is_hypothetical else 50,
             help="Sum over blocks with known drift; hypothetical, and without effect, where no template wrote the text",
-            format="%+d",
+            format="%d",
         ),
         "drifts": config.BarChartColumn(
             "by block" if is_hypothetical else f"{of_what} by block",
