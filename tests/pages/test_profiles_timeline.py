@@ -77,7 +77,11 @@ def pair(store: Store, tmp_path: Path) -> tuple[Entry, Entry]:
 
 
 def said(app: AppTest) -> str:
-    return "\n".join(one.value for one in (*app.markdown, *app.caption, *app.info, *app.error)).replace("\\", "")
+    return (
+        "\n".join(one.value for one in (*app.markdown, *app.caption, *app.info, *app.error))
+        .replace("\\", "")
+        .replace("\xa0", " ")
+    )
 
 
 def views(

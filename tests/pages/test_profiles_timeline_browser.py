@@ -97,7 +97,7 @@ def test_a_reader_zooms_pans_and_selects_as_in_perfetto(
 
         page.wait_for_url(lambda url: in_address(url) == pytest.approx(window, abs=0.1))
         expect(canvas).to_have_attribute("data-lanes", re.compile("longest pauses, stream 7, stream 20"))
-        expect(page.get_by_text(re.compile(r"^From [\d.,]+ to [\d.,]+ ms: A: work takes"))).to_be_visible()
+        expect(page.get_by_text(re.compile(r"^From [\d.,]+ to [\d.,]+\sms: A: work takes"))).to_be_visible()
         for row in ("forward", "between", "stream 7"):
             page.keyboard.press("ArrowDown")
             expect(facts).to_contain_text(row)
