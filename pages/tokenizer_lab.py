@@ -10,7 +10,7 @@ from pages._tokenizer_lab import text as lab_text
 TITLE = "Tokenizer lab"
 ICON = ":material/token:"
 LEAD = (
-    "How tokenizers cut coordinates, and what that does to an LP that counts positions: **junk** and **cut** numbers."
+    "How tokenizers split coordinates, and what that does to an LP that counts positions: **junk** and **cut** numbers."
 )
 
 SECTIONS = {"One text": lab_text.show, "A molecule set": lab_drift.show, "The reports' figures": reports.show}

@@ -218,7 +218,7 @@ def _probe(store: Store, advice: Advice) -> None:
         )  # fmt: skip
         probe = of_size(advice.probe, int(size or PROBED))
         for command in (*advice.commands[:-1], probe):
-            st.code(f".venv/bin/{command}", language="bash", wrap_lines=True)
+            st.code(f".venv/bin/{command}", language=None, wrap_lines=True)
         words = words_of(probe)
         about = shlex.join(words)
         if words and st.button(

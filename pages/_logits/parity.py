@@ -108,7 +108,7 @@ def _answer(chosen: LogSelection, parity: Parity) -> None:
             help="These two logs, for other users of this store",
         )
         with st.popover("From a terminal", icon=":material/terminal:", type="tertiary"):
-            st.code(command, language="bash", wrap_lines=True)
+            st.code(command, language=None, wrap_lines=True)
 
 
 # --- tables -------------------------------------------------------------------------------------------------------

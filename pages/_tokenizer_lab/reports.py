@@ -71,7 +71,7 @@ def _in_cells(row: dict[str, str], *, has_place: bool) -> dict[str, str]:
     colour = {RIGHT: "green", WRONG: "red"}[row["verdict"]]
     return {
         **({"place": cells["place"]} if has_place else {}),
-        "text": cells["text"] + (f" :small[cut into {cells['cut into']}]" if row["cut into"] else ""),
+        "text": cells["text"] + (f" :small[split into {cells['split into']}]" if row["split into"] else ""),
         "tokenizer": cells["tokenizer"],
         "quantity": cells["quantity"],
         "reported": cells["reported"],
@@ -96,5 +96,5 @@ def _row(claim: Claim) -> dict[str, str]:
         "measured": f"{measured:,}",
         "verdict": RIGHT if is_right else WRONG,
         "why": "" if is_right else claim.note,
-        "cut into": " ".join(pieces[:SHOWN_PIECES]) + (" …" if len(pieces) > SHOWN_PIECES else ""),
+        "split into": " ".join(pieces[:SHOWN_PIECES]) + (" …" if len(pieces) > SHOWN_PIECES else ""),
     }

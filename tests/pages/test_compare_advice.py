@@ -66,6 +66,7 @@ def test_the_advice_is_the_command_lines(planted: Store) -> None:
     assert "with each run's set-up" in shown and "RMSD, keep" not in shown
     assert all(one in shown for one in (*advice.unknown, *advice.reasons, advice.rule))
     assert [one.value for one in app.code] == [f".venv/bin/{command}" for command in advice.commands]
+    assert {one.language for one in app.code} == {"plaintext"}  # a shell's colours are too light to read
     table = app.dataframe[-1].value
     assert list(table["standing"]) == ["fits", "below 90 %", "advised"]
     assert list(table["cost"]) == ["1.00 s (1.00–1.00)", "never", "0.250 s (0.250–0.250)"]

@@ -93,9 +93,12 @@ def test_the_list_by_pointer_and_by_keyboard(browser: Browser, server: Server) -
 
 
 def test_next_and_previous_by_keyboard(browser: Browser, server: Server) -> None:
-    with visit(browser, server, f"{ALL}&claim={ROWS[0].id}") as seen:
+    with visit(browser, server, f"{ALL}&claim={ROWS[0].id}", width=1000) as seen:
         expect_open(seen, ROWS[0].id)
         expect(seen.page.get_by_text(f"1 of {len(ROWS)}")).to_be_visible()
+        figures = row(seen, ROWS[0].id).locator(".figure")  # no column has room for a title
+        titles = figures.evaluate_all("all => all.map(one => getComputedStyle(one, '::before').content)")
+        assert titles == ['"reported"', '"found"']
         seen.page.keyboard.press("Alt+ArrowDown")
         expect_open(seen, ROWS[1].id)
         seen.page.get_by_role("button", name="Previous Shortcut").click()

@@ -76,8 +76,14 @@ def test_a_molecule_in_two_and_three_dimensions(browser: Browser, server: Server
 def test_a_molecule_set_and_the_reports_figures(browser: Browser, server: Server) -> None:
     with visit(browser, server, "/tokenizer_lab?view=A+molecule+set&count=10", theme="dark") as seen:
         expect(seen.page.locator(".js-plotly-plot")).to_be_visible()
+        chosen = seen.page.get_by_text("Four decimals", exact=True).locator("xpath=ancestor::button")
+        chosen.hover()
+        expect(chosen).to_have_attribute("data-hovered", "true")
+        for writing in (chosen, seen.page.get_by_test_id("stSliderThumbValue").last):  # 4.5:1 on the dark ground
+            expect(writing).to_have_css("color", "rgb(95, 195, 205)")
         seen.press("The reports' figures")
         expect(seen.page.get_by_text("002 · Skeleton (2.3)")).to_be_visible()
+        expect(seen.page.get_by_text("split into").first).to_be_visible()  # *cut* is a number's damage
         assert "view=The" in seen.page.url
         assert seen.outside == [] and seen.console == []
 

@@ -144,7 +144,7 @@ class GenerationForm:
             st.markdown(self.effect(request), width="stretch")
         st.caption(f"The same from a terminal{self.hint}:")
         files = ["--smiles-file", *(name for name, _ in inputs)] if inputs else []
-        st.code(shlex.join([".venv/bin/python", "-m", "engine", *words, *files]), language="bash", wrap_lines=True)
+        st.code(shlex.join([".venv/bin/python", "-m", "engine", *words, *files]), language=None, wrap_lines=True)
         if is_pressed:
             command = [words[0], f"--threads={spare_cores()}", *words[1:], *files[:1]]
             if tasks.submit(self.title(request), command, inputs):

@@ -135,7 +135,7 @@ def show_import(
         st.rerun()
     st.caption("The same from a terminal:")
     names = given.names or [files.example]
-    st.code(shlex.join([".venv/bin/python", "-m", "engine", *words, *names]), language="bash", wrap_lines=True)
+    st.code(shlex.join([".venv/bin/python", "-m", "engine", *words, *names]), language=None, wrap_lines=True)
 
 
 def option_input(

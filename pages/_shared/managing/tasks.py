@@ -150,7 +150,7 @@ def _task(store: Store, kind: TaskKind, task: Task, seen: TaskSnapshot) -> None:
 
 def _details(task: Task, seen: TaskSnapshot) -> None:
     with st.popover("Details", icon=":material/terminal:", type="tertiary", key=f"details-{task.number}"):
-        st.code(task.command, language="bash", wrap_lines=True)
+        st.code(task.command, language=None, wrap_lines=True)
         if seen.log:
             st.caption("Output:")
             st.code("\n".join(seen.log), language=None, wrap_lines=True)
