@@ -40,6 +40,10 @@ TITLES = ("COV-R", "COV-P", "MAT-R", "MAT-P")
 SIDES = {"cov_r": "COV-R", "cov_p": "COV-P"}
 RULES: dict[MissingRule, str] = {"skip": "left out", "zero": "count 0"}
 BASELINE = "RDKit, clustered"
+NOT_YET = (
+    "Not evaluated against these references yet. *Evaluate* computes which share of them each run reproduces within "
+    "the threshold (COV), and how close it comes (MAT)."
+)
 EDGES_PX = 34  # of the card around the table
 HELP = (
     "COV-R: share of a molecule's references with a generated conformer closer than the threshold; COV-P: share of"
@@ -89,7 +93,7 @@ def show(store: Store, chosen: RunSelection) -> None:
     if both:
         _figures(chosen, both, name, request.threshold_ang)
     elif missing:
-        st.info("Not evaluated against these references yet.", icon=":material/calculate:")
+        st.info(NOT_YET, icon=":material/calculate:")
     tasks.show(store, EVALUATIONS)
 
 

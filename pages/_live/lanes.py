@@ -106,7 +106,7 @@ def state_words(lane: Running) -> str:
     seen = lane.seen
     if seen.state == "waiting":
         words = waiting_words(seen.ahead)
-        return words.capitalize() if lane.watch.opened is None else f"Turn of another reader; {words}"
+        return words.capitalize() if lane.watch.opened is None else f"Another visitor's turn; {words}"
     if seen.state == "stopped" and not lane.was_stopped:
         return f"Stopped: {escape_markdown(seen.progress.note)}"
     if seen.state == "done":

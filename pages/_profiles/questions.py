@@ -25,7 +25,7 @@ from pages._shared.sql_console import SqlStatement, run_statement, show_progress
 
 FOLDER = DATA / "trace_views"
 KEY, QUESTION, SCOPE = "asked_question", "question", "of"
-ALL, CHOSEN = "All traces", "Those ticked above"
+ALL, CHOSEN = "All traces", "Selected traces"
 SLOT = "profiles_running"
 
 

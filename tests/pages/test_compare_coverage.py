@@ -49,7 +49,7 @@ def opened() -> AppTest:
 def test_what_is_not_computed_is_a_task(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     board = Board.used(place, monkeypatch)
     app = opened()
-    assert "Not evaluated" in words(app)
+    assert "Not evaluated" in words(app) and "which share of them each run reproduces" in words(app)
     next(button for button in app.button if button.label == "Evaluate 1 run").click().run()
     ((_, command, _, _),) = board.handed
     assert command[:2] == ["evaluate", "one"] and "--references" not in command
