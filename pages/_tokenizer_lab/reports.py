@@ -20,7 +20,7 @@ SECTIONS = {
 }
 SHOWN_PIECES = 40
 UNTRIED = "<-1.2345,0.6789,2.1234>"
-RIGHT, WRONG = "✓ reproduced", "✗ contradicted"
+RIGHT, WRONG = "✓\u00a0reproduced", "✗\u00a0contradicted"
 
 
 def show() -> None:

@@ -54,6 +54,9 @@ def test_the_first_visit_leads_from_a_conclusion_to_its_query(browser: Browser, 
         card.get_by_role("button", name="Open").click()
         expect_open(seen, "002-cannot-be-faster")
         expect(seen.page.get_by_text("FROM runs").first).to_be_visible()
+        keyword = seen.page.locator("[data-testid=stCode] .keyword").first
+        expect(keyword).to_have_css("color", "rgb(98, 184, 234)")  # as the theme writes blue: 4.5:1
+        expect(seen.page.locator("button kbd").first).to_have_css("opacity", "1")
         seen.page.go_back()
         expect(seen.page.get_by_text("Select a claim")).to_be_visible()
         expect(seen.page).to_have_url(f"{server.url}/evidence?view=All+claims")

@@ -173,7 +173,7 @@ def test_the_reports_figures_with_their_verdicts(lab) -> None:
     assert not app.exception and not app.error
     shown = sum(len(frame.value) for frame in app.table)
     assert shown == len(token_claims())
-    wrong = sum("✗ contradicted" in cell for frame in app.table for cell in frame.value["verdict"])
+    wrong = sum("✗\u00a0contradicted" in cell for frame in app.table for cell in frame.value["verdict"])
     assert wrong and f"**{wrong}** do not" in app.markdown[1].value
     app.toggle[0].set_value(True).run()
     assert sum(len(frame.value) for frame in app.table) == wrong

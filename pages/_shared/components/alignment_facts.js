@@ -76,11 +76,11 @@ function effectFacts(model) {
   const rows = [];
   if (forced.length) {
     rows.push(["Forced tokens that were the model's first choice", shareOf(forced.filter((k) => rank[k] === 1).length, forced.length), false]);
-    rows.push(["Least p(raw) of a forced token", chance(forced.reduce((least, k) => Math.min(least, p_raw[k] ?? 1), 1)), true]);
+    rows.push(["Least p(raw) of a forced token", chance(forced.reduce((least, k) => Math.min(least, p_raw[k] ?? 1), 1)), false]);
   }
   if (free.length) {
     const sum = free.reduce((total, k) => total + (taken[k] ?? 0), 0);
-    rows.push(["Mean mass removed from a free token", percent(sum / free.length), true]);
+    rows.push(["Mean mass removed from a free token", percent(sum / free.length), false]);
     rows.push(["Free tokens that lost half or more", shareOf(free.filter((k) => taken[k] >= 0.5).length, free.length), false]);
   }
   return rows;
@@ -91,7 +91,7 @@ function counted(count, name) {
 }
 
 function shareOf(count, all) {
-  return all ? `${NUMBER.format(count)} of ${NUMBER.format(all)} (${((100 * count) / all).toFixed(1)} %)` : "none";
+  return all ? `${NUMBER.format(count)} of ${NUMBER.format(all)} (${((100 * count) / all).toFixed(1)}\u00a0%)` : "none";
 }
 
 function countIf(model, holds) {
