@@ -33,6 +33,9 @@ SMILES_COLUMNS = ("smiles", "isomericsmiles", "canonicalsmiles", "smi")
 """Likeliest first, as ``_key`` writes them. Another name that ends in ``smiles`` counts where it is the only one."""
 NAME_COLUMNS = ("name", "title", "id", "identifier", "moleculename", "compoundname", "compoundid", "molid", "chemblid")
 
+MOST_USELESS = 10_000
+"""Of a file nine in ten of whose molecules cannot be used: so many are looked at."""
+
 Kind = Literal["lines", "table", "sdf", "parquet", "jsonl"]
 _KINDS: dict[str, Kind] = {".csv": "table", ".tsv": "table", ".sdf": "sdf", ".sd": "sdf", ".mol": "sdf"}
 _KINDS |= {".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
@@ -102,18 +105,21 @@ def read_molecule_file(
     molecules = MoleculeList(parse)
     skipped = SkippedRows()
     for entry in read_entries(path, column=column):
-        if isinstance(entry, Skipped):
-            skipped.add(entry)
-            continue
         try:
-            molecule = parse(entry.smiles)
-            skeleton_of(molecule)  # some molecules have no enriched form
-            molecules.append(entry.smiles, molecule)
-            progress(len(molecules))
+            if isinstance(entry, Skipped):
+                skipped.add(entry)
+            else:
+                molecule = parse(entry.smiles)
+                skeleton_of(molecule)  # some molecules have no enriched form
+                molecules.append(entry.smiles, molecule)
+                progress(len(molecules))
         except DriftscopeError as error:
             skipped.add(Skipped(entry.line, one_line(unquoted(error))))
         if len(molecules) == limit:
             break
+        if skipped.total > MOST_USELESS and skipped.total > 9 * len(molecules):  # no use, however long it goes on
+            what = f"{skipped.total:,} of the first {skipped.total + len(molecules):,} molecules of {shown(path.name)}"
+            raise FileFormatError(f"{what} cannot be used", f"The first, at {skipped[0].line:,}: {skipped[0].error}")
     if not molecules:
         what = f"none of {skipped.total:,} molecules of {shown(path.name)} can be used"
         raise FileFormatError(what, f"The first, at {skipped[0].line:,}: {skipped[0].error}")

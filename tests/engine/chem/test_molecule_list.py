@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.chem import molecule_list
+from engine.chem import molecule_files, molecule_list
 from engine.chem.molecule_files import MOST_SKIPPED, read_molecule_file
 from engine.chem.molecule_list import MoleculeList, heavy_atoms_of, smiles_of
 from engine.chem.smiles import parse_smiles, parse_written
+from engine.errors import FileFormatError
 from engine.records import Molecule
 
 TEXTS = ["OCC", "C1CC1N", "OCC", "c1ccccc1", "N[C@@H](C)C(=O)O"]
@@ -56,3 +57,17 @@ def test_of_what_is_skipped_only_the_first_are_kept(tmp_path: Path) -> None:
     assert (len(skipped), skipped.total, skipped[0].line) == (MOST_SKIPPED, MOST_SKIPPED + 9, 2)
     copied = copy.deepcopy(skipped)  # as a page keeps it
     assert (copied, copied.total) == (skipped, skipped.total)
+
+
+def test_a_file_that_is_of_no_use_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """20 million lines of 77 kB as gz held a page for ever."""
+    monkeypatch.setattr(molecule_files, "MOST_USELESS", 20)
+    file = tmp_path / "a.smi"
+    file.write_text("CCO\n" + 1_000 * "C1C\n")
+    with pytest.raises(
+        FileFormatError, match=r"21 of the first 22 molecules of 'a\.smi' cannot be used\. The first, at 2"
+    ):
+        read_molecule_file(file)
+    file.write_text(10 * "CCO\n" + 85 * "C1C\n")
+    molecules, skipped = read_molecule_file(file)
+    assert (len(molecules), skipped.total) == (10, 85)
