@@ -66,7 +66,7 @@ def _charts(found: Ranked) -> None:
 def _headline(found: Ranked) -> str:
     models, logs = found.ranking.models, found.ranking.logs
     said = (
-        f"As reported, {models[-1].model} has most garbage ({percent(models[-1].garbage_share)} of its tokens) and "
+        f"As reported, {models[-1].model} has most garbage ({percent(models[-1].garbage_share)} of its entries) and "
         f"{models[0].model} least ({percent(models[0].garbage_share)})."
     )
     if not logs:

@@ -203,6 +203,7 @@ def test_each_chart_says_what_six_points_can_show(opened: Open, made: Made) -> N
     worst = tables(app)[1][["rule", "ours"]].max(axis=1)
     assert worst.iloc[0] > 0 and worst.is_monotonic_decreasing
     assert words.index("logs here,") < words.index("As reported,") and "(6 pairs of model and precision)" in words
+    assert "most garbage (73.0 % of its entries)" in words.replace("\u00a0", " ")  # as its charts count them
     assert [one.value for one in app.subheader][:2] == ["Logs of this store", "As the report states it"]
     assert [one.value for one in app.subheader][2:] == [
         "Does garbage go with vocabulary size?",
