@@ -65,10 +65,12 @@ class Filter:
             raise ValueError(f"worst must be at least 0, got {self.worst}")
 
 
-# Kinds stand in the order of KINDS, junk before all else: the first one tells, and no list has to be searched.
-_BLOCKS = """
+# Kinds stand in the order of KINDS, junk before all else: the first one tells, and most lists need no search.
+HAS_JUNK = "(list_contains($junk, kinds[1]) AND (coalesce(junk_text, '') <> '' OR NOT list_contains(kinds, 'cut')))"
+"""``engine.text.blocks.has_junk`` of a row of ``blocks``; ``$junk`` has the kinds."""
+_BLOCKS = f"""
     SELECT run_id, sample_id,
-           count_if(list_contains($junk, kinds[1])) AS junk_blocks,
+           count_if({HAS_JUNK}) AS junk_blocks,
            coalesce(sum(junk_tokens), 0) AS junk_tokens,
            count_if(kinds[1] = 'unverified') AS unverified_blocks,
            min(drift) AS drift_min, max(drift) AS drift_max,

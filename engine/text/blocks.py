@@ -10,7 +10,7 @@ import functools
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import get_args
@@ -25,7 +25,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 SOUND: frozenset[Kind] = frozenset({"exact", "unverified"})
 CUT_KINDS: frozenset[Kind] = frozenset({"cut"})
 JUNK_KINDS: frozenset[Kind] = frozenset(KINDS) - SOUND - CUT_KINDS - {"missing_z", "integer"}
-"""A block is junk when one of these is among its kinds; ``JunkCount`` below has the reports' two counts."""
+"""What damages numbers; ``has_junk`` says where it counts, ``JunkCount`` below has the reports' two counts."""
 NUMERIC = frozenset("0123456789.,-")
 _DIGITS = frozenset("0123456789.-")
 
@@ -37,6 +37,12 @@ _NUMBER = re.compile(r"-?(\d+)(?:(\.+)(\d*))?|-?()(?<!\.)(\.++)(\d+)", re.ASCII)
 _DECIMAL = re.compile(rf"-?\d{{1,{MOST_INTEGER_DIGITS}}}\.\d{{1,{MOST_DECIMALS}}}(?!\d)", re.ASCII)
 # An integer that nothing follows may be the beginning of a longer number.
 _ANY_NUMBER = re.compile(rf"{_DECIMAL.pattern}|-?\d{{1,{MOST_INTEGER_DIGITS}}}(?=,)", re.ASCII)
+
+
+def has_junk(kinds: Collection[str], junk_text: str) -> bool:
+    """Whether a block has more than its numbers, or numbers that are none. One that was cut may end in a mark or in
+    digits of a number that goes on: that is the cut's doing alone."""
+    return not JUNK_KINDS.isdisjoint(kinds) and (bool(junk_text) or CUT_KINDS.isdisjoint(kinds))
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,8 +80,20 @@ _GROUPS: dict[str, tuple[tuple[str, str, str, Form, str], ...]] = {
     ),
     "Blocks": (
         ("blocks", "blocks", "", "count", "Coordinate blocks found"),
-        ("junk_letters_share", "junk: letters", "% of blocks", "share", "Blocks with a letter"),
-        ("junk_nonnumeric_share", "junk: not numeric", "% of blocks", "share", "Blocks with anything but digits . , -"),
+        (
+            "junk_letters_share",
+            "foreign letters",
+            "% of blocks",
+            "share",
+            "Blocks with a letter: the reports' first count of junk",
+        ),
+        (
+            "junk_nonnumeric_share",
+            "foreign characters",
+            "% of blocks",
+            "share",
+            "Blocks with anything but digits . , -: their second",
+        ),
         ("cut_share", "cut", "% of blocks", "share", "Closed by force inside their numbers"),
         ("unverified_share", "unverified", "% of blocks", "share", "Closed by force; not known whether cut"),
         (

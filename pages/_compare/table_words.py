@@ -184,7 +184,7 @@ def own_interval(cell: FigureCell, form: Form) -> str:
 #
 # Made of the table's cells, so that a sentence and the table always agree.
 
-NO_JUNK, NO_CUT = "no junk", "nothing cut"
+NO_FOREIGN, NO_CUT = "no foreign characters", "nothing cut"
 NO_CONFORMER = "no RMSD: no answer is a conformer of its molecule to the strict reader, which takes no junk"
 RATES = (
     "Passed: no issue by the reports' rule; junk may pass. Decodes: the group's reader takes every block, junk or not. "
@@ -294,9 +294,9 @@ def _points(cell: FigureCell) -> str:
 
 def _blocks(rows: list[FigureRow], column: int, run: RunFigures) -> str:
     figure = "junk_letters_share" if run.junk_nonnumeric_share is None else "junk_nonnumeric_share"
-    junk, cut = _of_blocks(rows, figure, column, run, NO_JUNK, "junk in {}"), _cut(rows, column, run)
-    if f"{NO_JUNK} in " in junk and f"{NO_CUT} in " in cut:
-        return junk.replace(NO_JUNK, f"{NO_JUNK} and {NO_CUT}")
+    junk, cut = _of_blocks(rows, figure, column, run, NO_FOREIGN, "foreign characters in {}"), _cut(rows, column, run)
+    if f"{NO_FOREIGN} in " in junk and f"{NO_CUT} in " in cut:
+        return junk.replace(NO_FOREIGN, f"{NO_FOREIGN} and {NO_CUT}")
     return "; ".join(part for part in (junk, cut) if part)
 
 

@@ -10,7 +10,7 @@ from engine.chem.verdict import NOT_JUDGED, check_words, is_stereo_judged
 from engine.comparing.figures import RunFigures
 from engine.errors import visible
 from engine.figures.words import listed
-from engine.text.blocks import CUT_KINDS, JUNK_KINDS
+from engine.text.blocks import CUT_KINDS, has_junk
 
 Row = Mapping[str, Any]
 Fault = Literal["junk", "cut", "wrong"]
@@ -52,7 +52,7 @@ def signed(drift: int) -> str:
 
 def faults(block: Row) -> tuple[Fault, ...]:
     kinds = set(block["kinds"] or ())
-    junk: tuple[Fault, ...] = ("junk",) if kinds & JUNK_KINDS else ()
+    junk: tuple[Fault, ...] = ("junk",) if has_junk(kinds, block["junk_text"] or "") else ()
     return (*junk, "cut") if kinds & CUT_KINDS else junk
 
 

@@ -196,7 +196,7 @@ def test_an_imported_run_has_no_tokens(tmp_path: Path) -> None:
     run_id = imported(tmp_path, document()).id
     rows = sample_table(store_in(tmp_path), [run_id]).to_pylist()
     assert [row["tokens"] for row in rows] == [row["junk_tokens"] for row in rows] == [None] * 3
-    assert [row["junk_blocks"] for row in rows] == [0, 3, 0]
+    assert [row["junk_blocks"] for row in rows] == [0, 2, 0]  # a third was cut behind its point
     assert rows[0]["drifts"] == [None] * 3  # closed by an LP, so nobody knows what the model would have needed
 
 
