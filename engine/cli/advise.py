@@ -51,7 +51,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--least", type=finite(), default=0.9, metavar="SHARE", help="required share of these (0.9)")
     add_molecule_option(parser, "--molecules", "also: time and yield for N molecules")
     parser.add_argument(
-        "--seed", type=whole(MOST_SEED, -MOST_SEED), default=0, help="of the bootstrap, and of a probe's samples"
+        "--seed", type=whole(MOST_SEED, 0), default=0, help="of the bootstrap, and of a probe's samples"
     )
     what = "Default: the setting that most LPs have runs of; for a probe, the defaults of `run`."
     group = parser.add_argument_group("setting", what)

@@ -97,6 +97,7 @@ def test_without_a_model_it_lists_those_with_runs(store: Store) -> None:
         (("--model", "demo-qwen", "--no-keep"), "belong to --probe"),
         (("--model", "demo-qwen", "--least", "2"), "2 is no least rate"),
         (("--model", "demo-qwen", "--want", "pretty"), "invalid choice"),
+        (("--model", "demo-qwen", "--seed", "-1"), "argument --seed"),
     ],
 )
 def test_what_cannot_be_is_one_line(store: Store, words: tuple[str, ...], said: str) -> None:
