@@ -94,9 +94,9 @@ def noise(value: Mark) -> str:
 
 
 def range_of(ratio: Ratio) -> str:
-    """The interval of a ratio, over paired molecules; empty where there is none."""
+    """A ratio over paired molecules with its interval, ``0.13× (0.12–0.14×``, still open; empty without an interval."""
     ends = None if ratio.interval is None else ratio.interval.ends
-    return "" if ends is None else span(*ends, times)
+    return "" if ratio.interval is None or ends is None else f"{times(ratio.interval.value)} ({span(*ends, times)}"
 
 
 def unseen(chosen: RunSelection, damaged: Sequence[str] = ()) -> list[str]:

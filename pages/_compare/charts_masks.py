@@ -29,7 +29,7 @@ It says how much there is to mask, not what masking costs: Driftscope keeps clas
 dense mask whose size is given. Under `exact` and `none` the model chooses how many positions there are.
 """
 POSITIONS, ENTRIES, LEGAL = "FREE positions per molecule", "masked entries per molecule", "legal tokens at a position"
-COLUMNS = {POSITIONS: "free_positions", ENTRIES: "masked"}
+COLUMNS = {ENTRIES: "masked", POSITIONS: "free_positions"}
 BATCH = 32
 REPORTED_GB = dense_mask_bytes(BATCH, 2_000, 152_000) / 1e9
 
@@ -89,8 +89,8 @@ def answer(chosen: RunSelection, runs: Sequence[Masked]) -> str:
     if not fixed:
         return choice or "The masks of these runs cannot be counted here."
     most = max(fixed, key=lambda run: run.median("masked"))
-    sentence = f"{chosen.letter(most.run.id)} masks most: median {most.median('free_positions'):,.0f} FREE positions"
-    sentence += f" and {large(most.median('masked'))} masked entries per molecule."
+    sentence = f"{chosen.letter(most.run.id)} masks most: median {large(most.median('masked'))} masked entries"
+    sentence += f" per molecule, at {most.median('free_positions'):,.0f} FREE positions."
     batch = most.run.row.get("batch_size") or BATCH
     dense = None if most.sizes is None else most.sizes.dense_bytes(batch)
     if dense is not None:

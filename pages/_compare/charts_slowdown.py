@@ -108,14 +108,14 @@ def _uncertainty(pair: ComparedRun) -> str:
     """By the samples' own tokens and times: wall time is one figure per run."""
     tokens, per_token = pair.ratio("tokens_a_sample"), pair.ratio("ms_a_token")
     ranges = [
-        f"{name} {interval} ({noise(mark(pair, ratio.figure))})"
+        f"{name} {interval}, {noise(mark(pair, ratio.figure))})"
         for name, ratio in (("tokens", tokens), ("time per token", per_token))
         if (interval := range_of(ratio))
     ]
     if not ranges:
         return f"No interval: {pair.paired.reason or tokens.reason or 'the noise is not known.'}"
     how = "" if pair.paired.is_paired else "; the runs share no molecule, so each was resampled by itself"
-    return f"By their samples (95 % bootstrap over molecules{how}): {listed(ranges)}."
+    return f"By the samples' own tokens and times (95 % bootstrap over molecules{how}): {listed(ranges)}."
 
 
 def slowdown_chart(chosen: RunSelection, known: Known) -> Chart:

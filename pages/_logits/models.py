@@ -81,8 +81,8 @@ def _headline(found: Ranked) -> str:
 def _caution() -> str:
     low, high = reported_interval(EXAMPLE)
     return (
-        f"Reported, not measured here, from about {REPORTED_ENTRIES} entries: a share of "
-        f"{percent(EXAMPLE)} has a 95 % interval of {100 * low:.0f} to {100 * high:.0f} %."
+        f"Reported, not measured here, from about {REPORTED_ENTRIES} entries of all models together: of a model's part "
+        f"of them, a share of {percent(EXAMPLE)} has a 95 % interval of {100 * low:.0f} to {100 * high:.0f} %."
     )
 
 

@@ -109,7 +109,11 @@ def test_measured_slowdowns_have_intervals_and_all_three_ways_as_data() -> None:
     told = [(one, one.by_both) for one in (slowdown(chosen.control, test) for test in chosen.tests)]
     said = slow.answer(chosen, told, data.compared_runs(DEMO_STORE, chosen))
     assert re.match(r"The largest difference: C is \d\.\d+× faster \(0\.1\d+× the time\) than A per sample", said)
-    assert "By their samples (95 % bootstrap over molecules): tokens" in said and "(beyond noise)." in said
+    assert "By the samples' own tokens and times (95 % bootstrap over molecules): tokens" in said
+    (value, low, high) = map(
+        float, re.findall(r"time per token (0\.\d+)× \((0\.\d+)–(0\.\d+)×, beyond noise\)", said)[0]
+    )
+    assert low < value < high, "estimate and interval are of one measure"
     rows = slow.rows(chosen, [one for one, _ in told])
     assert len(rows) == 2 * (3 + 3 + 4)
     both = [row for row in rows if row["made of"] == "tokens x passes per token x time per pass"][:4]
@@ -290,7 +294,7 @@ def test_what_lps_mask() -> None:
     assert [one.is_open for one in found] == [True, False, False, True]
     assert [masks.legal_tokens(one) for one in found] == [(151_673, 151_673), (150_496, 150_496), (25, 66), (1, 12)]
     said = masks.answer(chosen, found)
-    assert said.startswith("C masks most: median 221 FREE positions and 33.5 M masked entries per molecule.")
+    assert said.startswith("C masks most: median 33.5 M masked entries per molecule, at 221 FREE positions.")
     assert re.search(r"batch of 32 would take 1\.\d GB \(the reports' 9\.7 GB:", said)
     assert "Under A and D the model chooses how many positions there are." in said
     drawable = [one for one in found if not one.is_open]
