@@ -269,7 +269,7 @@ def _columns(want: str, molecules: int) -> dict[str, Any]:
             "vs best", width=118, help="Its cost over the lowest: of the LPs that fit, else of all"
         ),
         "takes": config.TextColumn(
-            f"{molecules:,} take",
+            f"for {molecules:,}",
             width=90,
             help="Time for this many answers at the measured speed, with each run's set-up",
         ),

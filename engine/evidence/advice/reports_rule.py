@@ -47,11 +47,13 @@ def reports_rule(measured: Measured, decision: Decision, want: Want, least: floa
         advised = {decision.lp, *decision.ties}
         agrees = BASE in advised if says == "no LP" else bool(advised - {BASE})
         sentences.append(_costs(measured, decision, want, agrees))
-    detail = LOOKS
+    details = [LOOKS]
+    if agrees is None:
+        sentences, details = [*sentences, LOOKS], []
     if says == "use an LP" and MADE_FOR in measured.names:
         clean = with_interval(measured.figures(MADE_FOR).clean_rate, percent)
-        detail += f" It does not say which LP: {MADE_FOR}, which it was drawn from, gives {clean} clean answers."
-    return ReportsRule(says, rate, agrees, " ".join(sentences), detail)
+        details.append(f"It does not say which LP: {MADE_FOR}, which it was drawn from, gives {clean} clean answers.")
+    return ReportsRule(says, rate, agrees, " ".join(sentences), " ".join(details))
 
 
 def _costs(measured: Measured, decision: Decision, want: Want, agrees: bool) -> str:
