@@ -60,7 +60,7 @@ def test_a_run_is_captured_without_and_with_an_lp_and_compared(
         expect(page.get_by_text(re.compile("^A has no device: operators take"))).to_be_visible()
         timeline(seen).press("w")
         expect(page).to_have_url(re.compile(r"tl_from=[\d.]+&tl_to=[\d.]+"))
-        expect(page.get_by_text(re.compile(r"^From [\d.,]+ to [\d.,]+ ms: A"))).to_be_visible()
+        expect(page.get_by_text(re.compile(r"^From [\d.,]+ to [\d.,]+\sms: A"))).to_be_visible()
         seen.press("Whole")
         expect(page).not_to_have_url(re.compile("tl_from=\\d"))
         seen.press("Reports")
