@@ -10,15 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.figures.statistics import Interval, wilson
-from engine.inspection.molecules import HAS_JUNK
 from engine.store.store import Store
-from engine.text.blocks import JUNK_KINDS
 
 TEXTS = ("junk", "cut", "unverified", "clean", "other")
 
-_COUNTS = f"""
+_COUNTS = """
 WITH of_blocks AS (
-    SELECT run_id, sample_id, count_if({HAS_JUNK}) AS junk, count_if(list_contains(kinds, 'cut')) AS cut,
+    SELECT run_id, sample_id, count_if(junk_text <> '') AS junk, count_if(list_contains(kinds, 'cut')) AS cut,
            count_if(list_contains(kinds, 'unverified')) AS unverified
     FROM blocks WHERE list_contains($runs, run_id) GROUP BY ALL
 )
@@ -49,10 +47,7 @@ class TextDamage:
 
 def damage(store: Store, run_ids: Sequence[str]) -> list[TextDamage]:
     """The kinds of text that there are, worst first; nothing where no sample was judged."""
-    rows = {
-        row["text"]: row
-        for row in store.table(_COUNTS, {"runs": list(run_ids), "junk": sorted(JUNK_KINDS)}, of=run_ids).to_pylist()
-    }
+    rows = {row["text"]: row for row in store.table(_COUNTS, {"runs": list(run_ids)}, of=run_ids).to_pylist()}
     return [
         TextDamage(
             text,

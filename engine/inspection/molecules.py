@@ -1,10 +1,10 @@
 """The table of samples: a row each, with what its blocks add up to, filtered and ordered.
 
-Kinds of blocks fall into four heaps. *Sound* are ``exact`` and ``unverified``. *Junk* has something in it that does
-not belong there: letters, punctuation, an extra digit, a fourth number, a missing comma, a trailing mark. *Cut* was
-closed by force, or by the end of the text, in the middle of its numbers. ``missing_z`` alone is neither: the model
-itself ended its block early; nor is ``integer``: it ended a number before its decimals. A block may be junk and cut at
-once.
+Kinds of blocks fall into four heaps. *Sound* are ``exact`` and ``unverified``. *Junk* kinds are of what is not three
+numbers: letters, punctuation, an extra digit, a fourth number, a missing comma, a trailing mark; a block has junk where
+a text of it is too many, which a cut number's last mark is not. *Cut* was closed by force, or by the end of the text,
+in the middle of its numbers. ``missing_z`` alone is neither: the model itself ended its block early; nor is
+``integer``: it ended a number before its decimals. A block may be junk and cut at once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from engine.inspection.drifts import DriftBin, members
 from engine.inspection.memo import computed_once
 from engine.inspection.runs import RunFacts, runs_with_samples
 from engine.store.store import Store
-from engine.text.blocks import JUNK_KINDS
 
 MOST_KEPT = 4
 """Tables that are kept, so that another filter need not read a million blocks again."""
@@ -65,12 +64,9 @@ class Filter:
             raise ValueError(f"worst must be at least 0, got {self.worst}")
 
 
-# Kinds stand in the order of KINDS, junk before all else: the first one tells, and most lists need no search.
-HAS_JUNK = "(list_contains($junk, kinds[1]) AND (coalesce(junk_text, '') <> '' OR NOT list_contains(kinds, 'cut')))"
-"""``engine.text.blocks.has_junk`` of a row of ``blocks``; ``$junk`` has the kinds."""
-_BLOCKS = f"""
+_BLOCKS = """
     SELECT run_id, sample_id,
-           count_if({HAS_JUNK}) AS junk_blocks,
+           count_if(junk_text <> '') AS junk_blocks,
            coalesce(sum(junk_tokens), 0) AS junk_tokens,
            count_if(kinds[1] = 'unverified') AS unverified_blocks,
            min(drift) AS drift_min, max(drift) AS drift_max,
@@ -128,7 +124,7 @@ def sample_table(store: Store, run_ids: Sequence[str], filter: Filter | None = N
 
 @computed_once(MOST_KEPT)
 def _whole_table(store: Store, *runs: RunFacts) -> pa.Table:
-    return store.table(_TABLE, {"runs": [run.run_id for run in runs], "junk": sorted(JUNK_KINDS)})
+    return store.table(_TABLE, {"runs": [run.run_id for run in runs]})
 
 
 def _inside(table: pa.Table, inside: pa.Table, run_ids: Sequence[str]) -> pa.Table:
@@ -175,6 +171,6 @@ def worst_words(table: pa.Table) -> str:
     others = pc.sum(heap).as_py() or 0
     of = f": of {every - others:,} {name}, by" if name and others else " by"
     if first["bad_blocks"]:
-        return f"Worst of {every:,}{of} damaged blocks"  # which the verdict counts
+        return f"Worst of {every:,}{of} damaged blocks: {first['bad_blocks']} of {first['blocks']}"
     rmsd = "what is known" if first["rmsd_ang"] is None else f"RMSD: {angstrom(first['rmsd_ang'])}"
     return f"Worst of {every:,}{of} {rmsd}"

@@ -30,7 +30,7 @@ from engine.live.lane import (
 from engine.lp_records import DEFAULT_PLACEHOLDER, lp_record, split_cleanup
 from engine.records import Block, Molecule
 from engine.text.align import Alignment
-from engine.text.blocks import CUT_KINDS, has_junk
+from engine.text.blocks import CUT_KINDS
 from engine.text.template import build_template
 from engine.text.tokenizers import load_tokenizer
 
@@ -236,7 +236,7 @@ def _tally_of(blocks: Iterable[Block]) -> Tally:
     tally = Tally()
     for block in blocks:
         kinds = set(block.kinds)
-        is_cut, is_junk = bool(kinds & CUT_KINDS), has_junk(kinds, block.junk_text)
+        is_cut, is_junk = bool(kinds & CUT_KINDS), bool(block.junk_text)
         tally += Tally(1, int(is_junk), int(is_cut), block.drift or 0, int(block.drift is not None))
     return tally
 

@@ -10,7 +10,7 @@ import functools
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import get_args
@@ -25,7 +25,8 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 SOUND: frozenset[Kind] = frozenset({"exact", "unverified"})
 CUT_KINDS: frozenset[Kind] = frozenset({"cut"})
 JUNK_KINDS: frozenset[Kind] = frozenset(KINDS) - SOUND - CUT_KINDS - {"missing_z", "integer"}
-"""What damages numbers; ``has_junk`` says where it counts, ``JunkCount`` below has the reports' two counts."""
+"""Of a block that is not three numbers. It has junk where a text is too many, which most of these have and a cut one
+has not; ``JunkCount`` below has the reports' two counts."""
 NUMERIC = frozenset("0123456789.,-")
 _DIGITS = frozenset("0123456789.-")
 
@@ -37,12 +38,6 @@ _NUMBER = re.compile(r"-?(\d+)(?:(\.+)(\d*))?|-?()(?<!\.)(\.++)(\d+)", re.ASCII)
 _DECIMAL = re.compile(rf"-?\d{{1,{MOST_INTEGER_DIGITS}}}\.\d{{1,{MOST_DECIMALS}}}(?!\d)", re.ASCII)
 # An integer that nothing follows may be the beginning of a longer number.
 _ANY_NUMBER = re.compile(rf"{_DECIMAL.pattern}|-?\d{{1,{MOST_INTEGER_DIGITS}}}(?=,)", re.ASCII)
-
-
-def has_junk(kinds: Collection[str], junk_text: str) -> bool:
-    """Whether a block has more than its numbers, or numbers that are none. One that was cut may end in a mark or in
-    digits of a number that goes on: that is the cut's doing alone."""
-    return not JUNK_KINDS.isdisjoint(kinds) and (bool(junk_text) or CUT_KINDS.isdisjoint(kinds))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from engine.chem.verdict import NOT_JUDGED, check_words, is_stereo_judged
 from engine.comparing.figures import RunFigures
 from engine.errors import visible
 from engine.figures.words import listed
-from engine.text.blocks import CUT_KINDS, has_junk
+from engine.text.blocks import CUT_KINDS, JUNK_KINDS
 
 Row = Mapping[str, Any]
 Fault = Literal["junk", "cut", "wrong"]
@@ -52,8 +52,9 @@ def signed(drift: int) -> str:
 
 def faults(block: Row) -> tuple[Fault, ...]:
     kinds = set(block["kinds"] or ())
-    junk: tuple[Fault, ...] = ("junk",) if has_junk(kinds, block["junk_text"] or "") else ()
-    return (*junk, "cut") if kinds & CUT_KINDS else junk
+    is_cut = bool(kinds & CUT_KINDS)  # which may leave a number with a mark or a digit too many
+    junk: tuple[Fault, ...] = ("junk",) if block["junk_text"] or (kinds & JUNK_KINDS and not is_cut) else ()
+    return (*junk, "cut") if is_cut else junk
 
 
 def atom_faults(sample: Row, blocks: Iterable[Row]) -> dict[int, Fault]:
@@ -128,12 +129,14 @@ def verdict(sample: Row, blocks: Sequence[Row]) -> str:
 
 def _bad_words(blocks: Sequence[Row]) -> str:
     by_block = [faults(block) for block in blocks]
-    junk, cut = (sum(fault in block_faults for block_faults in by_block) for fault in ("junk", "cut"))
+    damaged, cut = (sum(fault in block_faults for block_faults in by_block) for fault in ("junk", "cut"))
+    junk = sum(bool(block["junk_text"]) for block in blocks)
     short = sum("missing_z" in (block["kinds"] or ()) and not faults(block) for block in blocks)
     whole = sum("integer" in (block["kinds"] or ()) and not faults(block) for block in blocks)
     parts = [
         (junk, "has junk", "have junk"),
         (cut, "was cut", "were cut"),
+        (damaged - junk, "is not three numbers", "are not three numbers"),
         (short, "has fewer than three numbers", "have fewer than three numbers"),
         (whole, "has a number without decimals", "have numbers without decimals"),
     ]

@@ -68,15 +68,24 @@ def test_a_drawing_has_no_layer_for_clicks_and_none_where_the_smiles_does_not_re
             "Passes, decodes and is clean: every atom has its block, and every block its",
         ),
         (sample_row(0, decodes=None), [block_row(0, 0)], "Passes and is clean: every atom has its block"),
-        (sample_row(0), [block_row(0, 0, kinds=["letters"])], "before the clean-up, 1 of 1 blocks has junk."),
+        (
+            sample_row(0),
+            [block_row(0, 0, kinds=["letters"], junk_text="a")],
+            "before the clean-up, 1 of 1 blocks has junk.",
+        ),
         (
             sample_row(0, clean=False),
             [
-                block_row(0, 0, kinds=["letters"]),
+                block_row(0, 0, kinds=["letters"], junk_text="a"),
                 block_row(0, 1, kinds=["cut", "letters"], junk_text="a"),
                 block_row(0, 2),
             ],
             "Not clean: 2 of 3 blocks have junk, 1 was cut. It passes",
+        ),
+        (
+            sample_row(0, clean=False),
+            [block_row(0, 0, kinds=["missing_comma"]), block_row(0, 1, kinds=["trailing_mark", "cut"])],
+            "Not clean: 1 of 2 blocks was cut, 1 is not three numbers. It passes",
         ),
         (sample_row(0, clean=False), [], "It passes the reports' rule and decodes by the runner's."),
         (sample_row(0, clean=False, decodes=False), [], "It passes the reports' rule but does not decode."),

@@ -20,7 +20,6 @@ from engine.text.blocks import (
     count_junk,
     displacement_ang,
     find_blocks,
-    has_junk,
     has_letter,
     has_nonnumeric,
     read_block,
@@ -165,22 +164,6 @@ def test_an_integer_is_a_number_where_the_format_allows_it() -> None:
     assert read_block("1.0,2,3.0", form=TRIMMED4, lp=POSITION).kinds == ("integer",)
     assert read_block("1.0,2,3.0amen", form=TRIMMED4).kinds == ("letters", "integer")
     assert "integer" not in JUNK_KINDS
-
-
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        ("1.0,2.0,3.0amen", True),
-        ("1.0,2.0,3.0,4.0", True),
-        ("0.0309,-1.2694.003", True),  # two numbers in one
-        ("1.0,2.0,3.", False),  # cut behind the point
-        ("0.0989,-0.91411192", False),  # cut in a number that goes on
-        ("1.0,2.0,3.0", False),
-    ],
-)
-def test_what_a_cut_leaves_is_no_junk(content: str, expected: bool) -> None:
-    reading = read_block(content, lp="position-blocklist")
-    assert has_junk(reading.kinds, reading.junk_text) == expected
 
 
 @pytest.mark.parametrize(
