@@ -53,7 +53,7 @@ def signed(drift: int) -> str:
 def faults(block: Row) -> tuple[Fault, ...]:
     kinds = set(block["kinds"] or ())
     is_cut = bool(kinds & CUT_KINDS)  # which may leave a number with a mark or a digit too many
-    junk: tuple[Fault, ...] = ("junk",) if block.get("junk_text") or (kinds & JUNK_KINDS and not is_cut) else ()
+    junk: tuple[Fault, ...] = ("junk",) if block["junk_text"] or (kinds & JUNK_KINDS and not is_cut) else ()
     return (*junk, "cut") if is_cut else junk
 
 
@@ -130,7 +130,7 @@ def verdict(sample: Row, blocks: Sequence[Row]) -> str:
 def _bad_words(blocks: Sequence[Row]) -> str:
     by_block = [faults(block) for block in blocks]
     damaged, cut = (sum(fault in block_faults for block_faults in by_block) for fault in ("junk", "cut"))
-    junk = sum(bool(block.get("junk_text")) for block in blocks)
+    junk = sum(bool(block["junk_text"]) for block in blocks)
     short = sum("missing_z" in (block["kinds"] or ()) and not faults(block) for block in blocks)
     whole = sum("integer" in (block["kinds"] or ()) and not faults(block) for block in blocks)
     parts = [

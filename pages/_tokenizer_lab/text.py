@@ -224,9 +224,8 @@ def _verdict(text: str, annotated: AnnotatedText) -> None:
     with st.container(horizontal=True, gap="small", key="verdict"):
         text_badge(row)
         molecule_badges(row)
-    st.markdown(
-        "As written: " + escape_markdown(verdict(row, [{"kinds": reading.kinds} for reading in annotated.readings]))
-    )
+    blocks = [{"kinds": reading.kinds, "junk_text": reading.junk_text} for reading in annotated.readings]
+    st.markdown(f"As written: {escape_markdown(verdict(row, blocks))}")
     failed_checks(row["failed"], MOST_FAILED)
 
 
