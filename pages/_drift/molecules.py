@@ -372,9 +372,7 @@ def _steps(table: pa.Table, chosen: Spot) -> None:
     order = _wanted("order") or "Worst first"
     words = f"row {(place or 0) + 1:,} of {table.num_rows:,}, {order[0].lower() + order[1:]}"
     if place == 0 and order == "Worst first" and table.num_rows > 1:
-        worst = table.slice(0, 1).to_pylist()[0]
-        damaged = f": {worst['bad_blocks']} of {worst['blocks']} blocks damaged" if worst["bad_blocks"] else ""
-        words = f"Worst of {table.num_rows:,}{damaged}"
+        words = f"Worst of {table.num_rows:,}"  # by what: above the table
     if len(table["run_id"].unique()) > 1:  # whose molecule it is
         words += "".join(f" · {escape_markdown(str(table[name][place or 0]))}" for name in ("model", "lp"))
     show_steps(place, table.num_rows, words, lambda target: state.put_spot(_spot_at(table, target)))
