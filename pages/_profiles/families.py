@@ -10,7 +10,7 @@ import streamlit as st
 
 from engine.evidence.advice.predicted import sized
 from engine.figures.statistics import quotient
-from engine.figures.words import capitalised, listed, number, percent, signed, times
+from engine.figures.words import capitalised, number, percent, signed, times
 from engine.profile.compare import FamilyRow, TraceComparison, document, family_row
 from engine.profile.lp_words import head_words, lp_words
 from engine.profile.step_places import PLACE_WORDS, PlaceRow, place_rows, place_words
@@ -40,7 +40,8 @@ pattern = "part_of_a_name"   # a regular expression; the first rule that matches
 
 def show(_: Store, chosen: TraceSelection) -> None:
     comparison = comparison_of(chosen)
-    runs = [chosen.runs.get(str(entry.row.get("run_id")), {}) for entry in (chosen.entries[0], chosen.entries[-1])]
+    ends = chosen.entries[0], chosen.entries[-1]
+    runs = [chosen.runs.get(str(entry.row.get("run_id")), {}) for entry in ends]
     is_one = is_alone(comparison)
     text = (
         alone(comparison.control, comparison.families)
@@ -50,9 +51,11 @@ def show(_: Store, chosen: TraceSelection) -> None:
     places = [] if is_one else place_rows(comparison)
     with st.container(border=True, key="families-say"):
         st.markdown(unbroken(escape_markdown(text)))
-        if models := dict.fromkeys(sized(model_name(run)) for run in runs if model_name(run)):
-            devices = dict.fromkeys(entry.row.get("device") or "a CPU" for entry in chosen.entries)
-            st.caption(escape_markdown(f"Of {listed(list(models))}, on {listed(list(devices))}."))
+        if any(map(model_name, runs)):
+            models = [sized(model_name(run)) if model_name(run) else "a model that is not known" for run in runs]
+            devices = [entry.row.get("device") or "a CPU" for entry in ends]
+            of = dict.fromkeys(f"{model}, on {device}" for model, device in zip(models, devices, strict=True))
+            st.caption(escape_markdown(f"Of {'; and of '.join(of)}."))
     with st.container(key="profile-cards"):
         _cards(chosen, comparison)
     if comparison.families:

@@ -65,6 +65,15 @@ def test_a_first_visit_compares_the_newest_of_one_model_with_and_without_an_lp(o
     assert "They cover different work: 10 tokens in the control, 20 in the test." in said(app)
 
 
+def test_each_trace_has_its_own_model_and_device(opened: Open, store: Store) -> None:
+    """Both devices stood beside the one model that was known, as if it had run on both."""
+    control, _ = both(store)
+    publish_reported(store)
+    reported = next(entry for entry in store.found(TRACE).entries if entry.id.startswith("reported"))
+    app = opened(control=control.id, test=reported.id)
+    assert ", on a CPU; and of a model that is not known, on H100." in said(app)
+
+
 def test_without_a_pair_the_newest_stands_alone(store: Store) -> None:
     assert default_choice((), {}) is None
     publish_reported(store)
