@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UNFORESEEN as error:
         if raises_unforeseen():
             raise
-        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        what = type(error).__name__  # its text may quote a file
         return _fail(f"an error that was not foreseen ({what}). `verify` finds damage; {DEBUG}=1 shows where", status=1)
 
 

@@ -25,8 +25,8 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 SOUND: frozenset[Kind] = frozenset({"exact", "unverified"})
 CUT_KINDS: frozenset[Kind] = frozenset({"cut"})
 JUNK_KINDS: frozenset[Kind] = frozenset(KINDS) - SOUND - CUT_KINDS - {"missing_z", "integer"}
-"""Of a block that is not three numbers. It has junk where a text is too many, which most of these have and a cut one
-has not; ``JunkCount`` below has the reports' two counts."""
+"""Of a block that is not three numbers. It has junk where its reading finds a text too many; ``JunkCount`` has the
+reports' two counts."""
 NUMERIC = frozenset("0123456789.,-")
 _DIGITS = frozenset("0123456789.-")
 

@@ -11,13 +11,13 @@ from typing import Any
 import streamlit as st
 
 from engine.comparing.failures import Failures, TokenHistogram, failures, token_histogram
-from engine.comparing.figures import RATIOS, ComparedRun, Ratio, RunFigures, ratios_of
+from engine.comparing.figures import RATIOS, ComparedRun, RunFigures, ratios_of
 from engine.comparing.measures import MEASURES
 from engine.comparing.paired import compare_entries
 from engine.comparing.scatter import Scatter, scatter
 from engine.comparing.templates import MaskSizes, mask_sizes_of_run
 from engine.figures.statistics import wilson
-from engine.figures.words import UNKNOWN, listed, percent, span, times
+from engine.figures.words import UNKNOWN, listed, percent, span
 from engine.store.entries import Entry
 from engine.store.store import Store
 from pages._compare.runs import RunSelection
@@ -91,12 +91,6 @@ def mark(pair: ComparedRun, figure: str) -> Mark:
 def noise(value: Mark) -> str:
     """A mark in words: within noise, beyond it, too little to tell, or that there is no interval."""
     return "beyond noise" if value in CLEAR else MARKS[value or "unknown"][1]
-
-
-def range_of(ratio: Ratio) -> str:
-    """A ratio over paired molecules with its interval, ``0.13× (0.12–0.14×``, still open; empty without an interval."""
-    ends = None if ratio.interval is None else ratio.interval.ends
-    return "" if ratio.interval is None or ends is None else f"{times(ratio.interval.value)} ({span(*ends, times)}"
 
 
 def unseen(chosen: RunSelection, damaged: Sequence[str] = ()) -> list[str]:

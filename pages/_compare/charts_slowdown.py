@@ -10,9 +10,9 @@ import streamlit as st
 
 from engine.comparing.figures import ComparedRun
 from engine.comparing.slowdown import Decomposition, Factor, Slowdown, slowdown
-from engine.figures.words import listed, percent, seconds, times
+from engine.figures.words import listed, percent, seconds, span, times
 from engine.store.store import Store
-from pages._compare.charts_data import compared_runs, mark, noise, range_of
+from pages._compare.charts_data import compared_runs, mark, noise
 from pages._compare.runs import RunSelection
 from pages._shared.charts.card import card
 from pages._shared.charts.chart import Axis, Chart, Marks, chart
@@ -108,9 +108,9 @@ def _uncertainty(pair: ComparedRun) -> str:
     """By the samples' own tokens and times: wall time is one figure per run."""
     tokens, per_token = pair.ratio("tokens_a_sample"), pair.ratio("ms_a_token")
     ranges = [
-        f"{name} {interval}, {noise(mark(pair, ratio.figure))})"
+        f"{name} {times(ratio.interval.value)} ({span(*ratio.interval.ends, times)}, {noise(mark(pair, ratio.figure))})"
         for name, ratio in (("tokens", tokens), ("time per token", per_token))
-        if (interval := range_of(ratio))
+        if ratio.interval is not None and ratio.interval.ends
     ]
     if not ranges:
         return f"No interval: {pair.paired.reason or tokens.reason or 'the noise is not known.'}"

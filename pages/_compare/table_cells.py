@@ -80,19 +80,13 @@ _GROUPS: dict[str, tuple[tuple[str, str, str, Form, str], ...]] = {
     ),
     "Blocks": (
         ("blocks", "blocks", "", "count", "Coordinate blocks found"),
-        (
-            "junk_letters_share",
-            "foreign letters",
-            "% of blocks",
-            "share",
-            "Blocks with a letter: the reports' first count of junk",
-        ),
+        ("junk_letters_share", "with letters", "% of blocks", "share", "The reports' first count of junk"),
         (
             "junk_nonnumeric_share",
-            "foreign characters",
+            "not numeric",
             "% of blocks",
             "share",
-            "Blocks with anything but digits . , -: their second",
+            "Anything but digits . , -: their second count",
         ),
         ("cut_share", "cut", "% of blocks", "share", "Closed by force inside their numbers"),
         ("unverified_share", "unverified", "% of blocks", "share", "Closed by force; not known whether cut"),

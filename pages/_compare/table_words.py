@@ -184,7 +184,10 @@ def own_interval(cell: FigureCell, form: Form) -> str:
 #
 # Made of the table's cells, so that a sentence and the table always agree.
 
-NO_FOREIGN, NO_CUT = "no foreign characters", "nothing cut"
+NO_CUT = "nothing cut"
+LETTERS = "junk_letters_share", "no letters", "{} with letters"
+NOT_NUMERIC = "junk_nonnumeric_share", "only numeric characters", "{} not numeric"
+"""The reports' two counts of junk: the figure, and what is said of none and of some."""
 NO_CONFORMER = "no RMSD: no answer is a conformer of its molecule to the strict reader, which takes no junk"
 RATES = (
     "Passed: no issue by the reports' rule; junk may pass. Decodes: the group's reader takes every block, junk or not. "
@@ -293,10 +296,10 @@ def _points(cell: FigureCell) -> str:
 
 
 def _blocks(rows: list[FigureRow], column: int, run: RunFigures) -> str:
-    figure = "junk_letters_share" if run.junk_nonnumeric_share is None else "junk_nonnumeric_share"
-    junk, cut = _of_blocks(rows, figure, column, run, NO_FOREIGN, "foreign characters in {}"), _cut(rows, column, run)
-    if f"{NO_FOREIGN} in " in junk and f"{NO_CUT} in " in cut:
-        return junk.replace(NO_FOREIGN, f"{NO_FOREIGN} and {NO_CUT}")
+    figure, nothing, some = LETTERS if run.junk_nonnumeric_share is None else NOT_NUMERIC
+    junk, cut = _of_blocks(rows, figure, column, run, nothing, some), _cut(rows, column, run)
+    if f"{nothing} in " in junk and f"{NO_CUT} in " in cut:
+        return junk.replace(nothing, f"{nothing} and {NO_CUT}")
     return "; ".join(part for part in (junk, cut) if part)
 
 

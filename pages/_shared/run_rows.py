@@ -13,15 +13,12 @@ from pages._shared.entry_picker import origin_column, per_cent, rate_column, tim
 
 RUN_CHOICES = {"model": "Model", "lp": "LP"}
 """Columns to filter by, and their labels."""
-FOREIGN_HELP = (
-    "Blocks with anything but digits . , -, or with a letter where a report counts only those. "
-    "Junk is also a fourth number, a digit too many and two numbers run together"
-)
+NOT_NUMERIC_HELP = "Blocks with anything but digits . , -, or with a letter where a report counts only those"
 
 
 def run_row(entry: Entry) -> dict[str, Any]:
     run = RunFigures(entry)
-    foreign = run.junk_letters_share if run.junk_nonnumeric_share is None else run.junk_nonnumeric_share
+    not_numeric = run.junk_letters_share if run.junk_nonnumeric_share is None else run.junk_nonnumeric_share
     return {
         "model": run.model,
         "lp": run.lp,
@@ -32,7 +29,7 @@ def run_row(entry: Entry) -> dict[str, Any]:
         "clean": per_cent(run.clean_rate),
         "pass": per_cent(run.pass_rate),
         "decodes": per_cent(run.decodes_rate),
-        "foreign": per_cent(foreign),
+        "not numeric": per_cent(not_numeric),
         "cut": per_cent(run.cut_share),
         "origin": run.origin,
         "ms": run.ms_a_token,
@@ -59,7 +56,7 @@ def run_columns() -> dict[str, Any]:
         "clean": rate_column("clean", RULE_HELP["clean"], "green"),
         "pass": rate_column("pass", RULE_HELP["passed"]),
         "decodes": rate_column("decodes", RULE_HELP["decodes"]),
-        "foreign": config.NumberColumn("foreign", width=68, help=FOREIGN_HELP, format="%.1f %%"),
+        "not numeric": config.NumberColumn(width=82, help=NOT_NUMERIC_HELP, format="%.1f %%"),
         "cut": config.NumberColumn("cut", width=62, help="Blocks closed inside their numbers", format="%.1f %%"),
         "origin": origin_column(),
         "ms": config.NumberColumn("ms / token", width=76, format="%.3f"),

@@ -131,7 +131,7 @@ def test_the_sentence_of_the_exact_lp(demo: tuple[Comparison, list[FigureRow]]) 
     ratio, low, high = map(float, re.match(FASTER, said).groups())  # type: ignore[union-attr]
     assert low < ratio < high  # of one measure: the wall time's ratio would be outside
     assert "same pass rate (100 % of 64 samples in both)" in said
-    assert f"no foreign characters and nothing cut in {BLOCKS} blocks" in said
+    assert f"only numeric characters and nothing cut in {BLOCKS} blocks" in said
     assert re.search(r"the same RMSD \(0\.\d{3} Å\)\.$", said)
 
 
@@ -170,7 +170,7 @@ def test_the_sentence_of_a_position_lp_says_junk_cut_and_on_how_many_pairs(
     assert words.NO_CONFORMER in said  # although some decode, by the group's reader
     row = DEMO_STORE.entry(BLOCKED).row
     junk, cut = (f"{100 * row[name] / BLOCKS:.1f} %" for name in ("junk_nonnumeric", "cut_blocks"))
-    assert f"foreign characters in {junk} of blocks (control none); {cut} of blocks cut (control none)" in said
+    assert f"{junk} of blocks not numeric (control none); {cut} of blocks cut (control none)" in said
 
 
 def test_runs_that_are_apart_are_not_as_fast_because_their_shared_answers_are() -> None:
@@ -200,7 +200,7 @@ def test_a_run_alone_is_told_with_wilsons_interval() -> None:
     said = alone(found.control, rows_of(found, {}))
     assert said == (
         "100 % of 64 samples passed (95 % interval 94.3–100 %); 100 % decode; 100 % clean; "
-        f"{percent(found.control.usable_rate)} usable; no foreign characters and nothing cut in {BLOCKS} blocks."
+        f"{percent(found.control.usable_rate)} usable; only numeric characters and nothing cut in {BLOCKS} blocks."
     )
 
 

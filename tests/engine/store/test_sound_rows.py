@@ -101,7 +101,7 @@ def test_an_error_that_nobody_foresaw_is_a_sentence(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv(DEBUG, "0")
     result = run("runs")
     assert (result.code, result.out, result.err.count("\n")) == (1, "", 1)
-    assert "an error that was not foreseen (ZeroDivisionError: float division by zero)" in result.err
+    assert "an error that was not foreseen (ZeroDivisionError)" in result.err
 
 
 def test_what_is_written_can_be_read_again() -> None:
