@@ -59,14 +59,15 @@ Faulty = tuple[int, Fault, str]
 Blocks = Mapping[int, Mapping[str, Any]]
 
 
-def show(inspection: Inspected, steps: Callable[[], None]) -> None:
-    """``steps`` draws the way to the next molecule, beside the SMILES."""
+def show(inspection: Inspected, lead: str, steps: Callable[[], None]) -> None:
+    """``lead`` comes before the verdict; ``steps`` draws the way to the next molecule, beside the SMILES."""
     sample = inspection.sample
     with st.container(gap="xsmall", key="molecule"):
         with st.container(horizontal=True, vertical_alignment="center", key="molecule-heading"):
             st.code(visible_text(sample["smiles"]), language=None, wrap_lines=True, width="stretch")
             steps()
-        st.markdown(escape_markdown(_verdict_words(inspection)), help=READERS_HELP)
+        bold = f"**{escape_markdown(lead)}** " if lead else ""
+        st.markdown(bold + escape_markdown(_verdict_words(inspection)), help=READERS_HELP)
         _failed(inspection)
         still_wrong([(wrong["check"], wrong["atoms"]) for wrong in inspection.sample["unmended"] or ()])
         _linked(inspection)
@@ -90,13 +91,8 @@ def check_line(failed: Mapping[str, Any]) -> str:
     """A failed check; where there is no whole conformer, whose reader stops at the place that is named."""
     if failed["check"] != LOADED:
         return failed_words(failed)
-    return failed_words(
-        {
-            **failed,
-            "check": "not judged in 3D",
-            "detail": f"the strict reader takes numbers and nothing else, and stops at {place_of(failed['detail'])}",
-        }
-    )
+    place = place_of(failed["detail"]).partition(" in '<")[0]  # the block's text stands in the strip
+    return failed_words({**failed, "check": "not judged in 3D", "detail": f"the strict reader stops at {place}"})
 
 
 def place_of(error: str) -> str:
@@ -242,7 +238,7 @@ def _shape(inspection: Inspected, of_atom: Blocks, atom: int | None) -> None:
         atom = -1 if place is None else places[place]
         state.put_atom(spot_of(inspection), atom if atom >= 0 else None)
 
-    read = f"{inspection.conformer.GetNumAtoms()} of {inspection.molecule.atoms} atoms, as far as they can be read"
+    read = f"{inspection.conformer.GetNumAtoms()} of {inspection.molecule.atoms} atoms read"
     what = read if inspection.why_no_conformer else "the generated conformer"
     models = [model_of(inspection.conformer, what)]
     group = inspection.by_group

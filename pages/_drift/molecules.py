@@ -110,7 +110,7 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
     if error_words:
         st.error(error_words, icon=":material/error:")
     if chosen is not None and inspection is not None:
-        drift_molecule.show(inspection, lambda: _steps(table, chosen))
+        drift_molecule.show(inspection, _worst_words(table, chosen), lambda: _steps(table, chosen))
 
 
 def _all(
@@ -120,8 +120,6 @@ def _all(
     left, right = st.container(key="stacked-molecules").columns([32, 17], gap="medium")
     with left:
         if table.num_rows:
-            if (_wanted("order") or "Worst first") == "Worst first":
-                st.caption(worst_words(table))
             _rows(table, chosen, runs)
             with st.container(horizontal=True):
                 files.buttons(store, table)
@@ -174,8 +172,12 @@ def _wanted(name: str) -> str:
     return str(st.session_state.get(name, st.query_params.get(name)) or "")
 
 
+def _order() -> str:
+    return _wanted("order") or "Worst first"
+
+
 def _filtered(store: Store, runs: Sequence[RunFacts]) -> pa.Table:
-    order = _wanted("order") or "Worst first"
+    order = _order()
     chosen = Filter(
         show=(SHOWS | JUDGED).get(_wanted("show"), "all"),
         smiles=_wanted("contains").strip(),
@@ -366,13 +368,16 @@ def _counts(table: pa.Table, samples: int) -> str:
     )
 
 
+def _worst_words(table: pa.Table, chosen: Spot) -> str:
+    """Of the worst of several molecules: by what it is the worst."""
+    is_worst = _order() == "Worst first" and table.num_rows > 1 and _place_of(table, chosen) == 0
+    return f"{worst_words(table)}." if is_worst else ""
+
+
 def _steps(table: pa.Table, chosen: Spot) -> None:
     """The molecule's place in the table, and the way to its neighbours."""
-    place = _place_of(table, chosen)
-    order = _wanted("order") or "Worst first"
+    place, order = _place_of(table, chosen), _order()
     words = f"row {(place or 0) + 1:,} of {table.num_rows:,}, {order[0].lower() + order[1:]}"
-    if place == 0 and order == "Worst first" and table.num_rows > 1:
-        words = f"Worst of {table.num_rows:,}"  # by what: above the table
     if len(table["run_id"].unique()) > 1:  # whose molecule it is
         words += "".join(f" · {escape_markdown(str(table[name][place or 0]))}" for name in ("model", "lp"))
     show_steps(place, table.num_rows, words, lambda target: state.put_spot(_spot_at(table, target)))

@@ -54,7 +54,7 @@ def test_the_worst_is_opened_whether_its_steps_were_kept_or_not(demo: None) -> N
     first = worst.slice(0, 1).to_pylist()[0]
     assert first["bad_blocks"] == max(worst["bad_blocks"].to_pylist())
     damaged = f"{first['bad_blocks']} of {first['blocks']}"
-    assert f"Worst of 64 by damaged blocks: {damaged}" in words(app)
+    assert f"**Worst of 64 by damaged blocks: {damaged}.** Not clean: " in words(app)
     assert any("with a cut, 0 fail the reports' rule, " in fold.label for fold in app.expander)
     assert "Worst of" not in words(opened(run=QWEN_JUNK, order="Most tokens"))
     assert app.code[0].value == worst["smiles"][0].as_py()
@@ -63,15 +63,15 @@ def test_the_worst_is_opened_whether_its_steps_were_kept_or_not(demo: None) -> N
 def test_of_several_runs_the_row_says_whose_molecule_it_is(demo: None) -> None:
     app = AppTest.from_file(PAGE, default_timeout=120)
     app.query_params["run"] = [EXACT, WITH_JUNK]
-    assert "Worst of 128 · demo-llama:final · position-blocklist" in words(app.run())
+    assert "row 1 of 128, worst first · demo-llama:final · position-blocklist" in words(app.run())
 
 
 def test_of_clean_texts_the_worst_says_first_what_is_wrong_in_3d_and_the_counts_how_many_are_usable(demo: None) -> None:
     app = opened(run=EXACT, is_unfolded=True)
-    assert re.search("^In 3D: wrong: [a-z ,]+\\. Passes, decodes and is clean", words(app), re.MULTILINE)
+    assert re.search("In 3D: wrong: [a-z ,]+\\. Passes, decodes and is clean", words(app))
     failing = words(opened(run=demo_run("llama", "allowlist"), is_unfolded=True))
     assert re.search(
-        "Worst of 64: of 32 that fail the reports' rule, by damaged blocks: [0-9]+ of [0-9]+$", failing, re.MULTILINE
+        "Worst of 64: of 32 that fail the reports' rule, by damaged blocks: [0-9]+ of [0-9]+\\.\\*\\* Failed", failing
     )
     assert re.search("Worst of 64: of [0-9]+ not usable, by RMSD: [0-9.]+ Å", words(app))
     (usable,) = DEMO_STORE.rows("SELECT usable FROM runs WHERE run_id = $1", [EXACT])

@@ -74,7 +74,7 @@ def test_a_text_that_the_group_refuses_or_that_is_whole_has_one_conformer(opened
     assert "The group's reader takes the last number of each part and stops at " in captions(refused)
     assert OTHER_READER not in toggles(refused)
     first = refused.button(key="failed-0").label.replace("\\", "")
-    assert first.startswith("not judged in 3D: the strict reader takes numbers and nothing else, and stops at block ")
+    assert first.startswith("not judged in 3D: the strict reader stops at block ")
     assert "In 3D: " not in "\n".join(words.value for words in refused.markdown), "said once"
     assert OTHER_READER not in toggles(opened(run=EXACT, sample="0"))
 
