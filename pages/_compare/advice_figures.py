@@ -46,7 +46,10 @@ NOTE_HELP = """
 Intervals of rates are Wilson's, all others by bootstrap over molecules. Not in the seconds: computing RMSD, keeping
 each step's probabilities, and asking the model at each block that was closed by force whether it would have closed it.
 """
-WINS_HELP = "Share of bootstrap draws in which it is the cheapest of those that fit, or of all where none fits"
+WINS_HELP = (
+    "Share of bootstrap draws in which it is the cheapest of those that fit, or of all where none fits. "
+    "What is within noise is told by the interval of *vs best*."
+)
 RATE_PX = 122
 Row = Mapping[str, Any]
 
@@ -236,10 +239,10 @@ def _table_row(advice: Advice, figures: LpFigures, standing: Standing, molecules
         "standing": standing_word(advice, standing),
         advice.want: rates.pop(advice.want),
         "cost": words.cost_words(figures.cost(advice.want)),
-        "takes": duration(advice.expected_s(figures, molecules)),
-        "wins": None if standing.wins is None else 100 * standing.wins,
-        "gives": round(advice.expected_usable(figures, molecules)),
         "over": "1×" if is_best else with_interval(standing.over_least, times),
+        "takes": duration(advice.expected_s(figures, molecules)),
+        "gives": round(advice.expected_usable(figures, molecules)),
+        "wins": None if standing.wins is None else 100 * standing.wins,
         **rates,
         "sample": words.cost_words(figures.seconds_a_sample),
         "cut": with_interval(figures.cut_share, percent),
