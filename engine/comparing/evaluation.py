@@ -154,9 +154,13 @@ def evaluate_run(
 
 def is_computed(store: Store, entry: Entry, request: EvaluationRequest) -> bool:
     """Whether all matrices are there, so that ``evaluate_run`` only reads."""
-    molecules = molecules_of(store, entry)
+    return all(job.path.exists() for job in jobs_of(store, entry, request))
+
+
+def jobs_of(store: Store, entry: Entry, request: EvaluationRequest) -> Iterator[FileJob]:
+    """All that an evaluation of the run rests on."""
     each = Counter(samples_of(store, entry).smiles.to_pylist())
-    return all(job.path.exists() for job in _jobs(store, entry, molecules, each, request, []))
+    return _jobs(store, entry, molecules_of(store, entry), each, request, [])
 
 
 def _beside(run: Side, clustered: Side, rule: MissingRule) -> SetFigures:

@@ -2,7 +2,7 @@
 
 A file is named by all that its matrix rests on (molecule, references, texts or the number of baseline conformers) and
 keyed by versions besides, so that a stopped evaluation resumes, and runs with the same references share their
-baselines. Files lie in the folder of caches; any of them may be deleted, and those
+baselines. Those of the demo runs ship (``shipped_matrices``). Files lie in the folder of caches; any of them may be deleted, and those
 that nothing used for some time are, when an evaluation begins.
 
 Of a run's texts those count that a reader (the strict one, where none is named) takes for the molecule that was asked
@@ -31,6 +31,7 @@ from engine.chem.clustering import clustered_conformers
 from engine.chem.conformers import reference_conformers
 from engine.chem.rmsd import MAX_MATCHES, ensemble_metrics
 from engine.chem.smiles import parse_smiles, same_graph
+from engine.comparing.shipped_matrices import put_shipped
 from engine.errors import DriftscopeError
 from engine.file_jobs import FileJob, FinishedJob
 from engine.paths import cache_folder
@@ -122,7 +123,10 @@ def etkdg_references(smiles: str, count: int, max_seconds: float = MAX_SECONDS) 
 
 def _job(make: Callable[[Any], tuple[Meta, Arrays]], payload: Mapping[str, Any]) -> FileJob:
     digest = hashlib.sha256(json.dumps([make.__name__, payload], sort_keys=True).encode()).hexdigest()
-    return FileJob(cache_folder() / FOLDER / digest[:2] / f"{digest}.arrays", make, payload, _VERSIONS)
+    job = FileJob(cache_folder() / FOLDER / digest[:2] / f"{digest}.arrays", make, payload, _VERSIONS)
+    if not job.path.exists():
+        put_shipped(job)
+    return job
 
 
 def _matrix(payload: Mapping[str, Any], samples_for: Callable[[Chem.Mol], list[Chem.Mol]]) -> tuple[Meta, Arrays]:

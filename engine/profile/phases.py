@@ -83,6 +83,13 @@ class Phases:
         middle = median(one.dur_us for one in some)
         return min(some, key=lambda one: (abs(one.dur_us - middle), one.step))
 
+    def parts_us(self, span_us: float) -> tuple[float, float, float, float]:
+        """Of a trace this long: in steps, before the first, between them, after the last."""
+        last = self.steps[-1]
+        in_steps, before = sum(step.dur_us for step in self.steps), self.steps[0].start_us
+        until = last.start_us + last.dur_us
+        return in_steps, before, until - before - in_steps, span_us - until
+
     def mean_us(self, state: State | None = None) -> dict[str, float]:
         """Mean time per step by phase; of all steps, or of those of a state. Empty where there is none."""
         some = self.steps if state is None else self.of(state)

@@ -52,14 +52,14 @@ def totals(inspection: Inspected) -> list[tuple[str, str]]:
 
 
 def drift_words(inspection: Inspected) -> str:
-    """``drift +7 over 7 of 15 blocks``: of the others, the need is not known."""
+    """``drift +7 (known in 7 of 15 blocks)``: how many tokens the others need is not known."""
     drift = inspection.sample["drift"]
     if drift is None:
         return ""
     known, blocks = sum(block["drift"] is not None for block in inspection.blocks), len(inspection.blocks)
     name = "hypothetical drift" if inspection.run.is_hypothetical else "drift"
-    of = f"{known} of {blocks}" if known < blocks else f"{blocks}"
-    return f"{name} {signed(drift)} over {of} block{'' if blocks == 1 else 's'}"
+    of = f"(known in {known} of {blocks} blocks)" if known < blocks else f"over {counted(blocks, 'block')}"
+    return f"{name} {signed(drift)} {of}"
 
 
 def show_badges(inspection: Inspected) -> None:

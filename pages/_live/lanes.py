@@ -130,7 +130,7 @@ def counters(lane: Running, shown: int) -> None:
             f"{percent(counts.forced_tokens / counts.tokens)} forced · {counts.forward_passes:,} passes  \n"
             f":violet[junk **{tally.junk}**] · :red[cut **{tally.cut}**] of {counted(tally.blocks, 'block')} · "
             f"{'' if is_position else 'hypothetical '}drift {signed(tally.drift)}"
-            + (f" over {tally.known} of them" if tally.known < tally.blocks else "")
+            + (f" (known in {tally.known} of them)" if tally.known < tally.blocks else "")
         ),
         help=COUNTS_HELP if is_position else f"{COUNTS_HELP} {HYPOTHETICAL_HELP}",
     )

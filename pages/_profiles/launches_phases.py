@@ -23,6 +23,8 @@ MEAN_HELP = """
 One pass through the model and what goes with it: making templates (before the first one), the pass over the prompts
 (prefill), over new tokens (forward), the LP (constraint), and drawing tokens (sample). *Other* is what no mark
 covers. Times are the host's: where a device works on its own, a phase is what it took to ask for the work.
+
+The set-up before the first pass makes the LP's tables and lays out the weights of the output head.
 """
 PAIR_Q = "Do passes that write junk take longer?"
 PAIR_HELP = """
@@ -34,6 +36,8 @@ NO_JUNK = "No chart: it needs a trace in which a pass wrote junk or cut a number
 STATES: tuple[State, ...] = ("normal", "junk", "cut")
 STATE_WORDS = {"normal": "without junk", "junk": "with junk", "cut": "with a cut", "unknown": "unknown"}
 MOST_PIECES = 6
+LEAST_AFTER = 0.001  # of a trace: most end with their last pass
+ROUNDING_US = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +80,12 @@ def _means(chosen: TraceSelection, traces: Traces) -> None:
 
 
 def mean_words(chosen: TraceSelection, traces: Traces) -> str:
-    """The mean pass of each, and its largest phase."""
-    parts, templates = [], []
+    """The mean pass of each with its largest phase, and what of the trace lies outside of its passes."""
+    parts, wholes = [], []
     for entry, phases in traces:
         place = f"in {chosen.letter(entry.id)}" if len(traces) > 1 else ""
-        if phases.template_us is not None:
-            templates.append(f"{microseconds(phases.template_us)} {place}".rstrip())
         if phases.steps:
+            wholes.append(_whole_words(chosen.letter(entry.id) if len(traces) > 1 else "The trace", entry, phases))
             means = phases.mean_us()
             whole = sum(means.values())
             name, most = max(means.items(), key=lambda phase: phase[1])
@@ -90,8 +93,22 @@ def mean_words(chosen: TraceSelection, traces: Traces) -> str:
             parts.append(f"{place} a pass takes {microseconds(whole)} on average{share}".lstrip())
     if not parts:
         return "No trace marks where its passes begin."
-    before = f" Templates took {listed(templates)} before the first pass." if templates else ""
-    return f"{_sentence(parts)}{before}"
+    return " ".join(filter(None, [_sentence(parts), *wholes]))
+
+
+def _whole_words(name: str, entry: Entry, phases: Phases) -> str:
+    """Parts that add up to the trace's time by the clock, all in one unit; empty where passes overlap."""
+    *_, after = parts = phases.parts_us(entry.row.get("span_us") or 0.0)
+    if min(parts) < -ROUNDING_US:
+        return ""
+    texts = [f"{number(part_us / 1000)} ms" for part_us in (sum(parts), *(max(0.0, part) for part in parts))]
+    set_up = ""
+    if phases.template_us is not None:
+        set_up = f" (templates {number(phases.template_us / 1000)} ms, the rest set-up)"
+    told = [f"{texts[1]} in passes", f"{texts[2]} before the first{set_up}", f"{texts[3]} between them"]
+    if after >= LEAST_AFTER * sum(parts):
+        told.append(f"{texts[4]} after the last")
+    return f"{name} takes {texts[0]} by the clock: {listed(told)}."
 
 
 def without_lp_words(chosen: TraceSelection, traces: Traces) -> str:

@@ -108,7 +108,7 @@ def test_tokens_and_forced_ones_count_the_end_in_the_badges_and_in_the_strip(dem
     assert f"{share} % forced" in badges and f"{row['tokens']} tokens ({row['tokens'] - 1} and the end)" in badges
     assert f"{row['forced_tokens']} of {row['tokens']} ({share} %), the end too" in strip
     assert f"{row['tokens']} tokens ({row['tokens'] - 1} and the end)" in strip
-    assert re.search(r"drift \+\d+ over \d+ of 15 blocks", badges), "of those whose need is known"
+    assert re.search(r"drift \+\d+ \(known in \d+ of 15 blocks\)", badges), "of those whose need is known"
 
 
 def test_without_a_run_there_is_only_the_choice(demo: None) -> None:

@@ -91,7 +91,7 @@ def test_a_drift_says_over_how_many_blocks(monkeypatch: pytest.MonkeyPatch) -> N
         lane: Any = SimpleNamespace(watch=watch)
         live_lanes.counters(lane, 0)
     (drift, help), (hypothetical, its_help) = said
-    assert drift.endswith("of 5 blocks · drift −4 over 3 of them") and "Hypothetical" not in help
+    assert drift.endswith("of 5 blocks · drift −4 (known in 3 of them)") and "Hypothetical" not in help
     assert hypothetical.endswith("of 5 blocks · hypothetical drift +7")
     assert "Hypothetical: no template wrote this text" in its_help
     assert "33.3\u00a0% forced" in drift

@@ -141,7 +141,7 @@ def traced(tmp_path: Path, *events: dict[str, Any], **told: Any) -> Any:
 
 def test_what_is_inside_of_two_phases_belongs_to_the_inner_one(tmp_path: Path) -> None:
     """Marks of another thread and those outside of steps are no part of them."""
-    _, found = traced(
+    entry, found = traced(
         tmp_path,
         span("template", 0, 50),
         span("step", 100, 40),
@@ -154,6 +154,7 @@ def test_what_is_inside_of_two_phases_belongs_to_the_inner_one(tmp_path: Path) -
         span("sample", 140, 20, thread=2),
     )
     assert found.template_us == 50
+    assert found.parts_us(entry.row["span_us"]) == (60, 100, 0, 15)  # in steps, before, between, after
     one, other = found.steps
     assert one.phases_us == {"forward": 20, "prefill": 10, "other": 2, "sample": 8}
     assert (other.start_us, other.phases_us) == (140, {"other": 20})
