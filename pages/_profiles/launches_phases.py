@@ -24,7 +24,7 @@ One pass through the model and what goes with it: making templates (before the f
 (prefill), over new tokens (forward), the LP (constraint), and drawing tokens (sample). *Other* is what no mark
 covers. Times are the host's: where a device works on its own, a phase is what it took to ask for the work.
 
-The set-up before the first pass makes the LP's tables and lays out the weights of the output head.
+The set-up before the first pass makes the LP's tables, lays out the output head, and clears the cache.
 """
 PAIR_Q = "Do passes that write junk take longer?"
 PAIR_HELP = """
