@@ -10,7 +10,7 @@ HASHED =
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run prepare set-up test lint soak faults lock licences audit bench demo demo-traces demo-logs claims lost-third hta parity demo-parity clean FORCE
+.PHONY: help run prepare set-up test lint soak faults lock licences audit bench demo demo-coverage demo-traces demo-logs claims lost-third hta parity demo-parity clean FORCE
 
 PY := .venv/bin/python
 PIP_INSTALL := $(PY) -m pip install --no-input --disable-pip-version-check
@@ -126,7 +126,13 @@ demo: $(RUN) $(PREPARED)
 	@$(PY) -m engine.store.reported --into data/demo
 	@$(PY) -m engine run $(DEMO_RUNS) --store data/demo
 	@for run in data/demo/runs/run_id=2*; do $(PY) -m engine cost-of-lp "$${run#*run_id=}" --samples 16 --store data/demo || exit 1; done
-	@$(MAKE) --no-print-directory demo-traces demo-logs
+	@$(MAKE) --no-print-directory demo-coverage demo-traces demo-logs
+
+# RMSDs of the runs' conformers, of which Compare's Coverage and `evaluate` compute COV and MAT at once.
+demo-coverage: $(RUN) $(PREPARED)
+	@rm -f data/demo/rmsd.arrays
+	@$(PY) -m engine.comparing.demo_coverage --into data/demo
+	@rm -rf data/demo/staging
 
 demo-traces: $(RUN) $(PREPARED)
 	@rm -rf data/demo/traces data/demo/staging

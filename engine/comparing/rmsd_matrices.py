@@ -2,8 +2,9 @@
 
 A file is named by all that its matrix rests on (molecule, references, texts or the number of baseline conformers) and
 keyed by versions besides, so that a stopped evaluation resumes, and runs with the same references share their
-baselines. Those of the demo runs ship (``shipped_matrices``). Files lie in the folder of caches; any of them may be deleted, and those
-that nothing used for some time are, when an evaluation begins.
+baselines. Files lie in the folder of caches, where those of the demo runs are laid as they are needed
+(``shipped_matrices``); any of them may be deleted, and those that nothing used for some time are, when an evaluation
+begins.
 
 Of a run's texts those count that a reader (the strict one, where none is named) takes for the molecule that was asked
 for. Symmetries are tried up to ``MAX_MATCHES`` per pair; beyond, the RMSD is an upper bound and the matrix is not

@@ -8,6 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from engine.comparing.evaluation import EvaluationRequest, evaluate_run, is_computed
+from engine.store.store import DEMO, Store
 from pages._compare.coverage import ETKDG, command_of, curves_chart, request_of
 from tests.engine.comparing.test_evaluation import texts
 from tests.engine.inspection.made import sample_row, write_run
@@ -38,9 +39,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def opened() -> AppTest:
+def opened(control: str = "one") -> AppTest:
     app = AppTest.from_function(_section, default_timeout=60)
-    app.query_params["control"] = "one"
+    app.query_params["control"] = Store.open().entry(control).id
     app.run()
     assert not app.exception
     return app
@@ -71,3 +72,11 @@ def test_what_is_computed_is_shown_by_both_rules_beside_the_baseline(place: Path
     assert list(rows["COV-R mean (%)"])[::2] == pytest.approx([cov_r, cov_r / 2], abs=0.06)
     drawn = curves_chart({"A": found}, "cov_r", {"A": "#000000"})
     assert "COV-R by threshold" in drawn.alt
+
+
+def test_the_demo_runs_are_covered_at_a_first_visit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(DEMO))
+    monkeypatch.setenv("DRIFTSCOPE_CACHE", str(tmp_path))
+    app = opened("demo-qwen-final-exact")
+    assert not [button for button in app.button if button.label.startswith("Evaluate")]
+    assert "26.6\u00a0%" in words(app) and "48.4\u00a0%" in words(app)  # as docs/evaluate.md has it
