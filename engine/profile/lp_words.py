@@ -1,4 +1,5 @@
-"""What the LP of a trace's run changes, in a sentence before what differs: a trace says how much, not why."""
+"""What the LP of a trace's run changes, and what its samples' lengths do, in sentences before what differs: a trace
+says how much, not why."""
 
 from __future__ import annotations
 
@@ -6,10 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.decode.cost import LEGAL_ROWS
+from engine.figures.statistics import quotient
 from engine.figures.words import number, percent
 from engine.lp_records import lp_record, split_cleanup
+from engine.profile.cautions import WINDOW
 from engine.profile.compare import TraceComparison
 from engine.profile.stored_trace import StoredTrace
+from engine.profile.words import incomparable, pace_words
 
 Run = Mapping[str, Any]
 EXACT = "engine.lp.exact"
@@ -24,6 +28,31 @@ def lp_words(comparison: TraceComparison, control: Run, test: Run) -> str:
     return (
         f"B's LP, {test['lp']}, forces {percent(forced)} of its tokens, and these need no pass of their own "
         f"({number(1 / passes)} tokens per pass against {number(1 / before)} in A)."
+    )
+
+
+def sample_words(comparison: TraceComparison, control: Run, test: Run) -> str:
+    """The pace per sample, where samples of the two have unlike numbers of tokens; else, or if not known, empty.
+
+    A trace may begin samples and not end them. Then tokens per sample are its run's, and the pace is an estimate: as if
+    all tokens took as long as those of the trace.
+    """
+    clock, tokens = (comparison.figure(name).ratio for name in ("span_us", "tokens"))
+    sides = (comparison.control, control), (comparison.test, test)
+    counts = [quotient(trace.known("tokens"), trace.known("samples")) for trace, _ in sides]
+    is_known = all(counts)
+    before, after = counts if is_known else (quotient(run.get("tokens"), run.get("samples")) for _, run in sides)
+    if incomparable(comparison) or not clock or not tokens or not before or not after:
+        return ""
+    if abs(after / before - 1) <= WINDOW:
+        return ""
+    per_token = clock / tokens
+    per_sample = per_token * after / before
+    turned = "But " if (per_token < 1) != (per_sample < 1) else ""
+    verb, rest = pace_words(per_sample).split(" ", 1)
+    return (
+        f"{turned}B writes {number(after)} tokens per sample against {number(before)} in A: per sample it {verb} "
+        f"{'' if is_known else 'about '}{rest} by the clock."
     )
 
 
@@ -47,5 +76,4 @@ def _model(run: Run) -> tuple[Any, Any]:
 
 
 def _per_token(trace: StoredTrace, name: str) -> float | None:
-    count, tokens = trace.known(name), trace.known("tokens")
-    return count / tokens if count is not None and tokens else None
+    return quotient(trace.known(name), trace.known("tokens"))

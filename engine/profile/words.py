@@ -138,18 +138,19 @@ class _Base:
 WHOLE = _Base()
 
 
-def _pace(ratio: float) -> str:
+def pace_words(ratio: float) -> str:
+    """``is 1.06× faster`` or ``takes 1.05× as long``, of test over control."""
     return f"is {times(1 / ratio)} faster" if 0 < ratio < 1 else f"takes {times(ratio)} as long"
 
 
 def _paces(comparison: TraceComparison, base: _Base, control: float, test: float) -> str:
     """How much faster by the clock, where that is known, and in work, of which these are the times."""
     named = _named_by_report(comparison.control, comparison.test)
-    pace = _pace(test / control)
+    pace = pace_words(test / control)
     clock = _clock_us(comparison, base)
     if clock is None:
         return f"{pace}: {microseconds(test)} of work{named} against {microseconds(control)} in A"
-    by_clock = _pace(clock[1] / clock[0])
+    by_clock = pace_words(clock[1] / clock[0])
     verb = by_clock.partition(" ")[0]
     return (
         f"{by_clock} by the clock ({microseconds(clock[0])} to {microseconds(clock[1])}) and "
@@ -217,7 +218,7 @@ def _family(row: FamilyRow, base: _Base, head: str = "") -> str:
         return f"{name} ({change}: {calls})"
     ratio = test.mean_us / control.mean_us
     why = f" because {head}" if head and row.family == "gemm" and ratio < 1 else ""
-    return f"{name} ({change}: {calls}, each call {_pace(ratio).split(' ', 1)[1]}{why})"
+    return f"{name} ({change}: {calls}, each call {pace_words(ratio).split(' ', 1)[1]}{why})"
 
 
 def _more_calls(ratio: float) -> str:

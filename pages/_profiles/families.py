@@ -12,7 +12,7 @@ from engine.evidence.advice.predicted import sized
 from engine.figures.statistics import quotient
 from engine.figures.words import capitalised, number, percent, signed, times
 from engine.profile.compare import FamilyRow, TraceComparison, document, family_row
-from engine.profile.lp_words import head_words, lp_words
+from engine.profile.lp_words import head_words, lp_words, sample_words
 from engine.profile.step_places import PLACE_WORDS, PlaceRow, place_rows, place_words
 from engine.profile.stored_trace import StoredTrace, Totals
 from engine.profile.words import alone, are_unequal, incomparable, is_alone, is_known, other_words, where_from
@@ -43,10 +43,9 @@ def show(_: Store, chosen: TraceSelection) -> None:
     ends = chosen.entries[0], chosen.entries[-1]
     runs = [chosen.runs.get(str(entry.row.get("run_id")), {}) for entry in ends]
     is_one = is_alone(comparison)
+    causes = " ".join(filter(None, (sample_words(comparison, *runs), lp_words(comparison, *runs))))
     text = (
-        alone(comparison.control, comparison.families)
-        if is_one
-        else where_from(comparison, lp_words(comparison, *runs), head_words(*runs))
+        alone(comparison.control, comparison.families) if is_one else where_from(comparison, causes, head_words(*runs))
     )
     places = [] if is_one else place_rows(comparison)
     with st.container(border=True, key="families-say"):

@@ -11,7 +11,7 @@ from engine.figures.words import microseconds, number, percent, signed_microseco
 from engine.profile.cautions import cautions
 from engine.profile.compare import TraceComparison, compare, compare_traces
 from engine.profile.ingest import TraceMetadata, add_trace
-from engine.profile.lp_words import head_words, lp_words
+from engine.profile.lp_words import head_words, lp_words, sample_words
 from engine.profile.reported import load_reported, publish_reported
 from engine.profile.stored_trace import StoredTrace
 from engine.profile.waterfall import waterfall
@@ -212,6 +212,25 @@ def test_what_the_lp_of_a_traces_run_changes() -> None:
     said, head = words("none", "position-blocklist")
     assert said.startswith("B's LP, position-blocklist, forces 21.7 % of its") and head == ""
     assert words("exact", "none") == ("", "")
+
+
+def test_a_pace_per_token_is_no_pace_per_sample(store: Store) -> None:
+    """An LP was told as 1.06× faster under which a sample takes longer, since it has more tokens."""
+    traces = {entry.row["label"]: StoredTrace.of(entry) for entry in DEMO_STORE.found(TRACE).entries}
+    runs = {entry.id: entry.row for entry in DEMO_STORE.found().entries}
+
+    def words(control: str, test: str) -> str:
+        pair = traces[control], traces[test]
+        return sample_words(compare(*pair), *(runs[trace.entry.row["run_id"]] for trace in pair))
+
+    assert words("demo-qwen:final, none", "demo-qwen:final, position-blocklist") == (
+        "But B writes 311 tokens per sample against 277 in A: per sample it takes about 1.05× as long by the clock."
+    )
+    assert words("demo-llama:final, none", "demo-llama:final, position-blocklist").startswith("B writes 233 tokens")
+    assert words("demo-llama:final, none", "demo-llama:final, exact") == ""  # alike
+    publish_reported(store)
+    reported = compare(*(StoredTrace.of(store.found(TRACE).get(f"003-{name}", TRACE)) for name in ("llama", "qwen")))
+    assert sample_words(reported, {}, {}).endswith("per sample it takes 3.23× as long by the clock.")
 
 
 def test_a_smaller_output_head_stands_beside_its_effect(store: Store, tmp_path: Path) -> None:
