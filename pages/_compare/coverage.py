@@ -20,7 +20,7 @@ from engine.figures.coverage_metrics import (
     MissingRule,
     SetFigures,
 )
-from engine.figures.words import counted
+from engine.figures.words import counted, listed, percent
 from engine.models.devices import spare_cores
 from engine.runner.background import Task, TaskSnapshot
 from engine.store.entries import Entry
@@ -40,6 +40,7 @@ TITLES = ("COV-R", "COV-P", "MAT-R", "MAT-P")
 SIDES = {"cov_r": "COV-R", "cov_p": "COV-P"}
 RULES: dict[MissingRule, str] = {"skip": "left out", "zero": "count 0"}
 BASELINE = "RDKit, clustered"
+DIGITS = {"%": "%.1f", "Å": "%.3f"}
 NOT_YET = (
     "Not evaluated against these references yet. *Evaluate* computes which share of them each run reproduces within "
     "the threshold (COV), and how close it comes (MAT)."
@@ -143,24 +144,34 @@ def _figures(chosen: RunSelection, both: dict[str, tuple[Evaluation, ...]], name
 
 
 def answer(firsts: dict[str, Evaluation], name: str) -> str:
-    """``Against RDKit (ETKDG) at 0.75 Å, COV-R is A 44.0 % (clustered RDKit conformers: 80.1 %).``"""
+    """``Against RDKit (ETKDG), closer than 0.75 Å, mean COV-R is A 44.0 % (clustered RDKit conformers: 80.1 %).``"""
     threshold = next(iter(firsts.values())).request.threshold_ang
-    parts = [
-        f"{letter} {_share(found.figures)} (clustered RDKit conformers: {_share(found.baseline)})"
-        for letter, found in firsts.items()
-    ]
-    return f"Against {name}, closer than {threshold:g} Å, mean COV-R is {', '.join(parts)}."
+    covered = {letter: found for letter, found in firsts.items() if found.run.samples}
+    empty = [letter for letter in firsts if letter not in covered]
+    without = f" {listed(empty)} {'has' if len(empty) == 1 else 'have'} no conformer of the molecules." if empty else ""
+    shares = {letter: (_share(found.figures), _share(found.baseline)) for letter, found in covered.items()}
+    baselines = {baseline for _, baseline in shares.values()}
+    if not shares:
+        return f"Against {name} nothing is covered.{without}"
+    if len(baselines) == 1:
+        words = listed([f"{letter} {share}" for letter, (share, _) in shares.items()])
+        words += f" (clustered RDKit conformers: {baselines.pop()})"
+    else:
+        parts = (f"{letter} {share} (clustered RDKit conformers: {base})" for letter, (share, base) in shares.items())
+        words = listed(list(parts))
+    return f"Against {name}, closer than {threshold:g} Å, mean COV-R is {words}.{without}"
 
 
 def _share(figures: SetFigures | None) -> str:
-    value = None if figures is None else figures.columns()["cov_r"]
-    return "unknown" if value is None else f"{100 * value:.1f} %"
+    return percent(None if figures is None else figures.columns()["cov_r"])
 
 
 def rows_of(letter: str, found: Sequence[Evaluation]) -> list[dict[str, Any]]:
-    """Both rules, and the baseline under each; COV in per cent."""
+    """By both rules where they differ, and the baseline under each; COV in per cent."""
     rows = []
     for evaluation in found:
+        if not (evaluation.run.samples if evaluation.request.rule == "skip" else evaluation.figures.missing):
+            continue
         for who, figures in ((letter, evaluation.figures), (f"{letter}: {BASELINE}", evaluation.baseline)):
             if figures is None:
                 continue
@@ -180,7 +191,9 @@ def _columns() -> dict[str, Any]:
     config = st.column_config
     means, medians = (
         {
-            f"{title} {words} ({unit})": config.NumberColumn(f"{title}{short} ({unit})", width=width)
+            f"{title} {words} ({unit})": config.NumberColumn(
+                f"{title}{short} ({unit})", width=width, format=DIGITS[unit]
+            )
             for title, unit in zip(TITLES, "%%ÅÅ", strict=True)
         }
         for words, short, width in (("mean", "", 86), ("median", " median", 132))
@@ -240,7 +253,9 @@ def curves_chart(firsts: dict[str, Evaluation], side: str, colours: dict[str, st
 
 
 def _counts(letter: str, found: Evaluation) -> str:
-    parts = [f"{letter}: {found.run.samples:,} conformers of {found.asked:,} samples against {found.references:,}"]
+    parts = [
+        f"{letter}: {found.run.samples:,} conformers of {found.asked:,} samples against {found.references:,} references"
+    ]
     if found.without_references:
         parts.append(f"{counted(found.without_references, 'molecule')} without references left out")
     if found.run.incomplete:

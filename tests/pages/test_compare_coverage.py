@@ -39,9 +39,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def opened(control: str = "one") -> AppTest:
+def opened(control: str = "one", *tests: str) -> AppTest:
     app = AppTest.from_function(_section, default_timeout=60)
     app.query_params["control"] = Store.open().entry(control).id
+    app.query_params["test"] = [Store.open().entry(test).id for test in tests]
     app.run()
     assert not app.exception
     return app
@@ -77,6 +78,9 @@ def test_what_is_computed_is_shown_by_both_rules_beside_the_baseline(place: Path
 def test_the_demo_runs_are_covered_at_a_first_visit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(DEMO))
     monkeypatch.setenv("DRIFTSCOPE_CACHE", str(tmp_path))
-    app = opened("demo-qwen-final-exact")
+    app = opened("demo-qwen-final-exact", "demo-qwen-final-position-allowlist", "demo-qwen-final-guarded")
     assert not [button for button in app.button if button.label.startswith("Evaluate")]
-    assert "26.6\u00a0%" in words(app) and "48.4\u00a0%" in words(app)  # as docs/evaluate.md has it
+    sentence = "mean COV-R is A 26.6 % and C 31.6 % (clustered RDKit conformers: 48.4 %). B has no conformer"
+    assert sentence in words(app).replace("\u00a0", " ")  # A as docs/evaluate.md has it
+    rows = app.dataframe[0].value
+    assert list(rows["run"])[::2] == ["A", "B", "C"] and list(rows["COV-R mean (%)"])[:3] == [26.6, 48.4, 0.0]
