@@ -99,7 +99,7 @@ def _write(cost: RunCost, facts: RunFacts) -> None:
     from engine.figures.words import with_interval
     from engine.inspection.lp_cost_words import disagreement_words, effective_words, nat, sentences_of
 
-    write(sentences_of(cost, facts.lp or "the LP"))
+    write(" ".join(sentences_of(cost, facts.lp or "the LP")))
     if not cost.counting:
         return
     if text := disagreement_words(cost):

@@ -21,12 +21,12 @@ def verdict_of(cost: RunCost) -> str:
 
 
 def short_words(cost: RunCost, lp: str) -> str:
-    """``exact leaves the model what it would have written (log w −0.05 per sample, 16 of 16 effective)``"""
+    """``exact leaves the model what it would have written (log w −0.05 per sample, effective sample size 16 of 16)``"""
     return f"{lp} {verdict_of(cost)} ({figures_words(cost)})"
 
 
 def figures_words(cost: RunCost) -> str:
-    """``log w −0.05 per sample, 16 of 16 effective``; with filters the LP's part alone: effective samples have both."""
+    """``log w −0.05 per sample, effective sample size 16 of 16``; with filters the LP's part alone: the size has both."""
     if cost.log_w_tempered is None:
         return "no sample counts"
     if _is_filtered(cost):
@@ -35,18 +35,17 @@ def figures_words(cost: RunCost) -> str:
 
 
 def effective_words(estimate: Estimate, samples: int) -> str:
-    if estimate.effective is None:
-        return "none effective"
-    return f"{max(1, round(estimate.effective.value)):,} of {samples:,} effective"
+    size = 0 if estimate.effective is None else max(1, round(estimate.effective.value))
+    return f"effective sample size {size:,} of {samples:,}"
 
 
-def sentences_of(cost: RunCost, lp: str) -> str:
-    """For a page: the verdict with its intervals, and how far it can be trusted."""
+def sentences_of(cost: RunCost, lp: str) -> tuple[str, ...]:
+    """The verdict with its intervals, then how far it can be trusted."""
     if not cost.samples:
-        return f"What the LP costs the model is not known: {NO_CHANCES}."
+        return (f"What the LP costs the model is not known: {NO_CHANCES}.",)
     if not cost.counting or cost.log_w_tempered is None:
         why = "none ended" if cost.is_guard_known else "no weight of its guard is known (`run --weigh 3` estimates it)"
-        return f"What the LP costs the model is not known: of {counted(cost.samples, 'sample')}, {why}."
+        return (f"What the LP costs the model is not known: of {counted(cost.samples, 'sample')}, {why}.",)
     estimate = cost.tempered
     parts = [
         f"{lp} {verdict_of(cost)}: log w is {with_interval(cost.log_w_tempered, nat)} per sample, {_split(cost)}.",
@@ -60,7 +59,7 @@ def sentences_of(cost: RunCost, lp: str) -> str:
     if cost.samples > 1:
         units = (len(cost.molecules), "molecule") if len(cost.molecules) > 1 else (cost.samples, "sample")
         parts.append(f"In brackets: 95 % intervals over {counted(*units)}.")
-    return " ".join(parts)
+    return tuple(parts)
 
 
 def disagreement_words(cost: RunCost) -> str:

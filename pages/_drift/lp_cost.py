@@ -13,7 +13,7 @@ from engine.inspection.lp_cost import Place, RunCost, cost_of_run
 from engine.inspection.lp_cost_words import disagreement_words, effective_words, nat, sentences_of
 from engine.inspection.runs import RunFacts
 from engine.store.store import Store
-from pages._shared.charts.card import card, choice
+from pages._shared.charts.card import card, choice, in_detail
 from pages._shared.charts.chart import Axis, Chart, Marks, chart, lanes
 from pages._shared.theme import palette
 
@@ -36,7 +36,9 @@ LEAST_REACH = 0.2
 def show(store: Store, run: RunFacts) -> None:
     cost = cost_of_run(store, run)
     with card("lp-cost", "What does the LP cost the model?", HELP) as panel:
-        panel.tell(sentences_of(cost, run.constraint or "The LP"))
+        first, *rest = sentences_of(cost, run.constraint or "The LP")
+        panel.tell(first)
+        in_detail(" ".join(rest))
         if not cost.samples:
             st.caption(
                 "One pass of the run's model over the stored tokens tells:"

@@ -267,9 +267,9 @@ def test_what_an_lp_costs_the_model_is_a_row_and_a_sentence(tmp_path: Path) -> N
     assert [cell.value for cell in share.cells] == pytest.approx([1, 1])
     assert words.own_interval(log_w.cells[1], "number") == "−90.0 to −90.0"
     assert words.costs([found.control, found.tests[0].figures]) == (
-        "What the LP costs the model: exact leaves the model what it would have written (log w −0.05 per sample, 60 of"
-        " 60 effective); position-allowlist draws from another distribution (log w −90.0 per sample, 60 of 60"
-        " effective)."
+        "What the LP costs the model: exact leaves the model what it would have written (log w −0.05 per sample, "
+        "effective sample size 60 of 60); position-allowlist draws from another distribution (log w −90.0 per sample, "
+        "effective sample size 60 of 60)."
     )
 
 

@@ -54,7 +54,7 @@ def test_the_cost_is_told_in_a_sentence_and_drawn(place: Path) -> None:
     app = opened(written(place))
     assert "position-allowlist shifts what the model would have written: log w is −4.80" in words(app)
     assert "−3.00 at forced tokens, −1.50 by the mask at free ones, −0.30 by the sampling filters" in words(app)
-    assert "log p(C) is at least −4.80" in words(app) and "12 of 12 effective" in words(app)
+    assert "log p(C) is at least −4.80" in words(app) and "effective sample size 12 of 12" in words(app)
     assert "With the raw p, at temperature 1" in words(app)
 
 

@@ -62,8 +62,9 @@ def test_what_each_lp_costs_the_model_is_a_caution(store: Store) -> None:
     add(store, "exact", 0.25, log_w=-0.05)
     assert advise(store, MODEL).cautions[-1] == (
         "What the LP costs the model: position-allowlist draws from another distribution (log w −90.0 per sample, "
-        f"{COUNT} of {COUNT} effective); exact leaves the model what it would have written (log w −0.05 per sample, "
-        f"{COUNT} of {COUNT} effective). Log w is what the LP changes of an answer's log-probability; 0 is nothing."
+        f"effective sample size {COUNT} of {COUNT}); exact leaves the model what it would have written (log w −0.05 "
+        f"per sample, effective sample size {COUNT} of {COUNT}). Log w is what the LP changes of an answer's "
+        "log-probability; 0 is nothing."
     )
 
 

@@ -110,7 +110,7 @@ def test_with_top_p_the_mean_is_a_strict_lower_bound(store: Store) -> None:
     assert value(found.tempered.log_p) < math.log(0.6) - 0.05
     assert value(found.mask) == pytest.approx(math.log(0.6), abs=1e-6)
     assert value(found.filters) == pytest.approx(math.log(0.57 / 0.6), abs=1e-6)
-    assert "log p(C) is at least" in sentences_of(found, "exact")
+    assert "log p(C) is at least" in text_of(found, "exact")
 
 
 def test_without_top_p_the_same_toy_is_exact(store: Store) -> None:
@@ -118,7 +118,11 @@ def test_without_top_p_the_same_toy_is_exact(store: Store) -> None:
     assert not found.is_bound
     assert value(found.tempered.log_p) == pytest.approx(math.log(0.6), abs=1e-6)
     assert value(found.filters) == pytest.approx(0, abs=1e-9)
-    assert "log p(C) is −0.51" in sentences_of(found, "exact")
+    assert "log p(C) is −0.51" in text_of(found, "exact")
+
+
+def text_of(found: RunCost, lp: str) -> str:
+    return " ".join(sentences_of(found, lp))
 
 
 # --- what counts --------------------------------------------------------------------------------------------------
@@ -142,19 +146,19 @@ def test_a_text_that_did_not_end_is_not_in_the_language(store: Store, reason: st
     assert value(found.log_w) == -1.0
     assert value(found.raw.kl) == 0
     assert [one.counts for one in found.each] == [True, True, True, False]
-    assert "1 of 4 samples did not end" in sentences_of(found, "exact")
+    assert "1 of 4 samples did not end" in text_of(found, "exact")
 
 
 def test_none_counts(store: Store) -> None:
     found = cost(store, [plain(0, 0, -1.0)], {0: {"stop_reason": "length"}})
     assert (found.raw.log_p, found.log_w, found.tenths) == (None, None, ())
-    assert "not known: of 1 sample, none ended" in sentences_of(found, "exact")
+    assert "not known: of 1 sample, none ended" in text_of(found, "exact")
 
 
 def test_a_run_without_chances_is_told_in_words(store: Store) -> None:
     found = cost(store, [step_row(0, 0, p_raw=0.5)])
     assert found.samples == 0
-    assert "not known" in sentences_of(found, "exact")
+    assert "not known" in text_of(found, "exact")
 
 
 def test_the_guards_weight_is_part_of_the_samples(store: Store) -> None:
@@ -170,13 +174,13 @@ def test_the_guards_weight_is_part_of_the_samples(store: Store) -> None:
     assert value(found.raw.log_p) == pytest.approx(math.log((math.exp(-1.5) + math.exp(-1)) / 3))
     assert value(found.log_w) == pytest.approx(-1.25)
     assert value(found.mask) == pytest.approx(-1.0)
-    assert "−0.25 by the guard" in sentences_of(found, "guarded")
+    assert "−0.25 by the guard" in text_of(found, "guarded")
 
 
 def test_a_guard_that_was_not_weighed_leaves_it_open(store: Store) -> None:
     found = cost(store, [plain(0, 0, -1.0)], {0: {"redrawn_blocks": 2}}, lp="guarded")
     assert not found.is_guard_known
-    assert "--weigh" in sentences_of(found, "guarded")
+    assert "--weigh" in text_of(found, "guarded")
 
 
 # --- per molecule, and where --------------------------------------------------------------------------------------
@@ -200,21 +204,23 @@ def test_few_effective_samples_are_unreliable(store: Store) -> None:
     even = cost(store, [plain(n, 0, -1.0) for n in range(16)])
     assert even.raw.is_reliable and value(even.raw.effective) == pytest.approx(16)
     assert short_words(even, "exact") == (
-        "exact shifts what the model would have written (log w −1.00 per sample, 16 of 16 effective)"
+        "exact shifts what the model would have written (log w −1.00 per sample, effective sample size 16 of 16)"
     )
 
 
 def test_one_heavy_sample_is_unreliable_and_another_distribution(store: Store) -> None:
     found = cost(store, [plain(n, 0, -60.0 - 30 * (n > 0)) for n in range(16)])
     assert not found.raw.is_reliable and value(found.raw.effective) == pytest.approx(1)
-    assert "Unreliable" in sentences_of(found, "v4")
-    assert short_words(found, "v4") == "v4 draws from another distribution (log w −88.1 per sample, 1 of 16 effective)"
+    assert "Unreliable" in text_of(found, "v4")
+    assert short_words(found, "v4") == (
+        "v4 draws from another distribution (log w −88.1 per sample, effective sample size 1 of 16)"
+    )
 
 
 def test_a_small_cost_leaves_the_model_alone(store: Store) -> None:
     found = cost(store, [plain(n, 0, -0.05) for n in range(16)])
     assert short_words(found, "exact") == (
-        "exact leaves the model what it would have written (log w −0.05 per sample, 16 of 16 effective)"
+        "exact leaves the model what it would have written (log w −0.05 per sample, effective sample size 16 of 16)"
     )
 
 
