@@ -26,7 +26,7 @@ def short_words(cost: RunCost, lp: str) -> str:
 
 
 def figures_words(cost: RunCost) -> str:
-    """``log w −0.05 per sample, effective sample size 16 of 16``; with filters the LP's part alone: the size has both."""
+    """``log w −0.05 per sample, effective sample size 16 of 16``; the size is of LP and filters."""
     if cost.log_w_tempered is None:
         return "no sample counts"
     if _is_filtered(cost):
