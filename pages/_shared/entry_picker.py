@@ -14,7 +14,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from engine.errors import one_line
-from engine.figures.words import shortened
+from engine.figures.words import listed, shortened
 from engine.store.entries import Entry, StoreListing
 from pages._shared.errors import escape_markdown
 from pages._shared.rows import picked_rows, show_rows, table_height
@@ -176,7 +176,7 @@ class EntryPicker(Generic[Chosen]):
             height=table_height(len(rows), TABLE_HEIGHT),
             column_config=self._columns(rows) | pinned,
             key=self.key,
-            on_select=lambda: self._take(shown, ids),
+            on_select=lambda: self._take(shown, ids, lambda id_: id_ if chosen is None else _name(chosen, id_)),
             selection_mode="multi-row",
             placeholder="–",
             alt=f"{noun.capitalize()}s of the store: tick those to show",
@@ -197,8 +197,10 @@ class EntryPicker(Generic[Chosen]):
         """Streamlit itself forgets what a reader pins as soon as a row is ticked."""
         return [(name, column) for name, column in self._columns(rows).items() if column and not column.get("pinned")]
 
-    def _take(self, shown: Sequence[str], ids: Sequence[str]) -> None:
+    def _take(self, shown: Sequence[str], ids: Sequence[str], name: Callable[[str], str] = str) -> None:
         """A ticked entry keeps its place, also where a filter hides its row.
+
+        One too many takes the place of the oldest: of a pair its control, so that two ticks make another pair.
 
         Of equal entries, the first tick replaces those that the page opened with: the reader did not choose them.
         """
@@ -213,8 +215,10 @@ class EntryPicker(Generic[Chosen]):
         kept = [id_ for id_ in ids if id_ in ticked or id_ not in shown]
         ticked = [*kept, *(id_ for id_ in ticked if id_ not in kept)]
         if len(ticked) > (most := self.query.most_tests + 1):
-            st.toast(f"At most {most} {self.query.noun}s: the last one replaces another.", icon=":material/info:")
-            ticked = [*ticked[: most - 1], ticked[-1]]
+            control = ticked[:1] if self.query.has_control and most > 2 else []
+            ticked = [*control, *ticked[len(control) - most :]]
+            left = escape_markdown(listed([name(id_) for id_ in ids if id_ not in ticked]) or "the first ones")
+            st.toast(f"At most {most} {self.query.noun}s, so this leaves out {left}.", icon=":material/info:")
         self.query.put(ticked)
 
     # --- what is ticked -----------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ def ticked(
     params, session = before or Params(), {} if session is None else session
     monkeypatch.setattr(st, "query_params", params)
     monkeypatch.setattr(st, "session_state", session)
+    monkeypatch.setattr(st, "toast", lambda text, icon: session.update(toast=text))
     picker = EntryPicker(query, lambda entry: {}, {}, "")
     show_rows(picker.key, [shown.index(id_) for id_ in ids if id_ in shown])
     session[picker.key] = {"selection": {"rows": rows}}
@@ -65,15 +66,16 @@ def test_ticking_keeps_places_and_what_a_filter_hides(
     [
         ((), [2], ["b"]),
         (("a",), [0, 3], ["a", "d"]),
-        (("a", "c"), [1, 2, 3], ["a", "b"]),  # a third one replaces the test
+        (("a", "c"), [1, 2, 3], ["c", "b"]),  # a third one replaces the oldest, so that two ticks make another pair
+        (("c", "b"), [0, 1, 2], ["b", "d"]),
         (("a", "c"), [1], ["c"]),
         (("a", "c"), [], []),
         (("h", "c"), [], ["h"]),  # h is hidden by a filter
-        (("h", "c"), [0, 1], ["h", "d"]),
-        ((), [0, 1, 2], ["d", "b"]),
+        (("h", "c"), [0, 1], ["c", "d"]),
+        ((), [0, 1, 2], ["c", "b"]),
     ],
 )
-def test_a_pair_takes_the_last_tick_as_its_test(
+def test_a_pair_is_the_last_two_ticks(
     monkeypatch: pytest.MonkeyPatch,
     query: SelectionQuery[Any],
     ids: tuple[str, ...],
@@ -81,6 +83,13 @@ def test_a_pair_takes_the_last_tick_as_its_test(
     expected: list[str],
 ) -> None:
     assert named(ticked(monkeypatch, query, ["d", "c", "b", "a"], ids, rows), query) == expected
+
+
+def test_what_a_tick_leaves_out_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for ids, told in ((("a", "c"), "At most 2 traces, so this leaves out a."), ((), "leaves out the first ones.")):
+        session: dict[str, Any] = {}
+        ticked(monkeypatch, query_of({}), ["d", "c", "b", "a"], ids, [0, 1, 3], session=session)
+        assert session["toast"].endswith(told)
 
 
 def test_other_runs_clear_what_was_chosen_inside_the_earlier_ones(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,9 +59,12 @@ def test_two_traces_are_ticked_swapped_and_left(browser: Browser, server: Server
     with visit(browser, server, "/profiles") as seen:
         expect(legend(seen).last).to_have_text("B · tiny:final · exact")
         open_picker(seen)
-        click_row(seen, 0, 2)  # newest first: the GPU's takes the test's place
+        click_row(seen, 0, 2)  # newest first: the GPU's comes last, and the oldest tick makes room
+        expect(seen.page.get_by_text("At most 2 traces, so this leaves out A · tiny:final · none.")).to_be_visible()
         expect(legend(seen).last).to_have_text("B · a GPU · imported")
         expect(seen.page.get_by_text("Not comparable: one is work of a device").first).to_be_visible()
+        click_row(seen, 0, 1)
+        expect(legend(seen).first).to_have_text("A · a GPU · imported (control)")
         click_row(seen, 0, 0)
         expect(legend(seen).last).to_have_text("B · tiny:final · exact")
         seen.page.get_by_role("combobox", name=re.compile("Control")).click()
