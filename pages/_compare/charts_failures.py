@@ -31,7 +31,7 @@ MOST_REASONS = 10
 MOST_WIDE_CELLS = 5  # that have room for a share below the count
 MOST_NAMED_RUNS = 3  # whose names fit side by side
 RULES = "the reports' rule or a check of the molecule"
-FAILED, UNNAMED, OTHERS = "failed", "no reason named", "other reasons"
+FAILED, UNNAMED, OTHERS = "rule or check failed", "no reason named", "other reasons"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,8 @@ def answer(chosen: RunSelection, failures: Failures) -> str:
         return f"None of {counted(samples, 'sample')} failed {RULES}. At 95 % confidence, at most {most} do."
     issues = sum(run.issues for run in failures.runs)
     if len(failures.runs) == 1:
-        return f"{_worst(chosen, failures)} Failed: by {RULES}."
-    totals = f"Together {failed:,} of {samples:,} samples failed {RULES}, with {counted(issues, 'reason')} named."
+        return _worst(chosen, failures)
+    totals = f"Together {failed:,} of {samples:,} samples failed, with {counted(issues, 'reason')} named."
     return f"{_worst(chosen, failures)} {totals}"
 
 
@@ -82,9 +82,9 @@ def _worst(chosen: RunSelection, failures: Failures) -> str:
     figures = dict.fromkeys(
         f"{run.failed:,} of {run.samples:,} samples ({rate(run.failed, run.samples)})" for run in worst
     )
-    verb = f"fail{'s' if len(worst) == 1 else ''}"
-    verb += "" if len(failures.runs) == 1 else " equally often:" if len(worst) == len(shares) else " most:"
-    sentence = f"{letters} {verb} {listed(list(figures))}{' each' if len(figures) < len(worst) else ''}"
+    verb = f"fail{'s' if len(worst) == 1 else ''} {RULES}"
+    verb += "" if len(failures.runs) == 1 else " equally often" if len(worst) == len(shares) else " most"
+    sentence = f"{letters} {verb}: {listed(list(figures))}{' each' if len(figures) < len(worst) else ''}"
     first = max(failures.reasons, key=lambda reason: sum(reason.samples[place] for place in places), default=None)
     count = 0 if first is None else sum(first.samples[place] for place in places)
     if first is None or not count:

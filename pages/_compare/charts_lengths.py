@@ -83,12 +83,12 @@ def _limit(chosen: RunSelection, histogram: TokenHistogram) -> str:
     if not at_limit:
         return f"None of {known:,} stopped at the limit."
     worst = max(histogram.groups, key=lambda group: (group.limit_share or 0.0, group.at_limit))
-    most = f"{chosen.letter(worst.run_id)}’s {_kind(worst)} ones, {rate(worst.at_limit, worst.stops_known)}"
+    most = f"those of {chosen.letter(worst.run_id)} that {_kind(worst)}, {rate(worst.at_limit, worst.stops_known)}"
     return f"{at_limit:,} of {known:,} stopped at the limit, most often {most}."
 
 
 def _kind(group: TokenCounts) -> str:
-    return "passed" if group.passed else "failed"
+    return "pass the rule" if group.passed else "fail the rule"
 
 
 def _median(group: TokenCounts) -> str:
@@ -115,7 +115,7 @@ def lengths_chart(chosen: RunSelection, histogram: TokenHistogram) -> Chart:
         height=60 + (PANEL_HEIGHT if len(runs) > 1 else 2 * PANEL_HEIGHT) * len(runs),
         top=16,
         more={"bargap": 0.05},
-        alt=f"Tokens of passed and failed answers. {'. '.join(descriptions)}.",
+        alt=f"Tokens of answers that pass or fail the reports' rule. {'. '.join(descriptions)}.",
     )
 
 

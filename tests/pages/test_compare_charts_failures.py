@@ -47,19 +47,19 @@ def test_failures_with_both_totals(store: Store) -> None:
     found = failures(store, chosen.ids)
     assert type(found.runs[0].failed) is int and type(found.runs[0].unnamed) is int
     assert [(line.name, line.counts) for line in failed.lines(found)] == [
-        ("failed", (4, 0)),
+        (failed.FAILED, (4, 0)),
         ("no end", (3, 0)),
         (HOSTILE_JUNK, (1, 0)),
         ("no reason named", (1, 0)),
     ]
     said = failed.answer(chosen, found)
-    assert said.startswith("A fails most: 4 of 10 samples (40.0 %, 16.8–68.7 %), 3 of them with “no end”; 1 has more")
-    assert said.endswith(f"Together 4 of 30 samples failed {failed.RULES}, with 4 reasons named.")
+    assert said.startswith(f"A fails {failed.RULES} most: 4 of 10 samples (40.0 %, 16.8–68.7 %), 3 of them with “no")
+    assert said.endswith("end”; 1 has more than one reason. Together 4 of 30 samples failed, with 4 reasons named.")
     figure = failed.failures_chart(chosen, found).figure()
     assert "<img" not in figure.to_json() and figure.data[0].z[0][0] == pytest.approx(0.4)
     assert {(row["reason"], row["samples with it"]) for row in failed.rows(chosen, found)} >= {
         ("no end", 3),
-        ("failed", 0),
+        (failed.FAILED, 0),
     }
 
 
@@ -78,7 +78,7 @@ def test_reasons_beyond_the_most_are_added_up(store: Store) -> None:
     last = failed.lines(found)[-1]
     assert (last.name, last.counts) == ("other reasons", (14 - failed.MOST_REASONS,))
     assert failed._beyond(found) == "Named: the 10 most frequent of 14 reasons."
-    assert len([row for row in failed.rows(chosen, found) if row["reason"] != "failed"]) == 14
+    assert len([row for row in failed.rows(chosen, found) if row["reason"] != failed.FAILED]) == 14
 
 
 def test_runs_that_fail_equally_often_are_named_together(store: Store) -> None:
@@ -91,9 +91,9 @@ def test_runs_that_fail_equally_often_are_named_together(store: Store) -> None:
         return failed.answer(chosen, failures(store, chosen.ids))
 
     both = "2 of 2 samples (100 %, 34.2–100 %) and 4 of 4 samples (100 %, 51.0–100 %), 4 of them with “bad”."
-    assert said("good", "two", "four").startswith(f"B and C fail most: {both}")
-    assert said("two", "four").startswith(f"A and B fail equally often: {both}")
-    assert said("two").startswith("A fails 2 of 2 samples (100 %, 34.2–100 %), 2 of them")
+    assert said("good", "two", "four").startswith(f"B and C fail {failed.RULES} most: {both}")
+    assert said("two", "four").startswith(f"A and B fail {failed.RULES} equally often: {both}")
+    assert said("two").startswith(f"A fails {failed.RULES}: 2 of 2 samples (100 %, 34.2–100 %), 2 of them")
 
 
 def test_a_reason_is_read_whole_beside_the_figure(store: Store) -> None:
@@ -130,7 +130,7 @@ def test_lengths_are_mirrored_and_the_limit_is_said(store: Store) -> None:
     found = token_histogram(store, chosen.ids)
     said = lengths.answer(chosen, found)
     assert said.startswith("A: median 90 tokens in 6 that fail the reports' rule, 14 in 8 that pass it.")
-    assert said.endswith("6 of 14 stopped at the limit, most often A’s failed ones, 100 %, 61.0–100 %.")
+    assert said.endswith("6 of 14 stopped at the limit, most often those of A that fail the rule, 100 %, 61.0–100 %.")
     up, down = lengths.lengths_chart(chosen, found).figure().data
     assert min(up.y) >= 0 and max(up.y) == 1 and max(down.y) <= 0 and min(down.y) == -1
     assert (up.marker.pattern.shape, down.marker.pattern.shape) == ("", "/")
