@@ -88,11 +88,11 @@ def draw(chart: Chart, **more: Any) -> None:
     st.plotly_chart(chart.figure(), theme=None, alt=one_line(chart.alt), **{"config": QUIET, **more})
 
 
-def in_detail(words: str) -> None:
+def in_detail(*paragraphs: str) -> None:
     """What few read of an answer, folded below it."""
-    if words:
+    if any(paragraphs):
         with st.expander("In detail", type="compact"):
-            st.markdown(unbroken(escape_markdown(words)))
+            st.markdown(unbroken("\n\n".join(map(escape_markdown, paragraphs))))
 
 
 def choice(label: str, options: Sequence[str], key: str, words: Mapping[str, str] | None = None) -> str:
