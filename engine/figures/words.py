@@ -100,13 +100,13 @@ def signed_microseconds(value: float) -> str:
 
 
 def duration(value: float) -> str:
-    """A wait, in whole units: ``34 s``, ``2 min 05 s``, ``3 h 20 min``; below ten seconds with three digits."""
+    """A wait, in whole units: ``34 s``, ``2 min 05 s``, from an hour on ``1 h 15 min``; below ten seconds with three digits."""
     if math.isinf(value):
         return "never"
     total = round(value)
     if total < 90:
         return f"{total} s" if value >= 9.995 or abs(value - total) < 0.005 else seconds(value)
-    if total < 5_400:
+    if total < 3_600:
         return f"{total // 60} min {total % 60:02} s"
     return f"{total // 3_600:,} h {total % 3_600 // 60:02} min"
 

@@ -81,6 +81,8 @@ INF = math.inf
         (words.duration, 89.4, "89 s"),
         (words.duration, 89.6, "1 min 30 s"),
         (words.duration, 125, "2 min 05 s"),
+        (words.duration, 3_599.6, "1 h 00 min"),
+        (words.duration, 4_504, "1 h 15 min"),
         (words.duration, 12_000, "3 h 20 min"),
         (words.duration, INF, "never"),
     ],
