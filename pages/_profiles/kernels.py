@@ -81,7 +81,7 @@ def _section(comparison: TraceComparison) -> None:
         return
     with st.container(key="profile-cards"):
         _chart(measure, rows)
-    _table(comparison, rows[:MOST_ROWS])
+    _table(comparison, rows[:MOST_ROWS], by_calls=measure.by_calls)
     if len(rows) > MOST_ROWS:
         st.caption(f"{MOST_ROWS:,} of {len(rows):,} operations are listed; the CSV has all.")
     _one(comparison, rows[:MOST_ROWS])
@@ -131,10 +131,10 @@ def _is_wanted(row: KernelRow) -> bool:
     return all(word in name for word in (filters.get("kernel") or "").casefold().split())
 
 
-def _table(comparison: TraceComparison, rows: Sequence[KernelRow]) -> None:
+def _table(comparison: TraceComparison, rows: Sequence[KernelRow], *, by_calls: bool) -> None:
     picked = st.query_params.get(PICKED)
     show_rows(KEY, [place for place, row in enumerate(rows) if tables.key_of(row) == picked][:1])
-    table, looks = tables.shown(comparison, rows)
+    table, looks = tables.shown(comparison, rows, by_calls=by_calls)
     st.dataframe(
         table,
         hide_index=True,

@@ -42,9 +42,16 @@ def short(row: KernelRow) -> str:
 Column = tuple[Callable[[KernelRow], object], Any]  # a cell's value, and the column's look
 
 
-def shown(comparison: TraceComparison, rows: Sequence[KernelRow]) -> tuple[pa.Table, dict[str, Any]]:
-    """For the page: the rows, and how their columns look."""
+BY_TIME = ("name", "difference", "ms_a", "ms_b", "calls_a", "calls_b", "family")
+BY_CALLS = ("name", "calls_a", "calls_b", "calls_x", "difference", "family")
+"""Columns of two traces that come first, by what the rows are sorted by: not all of them fit a small window."""
+
+
+def shown(comparison: TraceComparison, rows: Sequence[KernelRow], *, by_calls: bool) -> tuple[pa.Table, dict[str, Any]]:
+    """For the page: the rows, and how their columns look, the most important first."""
     columns = _columns(comparison)
+    first = [] if is_alone(comparison) else BY_CALLS if by_calls else BY_TIME
+    columns = {name: columns[name] for name in (*first, *columns)}
     table = pa.table({name: [value(row) for row in rows] for name, (value, _) in columns.items()})
     return table, {name: look for name, (_, look) in columns.items()}
 

@@ -142,6 +142,7 @@ def test_operations_are_filtered_by_change_family_and_name(opened: Open, store: 
     assert "No operation matches" in said(opened(view="Kernels", kernel="nobody"))
     app = opened(view="Kernels", by="calls")
     assert "Which differ most in calls?" in [one.value for one in app.subheader]
+    assert list(app.dataframe[1].proto.column_order)[:4] == ["name", "calls_a", "calls_b", "calls_x"]
 
 
 def test_hostile_names_are_text(opened: Open, store: Store) -> None:
