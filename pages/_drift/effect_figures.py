@@ -64,8 +64,8 @@ def along(effect: RunEffect, *, of_forced: bool) -> Chart:
 
 
 def _mass(title: str, highest: float, lowest: float) -> Axis:
-    form = ".0%" if highest > FINE_MASS else ".1%"
-    return Axis(title=title, range=[lowest, highest], more={"tickformat": form})
+    fine = {"tickformat": ".1%"} if highest <= FINE_MASS else {}
+    return Axis(title=title, is_share=True, range=[lowest, highest], more=fine)
 
 
 def against_rmsd(points: Sequence[SamplePoint], effect: RunEffect, what: str) -> Chart:

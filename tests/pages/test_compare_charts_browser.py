@@ -78,6 +78,7 @@ def click_point(seen: Visit, x: float, y: float) -> None:
 def test_a_point_leads_to_its_texts_in_the_inspector(browser: Browser, server: Server) -> None:
     with visit(browser, server, f"{PAGE}&points_by=passed") as seen:
         pairs = card(seen, "pairs")
+        expect(pairs.locator(".ytick").last).to_have_text("100 %")  # as texts have it
         expect(pairs.get_by_text("The largest differences")).to_be_visible()
         click_point(seen, 1, 0)  # passed without the LP, failed with it
         expect(pairs.get_by_text("At this point")).to_be_visible()

@@ -27,6 +27,8 @@ Shared = bool | Literal["all"]
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross", "star", "pentagon")
 PATTERNS = ("", "/", "x", ".", "\\", "-", "|", "+")
 """Of groups by their place: colour never stands alone."""
+PER_CENT = {f"{tick}%": f"{tick} %" for tick in (*range(121), *(f"{tenths / 10:.1f}" for tenths in range(121)))}
+"""Ticks of shares as texts have them: plotly's own form of a tick has no room for a space."""
 FAST = 1_000
 """From so many points on the graphics card draws them."""
 
@@ -228,6 +230,7 @@ def _axis(axis: Axis) -> dict[str, Any]:
         "tickfont_size": 12,
         "type": "log" if axis.is_log else None,
         "tickformat": ".0%" if axis.is_share else None,
+        "labelalias": PER_CENT if axis.is_share else None,
         "rangemode": "tozero" if axis.from_zero else None,
         "range": None if axis.range is None else list(axis.range),
         "showgrid": None if axis.has_grid else False,
