@@ -24,6 +24,7 @@ from engine.text.tokenizers import load_tokenizer
 from pages._shared.charts.card import draw
 from pages._shared.choices import one_of
 from pages._shared.errors import escape_markdown
+from pages._shared.sections import fold, is_unfolded
 from pages._shared.table_files import file_button
 from pages._shared.words import unbroken
 from pages._tokenizer_lab import drift_view as view
@@ -37,39 +38,48 @@ FORMS = {
     "Bins of 0.042 Å": BinFormat(),
     "Bins of 0.05 Å": BinFormat(bin_ang=0.05, range_ang=9.0),
 }
+FITTED_HELP = (
+    "The fitted placeholder of a tokenizer is the one of the lowest cost on these molecules. Cost, per block on "
+    "average: *junk weight* times the tokens left over plus *cut weight* times the tokens missing."
+)
+INPUTS, SHIPPED = "lab_inputs_open", "Shipped set"
 MOST_MOLECULES = 400
 EXAMPLE = "CC(=O)Oc1ccccc1C(=O)O\nCn1c(=O)c2c(ncn2C)n(C)c1=O"
 _ENDINGS = (".sdf", ".mol", ".smi", ".csv", ".tsv", ".txt", ".gz")
 
 
 def show() -> None:
-    molecules = _molecules()
+    answer = st.container()
     help_ = (
         "Some models write 0.5, not 0.5000; some write 2, not 2.0; some write the number of a bin. "
         "Only if zeros are dropped is drift positive."
     )
     form = FORMS[one_of("Number format", list(FORMS), "decimals", help=help_)]
-    placeholders = _placeholders()
-    texts = _texts(molecules, form)
-    if not texts:
-        st.info("No molecules.", icon=":material/info:")
-        return
-    rows = _rows(texts, placeholders)
-    source = "reference conformers (ETKDGv3, seed 0, principal axes)"
-    if molecules and not isinstance(molecules[0], str):
-        source = "the file's own coordinates"
-    summary = view.sentence(rows)
-    expected = view.BINS_WORDS if isinstance(form, BinFormat) else view.reports_sentence(rows)
-    no_junk = view.no_junk_sentence(rows) if form is FIXED4 else ""
-    st.markdown(unbroken(escape_markdown(f"{summary} {no_junk}".rstrip())))
+    is_open = folder_waits() or is_unfolded(INPUTS, st.query_params.get("set", SHIPPED) != SHIPPED)
+    with fold("Molecules, placeholders, another tokenizer", INPUTS, is_open, ":material/edit:"):
+        molecules = _molecules()
+        placeholders = _placeholders()
+    with answer:
+        texts = _texts(molecules, form)
+        if not texts:
+            st.info("No molecules.", icon=":material/info:")
+            return
+        rows = _rows(texts, placeholders)
+        summary = view.sentence(rows)
+        st.markdown(unbroken(escape_markdown(summary)))
+        if form is FIXED4 and (hint := view.no_junk_sentence(rows)):
+            st.caption(unbroken(escape_markdown(hint)))
     st.caption(
         ":green[**Green: exact**], drift 0. :violet[**Pink, striped: junk-prone**], positions left over. "
-        ":red[**Orange, crossed: cut**], a position LP would cut off the number's last digits. "
-        f"Measured here, on {source}."
+        ":red[**Orange, crossed: cut**], a position LP would cut off the number's last digits."
     )
     draw(view.drift_chart(rows, summary), config={"displaylogo": False})
     view.table(rows)
-    floor = f"This format alone puts a conformer {form.floor_ang:g} Å (RMSD) from itself."
+    expected = view.BINS_WORDS if isinstance(form, BinFormat) else view.reports_sentence(rows)
+    source = "reference conformers (ETKDGv3, seed 0, principal axes)"
+    if molecules and not isinstance(molecules[0], str):
+        source = "the file's own coordinates"
+    floor = f"Measured on {source}. This format alone puts a conformer {form.floor_ang:g} Å (RMSD) from itself."
     st.caption(unbroken(escape_markdown(f"{floor} {expected}")))
     file_button("CSV", lambda: view.csv_of(rows), "drift.csv")
 
@@ -134,7 +144,7 @@ def _uploaded() -> list[str] | list[Chem.Mol]:
 
 
 SOURCES: dict[str, Callable[[], list[str] | list[Chem.Mol]]] = {
-    "Shipped set": _shipped,
+    SHIPPED: _shipped,
     "Pasted SMILES": _pasted,
     "A file": _uploaded,
 }
@@ -151,16 +161,10 @@ def _placeholders() -> list[str]:
         bind="query-params",
         help="Any text without brackets. The fitted placeholder of each tokenizer is always shown too.",
     )
-    with st.expander("How the fitted placeholder is chosen, and another tokenizer", folder_waits()):
-        st.markdown(
-            "The cost of a placeholder is, per block on average, *junk weight* times the tokens left over plus "
-            "*cut weight* times the tokens missing. The cheapest placeholder of each tokenizer is fitted to the "
-            "molecules above."
-        )
-        columns = st.columns(2)
-        columns[0].slider("Junk weight", 0.0, 5.0, 1.0, 0.5, key="junk_weight", bind="query-params")
-        columns[1].slider("Cut weight", 0.5, 5.0, 1.0, 0.5, key="cut_weight", bind="query-params")
-        folder_input()
+    columns = st.columns(2)
+    columns[0].slider("Junk weight", 0.0, 5.0, 1.0, 0.5, key="junk_weight", bind="query-params", help=FITTED_HELP)
+    columns[1].slider("Cut weight", 0.5, 5.0, 1.0, 0.5, key="cut_weight", bind="query-params", help=FITTED_HELP)
+    folder_input()
     return chosen
 
 

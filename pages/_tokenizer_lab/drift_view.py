@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from engine.figures.words import percent
+from engine.figures.words import listed, percent
 from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.text.drift import DriftSummary
 from engine.text.placeholder import FittedPlaceholder, free_count
@@ -107,15 +107,17 @@ def _share(summary: DriftSummary, blocks: int, drift: int) -> str:
 
 
 def sentence(rows: list[DriftRow]) -> str:
-    """The figures in words; also the chart's text alternative."""
-    parts = [
-        f"{label_of(row.tokenizer)} with {row.summary.placeholder}{' (fitted)' if row.fitted else ''}: "
-        f"{percent(row.summary.share(row.summary.cut))} cut, "
-        f"{percent(row.summary.share(row.summary.junk_prone))} junk-prone"
-        for row in rows
-        if row.fitted or row.summary.placeholder == DEFAULT_PLACEHOLDER
-    ]
-    return ". ".join(parts) + "."
+    """The figures in words, tokenizers of equal ones together; also the chart's text alternative."""
+    by_words: dict[str, list[str]] = {}
+    for row in rows:
+        if row.fitted or row.summary.placeholder == DEFAULT_PLACEHOLDER:
+            words = (
+                f"{row.summary.placeholder}{' (fitted)' if row.fitted else ''}: "
+                f"{percent(row.summary.share(row.summary.cut))} cut, "
+                f"{percent(row.summary.share(row.summary.junk_prone))} junk-prone"
+            )
+            by_words.setdefault(words, []).append(label_of(row.tokenizer))
+    return " ".join(f"{listed(names)} with {words}." for words, names in by_words.items())
 
 
 def no_junk_sentence(rows: list[DriftRow]) -> str:
@@ -126,7 +128,7 @@ def no_junk_sentence(rows: list[DriftRow]) -> str:
     return (
         f"All decimals are written here, so no number is shorter than {DEFAULT_PLACEHOLDER}. A model that drops "
         "trailing zeros, as demo-qwen and demo-llama do, leaves positions over, and so writes junk: choose “Trailing "
-        "zeros dropped” above."
+        "zeros dropped”."
     )
 
 
