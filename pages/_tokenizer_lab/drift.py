@@ -62,7 +62,7 @@ def show() -> None:
     with answer:
         texts = _texts(molecules, form)
         if not texts:
-            st.info("No molecules.", icon=":material/info:")
+            st.info("No molecules: choose some below.", icon=":material/info:")
             return
         rows = _rows(texts, placeholders)
         summary = view.sentence(rows)
