@@ -6,6 +6,7 @@ A figure that is not known reads ``–``. Texts are plain; pages escape what nee
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -114,6 +115,15 @@ def duration(value: float) -> str:
 def counted(count: int, noun: str, plural: str = "") -> str:
     """``1 run``, ``2 runs``"""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def precision_name(precision: str | None) -> str | None:
+    """``FP16``, ``f16`` and ``F16`` are ``float16``, as the command line has it; ``q4_K_M`` is ``Q4_K_M``."""
+    return re.sub(r"\b(B?)F(?:LOAT|P)?(?=\d)", _float, precision.strip().upper()) if precision else None
+
+
+def _float(match: re.Match[str]) -> str:
+    return f"{match[1].lower()}float"
 
 
 def listed(parts: Sequence[str], word: str = "and") -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engine.figures.words import capitalised, counted, percent, shortened
+from engine.figures.words import capitalised, counted, percent, precision_name, shortened
 from engine.logits.causes import CERTAINTY_LABELS, ON_PURPOSE, Cause, Certainty, LogFinding, positions_in_words
 from engine.logits.flags import Flag
 from engine.logits.health import Health
@@ -43,7 +43,7 @@ def health_sentences(health: Health, late: LateRead | None = None) -> list[str]:
 
 
 def log_name(*names: str | None, most: int = MOST_NAME) -> str:
-    """``llama.cpp (demo, f16)`` of an engine, a model and a precision; what is not known is left out."""
+    """``llama.cpp (demo, float16)`` of an engine, a model and a precision; what is not known is left out."""
     engine, *more = [shortened(name, most) for name in names if name]
     return f"{engine} ({', '.join(more)})" if more else engine
 
@@ -82,7 +82,7 @@ def late_words(late: LateRead) -> str:
 
 
 def _answer(health: Health, late: LateRead | None) -> str:
-    name = log_name(health.engine, health.model, health.precision)
+    name = log_name(health.engine, health.model, precision_name(health.precision))
     what = f"{counted(health.entries, 'entry', 'entries')} ({counted(health.values, 'value')}) of {name}"
     if late is not None:
         return f"Probably read late, the {what}: {late_words(late)}"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.errors import FileFormatError
+from engine.figures.words import precision_name
 from engine.inspection.memo import computed_once
 from engine.logits.batches import Real, Whole
 from engine.logits.health_words import log_name
@@ -113,8 +114,10 @@ def compare_logs(store: Store, control: Entry, test: Entry) -> Parity:
         raise FileFormatError(
             f"{control.id} and {test.id} share no checkpoint, token and position", "Log the same prompt with both"
         )
-    keys = ("engine", "model", "precision")
-    names = [log_name(*(entry.row.get(key) for key in keys), most=MOST_NAME) for entry in (control, test)]
+    names = [
+        log_name(row.get("engine"), row.get("model"), precision_name(row.get("precision")), most=MOST_NAME)
+        for row in (control.row, test.row)
+    ]
     if names[0] == names[1]:
         names = [control.id, test.id]
     # The precision of the weights, else of the values as logged.

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from engine.errors import DriftscopeError
 from engine.figures.statistics import wilson
+from engine.figures.words import precision_name
 from engine.logits.health import has_values, health
 from engine.logits.rules import DamageExtent, load_rules
 from engine.models.registry import load_registry
@@ -125,11 +126,6 @@ def family(architecture: str | None) -> str | None:
     """``Llama-3`` and ``Llama`` are one family: the name without its number."""
     match = re.match(r"[A-Za-z]+", architecture or "")
     return match[0] if match else None
-
-
-def precision_name(precision: str | None) -> str | None:
-    """``fp16``, ``float16`` and ``F16`` are one."""
-    return re.sub(r"^(FLOAT|FP)(?=\d)", "F", precision.strip().upper()) if precision else None
 
 
 def _rate(store: Store, entry: Entry) -> GarbageRate:

@@ -89,7 +89,7 @@ def _of_precisions(trend: Trend) -> list[str]:
         shares = [f"{percent(point.share)} at {shortened(str(point.at), MOST_CHARS)}" for point in points[:MOST_NAMED]]
         name = shortened(model, MOST_CHARS)
         sentences.append(f"{name} has {listed(shares)}: the only model here that was logged in several precisions.")
-    full = next((point for point in trend.points if point.share and point.at == "F32"), None)
+    full = next((point for point in trend.points if point.share and point.at == "float32"), None)
     if full is not None:
         name = shortened(full.model, MOST_CHARS)
         sentences.append(f"{name} has {percent(full.share)} at {full.at}: garbage does not need quantisation.")

@@ -15,7 +15,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from engine.figures.statistics import Array, ranks
-from engine.logits.ranking import GarbageRate, family, precision_name
+from engine.figures.words import precision_name
+from engine.logits.ranking import GarbageRate, family
 
 By = Literal["vocab_size", "precision", "family"]
 BYS: tuple[By, ...] = get_args(By)

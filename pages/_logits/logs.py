@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from engine.figures.words import shortened
+from engine.figures.words import precision_name, shortened
 from engine.logits.causes import CERTAINTY_LABELS, TITLES
 from engine.logits.first_logs import first_logs
 from engine.logits.health import has_values
@@ -43,7 +43,7 @@ def _row(entry: Entry) -> dict[str, Any]:
     return {
         "engine": row["engine"],
         "model": row.get("model"),
-        "precision": row.get("precision"),
+        "precision": precision_name(row.get("precision")),
         "entries": entries,
         "values": row["values_logged"],
         "flagged": None if flagged is None or not entries else per_cent(flagged / entries),
@@ -105,7 +105,8 @@ class LogSelection(Selection):
 
 def log_name(entry: Entry) -> str:
     """Engine, model and precision. Anybody's text."""
-    return joined_names(*(entry.row.get(column) for column in ("engine", "model", "precision")))
+    engine, model, precision = (entry.row.get(column) for column in ("engine", "model", "precision"))
+    return joined_names(engine, model, precision_name(precision))
 
 
 def joined_names(*names: str | None) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from engine.errors import one_line
-from engine.figures.words import percent, shortened
+from engine.figures.words import percent, precision_name, shortened
 from engine.logits.ranking import GarbageRate
 from engine.logits.trend_words import WORDS, trend_sentences
 from engine.logits.trends import By, place_of, trend
@@ -77,13 +77,14 @@ def _trend_chart(reported: Sequence[GarbageRate], logs: Sequence[GarbageRate], b
         seen[is_reported, at] += 1
         # Labels stay inside: large vocabularies stand at the right edge.
         is_left = by != "vocab_size" or (rate.vocab_size or 0) > 100_000
+        height = "middle" if rate.by_report else "bottom"  # of nothing, below the line that stands for it
         points.append(
             {
                 "group": "reported" if is_reported else "logs here",
                 "x": at if by == "vocab_size" else places[at] + side,
                 "share": rate.by_report if is_reported else share(rate),
                 "text": shortened(one_line(rate.model or ""), MOST_LABEL) if is_reported else "",
-                "text_at": "middle left" if is_left else "middle right",
+                "text_at": f"{height} {'left' if is_left else 'right'}",
                 "rate": rate,
             }
         )
@@ -91,7 +92,7 @@ def _trend_chart(reported: Sequence[GarbageRate], logs: Sequence[GarbageRate], b
     def hover(row: Row) -> tuple[str, str]:
         rate: GarbageRate = row["rate"]
         about = "reported" if rate.origin == "reported" else f"{rate.entries or 0:,} entries, {rate.origin}"
-        name = one_line(joined_names(rate.engine, rate.model, rate.precision))
+        name = one_line(joined_names(rate.engine, rate.model, precision_name(rate.precision)))
         return name, f"{percent(row['share'] or 0)} of its entries, {about}"
 
     layers = [
@@ -106,7 +107,7 @@ def _trend_chart(reported: Sequence[GarbageRate], logs: Sequence[GarbageRate], b
         )
         for name, look in _looks(colours).items()
     ]
-    y = Axis(title="entries with garbage", is_share=True, range=[-0.06, 1.08], more={"nticks": 5})
+    y = Axis(title="entries with garbage", is_share=True, range=[-0.16, 1.08], more={"nticks": 5})
     return chart(*layers, x=x, y=y, height=HEIGHT, top=34, more={"dragmode": False}, alt=alt)
 
 
@@ -144,9 +145,12 @@ def show_sizes(ranked: Ranked) -> None:
 
 
 def _bars(ranked: Ranked) -> list[dict[str, Any]]:
-    bars = [("reported", f"{model.model} {model.precision}", model.garbage) for model in ranked.ranking.models]
+    bars = [
+        ("reported", f"{model.model} {precision_name(model.precision)}", model.garbage)
+        for model in ranked.ranking.models
+    ]
     for rate in ranked.ranking.logs:
-        name = " ".join(filter(None, (rate.engine, rate.model, rate.precision)))
+        name = " ".join(filter(None, (rate.engine, rate.model, precision_name(rate.precision))))
         bars.append((rate.origin, name, ranked.healths[rate.id].damage))
     return [
         {"origin": origin, "model": one_line(name), "least": of.least, "largest": of.largest, "positions": of.positions}

@@ -10,7 +10,7 @@ import pyarrow as pa
 import streamlit as st
 
 from engine.errors import one_line
-from engine.figures.words import percent, shortened
+from engine.figures.words import percent, precision_name, shortened
 from engine.logits.health import Health, has_values, health
 from engine.logits.ranking import GarbageRate, Ranking, ReportedModel, ranking
 from engine.logits.rules import DamageExtent
@@ -63,7 +63,7 @@ def _reported(place: int, model: ReportedModel, ranked: Ranked) -> dict[str, Any
     return {
         "rank": place,
         "model": model.model,
-        "precision": model.precision,
+        "precision": precision_name(model.precision),
         "reported": 100 * model.garbage_share,
         "rule": _shares([log.by_report for log in logs]),
         "ours": _shares([log.by_ours for log in logs if log.by_ours is not None]),
@@ -79,7 +79,7 @@ def _log(place: int, rate: GarbageRate, health: Health) -> dict[str, Any]:
         "rank": place,
         "engine": _text(rate.engine),
         "model": _text(rate.model),
-        "precision": _text(rate.precision),
+        "precision": _text(precision_name(rate.precision)),
         "rule": 100 * rate.by_report,
         "ours": None if rate.by_ours is None else 100 * rate.by_ours,
         "positions": _positions(health.damage.positions),

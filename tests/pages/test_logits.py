@@ -94,7 +94,10 @@ def test_the_filter_hides_rows_and_nothing_else(opened: Open, made: Made) -> Non
 def test_names_letters_and_colours(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     _, logs = made
     both = LogSelection(logs["freed"], (logs["clean"],))
-    assert [both.name(id_) for id_ in both.ids] == ["A · llama.cpp · model freed · f16", "B · driftscope · demo · f32"]
+    assert [both.name(id_) for id_ in both.ids] == [
+        "A · llama.cpp · model freed · float16",
+        "B · driftscope · demo · float32",
+    ]
     for colours in (LIGHT, DARK):
         assert [both.colour(id_, colours) for id_ in both.ids] == [colours.neutral, colours.series[0]]
     assert LogSelection(logs["freed"]).entries == (logs["freed"],)

@@ -77,15 +77,15 @@ def test_logs_are_ticked_swapped_and_let_go_of(browser: Browser, server: Server)
         expect(legend(seen)).to_have_text([re.compile("^A · .*control"), re.compile("No test yet")])
         open_picker(seen)
         click_row(seen, 0, 1)  # newest first: below the long one
-        expect(legend(seen).last).to_have_text("B · driftscope · demo · f32")
+        expect(legend(seen).last).to_have_text("B · driftscope · demo · float32")
         click_row(seen, 0, 2)
-        expect(legend(seen).last).to_have_text("B · llama.cpp · demo · f32")
+        expect(legend(seen).last).to_have_text("B · llama.cpp · demo · float32")
         seen.page.get_by_role("combobox", name=re.compile("Control")).click()
         seen.page.get_by_role("option", name=re.compile("llama.cpp · demo")).click()
-        expect(legend(seen).last).to_have_text("B · driftscope · demo · f32")  # the oldest of three ticks left
+        expect(legend(seen).last).to_have_text("B · driftscope · demo · float32")  # the oldest of three ticks left
         expect(seen.page).to_have_url(re.compile("log=llama.cpp-demo.*beside=driftscope-demo"))
         seen.page.go_back()
-        expect(legend(seen).last).to_have_text("B · llama.cpp · demo · f32")
+        expect(legend(seen).last).to_have_text("B · llama.cpp · demo · float32")
         seen.press("Clear selection")
         expect(seen.page.get_by_text("Tick logs in the table")).to_be_visible()
         for tab in ("Models", "Health"):

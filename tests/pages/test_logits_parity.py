@@ -77,7 +77,7 @@ def test_garbage_asks_for_a_filter_and_is_told_apart(store: Store, tmp_path: Pat
     control, test = two(store, tmp_path, rows, broken)
     app = opened(control, test)
     text = said(app)
-    assert "llama.cpp (demo, f32) and driftscope (demo, f32) agree to about" in text
+    assert "llama.cpp (demo, float32) and driftscope (demo, float32) agree to about" in text
     assert "Position filter that the data supports: “skip 0”" in text
     assert "12 pairs have a flagged value" in text
     table = app.dataframe[0].value
@@ -94,7 +94,7 @@ def test_swap_makes_the_other_one_the_control(store: Store, tmp_path: Path) -> N
     app = opened(control, test)
     app.button("swap_parity").click().run()
     assert (query(app, "log"), query(app, "beside")) == (test.id, control.id)
-    assert "driftscope (demo, f32) and llama.cpp (demo, f32) agree" in said(app)
+    assert "driftscope (demo, float32) and llama.cpp (demo, float32) agree" in said(app)
 
 
 def test_logs_that_part_layer_by_layer_begin_where_they_part(store: Store, tmp_path: Path) -> None:

@@ -107,6 +107,13 @@ def test_a_list_ends_in_its_word(parts: list[str], word: str, text: str) -> None
     assert words.listed(parts, word) == text
 
 
+def test_one_element_type_has_one_name() -> None:
+    """Pages had F16, FP16 and float16 beside one another."""
+    assert {words.precision_name(name) for name in ("fp16", "F16", "float16", " f16 ")} == {"float16"}
+    same = {"bf16": "bfloat16", "FP32": "float32", "q4_K_M": "Q4_K_M", "TF32": "TF32", "": None, None: None}
+    assert {name: words.precision_name(name) for name in same} == same
+
+
 @pytest.mark.parametrize(("text", "expected"), [("abcde", "abcde"), ("abcdef", "abcd…"), ("", "")])
 def test_a_long_text_is_cut(text: str, expected: str) -> None:
     assert words.shortened(text, 5) == expected

@@ -13,7 +13,6 @@ from engine.logits.ranking import (
     GarbageRate,
     family,
     is_same_model,
-    precision_name,
     ranking,
     reported_interval,
     reported_models,
@@ -59,7 +58,7 @@ def test_the_reports_models_can_show_next_to_nothing(store: Store) -> None:
     assert (len(size.points), size.orders, len(precision.points), precision.orders) == (5, 120, 6, 720)
     assert figures(size) == pytest.approx((0.1, 114 / 120, 2 / 120))
     assert precision.least_p == pytest.approx(0.2)
-    assert {name: len(own) for name, own in precision.groups.items()} == {"Q4_K_M": 4, "F16": 1, "F32": 1}
+    assert {name: len(own) for name, own in precision.groups.items()} == {"Q4_K_M": 4, "float16": 1, "float32": 1}
     assert figures(kind) == pytest.approx((0, 0.4, 0.4))
     assert {name: len(own) for name, own in kind.groups.items()} == {"Llama": 2, "Qwen": 1, "GPT": 1, "Phi": 1}
 
@@ -128,8 +127,8 @@ def test_what_the_report_argues_is_weighed(store: Store) -> None:
         "Phi-3-Mini and TinyLlama have nearly the same vocabulary size (32,064 and 32,000), but 73.0 % and 0 %"
         in said["vocab_size"]
     )
-    assert "Qwen2.5-0.5B has 20.0 % at Q4_K_M and 20.0 % at F16" in said["precision"]
-    assert "GPT-2 has 28.0 % at F32: garbage does not need quantisation." in said["precision"]
+    assert "Qwen2.5-0.5B has 20.0 % at Q4_K_M and 20.0 % at float16" in said["precision"]
+    assert "GPT-2 has 28.0 % at float32: garbage does not need quantisation." in said["precision"]
     assert "they can neither show a link nor rule one out" in said["family"]
     assert (
         "The Llama models have the least garbage (0 % and 6.0 %)" in said["family"]
@@ -171,7 +170,6 @@ def test_names_and_precisions_that_are_the_same() -> None:
     assert is_same_model(rate("Phi_3 mini", 0, precision="Q4_K_M"), phi)
     assert not is_same_model(rate("Phi-3-Mini", 0, precision="F16"), phi)
     assert not is_same_model(rate("Phi-3", 0), phi) and not is_same_model(rate(None, 0), phi)
-    assert {precision_name(name) for name in ("fp16", "F16", "float16", " f16 ")} == {"F16"}
     assert [family(name) for name in ("Llama-3", "Llama", "Qwen2", None, "3")] == ["Llama", "Llama", "Qwen", None, None]
 
 
