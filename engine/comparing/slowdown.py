@@ -22,11 +22,11 @@ ROUNDING_S = 0.01
 
 Quotient = tuple[str, str, str, str]
 """Name, words, and the two columns whose quotient it is."""
-SAMPLE_TIME: Quotient = ("time per sample", "seconds of wall time per sample", "wall_s", "samples")
+SAMPLE_TIME: Quotient = ("wall time per sample", "seconds of wall time per sample", "wall_s", "samples")
 TOKENS: Quotient = ("tokens", "tokens per sample", "tokens", "samples")
-TOKEN_TIME: Quotient = ("time per token", "seconds of wall time per token", "wall_s", "tokens")
+TOKEN_TIME: Quotient = ("wall time per token", "seconds of wall time per token", "wall_s", "tokens")
 PASSES: Quotient = ("passes", "forward passes per sample", "forward_passes", "samples")
-PASS_TIME: Quotient = ("time per pass", "seconds of wall time per forward pass", "wall_s", "forward_passes")
+PASS_TIME: Quotient = ("wall time per pass", "seconds of wall time per forward pass", "wall_s", "forward_passes")
 TOKEN_PASSES: Quotient = ("passes per token", "forward passes per token", "forward_passes", "tokens")
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from engine.comparing.templates import MaskSize, MaskSizes, dense_mask_bytes
-from engine.figures.words import counted, large, listed
+from engine.figures.words import counted, large, listed, number
 from engine.store.entries import Entry
 from engine.store.store import Store
 from pages._compare import charts_data as data
@@ -30,6 +30,7 @@ dense mask whose size is given. Under `exact` and `none` the model chooses how m
 """
 POSITIONS, ENTRIES, LEGAL = "FREE positions per molecule", "masked entries per molecule", "legal tokens at a position"
 COLUMNS = {ENTRIES: "masked", POSITIONS: "free_positions"}
+POWERS = {f"{digits}{unit}": f"{digits} {unit}" for digits in (1, 10, 100) for unit in "kMG"}  # as texts have them
 BATCH = 32
 REPORTED_GB = dense_mask_bytes(BATCH, 2_000, 152_000) / 1e9
 
@@ -94,7 +95,7 @@ def answer(chosen: RunSelection, runs: Sequence[Masked]) -> str:
     batch = most.run.row.get("batch_size") or BATCH
     dense = None if most.sizes is None else most.sizes.dense_bytes(batch)
     if dense is not None:
-        sentence += f" A dense mask for its batch of {batch} would take {dense / 1e9:.2g} GB"
+        sentence += f" A dense mask for its batch of {batch} would take {number(dense / 1e9)} GB"
         sentence += f" (the reports' {REPORTED_GB:.1f} GB: 32 answers of 2,000 positions and 152,000 entries)."
     return f"{sentence} {choice} These are exact counts.".replace("  ", " ")
 
@@ -125,7 +126,7 @@ def masks_chart(chosen: RunSelection, runs: Sequence[Masked], shown: str, alt: s
         outline=colours.background,
         hover=lambda row: (f"{row['letter']} {safe(row['smiles'], 60)}", f"{row['atoms']} atoms: {row['value']:,}"),
     )
-    powers = {"exponentformat": "SI", "dtick": 1} if shown == ENTRIES else {}
+    powers = {"exponentformat": "SI", "dtick": 1, "labelalias": POWERS} if shown == ENTRIES else {}
     return chart(
         marks,
         x=Axis(title="atoms of the molecule", from_zero=True),

@@ -18,7 +18,7 @@ from engine.comparing.measures import MEASURES, Measure
 from engine.comparing.paired import Compared, PairedRuns, compare_entries
 from engine.comparing.scatter import Scatter
 from engine.errors import one_line
-from engine.figures.words import counted, listed, percent, shortened
+from engine.figures.words import counted, listed, number, percent, points, shortened, signed, with_interval
 from engine.store.store import Store
 from pages._compare import charts_data as data
 from pages._compare.charts_data import noise
@@ -153,13 +153,13 @@ def pairs_chart(chosen: RunSelection, scatter: Scatter, spots: Spots, picked: in
         {"x": x, "y": y, "count": count, "smiles": smiles, "size": min(8 + 3 * math.log2(count), 26)}
         for x, y, count, smiles in zip(*(c if isinstance(c, list) else c.tolist() for c in columns), strict=True)
     ]
-    letters = chosen.letter(scatter.control), chosen.letter(scatter.test)
+    sides = (chosen.letter(scatter.control), "x"), (chosen.letter(scatter.test), "y")
 
     def hover(row: Any) -> tuple[str, str]:
         more = f" and {row['count'] - 1:,} more" if row["count"] > 1 else ""
         return (
             f"{shortened(one_line(row['smiles']), 60)}{more}",
-            f"{letters[0]} {row['x']:.4g}, {letters[1]} {row['y']:.4g}",
+            ", ".join(f"{letter} {value_words(row[axis], scatter.measure)}" for letter, axis in sides),
         )
 
     marks = Marks(
@@ -220,9 +220,7 @@ def unit_of(measure: Measure) -> str:
 def value_words(value: float, measure: Measure) -> str:
     if measure.unit == "share":
         return percent(value)
-    return (
-        f"{value:,.0f}" if value == round(value) or abs(value) >= 1000 else f"{value:.3g}"
-    ) + f" {unit_of(measure)}".rstrip()
+    return f"{number(round(value) if value == round(value) else value)} {unit_of(measure)}".rstrip()
 
 
 def answer(chosen: RunSelection, scatter: Scatter, paired: PairedRuns) -> str:
@@ -259,11 +257,8 @@ def _difference(compared: Compared, measure: Measure) -> str:
         return "no difference"
     over = None if compared.ratio is None else compared.ratio.value
     certainty = noise(mark_of(Ratio("", compared.control, compared.test, over, None, None, ""), measure, compared))
-    scale, unit = (100, " points") if measure.unit == "share" else (1, "")
-    value, low, high = (
-        f"{scale * end:+.3g}".replace("-", "−") for end in (difference.value, difference.low, difference.high)
-    )
-    return f"difference {value}{unit} [{low} to {high}], {certainty}"
+    words = with_interval(difference, points if measure.unit == "share" else signed)
+    return f"difference {words}, {certainty}"
 
 
 def rows(chosen: RunSelection, scatter: Scatter) -> list[dict[str, object]]:

@@ -9,9 +9,9 @@ from typing import Any
 import streamlit as st
 
 from engine.comparing.figures import ComparedRun, RunFigures, all_figures
-from engine.figures.words import listed, percent, seconds, times
+from engine.figures.words import listed, percent, seconds
 from engine.store.store import Store
-from pages._compare.charts_data import compared_runs, mark, within
+from pages._compare.charts_data import compared_runs, mark, speed, within
 from pages._compare.runs import RunSelection
 from pages._shared.charts.card import card
 from pages._shared.charts.chart import Axis, Chart, Marks, Row, chart
@@ -65,8 +65,9 @@ def answer(chosen: RunSelection, runs: Sequence[RunFigures], compared: Sequence[
     groups: dict[str, list[str]] = {}
     for test in compared:
         letter = chosen.letter(test.figures.run_id)
-        groups.setdefault(judgement(test, control), []).append(f"{letter} ({_short(test)})")
-    return f"{control_figures} {'. '.join(f'{words}: {listed(letters)}' for words, letters in groups.items())}."
+        groups.setdefault(judgement(test, control), []).append(f"{letter} {_short(test)}")
+    sentences = [f"{words}: {'; '.join(tests)}." for words, tests in groups.items()]
+    return " ".join([control_figures, *sentences])
 
 
 def judgement(test: ComparedRun, control: RunFigures) -> str:
@@ -113,9 +114,9 @@ def _overlap(one: RunFigures, other: RunFigures) -> bool:
 
 def _short(test: ComparedRun) -> str:
     run = test.figures
-    passed = "pass rate unknown" if run.pass_rate is None else f"{_rate(run)} passed"
+    passed = "pass rate unknown" if run.pass_rate is None else f"passes {_rate(run)}"
     ratio = test.ratio("wall_s_a_sample").ratio
-    return passed if ratio is None else f"{times(ratio)} the time, {passed}"
+    return passed if ratio is None else f"{speed(ratio)}, {passed}"
 
 
 def _figures(run: RunFigures) -> str:
@@ -127,7 +128,7 @@ def _figures(run: RunFigures) -> str:
 def _rate(run: RunFigures) -> str:
     if run.pass_rate_low is None or run.pass_rate_high is None:
         return percent(run.pass_rate)
-    return f"{percent(run.pass_rate)} [{within(run.pass_rate_low, run.pass_rate_high)}]"
+    return f"{percent(run.pass_rate)} ({within(run.pass_rate_low, run.pass_rate_high)})"
 
 
 def _is_known(run: RunFigures) -> bool:
@@ -201,7 +202,7 @@ def _point(run: RunFigures) -> dict[str, Any]:
 
 
 def _hover(row: Row) -> tuple[str, ...]:
-    return row["run"], row["origin"], f"{row['x']:.3g} s per sample, passed {row['rate']}", *row["others"]
+    return row["run"], row["origin"], f"{seconds(row['x'])} per sample, passed {row['rate']}", *row["others"]
 
 
 def row(chosen: RunSelection, run: RunFigures) -> dict[str, object]:

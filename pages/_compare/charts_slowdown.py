@@ -12,7 +12,7 @@ from engine.comparing.figures import ComparedRun
 from engine.comparing.slowdown import Decomposition, Factor, Slowdown, slowdown
 from engine.figures.words import listed, percent, seconds, span, times
 from engine.store.store import Store
-from pages._compare.charts_data import compared_runs, mark, noise
+from pages._compare.charts_data import compared_runs, mark, noise, speed
 from pages._compare.runs import RunSelection
 from pages._shared.charts.card import card
 from pages._shared.charts.chart import Axis, Chart, Marks, chart
@@ -31,7 +31,13 @@ WAYS = {
     "passes × time per pass": "by_passes",
     "tokens × passes per token × time per pass": "by_both",
 }
-PATTERNS = {"tokens": "/", "time per token": ".", "passes": "\\", "passes per token": "x", "time per pass": "-"}
+PATTERNS = {
+    "tokens": "/",
+    "wall time per token": ".",
+    "passes": "\\",
+    "passes per token": "x",
+    "wall time per pass": "-",
+}
 COLUMNS = {"wall_s": "the wall time", "samples": "the samples", "tokens": "the tokens", "forward_passes": "the passes"}
 TICKS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 FINE_TICKS = (0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.4)
@@ -77,7 +83,7 @@ def answer(chosen: RunSelection, known: Known, compared: Sequence[ComparedRun]) 
     factors = " times ".join(f"{times(factor.ratio)} the {factor.name}" for factor in parts.factors)
     most = "The largest difference: " if len(known) > 1 else ""
     ratio = _total(parts).ratio
-    how = f"{times(1 / ratio)} faster ({times(ratio)} the time)" if ratio < 1 else f"{times(ratio)} slower"
+    how = speed(ratio) + (f" ({times(ratio)} the time)" if ratio < 1 else "")
     sentence = f"{most}{test} is {how} than {control} per sample by wall time: {factors}."
     uncertainty = _uncertainty(next(pair for pair in compared if pair.figures.run_id == largest.test))
     has_passes = any("pass" in factor.name for factor in parts.factors)
@@ -115,7 +121,9 @@ def _uncertainty(pair: ComparedRun) -> str:
     if not ranges:
         return f"No interval: {pair.paired.reason or tokens.reason or 'the noise is not known.'}"
     how = "" if pair.paired.is_paired else "; the runs share no molecule, so each was resampled by itself"
-    return f"By the samples' own tokens and times (95 % bootstrap over molecules{how}): {listed(ranges)}."
+    return (
+        f"By the samples' own tokens and times, set-up left out (95 % bootstrap over molecules{how}): {listed(ranges)}."
+    )
 
 
 def slowdown_chart(chosen: RunSelection, known: Known) -> Chart:
@@ -184,7 +192,7 @@ def _scale(least: float, most: float) -> Axis:
     ticks = [tick for tick in TICKS if low <= math.log(tick) <= high]
     ticks = ticks if len(ticks) > 2 else sorted({*ticks, *(t for t in FINE_TICKS if low <= math.log(t) <= high)})
     return Axis(
-        title="time per sample, test over control",
+        title="wall time per sample, test over control",
         range=[low, high],
         ticks={math.log(tick): f"{tick:g}×" for tick in ticks},
         more={"zeroline": True},

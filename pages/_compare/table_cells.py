@@ -70,7 +70,7 @@ _GROUPS: dict[str, tuple[tuple[str, str, str, Form, str], ...]] = {
         ("clean_rate", "clean", "%", "share", RULE_HELP["clean"]),
         (
             "log_w",
-            "log w, the LP's cost",
+            "log w, LP and filters",
             "nat per sample",
             "number",
             "Sum of ln p − ln q over a sample's tokens, at the sampling's temperature; 0: the model's own distribution",

@@ -128,7 +128,10 @@ def test_reported_runs_are_marked_and_have_no_samples(opened: Open) -> None:
 
 def test_reported_runs_alone(opened: Open) -> None:
     words = said_of_all(opened, control=LLAMA, test=QWEN)
-    assert "B is 3.51× slower than A per sample by wall time: 1.34× the tokens times 2.62× the time per token." in words
+    assert (
+        "B is 3.51× slower than A per sample by wall time: 1.34× the tokens times 2.62× the wall time per token."
+        in words
+    )
     assert words.count("None of these runs has samples") == 3
     assert "The parts of these runs' time were not measured." in words
 
@@ -162,7 +165,7 @@ def test_a_link_without_a_question_opens_that_of_its_chart_and_sets_its_widgets(
     assert "forward passes" not in words
     if question == MOLECULES:
         assert "**At this point**" in words
-        assert "Over all pairs, passed: C 50.0 %, A 100 %, difference −50 points" in words
+        assert "Over all pairs, passed: C 50.0 %, A 100 %, difference −50.0 points" in words
 
 
 @pytest.mark.parametrize("value", ["nonsense", "", "<b>"])
