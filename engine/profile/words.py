@@ -104,7 +104,7 @@ def where_from(comparison: TraceComparison, cause: str = "", head: str = "") -> 
     tokens, per_token = comparison.figure("tokens"), comparison.figure("work_us_a_token")
     if control <= 0:
         text, base = f"B takes {microseconds(test)} of work{named} against {microseconds(control)} in A.", WHOLE
-    elif not are_unequal(comparison) or per_token.ratio is None:
+    elif per_token.ratio is None:
         text, base = f"B {_paces(comparison, WHOLE, control, test)}.", WHOLE
     else:
         base = _Base(tokens.control or 0, tokens.test or 0)
@@ -231,12 +231,15 @@ def compute_words(comparison: TraceComparison, *, of_span: bool) -> str:
     """Attention and gemm against the rest, for both."""
     figure = comparison.figure("compute_span_share" if of_span else "compute_share")
     of_what = "the span from first to last event" if of_span else "the work"
-    if figure.control is None or figure.test is None:
-        return f"The share of attention and gemm in {of_what} is not known for both."
-    control, test = percent(figure.control / 100), percent(figure.test / 100)
-    if is_alone(comparison):
-        return f"Attention and gemm are {control} of {of_what}; {percent(1 - figure.control / 100)} is other work."
-    return f"Attention and gemm are {control} of {of_what} in A and {test} in B."
+    shares = (("A", figure.control), ("B", figure.test))
+    known = {letter: percent(share / 100) for letter, share in shares if share is not None}
+    if figure.control is not None and is_alone(comparison):
+        return f"Attention and gemm are {known['A']} of {of_what}; {percent(1 - figure.control / 100)} is other work."
+    if len(known) == 2:
+        return f"Attention and gemm are {known['A']} of {of_what} in A and {known['B']} in B."
+    for letter, share in known.items():
+        return f"Attention and gemm are {share} of {of_what} in {letter}; in the other it is not known."
+    return f"The share of attention and gemm in {of_what} is not known."
 
 
 def other_words(trace: StoredTrace, families: Sequence[FamilyRow], *, of_test: bool = False) -> str:

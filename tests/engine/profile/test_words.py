@@ -143,11 +143,13 @@ def test_what_a_report_leaves_out_is_not_nought(store: Store, tmp_path: Path) ->
     )
     for name in ("compute_share", "compute_span_share", "sync_calls", "memcpy_calls", "sync_a_token"):
         assert (found.figure(name).control, found.figure(name).test) == (None, None)
-    assert "not known for both" in compute_words(found, of_span=True)
+    assert "is not known" in compute_words(found, of_span=True)
     assert "waits" not in launches_words(found) and "76.3 in B, 2.26×" in launches_words(found)
     mixed = pair(store, llama, added(store, tmp_path, (GEMM, 30)))
     assert incomparable(mixed).startswith("Not comparable as a whole: A is a report")
     assert where_from(mixed) == kernels_words(mixed) == incomparable(mixed)
+    words = "Attention and gemm are 100 % of the work in B; in the other it is not known."  # which is drawn
+    assert compute_words(mixed, of_span=False) == words
 
 
 def test_a_cpu_has_no_launches(store: Store, tmp_path: Path) -> None:
@@ -263,6 +265,7 @@ def test_sentence_and_chart_of_traces_of_unlike_length_are_of_one_base(store: St
     other = added(store, tmp_path, (GEMM, 10), (GEMM, 10), tokens=40)
     found = pair(store, one, other)
     assert "(0.500 µs less per token: 50.0 % fewer calls per token, each call 1.00× as long)" in where_from(found)
+    assert where_from(pair(store, one, added(store, tmp_path, (GEMM, 20), tokens=10))).startswith("Per token, B takes")
     (step,) = waterfall(found, "token").steps
     assert step.by_calls_us == pytest.approx(-0.5)
     assert step.by_mean_us == 0
