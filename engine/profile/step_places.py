@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 
 from engine.decode.phases import STEP
-from engine.figures.words import listed, microseconds, signed_microseconds
+from engine.figures.statistics import quotient
+from engine.figures.words import listed, microseconds, number, signed_microseconds
 from engine.inspection.memo import computed_once
+from engine.profile.cautions import WINDOW
 from engine.profile.compare import TraceComparison
 from engine.profile.phases import NAMES, OTHER
 from engine.profile.stored_trace import stored_table
@@ -129,6 +131,17 @@ def place_words(rows: Sequence[PlaceRow]) -> str:
         parts.append(f"{PLACE_WORDS[place]} takes {_more(changes[place])}{family}")
     control, test = (microseconds(sum(getattr(row, name) for row in rows)) for name in ("control_us", "test_us"))
     return f"Per pass, B's work takes {test} and A's {control}: {listed(parts)}."
+
+
+def pass_words(comparison: TraceComparison) -> str:
+    """Where passes write unlike numbers of tokens, a longer pass may be no longer per token."""
+    control, test = (
+        quotient(trace.known("tokens"), trace.known("forward_passes"))
+        for trace in (comparison.control, comparison.test)
+    )
+    if not control or not test or abs(test / control - 1) <= WINDOW:
+        return ""
+    return f"A pass of B writes {number(test)} tokens, one of A {number(control)}."
 
 
 def _more(change_us: float) -> str:

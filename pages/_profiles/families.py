@@ -13,7 +13,7 @@ from engine.figures.statistics import quotient
 from engine.figures.words import capitalised, number, percent, signed, times
 from engine.profile.compare import FamilyRow, TraceComparison, document, family_row
 from engine.profile.lp_words import head_words, lp_words, sample_words
-from engine.profile.step_places import PLACE_WORDS, PlaceRow, place_rows, place_words
+from engine.profile.step_places import PLACE_WORDS, PlaceRow, pass_words, place_rows, place_words
 from engine.profile.stored_trace import StoredTrace, Totals
 from engine.profile.words import alone, are_unequal, incomparable, is_alone, is_known, other_words, where_from
 from engine.store.entries import model_name
@@ -28,7 +28,8 @@ from pages._shared.words import unbroken
 MORE = "All columns"
 PLACE_HELP = """
 The same work may run in kernels of other names, so two traces are matched by family and by place in the pass. Places
-are the marks of the engine, to a bin of the timeline. Rows under 1 % of all changes are left out.
+are the marks of the engine, to a bin of the timeline. Rows under 1 % of all changes are left out. What lies outside of
+the passes, such as set-up, is divided by their number too.
 """
 LEAST_PLACE = 0.01
 SIDES = {"device": "device operations", "host": "operators on the CPU, without operators inside them"}
@@ -65,7 +66,7 @@ def show(_: Store, chosen: TraceSelection) -> None:
         st.caption(unbroken(_legend(comparison, is_full=is_full)))
     if places:
         st.subheader("In which part of a pass?", anchor=False, help=PLACE_HELP)
-        st.markdown(unbroken(escape_markdown(place_words(places))))
+        st.markdown(unbroken(escape_markdown(f"{place_words(places)} {pass_words(comparison)}")))
         st.html(grouped_table("family", PLACE_COLUMNS, place_lines(places), f"Work per pass of {names} by place"))
     _other(comparison)
     _downloads(comparison)
@@ -241,7 +242,8 @@ def _columns(
         columns.append(pair("per sample, µs", help_, lambda one, of: quotient(one.total_us, of.known("samples"))))
     if of_work and not is_alone(comparison) and not incomparable(comparison):
         help_ = "More calls and slower calls; the two add up to it"
-        columns.append((ColumnGroup("difference, ms", ("sum", "by calls", "by each"), help_), difference))
+        of = " of whole traces" if are_unequal(comparison) else ""
+        columns.append((ColumnGroup(f"difference{of}, ms", ("sum", "by calls", "by each"), help_), difference))
     if of_work:
         columns.append((ColumnGroup("share", names[:2], "Of all work of the trace"), shares))
     return columns

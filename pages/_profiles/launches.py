@@ -80,8 +80,9 @@ def _counted(family: str) -> tuple[str, ...]:
     return tuple(f"{family}_{figure}" for figure in ("calls", "us", "mean_us", "a_token", "a_pass"))
 
 
+WHOLE = "The whole"
 GROUPS: dict[str, tuple[str, ...]] = {
-    "The whole": (
+    WHOLE: (
         *("span_us", "work_us", "work_calls", "tokens", "samples", "forward_passes"),
         *("work_us_a_token", "work_us_a_sample", "work_us_a_pass"),
     ),
@@ -96,6 +97,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
 MEANINGS = {
     "span_us": "Pauses included, the profiler's own spans left out",
     "work_us": "Operations that run at the same time count each",
+    "work_us_a_pass": "All work, that outside of the passes included",
     "launch_calls": "Each kernel is launched by the host: a call of some microseconds, even for a short kernel",
     "launch_us": "Time that the host spends in these calls. Kernels shorter than their launch leave the device idle",
     "launch_a_token": "More launches for the same work mean smaller kernels",
@@ -137,13 +139,19 @@ def _line(comparison: TraceComparison, group: str, figure: TraceFigure) -> Table
         values = [None if value is None else round(value) for value in values]
     elif unit == "µs" and max(value or 0.0 for value in values) >= SECOND_US:
         values, unit = [None if value is None else value / 1000 for value in values], "ms"
-    ratio = None if figure.name.startswith("work_") and incomparable(comparison) else figure.ratio  # of unlike work
+    is_unlike = incomparable(comparison) if figure.name.startswith("work_") else _are_unlike(comparison, group)
+    ratio = None if is_unlike else figure.ratio
     control, test = values
     cells = tables.figure_cells(comparison, control, test, ratio)
     what = capitalised(figure.what.replace("copy kernels", "copies"))  # on a CPU they are operators
     has_device = "device" in (comparison.control.work_side, comparison.test.work_side)
     note = (MEANINGS if has_device else {**MEANINGS, **OF_OPERATORS}).get(figure.name, "")
     return TableRow(what, tuple(cells), unit=unit, note=note, group=group)
+
+
+def _are_unlike(comparison: TraceComparison, group: str) -> bool:
+    """Kernels of a device beside operators of a CPU; how long a trace is and what it covers compare all the same."""
+    return comparison.control.work_side != comparison.test.work_side and group != WHOLE
 
 
 def figure_columns(comparison: TraceComparison) -> list[ColumnGroup]:

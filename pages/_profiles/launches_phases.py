@@ -32,7 +32,7 @@ One pass without junk and one with junk, each the one nearest to the median of i
 its batch: junk in one row does not mean junk in the others. Two passes are only an example; the sentence gives the
 means over all passes of each kind.
 """
-NO_JUNK = "No chart: it needs a trace in which a pass wrote junk or cut a number. These have none."
+NO_JUNK = "No chart: it needs a pass that wrote junk or cut a number."
 STATES: tuple[State, ...] = ("normal", "junk", "cut")
 STATE_WORDS = {"normal": "without junk", "junk": "with junk", "cut": "with a cut", "unknown": "unknown"}
 MOST_PIECES = 6

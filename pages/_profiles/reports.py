@@ -52,7 +52,7 @@ def _about(chosen: TraceSelection | None, has_ours: bool) -> str:
     if chosen is None:
         return f"{said} Tick a trace to add its counts."
     if not has_ours:
-        return f"{said} The ticked trace is a reported one: tick a captured or imported trace."
+        return f"{said} What is selected is reported too: tick a captured or imported trace."
     return (
         f"{said} Traces cover different work: compare ratios and per-token figures, not totals. "
         "– means unknown: a trace of a CPU has no launches. There, operators inside others count too."

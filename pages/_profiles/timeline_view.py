@@ -146,7 +146,11 @@ def sideless(chosen: TraceSelection, entry: Entry, side: str) -> str:
 
 
 def notes(views: Sequence[TimelineView]) -> list[str]:
-    return [f"{view.name.partition(' ')[0]}: {words}." for view in views for words in _not_drawn(view)]
+    letters: dict[str, list[str]] = {}
+    for view in views:
+        for words in _not_drawn(view):
+            letters.setdefault(words, []).append(view.name.partition(" ")[0])
+    return [f"{listed(of)}: {words}." for words, of in letters.items()]
 
 
 def _not_drawn(view: TimelineView) -> Iterator[str]:

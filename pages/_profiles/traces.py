@@ -80,7 +80,7 @@ def _columns() -> dict[str, Any]:
         "form": config.TextColumn("form", width=62, help="events: a whole trace. table: sums of one, without times"),
         "model": config.TextColumn("model", width=110, help="Of its run"),
         "lp": config.TextColumn("LP", width=120, help="Of its run"),
-        "device": config.TextColumn("device", width=110),
+        "device": config.TextColumn("device", width=88),
         "events": config.NumberColumn("events", width=96, format="localized", help="With a duration"),
         "span": config.NumberColumn("span ms", width=80, format="%.1f", help="First event to last"),
         "work": config.NumberColumn("device ms", width=80, format="%.1f", help="Work of devices, added up"),

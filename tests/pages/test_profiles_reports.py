@@ -106,7 +106,7 @@ def test_what_a_trace_cannot_know_is_a_dash(store: Store) -> None:
 def test_a_reported_trace_is_not_set_beside_itself(store: Store) -> None:
     publish_reported(store)
     app = opened(control="reported-003-qwen")
-    assert "The ticked trace is a reported one" in said(app)
+    assert "What is selected is reported too" in said(app)
     assert ">here<" not in html(app)
 
 

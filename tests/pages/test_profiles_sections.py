@@ -13,7 +13,7 @@ import pytest
 from engine.profile.phases import Phases, StepPhases, StepToken
 from engine.profile.reported import publish_reported
 from engine.store.store import Store
-from pages._profiles import launches_phases
+from pages._profiles import launches, launches_phases
 from pages._profiles.traces import TraceSelection, comparison_of
 from tests.pages.profile_pages import Open, html, opened, runs, said, store, table
 from tests.pages.profile_traces import HOSTILE, add, both, hostile, on_gpu, operators
@@ -59,7 +59,7 @@ def test_the_columns_of_the_table_add_up(store: Store) -> None:
     found = comparison_of(TraceSelection(control, (test,)))
     columns, told = family_table(found, found.families)
     assert [group.heading for group in columns] == [
-        "time, ms", "calls", "each, µs", "per token, µs", "difference, ms", "share",
+        "time, ms", "calls", "each, µs", "per token, µs", "difference of whole traces, ms", "share",
     ]  # fmt: skip
     assert told[0].name == "gemm" and told[-1].is_sum and told[-1].name == "all"
     assert {len(line.cells) for line in told} == {sum(group.columns for group in columns)}
@@ -90,8 +90,11 @@ def test_what_no_rule_caught_says_what_to_do(opened: Open, store: Store) -> None
 
 
 def test_unlike_traces_are_shown_and_not_taken_apart(opened: Open, store: Store) -> None:
-    control, _ = both(store)
+    control, test = both(store)
     gpu = on_gpu(store)
+    figures = launches.figure_rows(comparison_of(TraceSelection(test, (gpu,))))
+    ratios = {line.name: line.cells[-1].text for line in figures}
+    assert ratios["Tokens covered"] == "0.200×" and ratios["Concatenations"] == "–"  # kernels are no operators
     app = opened(control=control.id, test=gpu.id)
     assert (
         "Not comparable: one is work of a device" in said(app)

@@ -104,6 +104,12 @@ def test_nothing_to_draw_says_why(store: Store) -> None:
     assert words.count("a report states sums only: no timeline") == 2
 
 
+def test_what_both_lack_is_said_once(store: Store) -> None:
+    assert notes(views(store, *both(store), side="host")) == [
+        "A and B: single events were not kept (trace add --events keeps them)."
+    ]
+
+
 def test_both_on_one_axis(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     short, long = pair(store, tmp_path)
     messages = messages_of(timeline_canvas._component, monkeypatch)

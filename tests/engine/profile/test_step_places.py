@@ -9,7 +9,7 @@ import pytest
 
 from engine.profile.compare import compare
 from engine.profile.ingest import add_trace
-from engine.profile.step_places import place_rows, place_words, placed_work
+from engine.profile.step_places import pass_words, place_rows, place_words, placed_work
 from engine.profile.stored_trace import StoredTrace
 from engine.store.entries import Entry
 from engine.store.files import LocalFiles
@@ -73,6 +73,11 @@ def test_the_demo_says_it_by_cause() -> None:
     """An LP that scores the allowed tokens only saves products of matrices in the forward pass."""
     traces = {entry.id.rsplit("-", 1)[0]: entry for entry in Store.open(DEMO).found(TRACE).entries}
     control, test = (next(traces[name] for name in traces if f"llama-final-{lp}" in name) for lp in ("none", "exact"))
-    rows = place_rows(compare(StoredTrace.of(control), StoredTrace.of(test)))
+    found = compare(StoredTrace.of(control), StoredTrace.of(test))
+    assert (
+        pass_words(found) == "A pass of B writes 6.67 tokens, one of A 4.00."
+    )  # a longer one may be no longer per token
+    assert pass_words(compare(found.test, found.test)) == ""
+    rows = place_rows(found)
     assert (rows[0].place, rows[0].family) == ("forward", "gemm") and rows[0].difference_us < 0
     assert "the forward pass" in place_words(rows)
