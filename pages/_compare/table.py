@@ -26,7 +26,7 @@ from pages._compare.table_cells import FigureCell, FigureLine, FigureRow, Form, 
 from pages._compare.table_formats import RunColumn
 from pages._shared.errors import escape_markdown
 from pages._shared.html_table import plain_table, style
-from pages._shared.sections import VIEW
+from pages._shared.sections import VIEW, in_detail
 from pages._shared.table_files import file_button
 from pages._shared.theme import palette
 from pages._shared.words import unbroken
@@ -51,15 +51,16 @@ def show(store: Store, chosen: RunSelection) -> None:
 
 def _show(chosen: RunSelection, comparison: Comparison, rows: list[FigureRow]) -> None:
     columns = columns_of(chosen, comparison)
-    summary = sentences(chosen, comparison, rows)
+    summary, leads = (sentences(chosen, comparison, rows, tell) for tell in (words.sentence, words.lead))
     with st.container(border=True, key="beside-says"):
         st.button(
             "Which LP to use: Advice", icon=":material/recommend:", type="tertiary", key="to-advice",
             on_click=_open_advice,
         )  # fmt: skip
-        for sentence in summary:
-            st.markdown(sentence)
-        st.caption(escape_markdown(words.RATES))
+        for lead in leads:
+            st.markdown(lead, help=words.RATES if lead is leads[0] else None)
+        if summary != leads:
+            in_detail().markdown("\n\n".join(summary))
     if notes := cautions(chosen, comparison):
         st.caption(f":material/info: {escape_markdown(' '.join(notes))}")
     if not chosen.tests:
@@ -119,7 +120,9 @@ def columns_of(chosen: RunSelection, comparison: Comparison) -> list[RunColumn]:
     ]
 
 
-def sentences(chosen: RunSelection, comparison: Comparison, rows: list[FigureRow]) -> list[str]:
+def sentences(
+    chosen: RunSelection, comparison: Comparison, rows: list[FigureRow], tell: words.Teller = words.sentence
+) -> list[str]:
     """Markdown, one sentence per test; of the control where it is alone."""
     if not comparison.tests:
         name = escape_markdown(chosen.name(comparison.control.run_id))
@@ -127,7 +130,7 @@ def sentences(chosen: RunSelection, comparison: Comparison, rows: list[FigureRow
     control = chosen.letter(comparison.control.run_id)
     return [
         f"**{escape_markdown(chosen.name(test.figures.run_id))}** against {control}: "
-        + unbroken(escape_markdown(words.sentence(column, comparison.control, test, rows)))
+        + unbroken(escape_markdown(tell(column, comparison.control, test, rows)))
         for column, test in enumerate(comparison.tests, 1)
     ]
 

@@ -5,7 +5,7 @@ Texts are plain; pages escape them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from engine.comparing.figures import ComparedRun, RunFigures
 from engine.comparing.measures import MEASURES
@@ -23,7 +23,7 @@ MARKS: dict[Mark, tuple[str, str]] = {
     "differs": ("◆", "differs"),
     "noise": ("≈", "within noise"),
     "same": ("=", "no difference"),
-    "doubtful": ("±", "too little to tell"),
+    "doubtful": ("±", "too close to call"),
     "unknown": ("?", "no interval"),
 }
 """Signs and words."""
@@ -184,6 +184,7 @@ def own_interval(cell: FigureCell, form: Form) -> str:
 #
 # Made of the table's cells, so that a sentence and the table always agree.
 
+Teller = Callable[[int, RunFigures, ComparedRun, list[FigureRow]], str]
 NO_CUT = "nothing cut"
 LETTERS = "junk_letters_share", "no letters", "{} with letters"
 NOT_NUMERIC = "junk_nonnumeric_share", "only numeric characters", "{} not numeric"
@@ -210,6 +211,16 @@ def alone(run: RunFigures, rows: list[FigureRow]) -> str:
 def _rate(rows: list[FigureRow], figure: str, word: str) -> str:
     cell = cell_of(rows, f"{figure}_rate", 0)
     return "" if cell.value is None else f"{percent(cell.value)} {word}"
+
+
+def lead(column: int, control: RunFigures, beside: ComparedRun, rows: list[FigureRow]) -> str:
+    """What decides between a test and its control, in a line: the time, the answers of use, the damage."""
+    run, time = beside.figures, cell_of(rows, "wall_s_a_sample", column)
+    if "reported" in (run.origin, control.origin):
+        return _reported(column, control, run, rows)
+    pace = f"{_speed(time.ratio)} per sample" if time.ratio and time.mark in CLEAR else _time(time)
+    of_use = _share(rows, column, "usable") or _share(rows, column, "clean") or _passes(rows, column, control, run)
+    return "; ".join(part for part in (pace, of_use, _blocks(rows, column, run)) if part) + "."
 
 
 def sentence(column: int, control: RunFigures, beside: ComparedRun, rows: list[FigureRow]) -> str:
@@ -244,8 +255,10 @@ def _reported(column: int, control: RunFigures, run: RunFigures, rows: list[Figu
     whose = "its figures" if run.origin == "reported" else "the control's figures"
     if run.origin == control.origin:
         whose = "the figures of both"
-    ratio = f"; {times(cell.ratio or 0)} the wall time per sample ({run.origin} ÷ {control.origin})"
-    return f"{whose} are stated by a report{'' if cell.ratio is None else ratio}."
+    ratio = (
+        f"; {_speed(cell.ratio)} by wall time per sample ({run.origin} beside {control.origin})" if cell.ratio else ""
+    )
+    return f"{whose} are stated by a report{ratio}."
 
 
 def _time(cell: FigureCell) -> str:

@@ -18,9 +18,10 @@ from pages._drift import effect_figures as figures
 from pages._drift import lp_cost, state
 from pages._drift.runs import choose_one
 from pages._drift.state import Spot
-from pages._shared.charts.card import draw, in_detail
+from pages._shared.charts.card import draw
 from pages._shared.errors import escape_markdown
 from pages._shared.rows import table_height
+from pages._shared.sections import in_detail
 from pages._shared.words import unbroken
 
 MOST_ROWS_SHOWN = 5
@@ -53,7 +54,7 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
         return
     with st.container(border=True, key="effect-sentence"):
         st.markdown(unbroken(f"**Does forcing overrule the model?** {escape_markdown(plain_words(effect))}"))
-        in_detail(sentence_of(effect))
+        in_detail().markdown(unbroken(escape_markdown(sentence_of(effect))))
     _metrics(effect)
     lp_cost.show(store, run)
     st.subheader("Along the answer", anchor=False)

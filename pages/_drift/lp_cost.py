@@ -13,9 +13,12 @@ from engine.inspection.lp_cost import Place, RunCost, cost_of_run
 from engine.inspection.lp_cost_words import disagreement_words, effective_words, nat, sentences_of
 from engine.inspection.runs import RunFacts
 from engine.store.store import Store
-from pages._shared.charts.card import card, choice, in_detail
+from pages._shared.charts.card import card, choice
 from pages._shared.charts.chart import Axis, Chart, Marks, chart, lanes
+from pages._shared.errors import escape_markdown
+from pages._shared.sections import in_detail
 from pages._shared.theme import palette
+from pages._shared.words import unbroken
 
 HELP = (
     "log w of a sample is the sum over its tokens of ln p − ln q: p the model's probability at the sampling's"
@@ -38,7 +41,8 @@ def show(store: Store, run: RunFacts) -> None:
     with card("lp-cost", "What does the LP cost the model?", HELP) as panel:
         first, *rest = sentences_of(cost, run.constraint or "The LP")
         panel.tell(first)
-        in_detail(" ".join(rest))
+        if rest:
+            in_detail().markdown(unbroken(escape_markdown(" ".join(rest))))
         if not cost.samples:
             st.caption(
                 "One pass of the run's model over the stored tokens tells:"

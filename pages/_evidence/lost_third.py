@@ -15,9 +15,10 @@ from engine.figures.words import listed, percent
 from engine.store.store import Store
 from pages._evidence import lost_third_charts as charts
 from pages._evidence.claims import Judged
-from pages._shared.charts.card import draw, in_detail
+from pages._shared.charts.card import draw
 from pages._shared.errors import escape_markdown
 from pages._shared.rows import MORE_COLUMNS, fitting
+from pages._shared.sections import in_detail
 from pages._shared.table_files import file_button
 from pages._shared.theme import palette
 from pages._shared.words import unbroken
@@ -54,7 +55,7 @@ def show(store: Store, rows: Sequence[Judged]) -> None:
     st.subheader(QUESTION, anchor=False)
     st.markdown(unbroken(escape_markdown(third(rows))))
     st.markdown(f"**{unbroken(escape_markdown(answer(documents)))}**")
-    in_detail(*details(documents))
+    in_detail().markdown("\n".join(f"- {unbroken(escape_markdown(sentence))}" for sentence in details(documents)))
     st.caption(ABOUT, help=ABOUT_HELP)
     fallen = [document for document in documents if document["fall"]]
     if fallen:

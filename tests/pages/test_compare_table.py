@@ -26,7 +26,7 @@ from pages._compare import table_words as words
 from pages._compare.table_cells import LINES, FigureCell, FigureRow, cell_of, mark_of, rows_of
 from pages._compare.table_coverage import work_of
 from pages._compare.table_formats import RunColumn
-from pages._compare.table_words import alone, sentence
+from pages._compare.table_words import alone, lead, sentence
 from pages._shared.html_table import plain_table, safe
 from tests.engine.comparing.by_id import compare_with
 from tests.engine.evidence.advice_runs import add
@@ -142,6 +142,9 @@ def test_table_and_sentence_give_a_time_in_one_direction(demo: tuple[Comparison,
     for faster in re.findall(r"(\d\.\d\d×) (?:faster per sample|with it)", said):
         assert f"<span>{faster} faster</span>" in html or f"by answers {faster} (" in html
     assert "usable (control " in said  # also where it does not differ
+    shorter = lead(1, comparison.control, comparison.tests[0], rows)
+    (faster,) = re.findall(r"^(\d\.\d\d×) faster per sample; \d\d\.\d % usable \(control ", shorter)
+    assert f"<span>{faster} faster</span>" in html and shorter.endswith(f"nothing cut in {BLOCKS} blocks.")
 
 
 def test_drift_that_no_template_wrote_is_hypothetical_and_not_compared(
@@ -189,9 +192,12 @@ def test_a_reported_run_makes_no_verdict(demo: tuple[Comparison, list[FigureRow]
     comparison, rows = demo
     said = sentence(3, comparison.control, comparison.tests[2], rows)
     assert re.fullmatch(
-        r"its figures are stated by a report; \d\.\d\d× the wall time per sample \(reported ÷ measured\)\.", said
+        r"its figures are stated by a report; \d\.\d\d× \w+( time)? by wall time per sample \(reported beside measured\)\.",
+        said,
     )
     assert {row.cells[3].mark for row in rows} <= {"", "unknown"}
+    whole = cell_of(rows, "wall_s", 3)  # of another number of samples
+    assert whole.value and whole.ratio is None and "only figures per sample compare" in whole.reason
     assert cell_of(rows, "junk_nonnumeric_share", 3).value is None
 
 

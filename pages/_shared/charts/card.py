@@ -88,13 +88,6 @@ def draw(chart: Chart, **more: Any) -> None:
     st.plotly_chart(chart.figure(), theme=None, alt=one_line(chart.alt), **{"config": QUIET, **more})
 
 
-def in_detail(*paragraphs: str) -> None:
-    """What few read of an answer, folded below it."""
-    if any(paragraphs):
-        with st.expander("In detail", type="compact"):
-            st.markdown(unbroken("\n\n".join(map(escape_markdown, paragraphs))))
-
-
 def choice(label: str, options: Sequence[str], key: str, words: Mapping[str, str] | None = None) -> str:
     """What of a chart is shown, as a row of buttons without their label."""
     return one_of(label, options, key, format_func=words.__getitem__ if words else str, label_visibility="collapsed")
