@@ -12,7 +12,7 @@ from typing import Any
 import streamlit as st
 
 from engine.errors import DriftscopeError, one_line
-from engine.figures.words import UNKNOWN
+from engine.figures.words import UNKNOWN, percent
 from engine.logits.health import has_values
 from engine.logits.health_words import late_words
 from engine.logits.late_reads import late_read
@@ -125,7 +125,7 @@ def _filters(parity: Parity) -> None:
             "supported": config.TextColumn(width=76, help="The mildest filter that leaves no flagged value"),
             **{name: config.TextColumn(width=66, help=what) for name, what in DIFFERENCES.items()},
             **{name: config.NumberColumn(format="%.5f", width=66) for name in ("cosine", "rank")},
-            "top-1": config.NumberColumn(format="percent", width=60, help="Entries with the same largest value"),
+            "top-1": config.TextColumn(width=66, help="Entries with the same largest value"),
             "pairs": config.NumberColumn(format="localized", width=66),
             "not finite": config.NumberColumn(width=84, help="Pairs with NaN or an infinity: left out"),
             "entries": config.NumberColumn(format="localized", width=66),
@@ -135,8 +135,10 @@ def _filters(parity: Parity) -> None:
 
 
 def _shown(name: str, value: Any) -> Any:
-    """Differences range from 1e-7 to 1e34, which no column format shows well."""
-    return f"{value:.3g}" if name in DIFFERENCES and value is not None else value
+    """Differences range from 1e-7 to 1e34, which no column format shows well; shares are as in texts."""
+    if value is None:
+        return None
+    return f"{value:.3g}" if name in DIFFERENCES else percent(value) if name == "top-1" else value
 
 
 def _coverage(parity: Parity | None, checkpoints: Sequence[CheckpointCoverage]) -> None:
