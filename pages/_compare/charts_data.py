@@ -94,7 +94,7 @@ def mark(pair: ComparedRun, figure: str) -> Mark:
 
 
 def noise(value: Mark) -> str:
-    """A mark in words: within noise, beyond it, too little to tell, or that there is no interval."""
+    """A mark in words: within noise, beyond it, too close to call, or that there is no interval."""
     return "beyond noise" if value in CLEAR else MARKS[value or "unknown"][1]
 
 

@@ -89,9 +89,10 @@ def _worst(chosen: RunSelection, failures: Failures) -> str:
     count = 0 if first is None else sum(first.samples[place] for place in places)
     if first is None or not count:
         return f"{sentence}, without a reason."
-    more = sum(run.several for run in worst)
+    more, them = sum(run.several for run in worst), sum(run.failed for run in worst)
     several = f"; {counted(more, 'has', 'have')} more than one reason" if more else ""
-    return f"{sentence}, {count:,} of them with “{shortened(first.issue, 80)}”{several}."
+    of_them = f"{count:,} of them" if len(worst) == 1 else f"{count:,} of these {them:,}"
+    return f"{sentence}, {of_them} with “{shortened(first.issue, 80)}”{several}."
 
 
 def lines(failures: Failures, most: int | None = MOST_REASONS) -> list[ReasonCounts]:

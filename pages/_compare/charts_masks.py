@@ -166,7 +166,7 @@ def _legal(chosen: RunSelection, runs: Sequence[Masked], alt: str) -> Chart:
             title=LEGAL,
             is_log=True,
             range=[-0.35, len(str(vocabulary)) + 0.1],
-            more={"dtick": 1, "exponentformat": "none"},
+            ticks={10.0**power: f"{10**power:,}" for power in range(len(str(vocabulary)) + 1)},
         ),
         y=lanes([on_axis(chosen.name(run.run.id)) for run in runs], range=[len(runs) - 0.4, -0.7]),
         height=80 + 52 * len(runs),

@@ -232,9 +232,8 @@ def answer(chosen: RunSelection, scatter: Scatter, paired: PairedRuns) -> str:
     if not pairs:
         return f"{counted(scatter.shared, 'pair')} of answers: {name} is never known on both sides."
     same = pairs - scatter.above - scatter.below
-    counts = (
-        f"Of {counted(pairs, 'pair')}, {scatter.above:,} lie higher in {test}, {scatter.below:,} higher in {control}"
-    )
+    above = f"{counted(scatter.above, 'lies', 'lie')} higher in {test}"
+    counts = f"Of {counted(pairs, 'pair')}, {above}, {scatter.below:,} higher in {control}"
     return f"{_overall(name, scatter, paired, test, control)} {counts}, {same:,} are equal."
 
 

@@ -119,7 +119,13 @@ _GROUPS: dict[str, tuple[tuple[str, str, str, Form, str], ...]] = {
     ),
     "Conformers": (
         ("usable_rate", "usable", "%", "share", "Of judged answers: clean, stereo right, geometry right"),
-        ("stereo_right_rate", "stereo right", "%", "share", "Of answers whose SMILES specifies any: all right"),
+        (
+            "stereo_right_rate",
+            "stereo right",
+            "% of those with stereo",
+            "share",
+            "Of answers whose SMILES specifies any: all right",
+        ),
         (
             "geometry_right_rate",
             "geometry right",
@@ -144,6 +150,8 @@ _GROUPS: dict[str, tuple[tuple[str, str, str, Form, str], ...]] = {
     ),
 }
 LINES = tuple(FigureLine(group, *line) for group, lines in _GROUPS.items() for line in lines)
+TOTALS = ("wall_s", "tokens", "forward_passes")
+"""Which grow with the number of samples."""
 MORE_BETTER = ("cov_r", "cov_p")
 
 
@@ -246,6 +254,8 @@ def _test(line: FigureLine, control: RunFigures, test: ComparedRun) -> FigureCel
     plain = _plain(line, test.figures)
     if line.figure not in RATIOS:
         return plain
+    if line.figure in TOTALS and control.samples != test.figures.samples:
+        return replace(plain, reason="Another number of samples: only figures per sample compare.")
     if line.figure == "drift_abs_mean" and not (has_template(control) and has_template(test.figures)):
         return replace(plain, reason=NO_TEMPLATE)
     ratio, measure = test.ratio(line.figure), line.measure

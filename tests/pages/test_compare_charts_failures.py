@@ -90,7 +90,7 @@ def test_runs_that_fail_equally_often_are_named_together(store: Store) -> None:
         chosen = chosen_of(store, *runs)
         return failed.answer(chosen, failures(store, chosen.ids))
 
-    both = "2 of 2 samples (100 %, 34.2–100 %) and 4 of 4 samples (100 %, 51.0–100 %), 4 of them with “bad”."
+    both = "2 of 2 samples (100 %, 34.2–100 %) and 4 of 4 samples (100 %, 51.0–100 %), 4 of these 6 with “bad”."
     assert said("good", "two", "four").startswith(f"B and C fail {failed.RULES} most: {both}")
     assert said("two", "four").startswith(f"A and B fail {failed.RULES} equally often: {both}")
     assert said("two").startswith(f"A fails {failed.RULES}: 2 of 2 samples (100 %, 34.2–100 %), 2 of them")

@@ -91,6 +91,11 @@ def test_a_reported_run_is_marked(opened: Open) -> None:
     assert '<span class="origin">reported</span>' in tables(app)
     assert "reported ÷ measured" in tables(app)
     assert tables(app).count("in the Drift inspector") == 1  # there is nothing of the other to look into
+    assert "Another number of samples" not in tables(app)
+    longer = opened(
+        None, control=NONE, test="reported-002-qwen-none-1000"
+    )  # 12 times the time for 16 times as many
+    assert "Another number of samples: only figures per sample compare" in tables(longer)
 
 
 def test_runs_without_a_common_molecule(opened: Open, tmp_path: Path) -> None:
