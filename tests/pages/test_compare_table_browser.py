@@ -64,7 +64,7 @@ def test_figures_ratios_and_marks_stand_in_a_real_table(browser: Browser, server
         control, fast, near, stated = row(seen.page, "wall time per sample")
         assert "×" not in control
         assert re.search(r"\d\.\d+× faster", fast) and "▲ better" in fast
-        assert "too little to tell" in near
+        assert "too close to call" in near
         assert "no interval" in stated and "reported ÷ measured" in stated
         assert "▼ worse" in row(seen.page, "cut")[2]
         themes: tuple[Theme, ...] = ("light", "dark")
