@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from engine.profile.stored_trace import StoredTrace
 
 MOST_WARNINGS = 5
+_REPORTED = "The {} is what a report states. It was not measured here."
 WINDOW = 0.02
 """Two traces whose tokens differ by less cover as much."""
 
@@ -18,7 +19,11 @@ def cautions(control: StoredTrace, test: StoredTrace | None = None) -> list[str]
     """Those of both together first."""
     if test is None:
         return list(_of_one(control, "trace"))
-    return [*_of_both(control, test), *_of_one(control, "control"), *_of_one(test, "test")]
+    told = [*_of_both(control, test), *_of_one(control, "control"), *_of_one(test, "test")]
+    if {_REPORTED.format("control"), _REPORTED.format("test")} <= {*told}:
+        told.remove(_REPORTED.format("test"))
+        told[told.index(_REPORTED.format("control"))] = "Both are what a report states. They were not measured here."
+    return told
 
 
 def _of_both(control: StoredTrace, test: StoredTrace) -> Iterator[str]:
@@ -45,7 +50,7 @@ def _of_one(trace: StoredTrace, which: str) -> Iterator[str]:
     if row.get("counted_by") == "run":
         yield f"Per-token figures of the {which} use the whole run's tokens: right only if the trace covers all of it."
     if row.get("origin") == "reported":
-        yield f"The {which} is what a report states. It was not measured here."
+        yield _REPORTED.format(which)
     lines = str(row.get("warnings") or "").splitlines()
     for line in lines[:MOST_WARNINGS]:
         yield f"The {which}'s file: {line.rstrip('.')}."

@@ -234,10 +234,10 @@ def _columns(
         pair("calls", "", lambda one, _: one.calls),
         pair("each, µs", "Time per call", lambda one, _: one.mean_us),
     ]
-    if any(trace.known("tokens") for trace in (control, test)):
+    if of_work and any(trace.known("tokens") for trace in (control, test)):
         help_ = "Time over the tokens that the trace covers"
         columns.append(pair("per token, µs", help_, lambda one, of: quotient(one.total_us, of.known("tokens"))))
-    if any(trace.known("samples") for trace in (control, test)):
+    if of_work and any(trace.known("samples") for trace in (control, test)):
         help_ = "Time over the samples that the trace covers"
         columns.append(pair("per sample, µs", help_, lambda one, of: quotient(one.total_us, of.known("samples"))))
     if of_work and not is_alone(comparison) and not incomparable(comparison):

@@ -15,7 +15,7 @@ from engine.profile.words import compute_words, is_alone
 from pages._profiles.traces import TraceSelection
 from pages._shared.charts.card import card, choice
 from pages._shared.charts.chart import Axis, Chart, Marks, Note, chart, lanes
-from pages._shared.charts.text import on_axis
+from pages._shared.charts.text import wrapped
 from pages._shared.theme import ink_on, palette
 
 WAY = "Where does the difference come from?"
@@ -106,7 +106,7 @@ def way_chart(chosen: TraceSelection, way: Waterfall) -> Chart:
         marks,
         replace(marks, rows=changes, group="move"),
         x=Axis(title=f"work, {unit}{per}", range=[low / scale, high / scale]),
-        y=lanes([on_axis(name) for name in (names[0], *families, names[1])]),
+        y=lanes([wrapped(name) for name in (names[0], *families, names[1])]),
         notes=[
             Note(end / scale, lane, text, {"xanchor": "left", "xshift": 4}) for lane, (end, text) in enumerate(ends)
         ],
@@ -211,7 +211,7 @@ def compute_chart(parts: dict[str, dict[str, float]], of: str) -> Chart:
     return chart(
         *layers,
         x=Axis(title=of, is_share=True, range=[0, 1]),
-        y=lanes(list(map(on_axis, parts))),
+        y=lanes(list(map(wrapped, parts))),
         bars="stack",
         height=120 + 46 * len(parts),
         top=40,

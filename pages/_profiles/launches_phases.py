@@ -15,7 +15,7 @@ from pages._shared.charts.card import card
 from pages._shared.charts.chart import Axis, Chart, Marks, chart
 from pages._shared.charts.chart import lanes as lane_axis
 from pages._shared.charts.phases import PHASE_PATTERNS, phase_colours
-from pages._shared.charts.text import on_axis
+from pages._shared.charts.text import wrapped
 from pages._shared.theme import palette
 
 MEAN_Q = "What is a pass made of?"
@@ -227,7 +227,7 @@ def _chart(steps: Sequence[PhaseLane], title: str) -> Chart:
             hover=lambda row: (row["step"], f"{row['phase']}: {microseconds(row['us'])}"),
         ),
         x=Axis(title=f"{title}, {unit}", from_zero=True),
-        y=lane_axis([on_axis(step.name) for step in steps]),
+        y=lane_axis([wrapped(step.name) for step in steps]),
         bars="stack",
         height=120 + 46 * len(steps),
         top=56,

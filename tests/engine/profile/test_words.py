@@ -168,6 +168,8 @@ def test_what_to_know_before_the_figures(store: Store, tmp_path: Path) -> None:
     assert said == ["They cover different work: 10 tokens in the control, 20 in the test. Compare per-token figures."]
     assert cautions(StoredTrace.of(one)) == []
     reported = publish_reported(store)
+    both = cautions(*map(StoredTrace.of, reported))
+    assert len(both) == 3 and "Both are what a report states. They were not measured here." in both
     assert cautions(StoredTrace.of(reported[1])) == [
         "The trace is what a report states. It was not measured here.",
         "The trace's file: the generic concatenations are the report's estimate.",
