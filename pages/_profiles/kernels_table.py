@@ -50,7 +50,7 @@ BY_CALLS = ("name", "calls_a", "calls_b", "calls_x", "difference", "family")
 def shown(comparison: TraceComparison, rows: Sequence[KernelRow], *, by_calls: bool) -> tuple[pa.Table, dict[str, Any]]:
     """For the page: the rows, and how their columns look, the most important first."""
     columns = _columns(comparison)
-    first = [] if is_alone(comparison) else BY_CALLS if by_calls else BY_TIME
+    first: Sequence[str] = () if is_alone(comparison) else BY_CALLS if by_calls else BY_TIME
     columns = {name: columns[name] for name in (*first, *columns)}
     table = pa.table({name: [value(row) for row in rows] for name, (value, _) in columns.items()})
     return table, {name: look for name, (_, look) in columns.items()}
