@@ -101,7 +101,9 @@ def signed_microseconds(value: float) -> str:
 
 
 def duration(value: float) -> str:
-    """A wait, in whole units: ``34 s``, ``2 min 05 s``, from an hour on ``1 h 15 min``; below ten seconds with three digits."""
+    """A wait, in whole units: ``34 s``, ``2 min 05 s``, from an hour on ``1 h 15 min``.
+
+    Below ten seconds it has three digits."""
     if math.isinf(value):
         return "never"
     total = round(value)

@@ -75,13 +75,13 @@ def _ms(time_us: float | None) -> float | None:
 def _columns() -> dict[str, Any]:
     config = st.column_config
     return {
-        "label": config.TextColumn("label", width=230, help="Its own name, else the file or the text it comes from"),
+        "label": config.TextColumn("label", width=226, help="Its own name, else the file or the text it comes from"),
         "origin": origin_column(),
         "form": config.TextColumn("form", width=62, help="events: a whole trace. table: sums of one, without times"),
         "model": config.TextColumn("model", width=110, help="Of its run"),
         "lp": config.TextColumn("LP", width=120, help="Of its run"),
         "device": config.TextColumn("device", width=88),
-        "events": config.NumberColumn("events", width=96, format="localized", help="With a duration"),
+        "events": config.NumberColumn("events", width=80, format="localized", help="With a duration"),
         "span": config.NumberColumn("span ms", width=80, format="%.1f", help="First event to last"),
         "work": config.NumberColumn("device ms", width=80, format="%.1f", help="Work of devices, added up"),
         "idle": config.NumberColumn(
