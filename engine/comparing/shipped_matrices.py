@@ -12,6 +12,7 @@ import logging
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +42,7 @@ def packed_matrices(jobs: Iterable[FileJob]) -> bytes:
     """Such a file, of finished jobs; each matrix once."""
     by_key = {job.key: run_job(job) for job in jobs}
     matrices = [read_arrays(done.path)[1]["rmsd"] for done in by_key.values()]
-    arrays = {
+    arrays: dict[str, NDArray[Any]] = {
         "keys": np.frombuffer(b"".join(map(bytes.fromhex, by_key)), np.uint8).reshape(-1, 32),
         "complete": np.array([done.meta["complete"] for done in by_key.values()], np.uint8),
         "shapes": np.array([matrix.shape for matrix in matrices], np.int32).reshape(-1, 2),

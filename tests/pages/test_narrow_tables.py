@@ -27,7 +27,7 @@ FITTING = ("compare", "drift", "evidence", "logits", "profiles")
         ("drift", "Molecules", "Blocks", "junk", NARROW_PX - TICKS_PX),
         ("drift", "Junk lexicon", "Pieces", "known", NARROW_PX),
         ("profiles", "Kernels", "Operations", "calls_b", NARROW_PX - TICKS_PX),
-        ("compare", "Advice", "Each LP's rates", "wins", NARROW_PX),
+        ("compare", "Advice", "Each LP's rates", "over", NARROW_PX),
         ("evidence", "In two minutes", "misreads", "block", NARROW_PX),
         ("evidence", "The lost third", "Coverage of", "missing", NARROW_PX),
     ],
