@@ -91,7 +91,9 @@ def _worst(chosen: RunSelection, failures: Failures) -> str:
         return f"{sentence}, without a reason."
     more, them = sum(run.several for run in worst), sum(run.failed for run in worst)
     several = f"; {counted(more, 'has', 'have')} more than one reason" if more else ""
-    of_them = f"{count:,} of them" if len(worst) == 1 else f"{count:,} of these {them:,}"
+    of_them = (
+        f"{count:,} of them" if len(worst) == 1 else f"{'all' if count == them else f'{count:,} of these'} {them:,}"
+    )
     return f"{sentence}, {of_them} with “{shortened(first.issue, 80)}”{several}."
 
 

@@ -147,7 +147,10 @@ def _legal(chosen: RunSelection, runs: Sequence[Masked], alt: str) -> Chart:
     layers = []
     for lane, run in enumerate(runs):
         (least, most), name = legal_tokens(run), chosen.name(run.run.id)
-        ends = [{"tokens": least, "text": f"{least:,}" if most > least else ""}, {"tokens": most, "text": f"{most:,}"}]
+        ends = [
+            {"tokens": least, "text": f"{least:,}" if most > least else "", "text_at": "middle left"},
+            {"tokens": most, "text": f" {most:,}", "text_at": "middle right"},
+        ]
         layers.append(
             Marks(
                 kind="lines",

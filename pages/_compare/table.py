@@ -90,9 +90,8 @@ def _pinned(chosen: RunSelection, columns: list[RunColumn]) -> list[RunColumn]:
         return columns
     letters = {chosen.letter(column.run_id): column for column in columns}
     pins = st.multiselect(
-        "Pinned runs", list(letters), [next(iter(letters))], key="table_pins", bind="query-params", width=220,
-        max_selections=MOST_PINNED, placeholder="none",
-        help=f"They come first, and stay in sight when the table scrolls sideways. At most {MOST_PINNED}.",
+        f"Pinned runs (at most {MOST_PINNED})", list(letters), [next(iter(letters))], key="table_pins",
+        bind="query-params", width=220, max_selections=MOST_PINNED, placeholder="none",
     )  # fmt: skip
     places = [letter for letter in letters if letter in pins]
     return [
