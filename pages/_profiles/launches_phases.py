@@ -16,7 +16,10 @@ from pages._shared.charts.chart import Axis, Chart, Marks, chart
 from pages._shared.charts.chart import lanes as lane_axis
 from pages._shared.charts.phases import PHASE_PATTERNS, phase_colours
 from pages._shared.charts.text import wrapped
+from pages._shared.errors import escape_markdown
+from pages._shared.sections import in_detail
 from pages._shared.theme import palette
+from pages._shared.words import unbroken
 
 MEAN_Q = "What is a pass made of?"
 MEAN_HELP = """
@@ -71,6 +74,8 @@ def _means(chosen: TraceSelection, traces: Traces) -> None:
             if phases.steps
         ]
         frame.tell(mean_words(chosen, traces))
+        if clock := clock_words(chosen, traces):
+            in_detail().markdown(unbroken(escape_markdown(clock)))
         if lanes:
             frame.data(lambda: _rows(lanes))
             frame.draw(_chart(lanes, "mean per pass"))
@@ -80,12 +85,11 @@ def _means(chosen: TraceSelection, traces: Traces) -> None:
 
 
 def mean_words(chosen: TraceSelection, traces: Traces) -> str:
-    """The mean pass of each with its largest phase, and what of the trace lies outside of its passes."""
-    parts, wholes = [], []
+    """The mean pass of each with its largest phase."""
+    parts = []
     for entry, phases in traces:
         place = f"in {chosen.letter(entry.id)}" if len(traces) > 1 else ""
         if phases.steps:
-            wholes.append(_whole_words(chosen.letter(entry.id) if len(traces) > 1 else "The trace", entry, phases))
             means = phases.mean_us()
             whole = sum(means.values())
             name, most = max(means.items(), key=lambda phase: phase[1])
@@ -93,7 +97,14 @@ def mean_words(chosen: TraceSelection, traces: Traces) -> str:
             parts.append(f"{place} a pass takes {microseconds(whole)} on average{share}".lstrip())
     if not parts:
         return "No trace marks where its passes begin."
-    return " ".join(filter(None, [_sentence(parts), *wholes]))
+    return _sentence(parts)
+
+
+def clock_words(chosen: TraceSelection, traces: Traces) -> str:
+    """What of each trace's time by the clock lies inside and outside of its passes."""
+    names = [chosen.letter(entry.id) if len(traces) > 1 else "The trace" for entry, _ in traces]
+    told = [_whole_words(name, *trace) for name, trace in zip(names, traces, strict=True) if trace[1].steps]
+    return " ".join(filter(None, told))
 
 
 def _whole_words(name: str, entry: Entry, phases: Phases) -> str:

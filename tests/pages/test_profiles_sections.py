@@ -197,8 +197,11 @@ def test_one_normal_and_one_junk_step_as_bars(store: Store) -> None:
     )
     assert launches_phases.mean_words(found, told) == (
         "In A a pass takes 210 µs on average, 95.2 % of it forward; in B a pass takes 100 µs on average, 90.0 % of it"
-        " forward. A takes 0.500 ms by the clock: 0.420 ms in passes, 0.060 ms before the first (templates 0.050 ms,"
-        " the rest set-up), 0.010 ms between them and 0.010 ms after the last."  # of B, passes overlap
+        " forward."
+    )
+    assert launches_phases.clock_words(found, told) == (
+        "A takes 0.500 ms by the clock: 0.420 ms in passes, 0.060 ms before the first (templates 0.050 ms, the"
+        " rest set-up), 0.010 ms between them and 0.010 ms after the last."  # of B, passes overlap
     )
     assert all(sum(lane.phases_us.values()) > 0 for lane in lanes)
     assert launches_phases.without_lp_words(found, told[1:]) == ""
