@@ -35,6 +35,11 @@ def number(value: int | float | None) -> str:
     return f"−{digits}" if value < 0 else digits
 
 
+def significant(value: float, digits: int = 6) -> str:
+    """Of any size, as it was logged: ``−31.5``, ``1e+16``"""
+    return f"{value:.{digits}g}".replace("-", "−", int(value < 0))
+
+
 def signed(value: float) -> str:
     """A difference: ``+1.20``"""
     return f"+{number(value)}" if value > 0 else number(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engine.figures.words import capitalised, counted, percent, precision_name, shortened
+from engine.figures.words import capitalised, counted, percent, precision_name, shortened, significant
 from engine.logits.causes import CERTAINTY_LABELS, ON_PURPOSE, Cause, Certainty, LogFinding, positions_in_words
 from engine.logits.flags import Flag
 from engine.logits.health import Health
@@ -54,15 +54,16 @@ def reason(flag: Flag, value: float, middle: float | None, spread: float | None)
         return "it is NaN" if value != value else "it is infinite"
     if flag == "outlier":
         if middle is None:
-            return f"{value:g} is no plausible value, and its entry has none to compare with"
+            return f"{significant(value)} is no plausible value, and its entry has none to compare with"
         distance = abs(value - middle)
         times = distance / spread if spread else 0
         spreads = f", {times:,.0f} times their spread" if 0 < times < 1e9 else ""
-        return f"{value:g} is {distance:g} from the median of its entry's values ({middle:.3g}){spreads}"
+        apart = f"{significant(value)} is {distance:g} from the median"
+        return f"{apart} of its entry's values ({significant(middle, 3)}){spreads}"
     return {
         "zero": "it is exactly 0, which computed values are not",
         "repeated": "bit for bit the value of an earlier token of the same text at this position",
-        "denormal": f"{value:g} is smaller than any normal single-precision number",
+        "denormal": f"{significant(value)} is smaller than any normal single-precision number",
         "pointer": "together with its neighbour it has the bits of a memory address",
         "constant": "all values of its entry are the same",
     }[flag]

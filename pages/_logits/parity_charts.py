@@ -11,7 +11,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from engine.errors import one_line
-from engine.figures.words import counted, percent
+from engine.figures.words import counted, percent, significant
 from engine.logits.parity import EntryAgreement, Parity
 from engine.logits.parity_detail import ParityDetail, detail
 from engine.store.store import Store
@@ -201,7 +201,7 @@ def scatter_chart(chosen: LogSelection, details: ParityDetail) -> Chart:
             "x": min(max(a, low), high),
             "y": min(max(b, low), high),
             "place": f"token {token:,}, position {position:,}",
-            "values": f"A {a:.7g}, B {b:.7g}",
+            "values": f"A {significant(a, 7)}, B {significant(b, 7)}",
         }
         for token, position, a, b, is_flagged in zip(*(column.tolist() for column in columns), strict=True)
     ]

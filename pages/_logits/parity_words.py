@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.figures.words import UNKNOWN, counted
+from engine.figures.words import UNKNOWN, counted, significant
 from engine.logits.parity import EntryAgreement, Parity
 from engine.logits.parity_detail import CheckpointCoverage, LoggedEntries, ParityDetail
 from engine.logits.parity_words import FIGURE_NAMES
@@ -76,7 +76,7 @@ def scatter_answer(detail: ParityDetail) -> str:
     else:
         off = np.abs(test - control)
         words = f"Distance to the line: median {small(float(np.median(off)))}, largest {small(float(off.max()))}, "
-        words += f"for values from {control.min():.3g} to {control.max():.3g}."
+        words += f"for values from {significant(control.min(), 3)} to {significant(control.max(), 3)}."
     return f"{words} {counted(detail.flagged, 'pair has', 'pairs have')} a flagged value." if detail.flagged else words
 
 

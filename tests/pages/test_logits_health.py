@@ -174,7 +174,7 @@ def test_cells_say_value_flag_and_reason(made: Made) -> None:
     figure = json.loads(health_map_figure.cells(found).figure().to_json())["data"][0]
     shown = [re.sub("<[^>]*>", "", figure["text"][row][column]) for row, column in ((0, 5), (8, 10), (1, 1))]
     assert shown == ["O", "0", ""]
-    assert figure["hovertext"][0][5].startswith("token 5, position 0<br><b>−46,580</b> outlier<br>-46580 is 46")
+    assert figure["hovertext"][0][5].startswith("token 5, position 0<br><b>−46,580</b> outlier<br>−46580 is 46")
     places = [place for place, _ in figure["colorscale"]]
     assert places[0] == 0 and places[-1] == 1 and places == sorted(places)
     legend = health_map_figure.legend(found)

@@ -114,6 +114,20 @@ def test_one_element_type_has_one_name() -> None:
     assert {name: words.precision_name(name) for name in same} == same
 
 
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (-31.5391, 3, "−31.5"),
+        (-31.5391, 6, "−31.5391"),
+        (-1.5e-7, 2, "−1.5e-07"),
+        (1e16, 6, "1e+16"),
+        (-INF, 3, "−inf"),
+    ],
+)
+def test_a_value_of_any_size_has_the_sign_of_all_figures(value: float, digits: int, text: str) -> None:
+    assert words.significant(value, digits) == text
+
+
 @pytest.mark.parametrize(("text", "expected"), [("abcde", "abcde"), ("abcdef", "abcd…"), ("", "")])
 def test_a_long_text_is_cut(text: str, expected: str) -> None:
     assert words.shortened(text, 5) == expected

@@ -101,7 +101,7 @@ def test_a_clean_log_and_one_with_masks_alone(store: Store, tmp_path: Path) -> N
 
 def test_each_value_has_its_reason() -> None:
     assert reason("outlier", -46_580, 5.0, 1.5) == (
-        "-46580 is 46585 from the median of its entry's values (5), 31,057 times their spread"
+        "−46580 is 46585 from the median of its entry's values (5), 31,057 times their spread"
     )
     assert reason("outlier", 1e35, None, None).startswith("1e+35 is no plausible value")
     assert reason("non_finite", float("nan"), 1, 1) == "it is NaN"
