@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from engine.figures.words import listed
+from engine.figures.words import listed, significant
 from engine.logits.tally import DamageTally
 
 Cause = Literal["freed", "stale", "uninitialised", "not_written", "overflow", "masked", "padding", "unknown"]
@@ -128,7 +128,7 @@ def _masked(tally: DamageTally, padded: int) -> Iterator[LogFinding]:
     counts = _before(tally.kinds["mask"].counts, padded)
     if not counts:
         return
-    some = ", ".join(f"{value:g} {_times(count)}" for value, count in tally.masks.most_common(3))
+    some = ", ".join(f"{significant(value)} {_times(count)}" for value, count in tally.masks.most_common(3))
     often = [position for position, count in counts.items() if count >= NEARLY_ALL * tally.seen[position]]
     evidence = [f"values that code writes to exclude a token: {some}"]
     if often:
@@ -249,7 +249,7 @@ def _unset(tally: DamageTally, parts: dict[str, Counter[int]], garbage: Counter[
 def _again(tally: DamageTally) -> str:
     """The most common outlier, where it repeats."""
     ((value, count),) = tally.outliers.most_common(1) or [(0.0, 0)]
-    return f"the same impossible value repeated: {value:g} {_times(count)}" if count >= AGAIN else ""
+    return f"the same impossible value repeated: {significant(value)} {_times(count)}" if count >= AGAIN else ""
 
 
 # --- in words and counts --------------------------------------------------------------------------------------------

@@ -222,6 +222,9 @@ def test_each_chart_says_what_six_points_can_show(opened: Open, made: Made) -> N
     assert names == [["reported", "logs here"], ["reported", "logs here"], ["reported"], ["reported", "logs here"]]
     by_precision = json.loads(charts(app)[1])["data"]
     assert {trace["marker"]["symbol"] for trace in by_precision} == {"diamond-open", "circle"}
+    reported = by_precision[0]  # a name at 0 would be struck through by the line there
+    beside = zip(reported["y"], reported["textposition"], strict=True)
+    assert all(place == ("middle left" if share else "bottom left") for share, place in beside)
     assert max(by_precision[1]["y"]) == 0.8
     theirs = json.loads(charts(opened(made[0]))[1])["data"]
     assert max(theirs[1]["y"]) == 0.3
