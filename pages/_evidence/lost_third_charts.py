@@ -7,6 +7,7 @@ from typing import Any
 
 from engine.evidence.lost_third.documents import lane_of
 from engine.evidence.lost_third.lanes import EXACT, LANES, NONE, REORDERED, V43
+from engine.figures.words import percent, points
 from pages._shared.charts.chart import SYMBOLS, Axis, Chart, Marks, RefLine, chart
 from pages._shared.theme import Palette
 
@@ -31,7 +32,7 @@ def fall(documents: Sequence[Document], colours: Palette) -> Chart:
         for step in document["fall"]
         if step["cov_r"]
     ]
-    words = "; ".join(f"{row['group']}, {row['y']}: {row['x']:+.1f}" for row in rows)
+    words = "; ".join(f"{row['group']}, {row['y']}: {points(row['x'] / 100)}" for row in rows)
     return chart(
         _points(rows),
         x=Axis(title="change of COV-R, in points, with its 95 % interval"),
@@ -56,7 +57,7 @@ def lanes(document: Document, colours: Palette) -> Chart:
     ]
     for row in rows:
         row["symbol"] = SYMBOLS[("COV-R", "COV-P").index(row["group"])]
-    words = "; ".join(f"{row['y']}, {row['group']}: {row['x']:.0%}" for row in rows)
+    words = "; ".join(f"{row['y']}, {row['group']}: {percent(row['x'])}" for row in rows)
     return chart(
         _points(rows),
         x=Axis(title="share within 0.75 Å", is_share=True, from_zero=True),
@@ -106,7 +107,7 @@ def orders(documents: Sequence[Document], colours: Palette) -> Chart:
         for document in documents
         if (lane := lane_of(document, key)) is not None and lane["zero"]["cov_r"] is not None
     ]
-    words = "; ".join(f"{row['y']}, {row['group']}: {row['x']:.0%}" for row in rows)
+    words = "; ".join(f"{row['y']}, {row['group']}: {percent(row['x'])}" for row in rows)
     return chart(
         _points(rows),
         x=Axis(title="COV-R of the exact LP", is_share=True, from_zero=True),
@@ -126,12 +127,16 @@ def _points(rows: Sequence[Mapping[str, Any]]) -> Marks:
         group="group",
         size=11,
         interval="x" if has_interval else "",
-        hover=lambda row: (
-            f"{row['group']}, {row['y']}: "
-            + (f"{row['x']:+.1f} ({row['low']:+.1f} to {row['high']:+.1f})" if has_interval else f"{row['x']:.1%}")
-        ),
+        hover=lambda row: f"{row['group']}, {row['y']}: {_value(row)}",
     )
 
 
+def _value(row: Mapping[str, Any]) -> str:
+    if "low" not in row:
+        return percent(row["x"])
+    value, *ends = (points(row[column] / 100) for column in ("x", "low", "high"))
+    return f"{value} ({' to '.join(ends)})"
+
+
 def _curve_hover(row: Mapping[str, Any]) -> str:
-    return f"{row['group']}: {row['y']:.1%} within {row['x']:.2f} Å"
+    return f"{row['group']}: {percent(row['y'])} within {row['x']:.2f} Å"

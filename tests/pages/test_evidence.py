@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -339,6 +340,8 @@ def test_the_lost_third_is_answered_model_by_model(opened: Open) -> None:
         change = document["reordered"] and document["reordered"]["cov_r"]
         assert not change or f"{model} {lost_third.points(change)} (" in said
     assert len(app.get("plotly_chart")) == 4
+    drawn = " ".join(f"{chart.proto.alt} {chart.proto.spec}" for chart in app.get("plotly_chart"))
+    assert not re.search(r": [+-]\d|\d%[ .;<]", drawn), "figures of hovers are written as those of texts"
     model = app.segmented_control(key=lost_third.MODEL)
     assert set(model.options) == documents.keys()
     for name in documents:
