@@ -142,10 +142,11 @@ def cautions(chosen: RunSelection, comparison: Comparison) -> list[str]:
         for test in comparison.tests
         if test.figures.has_samples and comparison.control.has_samples
     ]
+    measured = [(chosen.letter(entry.id), entry) for entry in chosen.measured]
     paired = [test.paired for test in comparison.tests if test.paired.is_paired]
     if paired and not any(notes):
-        notes.append(f"All answers are paired: {counted(paired[0].shared_molecules, 'molecule')} in each.")
-    measured = [(chosen.letter(entry.id), entry) for entry in chosen.measured]
+        whose = "" if len(measured) == len(chosen.entries) else f" of {listed([letter for letter, _ in measured])}"
+        notes.append(f"All answers{whose} are paired: {counted(paired[0].shared_molecules, 'molecule')} in each.")
     counts = [(letter, entry.row.get("samples") or 0, entry.row.get("molecules")) for letter, entry in measured]
     if several := [letter for letter, samples, molecules in counts if molecules and samples > molecules]:
         notes.append(

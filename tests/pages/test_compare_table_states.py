@@ -80,6 +80,7 @@ def test_pinned_runs_come_first(opened: Open) -> None:
 
 def test_one_measure_in_detail(opened: Open) -> None:
     app = opened(None, control=NONE, test=[EXACT, REPORTED], table_detail="passed")
+    assert "All answers of A and B are paired: 64 molecules in each." in shown(app)  # a report has no answers
     assert "64 answers, 64 molecules" in tables(app)
     assert "is reported: a text states its figures" in shown(app)
     assert app.selectbox(key="table_detail").value == "passed"
@@ -92,9 +93,7 @@ def test_a_reported_run_is_marked(opened: Open) -> None:
     assert "reported ÷ measured" in tables(app)
     assert tables(app).count("in the Drift inspector") == 1  # there is nothing of the other to look into
     assert "Another number of samples" not in tables(app)
-    longer = opened(
-        None, control=NONE, test="reported-002-qwen-none-1000"
-    )  # 12 times the time for 16 times as many
+    longer = opened(None, control=NONE, test="reported-002-qwen-none-1000")  # 12 times the time for 16 times as many
     assert "Another number of samples: only figures per sample compare" in tables(longer)
 
 
