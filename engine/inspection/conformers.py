@@ -21,6 +21,7 @@ from engine.errors import DriftscopeError
 from engine.records import Molecule, ReaderName
 from engine.store.generations import conformer_texts
 from engine.store.store import Store
+from engine.text.check import answer_of
 from engine.text.readers import decode_with
 
 Row = Mapping[str, Any]
@@ -44,7 +45,7 @@ def conformer_of(sample: Row, blocks: Sequence[Row], molecule: Molecule) -> Shap
     if not sample["text"]:
         return Shape(None, (), "There is no text to read a conformer from.")
     try:
-        mol = decode(sample["text"]).mol
+        mol = decode(answer_of(sample["text"])).mol  # as it was judged: positions count from there
     except DriftscopeError as error:
         return _partial(error.what, blocks, molecule)
     atoms = [row["atom"] if row["atom"] is not None else -1 for row in blocks]

@@ -10,8 +10,10 @@ from rdkit import Chem
 
 from engine.chem.rmsd import best_rmsd
 from engine.chem.smiles import parse_smiles
+from engine.chem.verdict import judge_answer
 from engine.inspection.conformers import conformer_of
 from engine.inspection.estimates import BlockEstimate, estimate, estimates_of
+from engine.text.check import answer_of
 from engine.text.tokenizers import load_tokenizer
 
 MOLECULE = parse_smiles("CO")
@@ -72,6 +74,13 @@ def test_atoms_without_coordinates_are_left_out() -> None:
     assert found.mol.GetConformer().GetPositions().tolist() == [[1, 2, 3]]
     assert found.why_not.endswith("Shown are 1 of 2 atoms, as far as their blocks can be read.")
     assert "1 numbers instead of three" in found.why_not
+
+
+def test_the_place_of_an_error_is_that_of_the_verdict() -> None:
+    """One page has the verdict's place, another the shape's: they were 11 characters apart, the opening tag's."""
+    text = "[CONFORMER][C]<1.0,2.0,3.0>[O]<4.0,5.0amen>[/CONFORMER]"
+    (failed,) = judge_answer(answer_of(text), None).failed
+    assert failed.detail in conformer_of({"text": text}, [spot(0, 1)], MOLECULE).why_not
 
 
 @pytest.mark.parametrize("kept", [(0, 1, 2), (3, 4, 5, 6), (0,), tuple(range(7))])
