@@ -25,11 +25,8 @@ from pages._shared.errors import escape_markdown
 from pages._shared.words import HYPOTHETICAL_HELP, signed, unbroken
 
 STRIP_PX, DONE_STRIP_PX = 300, 190
-_MARKS: dict[str, Mark] = {"junk": "junk", "cut": "cut"}
-_NOTES = {
-    "junk": "junk: not part of the three numbers",
-    "cut": "cut: the block was closed by force after this token",
-}
+_MARKS: dict[str, Mark] = {"junk": "junk", "cut": "closed"}
+_JUNK = "junk: not part of the three numbers"
 _ATOM, _PICKS = "live_atom", "live_picks"
 COUNTS_HELP = (
     "Tokens and passes are of all answers so far, with the token that ends each, which a strip does not show. "
@@ -225,7 +222,9 @@ def chips_of(
             atom=row.block if row.block >= 0 else None,
             start=row.start,
             end=row.end,
-            note=_NOTES.get(row.mark) or (_redrawn_note(redrawn.get(row.block)) if row.text_role == "FREE" else ""),
+            note=_JUNK
+            if row.mark == "junk"
+            else (_redrawn_note(redrawn.get(row.block)) if row.text_role == "FREE" else ""),
             p_raw=None if row.pos is None else p_raw.get(row.pos),
         )
         for row in rows

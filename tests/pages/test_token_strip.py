@@ -10,6 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
+from engine.text.align import AlignedToken, Alignment
+from pages._live.lanes import chips_of
+from pages._shared.components.once import source
 from pages._shared.components.token_strip import SHOWN_CHARS, Chip, digest, packed, selection, sendable, visible
 
 ROW = [
@@ -44,6 +47,15 @@ def test_columns_without_a_value_are_not_sent() -> None:
 def test_a_chip_is_tinted_by_how_likely_it_was_for_the_model() -> None:
     chips = [Chip("0", 15, p_raw=p_raw) for p_raw in (None, 1.0, 0.9, 0.5, 0.1, 0.01, 0.0099, 0.0, float("nan"))]
     assert pack(chips)["tints"] == "-0012344-"
+
+
+def test_what_an_lp_closed_is_said_to_be_closed() -> None:
+    """In a lane each token has its position: the one before a forced close is the last of its number."""
+    row = AlignedToken(0, 15, "0", 0, 1, "FREE", 0, 0, 15, "0", "FREE", 0, False, "cut", 0)
+    sent = pack(chips_of(Alignment("position", "0", (row,), (), ()))[0])
+    assert (sent["marks"], sent["notes"]) == ("k", {})
+    for name in ("token_strip.html", "token_strip.js"):
+        assert "cut: the LP closed the number" in source(name)
 
 
 def test_three_thousand_chips_stay_small() -> None:

@@ -4,7 +4,7 @@
 
 const RUN = 200; // chips a block: off-screen blocks cost no layout, and the ruler counts them
 const ROLES = { C: ["copy", "COPY"], F: ["free", "FREE"], B: ["boundary", "BOUNDARY"] };
-const MARKS = { j: ["junk", "junk"], c: ["cut", "cut: no position for it"], w: ["wrong", "wrong: a check of the molecule names its atom"], x: ["extra", "extra, one too many"], r: ["redrawn", "drawn anew: the guard threw an earlier try away"] };
+const MARKS = { j: ["junk", "junk"], c: ["cut", "cut: no position for it"], k: ["cut", "cut: the LP closed the number"], w: ["wrong", "wrong: a check of the molecule names its atom"], x: ["extra", "extra, one too many"], r: ["redrawn", "drawn anew: the guard threw an earlier try away"] };
 const HINT = "Hover over a token, or use the arrow keys; Enter selects, Esc clears.";
 const TINTS = ["90 % or more", "50 to 90 %", "10 to 50 %", "1 to 10 %", "below 1 %"];
 const EMPTY = { pieces: [], shown: {}, details: {}, ids: [], roles: "", forced: "", marks: "", tints: "", blocks: [], atoms: [], starts: [], ends: [], notes: {} };

@@ -26,13 +26,14 @@ from engine.records import Role
 from pages._shared.components.once import Component, sent_under, source
 from pages._shared.components.written import Written
 
-Mark = Literal["", "junk", "cut", "extra", "wrong", "redrawn"]
+Mark = Literal["", "junk", "cut", "closed", "extra", "wrong", "redrawn"]
+"""``cut`` has no position in a template, ``closed`` is the last one before an LP closed the number."""
 SHOWN_CHARS = 48  # of one piece on its chip; the details and the clipboard have the rest
 DETAIL_CHARS = 400
 MAX_HEIGHT_PX = 320
 
 _ROLE_CODES = {"": "-", "COPY": "C", "FREE": "F", "BOUNDARY": "B"}
-_MARK_CODES = {"": "-", "junk": "j", "cut": "c", "extra": "x", "wrong": "w", "redrawn": "r"}
+_MARK_CODES = {"": "-", "junk": "j", "cut": "c", "closed": "k", "extra": "x", "wrong": "w", "redrawn": "r"}
 _FORCED_CODES = {None: "-", True: "1", False: "0"}
 _TINTS = ((0.9, "0"), (0.5, "1"), (0.1, "2"), (0.01, "3"), (0.0, "4"))  # from which p(raw) on; the rarer, the stronger
 _PLAIN = re.compile(rf"[!-~]{{1,{SHOWN_CHARS}}}")
