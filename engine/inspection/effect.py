@@ -40,7 +40,7 @@ SELECT sample_id, coalesce(forced, FALSE) AS is_forced, least({TENTHS} * pos // 
             ELSE 'between the blocks' END AS place,
        count(*)::DOUBLE AS tokens, count_if(rank_raw = 1)::DOUBLE AS first,
        coalesce(sum(-ln(greatest(p_raw, {LEAST_P}))), 0) AS surprise,
-       coalesce(sum(greatest(1 - allowed_mass, 0)), 0) AS removed
+       coalesce(sum(greatest(round(1 - allowed_mass, 6), 0)), 0) AS removed
 FROM steps JOIN chosen USING (sample_id) JOIN lengths USING (sample_id)
 WHERE run_id = $run AND CASE WHEN forced THEN p_raw ELSE allowed_mass END IS NOT NULL
 GROUP BY ALL ORDER BY ALL

@@ -35,8 +35,13 @@ def plain_words(effect: RunEffect) -> str:
         return written
     others = "At the others it" if effect.forced else "It"
     if removed.value < NOTHING:
-        return f"{written} {others} ruled out nothing."
+        return f"{written} {others} ruled out {_little(removed.value, 'nothing')}."
     return f"{written} {others} ruled out {percent(removed.value)} of what the model might have written."
+
+
+def _little(share: float, name: str) -> str:
+    """``almost nothing (<0.1 %)``, as the figure beside it says; ``nothing`` only of 0."""
+    return f"almost {name} ({percent(share)})" if share else name
 
 
 def sentence_of(effect: RunEffect) -> str:
@@ -93,7 +98,8 @@ def _blocking(effect: RunEffect) -> str:
     if removed is None:
         return "No token was free."
     if (removed.value if removed.high is None else removed.high) < NOTHING:
-        return f"At {counted(effect.free, 'free token')} the LP removed none of the model's mass."
+        little = _little(removed.value, "none")
+        return f"At {counted(effect.free, 'free token')} the LP removed {little} of the model's mass."
     taken = f"At {counted(effect.free, 'free token')} the LP took {with_interval(removed, percent)} of the model's mass"
     if len(effect.free_places) > 1 and (heaviest := effect.free_places[0]).name:
         taken += f", and {with_interval(heaviest.removed, percent)} under the rule “{heaviest.name}”"

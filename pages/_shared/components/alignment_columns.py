@@ -114,7 +114,7 @@ def _steps(
         "p_raw": [_short(step.p_raw) for _, step in kept],
         "p_lp": [_short(step.p_lp) for _, step in kept],
         "allowed": [_short(step.allowed_mass) for _, step in kept],
-        "taken": [_short(max(0.0, 1 - step.allowed_mass)) for _, step in kept],
+        "taken": [_short(max(0.0, round(1 - step.allowed_mass, 6))) for _, step in kept],  # less is rounding
         "rank": [step.rank_raw for _, step in kept],
         "entropy": [_short(step.entropy_nat) for _, step in kept],
         "top": [

@@ -161,6 +161,8 @@ def test_steps_that_say_nothing_are_said_to(store: Store) -> None:
         ),
         ([forced(0, 0, 0.9)], "The LP wrote 100 % of the tokens itself. All of these were the model's own choice."),
         ([free(0, 0, 0.0)], "The LP wrote no token itself. It ruled out nothing."),
+        ([free(0, 0, 1e-8)], "The LP wrote no token itself. It ruled out nothing."),  # of single precision
+        ([free(0, 0, 3e-4)], "The LP wrote no token itself. It ruled out almost nothing (<0.1 %)."),
     ],
 )
 def test_the_first_words_need_no_term(store: Store, rows: list[dict[str, Any]], said: str) -> None:
@@ -225,6 +227,14 @@ def test_the_demo_agrees_with_its_steps(run_id: str) -> None:
         == sum(tenth.free for tenth in found.tenths)
         == found.free
     )
+
+
+def test_a_little_mass_is_not_said_to_be_none() -> None:
+    """The page has the figure beside the sentence."""
+    found = effect_of_run(DEMO_STORE, run_facts(DEMO_STORE, demo_run("qwen", "exact")))
+    assert found.removed is not None and 0 < found.removed.value < 0.0005
+    assert plain_words(found).endswith("ruled out almost nothing (<0.1 %).")
+    assert "removed almost none (<0.1 %) of the model's mass" in sentence_of(found)
 
 
 def test_forcing_by_position_is_told_from_the_exact_lp() -> None:
