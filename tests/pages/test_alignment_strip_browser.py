@@ -233,6 +233,7 @@ def test_details_follow_the_pointer_and_the_focus(seen: Visit) -> None:
     step = stored("position-blocklist").steps[row.pos or 0]
     details = strip(seen).locator(".details")
     expect(details).to_contain_text("The whole textForced2 of 9 <b>(22.2 %)</b>Template")
+    expect(details).to_contain_text("Effect of the LP on the model, the end left out")  # the totals beside it have it
     column(seen, first).hover()
     for part in (
         str(row.token_id),

@@ -60,7 +60,7 @@ function restingCards(model) {
   text.push(["Roles differ", counted(countIf(model, (i) => model.differs(i)), "position"), false]);
   const ends = model.count ? data.drift[model.count - 1] : 0;
   text.push(["Drift by token", `${signed(ends)} at the end, from ${signed(model.least)} to ${signed(model.most)}`, false]);
-  const cards = [newCard("The whole text", text), newCard("Effect of the LP on the model", effectFacts(model), NO_STEPS)];
+  const cards = [newCard("The whole text", text), newCard("Effect of the LP on the model, the end left out", effectFacts(model), NO_STEPS)];
   const hint = newElement("section", "card");
   hint.append(newElement("h3", "", "How to read it"), newElement("p", "hint", HINT));
   return [...cards, hint];
