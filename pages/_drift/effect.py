@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from engine.figures.words import UNKNOWN, number, percent, with_interval
+from engine.figures.words import UNKNOWN, counted, number, percent, with_interval
 from engine.inspection.effect import RunEffect, effect_of_run
 from engine.inspection.effect_words import plain_words, sentence_of
 from engine.inspection.runs import RunFacts
@@ -134,9 +134,7 @@ def _against_rmsd(store: Store, effect: RunEffect, run: RunFacts) -> None:
     st.subheader("Against accuracy", anchor=False)
     points = [point for point in effect.points if point.rmsd_ang is not None]
     if len(points) < LEAST_POINTS:
-        some = f"Only {len(points)} of {effect.samples} samples with steps have an RMSD: too few for a chart."
-        why = f"{some} The others cannot be read as a conformer." if points else _NO_RMSD
-        st.info(why, icon=":material/straighten:")
+        st.info(too_few(len(points), effect.samples) if points else _NO_RMSD, icon=":material/straighten:")
         return
     for column, what in zip(st.columns(2, gap="large"), ("surprise", "removed"), strict=True):
         with column:
@@ -151,6 +149,11 @@ def _against_rmsd(store: Store, effect: RunEffect, run: RunFacts) -> None:
         f"Each point is a sample; click one to open it under *Molecules*. RMSD is to the nearest of"
         f" {escape_markdown(against)}."
     )
+
+
+def too_few(known: int, samples: int) -> str:
+    others = "" if known == samples else " The others cannot be read as a conformer."
+    return f"An RMSD is known for {known} of {counted(samples, 'sample')} with steps: too few for a chart.{others}"
 
 
 def _take(key: str, run: RunFacts) -> None:
