@@ -166,11 +166,12 @@ def _table(lanes: list[Running], entries: Mapping[str, Entry]) -> None:
 def _divergences(lanes: list[Running], shown: int) -> None:
     """The first position where each lane's text differs from the first lane's."""
     first = lanes[0]
+    of_one = " in the shown sample" if len(first.watch.texts) > 1 else ""  # figures below are of all
     for lane in lanes[1:]:
         if lane.run_id is None or first.run_id is None:
             continue
         difference = first_divergence(first.watch, lane.watch, shown)
-        title = f"- **{escape_markdown(lane.title)}**"
+        title = f"- **{escape_markdown(lane.title)}**{of_one}"
         if difference is None:
             st.markdown(f"{title}: same tokens as lane {first.number}.")
             continue

@@ -305,6 +305,7 @@ def test_a_lane_is_kept_once_and_found_in_the_store(live: Live, tmp_path: Path) 
 def test_several_molecules_and_samples_show_one_at_a_time(live: Live) -> None:
     app = generated(live, smiles="CC=O\nCCO", n="2", lp2="—")
     assert figures(app)["Samples"] == ["4", "4"] and "0" not in figures(app)["Tokens"]
+    assert "** in the shown sample" in texts(app), "the table beside it is of all"
     first = texts(app)
     app.number_input(key="molecule").set_value(2).run()
     app.number_input(key="answer").set_value(2).run()
