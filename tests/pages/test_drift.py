@@ -18,7 +18,6 @@ from engine.paths import ROOT
 from engine.store.store import Store
 from engine.store.temporary_runs import temporary_files
 from pages._drift import molecules
-from pages._drift.effect import too_few
 from pages._drift.molecules import FOLD
 from pages._shared.components.alignment_strip import picked_state
 from pages._shared.components.molecule2d import picked_atom
@@ -361,13 +360,6 @@ def test_what_the_lp_did_to_the_model_and_what_is_missing_for_it(opened: Open) -
     samples, *shares = (metric.value for metric in app.metric)
     assert samples == "16" and [bool(re.fullmatch(r"\d\S*( %)?", share)) for share in shares] == [True] * 3
     assert "--keep-steps" in words(opened(run=BARE, view="What the LP did"))
-
-
-def test_samples_without_an_rmsd_are_told_only_where_there_are_some() -> None:
-    assert too_few(1, 1) == "An RMSD is known for 1 of 1 sample with steps: too few for a chart."
-    assert too_few(2, 6).endswith(
-        "2 of 6 samples with steps: too few for a chart. The others cannot be read as a conformer."
-    )
 
 
 # --- verdicts on molecules ----------------------------------------------------------------------------------------
