@@ -225,7 +225,7 @@ def _table(document: Mapping[str, Any]) -> None:
     rows = [
         {
             "lane": lane["words"],
-            "size": f"{lane['molecules']:,} × {lane['samples_per_molecule']}",
+            "size": charts.size_of(lane),
             "parsed": lane["parsed"] / max(1, lane["samples"]),
             **{title: lane["zero"][name] for name, title in titles.items()},
             "missing": lane["zero"]["missing"],

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from engine.evidence.lost_third.documents import lane_of
 from engine.evidence.lost_third.lanes import EXACT, LANES, NONE, REORDERED, V43
-from engine.figures.words import percent, points
+from engine.figures.words import listed, percent, points
 from pages._shared.charts.chart import SYMBOLS, Axis, Chart, Marks, RefLine, chart
 from pages._shared.theme import Palette
 
@@ -48,19 +48,23 @@ def fall(documents: Sequence[Document], colours: Palette) -> Chart:
 def lanes(document: Document, colours: Palette) -> Chart:
     """COV-R and COV-P of each lane, over the molecules that all have."""
     few = lane_of(document, NONE)
+    drawn = [
+        (key, lane)
+        for key in LANES
+        if (lane := lane_of(document, key, None if few is None else few["molecules"])) is not None
+    ]
     rows = [
         {"x": lane["zero"][name], "y": LANES[key].words, "group": title, "colour": colours.series[place]}
         for place, (name, title) in enumerate((("cov_r", "COV-R"), ("cov_p", "COV-P")))
-        for key in LANES
-        if (lane := lane_of(document, key, None if few is None else few["molecules"]))
-        and lane["zero"][name] is not None
+        for key, lane in drawn
+        if lane["zero"][name] is not None
     ]
     for row in rows:
         row["symbol"] = SYMBOLS[("COV-R", "COV-P").index(row["group"])]
     words = "; ".join(f"{row['y']}, {row['group']}: {percent(row['x'])}" for row in rows)
     return chart(
         _points(rows),
-        x=Axis(title="share within 0.75 Å", is_share=True, from_zero=True),
+        x=Axis(title=f"share within 0.75 Å{of_answers(lane for _, lane in drawn)}", is_share=True, from_zero=True),
         y=Axis(more={"autorange": "reversed", "type": "category"}),
         height=360,
         top=28,
@@ -86,7 +90,7 @@ def curves(document: Document, colours: Palette) -> Chart:
     return chart(
         Marks(kind="lines", rows=rows, group="group", has_points=False, hover=_curve_hover),
         x=Axis(title="threshold (Å)", range=[0, 3]),
-        y=Axis(title="COV-R", is_share=True, from_zero=True),
+        y=Axis(title=f"COV-R{of_answers(lane for _, lane in drawn)}", is_share=True, from_zero=True),
         height=360,
         top=28,
         alt=f"COV-R of {document['model']} over thresholds from 0.05 to 3 Å, by lane.",
@@ -95,28 +99,43 @@ def curves(document: Document, colours: Palette) -> Chart:
 
 def orders(documents: Sequence[Document], colours: Palette) -> Chart:
     """COV-R of the exact LP, in canonical order and in another."""
-    rows = [
-        {
-            "x": lane["zero"]["cov_r"],
-            "y": document["model"],
-            "group": word,
-            "colour": colours.series[place],
-            "symbol": SYMBOLS[place],
-        }
+    drawn = [
+        (place, word, document["model"], lane)
         for place, (key, word) in enumerate(((EXACT, "canonical order"), (REORDERED, "another order")))
         for document in documents
         if (lane := lane_of(document, key)) is not None and lane["zero"]["cov_r"] is not None
     ]
+    rows = [
+        {
+            "x": lane["zero"]["cov_r"],
+            "y": model,
+            "group": word,
+            "colour": colours.series[place],
+            "symbol": SYMBOLS[place],
+        }
+        for place, word, model, lane in drawn
+    ]
     words = "; ".join(f"{row['y']}, {row['group']}: {percent(row['x'])}" for row in rows)
     return chart(
         _points(rows),
-        x=Axis(title="COV-R of the exact LP", is_share=True, from_zero=True),
+        x=Axis(title=f"COV-R of the exact LP{of_answers(lane for *_, lane in drawn)}", is_share=True, from_zero=True),
         y=Axis(more={"autorange": "reversed", "type": "category"}),
         height=110 + 34 * len(documents),
         top=28,
         more={"margin": {"l": MARGIN_PX}},
         alt=f"Does the order of the forced SMILES matter? {words}.",
     )
+
+
+def size_of(lane: Mapping[str, Any]) -> str:
+    """``64 × 10``: molecules, times answers of each."""
+    return f"{lane['molecules']:,} × {lane['samples_per_molecule']}"
+
+
+def of_answers(lanes: Iterable[Mapping[str, Any]]) -> str:
+    """``, 64 × 10 answers``: a lane that was run at two sizes has two figures."""
+    sizes = listed(list(dict.fromkeys(map(size_of, lanes))))
+    return f", {sizes} answers" if sizes else ""
 
 
 def _points(rows: Sequence[Mapping[str, Any]]) -> Marks:

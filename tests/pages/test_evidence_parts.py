@@ -14,10 +14,11 @@ import pytest
 
 from engine.evidence.checks.finding import VERDICTS
 from engine.evidence.claims import REPORTS, load_claims
+from engine.evidence.lost_third.documents import load_all
 from engine.evidence.verdicts import FLAT, load
 from engine.store.files import LocalFiles
 from engine.store.store import DEMO, Store
-from pages._evidence import browse, charts, lost_third, words
+from pages._evidence import browse, charts, lost_third, lost_third_charts, words
 from pages._evidence.claims import (
     ClaimFilter,
     Judged,
@@ -279,6 +280,16 @@ def test_both_figures_lie_inside_their_chart() -> None:
 def test_without_two_figures_there_is_no_chart() -> None:
     assert not charts.can_compare(BY_ID["002-cannot-be-faster"])
     assert not charts.can_compare(BY_ID["002-time-qwen-lp"])
+
+
+def test_figures_of_a_lane_that_ran_at_two_sizes_say_of_which() -> None:
+    """One chart had 65.0 % for the exact LP, another 79.4 %, and the table below them both."""
+    documents = load_all((LocalFiles(DEMO),))
+    (qwen,) = [document for document in documents if document["model"] == "demo-qwen"]
+    drawn = (lost_third_charts.lanes(qwen, LIGHT), lost_third_charts.orders(documents, LIGHT))
+    titles = [chart.figure(LIGHT).layout.xaxis.title.text for chart in drawn]
+    assert titles == ["share within 0.75 Å, 64 × 10 answers", "COV-R of the exact LP, 200 × 20 answers"]
+    assert lost_third_charts.curves(qwen, LIGHT).figure(LIGHT).layout.yaxis.title.text == "COV-R, 64 × 10 answers"
 
 
 @pytest.mark.parametrize(
