@@ -92,6 +92,12 @@ def test_the_lp_is_judged_by_the_runs_that_ship(judged, demo) -> None:
     position = [row for lp, row in rows.items() if lp.startswith("position-")]
     share = 100 * sum(row["cut_blocks"] for row in position) / sum(row["bad_blocks"] for row in position)
     assert (cost.verdict, cost.measured) == (CONTRADICTED, pytest.approx(share))
+    of = "JOIN runs USING (run_id) WHERE junk_tokens > 0 AND model_alias = 'demo-qwen' GROUP BY lp"
+    junk = {row["lp"]: row["blocks"] for row in demo.rows(f"SELECT lp, count(*)::INT AS blocks FROM blocks {of}")}
+    assert junk["position-allowlist"] and "lets only numeric text pass" in cost.reason, "digits are junk too"
+    assert f"{junk['position-blocklist']} blocks hold junk" in judged.of("000-left-over-is-junk").reason
+    letters = rows["position-blocklist"]["junk_nonnumeric"]
+    assert f"text that is not numeric in {letters} blocks" in judged.of("000-qwen-slower").reason
 
 
 def test_the_reasons_have_the_figures(judged) -> None:
@@ -207,7 +213,9 @@ def test_filler_and_pass_rate_of_report_005_are_judged_by_the_runs_that_ship(jud
     digits = [has for has in filled if has == {"extra_digit"}]
     filler = judged.of("005-filler")
     assert (filler.verdict, filler.measured) == (NOT_SHOWN, pytest.approx(100 * len(digits) / len(filled)))
-    assert f"{sum('cut' in has for has in kinds)} are cut, and {len(filled)} hold something" in filler.reason
+    both = sum("cut" in has for has in filled)
+    cut = sum("cut" in has for has in kinds)
+    assert f"{cut} are cut, and {len(filled)}, {both} of them cut too, hold something" in filler.reason
     (passed,) = demo.rows(f"SELECT avg(passed::INT) AS share FROM samples {of}")
     rate = judged.of("005-pass-allowlist")
     assert (rate.verdict, rate.measured) == (REPRODUCED, 100 * passed["share"])
