@@ -86,7 +86,8 @@ def _answer(health: Health, late: LateRead | None) -> str:
     name = log_name(health.engine, health.model, precision_name(health.precision))
     what = f"{counted(health.entries, 'entry', 'entries')} ({counted(health.values, 'value')}) of {name}"
     if late is not None:
-        return f"Probably read late, the {what}: {late_words(late)}"
+        clean = "" if health.damaged_values else " No value is damaged by itself."
+        return f"Probably read late, the {what}: {late_words(late)}{clean}"
     if not health.damaged_values:
         flagged = counted(health.flagged_values, "flagged value is", "flagged values are")
         meant = f"; {flagged} masks or padding" if health.flagged_values else ""

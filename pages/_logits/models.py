@@ -75,7 +75,8 @@ def _headline(found: Ranked) -> str:
     ours = sum(bool(log.by_ours) for log in logs)
     count = "the one log" if len(logs) == 1 else f"the {len(logs)} logs"
     have, are = "has" if theirs == 1 else "have", "is" if ours == 1 else "are"
-    return f"Of {count} here, {theirs} {have} garbage by the report's rule, {ours} {are} damaged by ours. {said}"
+    damaged = f"{theirs} {have} garbage by the report's rule, {ours} {are} damaged by ours"
+    return f"Of {count} here, {damaged} (late reads show under Health). {said}"
 
 
 def _caution() -> str:

@@ -189,7 +189,10 @@ def test_models_stand_in_the_reports_order_with_logs_beside(opened: Open, tmp_pa
         [20.0, 20.0, "0, 2", "imported", log.id]
     ]
     words = said(app)
-    assert "Of the one log here, 1 has garbage by the report's rule, 1 is damaged by ours." in words
+    assert (
+        "Of the one log here, 1 has garbage by the report's rule, 1 is damaged by ours (late reads show under Health)."
+        in words
+    )
     assert "20.0 % has a 95 % interval of 7 to 45 %" in words
 
 
