@@ -80,7 +80,7 @@ def show() -> None:
     if molecules and not isinstance(molecules[0], str):
         source = "the file's own coordinates"
     floor = f"Measured on {source}. This format alone puts a conformer {form.floor_ang:g} Å (RMSD) from itself."
-    st.caption(unbroken(escape_markdown(f"{floor} {expected}")))
+    st.caption(unbroken(escape_markdown(floor)), help=unbroken(escape_markdown(expected)) or None)
     file_button("CSV", lambda: view.csv_of(rows), "drift.csv")
 
 

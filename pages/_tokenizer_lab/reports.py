@@ -9,7 +9,7 @@ from engine.evidence.tokenisation import QUANTITIES
 from engine.text.tokenizers import BUILT_IN, load_tokenizer
 from pages._shared.errors import escape_markdown
 from pages._shared.table_files import csv_text, file_button
-from pages._shared.words import TOKENIZER_NAMES
+from pages._shared.words import TOKENIZER_NAMES, signed
 
 SECTIONS = {
     "002 · Vocabulary (2.1)": ("002", {"2.1"}),
@@ -55,9 +55,9 @@ def _untried() -> str:
     """The most frequent kind of block, which report 002 did not try: its drift has the other sign."""
     drift = QUANTITIES["drift"].measure
     drifts = " and ".join(
-        f"{drift(UNTRIED, load_tokenizer(name)):+d} under {TOKENIZER_NAMES[name]}" for name in BUILT_IN
+        f"{signed(drift(UNTRIED, load_tokenizer(name)))} under {TOKENIZER_NAMES[name]}" for name in BUILT_IN
     )
-    return f"All drifts in this table are positive. A block that report 002 did not try, `{UNTRIED}`: {drifts}, so cut."
+    return f"No drift in this table is negative. A block that report 002 did not try, `{UNTRIED}`: {drifts}, so cut."
 
 
 @st.cache_data(show_spinner="Measuring …")

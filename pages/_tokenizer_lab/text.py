@@ -182,7 +182,8 @@ def _show_text(text: str, chosen: list[TextTokenizer], placeholder: str) -> None
         caption = "no coordinate block"
         if annotated.blocks:
             drifts = ", ".join(drift_words(need.drift) for need in needs[:6]) + (" …" if len(needs) > 6 else "")
-            caption = f"{annotated.free:,} FREE in {counted(len(needs), 'block')} · drift {drifts}"
+            junk = " with junk" if any(item.is_junk for item in annotated.tokens) else ""
+            caption = f"{annotated.free:,} FREE{junk} in {counted(len(needs), 'block')} · drift {drifts}"
         strips.append((tokenizer, _chips(annotated, beyond_template(annotated, needs)), caption))
     is_judged = bool(annotated.blocks) and kind_of_input(text) not in OTHER_WORDS
     verdict_place = st.container()

@@ -175,6 +175,8 @@ def test_the_reports_figures_with_their_verdicts(lab) -> None:
     assert shown == len(token_claims())
     wrong = sum("✗\u00a0contradicted" in cell for frame in app.table for cell in frame.value["verdict"])
     assert wrong and f"**{wrong}** do not" in app.markdown[1].value
+    (untried,) = [caption.value for caption in app.caption if "did not try" in caption.value]
+    assert untried.startswith("No drift in this table is negative.") and "−1 under Qwen3" in untried  # one of them is 0
     app.toggle[0].set_value(True).run()
     assert sum(len(frame.value) for frame in app.table) == wrong
 
@@ -236,7 +238,8 @@ def test_coordinates_say_where_they_come_from(lab) -> None:
 
 def test_the_reports_expectations_stand_beside_the_measure(lab) -> None:
     app = lab(view="A molecule set", count="10")
-    said = " ".join(caption.value for caption in app.caption).replace("\\", "").replace("\u00a0", " ")
+    (measured,) = [caption for caption in app.caption if "Measured on" in caption.value]
+    said = measured.help.replace("\\", "").replace("\u00a0", " ")
     assert "report 001 expected 18 to 25" in said and "to reduce drift by about 30 %" in said
 
 

@@ -29,6 +29,7 @@ def test_an_example_a_placeholder_and_a_token_by_keyboard(browser: Browser, serv
         expect(strips(seen)).to_have_count(2)
         expect(seen.page.locator(".legend:visible")).to_have_count(1)
         expect(seen.page.locator(".legend li:visible")).to_have_count(4)  # COPY, FREE, junk, cut
+        expect(strips(seen).first.get_by_text("41 FREE with junk in 2 blocks")).to_be_visible()  # 19 and 21, and amen
         seen.press("Junk of a report")
         expect(strips(seen).first.locator(".chip", has_text="amen")).to_be_visible()
         first = strips(seen).first.locator(".chip").first
