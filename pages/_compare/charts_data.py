@@ -77,7 +77,7 @@ def within(low: float, high: float) -> str:
 
 
 def speed(ratio: float) -> str:
-    """Of times, test over control: ``1.30× faster``, ``2.00× slower``."""
+    """Of a ratio of times, test over control."""
     return f"{times(1 / ratio)} faster" if ratio < 1 else f"{times(ratio)} slower"
 
 

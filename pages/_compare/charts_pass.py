@@ -53,7 +53,7 @@ def show(store: Store, chosen: RunSelection) -> None:
         panel.data(lambda: [row(chosen, run) for run in [*runs, *others]])
         if drawable or others:
             panel.draw(pass_chart(chosen, drawable, others))
-        panel.leave_out(*(left_out(chosen, run) for run in runs))
+        panel.leave_out(*(left_out(chosen, run) for run in runs), chosen.sizes())
 
 
 def answer(chosen: RunSelection, runs: Sequence[RunFigures], compared: Sequence[ComparedRun]) -> str:

@@ -63,7 +63,7 @@ def show(store: Store, chosen: RunSelection) -> None:
         panel.data(lambda: rows(chosen, slowdowns))
         if known:
             panel.draw(slowdown_chart(chosen, known))
-        panel.leave_out(*(unknown(chosen, pair, parts) for pair, parts in ways))
+        panel.leave_out(*(unknown(chosen, pair, parts) for pair, parts in ways), chosen.sizes())
 
 
 def question(slowdowns: Sequence[Slowdown]) -> str:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from engine.comparing.figures import RunFigures
 from engine.comparing.reading import has_samples
-from engine.store.entries import Entry, is_profiled
+from engine.evidence.advice.predicted import sized
+from engine.figures.words import listed
+from engine.store.entries import Entry, is_profiled, model_name
 from engine.store.schema import RUN
 from engine.store.store import Store
 from pages._shared.entry_picker import EntryPicker
@@ -36,6 +38,13 @@ class RunSelection(Selection):
     def measured(self) -> tuple[Entry, ...]:
         """Those with samples; a reported run has none."""
         return tuple(entry for entry in self.entries if has_samples(entry))
+
+    def sizes(self) -> str:
+        """Whose times these are: ratios of speeds hold for a size. Empty where there is none to compare with."""
+        models = sorted({model_name(entry.row) for entry in self.measured} - {""})
+        if not (self.tests and models):
+            return ""
+        return f"Times are of {listed([sized(model) for model in models])}: larger layers leave an LP less to save."
 
 
 def default_choice(entries: Sequence[Entry]) -> RunSelection | None:

@@ -14,9 +14,7 @@ import streamlit as st
 
 from engine.comparing.figures import Comparison, Ratio, compare_entries_with
 from engine.comparing.measures import TIME_CAUTION
-from engine.evidence.advice.predicted import sized
 from engine.figures.words import UNKNOWN, counted, listed, number, times
-from engine.store.entries import model_name
 from engine.store.store import Store
 from pages._compare import table_coverage as coverage
 from pages._compare import table_formats as formats
@@ -155,10 +153,7 @@ def cautions(chosen: RunSelection, comparison: Comparison) -> list[str]:
         )
     if differing := words.setup_differences(measured):
         notes.append(f"Besides model and LP, the set-ups differ in {differing}: ratios reflect all of these.")
-    if comparison.tests and (models := sorted({model_name(entry.row) for _, entry in measured} - {""})):
-        notes.append(
-            f"Times are of {listed([sized(model) for model in models])}: larger layers leave an LP less to save."
-        )
+    notes.append(chosen.sizes())
     return [note for note in notes if note]
 
 

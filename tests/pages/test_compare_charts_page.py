@@ -90,6 +90,7 @@ def test_every_question_has_its_charts_and_their_answers(opened: Open) -> None:
     assert [one.value for one in app.subheader] == HEADINGS[SPEED]  # at first
     for question, headings in HEADINGS.items():
         app.segmented_control(key="question").set_value(question).run()
+        assert (question in (SPEED, TIME)) == ("Times are of demo-llama:final (2.4 M weights" in said(app))
         assert [one.value for one in app.subheader] == headings and not app.error
         assert answers.get(question, "masks most") in said(app)
         assert len(app.get("plotly_chart")) == len(headings) <= 2
