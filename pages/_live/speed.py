@@ -40,10 +40,9 @@ def why_faster(model: str, batch: int) -> str:
     share = (small.off.seconds["head"] + small.off.seconds["sampler"]) / small.off.pass_s
     return (
         f"**Why is exact faster than none?** Without an LP {percent(share)} of a pass of {escape_markdown(model)} "
-        f"({small.body / 1e6:,.1f} M weights in the layers) goes to the output head and the sampler, over all "
-        f"{shape.sizes.vocab_rows:,} tokens. The exact LP leaves them {small.work.legal_rows:,} tokens, and "
-        f"{percent(small.work.forced)} of the tokens, by the demo's runs, are forced and need no pass of their own. "
-        f"A large model spends its time in the layers, so it gains less. Predicted for a CPU, float32, "
-        f"batches of {batch}: **{small.ratio:.1f}×** at this size, **{large.ratio:.1f}×** at Qwen3-0.6B's "
-        f"({body_weights(SHAPES[LARGE].sizes) / 1e6:,.0f} M weights in the layers)."
+        f"({small.body / 1e6:,.1f} M weights in the layers) goes to the output head and the sampler, over "
+        f"{shape.sizes.vocab_rows:,} tokens. The exact LP leaves {small.work.legal_rows:,} tokens, and forces about "
+        f"{100 * small.work.forced:.0f} % without a pass. Predicted for a CPU, float32, batches of {batch}: "
+        f"**{small.ratio:.1f}×** at this size, **{large.ratio:.1f}×** at Qwen3-0.6B's "
+        f"({body_weights(SHAPES[LARGE].sizes) / 1e6:,.0f} M weights in the layers), which take its time."
     )
