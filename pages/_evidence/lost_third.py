@@ -80,8 +80,7 @@ def third(rows: Sequence[Judged]) -> str:
         fell = f"fell from {before:.1f} to {under:.1f} %, by {before - under:.1f} points,"
     return (
         f"The group's COV-R, the share of reference conformers that some answer matches within 0.75 Å, {fell} under "
-        "v4.3, their LP that fits every number into the tokens of 0.000 (report 005). Their model is not here; small "
-        "models of this project stand in."
+        "v4.3, their LP that fits every number into the tokens of 0.000 (report 005). Small models stand in for theirs."
     )
 
 
@@ -204,11 +203,16 @@ def _cov(document: Mapping[str, Any], key: str) -> str:
     return "–" if lane is None or lane["zero"]["cov_r"] is None else percent(lane["zero"]["cov_r"])
 
 
+def _per_cent(share: float | None) -> float | None:
+    """For a column of numbers with the digits of the sentences."""
+    return None if share is None else 100 * share
+
+
 def _table(document: Mapping[str, Any]) -> None:
     config = st.column_config
     titles = {"cov_r": "COV-R", "cov_p": "COV-P", "mat_r_ang": "MAT-R", "mat_p_ang": "MAT-P"}
     share, distance = (
-        partial(config.NumberColumn, width=width, format=form) for form, width in (("percent", 66), ("%.2f Å", 74))
+        partial(config.NumberColumn, width=width, format=form) for form, width in (("%.1f %%", 66), ("%.2f Å", 74))
     )
     columns = {
         "lane": config.TextColumn(width=228, pinned=True),
@@ -226,10 +230,11 @@ def _table(document: Mapping[str, Any]) -> None:
         {
             "lane": lane["words"],
             "size": charts.size_of(lane),
-            "parsed": lane["parsed"] / max(1, lane["samples"]),
-            **{title: lane["zero"][name] for name, title in titles.items()},
+            "parsed": _per_cent(lane["parsed"] / max(1, lane["samples"])),
+            **{title: _per_cent(lane["zero"][name]) for name, title in titles.items() if name.startswith("cov")},
+            **{title: lane["zero"][name] for name, title in titles.items() if name.startswith("mat")},
             "missing": lane["zero"]["missing"],
-            "skip": lane["skip"]["cov_r"],
+            "skip": _per_cent(lane["skip"]["cov_r"]),
             "does not parse": ", ".join(f"{kind} {count:,}" for kind, count in lane["not_decoded"].items()),
         }
         for lane in document["lanes"]

@@ -347,7 +347,10 @@ def test_the_lost_third_is_answered_model_by_model(opened: Open) -> None:
     for name in documents:
         model.set_value(name).run()
         assert not app.exception
-        assert list(app.dataframe[0].value["lane"]) == [lane["words"] for lane in documents[name]["lanes"]]
+        lanes = documents[name]["lanes"]
+        assert list(app.dataframe[0].value["lane"]) == [lane["words"] for lane in lanes]
+        assert list(app.dataframe[0].value["COV-R"]) == [100 * lane["zero"]["cov_r"] for lane in lanes]
+        assert app.dataframe[0].proto.columns.count("%.1f %%") == 4, "65.6 % as in the sentences, not 65.63%"
 
 
 def test_a_damaged_result_of_the_lost_third_is_named_and_left_out(
