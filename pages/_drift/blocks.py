@@ -55,6 +55,8 @@ def show(inspection: Inspected, estimates: Mapping[int, BlockEstimate], atom: in
             f" ≈ Estimates: the greedy continuation of each cut block by {estimated_by or 'the model'}, after a text"
             " that may contain earlier cuts."
         )
+    if any(estimate.digits_lost == 0 for estimate in estimates.values()):
+        words += " 0 lost: the likeliest token closed the number, but most of the model's probability went on."
     st.caption(words)
 
 

@@ -319,6 +319,7 @@ def test_what_the_cuts_cost_is_asked_and_called_an_estimate(tmp_path: Path, monk
     estimated = found[found["finished"].notna()]
     assert set(estimated["kinds"].str.contains("cut")) == {True}
     assert (estimated["drift then"] <= 0).all() and (estimated["digits lost"] >= 0).all()
+    assert (estimated["digits lost"] == 0).any() and "0 lost: the likeliest token closed the number" in words(app)
 
 
 def test_scoring_can_be_stopped(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
