@@ -17,6 +17,7 @@ from pages._shared.charts.text import Markup, safe
 from pages._shared.errors import escape_markdown
 from pages._shared.table_files import csv_text
 from pages._shared.theme import drift_colour, palette
+from pages._shared.words import signed
 from pages._tokenizer_lab.choices import in_colour, label_of
 
 
@@ -78,7 +79,7 @@ def _bars(row: DriftRow) -> Marks:
         x="drift",
         y="share",
         is_hatched=False,
-        hover=lambda bar: (row.summary.placeholder, f"drift {bar['drift']:+d}: {percent(bar['share'])} of blocks"),
+        hover=lambda bar: (row.summary.placeholder, f"drift {signed(bar['drift'])}: {percent(bar['share'])} of blocks"),
     )
 
 
@@ -96,7 +97,7 @@ def _table_row(row: DriftRow) -> dict[str, object]:
         "exact": _share(summary, summary.exact, 0),
         "junk-prone": _share(summary, summary.junk_prone, 1),
         "cut": _share(summary, summary.cut, -1),
-        "drift per block, in tokens": f"{summary.mean_drift:+.2f}".replace("-", "−"),
+        "drift per block, in tokens": f"{summary.mean_drift:+z.2f}".replace("-", "−").replace("+0.00", "0.00"),
         "tokens per atom": f"{summary.tokens_per_atom:.2f}",
     }
 

@@ -157,6 +157,7 @@ def test_bins_fit_their_placeholder(lab) -> None:
     table = _table(app)
     fitted = table[table["placeholder"].str.startswith("fitted: ")]
     assert list(_shares(fitted, "exact")) == [100, 100] and list(fitted["tokens per atom"]) == ["14.00", "8.00"]
+    assert set(fitted["drift per block, in tokens"]) == {"0.00"}, "no sign: −0.00 stood there too"
     assert any("0.021 Å" in one.value.replace("\\", "").replace("\u00a0", " ") for one in app.caption)
 
 
