@@ -44,5 +44,5 @@ def why_faster(model: str, batch: int) -> str:
         f"{shape.sizes.vocab_rows:,} tokens. The exact LP leaves {small.work.legal_rows:,} tokens, and forces about "
         f"{100 * small.work.forced:.0f} % without a pass. Predicted for a CPU, float32, batches of {batch}: "
         f"**{small.ratio:.1f}×** at this size, **{large.ratio:.1f}×** at Qwen3-0.6B's "
-        f"({body_weights(SHAPES[LARGE].sizes) / 1e6:,.0f} M weights in the layers), which take its time."
+        f"({body_weights(SHAPES[LARGE].sizes) / 1e6:,.0f} M weights in the layers)."
     )

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import streamlit as st
 
 from engine.chem.verdict import NOT_JUDGED, check_words, is_stereo_judged, strain_words
+from engine.figures.words import counted
 from engine.records import RULES_HELP
 from pages._shared.errors import escape_markdown
 from pages._shared.words import failed_words, unbroken
@@ -18,7 +19,7 @@ _GEOMETRY = {True: "geometry right", False: "geometry wrong", None: "geometry no
 _TEXT: dict[str, Any] = {
     "clean": {"label": "text clean", "color": "green", "icon": ":material/check:"},
     "passed": {"label": "text passed, damaged", "color": "orange", "icon": ":material/warning:"},
-    "undecoded": {"label": "text passed, does not decode", "color": "orange", "icon": ":material/warning:"},
+    "undecoded": {"label": "passed, does not decode", "color": "orange", "icon": ":material/warning:"},
     "failed": {"label": "text failed", "color": "red", "icon": ":material/close:"},
 }
 
@@ -50,7 +51,7 @@ def failed_checks(failed: Sequence[Mapping[str, Any]], most: int) -> None:
     for check in failed[:most]:
         st.caption(f":material/warning: {unbroken(escape_markdown(failed_words(check)))}")
     if len(failed) > most:
-        st.caption(f"and {len(failed) - most} more failed checks")
+        st.caption(f"and {counted(len(failed) - most, 'more failed check')}")
 
 
 def _badge(label: str, is_right: bool | None, help: str | None = None) -> None:
