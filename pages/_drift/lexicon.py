@@ -107,7 +107,7 @@ def _table(lexicon: Lexicon) -> None:
             ),
             "samples": config.NumberColumn("samples", width=68, help="Samples that have it"),
             "p": config.NumberColumn(
-                "mean p raw", width=84, format="%.1e", help="Its probability before the LP, where steps are stored"
+                "mean p(raw)", width=88, format="%.2g", help="Its probability before the LP, where steps are stored"
             ),
             "known": config.NumberColumn("with steps", width=84, help="How many of them have stored steps"),
         },
