@@ -21,14 +21,10 @@ EXACT = "engine.lp.exact"
 
 def lp_words(comparison: TraceComparison, control: Run, test: Run) -> str:
     """``control`` and ``test`` are rows of the traces' runs. Empty unless one model wrote without and with an LP."""
-    forced, passes = (_per_token(comparison.test, name) for name in ("forced_tokens", "forward_passes"))
-    before = _per_token(comparison.control, "forward_passes")
-    if not _is_pair(control, test) or not forced or not passes or not before:
+    forced = _per_token(comparison.test, "forced_tokens")
+    if not _is_pair(control, test) or not forced:
         return ""
-    return (
-        f"B's LP, {test['lp']}, forces {percent(forced)} of its tokens, and these need no pass of their own "
-        f"({number(1 / passes)} tokens per pass against {number(1 / before)} in A)."
-    )
+    return f"B's LP, {test['lp']}, forces {percent(forced)} of its tokens, and these need no pass of their own."
 
 
 def sample_words(comparison: TraceComparison, control: Run, test: Run) -> str:

@@ -150,12 +150,11 @@ def _paces(comparison: TraceComparison, base: _Base, control: float, test: float
     clock = _clock_us(comparison, base)
     if clock is None:
         return f"{pace}: {microseconds(test)} of work{named} against {microseconds(control)} in A"
-    by_clock = pace_words(clock[1] / clock[0])
-    verb = by_clock.partition(" ")[0]
-    return (
-        f"{by_clock} by the clock ({microseconds(clock[0])} to {microseconds(clock[1])}) and "
-        f"{pace.removeprefix(f'{verb} ')} in work{named} ({microseconds(control)} to {microseconds(test)})"
-    )
+    by_clock = f"{pace_words(clock[1] / clock[0])} by the clock"
+    clock_times, times_of_work = (" to ".join(map(microseconds, pair)) for pair in (clock, (control, test)))
+    if (clock[1] < clock[0]) == (test < control):
+        return f"{by_clock} ({clock_times}; work{named} {times_of_work})"
+    return f"{by_clock} ({clock_times}), but {pace} in work{named} ({times_of_work})"
 
 
 def _clock_us(comparison: TraceComparison, base: _Base) -> tuple[float, float] | None:
@@ -175,16 +174,21 @@ def _families(comparison: TraceComparison, base: _Base, head: str) -> str:
     other_way = [(change, row) for change, row in large if (change > 0) != (whole_us >= 0) and change][:1]
     if not same_way or not whole_us:
         return ""
+    share = sum(change for change, _ in same_way) / whole_us
+    is_named = bool(_named_by_report(comparison.control, comparison.test))
+    difference = "named work's difference" if is_named else "difference in work"
+    if len(same_way) == 1 and not other_way and share <= 1 + ROUNDING:
+        row = same_way[0][1]
+        name, how = PLAIN_NAMES.get(row.family, row.family), _how(row, base, head)
+        return f"{percent(min(1.0, share))} of the {difference} is {name}: {how}."
     parts = "parts are" if len(same_way) > 1 else "part is"
-    told = [_family(row, base, "" if place else head) for place, (_, row) in enumerate(same_way)]
+    told = [_family_words(row, base, "" if place else head) for place, (_, row) in enumerate(same_way)]
     text = f"The largest {parts} {listed(told)}"
     if other_way:
-        return f"{text}. In the other direction: {_family(other_way[0][1], base)}."
-    share = sum(change for change, _ in same_way) / whole_us
-    named = "named work's " if _named_by_report(comparison.control, comparison.test) else ""
+        return f"{text}. In the other direction: {_family_words(other_way[0][1], base)}."
     if share > 1 + ROUNDING:
-        return f"{text}: more than the whole {named}difference, since smaller ones change in the other direction."
-    return f"{text}: {percent(min(1.0, share))} of the {named}difference."
+        return f"{text}: more than the whole {difference}, since smaller ones change in the other direction."
+    return f"{text}: {percent(min(1.0, share))} of the {difference}."
 
 
 def _named_part(comparison: TraceComparison, base: _Base) -> str:
@@ -200,25 +204,29 @@ def _named_part(comparison: TraceComparison, base: _Base) -> str:
     return f"{change}: the named work's difference, {microseconds(abs(named))}, is {percent(share)} of that."
 
 
-def _family(row: FamilyRow, base: _Base, head: str = "") -> str:
-    """``matrix products, gemm (8.1 ms less per token: 20.0 % fewer calls per token, each call 2.10× faster)``
+def _family_words(row: FamilyRow, base: _Base, head: str = "") -> str:
+    """``matrix products, gemm (8.1 ms less per token: 20.0 % fewer calls per token, each call 2.10× faster)``"""
+    difference_us = base.difference_us(row)
+    change = f"{microseconds(abs(difference_us))} {'more' if difference_us >= 0 else 'less'}{base.per}"
+    return f"{PLAIN_NAMES.get(row.family, row.family)} ({change}: {_how(row, base, head)})"
+
+
+def _how(row: FamilyRow, base: _Base, head: str) -> str:
+    """By how many more calls, and by how much longer ones.
 
     Why its calls are faster is ``head``, which only products of matrices tell.
     """
     control, test = row.control, row.test
-    name = PLAIN_NAMES.get(row.family, row.family)
-    difference_us = base.difference_us(row)
-    change = f"{microseconds(abs(difference_us))} {'more' if difference_us >= 0 else 'less'}{base.per}"
     if not control.calls:
-        return f"{name} ({change}: only in B, {counted(test.calls, 'call')})"
+        return f"only in B, {counted(test.calls, 'call')}"
     if not test.calls:
-        return f"{name} ({change}: only in A, {counted(control.calls, 'call')})"
+        return f"only in A, {counted(control.calls, 'call')}"
     calls = _more_calls(test.calls / base.test / (control.calls / base.control)) + base.per
     if not control.mean_us or test.mean_us is None:
-        return f"{name} ({change}: {calls})"
+        return calls
     ratio = test.mean_us / control.mean_us
     why = f" because {head}" if head and row.family == "gemm" and ratio < 1 else ""
-    return f"{name} ({change}: {calls}, each call {pace_words(ratio).split(' ', 1)[1]}{why})"
+    return f"{calls}, each call {pace_words(ratio).split(' ', 1)[1]}{why}"
 
 
 def _more_calls(ratio: float) -> str:
