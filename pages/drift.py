@@ -10,7 +10,9 @@ from pages._shared.sections import show_open
 
 TITLE = "Drift inspector"
 ICON = ":material/troubleshoot:"
-LEAD = "Molecules, the worst first. **Junk**: the LP kept too many tokens for a number. **Cut**: too few."
+LEAD = (
+    "The worst molecules first. A *block* is an atom's coordinates: **junk** is too many tokens in it, **cut** too few."
+)
 
 SECTIONS = {
     "Molecules": drift_molecules.show,

@@ -21,8 +21,8 @@ from pages._shared.sections import fold, is_unfolded, put_unfolded
 TITLE = "Live generation"
 ICON = ":material/bolt:"
 LEAD = (
-    "A model writes a molecule's 3D structure as text, without and with logits processors (LPs), from the same seed. "
-    "An LP that counts positions leaves **junk** in coordinates and **cuts** them; both are marked as they are written."
+    "A model writes a molecule's 3D structure as text, without and with logits processors (LPs). "
+    "Those that count positions leave **junk** in coordinates and **cut** them."
 )
 STORED = (
     "<p style='margin:0'>Stored: "

@@ -161,7 +161,7 @@ def _worst(table: pa.Table, most: int, hypothetical: Sequence[str]) -> pa.Table:
 
 def worst_words(table: pa.Table) -> str:
     """Of a table with its worst first: by what its first row is the worst, and of which of them."""
-    first, every = table.slice(0, 1).to_pylist()[0], table.num_rows
+    (first, *second), every = table.slice(0, 2).to_pylist(), table.num_rows
     kept = pc.coalesce(table["usable"], table["clean"])
     heap, name = kept, ""
     if first["passed"] is False:
@@ -171,6 +171,14 @@ def worst_words(table: pa.Table) -> str:
     others = pc.sum(heap).as_py() or 0
     of = f": of {every - others:,} {name}, by" if name and others else " by"
     if first["bad_blocks"]:
-        return f"Worst of {every:,}{of} damaged blocks: {first['bad_blocks']} of {first['blocks']}"
+        is_tie = bool(second) and all(
+            second[0][key] == first[key] for key in ("passed", "usable", "clean", "bad_blocks")
+        )
+        cut = (
+            f", then by cut ones: {first['cut_blocks']}"
+            if is_tie and second[0]["cut_blocks"] < first["cut_blocks"]
+            else ""
+        )
+        return f"Worst of {every:,}{of} damaged blocks: {first['bad_blocks']} of {first['blocks']}{cut}"
     rmsd = "what is known" if first["rmsd_ang"] is None else f"RMSD: {angstrom(first['rmsd_ang'])}"
     return f"Worst of {every:,}{of} {rmsd}"

@@ -35,6 +35,11 @@ from pages._shared.table_files import file_button
 from pages._shared.words import unbroken
 
 WANTS: dict[str, Want | None] = {"Usable": None, "Clean": "clean", "Passed": "passed"}
+WANT_WORDS: dict[Want, str] = {
+    "usable": "Usable: the text is clean, and the molecule right in 3D.",
+    "clean": "Clean: no block of the text is damaged.",
+    "passed": "Passed: the reports name no issue; junk may pass.",
+}
 ANY_SETTING = "Setting with most LPs measured"
 MOLECULES, MOST_MOLECULES = 10_000, 1_000_000_000
 MOST_NAMED = 8
@@ -164,12 +169,13 @@ def _words(advice: Advice) -> None:
     first, _, rest = advice.sentence.partition(". ")
     icon = ":material/recommend:" if first.startswith("Use ") else ":material/info:"
     headline = f"With {advice.model}, {first[:1].lower()}{first[1:].removesuffix('.')}"
-    setting = f"{advice.setting.words}; {counted(advice.measured.molecules, 'molecule')} shared by all of these runs"
+    setting = f"{advice.setting.words}, over the same {counted(advice.measured.molecules, 'molecule')}"
     with st.container(border=True, key="advice-sentence"):
         st.markdown(f"#### {icon} {unbroken(escape_markdown(headline))}")
         if rest:
             st.markdown(unbroken(escape_markdown(rest)))
-        st.caption(escape_markdown(f"Measured for {advice.model} with {setting}."))
+        means = WANT_WORDS[advice.want]
+        st.caption(escape_markdown(f"{means} Measured with {setting}."))
 
 
 def _reports(advice: Advice) -> None:
@@ -177,7 +183,7 @@ def _reports(advice: Advice) -> None:
     badge = {True: ":green-badge[:material/check: agrees]", False: ":orange-badge[:material/close: does not agree]"}
     with st.container(key="advice-reports"):
         st.markdown(
-            f"**What the group's reports say.** {'' if agrees is None else badge[agrees]} "
+            f"**What the group's reports would advise.** {'' if agrees is None else badge[agrees]} "
             + unbroken(escape_markdown(advice.reports.sentence)),
             help=f"{_REPORTS_HELP} {escape_markdown(advice.reports.detail)}",
         )

@@ -238,7 +238,7 @@ def _shape(inspection: Inspected, of_atom: Blocks, atom: int | None) -> None:
         atom = -1 if place is None else places[place]
         state.put_atom(spot_of(inspection), atom if atom >= 0 else None)
 
-    read = f"{inspection.conformer.GetNumAtoms()} of {inspection.molecule.atoms} atoms read"
+    read = f"{inspection.conformer.GetNumAtoms()} of {inspection.molecule.atoms} atoms, read leniently"
     what = read if inspection.why_no_conformer else "the generated conformer"
     models = [model_of(inspection.conformer, what)]
     group = inspection.by_group

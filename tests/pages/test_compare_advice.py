@@ -79,7 +79,7 @@ def test_where_none_fits_the_cheapest_is_named_marked_and_what_others_cost_over_
     add(store, "guarded", 1.05, clean=30)
     app = opened(control="none")
     headline = (
-        f"With {MODEL}, use exact: cheapest per clean conformer, most clean answers; no LP reaches 90 % clean answers"
+        f"With {MODEL}, use exact: cheapest per clean conformer, most clean answers; every LP is below 90 % clean"
     )
     assert headline in words(app) and "does not agree" not in words(app)
     table = app.dataframe[-1].value
@@ -113,9 +113,9 @@ def test_settings_are_chosen_and_never_mixed(planted: Store) -> None:
 
 def test_the_controls_model_comes_first(planted: Store) -> None:
     add(planted, "none", 1.0, run_id="other", model_alias="other")
-    assert "Measured for other:one" in words(opened(control="other"))
-    assert "Measured for toy:one" in words(opened(control="exact"))
-    assert "Measured for toy:one" in words(opened(control="other", advice_model=MODEL))
+    assert "With other:one, " in words(opened(control="other"))
+    assert "With toy:one, " in words(opened(control="exact"))
+    assert "With toy:one, " in words(opened(control="other", advice_model=MODEL))
 
 
 def test_names_that_anybody_may_have_written_are_text(planted: Store) -> None:

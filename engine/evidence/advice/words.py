@@ -66,11 +66,11 @@ def _none_fits(decision: Decision, measured: Measured, want: Want, least: float)
     else:
         choice += f", or {name_of(last.lp)} for more {want} answers"
     figures = [
-        f"{capitalised(name_of(lp.lp))}: {rate_words(lp, want)}, at {cost_words(lp.cost(want))} each"
+        f"{capitalised(name_of(lp.lp))}: {rate_words(lp, want)}, at {cost_words(lp.cost(want))} per {want} conformer"
         f"{beside_base(lp, measured, want)}."
         for lp in lps
     ]
-    return " ".join([f"Use {choice}; no LP reaches {100 * least:g} % {want} answers.", *figures])
+    return " ".join([f"Use {choice}; every LP is below {100 * least:g} % {want}.", *figures])
 
 
 def _over_words(decision: Decision, figures: LpFigures, cheapest: LpFigures) -> str:

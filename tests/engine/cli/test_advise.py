@@ -64,7 +64,7 @@ def test_a_terminal_is_told_what_and_why() -> None:
     ours = ("advise", "--model", "demo-qwen", "--molecules", "10000", "--store", str(DEMO))
     assert (
         "Use guarded: most usable answers, at the lowest cost within noise (1.19× (0.949–1.41) that of exact, the "
-        "cheapest); no LP reaches 90 % usable answers. Guarded: 41 of 64"
+        "cheapest); every LP is below 90 % usable. Guarded: 41 of 64"
     ) in run(*ours).out.splitlines()[2]
     found = run(*ours, "--want", "clean")
     assert (found.code, found.err) == (0, "")

@@ -153,9 +153,9 @@ def test_none_fits_and_the_cheapest_is_named(store: Store) -> None:
     advice = advise(store, MODEL)
     assert (advice.decision.verdict, advice.decision.lp) == ("none fits", "")
     assert advice.sentence == (
-        "Use position-blocklist: cheapest per clean conformer, most clean answers; no LP reaches 90 % clean answers. "
-        "Position-blocklist: 30 of 60 answers are clean, 50.0 % (37.7–62.3), at 2.00 s (1.58–2.73) each, "
-        "3.00× faster than without an LP (set-up included)."
+        "Use position-blocklist: cheapest per clean conformer, most clean answers; every LP is below 90 % clean. "
+        "Position-blocklist: 30 of 60 answers are clean, 50.0 % (37.7–62.3), at 2.00 s (1.58–2.73) per clean "
+        "conformer, 3.00× faster than without an LP (set-up included)."
     )
     over, of_itself = (standing.over_least for standing in advice.decision.standings)
     assert over is not None and over.value == pytest.approx(3) and of_itself is None
@@ -164,11 +164,11 @@ def test_none_fits_and_the_cheapest_is_named(store: Store) -> None:
 @pytest.mark.parametrize(
     ("seconds", "expected"),
     [
-        (0.5, "Use exact, or guarded for more clean answers; no LP reaches 90 % clean answers. Exact: 20 of 60"),
+        (0.5, "Use exact, or guarded for more clean answers; every LP is below 90 % clean. Exact: 20 of 60"),
         (
             0.155,
             "Use guarded: most clean answers, at the lowest cost within noise (1.03× (0.775–1.29) that of exact, the "
-            "cheapest); no LP reaches 90 % clean answers. Guarded: 30 of 60",
+            "cheapest); every LP is below 90 % clean. Guarded: 30 of 60",
         ),
     ],
 )
