@@ -64,7 +64,7 @@ def _forcing(effect: RunEffect) -> str:
     share, likelihood = effect.first_choice, effect.p_forced
     if share is None or likelihood is None:
         return "No token was forced."
-    chosen = f"{with_interval(share, percent)} were the model's own first choice"
+    chosen = f"{with_interval(share, percent)} were the model's own choice"
     lead = f"Of {counted(effect.forced, 'forced token')}, {chosen}"
     lead = f"{lead}; their mean probability (geometric) is {with_interval(likelihood)}."
     low, high = share.ends or (share.value, share.value)

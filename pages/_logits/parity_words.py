@@ -60,8 +60,9 @@ def tokens_answer(parity: Parity, places: Sequence[EntryAgreement], name: str) -
     first = first_divergence(places, parity.tolerance)
     if first is None:
         return f"{words} No entry differs by more than precision explains (relative {parity.tolerance:g})."
+    differ = "differs" if over == 1 else "differ"
     return (
-        f"{words} {counted(over, 'entry', 'entries')} of {len(known):,} differ by more than precision explains "
+        f"{words} {counted(over, 'entry', 'entries')} of {len(known):,} {differ} by more than precision explains "
         f"(relative {parity.tolerance:g}), the first at {where(first, has_texts=has_texts)}."
     )
 

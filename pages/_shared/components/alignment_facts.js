@@ -75,7 +75,7 @@ function effectFacts(model) {
   const [forced, free] = [at("1"), at("0")];
   const rows = [];
   if (forced.length) {
-    rows.push(["Forced tokens that were the model's first choice", shareOf(forced.filter((k) => rank[k] === 1).length, forced.length), false]);
+    rows.push(["Forced tokens that were the model's own choice", shareOf(forced.filter((k) => rank[k] === 1).length, forced.length), false]);
     rows.push(["Least p(raw) of a forced token", chance(forced.reduce((least, k) => Math.min(least, p_raw[k] ?? 1), 1)), false]);
   }
   if (free.length) {
