@@ -224,25 +224,37 @@ def curve_rows(letter: str, found: Evaluation) -> list[dict[str, Any]]:
 
 
 def curves_chart(firsts: dict[str, Evaluation], side: str, colours: dict[str, str]) -> Chart:
-    """Under the rule that leaves molecules without samples out; a dashed line is a run's baseline."""
-    layers = []
-    for letter, found in firsts.items():
-        rows = curve_rows(letter, found)
-        for who, dash in ((letter, "solid"), (f"{letter}: {BASELINE}", "dash")):
-            of_line = [row for row in rows if row["run"] == who and row[SIDES[side]] is not None]
-            layers.append(
-                Marks(
-                    kind="lines",
-                    rows=of_line,
-                    x="threshold_ang",
-                    y=SIDES[side],
-                    name=who,
-                    colour=colours[letter],
-                    dash=dash,
-                    has_points=False,
-                    hover=lambda row: (row["run"], f"{row[SIDES[side]]:.1f} % below {row['threshold_ang']:g} Å"),
-                )
-            )
+    """Under the rule that leaves molecules without samples out. Dashed are baselines, equal ones as one line."""
+    lines: list[tuple[str, str, str, list[dict[str, Any]]]] = []
+    baselines: dict[tuple[float, ...], list[str]] = {}
+    known = {
+        letter: [row for row in curve_rows(letter, found) if row[SIDES[side]] is not None]
+        for letter, found in firsts.items()
+    }
+    for letter, rows in known.items():
+        lines.append((letter, colours[letter], "solid", [row for row in rows if row["run"] == letter]))
+        baseline = tuple(row[SIDES[side]] for row in rows if row["run"] != letter)
+        if baseline:
+            baselines.setdefault(baseline, []).append(letter)
+    for letters in baselines.values():
+        colour = colours[letters[0]] if len(letters) == 1 else palette().muted
+        name = f"{', '.join(letters)}: {BASELINE}"
+        dashed = [row | {"run": name} for row in known[letters[0]] if row["run"] != letters[0]]
+        lines.append((name, colour, "dash", dashed))
+    layers = [
+        Marks(
+            kind="lines",
+            rows=rows,
+            x="threshold_ang",
+            y=SIDES[side],
+            name=name,
+            colour=colour,
+            dash=dash,
+            has_points=False,
+            hover=lambda row: (row["run"], f"{row[SIDES[side]]:.1f} % below {row['threshold_ang']:g} Å"),
+        )
+        for name, colour, dash, rows in lines
+    ]
     return chart(
         *layers,
         x=Axis(title="threshold (Å)", range=[0, THRESHOLDS_ANG[-1]]),

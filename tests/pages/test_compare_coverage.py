@@ -71,8 +71,9 @@ def test_what_is_computed_is_shown_by_both_rules_beside_the_baseline(place: Path
     assert list(rows["without"]) == [1, 0, 1, 0]
     cov_r = 100 * found.figures.columns()["cov_r"]
     assert list(rows["COV-R mean (%)"])[::2] == pytest.approx([cov_r, cov_r / 2], abs=0.06)
-    drawn = curves_chart({"A": found}, "cov_r", {"A": "#000000"})
+    drawn = curves_chart({"A": found, "B": found}, "cov_r", dict.fromkeys("AB", "#000000"))
     assert "COV-R by threshold" in drawn.alt
+    assert [line.name for line in drawn.figure().data] == ["A", "B", "A, B: RDKit, clustered"]
 
 
 def test_the_demo_runs_are_covered_at_a_first_visit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
