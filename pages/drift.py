@@ -10,9 +10,7 @@ from pages._shared.sections import show_open
 
 TITLE = "Drift inspector"
 ICON = ":material/troubleshoot:"
-LEAD = (
-    "The worst molecules first. A *block* is an atom's coordinates: **junk** is too many tokens in it, **cut** too few."
-)
+LEAD = "The worst molecules first. A *block* is an atom's coordinates. An LP may leave **junk** in it, or **cut** it."
 
 SECTIONS = {
     "Molecules": drift_molecules.show,

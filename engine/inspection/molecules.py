@@ -9,6 +9,7 @@ in the middle of its numbers. ``missing_z`` alone is neither: the model itself e
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -170,15 +171,12 @@ def worst_words(table: pa.Table) -> str:
         name = "not clean" if first["usable"] is None else "not usable"
     others = pc.sum(heap).as_py() or 0
     of = f": of {every - others:,} {name}, by" if name and others else " by"
-    if first["bad_blocks"]:
-        is_tie = bool(second) and all(
-            second[0][key] == first[key] for key in ("passed", "usable", "clean", "bad_blocks")
-        )
-        cut = (
-            f", then by cut ones: {first['cut_blocks']}"
-            if is_tie and second[0]["cut_blocks"] < first["cut_blocks"]
-            else ""
-        )
-        return f"Worst of {every:,}{of} damaged blocks: {first['bad_blocks']} of {first['blocks']}{cut}"
+    if bad := first["bad_blocks"]:
+        alike = (pc.equal(column, column[0]) for column in (table["passed"], kept, table["bad_blocks"]))
+        more = (pc.sum(functools.reduce(pc.and_, alike)).as_py() or 1) - 1
+        tie = ""
+        if more and second[0]["cut_blocks"] < first["cut_blocks"]:
+            tie = f"; {more:,} more {'has' if more == 1 else 'have'} {bad}, with fewer cut"
+        return f"Worst of {every:,}{of} number of damaged blocks: {bad} of {first['blocks']}{tie}"
     rmsd = "what is known" if first["rmsd_ang"] is None else f"RMSD: {angstrom(first['rmsd_ang'])}"
     return f"Worst of {every:,}{of} {rmsd}"

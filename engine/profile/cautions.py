@@ -37,7 +37,7 @@ def _of_both(control: StoredTrace, test: StoredTrace) -> Iterator[str]:
     tokens = [trace.known("tokens") for trace in (control, test)]
     if tokens[0] and tokens[1] and abs(tokens[1] / tokens[0] - 1) > WINDOW:
         yield (
-            f"They cover different work: {tokens[0]:,.0f} tokens in the control, {tokens[1]:,.0f} in the test. "
+            f"They cover different numbers of tokens: {tokens[0]:,.0f} in A, {tokens[1]:,.0f} in B. "
             "Compare per-token figures."
         )
 

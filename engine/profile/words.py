@@ -109,7 +109,7 @@ def where_from(comparison: TraceComparison, cause: str = "", head: str = "") -> 
     else:
         base = _Base(tokens.control or 0, tokens.test or 0)
         text = f"Per token, B {_paces(comparison, base, per_token.control or 0, per_token.test or 0)}."
-    families = _families(comparison, base, head)
+    families = _families(comparison, base, head, has_cause=bool(cause))
     said = text, cause if head in families else causes, families, _named_part(comparison, base)
     return " ".join(filter(None, said))
 
@@ -165,7 +165,7 @@ def _clock_us(comparison: TraceComparison, base: _Base) -> tuple[float, float] |
     return span.control / base.control, span.test / base.test
 
 
-def _families(comparison: TraceComparison, base: _Base, head: str) -> str:
+def _families(comparison: TraceComparison, base: _Base, head: str, *, has_cause: bool) -> str:
     """Those that change as the whole does, then the largest that changes the other way."""
     changes = sorted(((base.difference_us(row), row) for row in comparison.families), key=lambda pair: -abs(pair[0]))
     whole_us, moved = sum(change for change, _ in changes), sum(abs(change) for change, _ in changes)
@@ -180,6 +180,8 @@ def _families(comparison: TraceComparison, base: _Base, head: str) -> str:
     if len(same_way) == 1 and not other_way and share <= 1 + ROUNDING:
         row = same_way[0][1]
         name, how = PLAIN_NAMES.get(row.family, row.family), _how(row, base, head)
+        if how.endswith(head) and head:
+            how = f"{'fewer passes per token, and ' if has_cause else ''}{head}"
         return f"{percent(min(1.0, share))} of the {difference} is {name}: {how}."
     parts = "parts are" if len(same_way) > 1 else "part is"
     told = [_family_words(row, base, "" if place else head) for place, (_, row) in enumerate(same_way)]
@@ -205,7 +207,7 @@ def _named_part(comparison: TraceComparison, base: _Base) -> str:
 
 
 def _family_words(row: FamilyRow, base: _Base, head: str = "") -> str:
-    """``matrix products, gemm (8.1 ms less per token: 20.0 % fewer calls per token, each call 2.10× faster)``"""
+    """``matrix products, gemm (8.1 ms less per token: 20.0 % fewer calls per token, the mean call 2.10× faster)``"""
     difference_us = base.difference_us(row)
     change = f"{microseconds(abs(difference_us))} {'more' if difference_us >= 0 else 'less'}{base.per}"
     return f"{PLAIN_NAMES.get(row.family, row.family)} ({change}: {_how(row, base, head)})"
@@ -226,7 +228,7 @@ def _how(row: FamilyRow, base: _Base, head: str) -> str:
         return calls
     ratio = test.mean_us / control.mean_us
     why = f" because {head}" if head and row.family == "gemm" and ratio < 1 else ""
-    return f"{calls}, each call {pace_words(ratio).split(' ', 1)[1]}{why}"
+    return f"{calls}, the mean call {pace_words(ratio).split(' ', 1)[1]}{why}"
 
 
 def _more_calls(ratio: float) -> str:

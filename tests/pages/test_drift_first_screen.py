@@ -54,10 +54,10 @@ def test_the_worst_is_opened_whether_its_steps_were_kept_or_not(demo: None) -> N
     first = worst.slice(0, 1).to_pylist()[0]
     assert first["bad_blocks"] == max(worst["bad_blocks"].to_pylist())
     damaged = f"{first['bad_blocks']} of {first['blocks']}"
-    assert f"**Worst of 64 by damaged blocks: {damaged}.** Not clean: " in words(app)
+    assert f"**Worst of 64 by number of damaged blocks: {damaged}.** Not clean: " in words(app)
     tied = sample_table(DEMO_STORE, [WITH_JUNK], Filter(worst=2))
     assert tied["bad_blocks"].to_pylist() == [12, 12] and tied["cut_blocks"].to_pylist() == [8, 6]
-    assert "**Worst of 64 by damaged blocks: 12 of 15, then by cut ones: 8.** Not clean: " in words(
+    assert "**Worst of 64 by number of damaged blocks: 12 of 15; 1 more has 12, with fewer cut.** " in words(
         opened(run=WITH_JUNK)
     )
     assert any("with a cut, 0 fail the reports' rule, " in fold.label for fold in app.expander)
@@ -75,7 +75,7 @@ def test_of_clean_texts_the_worst_says_first_what_is_wrong_in_3d_and_the_counts_
     app = opened(run=EXACT, is_unfolded=True)
     assert re.search("In 3D: wrong: [a-z ,]+\\. Passes, decodes and is clean", words(app))
     failing = words(opened(run=demo_run("llama", "allowlist"), is_unfolded=True))
-    by = "by damaged blocks: [0-9]+ of [0-9]+(, then by cut ones: [0-9]+)?"
+    by = "by number of damaged blocks: [0-9]+ of [0-9]+(; [0-9]+ more ha(s|ve) [0-9]+, with fewer cut)?"
     assert re.search(f"Worst of 64: of 32 that fail the reports' rule, {by}\\.\\*\\* Failed", failing)
     assert re.search("Worst of 64: of [0-9]+ not usable, by RMSD: [0-9.]+ Å", words(app))
     (usable,) = DEMO_STORE.rows("SELECT usable FROM runs WHERE run_id = $1", [EXACT])

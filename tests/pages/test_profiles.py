@@ -62,7 +62,7 @@ def test_a_first_visit_compares_the_newest_of_one_model_with_and_without_an_lp(o
         20,
         "compare?control=run-tiny-exact",
     )
-    assert "They cover different work: 10 tokens in the control, 20 in the test." in said(app)
+    assert "They cover different numbers of tokens: 10 in A, 20 in B." in said(app)
 
 
 def test_each_trace_has_its_own_model_and_device(opened: Open, store: Store) -> None:
