@@ -175,8 +175,9 @@ def worst_words(table: pa.Table) -> str:
         alike = (pc.equal(column, column[0]) for column in (table["passed"], kept, table["bad_blocks"]))
         more = (pc.sum(functools.reduce(pc.and_, alike)).as_py() or 1) - 1
         tie = ""
-        if more and second[0]["cut_blocks"] < first["cut_blocks"]:
-            tie = f"; {more:,} more {'has' if more == 1 else 'have'} {bad}, with fewer cut"
+        if more:
+            cut = "fewer" if second[0]["cut_blocks"] < first["cut_blocks"] else "no more"
+            tie = f"; {more:,} more {'has' if more == 1 else 'have'} {bad}, with {cut} cut"
         return f"Worst of {every:,}{of} number of damaged blocks: {bad} of {first['blocks']}{tie}"
     rmsd = "what is known" if first["rmsd_ang"] is None else f"RMSD: {angstrom(first['rmsd_ang'])}"
     return f"Worst of {every:,}{of} {rmsd}"

@@ -59,7 +59,7 @@ def head_words(control: Run, test: Run) -> str:
     legal, rows = LEGAL_ROWS.get(str(test.get("tokenizer"))), test.get("vocab_size")
     if legal is None or rows is None or legal == rows:
         return ""
-    return f"B's output head has {legal:,} tokens instead of {rows:,}"
+    return f"{test['lp']} leaves B's output head {legal:,} of {rows:,} tokens"
 
 
 def _is_pair(control: Run, test: Run) -> bool:

@@ -139,7 +139,7 @@ def test_another_control_and_none(opened: Open, store: Store) -> None:
     app = opened()
     app.selectbox(key="control_trace").set_value(test.id).run()
     assert not app.exception and app.query_params["control"] in (test.id, [test.id])
-    assert "work 2.50 µs to 9.50 µs" in said(app)
+    assert "by the clock (15.3 µs to 30.5 µs)" in said(app)
     app.button(key="nothing").click().run()
     assert not app.exception and "Tick traces in the table." in said(app)
     assert not table(app)["as"].notna().any()

@@ -70,7 +70,7 @@ def test_two_traces_are_ticked_swapped_and_left(browser: Browser, server: Server
         seen.page.get_by_role("combobox", name=re.compile("Control")).click()
         seen.page.get_by_role("option", name=re.compile("exact")).click()
         expect(legend(seen).last).to_have_text("B · tiny:final · none")
-        expect(seen.page.get_by_text("work 2.50 µs to 9.50 µs")).to_be_visible()
+        expect(seen.page.get_by_text("by the clock (15.3 µs to 30.5 µs)")).to_be_visible()
         expect_harmless(seen)
         link = seen.page.url.removeprefix(server.url)
     with visit(browser, server, link) as seen:
@@ -112,7 +112,7 @@ def test_a_newcomer_reads_where_the_time_goes_on_the_first_screen(browser: Brows
         for words in (
             r"Per token, B is [\d.]+× faster",
             r"matrix products, gemm",
-            "output head has 1,118 tokens instead of 128,330",
+            "output head 1,118 of 128,330 tokens",
         ):
             sentence = says.get_by_text(re.compile(words)).first
             expect(sentence).to_be_visible()
