@@ -115,7 +115,7 @@ def test_with_and_without_an_lp_compared() -> None:
     rows = {row["label"]: row["trace_id"] for row in Store.open().rows("SELECT label, trace_id FROM traces")}
     found = run_json("trace", "compare", rows["small:final, none"], rows["small:final, exact"])
     assert found["work"] == {"control": "host", "test": "host"} and len(found["notes"]) == 1
-    assert "24 tokens in the control, 39 in the test" in found["notes"][0]
+    assert "24 in A, 39 in B" in found["notes"][0]
     figures = {one["name"]: one for one in found["figures"]}
     assert figures["forward_passes"]["control"] == figures["forward_passes"]["test"] == 8
     assert figures["tokens"]["test"] > figures["tokens"]["control"]  # forced tokens take no pass
