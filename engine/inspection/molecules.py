@@ -9,7 +9,7 @@ in the middle of its numbers. ``missing_z`` alone is neither: the model itself e
 
 from __future__ import annotations
 
-import functools
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -162,7 +162,7 @@ def _worst(table: pa.Table, most: int, hypothetical: Sequence[str]) -> pa.Table:
 
 def worst_words(table: pa.Table) -> str:
     """Of a table with its worst first: by what its first row is the worst, and of which of them."""
-    (first, *second), every = table.slice(0, 2).to_pylist(), table.num_rows
+    first, every = table.slice(0, 1).to_pylist()[0], table.num_rows
     kept = pc.coalesce(table["usable"], table["clean"])
     heap, name = kept, ""
     if first["passed"] is False:
@@ -172,12 +172,12 @@ def worst_words(table: pa.Table) -> str:
     others = pc.sum(heap).as_py() or 0
     of = f": of {every - others:,} {name}, by" if name and others else " by"
     if bad := first["bad_blocks"]:
-        alike = (pc.equal(column, column[0]) for column in (table["passed"], kept, table["bad_blocks"]))
-        more = (pc.sum(functools.reduce(pc.and_, alike)).as_py() or 1) - 1
-        tie = ""
-        if more:
-            cut = "fewer" if second[0]["cut_blocks"] < first["cut_blocks"] else "no more"
-            tie = f"; {more:,} more {'has' if more == 1 else 'have'} {bad}, with {cut} cut"
+        keys = (table["passed"], kept, table["bad_blocks"], table["cut_blocks"])
+        *_, ties, equals = itertools.accumulate((pc.equal(key, key[0]) for key in keys), pc.and_)
+        tied, equal = ((pc.sum(rows).as_py() or 1) - 1 for rows in (ties, equals))
+        tie = f"; {tied:,} more {'has' if tied == 1 else 'have'} {bad}, with fewer cut" if tied else ""
+        if equal:
+            tie = f"; {equal:,} more {'has' if equal == 1 else 'have'} as many, and as many cut"
         return f"Worst of {every:,}{of} number of damaged blocks: {bad} of {first['blocks']}{tie}"
     rmsd = "what is known" if first["rmsd_ang"] is None else f"RMSD: {angstrom(first['rmsd_ang'])}"
     return f"Worst of {every:,}{of} {rmsd}"

@@ -24,7 +24,7 @@ def lp_words(comparison: TraceComparison, control: Run, test: Run) -> str:
     forced = _per_token(comparison.test, "forced_tokens")
     if not _is_pair(control, test) or not forced:
         return ""
-    return f"B's LP, {test['lp']}, forces {percent(forced)} of its tokens, and these need no pass of their own."
+    return f"B's LP, {test['lp']}, forces {percent(forced)} of its tokens, so they need no pass of their own."
 
 
 def sample_words(comparison: TraceComparison, control: Run, test: Run) -> str:
@@ -59,7 +59,7 @@ def head_words(control: Run, test: Run) -> str:
     legal, rows = LEGAL_ROWS.get(str(test.get("tokenizer"))), test.get("vocab_size")
     if legal is None or rows is None or legal == rows:
         return ""
-    return f"{test['lp']} leaves B's output head {legal:,} of {rows:,} tokens"
+    return f"{test['lp']} computes only {legal:,} of the output head's {rows:,} tokens"
 
 
 def _is_pair(control: Run, test: Run) -> bool:

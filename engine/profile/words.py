@@ -180,9 +180,10 @@ def _families(comparison: TraceComparison, base: _Base, head: str) -> str:
     if len(same_way) == 1 and not other_way and share <= 1 + ROUNDING:
         row = same_way[0][1]
         name, how = PLAIN_NAMES.get(row.family, row.family), _how(row, base, head)
+        part = f"{percent(min(1.0, share))} of the {difference}"
         if head and how.endswith(head):
-            how = _by_head(row, base, head)
-        return f"{percent(min(1.0, share))} of the {difference} is {name}: {how}."
+            return f"{'Mostly' if share > 0.5 else 'The largest part is'} {name} ({part}): {head}."
+        return f"{part} is {name}: {how}."
     parts = "parts are" if len(same_way) > 1 else "part is"
     told = [_family_words(row, base, "" if place else head) for place, (_, row) in enumerate(same_way)]
     text = f"The largest {parts} {listed(told)}"
@@ -229,15 +230,6 @@ def _how(row: FamilyRow, base: _Base, head: str) -> str:
     ratio = test.mean_us / control.mean_us
     why = f" because {head}" if head and row.family == "gemm" and ratio < 1 else ""
     return f"{calls}, the mean call {pace_words(ratio).split(' ', 1)[1]}{why}"
-
-
-def _by_head(row: FamilyRow, base: _Base, head: str) -> str:
-    """``−4.20 ms by faster calls, since exact leaves ..., and −1.44 ms by fewer calls``"""
-    by_calls, by_mean = row.split_us(base.control, base.test)
-    how = f"{signed_microseconds(by_mean)} by faster calls, since {head}"
-    if not by_calls:
-        return how
-    return f"{how}, and {signed_microseconds(by_calls)} by {'fewer' if by_calls < 0 else 'more'} calls"
 
 
 def _more_calls(ratio: float) -> str:

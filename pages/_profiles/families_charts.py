@@ -58,7 +58,7 @@ def way_words(way: Waterfall) -> str:
     each = {"trace": "", "token": " per token", "sample": " per sample", "pass": " per forward pass"}[way.per]
     calls = f"{signed_microseconds(calls_us)} by {'more' if calls_us >= 0 else 'fewer'} calls"
     mean = f"{signed_microseconds(mean_us)} by {'slower' if mean_us >= 0 else 'faster'} calls"
-    return f"From {microseconds(way.control_us)} to {microseconds(way.test_us)}{each}: {calls} and {mean}."
+    return f"Work goes from {microseconds(way.control_us)} to {microseconds(way.test_us)}{each}: {calls} and {mean}."
 
 
 def way_chart(chosen: TraceSelection, way: Waterfall) -> Chart:

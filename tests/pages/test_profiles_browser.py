@@ -85,9 +85,9 @@ def test_two_traces_are_ticked_swapped_and_left(browser: Browser, server: Server
 
 def test_the_way_from_one_time_to_the_other(browser: Browser, server: Server) -> None:
     with visit(browser, server, "/profiles?view=Families") as seen:
-        expect(seen.page.get_by_text("From 9.50 µs to 2.50 µs per token")).to_be_visible()
+        expect(seen.page.get_by_text("Work goes from 9.50 µs to 2.50 µs per token")).to_be_visible()
         seen.press("whole traces")
-        expect(seen.page.get_by_text("From 95.0 µs to 50.0 µs")).to_be_visible()
+        expect(seen.page.get_by_text("Work goes from 95.0 µs to 50.0 µs")).to_be_visible()
         figure = seen.page.locator(".st-key-chart-waterfall .js-plotly-plot")
         expect(figure.get_by_text("−60.0 µs")).to_be_visible()
         expect(seen.page).to_have_url(re.compile(r"per=whole\+traces"))
@@ -112,7 +112,7 @@ def test_a_newcomer_reads_where_the_time_goes_on_the_first_screen(browser: Brows
         for words in (
             r"Per token, B is [\d.]+× faster",
             r"matrix products, gemm",
-            "output head 1,118 of 128,330 tokens",
+            "1,118 of the output head's 128,330 tokens",
         ):
             sentence = says.get_by_text(re.compile(words)).first
             expect(sentence).to_be_visible()

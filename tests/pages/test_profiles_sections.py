@@ -40,7 +40,7 @@ def test_families_say_where_the_difference_comes_from(opened: Open, store: Store
     assert moves == {"fewer calls": "", "faster calls": "/", "more calls": "", "slower calls": "/"}
     assert figure["layout"]["showlegend"]
     per_token = said(opened(view="Families", per="per token"))
-    assert "From 9.50 µs to 2.50 µs per token" in per_token
+    assert "Work goes from 9.50 µs to 2.50 µs per token" in per_token
 
 
 def test_no_line_of_families_ends_before_a_unit(opened: Open, store: Store) -> None:
