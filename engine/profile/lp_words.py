@@ -59,7 +59,7 @@ def head_words(control: Run, test: Run) -> str:
     legal, rows = LEGAL_ROWS.get(str(test.get("tokenizer"))), test.get("vocab_size")
     if legal is None or rows is None or legal == rows:
         return ""
-    return f"{test['lp']} computes only {legal:,} of the output head's {rows:,} tokens"
+    return f"{test['lp']} computes logits for only {legal:,} of the vocabulary's {rows:,} tokens"
 
 
 def _is_pair(control: Run, test: Run) -> bool:

@@ -112,7 +112,7 @@ def test_a_newcomer_reads_where_the_time_goes_on_the_first_screen(browser: Brows
         for words in (
             r"Per token, B is [\d.]+× faster",
             r"matrix products, gemm",
-            "1,118 of the output head's 128,330 tokens",
+            "1,118 of the vocabulary's 128,330 tokens",
         ):
             sentence = says.get_by_text(re.compile(words)).first
             expect(sentence).to_be_visible()

@@ -210,7 +210,7 @@ def test_what_the_lp_of_a_traces_run_changes() -> None:
         of = [runs[trace.entry.row["run_id"]] for trace in pair]
         return lp_words(compare(*pair), *of), head_words(*of)
 
-    assert words("none", "exact")[1] == "exact computes only 1,118 of the output head's 128,330 tokens"
+    assert words("none", "exact")[1] == "exact computes logits for only 1,118 of the vocabulary's 128,330 tokens"
     control, test = (runs[traces[f"demo-llama:final, {lp}"].entry.row["run_id"]] for lp in ("none", "exact"))
     assert head_words(control, {**test, "vocab_size": 1_118}) == ""
     said, head = words("none", "position-blocklist")
@@ -239,7 +239,7 @@ def test_a_pace_per_token_is_no_pace_per_sample(store: Store) -> None:
 
 def test_a_smaller_output_head_stands_beside_its_effect(store: Store, tmp_path: Path) -> None:
     """Or by itself, where products of matrices are not the largest part or no faster."""
-    head = "exact computes only 18 of the output head's 151,673 tokens"
+    head = "exact computes logits for only 18 of the vocabulary's 151,673 tokens"
     slow, fast = (added(store, tmp_path, (GEMM, time), (CAT, 9)) for time in (30, 10))
     said = where_from(pair(store, slow, fast), "A cause.", head)
     faster = f"Mostly matrix products, gemm (100 % of the difference in work): {head}."
