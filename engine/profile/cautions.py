@@ -5,25 +5,21 @@ Texts are plain, and may have words of a trace's file in them: escape them befor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from engine.profile.stored_trace import StoredTrace
 
 MOST_WARNINGS = 5
-_REPORTED = "The {} is what a report states. It was not measured here."
 WINDOW = 0.02
 """Two traces whose tokens differ by less cover as much."""
 
 
 def cautions(control: StoredTrace, test: StoredTrace | None = None) -> list[str]:
     """Those of both together first."""
-    if test is None:
-        return list(_of_one(control, "trace"))
-    told = [*_of_both(control, test), *_of_one(control, "control"), *_of_one(test, "test")]
-    if {_REPORTED.format("control"), _REPORTED.format("test")} <= {*told}:
-        told.remove(_REPORTED.format("test"))
-        told[told.index(_REPORTED.format("control"))] = "Both are what a report states. They were not measured here."
-    return told
+    sides = {"trace": control} if test is None else {"control": control, "test": test}
+    told = [] if test is None else list(_of_both(control, test))
+    told += _of_reported([which for which, trace in sides.items() if trace.entry.row.get("origin") == "reported"])
+    return told + [caution for which, trace in sides.items() for caution in _of_one(trace, which)]
 
 
 def _of_both(control: StoredTrace, test: StoredTrace) -> Iterator[str]:
@@ -42,6 +38,13 @@ def _of_both(control: StoredTrace, test: StoredTrace) -> Iterator[str]:
         )
 
 
+def _of_reported(names: Sequence[str]) -> Iterator[str]:
+    if len(names) > 1:
+        yield "Both are what a report states. They were not measured here."
+    elif names:
+        yield f"The {names[0]} is what a report states. It was not measured here."
+
+
 def _of_one(trace: StoredTrace, which: str) -> Iterator[str]:
     """``which`` is what the trace is called here."""
     row = trace.entry.row
@@ -49,8 +52,6 @@ def _of_one(trace: StoredTrace, which: str) -> Iterator[str]:
         yield f"The {which} is cut off: its sums cover what could be read."
     if row.get("counted_by") == "run":
         yield f"Per-token figures of the {which} use the whole run's tokens: right only if the trace covers all of it."
-    if row.get("origin") == "reported":
-        yield _REPORTED.format(which)
     lines = str(row.get("warnings") or "").splitlines()
     for line in lines[:MOST_WARNINGS]:
         yield f"The {which}'s file: {line.rstrip('.')}."

@@ -1,5 +1,4 @@
-"""What the LP of a trace's run changes, and what its samples' lengths do, in sentences before what differs: a trace
-says how much, not why."""
+"""What the LP of a trace's run changes, and what its samples' lengths do, in sentences: a trace says how much, not why."""
 
 from __future__ import annotations
 
@@ -53,8 +52,12 @@ def sample_words(comparison: TraceComparison, control: Run, test: Run) -> str:
 
 
 def head_words(control: Run, test: Run) -> str:
-    """How much smaller the LP makes the output head, as a clause; empty where it does not, or that is not known."""
-    if not _is_pair(control, test) or lp_record(split_cleanup(test["lp"])[0]).module != EXACT:
+    """How much smaller the LP makes the output head, as a clause; empty where it does not, or that is not known.
+
+    Plain ``generate`` (``hf``) computes all logits, and masks them.
+    """
+    is_exact = _is_pair(control, test) and lp_record(split_cleanup(test["lp"])[0]).module == EXACT
+    if not is_exact or test.get("backend") != "fast":
         return ""
     legal, rows = LEGAL_ROWS.get(str(test.get("tokenizer"))), test.get("vocab_size")
     if legal is None or rows is None or legal == rows:

@@ -28,6 +28,7 @@ from engine.store.entries import Entry, model_name
 from engine.store.store import Store
 from pages._compare.advice_figures import show_cost, show_table
 from pages._compare.runs import RunSelection
+from pages._compare.table_words import RATE_WORDS
 from pages._shared.choices import complain, one_of
 from pages._shared.errors import escape_markdown, shown_errors
 from pages._shared.managing import tasks
@@ -35,11 +36,6 @@ from pages._shared.table_files import file_button
 from pages._shared.words import unbroken
 
 WANTS: dict[str, Want | None] = {"Usable": None, "Clean": "clean", "Passed": "passed"}
-WANT_WORDS: dict[Want, str] = {
-    "usable": "Usable: the text is clean, and the molecule right in 3D.",
-    "clean": "Clean: no block of the text is damaged.",
-    "passed": "Passed: the reports name no issue; junk may pass.",
-}
 ANY_SETTING = "Setting with most LPs measured"
 MOLECULES, MOST_MOLECULES = 10_000, 1_000_000_000
 MOST_NAMED = 8
@@ -174,8 +170,7 @@ def _words(advice: Advice) -> None:
         st.markdown(f"#### {icon} {unbroken(escape_markdown(headline))}")
         if rest:
             st.markdown(unbroken(escape_markdown(rest)))
-        means = WANT_WORDS[advice.want]
-        st.caption(escape_markdown(f"{means} Measured with {setting}."))
+        st.caption(escape_markdown(f"{RATE_WORDS[advice.want]} Measured with {setting}."))
 
 
 def _reports(advice: Advice) -> None:

@@ -17,7 +17,7 @@ from engine.comparing.paired import compare_entries
 from engine.comparing.scatter import Scatter, scatter
 from engine.comparing.templates import MaskSizes, mask_sizes_of_run
 from engine.figures.statistics import wilson
-from engine.figures.words import UNKNOWN, listed, percent, span, times
+from engine.figures.words import UNKNOWN, listed, percent, span
 from engine.store.entries import Entry
 from engine.store.store import Store
 from pages._compare.runs import RunSelection
@@ -74,11 +74,6 @@ def masks_of(_store: Store, run: Entry) -> MaskSizes:
 
 def within(low: float, high: float) -> str:
     return span(low, high, percent)
-
-
-def speed(ratio: float) -> str:
-    """Of a ratio of times, test over control."""
-    return f"{times(1 / ratio)} faster" if ratio < 1 else f"{times(ratio)} slower"
 
 
 def rate(part: int, whole: int) -> str:

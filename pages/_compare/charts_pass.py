@@ -11,8 +11,9 @@ import streamlit as st
 from engine.comparing.figures import ComparedRun, RunFigures, all_figures
 from engine.figures.words import listed, percent, seconds
 from engine.store.store import Store
-from pages._compare.charts_data import compared_runs, mark, speed, within
+from pages._compare.charts_data import compared_runs, mark, within
 from pages._compare.runs import RunSelection
+from pages._compare.table_words import speed
 from pages._shared.charts.card import card
 from pages._shared.charts.chart import Axis, Chart, Marks, Row, chart
 from pages._shared.theme import palette

@@ -12,8 +12,9 @@ from engine.comparing.figures import ComparedRun
 from engine.comparing.slowdown import Decomposition, Factor, Slowdown, slowdown
 from engine.figures.words import listed, percent, seconds, span, times
 from engine.store.store import Store
-from pages._compare.charts_data import compared_runs, mark, noise, speed
+from pages._compare.charts_data import compared_runs, mark, noise
 from pages._compare.runs import RunSelection
+from pages._compare.table_words import speed
 from pages._shared.charts.card import card
 from pages._shared.charts.chart import Axis, Chart, Marks, chart
 from pages._shared.charts.text import on_axis
@@ -83,8 +84,8 @@ def answer(chosen: RunSelection, known: Known, compared: Sequence[ComparedRun]) 
     factors = " times ".join(f"{times(factor.ratio)} the {factor.name}" for factor in parts.factors)
     most = "The largest difference: " if len(known) > 1 else ""
     ratio = _total(parts).ratio
-    how = speed(ratio) + (f" ({times(ratio)} the time)" if ratio < 1 else "")
-    sentence = f"{most}{test} is {how} than {control} per sample by wall time: {factors}."
+    how = f"is {speed(ratio)} ({times(ratio)} the time) than" if ratio < 1 else f"takes {speed(ratio)} of"
+    sentence = f"{most}{test} {how} {control} per sample by wall time: {factors}."
     uncertainty = _uncertainty(next(pair for pair in compared if pair.figures.run_id == largest.test))
     has_passes = any("pass" in factor.name for factor in parts.factors)
     thrown = "".join(_thrown(chosen, run_id) for run_id in (largest.control, largest.test))

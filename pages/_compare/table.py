@@ -56,7 +56,7 @@ def _show(chosen: RunSelection, comparison: Comparison, rows: list[FigureRow]) -
             on_click=_open_advice,
         )  # fmt: skip
         for lead in leads:
-            st.markdown(lead, help=words.RATES if lead is leads[0] else None)
+            st.markdown(lead, help=" ".join(words.RATE_WORDS.values()) if lead is leads[0] else None)
         if summary != leads:
             in_detail().markdown("\n\n".join(summary))
     if notes := cautions(chosen, comparison):

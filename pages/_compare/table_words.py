@@ -190,11 +190,12 @@ LETTERS = "junk_letters_share", "no letters", "{} with letters"
 NOT_NUMERIC = "junk_nonnumeric_share", "only numeric characters", "{} not numeric"
 """The reports' two counts of junk: the figure, and what is said of none and of some."""
 NO_CONFORMER = "no RMSD: no answer is a conformer of its molecule to the strict reader, which takes no junk"
-RATES = (
-    "Passed: no issue by the reports' rule; junk may pass. Decodes: the group's reader takes every block, junk or not. "
-    "Clean: passed, decodes, and no block known to be damaged. Usable: clean, and the molecule right in 3D; of judged "
-    "answers."
-)
+RATE_WORDS = {
+    "passed": "Passed: no issue by the reports' rule; junk may pass.",
+    "decodes": "Decodes: the group's reader takes every block, junk or not.",
+    "clean": "Clean: passed, decodes, and no block known to be damaged.",
+    "usable": "Usable: a clean text, and the molecule right in 3D; of judged answers.",
+}
 
 
 def alone(run: RunFigures, rows: list[FigureRow]) -> str:
@@ -218,7 +219,7 @@ def lead(column: int, control: RunFigures, beside: ComparedRun, rows: list[Figur
     run, time = beside.figures, cell_of(rows, "wall_s_a_sample", column)
     if "reported" in (run.origin, control.origin):
         return _reported(column, control, run, rows)
-    pace = f"{_speed(time.ratio)} per sample" if time.ratio and time.mark in CLEAR else _time(time)
+    pace = f"{speed(time.ratio)} per sample" if time.ratio and time.mark in CLEAR else _time(time)
     of_use = _share(rows, column, "usable") or _share(rows, column, "clean") or _passes(rows, column, control, run)
     return "; ".join(part for part in (pace, of_use, _blocks(rows, column, run)) if part) + "."
 
@@ -256,7 +257,7 @@ def _reported(column: int, control: RunFigures, run: RunFigures, rows: list[Figu
     if run.origin == control.origin:
         whose = "the figures of both"
     ratio = (
-        f"; {_speed(cell.ratio)} by wall time per sample ({run.origin} beside {control.origin})" if cell.ratio else ""
+        f"; {speed(cell.ratio)} by wall time per sample ({run.origin} beside {control.origin})" if cell.ratio else ""
     )
     return f"{whose} are stated by a report{ratio}."
 
@@ -267,7 +268,7 @@ def _time(cell: FigureCell) -> str:
         is_profiled = "profiler" in cell.reason
         return "times not compared (profiled)" if is_profiled else "" if cell.value is None else "no time to compare"
     if cell.mark == "unknown":
-        return f"{_speed(cell.ratio)} by wall time per sample (no interval)"
+        return f"{speed(cell.ratio)} by wall time per sample (no interval)"
     if cell.mark not in CLEAR:
         how = "within noise" if cell.mark in ("noise", "same") else "too close to call with one run each"
         if cell.interval is not None and not is_near(cell):
@@ -275,14 +276,15 @@ def _time(cell: FigureCell) -> str:
             return f"{times(cell.ratio)} the wall time per sample, but {over_pairs} over the compared answers: {how}"
         return f"about as fast ({times(cell.ratio)} the wall time per sample, {how})"
     if cell.interval is None or not cell.interval.ends or not cell.interval.low:
-        return f"{_speed(cell.ratio)} by wall time per sample"
+        return f"{speed(cell.ratio)} by wall time per sample"
     ratio, ends = cell.interval.value, cell.interval.ends
     low, high = sorted(1 / end for end in ends) if ratio < 1 else ends
-    with_setup = _speed(cell.ratio).split(" ")[0]
-    return f"{_speed(ratio)} per sample (95 % CI {span(low, high)}, set-up left out; {with_setup} with it)"
+    with_setup = speed(cell.ratio).split(" ")[0]
+    return f"{speed(ratio)} per sample (95 % CI {span(low, high)}, set-up left out; {with_setup} with it)"
 
 
-def _speed(ratio: float) -> str:
+def speed(ratio: float) -> str:
+    """Of a ratio of times, test over control."""
     return f"{times(1 / ratio)} faster" if 0 < ratio < 1 else f"{times(ratio)} the time"
 
 

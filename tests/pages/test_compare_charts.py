@@ -26,6 +26,7 @@ from pages._compare import charts_pass as passing
 from pages._compare import charts_slowdown as slow
 from pages._compare.charts_pairs import Spots, pairs_chart
 from pages._compare.runs import RunSelection
+from pages._compare.table_words import speed
 from pages._shared.charts.card import table_of
 from pages._shared.charts.chart import SYMBOLS
 from pages._shared.charts.text import on_axis
@@ -82,7 +83,7 @@ def test_the_reports_slowdown_in_words_and_bars() -> None:
     chosen = chosen_of(DEMO_STORE, LLAMA, QWEN)
     told = [(one := slowdown(*chosen.entries), one.by_tokens)]
     said = slow.answer(chosen, told, data.compared_runs(DEMO_STORE, chosen))
-    assert said.startswith("B is 3.51× slower than A per sample by wall time: 1.34× the tokens times 2.62× the wall")
+    assert said.startswith("B takes 3.51× the time of A per sample by wall time: 1.34× the tokens times 2.62× the wall")
     assert "77 % of it is wall time per token" in said and "No interval: " in said and "reported" in said
     figure = slow.slowdown_chart(chosen, told).figure()
     assert [bar.text[0] for bar in figure.data] == ["3.51×", "1.34×", "2.62×"]
@@ -145,9 +146,7 @@ def test_tests_are_judged_by_what_is_beyond_noise() -> None:
     said = passing.answer(chosen, runs, beside)
     assert re.match(r"A takes 0\.\d+ s per sample, passes 100 % \(94\.3–100 %\)\.", said)
     assert re.search(r"Faster, but passes less often: C \d\.\d+× faster, passes 50\.0 % \([^)]+\)\.", said)
-    assert f"B {data.speed(beside[0].ratio('wall_s_a_sample').ratio or 0)}, passes" in said, (
-        "as the page's table has it"
-    )
+    assert f"B {speed(beside[0].ratio('wall_s_a_sample').ratio or 0)}, passes" in said, "as the page's table has it"
 
 
 def test_points_have_wilsons_intervals_and_reported_ones_another_symbol() -> None:

@@ -122,7 +122,9 @@ def test_a_run_alone(opened: Open) -> None:
 
 def test_reported_runs_are_marked_and_have_no_samples(opened: Open) -> None:
     words = said_of_all(opened, control=LLAMA, test=[QWEN, NONE])
-    assert "The largest difference: B is 3.51× slower" in words and "is reported: a text states its figures" in words
+    assert (
+        "The largest difference: B takes 3.51× the time" in words and "is reported: a text states its figures" in words
+    )
     assert "Without samples: A · LLaMA · position-blocklist · reported and B · Qwen" in words
     assert "A has no samples: there is nothing to compare the tests' answers with." in words
 
@@ -130,7 +132,7 @@ def test_reported_runs_are_marked_and_have_no_samples(opened: Open) -> None:
 def test_reported_runs_alone(opened: Open) -> None:
     words = said_of_all(opened, control=LLAMA, test=QWEN)
     assert (
-        "B is 3.51× slower than A per sample by wall time: 1.34× the tokens times 2.62× the wall time per token."
+        "B takes 3.51× the time of A per sample by wall time: 1.34× the tokens times 2.62× the wall time per token."
         in words
     )
     assert words.count("None of these runs has samples") == 3

@@ -212,6 +212,7 @@ def test_what_the_lp_of_a_traces_run_changes() -> None:
 
     assert words("none", "exact")[1] == "exact computes logits for only 1,118 of the vocabulary's 128,330 tokens"
     control, test = (runs[traces[f"demo-llama:final, {lp}"].entry.row["run_id"]] for lp in ("none", "exact"))
+    assert head_words(control, {**test, "backend": "hf"}) == ""  # which computes all logits, and masks them
     assert head_words(control, {**test, "vocab_size": 1_118}) == ""
     said, head = words("none", "position-blocklist")
     assert said.startswith("B's LP, position-blocklist, forces 21.7 % of its") and head == ""
