@@ -1,4 +1,4 @@
-"""What the LP of a trace's run changes, and what its samples' lengths do, in sentences: a trace says how much, not why."""
+"""What the LP of a trace's run changes, and what its samples' lengths do: a trace says how much, not why."""
 
 from __future__ import annotations
 

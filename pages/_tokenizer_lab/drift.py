@@ -62,7 +62,8 @@ def show() -> None:
     with answer:
         texts = _texts(molecules, form)
         if not texts:
-            st.info("No molecules: choose some below.", icon=":material/info:")
+            if not molecules:  # beside what was left out a hint would be one thing too many
+                st.info("No molecules: choose some below.", icon=":material/info:")
             return
         rows = _rows(texts, placeholders)
         summary = view.sentence(rows)
@@ -189,7 +190,8 @@ def _texts(molecules: list[str] | list[Chem.Mol], form: NumberFormat) -> list[st
         bar.progress(done / len(molecules), text=f"{words}: {done} of {len(molecules)}")
     bar.empty()
     if errors:
-        with st.expander(f"{len(errors)} of {len(molecules)} molecules were left out", icon=":material/warning:"):
+        words = f"{len(errors)} of {len(molecules)} molecules were left out"
+        with st.expander(words, not texts, icon=":material/warning:"):
             st.markdown("\n".join(f"- {escape_markdown(reason)}" for reason in errors))
     return texts
 

@@ -167,6 +167,9 @@ def test_pasted_molecules_and_one_that_cannot_be_read(lab) -> None:
     assert not app.exception
     assert any("1 of 2 molecules were left out" in one.label for one in app.expander)
     assert set(_table(app)["blocks"]) == {"3"}
+    app.text_area[0].set_value("not-a-smiles").run()
+    (left_out,) = [one for one in app.expander if "1 of 1 molecules were left out" in one.label]
+    assert left_out.proto.expanded and not app.info
 
 
 def test_the_reports_figures_with_their_verdicts(lab) -> None:
