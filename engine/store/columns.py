@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-VERSION = 6
+VERSION = 7
 """Of what is written here. Readers take this one and all older ones; ``engine.store.views`` fills what those lack."""
 
 TEXT, WHOLE, SMALL, REAL, FLAG = pa.string(), pa.int64(), pa.int32(), pa.float64(), pa.bool_()

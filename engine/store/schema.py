@@ -41,6 +41,7 @@ RUNS = _table(
     ("vocab_size", WHOLE, "tokens of the tokenizer"),
     ("lp", TEXT, "the logits processor, none without one; +cleanup where texts were cleaned after"),
     ("placeholder", TEXT, "what a position LP counts with"),
+    ("descriptors", TEXT, "how it writes a bare heteroatom: plain ([O]) or with-hydrogens ([OH]); null: plain, before 17"),
     ("backend", TEXT, "fast (ours) or hf (plain generate)"),
     ("sampling", TEXT, "the preset's name, or the parameters in words"),
     ("temperature", REAL, "0 is greedy"),
@@ -52,6 +53,7 @@ RUNS = _table(
     ("most_tokens", WHOLE, "the limit of an answer; null: by the molecule's size"),
     ("equal_work", FLAG, "each answer as long as the exact LP's"),
     ("device", TEXT, "cpu, cuda:0 and its name; all of them where several wrote it"),
+    ("threads", WHOLE, "that torch computed with on a CPU; null on another device, and before 17"),
     ("dtype", TEXT, "computed in"),
     ("attention", TEXT, "sdpa, eager, ..."),
     ("kv_cache", TEXT, "what kind of cache"),
@@ -124,6 +126,7 @@ RUNS = _table(
         "stereo_right stereo_sites stereo_sites_right geometry_judged geometry_right usable strain_kcal strain_samples",
         3: "guard redrawn_blocks thrown_tokens unmended_samples",
         4: "weighed_samples",
+        7: "descriptors threads",
     },
     signed="seed top_k strain_kcal",
 )
