@@ -110,7 +110,7 @@ audit: $(RUN)
 	  "$$folder/bin/python" -m pip install --no-input --disable-pip-version-check --quiet pip-audit && \
 	  "$$folder/bin/pip-audit" --strict --disable-pip --require-hashes -r requirements.lock
 
-DEMO_RUNS = --model demo-qwen --model demo-llama --lp none --lp position-blocklist --lp position-allowlist --lp exact \
+DEMO_RUNS = --model demo-qwen --model demo-llama --lp none --lp group-v2.1 --lp group-v4.3 --lp exact \
   --lp guarded --sample-size 64 --keep-steps 16 --candidates 5 --rmsd 10 --strain --label "ships with the project"
 
 # Windows of the runs' first molecules, written again, so that the runs keep the times that they took without a profiler.
@@ -137,7 +137,7 @@ demo-coverage: $(RUN) $(PREPARED)
 demo-traces: $(RUN) $(PREPARED)
 	@rm -rf data/demo/traces data/demo/staging
 	@$(PY) -m engine.profile.reported --into data/demo
-	@for model in demo-qwen demo-llama; do for lp in none position-blocklist exact; do \
+	@for model in demo-qwen demo-llama; do for lp in none group-v2.1 exact; do \
 	  head -n 4 data/heldout.smi | $(PY) -m engine generate - --model $$model --lp $$lp $(DEMO_TRACES) \
 	    --profile-run "$$model-final-$$lp" --json >/dev/null || exit 1; \
 	done; done

@@ -35,7 +35,7 @@ from engine.text.tokenizers import TextTokenizer, load_tokenizer
 
 TOKENIZER, ROWS = "qwen3", 151_936
 WARM_STEPS = 20
-ROWLOOP_LP = "position-blocklist"
+ROWLOOP_LP = "group-v2.1"
 COMPILED_ATOMS = 30
 WARM_MOLECULES = 200
 MASKS = (

@@ -24,7 +24,7 @@ from engine.service import Job, Service
 from engine.store.files import LocalFiles
 
 READERS, MANY = 10, 100
-LPS = ("none", "position-blocklist", "exact")
+LPS = ("none", "group-v2.1", "exact")
 POLL_S = 0.1
 MODEL = ModelChoice("demo-qwen")
 PHASES = ("writing", "checking the result")

@@ -38,9 +38,9 @@ from engine.store.views import connect
 
 CORES, REPEATS, SEED = 2, 5, 0
 MODELS = ("demo-qwen", "demo-qwen-l3", "demo-llama")
-LPS = {"none": 0.93, "position-blocklist": 0.71, "truncating": 0.9, "exact": 0.97}
+LPS = {"none": 0.93, "group-v2.1": 0.71, "truncating": 0.9, "exact": 0.97}
 """With the share of samples that pass."""
-KINDS_OF = {"none": ("letters", "extra_digit"), "position-blocklist": ("cut", "letters")}
+KINDS_OF = {"none": ("letters", "extra_digit"), "group-v2.1": ("cut", "letters")}
 TOKENS_A_BLOCK = 16
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 ASKED = {"open": 0.3, "compare": 1.0}

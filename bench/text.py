@@ -138,7 +138,7 @@ def bench_alignment(texts: Sequence[str]) -> None:
     for name in NAMES:
         tokenizer = load_tokenizer(name)
         for label, chosen in cases.items():
-            for lp in ("none", "position-blocklist"):
+            for lp in ("none", "group-v2.1"):
                 work = _alignment(tokenizer, chosen, lp)
                 timed((f"align {label}, {lp}, {name}", work), items=len(chosen), unit="samples")
     tokenizer = load_tokenizer("qwen3")

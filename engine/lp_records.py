@@ -7,11 +7,11 @@ command line, the pages, the number of FREE positions and the kinds of blocks fo
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Literal, get_args
 
 from engine.errors import ConstraintError, nearest, shown
-from engine.records import BinFormat, NumberFormat
+from engine.records import BinFormat, Descriptors, NumberFormat
 from engine.user_files import parsed_json
 
 DEFAULT_PLACEHOLDER = "0.0000,0.0000,0.0000"
@@ -24,6 +24,24 @@ def usual_placeholder(form: NumberFormat) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class PositionRule:
+    """Which tokens a position LP lets into FREE positions, told by their characters; added tokens are no exception.
+
+    A token is *of numbers* when it is made of ``0-9 . , -`` alone, and has a *bad pair* when it holds ``..``, ``,,``,
+    ``--``, ``.,``, ``,.``, ``.-`` or ``-,``. The tags of prompt and answer and the tokens that begin or end a text
+    never come, whatever their characters.
+    """
+
+    blocked: str = "<>"  # no token that holds one of these
+    numbers_only: bool = False  # no token that is not of numbers
+    no_bad_pairs: bool = False  # no token of numbers that has one
+    look_ahead: int = 0  # so near to the closing token, no token that ``ahead`` names
+    ahead: Literal["marks", "marks and points", "any with a mark"] = "marks"
+    no_first_comma: bool = False  # at a block's first position no token of commas alone
+    no_added: bool = False  # no added token at all
+
+
+@dataclass(frozen=True, slots=True)
 class LpRecord:
     """``closed_by``: whether the model itself chose to close a block, or the LP forced the closing token."""
 
@@ -32,61 +50,66 @@ class LpRecord:
     module: str  # has build(name, tokenizer, vocab_rows, parameters)
     closed_by: Literal["model", "lp", "unknown"]
     placeholder: str = ""  # the default one; "" where the LP has none
+    rule: PositionRule = PositionRule()
+    descriptors: Descriptors | None = None  # that it forces whatever the model learnt; None: the checkpoint's
     needs_coordinates: bool = False  # its placeholder is fitted to reference conformers of the molecules
     offers_cleanup: bool = False  # whether the pages offer it with a cleanup
     is_guarded: bool = False  # whether each block is looked at as it closes, and drawn anew where the molecule is wrong
 
 
+_V21 = PositionRule(look_ahead=1)
+_V39 = PositionRule(no_bad_pairs=True, look_ahead=2, ahead="marks and points")
+_V43 = replace(_V39, blocked="", numbers_only=True, no_first_comma=True)
+_GROUPS: tuple[tuple[str, str, str, PositionRule], ...] = (
+    ("v2.1", "< and > are blocked where numbers belong", DEFAULT_PLACEHOLDER, _V21),
+    ("v3.4", "only digits and marks there", DEFAULT_PLACEHOLDER, replace(_V43, look_ahead=4, no_first_comma=False)),
+    ("v3.8", "reconstructed from v3.9: ()[] blocked too", DEFAULT_PLACEHOLDER,
+     replace(_V39, blocked="<>()[]", look_ahead=4)),
+    ("v3.9", "< > and pairs such as .. and -, are blocked", SHORT_PLACEHOLDER, _V39),
+    ("v4.0", "as v3.9, and []@+ are blocked", SHORT_PLACEHOLDER, replace(_V39, blocked="<>[]@+")),
+    ("v4.3", "only digits and marks, no comma first (v5.0 is the same)", SHORT_PLACEHOLDER, _V43),
+)  # fmt: skip
 _RECORDS = (
     LpRecord("none", "no constraint", "engine.lp.unconstrained", "model"),
-    LpRecord(
-        "position-blocklist",
-        "by position; < and > are blocked where numbers belong",
-        "engine.lp.position",
-        "lp",
-        DEFAULT_PLACEHOLDER,
-        offers_cleanup=True,
+    *(
+        LpRecord(f"group-{version}", f"the group's {version}, by position; {what}", "engine.lp.position", "lp",
+                 placeholder, rule, "with-hydrogens", offers_cleanup=not rule.numbers_only)
+        for version, what, placeholder, rule in _GROUPS
     ),
-    LpRecord(
-        "position-blocklist-short",
-        "the same, no mark in a block's last two positions",
-        "engine.lp.position",
-        "lp",
-        SHORT_PLACEHOLDER,
-        offers_cleanup=True,
-    ),
-    LpRecord(
-        "position-allowlist",
-        "by position; only digits and marks where numbers belong",
-        "engine.lp.position",
-        "lp",
-        SHORT_PLACEHOLDER,
-    ),
-    LpRecord(
-        "adaptive-placeholder",
-        "by position, with a placeholder fitted to coordinates",
-        "engine.lp.position",
-        "lp",
-        DEFAULT_PLACEHOLDER,
-        needs_coordinates=True,
-    ),
-    LpRecord(
-        "truncating",
-        "by position; the model may end a block early",
-        "engine.lp.truncating",
-        "model",
-        DEFAULT_PLACEHOLDER,
-    ),
+    LpRecord("adaptive-placeholder", "by position, with a placeholder fitted to coordinates", "engine.lp.position",
+             "lp", DEFAULT_PLACEHOLDER, needs_coordinates=True),
+    LpRecord("truncating", "by position; the model may end a block early", "engine.lp.truncating", "model",
+             DEFAULT_PLACEHOLDER),
     LpRecord("exact", "an automaton of the numbers themselves: no drift, no junk, no cut", "engine.lp.exact", "model"),
-    LpRecord(
-        "guarded",
-        "exact, and a block that makes the molecule wrong is drawn anew",
-        "engine.lp.exact",
-        "model",
-        is_guarded=True,
-    ),
-)
+    LpRecord("guarded", "exact, and a block that makes the molecule wrong is drawn anew", "engine.lp.exact", "model",
+             is_guarded=True),
+)  # fmt: skip
 LPS = {record.name: record for record in _RECORDS}
+
+FORMER = "former:"
+"""Before the name that a stored run has: its LP as it was before the LPs here became the group's own."""
+_FORMER_BLOCKLIST = PositionRule(no_added=True)
+_FORMER_SHORT = replace(_FORMER_BLOCKLIST, look_ahead=2, ahead="any with a mark")
+_FORMER_RULES = {
+    "position-blocklist": (DEFAULT_PLACEHOLDER, _FORMER_BLOCKLIST),
+    "position-blocklist-short": (SHORT_PLACEHOLDER, _FORMER_SHORT),
+    "position-allowlist": (SHORT_PLACEHOLDER, replace(_FORMER_SHORT, numbers_only=True, no_first_comma=True)),
+}
+_FORMER = {
+    record.name: record
+    for record in (
+        *(
+            LpRecord(f"{FORMER}{name}", f"{name} as runs had it before the group's own rules were known",
+                     "engine.lp.position", "lp", placeholder, rule, "plain")
+            for name, (placeholder, rule) in _FORMER_RULES.items()
+        ),
+        *(
+            replace(LPS[name], name=f"{FORMER}{name}", rule=_FORMER_BLOCKLIST, descriptors="plain",
+                    help=f"{name} as runs had it before the group's own rules were known")
+            for name in ("adaptive-placeholder", "truncating")
+        ),
+    )
+}  # fmt: skip
 
 GuardCheck = Literal["bonds", "angles", "clash", "flat", "stereo"]
 GUARD_CHECKS: tuple[GuardCheck, ...] = get_args(GuardCheck)
@@ -147,12 +170,15 @@ UNKNOWN_LP = LpRecord("unknown", "the LP is unknown: a clean block may have been
 """For stored texts whose LP is not named or is not one of ours. It cannot be run."""
 
 ALIASES = {
-    "generic": "position-blocklist",
-    "v3.8": "position-blocklist",
-    "v3.9": "position-blocklist-short",
-    "v4.3": "position-allowlist",
+    "generic": "group-v2.1",
+    "position-blocklist": "group-v2.1",
+    "position-blocklist-short": "group-v3.9",
+    "position-allowlist": "group-v4.3",
+    **{version: f"group-{version}" for version, *_ in _GROUPS},
+    "v5.0": "group-v4.3",
+    "group-v5.0": "group-v4.3",
 }
-"""The reports' processor types."""
+"""The reports' processor types and versions, and the names that these LPs went by here."""
 
 CLEANUP = "cleanup"
 """The reports' third solution, a step after any LP: ``position-blocklist+cleanup``; alone it follows no LP."""
@@ -174,7 +200,7 @@ def split_cleanup(name: str) -> tuple[str, bool]:
 
 def lp_record(name: str) -> LpRecord:
     """The LP of this name, or of a report's name for it."""
-    record = LPS.get(ALIASES.get(name, name))
+    record = LPS.get(ALIASES.get(name, name)) or _FORMER.get(name)
     if record is None:
         raise ConstraintError(f"there is no LP {shown(name)}", nearest(name, [*LPS, *ALIASES, CLEANUP]))
     return record
@@ -185,9 +211,15 @@ def lp_of_text(name: str) -> LpRecord:
     return UNKNOWN_LP if name == UNKNOWN_LP.name else lp_record(name)
 
 
-def stored_lp(name: str | None) -> LpRecord:
-    """The LP that a stored run names, without its cleanup; ``UNKNOWN_LP`` where it names none, or none of ours."""
-    lp = split_cleanup(name or "")[0]
+def stored_lp(name: str | None, *, is_former: bool = False) -> LpRecord:
+    """The LP that a stored run names, without its cleanup; ``UNKNOWN_LP`` where it names none, or none of ours.
+
+    ``is_former``: the run was stored before the LPs here became the group's; some names tell that themselves.
+    """
+    lp = split_cleanup(name or "")[0].removeprefix(FORMER)
+    former = _FORMER.get(f"{FORMER}{lp}")
+    if former is not None and (is_former or lp not in LPS):
+        return former
     return LPS.get(ALIASES.get(lp, lp), UNKNOWN_LP)
 
 

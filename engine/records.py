@@ -26,6 +26,9 @@ Kind = Literal[
     "cut",
     "unverified",
 ]
+Descriptors = Literal["plain", "with-hydrogens"]
+"""How enriched text writes a bare heteroatom that has hydrogens: ``[O]``, ``[N]``, or ``[OH]``, ``[NH2]``."""
+DESCRIPTORS: tuple[Descriptors, ...] = get_args(Descriptors)
 ValueFlag = Literal["non_finite", "outlier", "zero", "repeated", "denormal", "pointer", "constant"]
 """What a logged value can be flagged with."""
 

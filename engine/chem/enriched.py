@@ -8,8 +8,8 @@ is strict: a block is three numbers or an error that names it. Junk is the busin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Decimal
 from functools import lru_cache
 
@@ -24,7 +24,6 @@ from engine.chem.smiles import (
     SmilesPiece,
     bare_form,
     canonical_order,
-    descriptor,
     enriched_descriptors,
     read_text_order,
     split_smiles,
@@ -37,7 +36,7 @@ from engine.errors import (
     UnsupportedMoleculeError,
     shown,
 )
-from engine.records import FIXED4, WIDEST, BinFormat, Molecule, NumberFormat
+from engine.records import FIXED4, WIDEST, BinFormat, Descriptors, Molecule, NumberFormat
 
 OPEN_TAG, CLOSE_TAG = "[CONFORMER]", "[/CONFORMER]"
 SMILES_TAGS = ("[SMILES]", "[/SMILES]")
@@ -52,6 +51,7 @@ _DESCRIPTOR = re.compile(r"\[[!-;=?-Z\\^-~]+\]")  # ASCII that is seen, but for 
 _LINK = re.compile(r"->|<-(?=\[|%|[0-9(])|%\(\d+\)|%\d\d|[0-9]|[-=#$:~/\\.()]", re.ASCII)
 _LEGACY = re.compile(r"[A-Za-z][a-z]?<|\[[^\[\]<>]+<[^\[\]<>]*>\]", re.ASCII)  # O<...> and [H<...>]
 _IS_LEGACY = "an atom without brackets of its own, as legacy text has it, which is another format,"
+_CARBON_WITH_HYDROGENS = re.compile(r"\[([Cc])H\d*\]", re.ASCII)
 _BIN_BLOCK = re.compile(r"<(\d+),(\d+),(\d+)>", re.ASCII)
 _MOST_SMILES_CHARACTERS = 50_000
 
@@ -137,12 +137,38 @@ def skeleton_of(molecule: Molecule, content: str = "") -> str:
     return fill_blocks(molecule.smiles, molecule.descriptors, [content] * molecule.atoms)
 
 
-def segments_of(smiles: str) -> Iterator[str]:
+def described(molecule: Molecule, how: Descriptors) -> Molecule:
+    """The molecule with its descriptors written so: ``CO`` has ``[C]`` ``[O]``, or ``[C]`` ``[OH]``.
+
+    With hydrogens, ``[CH2]`` and ``[cH]`` without isotope, charge or ``@`` are ``[C]`` and ``[c]``: that is how the
+    reports' LPs wrote their templates, and the text is then of another molecule.
+    """
+    if how == "plain":
+        return molecule
+    atoms = (piece.text for piece in split_smiles(molecule.smiles) if piece.is_atom)
+    counts = (atom.GetTotalNumHs() for atom in molecule.mol.GetAtoms())
+    return replace(molecule, descriptors=tuple(map(_with_hydrogens, atoms, counts)))
+
+
+def changed_carbon(molecule: Molecule) -> bool:
+    """Whether its descriptors with hydrogens are of another molecule: a ``[CH2]`` became ``[C]``."""
+    plain = molecule.descriptors == enriched_descriptors(molecule.smiles)
+    return not plain and _CARBON_WITH_HYDROGENS.search(molecule.smiles) is not None
+
+
+def _with_hydrogens(atom: str, hydrogens: int) -> str:
+    if atom.startswith("["):
+        return _CARBON_WITH_HYDROGENS.sub(r"[\1]", atom)
+    is_bare = hydrogens == 0 or atom in "Cc"
+    return f"[{atom}]" if is_bare else f"[{atom}H{hydrogens if hydrogens > 1 else ''}]"
+
+
+def segments_of(smiles: str, descriptors: Sequence[str] | None = None) -> Iterator[str]:
     """What stands before the first number, between the blocks and after the last number, with the answer's tags."""
-    text = OPEN_TAG
+    text, given = OPEN_TAG, iter(enriched_descriptors(smiles) if descriptors is None else descriptors)
     for piece in split_smiles(smiles):
         if piece.is_atom:
-            yield f"{text}{descriptor(piece.text)}<"
+            yield f"{text}{next(given)}<"
             text = ">"
         else:
             text += piece.text

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from engine.cli.output import note, path_of, read_text
 from engine.errors import ConstraintError, DriftscopeError, RegistryError, TextError, shown, unquoted
 from engine.lp_records import LPS, GuardSettings, guard_checks, lp_record, split_cleanup
-from engine.records import READER_HELP, READERS, RULES_HELP, BinFormat, NumberFormat
+from engine.records import DESCRIPTORS, READER_HELP, READERS, RULES_HELP, BinFormat, NumberFormat
 
 if TYPE_CHECKING:
     from engine.decode.plan import Plan
@@ -174,7 +174,8 @@ def add_plan_options(parser: argparse.ArgumentParser, *, several: bool = False) 
     group.add_argument("--placeholder", default="", help="for a position LP (default: the LP's own)")
     group.add_argument("--decimals", type=_decimals, metavar="LEAST-MOST", help="such as 0-4 (default: the model's)")
     group.add_argument("--integer-digits", type=whole(6), metavar="N", help="at most (default: the model's)")
-    group.add_argument("--last-positions", type=int, default=2, metavar="N", help="without , and - at a block's end")
+    about = "of bare heteroatoms in the text: [O], or [OH] with-hydrogens (default: the LP's own, else the model's)"
+    group.add_argument("--descriptors", choices=DESCRIPTORS, help=about)
     guard = GuardSettings()
     for name, metavar, value, what in (
         ("--retries", "N", guard.retries, "how often a wrong block is drawn again"),
@@ -264,7 +265,7 @@ def plan_of(args: argparse.Namespace, numbers: NumberFormat, lp: str | None = No
         lp=lp or args.lp,
         placeholder=args.placeholder,
         form=form,
-        last_positions=args.last_positions,
+        descriptors=args.descriptors,
         backend=args.backend,
         compile=args.compile,
         sampling=replace(preset(args.sampling), **filters),

@@ -17,13 +17,14 @@ from typing import Literal
 
 import numpy as np
 
+from engine.chem.enriched import described
 from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError
 from engine.inspection.run_resources import number_format, run_tokenizer
 from engine.inspection.runs import run_facts
 from engine.lp.constraint import Constraint, LpParameters, build_constraint
 from engine.lp.table import JUMP, KEEP, NEXT, NO_ID, STAY, SYMBOLS, Automaton, Program
-from engine.lp_records import split_cleanup
+from engine.lp_records import UNKNOWN_LP, lp_record, split_cleanup
 from engine.records import Molecule
 from engine.store.store import Store
 
@@ -98,17 +99,20 @@ def mask_sizes(constraint: Constraint, molecules: Iterable[Molecule], tokenizer:
 def mask_sizes_of_run(store: Store, run_id: str, lp: str | None = None, most: int = MOST_MOLECULES) -> MaskSizes:
     """The first molecules of a run, under its own LP or another. A run knows its tokenizer, and no rows beyond it."""
     run = run_facts(store, run_id)
-    name = split_cleanup(lp or run.lp)[0]
+    name = split_cleanup(lp)[0] if lp else run.lp_record.name if run.lp_record is not UNKNOWN_LP else run.constraint
     tokenizer, why = run_tokenizer(run)
     if tokenizer is None or not name:
         return MaskSizes(name, run.tokenizer, 0, (), 0, why or "The run does not name its LP.")
     try:
-        parameters = LpParameters(run.placeholder if name == run.constraint else "", number_format(run))
+        is_own = name == run.lp_record.name
+        parameters = LpParameters(run.placeholder if is_own else "", number_format(run))
         constraint = build_constraint(name, tokenizer, tokenizer.vocab_size, parameters)
     except DriftscopeError as error:
         return MaskSizes(name, run.tokenizer, 0, (), 0, f"Its LP cannot be made here: {error.what}.")
     rows = store.table(_MOLECULES, {"run": run.run_id, "most": most}, of=[run.run_id])
-    sizes = mask_sizes(constraint, _parsed(rows["smiles"].to_pylist()), tokenizer.name)
+    descriptors = run.descriptors if is_own else lp_record(name).descriptors or "plain"
+    molecules = [described(molecule, descriptors) for molecule in _parsed(rows["smiles"].to_pylist())]
+    sizes = mask_sizes(constraint, molecules, tokenizer.name)
     asked_for = rows["molecules"][0].as_py() if rows.num_rows else 0
     return replace(sizes, left_out=asked_for - len(sizes.molecules))
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from engine.chem.enriched import described
 from engine.chem.guard import MoleculeGuard
 from engine.decode.closing import close_ids
 from engine.decode.guarding import AnswerGuard
@@ -52,25 +53,27 @@ class Generation:
         self, loaded: LoadedModel, molecules: Sequence[Molecule], plan: Plan, numbers: Sequence[int] | None = None
     ) -> None:
         began = time.perf_counter()
-        self.loaded, self.molecules, self.plan = loaded, list(molecules), plan
+        self.loaded, self.plan = loaded, plan
+        self.descriptors = plan.descriptors_of(loaded.entry.descriptors)
         lp, cleanup = split_cleanup(plan.lp)
         self.lp = lp_record(lp).name
         self.form = plan.form or loaded.entry.numbers
-        self.placeholder = plan.placeholder or self._placeholder()
-        parameters = LpParameters(self.placeholder, self.form, plan.last_positions, plan.equal_work)
+        self.placeholder = plan.placeholder or self._placeholder(molecules)
+        parameters = LpParameters(self.placeholder, self.form, plan.equal_work)
         self.constraint = build_constraint(self.lp, loaded.tokenizer, loaded.vocab_rows, parameters)
         self.reader = Reader(loaded.tokenizer, self.lp, self.placeholder, self.form, cleanup)
         self.backend = make_backend(loaded, self.constraint, plan.backend, compile=plan.compile)
-        self._take(self.molecules, numbers, began)
+        self._take(molecules, numbers, began)
 
     def more(self, molecules: Sequence[Molecule], numbers: Sequence[int] | None = None) -> Generation:
         """The same call for other molecules, with the placeholder, the constraint and the backend of this one."""
         other = copy.copy(self)
-        other._take(list(molecules), numbers, time.perf_counter())
+        other._take(molecules, numbers, time.perf_counter())
         return other
 
-    def _take(self, molecules: list[Molecule], numbers: Sequence[int] | None, began: float) -> None:
-        self.molecules = molecules
+    def _take(self, given: Sequence[Molecule], numbers: Sequence[int] | None, began: float) -> None:
+        written = {id(molecule): described(molecule, self.descriptors) for molecule in given}  # some stand there often
+        self.molecules = molecules = [written[id(molecule)] for molecule in given]
         self.numbers = list(range(len(molecules)) if numbers is None else numbers)
         self._place = {number: place for place, number in enumerate(self.numbers)}
         if self.plan.equal_work:
@@ -86,6 +89,7 @@ class Generation:
                 generations=self.plan.generations,
                 limits=limits,
                 numbers=self.numbers,
+                begin=self.loaded.begin_ids if self.plan.bos else (),
             )
             self.counters = Counters()
             if lp_record(self.lp).is_guarded:
@@ -203,12 +207,12 @@ class Generation:
             block: CloseMass(diagnoses[place].closing, diagnoses[place].going_on) for block, place in places.items()
         }
 
-    def _placeholder(self) -> str:
+    def _placeholder(self, molecules: Sequence[Molecule]) -> str:
         """The LP's own, or for the adaptive one that which fits reference conformers of these molecules."""
         record = lp_record(self.lp)
         if not record.needs_coordinates:
             return record.placeholder
-        some = self.molecules[:FITTED_MOLECULES]
+        some = molecules[:FITTED_MOLECULES]
         texts = [text for molecule in some for text in reference_texts(molecule, self.form)]
         return fit_placeholder(texts, self.loaded.tokenizer).placeholder
 

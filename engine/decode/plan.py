@@ -8,9 +8,8 @@ from typing import Literal
 from engine.decode.presets import Sampling, preset
 from engine.decode.steps import DecodeOptions
 from engine.errors import ConstraintError, nearest, shown
-from engine.lp.constraint import LAST_POSITIONS
 from engine.lp_records import GuardSettings, lp_record, split_cleanup
-from engine.records import NumberFormat
+from engine.records import Descriptors, NumberFormat
 
 BackendName = Literal["fast", "hf"]
 BACKENDS: tuple[BackendName, ...] = ("fast", "hf")
@@ -24,7 +23,8 @@ class Plan:
     lp: str = "exact"
     placeholder: str = ""
     form: NumberFormat | None = None  # the numbers that may be written; None: the model's own
-    last_positions: int = LAST_POSITIONS
+    descriptors: Descriptors | None = None  # None: those that the LP forces, else the model's
+    bos: bool = True  # prompts begin as the checkpoint's do; runs of before this was known have none
     backend: BackendName = "fast"
     sampling: Sampling = field(default_factory=lambda: preset("qwen3"))
     generations: int = 1
@@ -53,6 +53,10 @@ class Plan:
         if self.equal_work and self.limit is not None:
             raise ConstraintError("equal work sets the limits itself", "Leave one of the two out")
         lp_record(split_cleanup(self.lp)[0])
+
+    def descriptors_of(self, model: Descriptors) -> Descriptors:
+        """How the text's descriptors are written; ``model`` is how the model learnt them."""
+        return self.descriptors or lp_record(split_cleanup(self.lp)[0]).descriptors or model
 
     @property
     def options(self) -> DecodeOptions:

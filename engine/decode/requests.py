@@ -31,18 +31,20 @@ def requests_for(
     generations: int = 1,
     limits: Sequence[int] | None = None,
     numbers: Sequence[int] | None = None,
+    begin: Sequence[int] = (),
 ) -> list[Request]:
     """``generations`` requests a molecule, one molecule after the other; ``positions`` is the model's context.
 
-    ``numbers`` are the molecules' places in a longer list, which name their samples and key their draws. The same
-    ``Molecule`` may be in the list many times, and is compiled once.
+    Prompts begin with ``begin``. ``numbers`` are the molecules' places in a longer list, which name their samples and
+    key their draws. The same ``Molecule`` may be in the list many times, and is compiled once.
     """
     requests = []
     compiled: dict[int, tuple[tuple[int, ...], Program]] = {}  # by identity
     for place, molecule in enumerate(molecules):
         number = place if numbers is None else numbers[place]
         if id(molecule) not in compiled:
-            compiled[id(molecule)] = tuple(tokenizer.encode(prompt_of(molecule.smiles))), constraint.compile(molecule)
+            written = (*begin, *tokenizer.encode(prompt_of(molecule.smiles)))
+            compiled[id(molecule)] = written, constraint.compile(molecule)
         prompt, program = compiled[id(molecule)]
         if len(prompt) >= positions:
             raise ConstraintError(

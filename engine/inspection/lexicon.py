@@ -128,7 +128,7 @@ class _JunkReader:
         self.tokenizer = tokenizer
         self.form = number_format(run)
         self.placeholder = placeholder_of(run)
-        self.lp = run.lp_record.name
+        self.lp, self.descriptors = run.lp_record.name, run.descriptors
         self._templates: dict[str, Template | None] = {}
 
     def junk_positions(self, row: dict[str, Any]) -> list[int]:
@@ -143,7 +143,7 @@ class _JunkReader:
         return positions
 
     def _template(self, row: dict[str, Any]) -> Template | None:
-        molecule, _ = molecule_asked(row)
+        molecule, _ = molecule_asked(row, self.descriptors)
         if molecule.smiles not in self._templates:
             template = None
             if molecule.atoms:  # else the prompt cannot be read

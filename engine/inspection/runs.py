@@ -12,7 +12,7 @@ from datetime import datetime
 
 from engine.errors import shown
 from engine.lp_records import UNKNOWN_LP, LpRecord, split_cleanup, stored_lp
-from engine.records import NumberFormat
+from engine.records import Descriptors, NumberFormat
 from engine.store.entries import Entry, model_name, number_format_of, only_id, rmsd_references, run_value
 from engine.store.schema import BLOCKS, RUNS, SAMPLES, STEPS
 from engine.store.store import Store
@@ -30,6 +30,8 @@ class RunFacts:
     tokenizer: str
     lp: str  # with +cleanup where texts were cleaned after
     placeholder: str
+    descriptors: Descriptors  # that its text or template is written with
+    is_former: bool  # stored before the LPs here were the group's own
     samples: int
     passes: int | None
     blocks: int | None
@@ -52,7 +54,7 @@ class RunFacts:
     @property
     def lp_record(self) -> LpRecord:
         """``UNKNOWN_LP`` where the run names no LP, or none of ours."""
-        return stored_lp(self.lp)
+        return stored_lp(self.lp, is_former=self.is_former)
 
     @property
     def is_hypothetical(self) -> bool:
@@ -96,5 +98,7 @@ def facts_of(entry: Entry) -> RunFacts:
         "form": number_format_of(entry),
         "rmsd_to": rmsd_references(entry),
         "key": entry.key,
+        "descriptors": entry.row.get("descriptors") or "plain",
+        "is_former": not entry.row.get("descriptors"),
     }
     return RunFacts(**{**columns, **facts})

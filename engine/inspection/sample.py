@@ -12,7 +12,7 @@ from typing import Any
 
 from rdkit import Chem
 
-from engine.chem.enriched import prompt_smiles
+from engine.chem.enriched import described, prompt_smiles
 from engine.chem.smiles import parse_written
 from engine.errors import DriftscopeError, StoreError
 from engine.figures.words import counted
@@ -23,7 +23,7 @@ from engine.inspection.run_resources import run_tokenizer
 from engine.inspection.runs import RunFacts, run_facts
 from engine.inspection.tries import ThrownText, thrown_text
 from engine.lp_records import UNKNOWN_LP
-from engine.records import Molecule
+from engine.records import Descriptors, Molecule
 from engine.store.entries import Entry
 from engine.store.generations import conformer_texts
 from engine.store.reports.format import BEFORE
@@ -75,7 +75,7 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
     """The sample of a run, which is named by its id or by any part that no other run has."""
     run = run_facts(store, run_id)
     (sample,), blocks, steps, tries = _rows(store, run, sample_id)
-    molecule, why_no_molecule = molecule_asked(sample)
+    molecule, why_no_molecule = molecule_asked(sample, run.descriptors)
     tokenizer, why_no_tokenizer = run_tokenizer(run)
     has_ids = bool(sample["token_ids"])
     alignment, why_no_alignment = None, ""
@@ -137,12 +137,12 @@ def _rows(store: Store, run: RunFacts, sample_id: int) -> list[tuple[Row, ...]]:
     return tables
 
 
-def molecule_asked(sample: Row) -> tuple[Molecule, str]:
+def molecule_asked(sample: Row, descriptors: Descriptors = "plain") -> tuple[Molecule, str]:
     """The molecule in the order of the prompt, as the answer follows it; one without atoms, and why, where it does not
     read. A report file's prompt need not be canonical; then ``extra`` has it."""
     smiles = _prompt_smiles(sample)
     try:
-        return parse_written(smiles), ""
+        return described(parse_written(smiles), descriptors), ""
     except DriftscopeError as error:
         return Molecule(smiles, smiles, (), (), 0, Chem.Mol()), f"There is no molecule to compare with: {error.what}."
 

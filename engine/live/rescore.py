@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from engine.chem.smiles import parse_written
 from engine.decode.plan import Plan
 from engine.errors import ModelError
-from engine.records import NumberFormat
+from engine.records import Descriptors, NumberFormat
 from engine.runner.plan import ModelChoice
 from engine.service.jobs import Control, Work
 from engine.store.sample_rows import step_rows
@@ -39,6 +39,8 @@ class Question:
     token_ids: tuple[int, ...]
     forced: tuple[bool, ...] | None
     sample_id: int = 0
+    descriptors: Descriptors = "plain"
+    bos: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,5 +117,5 @@ def _generation(question: Question, control: Control) -> Generation:
             f"{loaded.tokenizer.name}",
             "Choose a model with the same tokenizer",
         )
-    plan = Plan(lp=question.lp, placeholder=question.placeholder, form=question.form)
+    plan = Plan(question.lp, question.placeholder, question.form, descriptors=question.descriptors, bos=question.bos)
     return Generation(loaded, [parse_written(question.smiles)], plan)

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from engine.records import Molecule
     from engine.text.tokenizers import TextTokenizer
 
-LAST_POSITIONS = 2
-"""How far from a block's end the reports' LPs look ahead and keep ``,`` and ``-`` out."""
-MOST_LAST_POSITIONS = 64
-
 
 class HasAutomaton(Protocol):
     name: str
@@ -56,21 +52,12 @@ def end_of(tokenizer: TextTokenizer) -> int:
 class LpParameters:
     """What a user may choose. An empty placeholder means the LP's own.
 
-    ``last_positions`` is how far from a block's end the LPs that keep marks out of it look ahead.
     ``never_end`` takes the end token from ``none``, whose texts then stop at their limits: work of equal length.
     """
 
     placeholder: str = ""
     form: NumberFormat = TRIMMED4
-    last_positions: int = LAST_POSITIONS
     never_end: bool = False
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.last_positions <= MOST_LAST_POSITIONS:
-            raise ConstraintError(
-                f"{self.last_positions} last positions cannot be kept free of marks",
-                f"Give a number from 0 to {MOST_LAST_POSITIONS}",
-            )
 
 
 def build_constraint(

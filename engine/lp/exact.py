@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import functools
 
-from engine.chem.enriched import segments_of
-from engine.errors import ConstraintError
+from engine.chem.enriched import changed_carbon, segments_of
+from engine.errors import ConstraintError, shown
 from engine.lp.bins import bin_automaton
 from engine.lp.constraint import LpParameters, end_of
 from engine.lp.numbers import BRANCH, number_automaton
@@ -42,7 +42,12 @@ class ExactConstraint:
     def compile(self, molecule: Molecule) -> Program:
         """The molecule's program, from ``[CONFORMER]`` to the end token."""
         cells, entries = Cells.empty(), self._entries
-        *opening, closing = segments_of(molecule.smiles)
+        if changed_carbon(molecule):
+            raise ConstraintError(
+                f"the descriptors of {shown(molecule.smiles)} with hydrogens are those of another molecule",
+                "Use plain descriptors for this molecule",
+            )
+        *opening, closing = segments_of(molecule.smiles, molecule.descriptors)
         for block, text in enumerate(opening):
             plain, signed = self._segment(text)
             rest = plain if block == 0 else plain[1:]  # the closing token was the cell before

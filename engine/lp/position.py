@@ -1,9 +1,8 @@
-"""The reports' LPs that count positions: a template's tokens are forced, its FREE positions are left to the model.
+"""The LPs that count positions: a template's tokens are forced, its FREE positions are left to the model.
 
-``position-blocklist``: anything but tokens with ``<`` or ``>`` and special ones. ``position-blocklist-short``: the
-same, and no ``,`` or ``-`` at a block's last two positions. ``position-allowlist``: only tokens made of digits, ``.``,
-``,`` and ``-``; no comma alone first, none of ``,`` and ``-`` in the last two. ``adaptive-placeholder`` is the first
-with a placeholder fitted to coordinates. All believe the placeholder: a number of another length drifts.
+Which tokens may come there is the rule of the LP's record (``engine.lp_records``). ``adaptive-placeholder`` is one of
+them with a placeholder fitted to coordinates. All believe the placeholder: a number of another length drifts. Rows of
+a padded vocabulary beyond the tokenizer's own ids, which the group's blocklists leave legal, are masked here.
 """
 
 from __future__ import annotations
@@ -11,25 +10,17 @@ from __future__ import annotations
 import numpy as np
 
 from engine.chem.enriched import skeleton_of
-from engine.lp.constraint import LAST_POSITIONS, LpParameters, end_of
+from engine.lp.constraint import LpParameters, end_of
 from engine.lp.table import DEAD, ILLEGAL, NEXT, SYMBOLS, Automaton, Program
 from engine.lp.vocabulary import padded, vocabulary_of
+from engine.lp_records import PositionRule, lp_record
 from engine.records import Molecule
 from engine.text.template import FREE, Template, build_template
 from engine.text.tokenizers import TextTokenizer
 
 ANY, MARKED, COMMAS = 1, 2, 3
-"""Classes: legal tokens; those with ``,`` or ``-``; commas alone."""
+"""Classes: legal tokens; those that may not come at a block's end; commas alone, where none may begin a block."""
 FIRST_NODE, MIDDLE_NODE, LAST_NODE = range(3)
-
-
-# By name: whether only tokens of numbers are legal; whether ``,`` and ``-`` may come in a block's last positions.
-_RULES = {
-    "position-blocklist": (False, True),
-    "position-blocklist-short": (False, False),
-    "position-allowlist": (True, False),
-    "adaptive-placeholder": (False, True),
-}
 
 
 class PositionConstraint:
@@ -39,19 +30,18 @@ class PositionConstraint:
         self.name = name
         self.placeholder = parameters.placeholder
         self._tokenizer, self._end = tokenizer, end_of(tokenizer)
-        self._last = parameters.last_positions
-        numeric, last_marks = _RULES[name]
-        self.automaton = _automaton(tokenizer, vocab_rows, numeric=numeric, last_marks=last_marks)
+        self._rule = lp_record(name).rule
+        self.automaton = _automaton(tokenizer, vocab_rows, self._rule)
 
     def compile(self, molecule: Molecule) -> Program:
         template = build_template(skeleton_of(molecule), self._tokenizer, self.placeholder, tags=True)
-        return position_program(template, self._end, self._last)
+        return position_program(template, self._end, self._rule.look_ahead)
 
 
 build = PositionConstraint
 
 
-def position_program(template: Template, end: int, last_positions: int = LAST_POSITIONS) -> Program:
+def position_program(template: Template, end: int, look_ahead: int = 0) -> Program:
     """One cell a token of the template, and one for the end."""
     program = Program.blank(np.append(template.block_of, -1))
     is_free = np.append(template.roles == FREE, False)
@@ -59,25 +49,26 @@ def position_program(template: Template, end: int, last_positions: int = LAST_PO
     count = template.free_per_block
     seen = np.arange(len(of)) - (np.cumsum(count) - count)[of]  # FREE positions of the same block before each
     nodes = np.where(seen == 0, FIRST_NODE, MIDDLE_NODE)
-    nodes[count[of] - seen <= last_positions] = LAST_NODE
+    nodes[count[of] - seen <= look_ahead] = LAST_NODE
     program.entry[is_free] = nodes
     program.forced[~is_free] = np.append(template.ids, end)[~is_free]
     return program
 
 
-def _automaton(tokenizer: TextTokenizer, vocab_rows: int, *, numeric: bool, last_marks: bool) -> Automaton:
+def _automaton(tokenizer: TextTokenizer, vocab_rows: int, rule: PositionRule) -> Automaton:
     vocabulary = vocabulary_of(tokenizer)
-    classes = np.where(vocabulary.has_mark, np.where(vocabulary.is_comma_only, COMMAS, MARKED), ANY)
-    classes[~vocabulary.is_numeric if numeric else vocabulary.is_blocked] = DEAD
+    classes = np.where(vocabulary.is_kept_from_end(rule), MARKED, ANY)
+    classes[vocabulary.is_comma_only] = COMMAS
+    classes[vocabulary.is_dead(rule)] = DEAD
     legal = {
-        FIRST_NODE: (ANY, MARKED) if numeric else (ANY, MARKED, COMMAS),
+        FIRST_NODE: (ANY, MARKED) if rule.no_first_comma else (ANY, MARKED, COMMAS),
         MIDDLE_NODE: (ANY, MARKED, COMMAS),
-        LAST_NODE: (ANY, MARKED, COMMAS) if last_marks else (ANY,),
+        LAST_NODE: (ANY,),
     }
     goto = np.full((len(legal), COMMAS + 1 + SYMBOLS), ILLEGAL, dtype=np.int16)
     move = np.full(goto.shape, NEXT, dtype=np.int8)
     for node, kinds in legal.items():
         goto[node, list(kinds)] = node
-    what = "digits, points, commas and minus signs" if numeric else "anything but < and >"
-    rules = (f"first position: {what}", f"a FREE position: {what}", f"a block's last positions: {what}")
+    what = "digits, points, commas and minus signs" if rule.numbers_only else f"anything without {rule.blocked}"
+    rules = (f"first position: {what}", f"a FREE position: {what}", f"a block's last positions: {what}, no mark alone")
     return Automaton(padded(classes, vocab_rows), goto, move, rules)

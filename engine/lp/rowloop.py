@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from engine.chem.enriched import skeleton_of
+from engine.chem.enriched import described, skeleton_of
 from engine.errors import ConstraintError
 from engine.lp.constraint import LpParameters
 from engine.lp_records import lp_record
@@ -21,8 +21,8 @@ from engine.text.tokenizers import TextTokenizer
 
 _DIGITS = frozenset("0123456789")
 _NUMERIC = frozenset("0123456789.,-")
-SHORT_ENDS = ("position-blocklist-short", "position-allowlist")
-"""LPs that keep ``,`` and ``-`` out of a block's last positions."""
+_BAD_PAIRS = ("..", ",,", "--", ".,", ",.", ".-", "-,")
+_ENDS_TEXT = frozenset("[SMILES] [/SMILES] [CONFORMER] [/CONFORMER]".split())
 
 
 class RowLoop:
@@ -41,14 +41,15 @@ class RowLoop:
             raise ConstraintError(f"the LP {record.name} counts no positions", "The row loop runs position LPs only")
         self._name, self._tokenizer, self._rows = record.name, tokenizer, vocab_rows
         self._form: NumberFormat = chosen.form
-        self._last_positions = chosen.last_positions
+        self._rule = record.rule
         placeholder = chosen.placeholder or record.placeholder
-        skeletons = [skeleton_of(molecule) for molecule in molecules]
+        written = record.descriptors or "plain"
+        skeletons = [skeleton_of(described(molecule, written)) for molecule in molecules]
         self._templates = build_templates(skeletons, tokenizer, placeholder, tags=True)
-        self._blocked = sorted({*self._ids_where(self._is_blocked), *tokenizer.added})
-        is_allowlist = self._name == "position-allowlist"
-        self._first = self._ids_where(lambda text: set(text) == {","}) if is_allowlist else []
-        self._last = self._ids_where(lambda text: "," in text or "-" in text)
+        never = {tokenizer.end_id, *tokenizer.begin_ids, *(tokenizer.added if self._rule.no_added else ())}
+        self._blocked = sorted({*self._ids_where(self._is_blocked), *(id_ for id_ in never if id_ is not None)})
+        self._first = self._ids_where(lambda text: set(text) == {","}) if self._rule.no_first_comma else []
+        self._last = self._ids_where(self._is_kept_from_end)
 
     def __call__(self, written: Sequence[Sequence[int]], scores: Tensor) -> Tensor:
         """Scores [B, V] with all that is not legal at minus infinity; ``written`` are the answers' ids so far."""
@@ -70,7 +71,7 @@ class RowLoop:
         masked = scores.clone()
         masked[self._blocked] = -torch.inf
         masked[self._tokenizer.vocab_size :] = -torch.inf
-        if closing - position <= self._last_positions and self._name in SHORT_ENDS:
+        if closing - position <= self._rule.look_ahead:
             masked[self._last] = -torch.inf
         elif position == 0 or template.roles[position - 1] != FREE:  # the first of its block
             masked[self._first] = -torch.inf
@@ -117,9 +118,19 @@ class RowLoop:
         return decimals >= max(1, least) or (least == 0 and digits > 0 > decimals)
 
     def _is_blocked(self, text: str) -> bool:
-        if self._name == "position-allowlist":
-            return not text or not set(text) <= _NUMERIC
-        return "<" in text or ">" in text
+        is_of_numbers = bool(text) and set(text) <= _NUMERIC
+        return (
+            text in _ENDS_TEXT
+            or not set(text).isdisjoint(self._rule.blocked)
+            or (self._rule.numbers_only and not is_of_numbers)
+            or (self._rule.no_bad_pairs and is_of_numbers and any(pair in text for pair in _BAD_PAIRS))
+        )
+
+    def _is_kept_from_end(self, text: str) -> bool:
+        if self._rule.ahead == "any with a mark":
+            return "," in text or "-" in text
+        is_point = self._rule.ahead == "marks and points" and text in (".,", ",.")
+        return is_point or (bool(text) and set(text) <= {",", "-"})
 
     def _ids_where(self, wanted: Callable[[str], bool]) -> list[int]:
         """Ids of the tokens whose text is ``wanted``."""

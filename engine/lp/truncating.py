@@ -1,7 +1,7 @@
 """The reports' first solution: a position LP under which the model may end a block before the template does.
 
-As ``position-blocklist``; from z's first decimal on (from the least decimals on, if the format has more; from its first
-digit, if integers are numbers too) the template's closing token is legal beside the rest, and choosing it jumps behind
+As ``group-v2.1`` without its look-ahead; from z's first decimal on (from the least decimals on, if the format has
+more; from its first digit, if integers are numbers too) the template's closing token is legal beside the rest, and choosing it jumps behind
 the block. With the most decimals written it is forced, and a piece that is no number makes the number complete and
 forces it too. It cannot help a number that is longer than its template: the positions end, and the block is cut.
 """
@@ -14,6 +14,7 @@ from engine.chem.enriched import skeleton_of
 from engine.lp.constraint import LpParameters, end_of
 from engine.lp.table import DEAD, ILLEGAL, JUMP, NEXT, SYMBOLS, Automaton, Program
 from engine.lp.vocabulary import padded, vocabulary_of
+from engine.lp_records import PositionRule, lp_record
 from engine.records import Molecule, NumberFormat
 from engine.text.template import FREE, build_template
 from engine.text.tokenizers import TextTokenizer
@@ -33,7 +34,7 @@ class TruncatingConstraint:
         self.name = name
         self.placeholder = parameters.placeholder
         self._tokenizer, self._end = tokenizer, end_of(tokenizer)
-        self.automaton = _automaton(tokenizer, parameters.form, vocab_rows)
+        self.automaton = _automaton(tokenizer, parameters.form, vocab_rows, lp_record(name).rule)
 
     def compile(self, molecule: Molecule) -> Program:
         template = build_template(skeleton_of(molecule), self._tokenizer, self.placeholder, tags=True)
@@ -52,7 +53,7 @@ class TruncatingConstraint:
 build = TruncatingConstraint
 
 
-def _automaton(tokenizer: TextTokenizer, form: NumberFormat, vocab_rows: int) -> Automaton:
+def _automaton(tokenizer: TextTokenizer, form: NumberFormat, vocab_rows: int, rule: PositionRule) -> Automaton:
     vocabulary = vocabulary_of(tokenizer)
     most = form.most_decimals
     classes = np.full(len(vocabulary.digits), OTHER, dtype=np.int16)
@@ -60,7 +61,7 @@ def _automaton(tokenizer: TextTokenizer, form: NumberFormat, vocab_rows: int) ->
         classes[np.isin(vocabulary.mark, marks)] = kind
     is_digits = vocabulary.digits > 0
     classes[is_digits] = FIRST_DIGITS - 1 + np.minimum(vocabulary.digits[is_digits], most)
-    classes[vocabulary.is_blocked] = DEAD
+    classes[vocabulary.is_dead(rule)] = DEAD
     close = FIRST_DIGITS + most  # the first symbol, behind the classes of tokens
     complete = FIRST_DECIMAL + most
     whole = complete + 1

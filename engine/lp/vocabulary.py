@@ -3,47 +3,78 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS
+from engine.lp_records import PositionRule
 from engine.text.tokenizers import TextTokenizer
 
 NUMERIC = frozenset(b"0123456789.,-")
 _MARKS = (b".", b",", b",-", b"-")
 
 
+_LONE_MARKS = frozenset(b",-")
+_BAD_PAIRS = (b"..", b",,", b"--", b".,", b",.", b".-", b"-,")
+_TAGS = (OPEN_TAG, CLOSE_TAG, *SMILES_TAGS)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Vocabulary:
     """One flag or count for each id below the tokenizer's size."""
 
+    pieces: tuple[bytes, ...]
     is_special: NDArray[np.bool_]  # added tokens: tags, begin, end and padding
-    has_angle: NDArray[np.bool_]  # holds `<` or `>`
-    has_mark: NDArray[np.bool_]  # holds `,` or `-`
-    is_numeric: NDArray[np.bool_]  # made of digits, `.`, `,` and `-` alone
-    is_comma_only: NDArray[np.bool_]
+    ends_text: NDArray[np.bool_]  # tags of prompt and answer, begin and end
     digits: NDArray[np.int16]  # how many digits it is, 0 where it is not digits alone
     mark: NDArray[np.int8]  # 1 to 4 for `.` `,` `,-` `-`, else 0
 
+    def where(self, wanted: Callable[[bytes], bool]) -> NDArray[np.bool_]:
+        return np.fromiter(map(wanted, self.pieces), dtype=bool, count=len(self.pieces))
+
+    def is_dead(self, rule: PositionRule) -> NDArray[np.bool_]:
+        """What the rule lets into no FREE position."""
+        characters = frozenset(rule.blocked.encode())
+        dead = self.ends_text | self.where(lambda piece: not characters.isdisjoint(piece))
+        if rule.no_added:
+            dead |= self.is_special
+        if rule.numbers_only:
+            dead |= ~self.where(is_of_numbers)
+        if rule.no_bad_pairs:
+            dead |= self.where(lambda piece: is_of_numbers(piece) and any(pair in piece for pair in _BAD_PAIRS))
+        return dead
+
+    def is_kept_from_end(self, rule: PositionRule) -> NDArray[np.bool_]:
+        """What may not come where the rule looks ahead to a block's end."""
+        if rule.ahead == "any with a mark":
+            return self.where(lambda piece: b"," in piece or b"-" in piece)
+        points = (b".,", b",.") if rule.ahead == "marks and points" else ()
+        return self.where(lambda piece: bool(piece) and (_LONE_MARKS.issuperset(piece) or piece in points))
+
     @property
-    def is_blocked(self) -> NDArray[np.bool_]:
-        """What the blocklist LPs never let into a block."""
-        return self.is_special | self.has_angle
+    def is_comma_only(self) -> NDArray[np.bool_]:
+        return self.where(lambda piece: bool(piece) and not piece.strip(b","))
+
+
+def is_of_numbers(piece: bytes) -> bool:
+    return bool(piece) and NUMERIC.issuperset(piece)
 
 
 @functools.lru_cache(maxsize=8)
 def vocabulary_of(tokenizer: TextTokenizer) -> Vocabulary:
     """Every token looked at once."""
-    pieces = [tokenizer.raw(id_) for id_ in range(tokenizer.vocab_size)]
-    special = np.zeros(len(pieces), dtype=bool)
+    pieces = tuple(tokenizer.raw(id_) for id_ in range(tokenizer.vocab_size))
+    special, ends_text = np.zeros(len(pieces), dtype=bool), np.zeros(len(pieces), dtype=bool)
     special[[id_ for id_ in tokenizer.added if id_ < len(pieces)]] = True
+    known = (tokenizer.end_id, *tokenizer.begin_ids, *map(tokenizer.id_of, _TAGS))
+    ends_text[[id_ for id_ in known if id_ is not None and id_ < len(pieces)]] = True
     return Vocabulary(
-        is_special=special,
-        has_angle=np.array([b"<" in piece or b">" in piece for piece in pieces]),
-        has_mark=np.array([b"," in piece or b"-" in piece for piece in pieces]),
-        is_numeric=np.array([bool(piece) and NUMERIC.issuperset(piece) for piece in pieces]) & ~special,
-        is_comma_only=np.array([bool(piece) and not piece.strip(b",") for piece in pieces]),
+        pieces,
+        special,
+        ends_text,
         digits=np.array([len(piece) if piece.isdigit() else 0 for piece in pieces], dtype=np.int16),
         mark=np.array([_MARKS.index(piece) + 1 if piece in _MARKS else 0 for piece in pieces], dtype=np.int8),
     )

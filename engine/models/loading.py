@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 
 EXPANDED_FORMAT = 1
 """Raise this when the expanded files change, so that folders of older versions are left alone."""
+BEGIN_TOKENS = ("<|begin_of_text|>", "<s>", "<bos>")
 OUTLINE = "meta"
 """Torch's name for the device of tensors that have a shape and no content."""
 ATTEMPTS = 2
@@ -52,6 +53,7 @@ class LoadedModel:
     device: torch.device
     dtype: torch.dtype
     parameters: int
+    begin_ids: tuple[int, ...] = ()  # that every prompt begins with
 
     @property
     def family(self) -> str:
@@ -95,7 +97,8 @@ def load_model(
     for warning in warnings:
         log.warning("%s", warning)
     model.to(target).eval()
-    return LoadedModel(entry, model, tokenizer, config, target, wanted, header.parameters)
+    begin = begin_ids(entry, folder, tokenizer)
+    return LoadedModel(entry, model, tokenizer, config, target, wanted, header.parameters, begin)
 
 
 def load_outline(entry: ModelEntry, dtype: str | None = None, attention: str = "sdpa") -> LoadedModel:
@@ -112,7 +115,8 @@ def load_outline(entry: ModelEntry, dtype: str | None = None, attention: str = "
             model = kind.from_config(config_object, dtype=wanted, attn_implementation=attention)
     except Exception as error:  # a bad config can raise anything
         raise _not_loaded(entry, folder, error) from error
-    return LoadedModel(entry, model.eval(), tokenizer, config, torch.device(OUTLINE), wanted, header.parameters)
+    begin = begin_ids(entry, folder, tokenizer)
+    return LoadedModel(entry, model.eval(), tokenizer, config, torch.device(OUTLINE), wanted, header.parameters, begin)
 
 
 def model_folder(entry: ModelEntry) -> Path:
@@ -134,6 +138,26 @@ def expanded_folder(entry: ModelEntry) -> Path:
 
 def tokenizer_of(entry: ModelEntry, folder: Path) -> TextTokenizer:
     return load_tokenizer(str(folder) if entry.tokenizer == OWN_TOKENIZER else entry.tokenizer)
+
+
+def begin_ids(entry: ModelEntry, folder: Path, tokenizer: TextTokenizer) -> tuple[int, ...]:
+    """What a prompt begins with: nothing, or the BOS that the checkpoint's own tokenizer adds or the registry asks for.
+
+    The embedded models were trained without.
+    """
+    if entry.shipped is not None or entry.bos is False:
+        return ()
+    own = load_tokenizer(str(folder)) if (folder / "tokenizer.json").is_file() else tokenizer
+    found = [tokenizer.id_of(own.piece(id_)) for id_ in own.begin_ids]
+    if entry.bos and not found:
+        found = [next((id_ for id_ in map(tokenizer.id_of, BEGIN_TOKENS) if id_ is not None), None)]
+    ids = tuple(id_ for id_ in found if id_ is not None)
+    if len(ids) < len(found):
+        raise ModelError(
+            f"prompts of {entry.name} should begin with BOS, which its tokenizer {shown(tokenizer.name)} does not have",
+            f"Correct `tokenizer`, or set `bos = false`, in {entry.source}",
+        )
+    return ids
 
 
 def checked(entry: ModelEntry) -> tuple[Path, TextTokenizer, ConfigFacts, Header, tuple[str, ...]]:

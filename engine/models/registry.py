@@ -9,6 +9,8 @@
     tokenizer = "llama3"                   # qwen3, llama3, a path, or "own": the checkpoint's
     decimals = [0, 4]                      # least and most that it writes; [4, 4] without it
     integer_digits = 3
+    descriptors = "with-hydrogens"         # it was trained on [OH], [NH2]; plain, [O] and [N], without it
+    bos = true                             # whether prompts begin with BOS; without it, as its tokenizer.json adds one
     dtype = "bfloat16"                     # computed in; float32 without it
     notes = "two epochs, drug-like molecules"
 
@@ -29,7 +31,7 @@ from typing import Any, Literal, cast, get_args
 from engine.errors import FileFormatError, RegistryError, nearest, shown
 from engine.models.layout import VOCAB_ROWS
 from engine.paths import DATA, read_toml, user_path
-from engine.records import SHORTEST4, NumberFormat
+from engine.records import DESCRIPTORS, SHORTEST4, Descriptors, NumberFormat
 
 EMBEDDED = DATA / "models.toml"
 USER_VARIABLE = "DRIFTSCOPE_MODELS"
@@ -38,7 +40,9 @@ OWN_TOKENIZER = "own"
 Dtype = Literal["float32", "bfloat16", "float16"]
 
 _TEXTS = "alias step folder shipped sha256 tokenizer dtype notes card".split()
-_TYPES: dict[str, type] = {**dict.fromkeys(_TEXTS, str), "decimals": list, "integer_digits": int}
+_TYPES: dict[str, type] = {
+    **dict.fromkeys(_TEXTS, str), "decimals": list, "integer_digits": int, "descriptors": str, "bos": bool
+}  # fmt: skip
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -58,6 +62,8 @@ class ModelEntry:
     shipped: Path | None = None
     sha256: str = ""
     card: Path | None = None
+    descriptors: Descriptors = "plain"  # that its texts are written with
+    bos: bool | None = None  # whether prompts begin with BOS; None: as its tokenizer does
 
     @property
     def name(self) -> str:
@@ -173,13 +179,15 @@ class _EntryReader:
             shipped=shipped,
             sha256=sha256,
             card=self._place("card"),
+            descriptors=self._descriptors(),
+            bos=self._table.get("bos"),
         )
 
     def _check_keys(self) -> None:
         for key, value in self._table.items():
             if key not in _TYPES:
                 raise RegistryError(f"{self._where}: the key {shown(key)} is unknown", f"Known are {', '.join(_TYPES)}")
-            if not isinstance(value, _TYPES[key]) or isinstance(value, bool):
+            if not isinstance(value, _TYPES[key]) or isinstance(value, bool) != (_TYPES[key] is bool):
                 raise self._wrong(key, f"is {shown(value)}, which is of the wrong type")
         missing = [key for key in ("alias", "step", "tokenizer") if not self._table.get(key)]
         if missing:
@@ -205,6 +213,12 @@ class _EntryReader:
             return NumberFormat(decimals[0], decimals[1], self._table.get("integer_digits", 3))
         except ValueError as error:
             raise RegistryError(f"{self._where}: {error}", "Correct `decimals` or `integer_digits`") from error
+
+    def _descriptors(self) -> Descriptors:
+        text = self._text("descriptors") or "plain"
+        if text not in DESCRIPTORS:
+            raise self._wrong("descriptors", f"is {shown(text)}", f"Use one of {', '.join(DESCRIPTORS)}")
+        return text
 
     def _dtype(self) -> Dtype:
         text = self._text("dtype") or "float32"

@@ -15,7 +15,7 @@ from engine.chem.verdict import PLAIN, WITH_STRAIN, JudgeSettings
 from engine.decode.plan import Plan
 from engine.decode.presets import PRESETS, Sampling
 from engine.errors import RunError
-from engine.lp_records import GuardSettings
+from engine.lp_records import FORMER, GuardSettings, stored_lp
 from engine.models.registry import ModelEntry, entry_of_folder, load_registry
 from engine.records import read_number_format
 
@@ -25,6 +25,7 @@ GPU_GROUPS = 8
 GROUPS_A_PART = 4
 """Groups per process, where several share a run, so that none waits long for another."""
 MOST_NAME = 60
+FORMER_LOOK_AHEAD = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,8 @@ class RunPlan:
         try:
             plan = dict(sheet["plan"])
             form = plan.pop("form")
+            if "last_positions" in plan:
+                plan = _former(plan)
             sampling = Sampling(**plan.pop("sampling"))
             guard = dict(plan.pop("guard", {}))
             guard |= {"checks": tuple(guard["checks"])} if "checks" in guard else {}
@@ -136,6 +139,16 @@ def new_run_id(model: str, lp: str) -> str:
     moment = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     name = re.sub(r"[^A-Za-z0-9.]+", "-", f"{model}-{lp}").strip("-.")[:MOST_NAME]
     return f"{moment}-{name}-{uuid.uuid4().hex[:6]}"
+
+
+def _former(plan: dict[str, Any]) -> dict[str, Any]:
+    """A plan from before the position LPs were the group's own: it goes on by its own rules, without BOS."""
+    if plan.pop("last_positions") != FORMER_LOOK_AHEAD:
+        raise ValueError("it has its own --last-positions, an option that is gone")
+    lp = plan["lp"]
+    record = stored_lp(lp, is_former=True)
+    name = f"{FORMER}{lp}" if record.name.startswith(FORMER) else lp
+    return {**plan, "lp": name, "descriptors": "plain", "bos": False}
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from engine.chem.smiles import parse_written
 from engine.decode.generation import FITTED_MOLECULES, Generation
 from engine.decode.steps import StepObserver, Stop, Tap
 from engine.errors import RunError
-from engine.lp_records import stored_lp
+from engine.lp_records import FORMER, full_name, stored_lp
 from engine.models.loading import LoadedModel
 from engine.records import Molecule
 from engine.runner.group import GroupWriter, device_name
@@ -187,8 +187,9 @@ def _first_row(run_id: str, loaded: LoadedModel, molecules: int, places: int, pl
         "weights": loaded.entry.sha256 or None,
         "tokenizer": loaded.tokenizer.name,
         "vocab_size": loaded.tokenizer.vocab_size,
-        "lp": options.lp,
+        "lp": full_name(options.lp).removeprefix(FORMER),
         "placeholder": options.placeholder or None,
+        "descriptors": options.descriptors_of(loaded.entry.descriptors),
         "backend": options.backend,
         "sampling": sampling_name(sampling),
         "temperature": sampling.temperature,

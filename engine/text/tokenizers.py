@@ -170,6 +170,15 @@ class TextTokenizer:
         """The end-of-text token, where the tokenizer has one by a known name."""
         return next((id_ for id_ in map(self.id_of, END_TOKENS) if id_ is not None), None)
 
+    @functools.cached_property
+    def begin_ids(self) -> tuple[int, ...]:
+        """What its post-processor puts before a text: the token that begins one, for those that have it."""
+        if self.backend.post_processor is None:
+            return ()
+        plain, whole = self.encode("C"), list(self.backend.encode("C", add_special_tokens=True).ids)
+        places = (place for place in range(len(whole)) if whole[place : place + len(plain)] == plain)
+        return tuple(whole[: next(places, 0)])
+
     def ids_containing(self, characters: str) -> list[int]:
         """Ids of all ordinary tokens with any of these ASCII characters: what a blocklist LP has to look for."""
         wanted = set(characters)
@@ -274,6 +283,10 @@ class RankTokenizer(TextTokenizer):
             return super().offsets(text, ids)
         spanned = self.spans(ids)
         return spanned.starts.astype(np.int64), spanned.ends.astype(np.int64)
+
+    @property
+    def begin_ids(self) -> tuple[int, ...]:
+        return ()
 
     @property
     def _adds_space(self) -> bool:

@@ -23,7 +23,7 @@ _EMPTY = """
 Three ways to get a first run:
 
 - Start runs below, under *Manage*, or from a terminal:
-  `.venv/bin/python -m engine run --model demo-qwen --lp none --lp position-blocklist --lp exact`
+  `.venv/bin/python -m engine run --model demo-qwen --lp none --lp group-v2.1 --lp exact`
 - Generate a molecule on the **Live generation** page and press *Save to store*.
 - Import the reports' files: `.venv/bin/python -m engine import 'outputs/smoke/*.json.gz'`
 """

@@ -28,7 +28,7 @@ _EMPTY = """
 Three ways to get one:
 
 - Generate a molecule on the **Live generation** page and press *Inspect* or *Save to store*.
-- From a terminal: `.venv/bin/python -m engine run --model demo-qwen --lp none --lp position-blocklist --lp exact`
+- From a terminal: `.venv/bin/python -m engine run --model demo-qwen --lp none --lp group-v2.1 --lp exact`
 - Import the reports' files: `.venv/bin/python -m engine import 'outputs/smoke/*.json.gz'`
 """
 

@@ -127,6 +127,8 @@ def question_of(inspection: Inspected, entry: ModelEntry) -> Question:
         token_ids=tuple(sample["token_ids"]),
         forced=None if sample["forced"] is None else tuple(sample["forced"]),
         sample_id=sample["sample_id"],
+        descriptors=run.descriptors,
+        bos=not run.is_former,
     )
 
 

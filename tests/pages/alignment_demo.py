@@ -33,8 +33,8 @@ HOSTILE = (
     "",
 )
 STORED = {  # choice -> the model's run, its LP, sample of the demo store
-    "position-blocklist": ("llama", "position-blocklist", 6),
-    "blocklist, Qwen": ("qwen", "position-blocklist", 13),
+    "group-v2.1": ("llama", "group-v2.1", 6),
+    "blocklist, Qwen": ("qwen", "group-v2.1", 13),
     "exact": ("qwen", "exact", 4),
     "none": ("llama", "none", 4),
 }
@@ -80,7 +80,7 @@ def facts(step: dict[str, Any], tokenizer: TextTokenizer) -> StepFacts:
 
 def hostile() -> Case:
     """Every piece that could hurt, as generated and as template tokens, among the likeliest and in a rule."""
-    row = next(column for column in stored("position-blocklist").columns if column.mark == "junk")
+    row = next(column for column in stored("group-v2.1").columns if column.mark == "junk")
     columns = tuple(
         replace(row, pos=i, token_id=i, piece=piece, template_pos=i, template_piece=HOSTILE[-1 - i], block=i // 4)
         for i, piece in enumerate(HOSTILE)
@@ -92,7 +92,7 @@ def hostile() -> Case:
 
 def long() -> Case:
     """The same molecule over and over, as one of 3,000 columns."""
-    one = stored("position-blocklist")
+    one = stored("group-v2.1")
     columns: list[AlignedToken] = []
     steps: dict[int, StepFacts] = {}
     blocks = len(one.elements)
@@ -119,9 +119,9 @@ def case_of(choice: str) -> Case:
     if choice in STORED:
         return stored(choice)
     if choice == "out of step":  # free text read by position: what a position LP would get wrong
-        return stored("none", "position-blocklist")
+        return stored("none", "group-v2.1")
     if choice == "no diagnostics":
-        return replace(stored("position-blocklist"), steps={})
+        return replace(stored("group-v2.1"), steps={})
     return {"hostile": hostile, "3,000 columns": long, "empty": lambda: Case((), {}, ())}[choice]()
 
 

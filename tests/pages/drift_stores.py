@@ -57,7 +57,7 @@ def add_bare(store: Store, sample_ids: Sequence[int] = (0, 1)) -> str:
         "model_alias": "demo-llama",
         "model_step": "final",
         "tokenizer": "llama3",
-        "lp": "position-blocklist",
+        "lp": "group-v2.1",
         "placeholder": "0.0000,0.0000,0.0000",
     }
     write_run(store, BARE, samples, blocks, **about)

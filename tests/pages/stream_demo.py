@@ -10,7 +10,7 @@ from pages._shared.frame import page
 from tests.pages.stream_demo_size import TICK
 from tests.pages.strip_demo_chips import HOSTILE, many
 
-LANES = ("none", "position-blocklist", "exact")
+LANES = ("none", "group-v2.1", "exact")
 
 
 page("Streams", ":material/token:", "Texts that are still being written.")

@@ -27,7 +27,7 @@ def server() -> Iterator[Server]:
 @pytest.fixture
 def seen(window: Visit) -> Iterator[Visit]:
     choose(window, "empty", 0)
-    choose(window, "position-blocklist", len(stored("position-blocklist").columns))
+    choose(window, "group-v2.1", len(stored("group-v2.1").columns))
     window.press("Outline none")
     yield window
     expect_harmless(window)
@@ -114,7 +114,7 @@ def test_an_older_answer_does_not_take_a_newer_pick_away(seen: Visit) -> None:
 
 
 def test_python_selects_and_the_column_comes_into_view(seen: Visit) -> None:
-    last = len(stored("position-blocklist").columns) - 1
+    last = len(stored("group-v2.1").columns) - 1
     seen.press("Select the last")
     expect_picked(seen, last)
     expect(column(seen, last)).to_be_in_viewport()
@@ -128,7 +128,7 @@ def test_a_block_is_outlined_and_comes_into_view(seen: Visit) -> None:
     expect(outline).to_be_hidden()
     seen.press("Outline block 5")
     expect(outline).to_be_visible()
-    columns = stored("position-blocklist").columns
+    columns = stored("group-v2.1").columns
     of_block = [i for i, row in enumerate(columns) if row.block == 5]
     expect(column(seen, of_block[0])).to_be_in_viewport()
     frame, first, last = [
@@ -173,7 +173,7 @@ def test_a_reloaded_page_has_the_strip_again(seen: Visit) -> None:
 
 
 def test_the_keyboard_walks_and_picks(seen: Visit) -> None:
-    last = len(stored("position-blocklist").columns) - 1
+    last = len(stored("group-v2.1").columns) - 1
     column(seen, 0).focus()
     walk = [("ArrowLeft", 0), ("ArrowRight", 1), ("ArrowRight", 2), ("End", last), ("ArrowRight", last)]
     for key, index in [*walk, ("ArrowLeft", last - 1), ("Home", 0)]:
@@ -189,7 +189,7 @@ def test_the_keyboard_walks_and_picks(seen: Visit) -> None:
 
 
 def test_pages_go_by_block(seen: Visit) -> None:
-    columns = stored("position-blocklist").columns
+    columns = stored("group-v2.1").columns
     starts = [next(i for i, row in enumerate(columns) if row.block == block) for block in range(3)]
     column(seen, 0).focus()
     for start in starts:
@@ -203,24 +203,24 @@ def test_pages_go_by_block(seen: Visit) -> None:
 
 def test_n_and_p_go_by_mark(seen: Visit) -> None:
     column(seen, 0).focus()
-    for key, index in zip("nnp", [*marks("position-blocklist")[:2], marks("position-blocklist")[0]], strict=True):
+    for key, index in zip("nnp", [*marks("group-v2.1")[:2], marks("group-v2.1")[0]], strict=True):
         seen.page.keyboard.press(key)
         assert focused(seen) == index
     seen.page.keyboard.press("Control+ArrowRight")
-    assert focused(seen) == marks("position-blocklist")[1]
+    assert focused(seen) == marks("group-v2.1")[1]
     seen.press("Previous mark")
-    assert focused(seen) == marks("position-blocklist")[0]
+    assert focused(seen) == marks("group-v2.1")[0]
     expect(column(seen, focused(seen))).to_be_in_viewport()
 
 
 def test_a_listbox_for_a_screen_reader(seen: Visit) -> None:
     seen.page.get_by_role("listbox", name="Generated text over its template").wait_for()
-    first = marks("position-blocklist")[0]
-    row = stored("position-blocklist").columns[first]
+    first = marks("group-v2.1")[0]
+    row = stored("group-v2.1").columns[first]
     name = f"{row.piece}, position {row.pos}, template {row.template_piece}, FREE, free choice, junk"
     option = seen.page.get_by_role("option", name=name)
     expect(option.first).to_have_attribute("aria-posinset", str(first + 1))
-    expect(option.first).to_have_attribute("aria-setsize", str(len(stored("position-blocklist").columns)))
+    expect(option.first).to_have_attribute("aria-setsize", str(len(stored("group-v2.1").columns)))
     expect(option.first).to_have_accessible_name(re.compile(r"block 0 C, probability \S+ before the LP, drift \+\d$"))
 
 
@@ -228,9 +228,9 @@ def test_a_listbox_for_a_screen_reader(seen: Visit) -> None:
 
 
 def test_details_follow_the_pointer_and_the_focus(seen: Visit) -> None:
-    first = marks("position-blocklist")[0]
-    row = stored("position-blocklist").columns[first]
-    step = stored("position-blocklist").steps[row.pos or 0]
+    first = marks("group-v2.1")[0]
+    row = stored("group-v2.1").columns[first]
+    step = stored("group-v2.1").steps[row.pos or 0]
     details = strip(seen).locator(".details")
     expect(details).to_contain_text("The whole textForced2 of 9 <b>(22.2 %)</b>Template")
     expect(details).to_contain_text("Effect of the LP on the model, the end left out")  # the totals beside it have it
@@ -266,7 +266,7 @@ def test_rows_can_be_put_away(seen: Visit) -> None:
 
 
 def test_without_steps_the_strip_says_so(seen: Visit) -> None:
-    choose(seen, "no diagnostics", len(stored("position-blocklist").columns))
+    choose(seen, "no diagnostics", len(stored("group-v2.1").columns))
     expect(strip(seen).locator(".absent")).to_contain_text("No token probabilities are stored")
     expect(strip(seen).locator(".row-label").filter(has_text="LP took")).to_have_count(0)
     column(seen, 3).hover()
@@ -278,7 +278,7 @@ def test_gaps_and_disagreeing_roles_are_marked(seen: Visit) -> None:
     first = marks("exact")[0]
     expect(column(seen, first)).to_contain_class("left_over")
     expect(column(seen, first).locator(".g")).to_contain_class("gap")
-    rows = stored("none", "position-blocklist").columns
+    rows = stored("none", "group-v2.1").columns
     choose(seen, "out of step", len(rows))
     differing = next(i for i, row in enumerate(rows) if row.role and row.text_role and row.role != row.text_role)
     expect(column(seen, differing)).to_contain_class("differs")

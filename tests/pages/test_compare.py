@@ -61,7 +61,7 @@ def test_a_first_visit_compares_the_newest_runs_of_one_model_under_each_lp(opene
     rows = table(app)
     assert len(rows) == len(DEMO_STORE.found().entries)
     compared = rows[rows["as"].notna()].set_index("as")["lp"].sort_index().to_dict()
-    assert compared == {"A": "none", "B": "position-blocklist", "C": "position-allowlist", "D": "exact", "E": "guarded"}
+    assert compared == {"A": "none", "B": "group-v2.1", "C": "group-v4.3", "D": "exact", "E": "guarded"}
     assert app.selectbox(key="control_run").value == NONE
 
 

@@ -30,7 +30,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 @pytest.fixture
 def planted(store: Store) -> Store:
     add(store, "none", 1.0)
-    add(store, "position-allowlist", 0.1, clean=0, passed=len(MANY), cut=len(MANY))
+    add(store, "group-v4.3", 0.1, clean=0, passed=len(MANY), cut=len(MANY))
     add(store, "exact", 0.25)
     return store
 
@@ -94,12 +94,12 @@ def test_a_model_of_the_address_without_runs_is_named(planted: Store) -> None:
 
 
 def test_every_choice_is_in_the_address(planted: Store) -> None:
-    app = opened(advice_want="Passed", advice_molecules="60", advice_lps=["none", "position-allowlist"])
-    assert f"use position-allowlist, though none of its {len(MANY)} answers is clean" in words(app)
+    app = opened(advice_want="Passed", advice_molecules="60", advice_lps=["none", "group-v4.3"])
+    assert f"use group-v4.3, though none of its {len(MANY)} answers is clean" in words(app)
     (cautions,) = app.warning  # one box, a line each
     assert "are clean" in cautions.value.splitlines()[0] and len(cautions.value.splitlines()) > 1
     table = app.dataframe[-1].value
-    assert list(table["lp"]) == ["none", "position-allowlist"]
+    assert list(table["lp"]) == ["none", "group-v4.3"]
     assert list(table["takes"]) == ["60 s", "6 s"]
 
 
@@ -145,7 +145,7 @@ def test_the_chart_answers_its_question() -> None:
     advice = advise(DEMO_STORE, "demo-qwen", AdviceRequest(want="clean"))
     assert re.fullmatch(
         r"Lowest cost: exact, \S+ s \(\S+–\S+\)\. Highest: [a-z ,LP]+, \S+ s \(\S+–\S+\)\. "
-        r"No clean answer under position-blocklist and position-allowlist\.",
+        r"No clean answer under group-v2.1 and group-v4.3\.",
         answer(advice),
     )
 
@@ -155,7 +155,7 @@ def test_an_lp_without_a_clean_answer_stands_at_the_edge(planted: Store, colours
     advice = advise(planted, MODEL)
     figure = cost_chart(rows_of(advice), "clean", colours).figure(colours)  # type: ignore[arg-type]
     points = {trace.y[0]: (trace.x[0], trace.marker.symbol) for trace in figure.data if trace.y and trace.y[0]}
-    assert points == {"exact": (0.25, "diamond"), "none": (1.0, "circle"), "position-allowlist": (3.0, "x")}
+    assert points == {"exact": (0.25, "diamond"), "none": (1.0, "circle"), "group-v4.3": (3.0, "x")}
     assert [note.text for note in figure.layout.annotations] == ["never →"]
     assert figure.layout.xaxis.type == "log"
     shapes = {trace.name: trace.marker.symbol for trace in figure.data if trace.showlegend is not False}

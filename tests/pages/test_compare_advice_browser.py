@@ -28,7 +28,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("advice")
     store = store_at(folder / "store")
     add(store, "none", 1.0)
-    add(store, "position-allowlist", 0.1, clean=0, passed=len(MANY), cut=len(MANY))
+    add(store, "group-v4.3", 0.1, clean=0, passed=len(MANY), cut=len(MANY))
     add(store, "exact", 0.25)
     add(store, HOSTILE, 1.0, run_id="hostile-lp")
     add(store, "exact", 1.0, run_id="hostile-sampling", sampling=HOSTILE)
@@ -55,7 +55,7 @@ def test_a_choice_changes_the_advice_and_the_address(browser: Browser, server: S
         expect(seen.page.locator(".st-key-chart-advice-cost .js-plotly-plot")).to_be_visible()
         assert "never →" in box(seen, "chart-advice-cost")
         seen.press("Passed")
-        expect(seen.page.get_by_role("heading", name="Use position-allowlist")).to_be_visible()
+        expect(seen.page.get_by_role("heading", name="Use group-v4.3")).to_be_visible()
         expect(seen.page).to_have_url(re.compile("advice_want=Passed"))
         compared = seen.page.locator(".st-key-compared-runs")  # which may be another model's
         expect(compared).not_to_be_visible()
@@ -86,7 +86,7 @@ def test_hostile_names_are_text(browser: Browser, server: Server) -> None:
 def test_a_probe_is_started_from_the_page(browser: Browser, server: Server, place: Path) -> None:
     """A model of random weights: what matters is that its runs come, and the advice with them."""
     store = Store(store_at(place / "store").home)
-    path = "/compare?view=Advice&advice_model=small:final&advice_lps=position-allowlist&advice_lps=exact&advice_probe=8"
+    path = "/compare?view=Advice&advice_model=small:final&advice_lps=group-v4.3&advice_lps=exact&advice_probe=8"
     with visit(browser, server, path) as seen:
         assert "One LP was measured" in box(seen, "advice-sentence")
         seen.page.get_by_role("button", name="Probe now").click()

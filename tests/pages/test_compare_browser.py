@@ -45,7 +45,7 @@ def legend(seen: Visit) -> Locator:
 
 def test_rows_are_ticked_and_the_link_says_which(browser: Browser, server: Server) -> None:
     with visit(browser, server, "/compare") as seen:
-        lps = ("position-blocklist", "position-allowlist", "exact", "guarded")
+        lps = ("group-v2.1", "group-v4.3", "exact", "guarded")
         named = [f"{letter} · demo-llama:final · {lp}" for letter, lp in zip("BCDE", lps, strict=True)]
         expect(legend(seen)).to_have_text(["A · demo-llama:final · none (control)", *named])
         fetched = "file => performance.getEntriesByName(file).length"
@@ -91,7 +91,7 @@ def test_back_undoes_one_choice_at_a_time(browser: Browser, server: Server) -> N
         expect(seen.page.get_by_text("Tick runs in the table.")).to_be_visible()
         seen.page.go_back()
         expect(seen.page).to_have_url(re.compile(rf"control={NONE}&test={BLOCKLIST}&test={EXACT}"))
-        expect(legend(seen)).to_have_text([re.compile(lp) for lp in ("none", "position-blocklist", "exact")])
+        expect(legend(seen)).to_have_text([re.compile(lp) for lp in ("none", "group-v2.1", "exact")])
         expect_harmless(seen)
 
 

@@ -125,7 +125,7 @@ def test_reported_runs_are_marked_and_have_no_samples(opened: Open) -> None:
     assert (
         "The largest difference: B takes 3.51× the time" in words and "is reported: a text states its figures" in words
     )
-    assert "Without samples: A · LLaMA · position-blocklist · reported and B · Qwen" in words
+    assert "Without samples: A · LLaMA · group-v2.1 · reported and B · Qwen" in words
     assert "A has no samples: there is nothing to compare the tests' answers with." in words
 
 
@@ -153,7 +153,7 @@ def test_all_runs_of_the_store_are_faint_points(opened: Open) -> None:
     [
         (SPEED, {"all_runs": "true"}),
         (TIME, {"made_of": "passes × time per pass", "time_in": "share of the wall time"}),
-        (MOLECULES, {"points_by": "passed", "points_of": "C · demo-llama:final · position-allowlist", "pair": "0-0"}),
+        (MOLECULES, {"points_by": "passed", "points_of": "C · demo-llama:final · group-v4.3", "pair": "0-0"}),
         (MASKS, {"masked": "legal tokens at a position"}),
     ],
 )

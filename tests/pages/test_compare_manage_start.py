@@ -37,7 +37,7 @@ def test_the_first_offer_is_one_command_that_reads(board: Board) -> None:
     assert shown[:4] == [".venv/bin/python", "-m", "engine", "run"]
     assert shown[4:] == handed[2:]
     args = build_parser().parse_args(handed)
-    assert (args.model, args.lp) == (["demo-llama:final"], ["none", "position-blocklist", "exact"])
+    assert (args.model, args.lp) == (["demo-llama:final"], ["none", "group-v2.1", "exact"])
     assert (args.sample_size, args.keep_steps, args.rmsd, args.sampling) == (64, 16, None, "qwen3")
 
 

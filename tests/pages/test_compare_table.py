@@ -237,7 +237,7 @@ def apart(store: Store) -> None:
 
 def test_what_else_differs_is_named_by_letters(tmp_path: Path) -> None:
     store = store_at(tmp_path)
-    for run_id, size, lp in (("one", 32, "none"), ("two", 32, "exact"), ("three", 64, "position-blocklist")):
+    for run_id, size, lp in (("one", 32, "none"), ("two", 32, "exact"), ("three", 64, "group-v2.1")):
         known: dict[str, Any] = {"judged_with": f"posebusters, {'group' if size == 64 else 'mol_fast'}"}
         known |= {"backend": "fast", "placeholder": "0.0,0.0,0.0"}
         write_run(store, run_id, [sample_row(0)], batch_size=size, lp=lp, **known)
@@ -260,7 +260,7 @@ def test_guards_of_other_settings_are_named(tmp_path: Path) -> None:
 def test_what_an_lp_costs_the_model_is_a_row_and_a_sentence(tmp_path: Path) -> None:
     store = store_at(tmp_path)
     add(store, "exact", log_w=-0.05, run_id="one")
-    add(store, "position-allowlist", log_w=-90.0, run_id="two")
+    add(store, "group-v4.3", log_w=-90.0, run_id="two")
     found = compare_with(store, "one", ["two"])
     rows = rows_of(found, {})
     log_w, share = (next(row for row in rows if row.line.figure == name) for name in ("log_w", "effective_share"))
@@ -270,7 +270,7 @@ def test_what_an_lp_costs_the_model_is_a_row_and_a_sentence(tmp_path: Path) -> N
     assert words.own_interval(log_w.cells[1], "number") == "−90.0 to −90.0"
     assert words.costs([found.control, found.tests[0].figures]) == (
         "What the LP costs the model: exact leaves the model what it would have written (log w −0.05 per sample, "
-        "effective sample size 60 of 60); position-allowlist draws from another distribution (log w −90.0 per sample, "
+        "effective sample size 60 of 60); group-v4.3 draws from another distribution (log w −90.0 per sample, "
         "effective sample size 60 of 60)."
     )
 
@@ -279,7 +279,7 @@ def test_steps_of_samples_that_are_not_there_cost_only_the_lps_cost(tmp_path: Pa
     store = store_at(tmp_path)
     add(store, "exact", log_w=-0.05, run_id="one")
     steps = [step_row(7, 0, ln_p=-1.0, ln_p_tempered=-1.0, ln_mass=-1.0, ln_q=0.0)]
-    write_run(store, "two", [sample_row(0)], steps=steps, lp="position-allowlist")
+    write_run(store, "two", [sample_row(0)], steps=steps, lp="group-v4.3")
     found = compare_with(store, "one", ["two"])
     assert found.control.lp_cost is not None and found.tests[0].figures.lp_cost is None
     assert words.costs([found.control, found.tests[0].figures]).endswith(

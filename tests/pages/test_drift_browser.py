@@ -210,7 +210,7 @@ def test_a_bar_of_the_histogram_filters_the_table(browser: Browser, server: Serv
         open_picker(seen, 1)
         bars = seen.page.locator(".js-plotly-plot .bars .point path")
         expect(bars.first).to_be_visible()
-        chip = seen.page.get_by_role("button", name="Only molecules with drift +2 · LP position-blocklist")
+        chip = seen.page.get_by_role("button", name="Only molecules with drift +2 · LP group-v2.1")
         click_at(seen, bars.nth(2), chip)  # behind 0 and +1
         expect(seen.page.get_by_text(re.compile(r"^\d+ of 64 samples"))).to_be_visible()
         expect(seen.page).to_have_url(re.compile("bin="))

@@ -70,7 +70,7 @@ def test_the_worst_is_opened_whether_its_steps_were_kept_or_not(demo: None) -> N
 def test_of_several_runs_the_row_says_whose_molecule_it_is(demo: None) -> None:
     app = AppTest.from_file(PAGE, default_timeout=120)
     app.query_params["run"] = [EXACT, WITH_JUNK]
-    assert "row 1 of 128, worst first · demo-llama:final · position-blocklist" in words(app.run())
+    assert "row 1 of 128, worst first · demo-llama:final · group-v2.1" in words(app.run())
 
 
 def test_of_clean_texts_the_worst_says_first_what_is_wrong_in_3d_and_the_counts_how_many_are_usable(demo: None) -> None:

@@ -36,7 +36,7 @@ def written(place: Path, *, chances: bool = True) -> str:
     rows = [row for number in range(12) for row in steps(number)]
     kept = rows if chances else [{name: row[name] for name in row if not name.startswith("ln_")} for row in rows]
     about: dict[str, Any] = {"model_alias": "demo-qwen", "model_step": "final", "tokenizer": "qwen3"}
-    write_run(store_at(place), "costly", samples, blocks, kept, lp="position-allowlist", **about)
+    write_run(store_at(place), "costly", samples, blocks, kept, lp="group-v4.3", **about)
     return "costly"
 
 
@@ -52,7 +52,7 @@ def opened(run_id: str) -> AppTest:
 
 def test_the_cost_is_told_in_a_sentence_and_drawn(place: Path) -> None:
     app = opened(written(place))
-    assert "position-allowlist shifts what the model would have written: log w is −4.80" in words(app)
+    assert "group-v4.3 shifts what the model would have written: log w is −4.80" in words(app)
     assert "−3.00 at forced tokens, −1.50 by the mask at free ones, −0.30 by the sampling filters" in words(app)
     assert "log p(C) is at least −4.80" in words(app) and "effective sample size 12 of 12" in words(app)
     assert "With the raw p, at temperature 1" in words(app)

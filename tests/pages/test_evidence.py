@@ -312,7 +312,7 @@ def test_what_the_group_reader_misreads_is_told_with_figures_of_stored_runs(open
     runs = misread_by_run(DEMO_STORE, DEMO_STORE.found().entries)
     first = runs[0]
     assert f"In {first.misread} blocks of {first.blocks} (" in said
-    assert f" of {first.model}'s run under position-blocklist" in said and f"by up to {first.most_ang:.2f} Å" in said
+    assert f" of {first.model}'s run under group-v2.1" in said and f"by up to {first.most_ang:.2f} Å" in said
     rows = app.dataframe[-1].value
     assert rows["misread"].iloc[0] == first.misread and set(rows["origin"]) == {"measured"}
 

@@ -327,7 +327,7 @@ def test_what_is_lost_is_named_once_with_its_main_cause() -> None:
         "all because the placeholder cuts numbers. "
         "Forcing the SMILES alone, in canonical atom order, changes COV-R by −0.6 (short) and 0.0 (fixed) points."
     )
-    whole, rounded = lost_third.details(two)
+    whole, rounded, *_ = lost_third.details(two)
     assert whole.endswith("−7.8 because the placeholder cuts numbers, 0.0 because the SMILES is forced.")
     assert rounded.endswith("−0.6 because the SMILES is forced (each rounded).")
     gain = lost_third.answer([fallen("other", forcing=0, failed=0, cut=2.5, all=2.5)])

@@ -56,7 +56,7 @@ def test_the_first_visit_is_one_click_from_the_story(live: Live) -> None:
     assert app.text_area(key="smiles").value == FIRST_MOLECULE
     assert [app.selectbox(key=f"lp{lane}").value for lane in (1, 2, 3, 4)] == [
         "none",
-        "position-blocklist",
+        "group-v2.1",
         "exact",
         "—",
     ]
@@ -66,7 +66,7 @@ def test_the_first_visit_is_one_click_from_the_story(live: Live) -> None:
 
 
 def test_an_address_holds_all_that_was_chosen(live: Live) -> None:
-    chosen = {"smiles": "CCO", "model": "demo-qwen:final", "lp1": "truncating", "lp4": "position-blocklist+cleanup"}
+    chosen = {"smiles": "CCO", "model": "demo-qwen:final", "lp1": "truncating", "lp4": "group-v2.1+cleanup"}
     app = live(**chosen, seed="7", n="3", sampling="greedy", temperature="0.5", placeholder2="0.00", backend3="hf")
     assert app.text_area(key="smiles").value == "CCO"
     assert app.selectbox(key="model").value == "demo-qwen:final"
@@ -206,7 +206,7 @@ def test_three_lanes_from_click_to_result(live: Live) -> None:
     app = generated(live)
     assert not app.exception and not app.error
     rows = figures(app)
-    assert rows["Figure"] == ["1 · none", "2 · position-blocklist", "3 · exact"]
+    assert rows["Figure"] == ["1 · none", "2 · group-v2.1", "3 · exact"]
     assert "Drawn anew" not in rows
     assert rows["Time, ratio"][0] == "1.00×" and all(ratio.endswith("×") for ratio in rows["Time, ratio"])
     assert rows["Clean"][2] == "1"

@@ -121,7 +121,7 @@ def test_what_was_chosen_in_a_closed_menu_warns_nobody(browser: Browser, server:
     with visit(browser, server, path(backend2="hf", sampling="greedy", lp3="—", smiles="C")) as seen:
         generate(seen)
         expect(results(seen)).to_be_visible(timeout=PATIENCE_MS)
-        expect(seen.page.get_by_text("2 · position-blocklist · hf").first).to_be_visible()
+        expect(seen.page.get_by_text("2 · group-v2.1 · hf").first).to_be_visible()
     assert "Session State API" not in server.log()
 
 
@@ -152,7 +152,7 @@ def test_one_lane_of_four_is_stopped_and_the_others_are_written(browser: Browser
 
 def test_chips_come_while_a_lane_is_written_and_only_new_ones(browser: Browser, server: Server) -> None:
     with visit(
-        browser, server, path(lp1="position-blocklist", lp2="—", lp3="—", smiles="C" * 190, most_tokens=ENDLESS)
+        browser, server, path(lp1="group-v2.1", lp2="—", lp3="—", smiles="C" * 190, most_tokens=ENDLESS)
     ) as seen:
         generate(seen)
         strip = lane(seen, 1)
@@ -190,7 +190,7 @@ def test_a_grid_of_molecules_is_filtered_and_opens_one(browser: Browser, server:
 
 
 def test_a_refresh_finds_the_lanes_again_and_they_go_on(browser: Browser, server: Server) -> None:
-    query = path(lp1="position-blocklist", lp2="—", lp3="—", smiles="C" * 150, most_tokens=ENDLESS)
+    query = path(lp1="group-v2.1", lp2="—", lp3="—", smiles="C" * 150, most_tokens=ENDLESS)
     with visit(browser, server, query) as seen:
         generate(seen)
         expect(lane(seen, 1).locator(".tokens .chip").nth(20)).to_be_attached(timeout=PATIENCE_MS)

@@ -83,7 +83,7 @@ def test_a_drift_says_over_how_many_blocks(monkeypatch: pytest.MonkeyPatch) -> N
     said: list[tuple[str, str]] = []
     monkeypatch.setattr(st, "markdown", lambda words, help: said.append((words, help)))
     counts = SimpleNamespace(tokens=9, forced_tokens=3, forward_passes=6)
-    for lp, tally in (("position-blocklist", Tally(5, 1, 2, -4, 3)), ("exact", Tally(5, 0, 0, 7, 5))):
+    for lp, tally in (("group-v2.1", Tally(5, 1, 2, -4, 3)), ("exact", Tally(5, 0, 0, 7, 5))):
         watch = SimpleNamespace(
             counted=counts, tally=lambda shown, of=tally: of, opened=SimpleNamespace(lp=lp), tokens_a_second=3.0,
             samples=1, answered=(), is_guarded=False,

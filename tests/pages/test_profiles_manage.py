@@ -155,7 +155,7 @@ def test_captured_runs_are_compared_by_their_lps(board: Board, store: Store) -> 
     app = opened()
     (link,) = app.link_button
     assert (link.label, link.proto.url) == ("Compare them", f"profiles?control={control.id}&test={test.id}")
-    third = captured(store, "position-blocklist", operators(("mm", 5)))
+    third = captured(store, "group-v2.1", operators(("mm", 5)))
     assert pair_of(store, [test, third, control]) == (control.id, third.id)
     assert pair_of(store, [test]) == (test.id, None)
 

@@ -16,7 +16,7 @@ from engine.figures.statistics import Interval
 from engine.figures.words import percent, with_interval
 
 Says = Literal["use an LP", "no LP", "open", "unknown"]
-MADE_FOR = "position-blocklist"
+MADE_FOR = "group-v2.1"
 """The reports' own LP, which their rule was drawn from."""
 
 

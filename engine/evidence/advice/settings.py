@@ -15,11 +15,10 @@ from typing import Any
 
 from engine.comparing.reading import has_samples
 from engine.figures.words import counted
-from engine.lp.constraint import LAST_POSITIONS
-from engine.lp_records import LPS, guard_words, split_cleanup
+from engine.lp_records import FORMER, guard_words, split_cleanup, stored_lp
 from engine.store.entries import Entry, is_profiled, model_name
 
-CANDIDATES = ("none", "position-blocklist", "position-allowlist", "truncating", "exact", "guarded")
+CANDIDATES = ("none", "group-v2.1", "group-v4.3", "truncating", "exact", "guarded")
 """The candidates by default."""
 MOST_REPEATS = 16
 FITTED = "adaptive-placeholder"
@@ -201,12 +200,14 @@ def figures_elsewhere(entries: Iterable[Entry], model: str) -> str:
 
 
 def _is_own(entry: Entry, lp: str) -> bool:
-    """Whether the LP ran with its own placeholder, look-ahead and guard, as the advised one would."""
+    """Whether the LP ran with its own rules, placeholder, descriptors and guard, as the advised one would."""
     name, placeholder = split_cleanup(lp)[0], entry.row.get("placeholder") or ""
-    default = LPS[name].placeholder if name in LPS else placeholder
+    record = stored_lp(name, is_former=not entry.row.get("descriptors"))
+    default = record.placeholder or placeholder
     is_placed = name == FITTED or placeholder in ("", default)
     is_own = is_placed and not guard_words(entry.row.get("guard"))
-    return is_own and _plan(entry).get("last_positions", LAST_POSITIONS) == LAST_POSITIONS
+    is_written = record.descriptors in (None, entry.row.get("descriptors"))
+    return is_own and is_written and not record.name.startswith(FORMER)
 
 
 def _commonest_size(entries: Sequence[Entry], lps: Sequence[str]) -> tuple[Any, ...]:

@@ -94,7 +94,7 @@ def _of_lanes(document: Mapping[str, Any]) -> Iterator[tuple[str, Range]]:
 
 def _of_changes(document: Mapping[str, Any]) -> Iterator[tuple[str, Range]]:
     steps = {f"fall/{step['step']}": step for step in document["fall"] or ()}
-    steps |= {"reordered": document["reordered"] or {}}
+    steps |= {change: document.get(change) or {} for change in ("reordered", "descriptors")}
     for lane, changes in (document.get("beside_none") or {}).items():
         steps[f"{lane}/beside none"] = changes
     for place, changes in steps.items():

@@ -15,6 +15,7 @@ from rdkit import Chem
 
 from engine.chem.smiles import in_text_order, molecule_of, parse_smiles
 from engine.errors import DriftscopeError
+from engine.records import Descriptors
 
 PREFIX = "lost-third"
 SAMPLING = "p1.0_t1.0"
@@ -48,6 +49,7 @@ class LanePlan:
     placeholder: str = ""  # FITTED: to the texts of the lane `exact`
     full_vocabulary: bool = False
     order: Literal["canonical", "written"] = "canonical"
+    descriptors: Descriptors | None = None  # None: the LP's own
 
     def label(self, model: str, size: LaneSize) -> str:
         """Of the lane's run: with its size, so that a smaller trial is no part of the experiment."""
@@ -56,23 +58,25 @@ class LanePlan:
     def options(self, size: LaneSize, placeholder: str) -> list[str]:
         """Of the command ``run``, without model, molecules and store."""
         chosen = ["--placeholder", placeholder] if placeholder else []
+        chosen += ["--descriptors", self.descriptors] if self.descriptors else []
         return [
             *("--lp", self.lp, *chosen, "--order", self.order, "--sampling", SAMPLING),
             *("--n", str(size.samples), "--seed", "0", "--no-closing"),
         ]
 
 
-NONE, EXACT, V43, REORDERED = "none", "exact", "v4.3", "exact-reordered"
+NONE, EXACT, V43, PLAIN, REORDERED = "none", "exact", "v4.3", "v4.3-plain", "exact-reordered"
 LANES: Mapping[str, LanePlan] = {
     lane.key: lane
     for lane in (
         LanePlan(NONE, "no LP", "none", full_vocabulary=True),
         LanePlan(EXACT, "the exact LP", "exact"),
-        LanePlan(V43, "v4.3 as it ran: allowlist, 0.000 x 3", "position-allowlist", "0.000,0.000,0.000"),
-        LanePlan("v4.3-four", "allowlist, 0.0000 x 3", "position-allowlist", "0.0000,0.0000,0.0000"),
-        LanePlan("v4.3-fitted", "allowlist, fitted placeholder", "position-allowlist", FITTED),
-        LanePlan("v3.9", "v3.9: blocklist, 0.000 x 3", "position-blocklist-short", full_vocabulary=True),
-        LanePlan("v3.8", "v3.8: blocklist, 0.0000 x 3", "position-blocklist", full_vocabulary=True),
+        LanePlan(V43, "v4.3 as it ran: 0.000 x 3, [OH]", "group-v4.3", "0.000,0.000,0.000"),
+        LanePlan(PLAIN, "v4.3 with plain descriptors, [O]", "group-v4.3", "0.000,0.000,0.000", descriptors="plain"),
+        LanePlan("v4.3-four", "v4.3 with 0.0000 x 3", "group-v4.3", "0.0000,0.0000,0.0000"),
+        LanePlan("v4.3-fitted", "v4.3, fitted placeholder", "group-v4.3", FITTED),
+        LanePlan("v3.9", "v3.9: blocklist, 0.000 x 3", "group-v3.9", full_vocabulary=True),
+        LanePlan("v3.8", "v3.8 (reconstructed): blocklist, 0.0000 x 3", "group-v3.8", full_vocabulary=True),
         LanePlan("truncating", "truncating", "truncating", full_vocabulary=True),
         LanePlan("guarded", "the guarded LP", "guarded"),
         LanePlan(REORDERED, "the exact LP, another atom order", "exact", order="written"),

@@ -56,6 +56,7 @@ class LostThird(msgspec.Struct):
     lanes: list[LaneResult]
     fall: list[FallStepValues] | None
     reordered: dict[str, CoverageChange | None] | None
+    descriptors: dict[str, CoverageChange | None] | None = None
     beside_none: dict[str, dict[str, CoverageChange | None]] | None = None
 
 

@@ -18,7 +18,7 @@ from engine.evidence.lost_third.coverage import (
     lane_coverage,
     nearest_ang,
 )
-from engine.evidence.lost_third.lanes import EXACT, LANES, NONE, REORDERED, V43, LaneSize
+from engine.evidence.lost_third.lanes import EXACT, LANES, NONE, PLAIN, REORDERED, V43, LaneSize
 from engine.figures.coverage_metrics import over_molecules
 from engine.inspection.disagreement import against_rmsd
 
@@ -55,6 +55,7 @@ def summary(lanes: Lanes, workers: int, told: Told) -> dict[str, Any]:
         "fall": None,
         "beside_none": {},
         "reordered": None,
+        "descriptors": None,
         "cost": {key: _cost(lanes, key, kept[key, lanes.narrow]) for key in lanes.costs},
     }
     if {NONE, EXACT, V43} <= wide.keys():
@@ -65,8 +66,9 @@ def summary(lanes: Lanes, workers: int, told: Told) -> dict[str, Any]:
     if NONE in wide:
         others = {key: lane for key, lane in wide.items() if key != NONE}
         document["beside_none"] = {key: _changes(wide[NONE], lane) for key, lane in others.items()}
-    if {(EXACT, lanes.narrow), (REORDERED, lanes.narrow)} <= kept.keys():
-        document["reordered"] = _changes(kept[EXACT, lanes.narrow], kept[REORDERED, lanes.narrow])
+    for change, control, test in (("reordered", EXACT, REORDERED), ("descriptors", PLAIN, V43)):
+        if {(control, lanes.narrow), (test, lanes.narrow)} <= kept.keys():
+            document[change] = _changes(kept[control, lanes.narrow], kept[test, lanes.narrow])
     return document
 
 

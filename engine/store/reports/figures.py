@@ -108,6 +108,7 @@ def read_run(
         "vocab_size": loaded.vocab_size if loaded else None,
         "lp": lp,
         "placeholder": placeholder,
+        "descriptors": stored_lp(lp).descriptors,
         **_sampling(metadata.get("sampling")),
         "generations": values.whole("num_generations") or max(len(item.texts) for item in items),
         "batch_size": values.whole("batch_size"),

@@ -62,7 +62,13 @@ RUN_EXTRA_KINDS = {METADATA: dict, REPORTED: {METADATA: dict}, UNREPORTED: {META
 """Of what kind the values are that an ``extra`` has under our keys."""
 
 _VERSION = re.compile(r"\D*(\d)[._]?(\d)(?:\.\d+)*\D*", re.ASCII)
-_QWEN_VERSIONS = {lp: alias for alias, lp in ALIASES.items() if alias.startswith("v")}
+_QWEN_VERSIONS = {
+    **{lp: alias for alias, lp in reversed(ALIASES.items()) if alias.startswith("v")},
+    "position-blocklist": "v3.8",
+    "position-blocklist-short": "v3.9",
+    "position-allowlist": "v4.3",
+}
+"""Of our LPs by name, those of runs that were stored before they had the group's names too."""
 _FAMILIES = (("qwen", "Qwen"), ("llama", "LLaMA"), ("m380", "LLaMA"))
 _TOKENIZERS = ("qwen3", "llama3")
 
@@ -158,7 +164,7 @@ def _processor(lp: str | None, family: str | None) -> dict[str, Any]:
     if lp == "none":
         return {"logit_processor_enabled": False}
     values: dict[str, Any] = {"logit_processor_enabled": True, "processor_type": lp}
-    if lp == ALIASES["generic"] and family != "Qwen":
+    if lp in (ALIASES["generic"], "position-blocklist") and family != "Qwen":
         values["processor_type"] = "generic"
     elif lp in _QWEN_VERSIONS:
         values |= {"processor_type": "qwen", "version": _QWEN_VERSIONS[lp]}

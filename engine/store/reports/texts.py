@@ -15,11 +15,11 @@ from typing import Any
 
 from rdkit import Chem
 
-from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS, prompt_of, prompt_smiles, skeleton_of
+from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS, described, prompt_of, prompt_smiles, skeleton_of
 from engine.chem.smiles import in_text_order, parse_smiles
 from engine.errors import DriftscopeError, FileFormatError, shown
-from engine.lp_records import UNKNOWN_LP
-from engine.records import CHECK_COLUMNS, Block, Check, Molecule, NumberFormat
+from engine.lp_records import UNKNOWN_LP, stored_lp
+from engine.records import CHECK_COLUMNS, Block, Check, Descriptors, Molecule, NumberFormat
 from engine.store.reports.format import (
     AFTER,
     ALONE,
@@ -188,10 +188,10 @@ class _PromptMolecule:
     error: str | None = None
 
     @classmethod
-    def of(cls, smiles: str) -> _PromptMolecule:
+    def of(cls, smiles: str, descriptors: Descriptors) -> _PromptMolecule:
         try:
             canonical = parse_smiles(smiles)
-            molecule = in_text_order(canonical, smiles)
+            molecule = described(in_text_order(canonical, smiles), descriptors)
             return cls(canonical.smiles, molecule, f"{OPEN_TAG}{skeleton_of(molecule)}{CLOSE_TAG}")
         except DriftscopeError as error:
             return cls(smiles, Molecule(smiles, smiles, (), (), 0, Chem.Mol()), "", error.what)
@@ -215,7 +215,7 @@ class TextReader:
 
     def samples(self, item: ReportItem, first: int) -> list[StoredSample]:
         """The item's generations as samples that count from ``first``."""
-        prompt = _PromptMolecule.of(item.smiles)
+        prompt = _PromptMolecule.of(item.smiles, stored_lp(self.lp).descriptors or "plain")
         units = prompt.units
         free: list[int] | None = None  # FREE positions of each atom's block
         if self.tokenizer is not None and self.lp is not None and not prompt.error:

@@ -34,7 +34,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 
 def test_one_document_with_keys_that_stay(store: Store) -> None:
     add(store, "none", 1.0)
-    add(store, "position-allowlist", 0.1, clean=0)
+    add(store, "group-v4.3", 0.1, clean=0)
     add(store, "exact", 0.25)
     found = run_json("advise", "--model", "toy", "--molecules", "1000")
     assert list(found) == KEYS
@@ -47,16 +47,16 @@ def test_one_document_with_keys_that_stay(store: Store) -> None:
     assert none["time_ratio"] is None and none["rmsd_ang"] is None
     assert exact["expected"] == pytest.approx({"molecules": 1000, "seconds": 250.0, "usable": 1000.0})
     assert found["reports"]["agrees"] is False
-    assert found["missing"] == ["position-blocklist", "truncating", "guarded"]
+    assert found["missing"] == ["group-v2.1", "truncating", "guarded"]
 
 
 def test_candidates_and_what_is_wanted(store: Store) -> None:
     add(store, "none", 1.0)
-    add(store, "position-allowlist", 0.1, clean=0, passed=len(MANY))
+    add(store, "group-v4.3", 0.1, clean=0, passed=len(MANY))
     add(store, "exact", 0.25)
     found = run_json("advise", "--model", MODEL, "--want", "passed", "--lp", "none", "--lp", "v4.3")
-    assert (found["lp"], found["want"]) == ("position-allowlist", "passed")
-    assert [one["lp"] for one in found["lps"]] == ["none", "position-allowlist"]
+    assert (found["lp"], found["want"]) == ("group-v4.3", "passed")
+    assert [one["lp"] for one in found["lps"]] == ["none", "group-v4.3"]
     assert found["left_out"] == ["1 run of exact, which is not a candidate"]
 
 
@@ -114,7 +114,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     return store_at(tmp_path / "store")
 
 
-ASKED = ("advise", "--model", "small", "--probe", "6", "--threads", "1", "--lp", "position-allowlist", "--lp", "exact")
+ASKED = ("advise", "--model", "small", "--probe", "6", "--threads", "1", "--lp", "group-v4.3", "--lp", "exact")
 
 
 def test_a_probe_is_kept_judged_and_reported_on(small: Store, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_probe_is_kept_judged_and_reported_on(small: Store, tmp_path: Path) ->
     said = [json.loads(line) for line in lines.read_text().splitlines()]
     ends = [(one["part"], one["parts"], one["lp"], one["run_id"]) for one in said if one.get("state") == "done"]
     exact = ("exact", entries[1].id)
-    assert ends == [(0, 3, "position-allowlist", entries[0].id), (1, 3, *exact), (2, 3, *exact)]
+    assert ends == [(0, 3, "group-v4.3", entries[0].id), (1, 3, *exact), (2, 3, *exact)]
     assert [one["task"] for one in said if one["part"] == 2][-1] == "judging"
     assert said[-1]["done"] == said[-1]["samples"] == 12
 
@@ -161,7 +161,7 @@ def test_a_probe_that_is_stopped_while_it_judges_keeps_all_runs(small: Store, mo
 def test_a_probe_that_nobody_keeps_leaves_nothing(small: Store) -> None:
     found = run(*ASKED, "--no-keep")
     assert found.code == 0 and small.found().entries == ()
-    starts = [["1/2", "position-allowlist:"], ["2/2", "exact:"], ["judging", "12"]]
+    starts = [["1/2", "group-v4.3:"], ["2/2", "exact:"], ["judging", "12"]]
     assert [line.split()[:2] for line in found.err.splitlines()] == starts
 
 

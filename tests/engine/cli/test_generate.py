@@ -55,7 +55,7 @@ def test_both_backends_write_the_same() -> None:
     assert fast == hf
 
 
-@pytest.mark.parametrize("lp", ["none", "position-blocklist", "v4.3", "truncating", "position-allowlist+cleanup"])
+@pytest.mark.parametrize("lp", ["none", "group-v2.1", "v4.3", "truncating", "group-v4.3+cleanup"])
 def test_other_lps_and_the_reports_names(lp: str) -> None:
     words = ("--processor-type", lp, "--max-new-tokens", "40", "--sampling-config", "greedy", "--num-generations", "1")
     (sample,) = run_json("generate", "CC=O", "--model-alias", "small", "--model-step", "final", *words)["samples"]

@@ -129,7 +129,7 @@ def test_a_stopped_run_says_how_to_go_on_and_does(monkeypatch: pytest.MonkeyPatc
 def test_the_reports_names_of_options() -> None:
     words = ("--model-alias", "small", "--model-step", "final", "--processor-type", "generic", "--batch-size", "2")
     (row,) = run_json("run", "CC=O", *words, "--max-new-tokens", "30", "--num-generations", "2", "--seed", "5")
-    assert (row["lp"], row["generations"], row["seed"], row["most_tokens"]) == ("position-blocklist", 2, 5, 30)
+    assert (row["lp"], row["generations"], row["seed"], row["most_tokens"]) == ("group-v2.1", 2, 5, 30)
 
 
 @pytest.mark.parametrize(

@@ -245,7 +245,7 @@ def test_junk(tmp_path: Path) -> None:
 def test_integers_of_an_unknown_writer_are_numbers() -> None:
     text = "[C]<1.6656,0,-0.255>"
     assert run_json("junk", text)["rows"][0]["kinds"] == ["exact"]
-    assert run_json("junk", text, "--lp", "position-blocklist")["rows"][0]["kinds"] == ["unverified"]
+    assert run_json("junk", text, "--lp", "group-v2.1")["rows"][0]["kinds"] == ["unverified"]
     assert run_json("decode", text)["coordinates"] == [[1.6656, 0.0, -0.255]]
 
 

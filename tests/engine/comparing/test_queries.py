@@ -217,7 +217,7 @@ def test_the_table_of_report_005(console: Console) -> None:
         (2, "none", 68.1, 49.7, 0.60, 0.91, 687, 137, 44),
         (3, "none", 68.7, 51.8, 0.60, 0.82, 709, 142, 11),
         (4, "none", 68.3, 52.4, 0.59, 0.82, 710, 119, 9),
-        (2, "position-allowlist", 44.0, 28.0, 0.80, 1.16, 0, 569, 0),
+        (2, "group-v4.3", 44.0, 28.0, 0.80, 1.16, 0, 569, 0),
     ]
     claims = {claim.id: claim.value for claim in load_claims()}
     names = ("cov-r", "cov-p", "mat-r", "mat-p", "mismatch", "failures", "no-end")

@@ -24,13 +24,13 @@ ROWS = {"qwen3": 151_936, "llama3": 128_330}
 def test_the_reports_free_positions(tokenizer: str, free: int) -> None:
     """Of two atoms, as report 002 counts them in its section 2.3."""
     loaded = load_tokenizer(tokenizer)
-    constraint = build_constraint("position-blocklist", loaded, loaded.vocab_size)
+    constraint = build_constraint("group-v2.1", loaded, loaded.vocab_size)
     found = mask_sizes(constraint, [parse_smiles("C=O")], tokenizer)
     (size,) = found.molecules
     assert (size.free_positions, size.positions, size.atoms) == (free, "fixed", 2)
     assert size.cells == size.forced_cells + size.free_cells
     assert size.forbidden_least == size.forbidden_most and size.masked == free * size.forbidden_most
-    assert (found.vocabulary, found.tokenizer, found.lp) == (loaded.vocab_size, tokenizer, "position-blocklist")
+    assert (found.vocabulary, found.tokenizer, found.lp) == (loaded.vocab_size, tokenizer, "group-v2.1")
     assert found.longest == size.cells and found.dense_bytes(2) == 2 * size.cells * loaded.vocab_size
 
 
@@ -77,11 +77,11 @@ def test_without_an_lp_only_rows_without_a_token_are_masked() -> None:
 
 def test_a_run_has_its_own_lp_and_placeholder() -> None:
     found = mask_sizes_of_run(DEMO_STORE, demo_run("qwen", "blocklist"), most=5)
-    assert (found.lp, found.tokenizer, found.reason) == ("position-blocklist", "qwen3", "")
+    assert (found.lp, found.tokenizer, found.reason) == ("group-v2.1", "qwen3", "")
     assert [molecule.free_positions for molecule in found.molecules] == [
         20 * molecule.atoms for molecule in found.molecules
     ]
-    short = mask_sizes_of_run(DEMO_STORE, demo_run("qwen", "blocklist"), "position-allowlist", most=5)
+    short = mask_sizes_of_run(DEMO_STORE, demo_run("qwen", "blocklist"), "group-v4.3", most=5)
     assert [molecule.free_positions for molecule in short.molecules] == [
         17 * molecule.atoms for molecule in short.molecules
     ]

@@ -89,7 +89,7 @@ def test_fast_writes_what_hf_writes(tmp_path: Path, form: str, caplog: pytest.Lo
     weights = loaded.model.state_dict()
     assert all(torch.equal(value.float(), weights[name]) for name, value in model.state_dict().items())
     assert torch.equal(weights[ROWS], weights[HEAD]) == loaded.model.config.tie_word_embeddings
-    plan = Plan("position-blocklist", sampling=preset("qwen3"), batch_size=2, limit=40)
+    plan = Plan("group-v2.1", sampling=preset("qwen3"), batch_size=2, limit=40)
     fast, hf = (Generation(loaded, MOLECULES, replace(plan, backend=backend)).run() for backend in BACKENDS)
     assert [sample.token_ids for sample in fast] == [sample.token_ids for sample in hf]
     assert len({sample.token_ids for sample in fast}) == len(MOLECULES)

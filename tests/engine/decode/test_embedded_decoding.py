@@ -19,7 +19,7 @@ from tests.support import sized
 MODELS = ("demo-qwen", "demo-llama")
 MORE = ("demo-qwen-l3", "demo-llama:early")
 CASES = sized(
-    [("exact", "qwen3"), ("position-blocklist", "greedy")], [(lp, name) for lp in LPS for name in ("greedy", "qwen3")]
+    [("exact", "qwen3"), ("group-v2.1", "greedy")], [(lp, name) for lp in LPS for name in ("greedy", "qwen3")]
 )
 
 

@@ -76,7 +76,7 @@ def test_steps_of_fixed_shapes_write_the_same(small: tuple[str, Any], lp: str, s
     assert fixed == loose
 
 
-@pytest.mark.parametrize("lp", ["none", "exact", "position-blocklist"])
+@pytest.mark.parametrize("lp", ["none", "exact", "group-v2.1"])
 def test_packed_products_write_the_same(lp: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The head too: with all its rows, with and without a bias, and with the few that the exact LP allows."""
     tokenizer, constraint = made(lp)
@@ -89,7 +89,7 @@ def test_packed_products_write_the_same(lp: str, monkeypatch: pytest.MonkeyPatch
     assert found == expected
 
 
-@pytest.mark.parametrize("lp", ["none", "exact", "position-blocklist", "truncating"])
+@pytest.mark.parametrize("lp", ["none", "exact", "group-v2.1", "truncating"])
 def test_a_sample_does_not_depend_on_its_batch(lp: str) -> None:
     tokenizer, constraint = made(lp)
     model = small_model()

@@ -53,9 +53,9 @@ def test_samples_come_in_the_order_asked_for_and_before_their_stops(loaded: Load
 
 
 def test_the_parameters_of_an_lp_reach_it(loaded: LoadedModel) -> None:
-    short = Generation(loaded, MOLECULES, Plan("position-blocklist", placeholder="0.0,0.0,0.0"))
+    short = Generation(loaded, MOLECULES, Plan("group-v2.1", placeholder="0.0,0.0,0.0"))
     assert len(short.requests[0].program) < len(
-        Generation(loaded, MOLECULES, Plan("position-blocklist")).requests[0].program
+        Generation(loaded, MOLECULES, Plan("group-v2.1")).requests[0].program
     )
     fitted = Generation(loaded, MOLECULES, Plan("adaptive-placeholder"))
     assert fitted.placeholder.count(",") == 2
@@ -64,8 +64,6 @@ def test_the_parameters_of_an_lp_reach_it(loaded: LoadedModel) -> None:
         Generation(loaded, MOLECULES, Plan("adaptive-placeholder", form=NumberFormat(least, 1))) for least in (1, 0)
     )
     assert fixed.placeholder.count(".") == 3 > integers.placeholder.count(".")
-    free = Generation(loaded, MOLECULES, Plan("position-allowlist", last_positions=0)).requests[0].program
-    assert not (free.entry == 2).any()
 
 
 def test_equal_work(loaded: LoadedModel) -> None:
@@ -115,7 +113,7 @@ def test_a_prompt_beyond_the_context_is_named() -> None:
 @pytest.mark.parametrize("backend", ["fast", "hf"])
 def test_diagnostics_tell_a_cut_from_a_number_that_was_complete(loaded: LoadedModel, backend: BackendName) -> None:
     """A position LP closes every block by force; with the model's own mass no clean triple stays unverified."""
-    plan = Plan("position-allowlist", backend=backend, limit=60, generations=2)
+    plan = Plan("group-v4.3", backend=backend, limit=60, generations=2)
     blind = [block for sample in Generation(loaded, MOLECULES, plan).run() for block in sample.blocks]
     told = Generation(loaded, MOLECULES, replace(plan, diagnostics=True)).run()
     seen = [block for sample in told for block in sample.blocks]
@@ -149,7 +147,7 @@ def test_a_position_lps_cut_is_found_by_its_template() -> None:
     """Seven tokens of x where the placeholder has six: the block ends one digit early."""
     tokenizer = load_tokenizer("qwen3")
     generated = "[CONFORMER][C]<-1.2345,0.1234,0.123>[C]<1.5000,0.2000,0.3000>=[O]<2.0000,1.0000,0.0000>[/CONFORMER]"
-    reader = Reader(tokenizer, "position-blocklist", "0.0000,0.0000,0.0000", NumberFormat(4, 4, 3))
+    reader = Reader(tokenizer, "group-v2.1", "0.0000,0.0000,0.0000", NumberFormat(4, 4, 3))
     ids = tokenizer.encode(generated)
     sample = reader.read(MOLECULES[0], ids, [False] * len(ids), "end")
     assert sample.cut_blocks == 1

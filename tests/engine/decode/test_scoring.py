@@ -125,7 +125,7 @@ def test_a_row_without_a_token_has_no_mass() -> None:
 @each
 def test_another_lp_is_asked_what_it_would_have_allowed(name: str) -> None:
     """The first token that it had not allowed is the last one of which it says anything."""
-    tokenizer, _, stored, steps = sampled("position-blocklist", name)
+    tokenizer, _, stored, steps = sampled("group-v2.1", name)
     _, exact = made("exact", name)
     others = [
         replace(one, program=exact.compile(parse_smiles(smiles))) for one, smiles in zip(stored, MIXED, strict=True)
@@ -352,13 +352,13 @@ def test_a_models_own_wish_at_a_forced_close(name: str, lp: str) -> None:
 @each
 @pytest.mark.parametrize(("wish", "kind"), [("closing", "exact"), ("going_on", "cut")])
 def test_what_a_model_wants_decides_between_exact_and_cut(name: str, wish: str, kind: str) -> None:
-    tokenizer, constraint, stored, template = position_sample(name, "position-blocklist")
+    tokenizer, constraint, stored, template = position_sample(name, "group-v2.1")
     ids, eager = close_ids(tokenizer), fresh_model(name)
     wants(eager, stored, getattr(ids, wish))
     (scored,) = score(Body(eager, 512), constraint, [stored], tokenizer.vocab_size, candidates=None, close_ids=ids)
     masses = scored.masses
     assert all(getattr(mass, wish) > 0.99 for mass in masses.values())
-    blocks = align(template, stored.answer, tokenizer, lp="position-blocklist", masses=masses).blocks
+    blocks = align(template, stored.answer, tokenizer, lp="group-v2.1", masses=masses).blocks
     assert [block.kinds for block in blocks] == [(kind,)] * 3
 
 

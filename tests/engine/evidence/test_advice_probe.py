@@ -20,7 +20,7 @@ from tests.small_models import use_small_model
 from tests.support import of_soak
 
 LPS = ("none", "exact")
-QUICK = ("position-allowlist", "exact")
+QUICK = ("group-v4.3", "exact")
 """A model of random weights writes to its limit without an LP."""
 
 
@@ -73,7 +73,7 @@ def test_what_is_stopped_loses_the_lp_at_work(
     monkeypatch.setattr(Run, "progress", stopped)
     with pytest.raises(KeyboardInterrupt):
         list(probe(store.home, small, Probe(4, QUICK)))
-    assert [entry.row["lp"] for entry in store.found().entries] == ["position-allowlist"]
+    assert [entry.row["lp"] for entry in store.found().entries] == ["group-v4.3"]
     assert unfinished_ids(store.home, RUN) == []
 
 

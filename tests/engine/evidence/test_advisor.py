@@ -25,17 +25,17 @@ HALF = MANY[: COUNT // 2]
 
 def test_the_least_seconds_a_clean_conformer_win(store: Store) -> None:
     add(store, "none", 1.0)
-    add(store, "position-allowlist", 0.1, clean=6, cut=COUNT)
+    add(store, "group-v4.3", 0.1, clean=6, cut=COUNT)
     add(store, "exact", 0.25)
     advice = advise(store, MODEL)
     decision = advice.decision
     assert (decision.verdict, decision.lp, decision.ties, decision.sureness) == ("one", "exact", (), 1.0)
     assert {standing.lp: standing.fits for standing in decision.standings} == {
         "none": "yes",
-        "position-allowlist": "no",
+        "group-v4.3": "no",
         "exact": "yes",
     }
-    exact, allowlist = advice.measured.figures("exact"), advice.measured.figures("position-allowlist")
+    exact, allowlist = advice.measured.figures("exact"), advice.measured.figures("group-v4.3")
     assert exact.seconds_a_clean.value == pytest.approx(0.25)
     assert allowlist.seconds_a_clean.value == pytest.approx(0.1 * COUNT / 6)
     assert exact.time_ratio is not None
@@ -47,21 +47,21 @@ def test_the_least_seconds_a_clean_conformer_win(store: Store) -> None:
 
 def test_what_passes_may_be_wanted_and_says_what_that_hides(store: Store) -> None:
     add(store, "none", 1.0)
-    add(store, "position-allowlist", 0.1, clean=0, passed=COUNT, cut=COUNT)
+    add(store, "group-v4.3", 0.1, clean=0, passed=COUNT, cut=COUNT)
     assert advise(store, MODEL).decision.lp == "none"
     advice = advise(store, MODEL, AdviceRequest(want="passed"))
-    assert advice.decision.lp == "position-allowlist"
-    assert advice.sentence.startswith(f"Use position-allowlist, though none of its {COUNT} answers is clean. ")
-    assert f"none of {COUNT} answers of position-allowlist are clean" in advice.cautions[0]
+    assert advice.decision.lp == "group-v4.3"
+    assert advice.sentence.startswith(f"Use group-v4.3, though none of its {COUNT} answers is clean. ")
+    assert f"none of {COUNT} answers of group-v4.3 are clean" in advice.cautions[0]
     assert "50.0 % (50.0–50.0) of its blocks are cut" in advice.cautions[1]
 
 
 def test_what_each_lp_costs_the_model_is_a_caution(store: Store) -> None:
     add(store, "none", 1.0, log_w=0.0)
-    add(store, "position-allowlist", 0.1, clean=6, log_w=-90.0)
+    add(store, "group-v4.3", 0.1, clean=6, log_w=-90.0)
     add(store, "exact", 0.25, log_w=-0.05)
     assert advise(store, MODEL).cautions[-1] == (
-        "What the LP costs the model: position-allowlist draws from another distribution (log w −90.0 per sample, "
+        "What the LP costs the model: group-v4.3 draws from another distribution (log w −90.0 per sample, "
         f"effective sample size {COUNT} of {COUNT}); exact leaves the model what it would have written (log w −0.05 "
         f"per sample, effective sample size {COUNT} of {COUNT}). Log w is what the LP changes of an answer's "
         "log-probability; 0 is nothing."
@@ -80,15 +80,15 @@ def test_usable_is_wanted_where_all_are_judged_and_clean_where_not(store: Store)
     advice = advise(store, MODEL, AdviceRequest(want="clean"))
     assert (advice.want, advice.decision.lp) == ("clean", "exact")
     assert advice.cautions[0].endswith(f"the molecule is right, too, in {COUNT // 2} of {COUNT} answers.")
-    add(store, "position-allowlist", 0.1)
+    add(store, "group-v4.3", 0.1)
     advice = advise(store, MODEL)
-    assert (advice.want, advice.decision.lp) == ("clean", "position-allowlist")
+    assert (advice.want, advice.decision.lp) == ("clean", "group-v4.3")
     assert any("1 of these 3 runs has no verdict" in part for part in advice.unknown)
-    unjudged = advice.measured.figures("position-allowlist")
+    unjudged = advice.measured.figures("group-v4.3")
     assert (unjudged.usable, unjudged.usable_rate, unjudged.seconds_a_usable) == (None, None, None)
     with pytest.raises(RunError, match="1 run has answers without a verdict") as found:
         advise(store, MODEL, AdviceRequest(want="usable"))
-    assert "engine judge position-allowlist" in found.value.fix
+    assert "engine judge group-v4.3" in found.value.fix
 
 
 def test_a_guards_cost_is_in_its_seconds_and_said(store: Store) -> None:
@@ -139,7 +139,7 @@ def test_what_hangs_on_the_molecules_is_a_tie(store: Store) -> None:
 
 def test_no_answer_is_clean(store: Store) -> None:
     add(store, "none", 1.0, clean=0, passed=3)
-    add(store, "position-blocklist", 0.5, clean=0)
+    add(store, "group-v2.1", 0.5, clean=0)
     advice = advise(store, MODEL)
     assert (advice.decision.verdict, advice.decision.lp, advice.decision.cheapest) == ("none fits", "", "")
     assert math.isinf(advice.measured.figures("none").seconds_a_clean.value)
@@ -149,11 +149,11 @@ def test_no_answer_is_clean(store: Store) -> None:
 
 def test_none_fits_and_the_cheapest_is_named(store: Store) -> None:
     add(store, "none", 1.0, clean=10)
-    add(store, "position-blocklist", 1.0, clean=30)
+    add(store, "group-v2.1", 1.0, clean=30)
     advice = advise(store, MODEL)
     assert (advice.decision.verdict, advice.decision.lp) == ("none fits", "")
     assert advice.sentence == (
-        "Use position-blocklist: cheapest per clean conformer, most clean answers; every LP is below 90 % clean. "
+        "Use group-v2.1: cheapest per clean conformer, most clean answers; every LP is below 90 % clean. "
         "Position-blocklist: 30 of 60 answers are clean, 50.0 % (37.7–62.3), at 2.00 s (1.58–2.73) per clean "
         "conformer, 3.00× faster than without an LP (set-up included)."
     )
@@ -185,7 +185,7 @@ def test_one_lp_alone_is_no_choice(store: Store) -> None:
     advice = advise(store, MODEL)
     assert (advice.decision.verdict, advice.decision.lp) == ("too little", "")
     assert "One LP was measured" in advice.sentence
-    assert advice.missing == ("none", "position-blocklist", "position-allowlist", "truncating", "guarded")
+    assert advice.missing == ("none", "group-v2.1", "group-v4.3", "truncating", "guarded")
     assert advice.reports.says == "unknown"
 
 
@@ -222,11 +222,11 @@ def test_the_reports_rule_may_agree_or_not(store: Store) -> None:
 
 def test_the_reports_rule_says_to_use_one_and_not_which(store: Store) -> None:
     add(store, "none", 1.0, clean=10, passed=12)
-    add(store, "position-blocklist", 0.3, clean=2)
+    add(store, "group-v2.1", 0.3, clean=2)
     add(store, "exact", 0.2)
     reports = advise(store, MODEL).reports
     assert (reports.says, reports.agrees) == ("use an LP", True)
-    assert "position-blocklist, which it was drawn from, gives 3.3 % (0.9–11.4) clean answers" in reports.detail
+    assert "group-v2.1, which it was drawn from, gives 3.3 % (0.9–11.4) clean answers" in reports.detail
 
 
 # --- what is compared -------------------------------------------------------------------------------------------------
@@ -257,24 +257,24 @@ def test_runs_that_are_no_evidence_of_time(store: Store) -> None:
     add(store, "none", 1.0)
     add(store, "exact", 0.5)
     add(store, "truncating", 0.001, run_id="equal", equal_work=True)
-    add(store, "position-blocklist", 0.001, run_id="timeless", wall_s=None)
-    add(store, "position-allowlist", 0.001, run_id="long", placeholder="0.0000,0.0000,0.0000")
+    add(store, "group-v2.1", 0.001, run_id="timeless", wall_s=None)
+    add(store, "group-v4.3", 0.001, run_id="long", placeholder="0.0000,0.0000,0.0000")
     advice = advise(store, MODEL)
     assert advice.measured.names == ("none", "exact")
-    assert advice.left_out == ("1 run of position-allowlist with non-default parameters",)
+    assert advice.left_out == ("1 run of group-v4.3 with non-default parameters",)
 
 
 def test_runs_meet_in_the_molecules_that_they_share(store: Store) -> None:
     add(store, "none", 1.0)
     add(store, "exact", [0.5] * len(HALF) + [9.0] * len(HALF), clean=len(HALF))
     add(store, "truncating", 0.1, smiles=HALF)
-    add(store, "position-blocklist", 0.1, smiles=[f"N{one}" for one in MANY])
+    add(store, "group-v2.1", 0.1, smiles=[f"N{one}" for one in MANY])
     advice = advise(store, MODEL)
     assert advice.measured.names == ("none", "truncating", "exact") and advice.measured.molecules == len(HALF)
     exact = advice.measured.figures("exact")
     assert (exact.clean, exact.answers) == (len(HALF), len(HALF))
     assert exact.seconds_a_sample.value == pytest.approx(0.5)  # its own share of the run's time
-    assert "position-blocklist: its run asked other molecules" in advice.left_out
+    assert "group-v2.1: its run asked other molecules" in advice.left_out
 
 
 def test_the_same_work_again_tells_the_clocks_own_spread(store: Store) -> None:
@@ -364,7 +364,7 @@ def test_a_model_that_no_registry_names_is_run_from_its_folder(store: Store) -> 
     add(store, "none", 1.0, sampling="t0.5 k0 p1 m0", temperature=0.5, top_k=None, top_p=1.0)
     add(store, "exact", 1.0, sampling="t0.5 k0 p1 m0", temperature=0.5, top_k=None, top_p=1.0)
     command = advise(store, MODEL).commands[0]
-    assert command.startswith("python -m engine run --model-path FOLDER --lp position-blocklist")
+    assert command.startswith("python -m engine run --model-path FOLDER --lp group-v2.1")
     assert command.endswith("--smiles-file FILE --temperature 0.5 --top-p 1 --min-p 0 --device cpu")
 
 

@@ -94,9 +94,9 @@ def test_the_lp_is_judged_by_the_runs_that_ship(judged, demo) -> None:
     assert (cost.verdict, cost.measured) == (CONTRADICTED, pytest.approx(share))
     of = "JOIN runs USING (run_id) WHERE junk_tokens > 0 AND model_alias = 'demo-qwen' GROUP BY lp"
     junk = {row["lp"]: row["blocks"] for row in demo.rows(f"SELECT lp, count(*)::INT AS blocks FROM blocks {of}")}
-    assert junk["position-allowlist"] and "lets only numeric text pass" in cost.reason, "digits are junk too"
-    assert f"{junk['position-blocklist']} blocks hold junk" in judged.of("000-left-over-is-junk").reason
-    letters = rows["position-blocklist"]["junk_nonnumeric"]
+    assert junk["group-v4.3"] and "lets only numeric text pass" in cost.reason, "digits are junk too"
+    assert f"{junk['group-v2.1']} blocks hold junk" in judged.of("000-left-over-is-junk").reason
+    letters = rows["group-v2.1"]["junk_nonnumeric"]
     assert f"text that is not numeric in {letters} blocks" in judged.of("000-qwen-slower").reason
 
 
@@ -207,7 +207,7 @@ def test_three_quoted_blocks_have_no_letter(demo) -> None:
 
 
 def test_filler_and_pass_rate_of_report_005_are_judged_by_the_runs_that_ship(judged, demo) -> None:
-    of = "JOIN runs USING (run_id) WHERE lp = 'position-allowlist' AND model_alias = 'demo-qwen'"
+    of = "JOIN runs USING (run_id) WHERE lp = 'group-v4.3' AND model_alias = 'demo-qwen'"
     kinds = [set(row["kinds"]) for row in demo.rows(f"SELECT kinds FROM blocks {of}")]
     filled = [has for has in kinds if has - {"exact", "unverified", "cut", "missing_z", "integer"}]
     digits = [has for has in filled if has == {"extra_digit"}]
@@ -263,7 +263,7 @@ def test_other_models_do_not_contradict_what_is_said_of_theirs(judged) -> None:
 
 
 def test_an_exact_lp_ends_no_block_of_the_position_lps(demo) -> None:
-    given = dict(CLAIMS["000-truncation-possible"].arguments) | {"lp": "position-blocklist"}
+    given = dict(CLAIMS["000-truncation-possible"].arguments) | {"lp": "group-v2.1"}
     (found,) = judge([_made("000-truncation-possible", arguments=given)], demo)
     assert (found.measured, found.verdict) == (0, CONTRADICTED)
 

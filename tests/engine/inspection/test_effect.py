@@ -33,7 +33,7 @@ def effect(store: Store, steps: Iterable[dict[str, Any]], **of_samples: list[Any
     rows = list(steps)
     count = max((row["sample_id"] for row in rows), default=0) + 1
     told = [{name: values[n] for name, values in of_samples.items()} for n in range(count)]
-    write_run(store, "one", [sample_row(n, **told[n]) for n in range(count)], steps=rows, lp="position-blocklist")
+    write_run(store, "one", [sample_row(n, **told[n]) for n in range(count)], steps=rows, lp="group-v2.1")
     return effect_of_run(store, run_facts(store, "one"))
 
 

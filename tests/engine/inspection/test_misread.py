@@ -17,7 +17,7 @@ def damaged(number: int, text: str, z: float | None, **more: object) -> dict[str
 def test_the_runs_that_ship_have_some_and_their_farthest_is_named() -> None:
     runs = misread_by_run(DEMO_STORE, DEMO_STORE.found().entries)
     (llama,) = (run for run in runs if run.run_id == demo_run("llama", "blocklist"))
-    assert (llama.model, llama.lp) == ("demo-llama:final", "position-blocklist")
+    assert (llama.model, llama.lp) == ("demo-llama:final", "group-v2.1")
     row = DEMO_STORE.entry(llama.run_id).row
     assert (llama.misread, llama.most_ang, llama.blocks) == (
         row["misread_blocks"],
@@ -36,7 +36,7 @@ def test_only_damage_that_is_taken_for_a_number_counts(tmp_path: Path) -> None:
         damaged(3, "1.0,2.0,abra7", None),  # states no z: counted, without a distance
         block_row(0, 4, text="1.0,2.0,3.0", x=1.0, y=2.0, z=3.0),
     ]
-    write_run(store, "some", [sample_row(0)], blocks, lp="position-blocklist", model_alias="a", bad_blocks=4)
+    write_run(store, "some", [sample_row(0)], blocks, lp="group-v2.1", model_alias="a", bad_blocks=4)
     write_run(store, "nowhere", [sample_row(0)], [blocks[3]], bad_blocks=1)
     write_run(store, "none", [sample_row(0)], [blocks[1]], bad_blocks=1)
     write_run(store, "known", [sample_row(0)], [blocks[0]], bad_blocks=1, misread_blocks=0)

@@ -83,7 +83,7 @@ def test_junk_stands_before_all_other_kinds() -> None:
     """The table looks at a block's first kind only."""
     assert {kind for kind in KINDS if KINDS.index(kind) < KINDS.index("missing_z")} == JUNK_KINDS | {"exact"}
     for content in ("1.0,2.0x", "1.0,2.0,3.0,4.0", "1.0,2.", "12345.0,1.0", "1.0,2.0,>"):
-        kinds = read_block(content, lp="position-blocklist").kinds
+        kinds = read_block(content, lp="group-v2.1").kinds
         assert (kinds[0] in JUNK_KINDS) == bool(JUNK_KINDS & set(kinds))
 
 
@@ -147,7 +147,7 @@ def test_the_worst_come_first(mixed: Store) -> None:
     assert ids(mixed, worst=3, show="clean") == [("one", 4), ("one", 0), ("one", 5)]
 
 
-@pytest.mark.parametrize(("lp", "expected"), [("exact", [0, 1]), ("position-blocklist", [1, 0]), ("", [1, 0])])
+@pytest.mark.parametrize(("lp", "expected"), [("exact", [0, 1]), ("group-v2.1", [1, 0]), ("", [1, 0])])
 def test_hypothetical_drift_is_no_reason_to_come_first(store: Store, lp: str, expected: list[int]) -> None:
     """What no template wrote, no template damaged; where the LP is not known, it may have."""
     write_run(store, "run", [sample_row(0, drift=0, rmsd_ang=0.9), sample_row(1, drift=7, rmsd_ang=0.1)], lp=lp or None)

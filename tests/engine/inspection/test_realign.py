@@ -28,7 +28,7 @@ STORED: list[tuple[Kind, ...]] = [("cut",), ("exact",), ("unverified",), ()]
 TEXT = "[CONFORMER][C]<0.1234,0.2345,0.3456>[O]<1.2345,0.5678,1.0987>[/CONFORMER]"
 
 
-def aligned(text: str = TEXT, smiles: str = "CO", lp: str = "position-blocklist") -> Alignment:
+def aligned(text: str = TEXT, smiles: str = "CO", lp: str = "group-v2.1") -> Alignment:
     template = build_template(skeleton_of(parse_smiles(smiles)), TOKENIZER, tags=True)
     return align(template, TOKENIZER.encode(text), TOKENIZER, lp=lp)
 
@@ -49,7 +49,7 @@ def test_kinds_become_masses_where_the_lp_closed() -> None:
     rows = [
         {"block": n, "kinds": k} for n, k in enumerate([["exact"], ["cut"], ["unverified"], ["letters", "cut"], None])
     ]
-    assert masses_of_kinds(rows, LPS["position-blocklist"]) == {0: CLOSING, 1: GOING_ON}
+    assert masses_of_kinds(rows, LPS["group-v2.1"]) == {0: CLOSING, 1: GOING_ON}
     assert masses_of_kinds(rows, LPS["exact"]) == {}
 
 
@@ -132,7 +132,7 @@ def test_each_atom_of_the_demo_has_one_run_of_columns() -> None:
 
 
 @given(
-    st.lists(st.integers(0, QWEN_TOKENS - 1), max_size=80), st.sampled_from(["none", "position-blocklist"]), st.data()
+    st.lists(st.integers(0, QWEN_TOKENS - 1), max_size=80), st.sampled_from(["none", "group-v2.1"]), st.data()
 )
 def test_any_tokens_have_columns_and_atoms(ids: list[int], lp: str, data: st.DataObject) -> None:
     template = build_template(skeleton_of(parse_smiles("CC(=O)N")), TOKENIZER, tags=True)

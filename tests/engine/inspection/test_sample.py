@@ -214,7 +214,7 @@ def test_an_answer_without_a_word(store: Store) -> None:
 
 def test_ids_that_no_tokenizer_has_do_not_stop_it(store: Store) -> None:
     samples = [sample_row(0, text="x", token_ids=[10**9, 5, 7], forced=None, tokens=3)]
-    write_run(store, "one", samples, tokenizer="llama3", lp="position-blocklist")
+    write_run(store, "one", samples, tokenizer="llama3", lp="group-v2.1")
     found = inspect_sample(store, "one", 0)
     assert found.alignment is not None
     assert [row.forced for row in found.alignment.rows[:3]] == [None] * 3

@@ -44,7 +44,7 @@ def test_marks_of_stored_runs_agree_with_their_samples() -> None:
     store = Store(LocalFiles(DATA / "demo"))
     runs = [
         next(entry.id for entry in store.found().entries if f"demo-llama-final-{lp}" in entry.id)
-        for lp in ("position-blocklist", "exact")
+        for lp in ("group-v2.1", "exact")
     ]
     marks = marks_by_sample(store, runs)
     for run in runs:

@@ -56,7 +56,7 @@ def run(service: Service, lane: Lane, place: Path) -> tuple[Job[LaneEvent], list
     return job, list(job.events())
 
 
-@pytest.mark.parametrize("lp", ["none", "position-blocklist", "exact"])
+@pytest.mark.parametrize("lp", ["none", "group-v2.1", "exact"])
 def test_the_stream_holds_every_token_of_the_run_that_it_leaves(
     service: Service, folder: Path, tmp_path: Path, lp: str
 ) -> None:
@@ -117,7 +117,7 @@ def hurried() -> Service:
 
 
 def test_lanes_that_pause_for_each_other_write_what_they_write_alone(folder: Path, tmp_path: Path) -> None:
-    lps, service = ("none", "exact", "position-blocklist"), hurried()
+    lps, service = ("none", "exact", "group-v2.1"), hurried()
     lanes = {lp: lane_of(folder, plan={"lp": lp, "generations": 2}, keep_steps=2, rmsd=1, judge=True) for lp in lps}
     first = threading.Event()
     service.submit("first", lambda control: iter([first.wait(PATIENCE_S)]))  # the worker waits until all have come

@@ -37,11 +37,11 @@ MODEL = "demo-llama"
 
 @pytest.fixture(scope="module")
 def rows() -> dict[str, dict[str, Any]]:
-    """By LP one answer each of the demo store, of the same molecule; under position-blocklist it has junk."""
+    """By LP one answer each of the demo store, of the same molecule; under group-v2.1 it has junk."""
     found = Store(LocalFiles(DATA / "demo")).rows(
         "SELECT s.*, r.lp, r.placeholder, r.tokenizer FROM samples s JOIN runs r USING (run_id) "
         "WHERE r.model_alias = $model AND s.sample_id = (SELECT min(b.sample_id) FROM samples b JOIN runs q "
-        "USING (run_id) WHERE q.model_alias = $model AND q.lp = 'position-blocklist' AND b.bad_blocks > 3)",
+        "USING (run_id) WHERE q.model_alias = $model AND q.lp = 'group-v2.1' AND b.bad_blocks > 3)",
         {"model": MODEL},
     )
     return {row["lp"]: row for row in found}
@@ -92,7 +92,7 @@ def test_a_text_that_is_in_order_is_never_marked_on_the_way(rows: dict[str, dict
 
 
 def test_junk_is_marked_when_it_comes_and_stays(rows: dict[str, dict[str, Any]]) -> None:
-    row, watch = rows["position-blocklist"], watch_of(rows["position-blocklist"])
+    row, watch = rows["group-v2.1"], watch_of(rows["group-v2.1"])
     junk: set[int] = set()
     for place in range(len(row["token_ids"])):
         watch.take([tokens(row, place, place + 1)])
@@ -143,7 +143,7 @@ def starts_of_blocks(row: dict[str, Any]) -> list[int]:
 
 
 def test_what_the_model_says_afterwards_is_taken_over(rows: dict[str, dict[str, Any]]) -> None:
-    row, watch = rows["position-blocklist"], watch_of(rows["position-blocklist"])
+    row, watch = rows["group-v2.1"], watch_of(rows["group-v2.1"])
     watch.take(whole(row))
     sample = watch.answered[0]
     doubtful = next(block.block for block in sample.blocks if block.kinds == ("unverified",))
@@ -171,12 +171,12 @@ def test_an_end_in_sight(rows: dict[str, dict[str, Any]]) -> None:
 
 
 def test_where_two_lanes_part(rows: dict[str, dict[str, Any]]) -> None:
-    lanes = {lp: watch_of(rows[lp]) for lp in ("none", "position-blocklist", "exact")}
+    lanes = {lp: watch_of(rows[lp]) for lp in ("none", "group-v2.1", "exact")}
     for lp, watch in lanes.items():
         watch.take([*whole(rows[lp]), LaneFinished(f"run-{lp}", ())])
-    found = first_divergence(lanes["none"], lanes["position-blocklist"], 0)
+    found = first_divergence(lanes["none"], lanes["group-v2.1"], 0)
     assert found is not None
-    left, right = (rows[lp]["token_ids"] for lp in ("none", "position-blocklist"))
+    left, right = (rows[lp]["token_ids"] for lp in ("none", "group-v2.1"))
     assert left[: found.pos] == right[: found.pos] and left[found.pos] != right[found.pos]
     tokenizer = load_tokenizer("llama3")
     assert (found.first_piece, found.piece) == (tokenizer.piece(left[found.pos]), tokenizer.piece(right[found.pos]))

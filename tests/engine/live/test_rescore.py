@@ -44,7 +44,7 @@ def question(store: Store, model: ModelChoice, **more: Any) -> Question:
     return Question(model, **{**said, **more})
 
 
-@pytest.mark.parametrize("lp", ["none", "position-blocklist", "exact"])
+@pytest.mark.parametrize("lp", ["none", "group-v2.1", "exact"])
 def test_scoring_gives_the_rows_that_a_run_keeps(service: Service, folder: Path, tmp_path: Path, lp: str) -> None:
     store = stored(service, folder, tmp_path, lp)
     (thought,) = service.submit("a", score_work(question(store, choice(folder)))).events()
@@ -94,7 +94,7 @@ def test_a_model_of_another_tokenizer_is_refused_by_name(service: Service, folde
 
 
 def test_costs_come_for_the_blocks_that_were_asked_about(service: Service, folder: Path, tmp_path: Path) -> None:
-    store = stored(service, folder, tmp_path, "position-blocklist")
+    store = stored(service, folder, tmp_path, "group-v2.1")
     (costs,) = service.submit("a", costs_work(question(store, choice(folder)), [0, 1, 99])).events()
     assert set(costs.by_block) == {0, 1}
     for found in costs.by_block.values():

@@ -77,7 +77,7 @@ def test_what_is_scored_is_what_was_kept_and_stays(store: Store) -> None:
 
 
 @of_soak
-@pytest.mark.parametrize("lp", ["position-allowlist+cleanup", "adaptive-placeholder", "guarded"])
+@pytest.mark.parametrize("lp", ["group-v4.3+cleanup", "adaptive-placeholder", "guarded"])
 def test_under_lps_with_a_plan_of_their_own_what_is_scored_is_what_was_kept(
     lp: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,7 +68,7 @@ def written(
     [
         *[("exact", name) for name in ("greedy", "qwen3", "p0.8_t1.2")],
         *[("none", name) for name in ("greedy", "qwen3", "p0.8_t1.2")],
-        ("position-blocklist", "qwen3"),
+        ("group-v2.1", "qwen3"),
     ],
 )
 def test_every_token_is_logged_and_drawn_alike_from_the_log(
@@ -87,7 +87,7 @@ def test_every_token_is_logged_and_drawn_alike_from_the_log(
 
 
 def test_a_log_changes_nothing_of_what_is_written(small: LoadedModel, tmp_path: Path) -> None:
-    for lp in ("exact", "position-blocklist", "none"):
+    for lp in ("exact", "group-v2.1", "none"):
         plan = replace(PLAN, lp=lp, sampling=preset("qwen3"))
         plain = Generation(small, molecules(3), plan).run()
         generation, _, _ = written(small, plan, tmp_path / f"{lp}.jsonl", LoggedColumns(3))
@@ -230,7 +230,7 @@ def test_nothing_is_flagged_in_clean_logs_of_our_own(alias: str, tmp_path: Path)
     wanted, path, rows = sized(60, 2_000), tmp_path / "a.jsonl.gz", sized(2, 32)
     some = [parse_smiles(one.smiles) for one in load_held_out()]
     with LogFile(path, LoggedColumns(64)) as log:
-        for number, lp in enumerate(("none", "exact", "position-blocklist")):
+        for number, lp in enumerate(("none", "exact", "group-v2.1")):
             plan = Plan(lp, sampling=preset("qwen3"), seed=number, limit=sized(30, None))
             for start in range(0, len(some), rows):
                 if log.entries >= wanted * (number + 1) / 3:

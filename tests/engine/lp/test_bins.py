@@ -108,7 +108,7 @@ def test_numbers_are_those_of_numpy_digitize(form: BinFormat) -> None:
 def test_damaged_blocks_have_their_kinds(content: str, kinds: tuple[str, ...]) -> None:
     assert read_block(content, form=BinFormat()).kinds == kinds
     if content.endswith("0498"):
-        assert read_block("0512,0498,05", form=BinFormat(), lp="position-blocklist").kinds == ("cut",)
+        assert read_block("0512,0498,05", form=BinFormat(), lp="group-v2.1").kinds == ("cut",)
 
 
 def test_what_is_no_number_of_bins_is_refused() -> None:

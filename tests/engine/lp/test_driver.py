@@ -199,7 +199,7 @@ def test_what_is_appended_is_what_single_steps_force(name: str, run: int) -> Non
         state = after
 
 
-@pytest.mark.parametrize("name", ["exact", "truncating", "position-blocklist"])
+@pytest.mark.parametrize("name", ["exact", "truncating", "group-v2.1"])
 def test_a_long_enough_run_leaves_a_choice_or_the_end(name: str) -> None:
     made, end = tables(name), load_tokenizer("qwen3").end_id
     state, generator = made.start(), torch.Generator().manual_seed(3)

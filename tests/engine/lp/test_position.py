@@ -74,11 +74,11 @@ def test_a_number_is_followed_until_its_block_closes(tokenizer_name: str, conten
 
 
 def test_all_names_of_the_reports_are_there() -> None:
-    assert lp_record("generic").name == lp_record("v3.8").name == "position-blocklist"
+    assert lp_record("generic").name == lp_record("v3.8").name == "group-v2.1"
     assert {lp_record(name).name for name in ALIASES} <= set(LPS)
 
 
-@pytest.mark.parametrize(("given", "near"), [("exakt", "exact"), ("position-blacklist", "position-blocklist")])
+@pytest.mark.parametrize(("given", "near"), [("exakt", "exact"), ("position-blacklist", "group-v2.1")])
 def test_an_unknown_name_is_told_the_nearest(given: str, near: str) -> None:
     with pytest.raises(ConstraintError, match=f"there is no LP '{given}'. Did you mean {near}"):
         lp_record(given)
@@ -99,7 +99,7 @@ def test_without_an_lp_anything_may_come_but_rows_without_a_token(tokenizer_name
 
 
 @pytest.mark.parametrize("tokenizer_name", NAMES)
-@pytest.mark.parametrize("name", ["position-allowlist", "truncating", "position-blocklist"])
+@pytest.mark.parametrize("name", ["group-v4.3", "truncating", "group-v2.1"])
 def test_the_template_is_written_whatever_comes(tokenizer_name: str, name: str) -> None:
     """Without its blocks an answer is the molecule's own text."""
     tokenizer = load_tokenizer(tokenizer_name)

@@ -96,7 +96,7 @@ def test_an_instance_is_used_again(model: Any) -> None:
     assert answers(model, made, do_sample=True) == first
 
 
-@pytest.mark.parametrize("name", ["none", "position-blocklist", "position-allowlist", "truncating"])
+@pytest.mark.parametrize("name", ["none", "group-v2.1", "group-v4.3", "truncating"])
 def test_every_lp_runs(model: Any, name: str) -> None:
     texts = answers(model, processor(name), do_sample=True, max_new_tokens=20 if name == "none" else 200)
     assert len(texts) == len(MOLECULES)

@@ -64,7 +64,7 @@ def test_a_run_keeps_its_trace(place: Path) -> None:
 
 @pytest.mark.parametrize("backend", ["fast", "hf"])
 def test_samples_are_the_same_as_without(backend: str) -> None:
-    words = ("generate", *MOLECULES, *ASKED, "--lp", "position-blocklist", "--backend", backend, "--json")
+    words = ("generate", *MOLECULES, *ASKED, "--lp", "group-v2.1", "--backend", backend, "--json")
     plain, traced = run(*words), run(*words, "--profile", "--profile-steps", "4")
     assert plain.code == traced.code == 0, traced.err
     ids = [[sample["token_ids"] for sample in json.loads(one.out)["samples"]] for one in (plain, traced)]
@@ -74,7 +74,7 @@ def test_samples_are_the_same_as_without(backend: str) -> None:
 
 def test_plain_generate_is_traced_by_whole_batches() -> None:
     """It runs ahead of its reader, so that only there counts and trace agree."""
-    words = ("--backend", "hf", "--lp", "position-blocklist", "--batch-size", "2", "--profile", "--profile-steps", "2")
+    words = ("--backend", "hf", "--lp", "group-v2.1", "--batch-size", "2", "--profile", "--profile-steps", "2")
     result = run("run", *MOLECULES, *ASKED, *words)
     assert result.code == 0, result.err
     trace, found = the_trace(), marks()
@@ -101,7 +101,7 @@ def test_a_window_that_is_never_reached_leaves_no_trace() -> None:
 
 def test_a_window_longer_than_all_covers_all() -> None:
     """Of a run: neither what judges samples nor what comes behind is in it."""
-    result = run("run", *MOLECULES, *ASKED, "--lp", "position-blocklist", "--profile", "--profile-steps", "1000")
+    result = run("run", *MOLECULES, *ASKED, "--lp", "group-v2.1", "--profile", "--profile-steps", "1000")
     assert result.code == 0, result.err
     (row,) = Store.open().rows("SELECT tokens, samples, forward_passes FROM runs")
     trace = the_trace()

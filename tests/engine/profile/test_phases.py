@@ -59,7 +59,7 @@ def marks(step: StepPhases) -> set[str | None]:
 @pytest.mark.parametrize("backend", ["fast", "hf"])
 def test_what_each_step_of_a_run_wrote(backend: str) -> None:
     """The tokens are the run's own, and junk is where its blocks say so."""
-    words = ("--lp", "position-blocklist", "--backend", backend, "--profile-steps", "1000")
+    words = ("--lp", "group-v2.1", "--backend", backend, "--profile-steps", "1000")
     found = captured("run", *MOLECULES, *words)
     store = Store.open()
     samples = {row["sample_id"]: row for row in store.rows("SELECT * FROM samples")}
@@ -103,9 +103,9 @@ def test_a_window_in_the_middle() -> None:
 
 @pytest.mark.usefixtures("place")
 def test_a_generation_is_linked_to_the_run_that_it_repeats(tmp_path: Path) -> None:
-    assert run("run", *MOLECULES, *ASKED, "--lp", "position-blocklist").code == 0
+    assert run("run", *MOLECULES, *ASKED, "--lp", "group-v2.1").code == 0
     (row,) = Store.open().rows("SELECT run_id FROM runs")
-    words = ("generate", *MOLECULES[:2], "--lp", "position-blocklist", "--profile-steps", "9", "--profile-sums")
+    words = ("generate", *MOLECULES[:2], "--lp", "group-v2.1", "--profile-steps", "9", "--profile-sums")
     check(captured(*words, "--profile-run", row["run_id"]), 9)
     (trace,) = Store.open().rows("SELECT run_id, file, counted_by FROM traces")
     assert trace == {"run_id": row["run_id"], "file": None, "counted_by": "engine"}

@@ -214,8 +214,8 @@ def test_what_the_lp_of_a_traces_run_changes() -> None:
     control, test = (runs[traces[f"demo-llama:final, {lp}"].entry.row["run_id"]] for lp in ("none", "exact"))
     assert head_words(control, {**test, "backend": "hf"}) == ""  # which computes all logits, and masks them
     assert head_words(control, {**test, "vocab_size": 1_118}) == ""
-    said, head = words("none", "position-blocklist")
-    assert said.startswith("B's LP, position-blocklist, forces 21.7 % of its") and head == ""
+    said, head = words("none", "group-v2.1")
+    assert said.startswith("B's LP, group-v2.1, forces 21.7 % of its") and head == ""
     assert words("exact", "none") == ("", "")
 
 
@@ -228,10 +228,10 @@ def test_a_pace_per_token_is_no_pace_per_sample(store: Store) -> None:
         pair = traces[control], traces[test]
         return sample_words(compare(*pair), *(runs[trace.entry.row["run_id"]] for trace in pair))
 
-    assert words("demo-qwen:final, none", "demo-qwen:final, position-blocklist") == (
+    assert words("demo-qwen:final, none", "demo-qwen:final, group-v2.1") == (
         "But B writes 311 tokens per sample against 277 in A: per sample it takes about 1.05× as long by the clock."
     )
-    assert words("demo-llama:final, none", "demo-llama:final, position-blocklist").startswith("B writes 233 tokens")
+    assert words("demo-llama:final, none", "demo-llama:final, group-v2.1").startswith("B writes 233 tokens")
     assert words("demo-llama:final, none", "demo-llama:final, exact") == ""  # alike
     publish_reported(store)
     reported = compare(*(StoredTrace.of(store.found(TRACE).get(f"003-{name}", TRACE)) for name in ("llama", "qwen")))

@@ -50,7 +50,7 @@ def test_a_run_holds_the_samples_of_a_plain_generation(folder: Path, tmp_path: P
 
 
 def test_its_sheet_adds_up_what_its_tables_hold(folder: Path, tmp_path: Path) -> None:
-    entry = finished(started(tmp_path, folder, 5, plan={"lp": "position-blocklist"}))
+    entry = finished(started(tmp_path, folder, 5, plan={"lp": "group-v2.1"}))
     store = Store(LocalFiles(tmp_path))
     (counted,) = store.rows(
         "SELECT count(*) AS samples, sum(passed::INT) AS passes, sum(clean::INT) AS clean, sum(tokens) AS tokens, "
@@ -69,8 +69,8 @@ def test_its_sheet_adds_up_what_its_tables_hold(folder: Path, tmp_path: Path) ->
 
 
 def test_without_closing_nobody_knows_what_the_model_wanted(folder: Path, tmp_path: Path) -> None:
-    asked = finished(started(tmp_path / "a", folder, 4, plan={"lp": "position-allowlist"}))
-    alone = finished(started(tmp_path / "b", folder, 4, plan={"lp": "position-allowlist"}, closing=False))
+    asked = finished(started(tmp_path / "a", folder, 4, plan={"lp": "group-v4.3"}))
+    alone = finished(started(tmp_path / "b", folder, 4, plan={"lp": "group-v4.3"}, closing=False))
     assert asked.row["unverified_blocks"] == 0
     texts = [[row["text"] for row in content(entry)["samples"]] for entry in (asked, alone)]
     assert texts[0] == texts[1]
@@ -79,7 +79,7 @@ def test_without_closing_nobody_knows_what_the_model_wanted(folder: Path, tmp_pa
     assert all(with_masses in (["exact"], ["cut"]) for with_masses, _ in told)
 
 
-@pytest.mark.parametrize("lp", ["none", "exact", "position-blocklist"])
+@pytest.mark.parametrize("lp", ["none", "exact", "group-v2.1"])
 def test_kept_steps_are_those_of_the_tokens(lp: str, folder: Path, tmp_path: Path) -> None:
     found = content(finished(started(tmp_path, folder, 4, keep_steps=2, plan={"lp": lp})))
     assert {row["sample_id"] for row in found["steps"]} == {0, 1}

@@ -31,7 +31,7 @@ def test_it_is_whole_and_small(measured: list[Entry]) -> None:
 
 def test_each_model_ran_under_each_lp(measured: list[Entry]) -> None:
     pairs = {(entry.row["model_alias"], entry.row["lp"]) for entry in measured}
-    lps = ("none", "position-blocklist", "position-allowlist", "exact", "guarded")
+    lps = ("none", "group-v2.1", "group-v4.3", "exact", "guarded")
     assert pairs == {(model, lp) for model in ("demo-qwen", "demo-llama") for lp in lps}
     assert len(measured) == 10
     for entry in measured:

@@ -229,7 +229,7 @@ def test_what_a_model_wrote_comes_out_as_it_was_read(
 ) -> None:
     """Damaged answers, read and checked as those of a run are."""
     lp, name = (
-        data.draw(st.sampled_from(["none", "exact", "position-blocklist"])),
+        data.draw(st.sampled_from(["none", "exact", "group-v2.1"])),
         data.draw(st.sampled_from(["qwen3", "llama3"])),
     )
     tokenizer = load_tokenizer(name)

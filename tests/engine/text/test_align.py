@@ -196,7 +196,7 @@ def test_every_kind_is_reached() -> None:
         free = [token.id for token in tokenizer.tokens(f"[C]<{begun}") if token.start >= 4]
         free = [*free, *tokenizer.encode(repeated) * template.free][: template.free]
         ids = [*template.ids[: len(template.ids) - template.free - 1].tolist(), *free, int(template.ids[-1])]
-        (block,) = align(template, ids, tokenizer, lp="position-blocklist", form=TRIMMED4).blocks
+        (block,) = align(template, ids, tokenizer, lp="group-v2.1", form=TRIMMED4).blocks
         assert expected in block.kinds
     (by_model,) = align(template, tokenizer.encode("[C]<1.0,2.0,3.0>"), tokenizer, lp="none").blocks
     assert by_model.kinds == ("exact",)
@@ -257,7 +257,7 @@ def test_text_that_follows_no_template_is_aligned_in_bounded_time(text: str) -> 
     one = written(molecule("CN1C=NC2=C1C(=O)N(C(=O)N2C)C"), 1)
     template = build_template(one.text * 6, tokenizer)
     ids = tokenizer.encode(text)
-    for lp in ("none", "position-blocklist"):
+    for lp in ("none", "group-v2.1"):
         check_complete(align(template, ids, tokenizer, lp=lp), template, ids)
 
 

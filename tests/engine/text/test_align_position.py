@@ -156,7 +156,7 @@ def test_diagnostics_settle_what_the_text_alone_cannot(one: Molecule, seed: int,
         for index, block in enumerate(blocks)
     }
     ids = forced_by_position(template, blocks)
-    found = align(template, ids, tokenizer, lp="position-blocklist", masses=masses).blocks
+    found = align(template, ids, tokenizer, lp="group-v2.1", masses=masses).blocks
     for block, simulated in zip(found, blocks, strict=True):
         if simulated.drift < 0:
             assert "cut" in block.kinds
@@ -173,9 +173,9 @@ def test_a_position_lp_that_was_stopped(one: Molecule, seed: int, name: str, len
     template = build_template(skeleton_of(one), tokenizer)
     contents = [",".join(triple) for triple in random_triples(one.atoms, seed, TRIMMED4)]
     blocks = simulate(template, tokenizer, contents, seed)
-    whole = align(template, forced_by_position(template, blocks), tokenizer, lp="position-blocklist")
+    whole = align(template, forced_by_position(template, blocks), tokenizer, lp="group-v2.1")
     ids = forced_by_position(template, blocks)[:length]
-    alignment = align(template, ids, tokenizer, lp="position-blocklist")
+    alignment = align(template, ids, tokenizer, lp="group-v2.1")
     check_complete(alignment, template, ids)
     closed = [block for block in alignment.blocks if block.text == whole.blocks[block.block].text]
     assert len(alignment.blocks) - len(closed) <= 1
@@ -188,7 +188,7 @@ def test_the_end_token_behind_the_template_is_forced() -> None:
     template = build_template("[C]<>", tokenizer, tags=True)
     end = tokenizer.end_id
     assert end is not None
-    alignment = align(template, [*template.ids.tolist(), end], tokenizer, lp="position-allowlist")
+    alignment = align(template, [*template.ids.tolist(), end], tokenizer, lp="group-v4.3")
     assert (alignment.rows[-1].template_pos, alignment.rows[-1].forced, alignment.rows[-1].block) == (None, True, -1)
     assert len(alignment.blocks) == 1
 

@@ -28,7 +28,7 @@ from tests.alignments import CLOSED_BY_MODEL, LP_NAMES
 from tests.report_examples import LLAMA_EXAMPLES, QWEN_EXAMPLES
 from tests.strategies import JUNK, Written, any_text, damaged, enriched_texts, formats, random_triples, seeds
 
-POSITION = "position-blocklist"
+POSITION = "group-v2.1"
 
 # --- the reports ----------------------------------------------------------------------------------------------------
 

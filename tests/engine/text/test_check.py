@@ -134,17 +134,17 @@ def test_another_spelling_is_the_same_graph_but_no_exact_match() -> None:
 
 
 def test_under_a_position_lp_blocks_are_unverified_and_may_be_clean() -> None:
-    check = check_sample(GOOD, ACETALDEHYDE, lp="position-blocklist")
+    check = check_sample(GOOD, ACETALDEHYDE, lp="group-v2.1")
     assert (check.passed, check.clean, check.unverified_blocks) == (True, True, 3)
-    readings = [read_block(block.content, lp="position-blocklist") for block in find_blocks(GOOD)]
-    settled = [*readings[:2], read_block("1.0,-2.0,0.", lp="position-blocklist")]
-    better = check_sample(GOOD, ACETALDEHYDE, lp="position-blocklist", readings=settled)
+    readings = [read_block(block.content, lp="group-v2.1") for block in find_blocks(GOOD)]
+    settled = [*readings[:2], read_block("1.0,-2.0,0.", lp="group-v2.1")]
+    better = check_sample(GOOD, ACETALDEHYDE, lp="group-v2.1", readings=settled)
     assert (better.clean, better.unverified_blocks) == (False, 2)  # an alignment knew more than the text
 
 
 @pytest.mark.parametrize("content", [content for content, _, _ in QWEN_EXAMPLES])
 def test_the_junk_of_the_reports_passes_and_is_not_clean(content: str) -> None:
-    check = check_sample(f"[CONFORMER][C]<{content}>[C]{B}=[O]{B}[/CONFORMER]", ACETALDEHYDE, lp="position-blocklist")
+    check = check_sample(f"[CONFORMER][C]<{content}>[C]{B}=[O]{B}[/CONFORMER]", ACETALDEHYDE, lp="group-v2.1")
     assert (check.passed, check.clean, check.exact_match) == (True, False, True)
 
 
@@ -204,7 +204,7 @@ def check_consistent(check: Check) -> None:
 
 @pytest.mark.soak
 def test_any_answer_has_a_check(capfd: pytest.CaptureFixture[str]) -> None:
-    @given(enriched_texts(), seeds(), any_text(), st.sampled_from(("none", "position-blocklist")))
+    @given(enriched_texts(), seeds(), any_text(), st.sampled_from(("none", "group-v2.1")))
     def check(one: Written, seed: int, text: str, lp: str) -> None:
         check_consistent(check_sample(damaged(one.text, seed, 6), one.molecule, lp=lp))
         check_consistent(check_sample(text, one.molecule, lp=lp))

@@ -32,7 +32,7 @@ def test_blocks_are_counted_and_judged(loaded: LoadedModel) -> None:
     exact = measure_lp(loaded, MOLECULES, "exact")
     assert (exact.samples, exact.passed, exact.decodes, exact.clean) == (2, 2, 2, 2)
     assert (exact.blocks, exact.exact, exact.cut, exact.letters, exact.nonnumeric) == (6, 6, 0, 0, 0)
-    short = measure_lp(loaded, MOLECULES, "position-allowlist")
+    short = measure_lp(loaded, MOLECULES, "group-v4.3")
     assert short.blocks == 6
     assert short.nonnumeric == 0
     assert short.cut + short.exact < 6 or short.clean < 2, "random digits and marks are rarely three numbers"

@@ -193,10 +193,10 @@ def test_a_measured_run_says_what_the_format_has(tmp_path: Path) -> None:
         ("none", "1.25"),
         ("exact", "1.25"),
         ("truncating", "1.25"),
-        ("position-blocklist", "1.2345"),
-        ("position-blocklist-short", "1.234"),
-        ("position-allowlist", "1.234"),
-        ("position-allowlist+cleanup", "1.234"),
+        ("group-v2.1", "1.2345"),
+        ("group-v3.9", "1.234"),
+        ("group-v4.3", "1.234"),
+        ("group-v4.3+cleanup", "1.234"),
     ],
 )
 @pytest.mark.parametrize("family", ["Qwen", "LLaMA"])
@@ -226,7 +226,7 @@ def test_a_measured_run_comes_back_as_far_as_the_format_goes(lp: str, number: st
 
 
 def test_a_placeholder_of_ones_own_goes_along(tmp_path: Path) -> None:
-    entry = measured(tmp_path, [("CC=O", 0, CLEAN)], "position-blocklist", placeholder="1.2,3.4,5.6")
+    entry = measured(tmp_path, [("CC=O", 0, CLEAN)], "group-v2.1", placeholder="1.2,3.4,5.6")
     assert report_of(entry)["metadata"]["placeholder"] == "1.2,3.4,5.6"
     back = imported(tmp_path / "back", report_of(entry))
     assert back.row["placeholder"] == "1.2,3.4,5.6"

@@ -1,0 +1,172 @@
+"""The group's LPs, step by step: each version's rules in plain Python over the tokenizer's keys."""
+
+import csv
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from engine.chem.enriched import decode, described, skeleton_of
+from engine.chem.smiles import parse_smiles, same_graph
+from engine.errors import ConstraintError
+from engine.lp.constraint import build_constraint
+from engine.lp.driver import State, Tables
+from engine.lp.rowloop import RowLoop
+from engine.lp.table import NO_ID
+from engine.lp_records import LPS, full_name, stored_lp
+from engine.text.tokenizers import load_tokenizer
+
+HELD_OUT = Path(__file__).parents[3] / "data" / "held_out.tsv"
+PADDED = 151_936
+HARD = """
+[Na+].[Cl-] C[N+](C)(C)C [O-][N+](=O)c1ccccc1 CC(=O)[O-].[K+] [NH3+]CC(=O)[O-] C[S+](C)[O-] [O-]S(=O)(=O)C C[n+]1ccccc1
+N[C@@H](C)C(=O)O C[C@H](O)[C@@H](N)C(=O)O F/C=C/Cl F/C=C\\Cl O[C@]12CCCC[C@H]1CCC2 C[P@](=O)(O)c1ccccc1 [C@@H](F)(Cl)Br
+c1cc[nH]c1 c1ccc2[nH]ccc2c1 c1c[nH]cn1 O=c1cc[nH]cc1 Cc1c[nH]c(=O)[nH]c1=O c1nc2[nH]cnc2c(=O)[nH]1
+[13CH4] [2H]OC [13CH3]C(=O)[18OH] C[15NH2] [3H]C C1CC2CC3CC4CC5CC6CC7CC8CC9CC1C2C3C4C5C6C7C8C9
+C1CCC2(CC1)CCC1(CC2)CCCCC1 c1ccc2c(c1)ccc1c2ccc2c1cccc2 CC.CO.N PCP SCCS [CH2]C C[CH]C
+""".split()
+# Characters that block a token, whether only tokens of numbers may come, whether bad pairs are blocked, how far from
+# the end lone marks are, whether .,  and ,. are with them, whether a block may begin with a comma, the placeholder.
+VERSIONS = {
+    "v2.1": ("<>", False, False, 1, False, True, "0.0000,0.0000,0.0000"),
+    "v3.4": ("", True, True, 4, True, True, "0.0000,0.0000,0.0000"),
+    "v3.9": ("<>", False, True, 2, True, True, "0.000,0.000,0.000"),
+    "v4.0": ("<>[]@+", False, True, 2, True, True, "0.000,0.000,0.000"),
+    "v4.3": ("", True, True, 2, True, False, "0.000,0.000,0.000"),
+}
+
+
+def skeleton(smiles: str, placeholder: str) -> str:
+    """A bare heteroatom with its hydrogens; bare carbons, and bracketed ones with hydrogens alone, as [C] and [c]."""
+    hydrogens = iter([atom.GetTotalNumHs() for atom in parse_smiles(smiles).mol.GetAtoms()])
+    text = "[CONFORMER]"
+    for atom, link in re.findall(r"(\[[^\]]*\]|Br|Cl|[BCNOPSFIbcnops])|(.)", smiles):
+        if not atom:
+            text += link
+            continue
+        count = next(hydrogens)
+        if re.fullmatch(r"\[[Cc]H\d?\]", atom):
+            atom = f"[{atom[1]}]"
+        elif not atom.startswith("["):
+            suffix = "" if count == 0 or atom in ("C", "c") else "H" if count == 1 else f"H{count}"
+            atom = f"[{atom}{suffix}]"
+        text += f"{atom}<{placeholder}>"
+    return text + "[/CONFORMER]"
+
+
+def template(text: str, backend) -> list[tuple[int, bool]]:
+    """Each token's id, and whether it lies wholly between < and >."""
+    encoding = backend.encode(text, add_special_tokens=False)
+    inside = np.zeros(len(text), dtype=bool)
+    for block in re.finditer(r"(?<=\])<[^<>\[\]]*>", text):
+        inside[block.start() + 1 : block.end() - 1] = True
+    return [(id_, bool(inside[slice(*span)].all())) for id_, span in zip(encoding.ids, encoding.offsets, strict=True)]
+
+
+def legal(keys: dict[int, str], version: str, *, first: bool, distance: int) -> frozenset[int]:
+    """``distance`` positions before the next COPY token, which holds a > behind a FREE one."""
+    blocked, numbers_only, no_pairs, ahead, points, comma_first, _ = VERSIONS[version]
+    found = set()
+    for id_, key in keys.items():
+        is_number = bool(key) and set(key) <= set("0123456789.,-")
+        has_pair = is_number and any(pair in key for pair in ("..", ",,", "--", ".,", ",.", ".-", "-,"))
+        is_lone = bool(key) and set(key) <= set(",-")
+        if (
+            key in ("[SMILES]", "[/SMILES]", "[CONFORMER]", "[/CONFORMER]")
+            or set(key) & set(blocked)
+            or (numbers_only and not is_number)
+            or (no_pairs and has_pair)
+            or (distance <= ahead and (is_lone or (points and key in (".,", ",."))))
+            or (first and not comma_first and set(key) == {","})
+        ):
+            continue
+        found.add(id_)
+    return frozenset(found)
+
+
+@pytest.mark.parametrize("name", ["qwen3", "llama3"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_forced_and_legal_sets_are_the_groups_at_every_step(version, name):
+    tokenizer = load_tokenizer(name)
+    backend = tokenizer.backend
+    keys = {id_: key for key, id_ in backend.get_vocab(with_added_tokens=True).items()}
+    placeholder = VERSIONS[version][-1]
+    constraint = build_constraint(f"group-{version}", tokenizer, PADDED)
+    end = tokenizer.end_id
+    expected: dict[tuple[bool, int], frozenset[int]] = {}
+    equal: dict[tuple[tuple[int, int], tuple[bool, int]], bool] = {}
+    with HELD_OUT.open() as lines:
+        held_out = [row["smiles"] for row in csv.DictReader(lines, delimiter="\t")]
+    assert (len(held_out), len(HARD)) == (200, 34)
+    steps = 0
+    for smiles in [*held_out, *HARD]:
+        molecule = parse_smiles(smiles)
+        program = constraint.compile(described(molecule, "with-hydrogens"))
+        tokens = [*template(skeleton(molecule.smiles, placeholder), backend), (end, False)]
+        assert len(program) == len(tokens)
+        tables = Tables.of(constraint.automaton, [program])
+        for place, (id_, is_free) in enumerate(tokens):
+            assert (program.forced[place] == NO_ID) == is_free
+            if not is_free:
+                assert program.forced[place] == id_
+                continue
+            until = next(further for further in range(place, len(tokens)) if not tokens[further][1]) - place
+            kind = (not tokens[place - 1][1], min(until, 5))
+            if kind not in expected:
+                expected[kind] = legal(keys, version, first=kind[0], distance=kind[1])
+            state = State(torch.tensor([place]), torch.tensor([int(program.entry[place])]))
+            signature = (int(program.entry[place]), int(program.symbols[place].max()))
+            if (signature, kind) not in equal:
+                mask = frozenset(tables.mask(state)[0].nonzero().flatten().tolist())
+                equal[signature, kind] = mask == expected[kind]
+            assert equal[signature, kind], (smiles, place)
+            steps += 1
+    assert steps > 25_000
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_row_loop_has_the_same_sets(version):
+    tokenizer = load_tokenizer("qwen3")
+    keys = {id_: key for key, id_ in tokenizer.backend.get_vocab(with_added_tokens=True).items()}
+    loop = RowLoop(f"group-{version}", tokenizer, PADDED, [parse_smiles("CO")])
+    tokens = template(skeleton("CO", VERSIONS[version][-1]), tokenizer.backend)
+    written: list[int] = []
+    for place, (id_, is_free) in enumerate(tokens):
+        scores = loop([written], torch.zeros(1, PADDED))[0]
+        allowed = frozenset(torch.isfinite(scores).nonzero().flatten().tolist())
+        until = next(further for further in range(place, len(tokens)) if not tokens[further][1]) - place
+        is_first = is_free and not tokens[place - 1][1]
+        assert allowed == (legal(keys, version, first=is_first, distance=until) if is_free else {id_})
+        written.append(id_)
+
+
+def test_the_allow_list_of_qwen_has_fifteen_tokens():
+    tokenizer = load_tokenizer("qwen3")
+    pieces = {tokenizer.piece(int(id_)) for id_ in build_constraint("v4.3", tokenizer, PADDED).automaton.live}
+    assert pieces == {*"0123456789", ".", ",", "-", ",-", "-."}
+
+
+def test_names_of_the_reports_and_of_older_runs():
+    assert [full_name(name) for name in ("generic", "position-blocklist", "position-blocklist-short")] == [
+        "group-v2.1", "group-v2.1", "group-v3.9",
+    ]  # fmt: skip
+    assert full_name("position-allowlist+cleanup") == "group-v4.3+cleanup" == full_name("v5.0+cleanup")
+    former = stored_lp("position-allowlist")
+    assert (former.name, former.descriptors, former.rule.no_bad_pairs) == ("former:position-allowlist", "plain", False)
+    assert stored_lp("truncating") is LPS["truncating"] is not stored_lp("truncating", is_former=True)
+
+
+@pytest.mark.parametrize("smiles", HARD)
+def test_descriptors_with_hydrogens_are_the_same_molecule_or_exact_refuses_them(smiles):
+    molecule = described(parse_smiles(smiles), "with-hydrogens")
+    written = decode(skeleton_of(molecule, "0.5,0.5,0.5")).mol
+    constraint = build_constraint("exact", load_tokenizer("qwen3"), PADDED)
+    if re.search(r"\[[Cc]H\d?\]", molecule.smiles):
+        assert not same_graph(written, molecule.mol)
+        with pytest.raises(ConstraintError, match="another molecule"):
+            constraint.compile(molecule)
+    else:
+        assert same_graph(written, molecule.mol)
+        constraint.compile(molecule)
