@@ -13,6 +13,7 @@ spread over a grid of rows and columns. So rows that have more tokens to read th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +24,8 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from engine.decode.product import Product, packs
+from engine.decode.cost import LEAST_PACKED
+from engine.decode.product import Product, has_room
 from engine.errors import ModelError
 
 
@@ -64,14 +66,15 @@ class KvCache:
 
 
 @dataclass(slots=True, eq=False)
-class _Packed:
-    """What was packed of a model: it takes seconds, and each call makes a body."""
+class _Made:
+    """What was made of a model's weights, once: it takes seconds and memory, and each call makes a body."""
 
-    layers: list[Layer] = field(default_factory=list)
+    layers: dict[bool | None, list[Layer]] = field(default_factory=dict)  # by what was asked of packing
     head: Product | None = None
+    copied: int = 0  # bytes of packed copies
 
 
-_PACKED: WeakKeyDictionary[PreTrainedModel, _Packed] = WeakKeyDictionary()
+_MADE: WeakKeyDictionary[PreTrainedModel, _Made] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,7 +121,7 @@ class Body:
     """A model's embedding, layers and last norm."""
 
     def __init__(self, model: PreTrainedModel, positions: int, *, is_packed: bool | None = None) -> None:
-        """``is_packed``: whether products are; None: where that pays."""
+        """``is_packed``: whether the layers' products are; None: each where that pays."""
         config: Any = model.config
         if any(kind != "full_attention" for kind in getattr(config, "layer_types", None) or []):
             raise ModelError("the model attends within a sliding window", "Use the backend hf")
@@ -135,11 +138,14 @@ class Body:
         self.width: int = self.embedding.shape[1]
         self.head: Tensor = model.get_output_embeddings().weight  # [V, W]
         self.norm: Tensor = core.norm.weight
-        every = [weight for weight in core.layers.parameters() if weight.ndim == 2]
-        self.is_packed = packs(every) if is_packed is None else is_packed
-        kept = _PACKED.setdefault(model, _Packed()) if self.is_packed else _Packed()
-        kept.layers = kept.layers or [self._layer(layer) for layer in core.layers]
-        self.layers, self._packed = kept.layers, kept
+        self._made = made = _MADE.setdefault(model, _Made())
+        if is_packed not in made.layers:
+            matrices = [weight for weight in core.layers.parameters() if weight.ndim == 2]
+            least: float = 0 if is_packed else LEAST_PACKED
+            if is_packed is False or (is_packed is None and not has_room(matrices, made.copied)):
+                least = math.inf
+            made.layers[is_packed] = [self._layer(layer, least) for layer in core.layers]
+        self.layers = made.layers[is_packed]
         self.dtype, self.device = self.embedding.dtype, self.embedding.device
         self.cos, self.sin = self._rotations(core, positions)
         self._run: Callable[[Tensor, Places, KvCache], Tensor] = self._layers_of
@@ -147,9 +153,11 @@ class Body:
     @property
     def whole_head(self) -> Product | None:
         """The output head with all its rows, packed; None where it is not to be."""
-        if self._packed.head is None and self.is_packed and packs([self.head]):
-            self._packed.head = Product(self.head, is_packed=True)
-        return self._packed.head
+        made = self._made
+        if made.head is None and self.head.numel() >= LEAST_PACKED and has_room([self.head], made.copied):
+            made.head = Product(self.head, is_packed=True)
+            made.copied += self.head.nbytes
+        return made.head
 
     def compile(self, backend: str = "inductor") -> None:
         """Run through ``torch.compile`` from here on. Shapes stay open; the first passes take a minute or two."""
@@ -215,7 +223,8 @@ class Body:
         sin = torch.cat((-sin[..., :half], sin[..., half:]), dim=-1)
         return cos[0][:, None].to(self.dtype), sin[0][:, None].to(self.dtype)
 
-    def _layer(self, layer: Any) -> Layer:
+    def _layer(self, layer: Any, least: float) -> Layer:
+        """Its products packed from ``least`` weights on."""
         attention, mlp = layer.self_attn, layer.mlp
         qkv = (attention.q_proj, attention.k_proj, attention.v_proj)
         qk_norm = None
@@ -225,19 +234,21 @@ class Body:
             qk_norm = torch.cat([norm.expand(count, -1) for norm, count in zip(norms, counts, strict=True)])
         return Layer(
             layer.input_layernorm.weight,
-            self._product(*qkv),
+            self._product(least, *qkv),
             qk_norm,
-            self._product(attention.o_proj),
+            self._product(least, attention.o_proj),
             layer.post_attention_layernorm.weight,
-            self._product(mlp.gate_proj, mlp.up_proj),
-            self._product(mlp.down_proj),
+            self._product(least, mlp.gate_proj, mlp.up_proj),
+            self._product(least, mlp.down_proj),
         )
 
-    def _product(self, *parts: Any) -> Product:
+    def _product(self, least: float, *parts: Any) -> Product:
         """Of what reads the same input, as one."""
         biases = [part.bias for part in parts if part.bias is not None]
         weight = parts[0].weight if len(parts) == 1 else torch.cat([part.weight for part in parts])
-        return Product(weight, torch.cat(biases) if biases else None, is_packed=self.is_packed)
+        is_packed = weight.numel() >= least
+        self._made.copied += weight.nbytes if is_packed else 0
+        return Product(weight, torch.cat(biases) if biases else None, is_packed=is_packed)
 
 
 def _seen(cached: Tensor, places: Places) -> Tensor:

@@ -28,8 +28,8 @@ LAYER_CALLS, STEP_CALLS = 70, 350
 """Small operations of a layer, and of a step besides its layers: fitted to models of 3 M weights, batch 1."""
 ATTENTION = 0.25
 """Of the memory's rate: what a CPU's attention over few queries reaches."""
-LEAST_PACKED = 2**19
-"""Weights of a model's largest matrix from which on its products are packed (``product.py``)."""
+LEAST_PACKED = 3 * 2**17
+"""Weights from which on a matrix is packed (``product.py``): one of 1,024 x 256 gains nothing for a single row yet."""
 PARTS = ("layers", "attention", "head", "sampler", "calls")
 
 
@@ -165,8 +165,12 @@ def _pass_cost(sizes: BodySizes, machine: Machine, work: PassWork, *, is_on: boo
         "attention": (2 * size * slots * sizes.kv_heads * batch, 4 * slots * sizes.heads * read),
         "head": (size * rows * sizes.width, 2 * rows * sizes.width * batch),
     }
-    rate = machine.ops_per_s[work.dtype] if largest_matrix(sizes) >= LEAST_PACKED else machine.plain_ops_per_s
-    seconds = {part: _seconds(machine, moved, computed, rate) for part, (moved, computed) in parts.items()}
+    packed = machine.ops_per_s[work.dtype]
+    seconds = {}
+    for part, (moved, computed) in parts.items():
+        largest = rows * sizes.width if part == "head" else largest_matrix(sizes)
+        rate = packed if largest >= LEAST_PACKED else machine.plain_ops_per_s
+        seconds[part] = _seconds(machine, moved, computed, rate)
     if not machine.is_gpu:
         seconds["attention"] = parts["attention"][0] / (ATTENTION * machine.bytes_per_s)
     seconds["sampler"] = rows * batch / machine.sampled_per_s

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from engine.decode.cost import Machine
 from engine.decode.presets import preset
-from engine.decode.product import Product, packs
+from engine.decode.product import Product, has_room
 from engine.decode.sampling import sample
 
 Clock = Callable[[], float]
@@ -31,9 +31,9 @@ def machine_here(clock: Clock = time.perf_counter) -> Machine:
     ops, read = {}, 0.0
     for dtype in (torch.float32, torch.bfloat16):
         typed = [weight.to(dtype) for weight in weights]
-        if dtype != torch.float32 and not packs(typed):
+        if not (packs := has_room(typed)) and dtype != torch.float32:
             continue
-        products = [Product(weight, is_packed=packs(typed)) for weight in typed]
+        products = [Product(weight, is_packed=packs) for weight in typed]
         one, many = (torch.randn(rows, WIDE, dtype=dtype) for rows in (1, MANY_ROWS))
         seconds = _least(clock, lambda: [product(one) for product in products]) / COUNT  # noqa: B023 - called at once
         read = max(read, WIDE * TALL * dtype.itemsize / seconds)

@@ -2,18 +2,18 @@
 
 On a CPU torch gives a float32 product of few rows to a library that takes 3 to 6 times as long on some processors as
 reading the weights takes. oneDNN's kernels do not, and read a copy of the weights in the order that they need
-(*packed*). Small matrices stay as they are: there one more call costs more than a better order saves.
+(*packed*). A small matrix stays as it is: there one more call costs more than a better order saves.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from engine.decode.cost import LEAST_PACKED
 from engine.models.devices import free_memory
 
 MOST_MEMORY = 0.5
@@ -46,18 +46,21 @@ class Product:
         return hidden + functional.linear(state, self.weight, self.bias)
 
 
-def packs(weights: list[Tensor]) -> bool:
-    """Whether to pack these matrices of one model: large ones on a CPU with room for a copy, of a type it computes."""
+def has_room(weights: Sequence[Tensor], taken: int = 0) -> bool:
+    """Whether a CPU computes packed ones of this type, and has room for copies of these beside ``taken`` bytes of them.
+
+    Copies of one model take half at most of what was free before the first of them.
+    """
     first = weights[0]
-    if first.device.type != "cpu" or max(weight.numel() for weight in weights) < LEAST_PACKED:
+    if first.device.type != "cpu" or not torch.backends.mkldnn.is_available():
         return False
-    if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+    if not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         return False
     is_computed = first.dtype == torch.float32 or (
         first.dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported()
     )
-    free = free_memory("cpu")
-    return is_computed and (free is None or sum(weight.nbytes for weight in weights) <= MOST_MEMORY * free)
+    free, copied = free_memory("cpu"), taken + sum(weight.nbytes for weight in weights)
+    return is_computed and (free is None or copied <= MOST_MEMORY * (free + taken))
 
 
 def _library() -> Any:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from engine.decode.body import Body, KvCache, grid_places, packed_places
+from engine.decode.product import Product, has_room
 from engine.errors import ModelError
 from engine.models.shapes import ModelShape
 from tests.support import of_soak, sized
@@ -43,6 +44,11 @@ def whole_pass(body: Body, ids: torch.Tensor, cache: KvCache, seen: int) -> torc
     return body(ids.reshape(-1), grid_places(torch.zeros(rows, dtype=torch.int64), width, seen), cache).view(
         rows, width, -1
     )
+
+
+def products_of(body: Body) -> list[Product]:
+    layer = body.layers[0]
+    return [layer.qkv, layer.out, layer.gate_up, layer.down]
 
 
 @pytest.fixture(autouse=True)
@@ -166,16 +172,38 @@ def test_packed_products_are_the_plain_ones(bias: bool, dtype: torch.dtype) -> N
     plain, packed = (whole_pass(body, rows, KvCache(body, 4, 64), 3) for body in bodies)
     exact = dtype == torch.float32
     torch.testing.assert_close(packed, plain, atol=2e-5 if exact else 0.1, rtol=1e-4 if exact else 0.05)
-    assert Body(made, 32, is_packed=True).layers is bodies[1].layers  # packing takes seconds: once a model
 
 
-def test_large_models_are_packed_where_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    small, wide = model("qwen3", 1), ModelShape("llama", 512, 1, 4, 2, 1_024)
-    large = wide.model(wide.config(VOCAB, end=0)).eval()
-    assert [Body(made, 8).is_packed for made in (small, large)] == [False, True]
-    assert Body(large, 8).whole_head is None  # its 50 rows are few
+@pytest.mark.parametrize("is_packed", [None, False, True])
+def test_what_was_made_of_a_models_weights_is_made_once(is_packed: bool | None) -> None:
+    """Layers that are not packed were copied anew for each body."""
+    made = model("qwen3", 1)
+    assert Body(made, 8, is_packed=is_packed).layers is Body(made, 32, is_packed=is_packed).layers
+
+
+def test_each_matrix_is_packed_by_its_own_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large head above small layers stayed as it was, and took four times as long."""
+    shape, wide = ModelShape("qwen3", 256, 1, 4, 2, 512), ModelShape("llama", 512, 1, 4, 2, 1_024)
+    made = shape.model(shape.config(2_000, end=0)).eval()
+    body = Body(made, 8)
+    assert not any(product.is_packed for product in products_of(body))
+    assert body.whole_head is not None and body.whole_head.is_packed
+    assert Body(made, 8).whole_head is body.whole_head
+    state = torch.randn(3, 256)
+    torch.testing.assert_close(body.whole_head(state), state @ body.head.T, atol=2e-5, rtol=1e-4)
+    large, same = (wide.model(wide.config(VOCAB, end=0)).eval() for _ in range(2))
+    body = Body(large, 8)
+    assert [product.is_packed for product in products_of(body)] == [True, False, True, True]  # 512 x 512 is small
+    assert body.whole_head is None  # its 50 rows are few
     monkeypatch.setattr("engine.decode.product.free_memory", lambda device: 1_000_000)
-    assert not Body(large, 8).is_packed
+    assert not any(product.is_packed for product in products_of(Body(same, 8)))
+
+
+def test_copies_of_a_model_take_half_of_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    weight = torch.zeros(1_000, 1_000)
+    monkeypatch.setattr("engine.decode.product.free_memory", lambda device: 8_000_000)
+    assert has_room([weight]) and not has_room([weight, weight])
+    assert not has_room([weight], taken=4_000_000)  # 12 MB were free, and 4 of them are taken
 
 
 def test_a_sliding_window_is_refused() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from engine.decode import loop, product, static
+from engine.decode import body, loop, static
 from engine.decode.fast import FastBackend
 from engine.decode.presets import Sampling, preset
 from engine.decode.sampling import probabilities, sample
@@ -82,9 +82,9 @@ def test_packed_products_write_the_same(lp: str, monkeypatch: pytest.MonkeyPatch
     tokenizer, constraint = made(lp)
     requests = asked(constraint, tokenizer, limit=LIMIT)
     plain = backend(small_model(), constraint, tokenizer)
-    monkeypatch.setattr(product, "LEAST_PACKED", 1)
+    monkeypatch.setattr(body, "LEAST_PACKED", 1)
     packed = backend(fresh_model(), constraint, tokenizer)
-    assert (plain.body.is_packed, packed.body.is_packed) == (False, True)
+    assert [one.body.layers[0].qkv.is_packed for one in (plain, packed)] == [False, True]
     expected, found = (collected(one.run(requests, options(), Counters())) for one in (plain, packed))
     assert found == expected
 
