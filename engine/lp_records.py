@@ -95,6 +95,7 @@ _FORMER_RULES = {
     "position-blocklist-short": (SHORT_PLACEHOLDER, _FORMER_SHORT),
     "position-allowlist": (SHORT_PLACEHOLDER, replace(_FORMER_SHORT, numbers_only=True, no_first_comma=True)),
 }
+FORMER_NAMES = frozenset(_FORMER_RULES)
 _FORMER = {
     record.name: record
     for record in (

@@ -184,6 +184,7 @@ def document(generation: Generation, skipped: Sequence[dict[str, str]]) -> dict[
         "model": generation.loaded.entry.name,
         "lp": plan.lp,
         "placeholder": generation.placeholder,
+        "descriptors": generation.descriptors,
         "backend": plan.backend,
         "sampling": asdict(plan.sampling),
         "seed": plan.seed,

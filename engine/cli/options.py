@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.cli.output import note, path_of, read_text
 from engine.errors import ConstraintError, DriftscopeError, RegistryError, TextError, shown, unquoted
-from engine.lp_records import LPS, GuardSettings, guard_checks, lp_record, split_cleanup
+from engine.lp_records import LPS, GuardSettings, full_name, guard_checks, lp_record, split_cleanup
 from engine.records import DESCRIPTORS, READER_HELP, READERS, RULES_HELP, BinFormat, NumberFormat
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ def plan_of(args: argparse.Namespace, numbers: NumberFormat, lp: str | None = No
             raise ConstraintError(f"the LP {record.name} reads decimals, no bins", "Use exact, or leave --bins out")
     filters = {name: getattr(args, name) for name in FILTERS if getattr(args, name) is not None}
     return Plan(
-        lp=lp or args.lp,
+        lp=full_name(lp or args.lp),
         placeholder=args.placeholder,
         form=form,
         descriptors=args.descriptors,

@@ -37,6 +37,7 @@ SELECT sample_id, coalesce(forced, FALSE) AS is_forced, least({TENTHS} * pos // 
             WHEN contains(piece, '>') THEN 'closing a block'
             WHEN contains(piece, '<') THEN 'opening a block'
             WHEN role = 'FREE' THEN 'inside the numbers'
+            WHEN regexp_matches(piece, '[A-Za-z]') AND NOT contains(piece, 'CONFORMER') THEN 'inside a descriptor'
             ELSE 'between the blocks' END AS place,
        count(*)::DOUBLE AS tokens, count_if(rank_raw = 1)::DOUBLE AS first,
        coalesce(sum(-ln(greatest(p_raw, {LEAST_P}))), 0) AS surprise,

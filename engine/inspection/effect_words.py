@@ -5,6 +5,10 @@ What the figures leave open is said to be open. Bounds that a judgement rests on
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from engine.figures.statistics import LEAST_SAMPLES, Correlation
 from engine.figures.words import counted, percent, points, with_interval
 from engine.inspection.effect import RunEffect
@@ -14,11 +18,15 @@ MOSTLY = 0.99
 NOTHING = 0.0005
 """Share of the mass below which nothing was taken: it is within rounding."""
 
+UNLIKELY = 0.01
+"""Probability below which a forced token of a descriptor is named: the model learnt to write the atom otherwise."""
+MOST_NAMED = 3
 _PLACES = {
     "the end": "at the end token",
     "closing a block": "where a block is closed",
     "opening a block": "where a block is opened",
     "inside the numbers": "inside the numbers",
+    "inside a descriptor": "inside a descriptor",
     "between the blocks": "between the blocks",
 }
 
@@ -42,6 +50,25 @@ def plain_words(effect: RunEffect) -> str:
 def _little(share: float, name: str) -> str:
     """``almost nothing (<0.1 %)``, as the figure beside it says; ``nothing`` only of 0."""
     return f"almost {name} ({percent(share)})" if share else name
+
+
+def descriptor_words(steps: Iterable[Mapping[str, Any]]) -> str:
+    """Of a sample's kept steps: forced tokens of descriptors (``[OH]``) that the model gave next to nothing, or ``""``."""
+    forced = [step for step in steps if step["forced"] and step["p_raw"] is not None and _is_descriptor(step["piece"])]
+    unlikely = sorted((step for step in forced if step["p_raw"] < UNLIKELY), key=lambda step: float(step["p_raw"]))
+    if not unlikely:
+        return ""
+    named = ", ".join(f"{step['piece']} ({percent(step['p_raw'])})" for step in unlikely[:MOST_NAMED])
+    more = ", …" if len(unlikely) > MOST_NAMED else ""
+    return (
+        f"{len(unlikely):,} of {counted(len(forced), 'forced token')} inside atom descriptors had less than "
+        f"{percent(UNLIKELY)} with the model: {named}{more}. The LP writes these atoms otherwise than the model does."
+    )
+
+
+def _is_descriptor(piece: str | None) -> bool:
+    text = piece or ""
+    return bool(re.search("[A-Za-z]", text)) and not re.search("[<>]|CONFORMER", text)
 
 
 def sentence_of(effect: RunEffect) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 
 from engine.errors import shown
-from engine.lp_records import UNKNOWN_LP, LpRecord, split_cleanup, stored_lp
+from engine.lp_records import FORMER, UNKNOWN_LP, LpRecord, split_cleanup, stored_lp
 from engine.records import Descriptors, NumberFormat
 from engine.store.entries import Entry, model_name, number_format_of, only_id, rmsd_references, run_value
 from engine.store.schema import BLOCKS, RUNS, SAMPLES, STEPS
@@ -57,6 +57,10 @@ class RunFacts:
         return stored_lp(self.lp, is_former=self.is_former)
 
     @property
+    def lp_words(self) -> str:
+        return f"{self.lp} (former rules)" if self.lp_record.name.startswith(FORMER) else self.lp
+
+    @property
     def is_hypothetical(self) -> bool:
         """Whether no template wrote its texts, so that drift is what a template would have met, and did nothing."""
         return self.lp_record is not UNKNOWN_LP and not self.lp_record.placeholder
@@ -64,7 +68,7 @@ class RunFacts:
     @property
     def name(self) -> str:
         """What a person calls it: model and LP, and the label where there is one."""
-        parts = (self.model or self.model_family, self.lp, self.label)
+        parts = (self.model or self.model_family, self.lp_words, self.label)
         return " · ".join(part for part in parts if part) or self.run_id
 
 

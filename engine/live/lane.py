@@ -17,7 +17,7 @@ from engine.decode.samples import Sample
 from engine.decode.steps import Back, Counters, Step, StopReason
 from engine.errors import ConstraintError
 from engine.live.lane_judges import LaneJudges
-from engine.records import NumberFormat
+from engine.records import Descriptors, NumberFormat
 from engine.runner.plan import ModelChoice, RunPlan
 from engine.service.jobs import Control, Work
 from engine.store.files import Files
@@ -63,6 +63,7 @@ class LaneOpened:
     form: NumberFormat
     device: str
     rows: int  # samples written at once
+    descriptors: Descriptors = "plain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +179,7 @@ def _generated(work: GroupWork, control: Control) -> Iterator[LaneEvent]:
         generation.form,
         str(generation.loaded.device),
         min(generation.plan.batch_size, len(generation.requests)),
+        generation.descriptors,
     )
     control.progress(0, len(generation.requests), "writing")
     pending = _Pending(generation.counters, control.clock)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from operator import add
 
-from engine.chem.enriched import skeleton_of
+from engine.chem.enriched import described, skeleton_of
 from engine.decode.samples import Reader, Sample
 from engine.decode.steps import Back
 from engine.inspection.realign import with_kinds
@@ -93,6 +93,7 @@ class LaneWatch:
             match event:
                 case LaneOpened():
                     self.opened = event
+                    self.molecules = [described(molecule, event.descriptors) for molecule in self.molecules]
                 case LaneCounts():
                     self.counted = event
                 case LaneFinished():

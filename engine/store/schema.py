@@ -44,7 +44,7 @@ RUNS = _table(
     (
         "descriptors",
         TEXT,
-        "how it writes a bare heteroatom: plain ([O]) or with-hydrogens ([OH]); null: plain, before 17",
+        "how its text writes bare heteroatoms: plain, [O], or with-hydrogens, [OH]; older runs: null",
     ),
     ("backend", TEXT, "fast (ours) or hf (plain generate)"),
     ("sampling", TEXT, "the preset's name, or the parameters in words"),
@@ -57,7 +57,7 @@ RUNS = _table(
     ("most_tokens", WHOLE, "the limit of an answer; null: by the molecule's size"),
     ("equal_work", FLAG, "each answer as long as the exact LP's"),
     ("device", TEXT, "cpu, cuda:0 and its name; all of them where several wrote it"),
-    ("threads", WHOLE, "that torch computed with on a CPU; null on another device, and before 17"),
+    ("threads", WHOLE, "that torch computed with on a CPU; null on another device, and in older runs"),
     ("dtype", TEXT, "computed in"),
     ("attention", TEXT, "sdpa, eager, ..."),
     ("kv_cache", TEXT, "what kind of cache"),

@@ -12,7 +12,7 @@ from engine.comparing.measures import MEASURES
 from engine.comparing.paired import PairedRuns
 from engine.figures.words import UNKNOWN, counted, hundredths, number, percent, signed, span, times, whole
 from engine.inspection.lp_cost_words import short_words
-from engine.lp_records import guard_words
+from engine.lp_records import guard_words, stored_lp
 from engine.store.entries import Entry, rmsd_references
 from pages._compare.table_cells import CLEAR, FigureCell, FigureLine, FigureRow, Form, Mark, cell_of
 
@@ -28,8 +28,8 @@ MARKS: dict[Mark, tuple[str, str]] = {
 }
 """Signs and words."""
 SETUP = (
-    "tokenizer", "backend", "sampling", "device", "dtype", "batch_size", "placeholder", "guard", "generations",
-    "judged_with", "rmsd",
+    "tokenizer", "backend", "sampling", "device", "dtype", "batch_size", "placeholder", "descriptors", "guard",
+    "generations", "judged_with", "rmsd",
 )  # fmt: skip
 """Of a run, beside model and LP, what a difference may come from: columns, and the references of its RMSD."""
 SETUP_WORDS = {
@@ -151,7 +151,7 @@ def setup_differences(runs: Sequence[tuple[str, Entry]]) -> str:
     for column in SETUP:
         known = [(letter, entry.row.get(column)) for letter, entry in runs if entry.row.get(column) not in (None, "")]
         if column == "placeholder":
-            by_placeholder = {letter for letter, entry in runs if str(entry.row.get("lp")).startswith("position")}
+            by_placeholder = {letter for letter, entry in runs if stored_lp(entry.row.get("lp")).placeholder}
             known = [(letter, value) for letter, value in known if letter in by_placeholder]
         elif column == "guard":
             known = [(letter, guard_words(value) or "usual") for letter, value in known]

@@ -18,6 +18,10 @@ from pages._shared.errors import escape_markdown
 from pages._shared.words import HYPOTHETICAL_HELP, signed
 
 Badge = tuple[str, Literal["blue", "gray"], str | None]
+DESCRIPTORS_HELP = (
+    "How the LP writes an atom with hydrogens: [O] and [N] (plain), or [OH] and [NH2] (with-hydrogens), as the group's "
+    "LPs do whatever the model was trained on."
+)
 DRIFT_HELP = (
     "FREE positions minus the tokens that the numbers need, over the blocks whose need is known. The strip counts the "
     "tokens as they were sampled, in all blocks, so its drift may differ."
@@ -77,7 +81,8 @@ def _badges(inspection: Inspected) -> list[Badge]:
     drift_help = f"{HYPOTHETICAL_HELP} {DRIFT_HELP}" if run.is_hypothetical else DRIFT_HELP
     return [
         (run.model or run.model_family, "blue", None),
-        (f"LP {run.lp}" if run.lp else "", "blue", None),
+        (f"LP {run.lp_words}" if run.lp else "", "blue", run.lp_record.help),
+        (f"descriptors {run.descriptors}" if run.lp_record.placeholder else "", "gray", DESCRIPTORS_HELP),
         (f"sample {sample['sample_id']}", "gray", None),
         (drift_words(inspection), "gray", drift_help),
         (tokens_words(sample), "gray", None),

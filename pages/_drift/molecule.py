@@ -16,6 +16,7 @@ from engine.chem.verdict import LOADED
 from engine.errors import DriftscopeError
 from engine.figures.words import counted
 from engine.inspection.conformers import GroupShape
+from engine.inspection.effect_words import descriptor_words
 from engine.inspection.estimates import BlockEstimate
 from engine.inspection.realign import atoms_of_columns
 from engine.inspection.sample import Inspected
@@ -155,6 +156,8 @@ def _linked(inspection: Inspected) -> None:
         _strip(inspection, steps, atom, steps_model)
     kept = of_atom[atom]["text"] if atom in of_atom else ""
     facts.show_badges(inspection)
+    if descriptors := descriptor_words(steps.values()):
+        st.caption(escape_markdown(descriptors))
     _readers(inspection)
     thrown_tries(inspection.tries, inspection.molecule.descriptors, key="drift_tries", block=atom, kept=kept)
     missing = [words for words in inspection.missing if not (steps and "A model can recompute" in words)]

@@ -11,6 +11,7 @@ import streamlit as st
 from streamlit.runtime.pages_manager import PagesManager
 
 from engine import __version__
+from engine.lp_records import FORMER_NAMES, full_name, split_cleanup
 from pages._shared.managing import undo
 
 NAME = "Driftscope"
@@ -25,6 +26,7 @@ def page(title: str, icon: str, lead: str, more: str = "") -> None:
     ``more`` is behind a question mark.
     """
     _leave_old_navigation()
+    _rename_lps()
     undo.page_opened(title)
     # The favicon is a file of ours: a Material symbol would be fetched from the web.
     st.set_page_config(page_title=f"{title} · {NAME}", page_icon=FAVICON, layout="wide")
@@ -44,6 +46,15 @@ def _leave_old_navigation() -> None:
     if PagesManager.uses_pages_directory:
         PagesManager.uses_pages_directory = False
         st.rerun()
+
+
+def _rename_lps() -> None:
+    """Addresses of before the LPs had the group's names: ``lp1=position-blocklist``."""
+    for key in list(st.query_params):
+        values = st.query_params.get_all(key)
+        named = [full_name(value) if split_cleanup(value)[0] in FORMER_NAMES else value for value in values]
+        if named != values:
+            st.query_params[key] = named
 
 
 def _footer() -> None:

@@ -54,9 +54,7 @@ def test_samples_come_in_the_order_asked_for_and_before_their_stops(loaded: Load
 
 def test_the_parameters_of_an_lp_reach_it(loaded: LoadedModel) -> None:
     short = Generation(loaded, MOLECULES, Plan("group-v2.1", placeholder="0.0,0.0,0.0"))
-    assert len(short.requests[0].program) < len(
-        Generation(loaded, MOLECULES, Plan("group-v2.1")).requests[0].program
-    )
+    assert len(short.requests[0].program) < len(Generation(loaded, MOLECULES, Plan("group-v2.1")).requests[0].program)
     fitted = Generation(loaded, MOLECULES, Plan("adaptive-placeholder"))
     assert fitted.placeholder.count(",") == 2
     assert fitted.placeholder != "0.0000,0.0000,0.0000"

@@ -131,9 +131,7 @@ def test_each_atom_of_the_demo_has_one_run_of_columns() -> None:
             )
 
 
-@given(
-    st.lists(st.integers(0, QWEN_TOKENS - 1), max_size=80), st.sampled_from(["none", "group-v2.1"]), st.data()
-)
+@given(st.lists(st.integers(0, QWEN_TOKENS - 1), max_size=80), st.sampled_from(["none", "group-v2.1"]), st.data())
 def test_any_tokens_have_columns_and_atoms(ids: list[int], lp: str, data: st.DataObject) -> None:
     template = build_template(skeleton_of(parse_smiles("CC(=O)N")), TOKENIZER, tags=True)
     before = align(template, [*template.ids[:20].tolist(), *ids], TOKENIZER, lp=lp)
