@@ -53,7 +53,7 @@ def _little(share: float, name: str) -> str:
 
 
 def descriptor_words(steps: Iterable[Mapping[str, Any]]) -> str:
-    """Of a sample's kept steps: forced tokens of descriptors (``[OH]``) that the model gave next to nothing, or ``""``."""
+    """Of a sample's kept steps: forced tokens of descriptors, such as ``[OH]``, that the model gave next to nothing."""
     forced = [step for step in steps if step["forced"] and step["p_raw"] is not None and _is_descriptor(step["piece"])]
     unlikely = sorted((step for step in forced if step["p_raw"] < UNLIKELY), key=lambda step: float(step["p_raw"]))
     if not unlikely:

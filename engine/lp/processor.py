@@ -18,13 +18,14 @@ import torch
 from torch import Tensor
 from transformers import LogitsProcessor
 
+from engine.chem.enriched import described
 from engine.chem.smiles import parse_written
 from engine.errors import ConstraintError
 from engine.lp.constraint import Constraint, LpParameters, build_constraint, end_of
 from engine.lp.driver import LOST, State, Tables
 from engine.lp.table import NO_ID, Automaton, Program
 from engine.lp_records import lp_record
-from engine.records import Molecule
+from engine.records import Descriptors, Molecule
 from engine.text.tokenizers import load_tokenizer
 
 MOST_FEW = 4_096
@@ -138,16 +139,25 @@ class ConstraintProcessor(ProgramProcessor):
 
 
 def logits_processor(
-    lp: str, smiles: Sequence[str], tokenizer: str, vocab_rows: int, parameters: LpParameters | None = None
+    lp: str,
+    smiles: Sequence[str],
+    tokenizer: str,
+    vocab_rows: int,
+    parameters: LpParameters | None = None,
+    descriptors: Descriptors | None = None,
 ) -> ConstraintProcessor:
     """An LP by its name, for prompts ``[SMILES]...[/SMILES]`` with these SMILES as they stand there.
 
-    ``tokenizer`` is qwen3, llama3 or a folder; ``vocab_rows`` are the model's, its padding among them.
+    ``tokenizer`` is qwen3, llama3 or a folder; ``vocab_rows`` are the model's, its padding among them; ``descriptors``
+    those that the LP forces, else plain.
     """
-    if lp_record(lp).is_guarded:
+    record = lp_record(lp)
+    if record.is_guarded:
         raise ConstraintError(
             f"{lp} takes tokens back, which a logits processor cannot", "Use exact here, or `driftscope generate`"
         )
     loaded = load_tokenizer(tokenizer)
     constraint = build_constraint(lp, loaded, vocab_rows, parameters)
-    return ConstraintProcessor(constraint, list(map(parse_written, smiles)), end_of(loaded))
+    how = descriptors or record.descriptors or "plain"
+    molecules = [described(parse_written(text), how) for text in smiles]
+    return ConstraintProcessor(constraint, molecules, end_of(loaded))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from engine.chem.enriched import described, skeleton_of
+from engine.chem.enriched import skeleton_of
 from engine.errors import ConstraintError
 from engine.lp.constraint import LpParameters
 from engine.lp_records import lp_record
@@ -43,8 +43,7 @@ class RowLoop:
         self._form: NumberFormat = chosen.form
         self._rule = record.rule
         placeholder = chosen.placeholder or record.placeholder
-        written = record.descriptors or "plain"
-        skeletons = [skeleton_of(described(molecule, written)) for molecule in molecules]
+        skeletons = [skeleton_of(molecule) for molecule in molecules]
         self._templates = build_templates(skeletons, tokenizer, placeholder, tags=True)
         never = {tokenizer.end_id, *tokenizer.begin_ids, *(tokenizer.added if self._rule.no_added else ())}
         self._blocked = sorted({*self._ids_where(self._is_blocked), *(id_ for id_ in never if id_ is not None)})

@@ -130,7 +130,7 @@ def test_forced_and_legal_sets_are_the_groups_at_every_step(version, name):
 def test_the_row_loop_has_the_same_sets(version):
     tokenizer = load_tokenizer("qwen3")
     keys = {id_: key for key, id_ in tokenizer.backend.get_vocab(with_added_tokens=True).items()}
-    loop = RowLoop(f"group-{version}", tokenizer, PADDED, [parse_smiles("CO")])
+    loop = RowLoop(f"group-{version}", tokenizer, PADDED, [described(parse_smiles("CO"), "with-hydrogens")])
     tokens = template(skeleton("CO", VERSIONS[version][-1]), tokenizer.backend)
     written: list[int] = []
     for place, (id_, is_free) in enumerate(tokens):
