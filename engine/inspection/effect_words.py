@@ -62,7 +62,7 @@ def descriptor_words(steps: Iterable[Mapping[str, Any]]) -> str:
     more = ", …" if len(unlikely) > MOST_NAMED else ""
     return (
         f"{len(unlikely):,} of {counted(len(forced), 'forced token')} inside atom descriptors had less than "
-        f"{percent(UNLIKELY)} with the model: {named}{more}. The LP writes these atoms otherwise than the model does."
+        f"{100 * UNLIKELY:g} % with the model: {named}{more}. The LP writes these atoms otherwise than the model does."
     )
 
 

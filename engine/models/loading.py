@@ -150,7 +150,7 @@ def begin_ids(entry: ModelEntry, folder: Path, tokenizer: TextTokenizer) -> tupl
     own = load_tokenizer(str(folder)) if (folder / "tokenizer.json").is_file() else tokenizer
     found = [tokenizer.id_of(own.piece(id_)) for id_ in own.begin_ids]
     if entry.bos and not found:
-        found = [next((id_ for id_ in map(tokenizer.id_of, BEGIN_TOKENS) if id_ is not None), None)]
+        found = [next((id_ for id_ in map(tokenizer.id_of, BEGIN_TOKENS) if id_ in tokenizer.added), None)]
     ids = tuple(id_ for id_ in found if id_ is not None)
     if len(ids) < len(found):
         raise ModelError(

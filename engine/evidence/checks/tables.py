@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.chem.enriched import described
 from engine.chem.smiles import parse_smiles
 from engine.evidence.checks.finding import Basis, Finding, beside_reported, fallen_by, held_against, said
 from engine.evidence.checks.stored import written_out
@@ -14,6 +15,7 @@ from engine.evidence.claims import Claim
 from engine.evidence.formula import Range
 from engine.lp.constraint import build_constraint
 from engine.lp.table import ILLEGAL, KEEP, NO_ID, SYMBOLS, Automaton, Program
+from engine.lp_records import lp_record
 from engine.models.layout import VOCAB_ROWS
 from engine.text.tokenizers import load_tokenizer
 
@@ -34,7 +36,8 @@ def lp_table(claim: Claim, basis: Basis) -> Finding:
         return Finding("not testable here", None, "The store does not hold the molecules.", query, "store")
     tokenizer = load_tokenizer(given["tokenizer"])
     constraint = build_constraint(given["lp"], tokenizer, VOCAB_ROWS[given["tokenizer"]])
-    programs = [constraint.compile(parse_smiles(text)) for text in smiles]
+    descriptors = lp_record(given["lp"]).descriptors or "plain"
+    programs = [constraint.compile(described(parse_smiles(text), descriptors)) for text in smiles]
     figure, unit, words = _FIGURES[given["figure"]]
     text = given.get("text", "")
     inside = tokenizer.encode(f"<{text}>")[1:-1] if text else []  # a number that begins with a digit joins no bracket

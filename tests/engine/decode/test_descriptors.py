@@ -1,0 +1,112 @@
+"""What a checkpoint learnt and an LP forces: how atoms are written, whether prompts begin with BOS, and older plans."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tokenizers import processors
+
+from engine.chem.smiles import parse_smiles
+from engine.decode.generation import Generation
+from engine.decode.plan import Plan
+from engine.errors import ModelError, RegistryError, RunError
+from engine.inspection.effect_words import descriptor_words
+from engine.lp.constraint import build_constraint
+from engine.lp_records import stored_lp
+from engine.models.loading import load_model
+from engine.models.registry import ModelEntry, load_registry, read_registry
+from engine.runner.plan import ModelChoice, RunPlan
+from engine.text.tokenizers import load_tokenizer
+from tests.small_models import small_folder, use_small_model, write_registry
+
+BOS = 128_000
+
+
+def llama(folder: Path, *lines: str, own: bool = True) -> ModelEntry:
+    """A LLaMA checkpoint whose own tokenizer.json puts BOS before a text."""
+    small_folder(folder / "model", "llama3")
+    if own:
+        tokenizer = load_tokenizer("llama3").backend.from_str(load_tokenizer("llama3").backend.to_str())
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single="<|begin_of_text|> $A", special_tokens=[("<|begin_of_text|>", BOS)]
+        )
+        tokenizer.save(str(folder / "model" / "tokenizer.json"))
+    path = write_registry(folder, "\n".join(('alias = "l"\nstep = "1"\nfolder = "model"', *lines)))
+    return load_registry([path]).find("l")
+
+
+def prompt_of(entry: ModelEntry, **plan: bool) -> tuple[int, ...]:
+    return Generation(load_model(entry, "cpu"), [parse_smiles("CO")], Plan("exact", **plan)).requests[0].prompt
+
+
+def test_prompts_begin_as_the_checkpoints_tokenizer_begins_them(tmp_path: Path) -> None:
+    plain = tuple(load_tokenizer("llama3").encode("[SMILES]CO[/SMILES]"))
+    entry = llama(tmp_path, 'tokenizer = "llama3"')
+    assert prompt_of(entry) == (BOS, *plain)
+    assert prompt_of(entry, bos=False) == plain, "a run from before this was known"
+    assert prompt_of(llama(tmp_path, 'tokenizer = "own"')) == (BOS, *plain)
+    assert prompt_of(llama(tmp_path, 'tokenizer = "llama3"', "bos = false")) == plain
+    (tmp_path / "other").mkdir()
+    assert prompt_of(llama(tmp_path / "other", 'tokenizer = "llama3"', own=False)) == plain
+    assert prompt_of(llama(tmp_path / "other", 'tokenizer = "llama3"', "bos = true", own=False)) == (BOS, *plain)
+
+
+def test_bos_that_a_tokenizer_has_not(tmp_path: Path) -> None:
+    small_folder(tmp_path / "model", "qwen3")
+    path = write_registry(tmp_path, 'alias = "q"\nstep = "1"\nfolder = "model"\ntokenizer = "qwen3"\nbos = true')
+    with pytest.raises(ModelError, match="prompts of q:1 should begin with BOS"):
+        load_model(load_registry([path]).find("q"), "cpu")
+
+
+@pytest.mark.parametrize("line", ['descriptors = "long"', "descriptors = 1", 'bos = "yes"', "bos = 1"])
+def test_a_wrong_key_of_the_registry_is_named(tmp_path: Path, line: str) -> None:
+    path = write_registry(tmp_path, f'alias = "q"\nstep = "1"\nfolder = "m"\ntokenizer = "qwen3"\n{line}')
+    with pytest.raises(RegistryError, match=f"`{line.split()[0]}` is"):
+        read_registry(path)
+
+
+@pytest.mark.parametrize(
+    ("lp", "chosen", "learnt", "expected"),
+    [
+        ("group-v4.3", None, "plain", "with-hydrogens"),
+        ("group-v4.3", "plain", "with-hydrogens", "plain"),
+        ("truncating", None, "with-hydrogens", "with-hydrogens"),
+        ("exact", None, "plain", "plain"),
+        ("exact", "with-hydrogens", "plain", "with-hydrogens"),
+    ],
+)
+def test_descriptors_are_the_lps_else_the_checkpoints(monkeypatch, lp, chosen, learnt, expected) -> None:
+    use_small_model(monkeypatch)
+    plan = Plan(lp, descriptors=chosen)
+    assert plan.descriptors_of(learnt) == expected
+    if learnt == "plain":
+        (sample,) = Generation(load_model(load_registry().find("small"), "cpu"), [parse_smiles("CO")], plan).run()
+        assert ("[OH]<" in sample.text) == (expected == "with-hydrogens")
+        assert sample.check.same_graph
+
+
+def test_an_older_plan_keeps_its_rules() -> None:
+    sheet = RunPlan(ModelChoice("demo-qwen"), Plan("none")).sheet()
+    sheet["plan"] |= {"lp": "position-allowlist+cleanup", "last_positions": 2}
+    del sheet["plan"]["descriptors"], sheet["plan"]["bos"]
+    plan = RunPlan.read(json.loads(json.dumps(sheet))).plan
+    assert (plan.lp, plan.descriptors_of("with-hydrogens"), plan.bos) == (
+        "former:position-allowlist+cleanup", "plain", False,
+    )  # fmt: skip
+    live = build_constraint(stored_lp("position-allowlist").name, load_tokenizer("qwen3"), 151_936).automaton.live
+    assert len(live) == 66
+    sheet["plan"]["last_positions"] = 4
+    with pytest.raises(RunError, match="--last-positions"):
+        RunPlan.read(sheet)
+
+
+def test_the_inspector_names_forced_descriptors_that_the_model_did_not_learn() -> None:
+    def step(piece: str, p_raw: float, *, forced: bool = True) -> dict[str, object]:
+        return {"piece": piece, "p_raw": p_raw, "forced": forced}
+
+    likely = [step("C", 0.9), step("]<", 0.001), step("[CONFORMER]", 0.001), step("a", 0.001, forced=False)]
+    assert descriptor_words(likely) == ""
+    words = descriptor_words([*likely, step("OH", 0.0002), step("NH", 0.004)])
+    assert words.startswith("2 of 3 forced tokens inside atom descriptors had less than 1 % with the model: OH (")
