@@ -44,6 +44,12 @@ class WorkerProcess:
         self.connection.close()
 
 
+def is_worker() -> bool:
+    """Whether this is such a process, which no Ctrl-C reaches."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return spec is not None and spec.name == __name__
+
+
 def usable_cores() -> int:
     """The cores that this process may run on."""
     affinity = getattr(os, "sched_getaffinity", None)

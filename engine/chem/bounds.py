@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rdkit import Chem
 from rdkit.Chem.rdDistGeom import GetMoleculeBoundsMatrix
 
-from engine.chem.rdkit_log import captured_log
+from engine.chem.rdkit_log import captured_log, matching
 
 Apart = Literal["bond", "angle", "other"]
 APART: tuple[Apart, ...] = get_args(Apart)
@@ -105,7 +105,9 @@ def _share_bounds(mol: Chem.Mol, first: Indices, second: Indices, lower: Floats,
     symbols = [atom.GetSymbol() for atom in mol.GetAtoms()]
     place = {pair: index for index, pair in enumerate(zip(first.tolist(), second.tolist(), strict=True))}
     alike: dict[tuple[str, ...], set[int]] = {}
-    for match in mol.GetSubstructMatches(CONJUGATED_ENDS):
+    with matching():
+        ends = mol.GetSubstructMatches(CONJUGATED_ENDS)
+    for match in ends:
         elements = tuple(sorted(symbols[atom] for atom in match))
         alike.setdefault(elements, set()).add(place[min(match), max(match)])
     for places in map(list, alike.values()):

@@ -10,6 +10,9 @@ hypervalent centres such as PF6- (distance bounds alone, square-planar and octah
 time a call takes. RDKit looks at its clock between minimisations only: molecules of 600 atoms, hydrogens included, ran
 up to a minute over a limit of five seconds. Where the limit is met, the machine's speed decides how many are found.
 Stereo that the SMILES leaves open is drawn by lot, conformer by conformer.
+
+RDKit takes Ctrl-C for itself while it embeds, and answers as if the seed had failed. So it embeds in a process that no
+Ctrl-C reaches, while this one waits and can be interrupted.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
@@ -27,6 +31,7 @@ from rdkit.Chem import rdDistGeom, rdForceFieldHelpers
 from engine.chem.frame import add_conformer
 from engine.chem.rdkit_log import captured_log
 from engine.errors import EmbedError, shown
+from engine.processes import WorkerProcess, is_worker
 from engine.records import Molecule
 
 
@@ -74,22 +79,62 @@ def reference_conformers(
         raise ValueError(f"max_seconds must be positive, got {max_seconds}")
     if molecule.mol.GetNumAtoms() == 0:
         raise EmbedError("the molecule has no atoms", "Give one that has")
-    deadline = time.monotonic() + max_seconds
     conformers = Chem.Mol(molecule.mol)
     conformers.RemoveAllConformers()
+    found = (_found if is_worker() else _found_in_child)(conformers, count, seed, mmff, max_seconds)
+    for xyz, properties in found.conformers:
+        conformer = add_conformer(conformers, xyz)
+        for name, value in properties.items():
+            (conformer.SetDoubleProp if isinstance(value, float) else conformer.SetProp)(name, value)
+    if not found.conformers:
+        raise _nothing_found(molecule, max_seconds, is_late=found.is_late)
+    return conformers
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    conformers: list[tuple[NDArray[np.float64], dict[str, str | float]]]  # [atoms of the text, 3], and its properties
+    is_late: bool  # time ran out
+
+
+def _found(mol: Chem.Mol, count: int, seed: int, mmff: bool, max_seconds: float) -> _Found:
+    deadline = time.monotonic() + max_seconds
+    conformers = []
     with captured_log():
-        full = Chem.AddHs(molecule.mol)  # RDKit appends hydrogens, so the first atoms stay those of the text
+        full = Chem.AddHs(mol)  # RDKit appends hydrogens, so the first atoms stay those of the text
         full.RemoveAllConformers()
         for embedded in _embeddings(full, count, seed, deadline, max_seconds):
             _set_apart(embedded)
             properties = _relax(embedded, deadline) if mmff else {}
-            atoms = conformers.GetNumAtoms()
-            conformer = add_conformer(conformers, embedded.GetConformer().GetPositions()[:atoms])
-            for name, value in properties.items():
-                (conformer.SetDoubleProp if isinstance(value, float) else conformer.SetProp)(name, value)
-    if conformers.GetNumConformers() == 0:
-        raise _nothing_found(molecule, max_seconds, deadline)
-    return conformers
+            conformers.append((embedded.GetConformer().GetPositions()[: mol.GetNumAtoms()], properties))
+    return _Found(conformers, time.monotonic() >= deadline)
+
+
+_IDLE: list[WorkerProcess] = []  # each serves one thread at a time
+
+
+def _found_in_child(mol: Chem.Mol, *asked: Any) -> _Found:
+    while True:
+        is_new = False
+        try:
+            process = _IDLE.pop()
+        except IndexError:
+            is_new, process = True, WorkerProcess(_serve)
+        try:
+            process.connection.send((mol.ToBinary(int(Chem.PropertyPickleOptions.AllProps)), *asked))
+            found: _Found = process.connection.recv()
+        except (EOFError, OSError) as error:
+            if is_new:  # an idle one may have been ended by anything
+                raise EmbedError("the process that embeds ended", "Leave this molecule out, or free memory") from error
+        else:  # one that Ctrl-C interrupts is never taken again
+            _IDLE.append(process)
+            return found
+
+
+def _serve(connection: Connection) -> None:
+    while True:
+        content, *asked = connection.recv()
+        connection.send(_found(Chem.Mol(content), *asked))
 
 
 def _embeddings(full: Chem.Mol, count: int, seed: int, deadline: float, max_seconds: float) -> Iterator[Chem.Mol]:
@@ -211,9 +256,9 @@ def force_field(embedded: Chem.Mol) -> tuple[str, Any]:
     return "none", None
 
 
-def _nothing_found(molecule: Molecule, max_seconds: float, deadline: float) -> EmbedError:
+def _nothing_found(molecule: Molecule, max_seconds: float, *, is_late: bool) -> EmbedError:
     what = f"no conformer of {shown(molecule.smiles)} was found"
-    if time.monotonic() >= deadline:
+    if is_late:
         return EmbedError(f"{what} within {max_seconds:g} s", "Allow more seconds, or give a smaller molecule")
     return EmbedError(
         f"{what} in {sum(way.attempts for way in WAYS)} attempts a seed",

@@ -17,7 +17,7 @@ from rdkit.Chem.inchi import MolFromInchi, MolToInchi
 
 from engine.chem.bounds import APART, Floats, PairBounds, pair_bounds
 from engine.chem.frame import add_conformer, conformer_of
-from engine.chem.rdkit_log import captured_log
+from engine.chem.rdkit_log import captured_log, matching
 from engine.records import FailedCheck
 
 POSEBUSTERS = "0.6.5"
@@ -127,17 +127,19 @@ def geometry_checks(mol: Chem.Mol, settings: SettingsName = "mol_fast", *, energ
     if radicals:
         of_graph.append(FailedCheck("no_radicals", radicals, "unpaired electrons"))
     checks = SETTINGS[settings]
+    with matching():
+        planes = tuple(
+            (check, match)
+            for check, patterns in _PATTERNS.items()
+            for pattern in (patterns if is_sane else ())
+            for match in sane.GetSubstructMatches(pattern)
+        )
     return GeometryChecks(
         sane,
         checks if energy else tuple(name for name in checks if name != ENERGY),
         tuple(of_graph),
         pair_bounds(sane) if is_sane else None,
-        tuple(
-            (check, match)
-            for check, patterns in _PATTERNS.items()
-            for pattern in (patterns if is_sane else ())
-            for match in sane.GetSubstructMatches(pattern)
-        ),
+        planes,
         is_sane,
     )
 

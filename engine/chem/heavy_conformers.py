@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rdkit import Chem
 
 from engine.chem.frame import add_conformer
-from engine.chem.rdkit_log import captured_log
+from engine.chem.rdkit_log import captured_log, matching
 from engine.chem.smiles import (
     MOST_CHARACTERS,
     MOST_HEAVY_ATOMS,
@@ -102,7 +102,8 @@ def _order_in(smiles: str, own: str) -> tuple[int, ...]:
         return tuple(range(wanted.GetNumAtoms()))
     if not same_graph(wanted, given):
         raise GraphMismatchError(f"its graph is {shown(own, 200)}, which is not its key's {shown(smiles, 200)}")
-    match = given.GetSubstructMatch(wanted, useChirality=True) or given.GetSubstructMatch(wanted)
+    with matching():
+        match = given.GetSubstructMatch(wanted, useChirality=True) or given.GetSubstructMatch(wanted)
     if len(match) != given.GetNumAtoms():
         raise GraphMismatchError(f"its atoms cannot be matched with those of {shown(smiles, 200)}")
     return tuple(match)

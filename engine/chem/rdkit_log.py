@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ _TIMESTAMP = re.compile(r"^\[\d\d:\d\d:\d\d\]\s*")
 
 
 _LOG_LOCK = threading.Lock()
+_MATCHING = threading.Lock()
 _OF_THREAD = threading.local()
 
 
@@ -50,3 +52,16 @@ def captured_log() -> Iterator[list[str]]:
         if outer is not None:
             outer.extend(lines)
         _OF_THREAD.lines = outer
+
+
+@contextmanager
+def matching() -> Iterator[None]:
+    """Around each search for a substructure: RDKit takes Ctrl-C for itself meanwhile, and would answer with a part.
+
+    One thread at a time: two at once leave RDKit's handler of that signal in place for good.
+    """
+    with _MATCHING, captured_log() as lines:
+        yield
+    if any("search was interrupted" in line for line in lines):
+        signal.raise_signal(signal.SIGINT)
+        raise KeyboardInterrupt

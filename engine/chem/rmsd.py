@@ -20,7 +20,7 @@ from rdkit import Chem
 
 from engine.chem.bounds import CONJUGATED_ENDS
 from engine.chem.frame import add_conformer, conformer_of
-from engine.chem.rdkit_log import captured_log
+from engine.chem.rdkit_log import captured_log, matching
 from engine.errors import ConformerError, GraphMismatchError, shown
 from engine.figures.coverage_metrics import DRUG_LIKE_ANG, figures_of
 
@@ -173,7 +173,9 @@ def _matches(probe: Chem.Mol, reference: Chem.Mol, most: int) -> tuple[NDArray[n
         raise ValueError(f"max_matches must be at least 1, got {most}")
     matches: Sequence[Sequence[int]] = ()
     if _flat_smiles(probe) == _flat_smiles(reference):
-        matches = _loosened(probe).GetSubstructMatches(_loosened(reference), uniquify=False, maxMatches=most + 1)
+        loosened = _loosened(probe), _loosened(reference)
+        with matching():
+            matches = loosened[0].GetSubstructMatches(loosened[1], uniquify=False, maxMatches=most + 1)
     if not matches:
         raise GraphMismatchError(
             f"{shown(_flat_smiles(probe))} and {shown(_flat_smiles(reference))} are different graphs",
@@ -194,7 +196,9 @@ def _flat_smiles(mol: Chem.Mol) -> str:
 def _loosened(mol: Chem.Mol) -> Chem.Mol:
     """A copy in which the terminal atoms of conjugated groups are alike, as RDKit's own search has them."""
     loose = Chem.RWMol(mol)
-    for terminal, centre in mol.GetSubstructMatches(CONJUGATED_ENDS, uniquify=False, maxMatches=10 * mol.GetNumAtoms()):
+    with matching():
+        ends = mol.GetSubstructMatches(CONJUGATED_ENDS, uniquify=False, maxMatches=10 * mol.GetNumAtoms())
+    for terminal, centre in ends:
         loose.GetAtomWithIdx(terminal).SetFormalCharge(0)
         loose.GetBondBetweenAtoms(terminal, centre).SetBondType(Chem.BondType.SINGLE)
     return loose.GetMol()

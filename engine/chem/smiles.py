@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from rdkit import Chem
 
-from engine.chem.rdkit_log import captured_log
+from engine.chem.rdkit_log import captured_log, matching
 from engine.errors import MoleculeSizeError, NoEnrichedFormError, SmilesError, UnsupportedMoleculeError, shown
 from engine.records import Molecule
 
@@ -210,7 +210,8 @@ def same_graph(first: Chem.Mol, second: Chem.Mol) -> bool:
     if isotopes != other_isotopes:
         return False
     if _can_be_matched(left, right):
-        return all(mol.HasSubstructMatch(other, useChirality=True) for mol, other in ((left, right), (right, left)))
+        with matching():
+            return all(mol.HasSubstructMatch(other, useChirality=True) for mol, other in ((left, right), (right, left)))
     return not _keys_by_other_orders(left).isdisjoint(_keys_by_other_orders(right))
 
 
@@ -219,7 +220,8 @@ def _can_be_matched(left: Chem.Mol, right: Chem.Mol) -> bool:
     if any(atom.GetChiralTag() in _UNMATCHED_STEREO for mol in (left, right) for atom in mol.GetAtoms()):
         return False  # cisplatin would match transplatin
     # RDKit looks at stereo only in whole matches and tries all of them: billions, with eight tert-butyl groups.
-    return len(left.GetSubstructMatches(right, uniquify=False, maxMatches=_MOST_MATCHES)) < _MOST_MATCHES
+    with matching():
+        return len(left.GetSubstructMatches(right, uniquify=False, maxMatches=_MOST_MATCHES)) < _MOST_MATCHES
 
 
 def _keys_by_other_orders(mol: Chem.Mol) -> set[str]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rdkit import Chem
 
 from engine.chem.frame import conformer_of
-from engine.chem.rdkit_log import captured_log
+from engine.chem.rdkit_log import captured_log, matching
 from engine.errors import GraphMismatchError
 
 FLAT = 0.1
@@ -176,17 +176,22 @@ def _word(goal: StereoGoal, value: float) -> Word:
 def _symmetries(asked: Chem.Mol, answer: Chem.Mol) -> tuple[NDArray[np.int64], bool]:
     """By row, the atom of ``answer`` for each atom of ``asked``, -1 for atoms that no site needs; and whether all."""
     left, right = _skeleton(asked), _skeleton(answer)
-    found = right.GetSubstructMatches(left, uniquify=False, maxMatches=MOST_SYMMETRIES)
+    found = _matches(right, left)
     if not found or (left.GetNumAtoms(), left.GetNumBonds()) != (right.GetNumAtoms(), right.GetNumBonds()):
         raise GraphMismatchError("the conformer is of another molecule", "Give one of the same graph")
     if len(found) == MOST_SYMMETRIES:  # rings on a side chain multiply them as well
         needed = _spanning_classes(asked, left)
         left, right = _without_branches(left, needed), _without_branches(right, needed)
-        found = right.GetSubstructMatches(left, uniquify=False, maxMatches=MOST_SYMMETRIES)
+        found = _matches(right, left)
     places, goals = ([atom.GetIntProp(_PLACE) for atom in mol.GetAtoms()] for mol in (left, right))
     maps = np.full((len(found), asked.GetNumAtoms()), -1, dtype=np.int64)
     maps[:, places] = np.asarray(goals)[np.asarray(found)]
     return maps, len(found) < MOST_SYMMETRIES
+
+
+def _matches(right: Chem.Mol, left: Chem.Mol) -> tuple[tuple[int, ...], ...]:
+    with matching():
+        return tuple(right.GetSubstructMatches(left, uniquify=False, maxMatches=MOST_SYMMETRIES))
 
 
 def _skeleton(mol: Chem.Mol) -> Chem.Mol:

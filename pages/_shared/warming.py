@@ -1,5 +1,5 @@
 """What the first look at any page needs, made as the server starts: modules, both tokenizers, plotly's first
-figure, the exact LP's tables, the Tokenizer lab's conformers, which of two logs was read late.
+figure, the exact LP's tables, which of two logs was read late.
 
 Without it the reader who opens a tab first waits for them, a second and more.
 """
@@ -10,16 +10,13 @@ import importlib
 from contextlib import suppress
 from dataclasses import replace
 
-from engine.chem.molecule_sets import USUAL_COUNT, load_molecule_set
 from engine.errors import DriftscopeError
 from engine.logits.first_logs import first_logs
 from engine.logits.late_reads import late_in_store
 from engine.lp.constraint import build_constraint
 from engine.lp.vocabulary import vocabulary_of
-from engine.records import FIXED4
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
-from engine.text.reference import reference_text
 from engine.text.tokenizers import BUILT_IN, load_tokenizer
 from pages._shared.charts.chart import HeatmapCells, Marks, chart
 from pages._shared.listing import FOLDER
@@ -37,9 +34,6 @@ def warm() -> None:
         with suppress(DriftscopeError):
             vocabulary_of(tokenizer := load_tokenizer(name))
             build_constraint("exact", tokenizer, tokenizer.vocab_size)
-    for entry in load_molecule_set(limit=USUAL_COUNT):
-        with suppress(DriftscopeError):
-            reference_text(entry.smiles, FIXED4)
     with suppress(DriftscopeError):
         _look_at_logs()
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +23,12 @@ from engine.chem.smiles import parse_smiles
 from engine.errors import EmbedError
 
 DRUG = "CN1CCC[C@H]1c1cccnc1"
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RDKit embeds in this process, where a test can replace parts of it."""
+    monkeypatch.setattr(conformers, "is_worker", lambda: True)
 
 
 def positions(mol: Chem.Mol) -> NDArray[np.float64]:
@@ -148,6 +160,7 @@ def test_random_coordinates_take_over() -> None:
     assert reference_conformers(parse_smiles("F[Xe](F)(F)F"), 2).GetNumConformers() == 2
 
 
+@pytest.mark.usefixtures("here")
 def test_a_timed_out_embedding_is_no_conformer(monkeypatch: pytest.MonkeyPatch) -> None:
     # RDKit answers [-1] then, which is not empty.
     monkeypatch.setattr(rdDistGeom, "EmbedMultipleConfs", lambda *_: [-1])
@@ -160,6 +173,7 @@ def test_time_that_has_run_out_is_named() -> None:
         reference_conformers(parse_smiles("CCO"), max_seconds=1e-9)
 
 
+@pytest.mark.usefixtures("here")
 def test_an_rdkit_exception_becomes_the_named_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("Invariant Violation")
@@ -169,6 +183,7 @@ def test_an_rdkit_exception_becomes_the_named_error(monkeypatch: pytest.MonkeyPa
         reference_conformers(parse_smiles("CCO"))
 
 
+@pytest.mark.usefixtures("here")
 def test_fewer_are_returned_when_some_seeds_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([True, False, False, True])  # plain; plain and random of the second seed; random of the third
     embed = conformers._embed
@@ -176,6 +191,7 @@ def test_fewer_are_returned_when_some_seeds_fail(monkeypatch: pytest.MonkeyPatch
     assert reference_conformers(parse_smiles("CCO"), 3).GetNumConformers() == 2
 
 
+@pytest.mark.usefixtures("here")
 def test_a_hopeless_molecule_is_given_up_early(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[conformers.Way] = []
     monkeypatch.setattr(conformers, "_embed", lambda *args: tried.append(args[2]))
@@ -206,3 +222,49 @@ def test_arguments_are_checked(arguments: dict[str, float]) -> None:
 def test_odd_elements_work_without_a_word_from_rdkit(smiles: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert reference_conformers(parse_smiles(smiles), mmff=True).GetNumConformers() == 1
     assert capfd.readouterr().err == ""
+
+
+def test_a_process_that_has_ended_is_replaced() -> None:
+    molecule = parse_smiles(DRUG)
+    before = positions(reference_conformers(molecule, 2))
+    for process in conformers._IDLE:
+        process.process.kill()
+        process.process.wait()
+    np.testing.assert_array_equal(before, positions(reference_conformers(molecule, 2)))
+
+
+@pytest.mark.usefixtures("here")
+def test_a_process_of_its_own_changes_no_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    def digest() -> str:
+        made = [
+            reference_conformers(parse_smiles(smiles), 3, mmff=True) for smiles in (DRUG, "F/C=C/[C@@H](C)Cl.[Na+]")
+        ]
+        return hashlib.sha256(b"".join(mol.ToBinary() + positions(mol).tobytes() for mol in made)).hexdigest()
+
+    in_this_process = digest()
+    monkeypatch.setattr(conformers, "is_worker", lambda: False)
+    assert digest() == in_this_process
+
+
+def test_ctrl_c_while_rdkit_embeds_stores_nothing(tmp_path: Path) -> None:
+    """RDKit took the signal for itself and answered with nothing: the set was stored, made otherwise, with status 0."""
+    chains = [f"{'CC(C)' * count}C{'C' * 40}" for count in (8, 9, 10, 11)]
+    command = [sys.executable, "-m", "engine", "references", "make", *chains, "--label", "cut", "--per-molecule", "200"]
+    environment = {**os.environ, "DRIFTSCOPE_STORE": str(tmp_path)}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, env=environment, start_new_session=True) as process:
+        while not (children := _children(process.pid)) or _cpu_s(children[-1]) < 1:  # it embeds
+            assert process.poll() is None
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        assert process.wait(30) == 130
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()]
+
+
+def _cpu_s(pid: int) -> float:
+    """Of a process that embeds: importing takes less."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return int(fields[11]) / os.sysconf("SC_CLK_TCK")
