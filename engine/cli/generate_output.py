@@ -13,6 +13,7 @@ from engine.cli.output import StatusLine, bar, write
 from engine.errors import EnrichedError, visible
 from engine.figures.words import counted
 from engine.lp_records import lp_record
+from engine.models.devices import threads_of
 from engine.records import CHECK_COLUMNS
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ def summary(generation: Generation) -> str:
     blocks = [block for sample in samples for block in sample.blocks]
     bad = sum(not set(block.kinds) <= {"exact", "unverified"} for block in blocks)
     rate = counters.tokens / counters.decode_s if counters.decode_s else 0.0
+    threads = threads_of(generation.loaded.device)
     guarded = [sample.guarding for sample in samples if sample.guarding is not None]
     guard = ""
     if guarded:
@@ -127,7 +129,7 @@ def summary(generation: Generation) -> str:
         f"{counters.tokens:,} tokens ({counters.forced_tokens:,} forced) in {counters.decode_s:.2f} s, "
         f"{rate:,.0f} tokens/s, {counters.forward_passes:,} passes; "
         f"{generation.loaded.entry.name}, {generation.plan.lp}, {generation.plan.backend}, {generation.loaded.device}"
-        f"{guard}"
+        f"{'' if threads is None else ', ' + counted(threads, 'thread')}{guard}"
     )
 
 
@@ -189,6 +191,7 @@ def document(generation: Generation, skipped: Sequence[dict[str, str]]) -> dict[
         "sampling": asdict(plan.sampling),
         "seed": plan.seed,
         "device": str(generation.loaded.device),
+        "threads": threads_of(generation.loaded.device),
         "template_s": generation.template_s,
         **asdict(counters),
         **(guard if lp_record(generation.lp).is_guarded else {}),

@@ -144,7 +144,7 @@ def add_reader_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_threads_option(group: Any) -> None:
-    group.add_argument("--threads", type=whole(MOST_THREADS), metavar="N", help="default: all idle cores")
+    group.add_argument("--threads", type=whole(MOST_THREADS), metavar="N", help="default: all cores that are idle now")
 
 
 def add_model_options(parser: argparse.ArgumentParser, *, several: bool = False) -> None:

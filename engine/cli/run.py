@@ -40,6 +40,8 @@ from engine.cli.profile_options import add_profile_options, check_profile, profi
 from engine.cli.progress_option import add_progress_options, reporting, typed_command
 from engine.cli.store_entries import show_runs
 from engine.errors import DriftscopeError, RunError
+from engine.figures.words import counted
+from engine.models.devices import threads_of
 
 if TYPE_CHECKING:
     from engine.cli.cluster import RemoteWorkers
@@ -255,7 +257,10 @@ class _RunDisplay:
         self.report(first, now=True)
         if not is_quiet:
             model = f"{row['model_alias']}:{row['model_step']}"
-            note(f"{state.staging.id}: {model}, {row['lp']}, {row['backend']}, {row['device'] or 'Ray actors'}")
+            loaded = getattr(state, "loaded", None)  # in this process, if it is a part of the run
+            threads = None if loaded is None else threads_of(loaded.device)
+            end = "" if threads is None else f", {counted(threads, 'thread')}"
+            note(f"{state.staging.id}: {model}, {row['lp']}, {row['backend']}, {row['device'] or 'Ray actors'}{end}")
 
     def report(self, progress: RunProgress, **more: Any) -> None:
         values = asdict(progress)

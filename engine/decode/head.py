@@ -53,20 +53,34 @@ class LiveHead:
         places = np.full(len(automaton.classes) + 1, np.searchsorted(columns, spare[0]))
         places[columns] = np.arange(len(columns))
         self.column_of = torch.from_numpy(places).to(head.device)  # [V + 1]; the last is of NO_ID
+        self.illegal = [row.nonzero().squeeze(1) for row in self.bias] if self.whole is not None else []  # [Q] columns
 
     def __call__(self, hidden: Tensor, state: State, here: Tensor) -> Tensor:
         """Logits [B, C] in float32, minus infinity where a token is not legal."""
         if self.is_open:
             return self._logits(hidden)
+        if self.whole is not None:
+            return self._forbidden(self._logits(hidden), state, here)
         bias = self.bias if len(self.bias) == 1 else self.bias[state.node]
         if self.has_symbols:
             symbols = here[:, SYMBOL]
             columns = self.column_of[symbols]  # [B, 2]
             own = torch.where(symbols == NO_ID, bias.gather(1, columns), self.symbol_bias[state.node])
             bias = bias.scatter(1, columns, own)
-        if hidden.dtype == torch.float32 and self.whole is None:
+        if hidden.dtype == torch.float32:
             return torch.addmm(bias, hidden, self.weight.t())
         return self._logits(hidden) + bias
+
+    def _forbidden(self, logits: Tensor, state: State, here: Tensor) -> Tensor:
+        """The same in place, on a CPU: few of many columns are illegal, and a bias for all of them would be read."""
+        symbols = here[:, SYMBOL]
+        columns = self.column_of[symbols]  # [B, 2]
+        own = logits.gather(1, columns) + self.symbol_bias[state.node]
+        for row, node in zip(logits, state.node.tolist(), strict=True):
+            row[self.illegal[node]] = -torch.inf
+        if self.has_symbols:
+            logits.scatter_(1, columns, torch.where(symbols == NO_ID, logits.gather(1, columns), own))
+        return logits
 
     def _logits(self, hidden: Tensor) -> Tensor:
         if self.whole is not None:

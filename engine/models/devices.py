@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import re
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,21 +36,53 @@ def pick_device(wanted: str = "auto") -> torch.device:
 
 
 def spare_cores() -> int:
-    """All usable cores but one, which is left to the app's pages."""
-    return max(1, usable_cores() - 1)
+    """Idle cores, and of all cores one less, which is left to the app's pages."""
+    most = usable_cores() - 1
+    return min(most, idle_cores()) if most > 1 else 1
 
 
 def idle_cores() -> int:
-    """Cores that other programs leave idle, at least one.
+    """Cores that other programs leave idle over a short moment, at least one; all of them where nothing tells.
 
     Threads of small operations wait for each other: one that shares its core with another program slows all of them
-    down by far more than it adds.
+    down by far more than it adds. The load average would go on counting a build that ended a minute ago.
     """
+    first = _core_ticks()
+    if first:
+        time.sleep(MOMENT_S)
+    shares = [_idle_share(first[core], after) for core, after in _core_ticks().items() if core in first]
+    return max(1, round(sum(shares))) if shares else usable_cores()
+
+
+MOMENT_S = 0.2
+"""Twenty ticks of a core's clock."""
+CORE_TICKS = re.compile(r"^cpu(\d+) (.+)$", re.MULTILINE)
+_IDLE, _WAITING, _KINDS = 3, 4, 8
+"""Places among a core's ticks, and how many kinds there are: a guest's are counted among the user's."""
+
+
+def _core_ticks() -> dict[int, list[int]]:
+    """Of each core that this process may run on; nothing where the system does not say."""
     try:
-        load = os.getloadavg()[0]
-    except OSError:
-        load = 0.0
-    return max(1, usable_cores() - round(load))
+        lines = CORE_TICKS.findall(Path("/proc/stat").read_text(encoding="ascii"))
+        own = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+        return {int(core): list(map(int, ticks.split())) for core, ticks in lines if own is None or int(core) in own}
+    except (OSError, ValueError):
+        return {}
+
+
+def _idle_share(before: Sequence[int], after: Sequence[int]) -> float:
+    """One where no tick was counted at all."""
+    passed = [late - early for early, late in zip(before, after, strict=False)][:_KINDS]
+    total = sum(passed)
+    return sum(passed[_IDLE : _WAITING + 1]) / total if total > 0 else 1.0
+
+
+def threads_of(device: torch.device) -> int | None:
+    """What torch computes with on a CPU; None on another device."""
+    import torch
+
+    return torch.get_num_threads() if device.type == "cpu" else None
 
 
 def free_memory(device: str) -> int | None:

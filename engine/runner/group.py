@@ -25,6 +25,7 @@ from engine.decode.samples import Sample
 from engine.decode.scoring import Scored, score
 from engine.decode.steps import Counters, Diagnosis, Event, Step, StepObserver, Stop, Tap
 from engine.errors import EnrichedError
+from engine.models.devices import threads_of
 from engine.models.loading import LoadedModel
 from engine.processes import usable_cores
 from engine.records import Molecule, MoleculeVerdict
@@ -107,7 +108,8 @@ class GroupWriter:
         return group
 
     def note_device(self) -> None:
-        self.staging.write_note(self.rank, devices=[device_name(self.loaded)])
+        threads = threads_of(self.loaded.device)
+        self.staging.write_note(self.rank, devices=[device_name(self.loaded)], threads=[threads] if threads else [])
 
     def check(self, group: Group, places: Sequence[int], molecules: Sequence[Molecule]) -> None:
         """Generates some of a finished group's samples again, and notes in the run how many differ."""

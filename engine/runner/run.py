@@ -25,6 +25,7 @@ from engine.decode.generation import FITTED_MOLECULES, Generation
 from engine.decode.steps import StepObserver, Stop, Tap
 from engine.errors import RunError
 from engine.lp_records import FORMER, full_name, stored_lp
+from engine.models.devices import threads_of
 from engine.models.loading import LoadedModel
 from engine.records import Molecule
 from engine.runner.group import GroupWriter, device_name
@@ -202,6 +203,7 @@ def _first_row(run_id: str, loaded: LoadedModel, molecules: int, places: int, pl
         "equal_work": options.equal_work,
         "guard": json.dumps(asdict(options.guard)) if stored_lp(options.lp).is_guarded else None,
         "device": None if loaded.is_outline else device_name(loaded),
+        "threads": None if loaded.is_outline else threads_of(loaded.device),
         "dtype": str(loaded.dtype).removeprefix("torch."),
         "attention": plan.model.attention,
         "kv_cache": "static rows of its own positions" if options.backend == "fast" else "dynamic",

@@ -137,10 +137,11 @@ class RunState:
         """Columns of the run from the writers' notes."""
         row, written = self.staging.sheet["row"], self.staging.notes()
         notes = " ".join([*filter(None, [row.get("notes")]), *written.get("notes", [])])
-        resumed = written.get("resumed", [])
+        resumed, threads = written.get("resumed", []), written.get("threads", [])
         settings = self.plan.judge_settings
         return {
             "device": ", ".join(written.get("devices", [])) or row.get("device"),
+            "threads": threads[0] if len(threads) == 1 else None,  # no one number holds for several
             "notes": notes or None,
             "judged_with": None if settings is None else judged_with(settings.geometry),
             "resumed": len(resumed),

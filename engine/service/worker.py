@@ -72,7 +72,7 @@ class Service:
         self.models = models or Models()
         self.clock = clock
         self.lock = threading.RLock()
-        self._prepare = prepare or functools.partial(_limit_threads, threads or spare_cores())
+        self._prepare = prepare or functools.partial(_limit_threads, threads)
         self._prepared = threading.local()
         self._wake = threading.Condition(self.lock)
         self._threads: set[threading.Thread] = set()  # they hold paused jobs, one runs, one at most is idle
@@ -358,8 +358,8 @@ class Service:
             return True
 
 
-def _limit_threads(threads: int) -> None:
+def _limit_threads(threads: int | None) -> None:
     """Holds for the thread that calls it. Importing torch takes seconds, so no page may do it."""
     import torch
 
-    torch.set_num_threads(threads)
+    torch.set_num_threads(threads or spare_cores())

@@ -7,6 +7,7 @@ from typing import Any
 import streamlit as st
 
 from engine.comparing.figures import RunFigures
+from engine.figures.words import counted
 from engine.records import RULE_HELP
 from engine.store.entries import Entry
 from pages._shared.entry_picker import origin_column, per_cent, rate_column, time_column
@@ -39,7 +40,7 @@ def run_row(entry: Entry) -> dict[str, Any]:
         "tokenizer": run.tokenizer,
         "sampling": run.sampling,
         "batch": run.batch_size,
-        "device": run.device,
+        "device": f"{run.device}, {counted(run.threads, 'thread')}" if run.threads else run.device,
         "made": run.created_at,
     }
 

@@ -81,8 +81,9 @@ def test_threads_are_those_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     monkeypatch.setattr(torch, "set_num_threads", asked.append)
     run_json("generate", "C", *ASKED, "--threads", "3")
-    run_json("generate", "C", *ASKED)
+    assert run_json("generate", "C", *ASKED)["threads"] == torch.get_num_threads()
     assert asked == [3, 1]  # the tests themselves have one
+    assert ", cpu, 1 thread" in run("generate", "C", *ASKED).err
 
 
 def test_no_logit_processor_is_the_lp_none() -> None:

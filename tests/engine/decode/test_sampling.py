@@ -17,7 +17,7 @@ from transformers import (
 )
 
 from engine.decode.presets import PRESETS, Sampling, preset
-from engine.decode.sampling import CHUNK, draw, probabilities, sample, uniform
+from engine.decode.sampling import CHUNK, _likeliest, draw, probabilities, sample, uniform
 from engine.errors import ConstraintError
 from tests.support import sized
 
@@ -164,3 +164,14 @@ WRONG = [
 def test_parameters_that_do_not_fit(wrong: dict[str, float]) -> None:
     with pytest.raises(ConstraintError, match="do not fit"):
         Sampling(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("width", [CHUNK * 4 * 20, CHUNK * 4 * 20 + 7, CHUNK - 1])
+def test_the_likeliest_columns_are_those_of_topk(width: int) -> None:
+    """Whatever lies beside the chunks, and where a row is all in one of them."""
+    logits = torch.randn((3, width + 5), generator=torch.Generator().manual_seed(width))[:, :width]
+    logits[1, -30:] += 20
+    logits[2, 10:] = -torch.inf
+    for found, expected in zip(_likeliest(logits, 20), logits.topk(20, dim=-1), strict=True):
+        assert torch.equal(found[:2], expected[:2])
+    assert torch.equal(_likeliest(logits, 20)[0][2], logits.topk(20, dim=-1).values[2])

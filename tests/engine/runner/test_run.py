@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import JudgeSettings
@@ -187,7 +188,19 @@ def test_a_stopped_run_goes_on_to_the_same_content(lp: str, folder: Path, tmp_pa
     assert content(entry) == whole
     assert (entry.row["resumed"], entry.row["checked_samples"], entry.row["diverged_samples"]) == (1, 2, 0)
     assert entry.row["samples"] == 6
+    assert entry.row["threads"] == torch.get_num_threads()
     assert unfinished_ids(LocalFiles(tmp_path / "b"), RUN) == []
+
+
+def test_no_number_of_threads_is_told_where_writers_had_several(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = started(tmp_path, folder, 4)
+    for _ in run.progress(lambda: bool(run.finished)):
+        pass
+    run.staging.release()
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 77)
+    assert finished(opened(run.staging, run.loaded)).row.get("threads") is None
 
 
 def test_samples_that_come_out_otherwise_are_counted_and_told(folder: Path, tmp_path: Path) -> None:

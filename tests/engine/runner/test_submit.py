@@ -81,6 +81,7 @@ def test_tasks_in_this_process_write_what_one_process_writes(folder: Path, whole
     entry = entry_in(tmp_path)
     assert content(entry) == whole
     assert (entry.row["device"], entry.row["dtype"], entry.row["resumed"]) == ("cpu", "float32", 0)
+    assert entry.row["threads"]
     assert one.publish_if_whole()  # it is shown: nothing is left to do, and that is no error
 
 
@@ -202,6 +203,7 @@ def test_a_run_is_begun_from_an_outline_like_from_the_model(
     rows = [dict(sheet["row"]) for sheet in (with_model, one)]
     assert rows[0].pop("device") == "cpu"
     assert rows[1].pop("device") is None
+    assert (rows[0].pop("threads"), rows[1].pop("threads")) == (1, None)
     for row in rows:
         assert row.pop("run_id")
         assert row.pop("created_at")
