@@ -41,7 +41,11 @@ RUNS = _table(
     ("vocab_size", WHOLE, "tokens of the tokenizer"),
     ("lp", TEXT, "the logits processor, none without one; +cleanup where texts were cleaned after"),
     ("placeholder", TEXT, "what a position LP counts with"),
-    ("descriptors", TEXT, "how it writes a bare heteroatom: plain ([O]) or with-hydrogens ([OH]); null: plain, before 17"),
+    (
+        "descriptors",
+        TEXT,
+        "how it writes a bare heteroatom: plain ([O]) or with-hydrogens ([OH]); null: plain, before 17",
+    ),
     ("backend", TEXT, "fast (ours) or hf (plain generate)"),
     ("sampling", TEXT, "the preset's name, or the parameters in words"),
     ("temperature", REAL, "0 is greedy"),
