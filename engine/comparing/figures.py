@@ -127,9 +127,7 @@ class RunFigures:
         if figure == "log_w":
             known = None if self.lp_cost is None else self.lp_cost.log_w_tempered
             return None if known is None else known.mapped(lambda nat: round(nat, 3) + 0.0)  # what rounding leaves
-        if figure == "pass_rate" and self.pass_rate is not None:
-            return Interval(self.pass_rate, *self._pass_interval)
-        return None
+        return self.rate(figure) if figure == "pass_rate" else None
 
     @property
     def reported_pass_rate(self) -> float | None:
@@ -139,18 +137,19 @@ class RunFigures:
 
     @property
     def pass_rate_low(self) -> float | None:
-        return self._pass_interval[0]
+        return None if (rate := self.rate("pass_rate")) is None else rate.low
 
     @property
     def pass_rate_high(self) -> float | None:
-        return self._pass_interval[1]
+        return None if (rate := self.rate("pass_rate")) is None else rate.high
 
-    @property
-    def _pass_interval(self) -> tuple[float, float] | tuple[None, None]:
-        """Wilson's, 95 %."""
-        passes, samples = self.passes, self.samples
-        is_rate = passes is not None and samples and 0 <= passes <= samples
-        return wilson(passes, samples) if is_rate else (None, None)
+    def rate(self, figure: str) -> Interval | None:
+        """A quotient of counts with Wilson's interval, 95 %; without one where the counts cannot be."""
+        value = getattr(self, figure)
+        if value is None:
+            return None
+        part, whole = (self.entry.row[column] for column in QUOTIENTS[figure])
+        return Interval(value, *wilson(part, whole)) if 0 <= part <= whole else Interval(value)
 
     @cached_property
     def _stated(self) -> dict[str, float | None]:
