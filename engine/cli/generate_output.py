@@ -126,7 +126,7 @@ def summary(generation: Generation) -> str:
         f"{sum(sample.check.passed for sample in samples)} of {len(samples)} passed, "
         f"{sum(sample.check.decodes for sample in samples)} decode, "
         f"{sum(sample.check.clean for sample in samples)} clean; {bad} of {len(blocks)} blocks not exact; "
-        f"{counters.tokens:,} tokens ({counters.forced_tokens:,} forced) in {counters.decode_s:.2f} s, "
+        f"{counters.tokens:,} tokens ({counters.forced_tokens:,} forced) decoded in {counters.decode_s:.2f} s, "
         f"{rate:,.0f} tokens/s, {counters.forward_passes:,} passes; "
         f"{generation.loaded.entry.name}, {generation.plan.lp}, {generation.plan.backend}, {generation.loaded.device}"
         f"{'' if threads is None else ', ' + counted(threads, 'thread')}{guard}"

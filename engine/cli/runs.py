@@ -48,7 +48,7 @@ UNFINISHED: Columns = (("run", "run_id"), ("samples", "samples_done"), ("of", "s
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     runs = add_command(commands, "runs", list_runs, "the runs of the store", store=True, rules=True)
     runs.add_argument("--unfinished", action="store_true", help="runs that were stopped, or are being written")
-    show_ = add_command(commands, "show", show_run, "every column of a run", store=True, rules=True)
+    show_ = add_command(commands, "show", show_run, "every column of a run, and its pace", store=True, rules=True)
     show_.add_argument("run_id", metavar="RUN", help="its id, or a part of it that no other has")
     compared = add_command(
         commands, "compare", compare_runs, "runs beside a control, with ratios to it", store=True, rules=True
@@ -79,15 +79,16 @@ def list_runs(args: argparse.Namespace) -> int:
 
 
 def show_run(args: argparse.Namespace) -> int:
+    from engine.comparing.figures import RunFigures, sample_means
+
     store = open_store(args)
     entry = store.entry(args.run_id)
-    row = entry_row(entry)
+    figures = RunFigures(entry)
+    row = entry_row(entry) | {name: getattr(figures, name) for name in ("wall_s_a_sample", "ms_a_token")}
     if args.json:
         emit_json([row])
     else:
         if row["strain_kcal"] is not None:  # no column of the run, but of its samples
-            from engine.comparing.figures import sample_means
-
             row |= {name: mean for name, mean in sample_means(store, entry).items() if name.startswith("strain")}
         width = max(map(len, row))
         for name, value in row.items():
@@ -102,8 +103,9 @@ def compare_runs(args: argparse.Namespace) -> int:
     from engine.comparing.figures import compare_rows
     from engine.store.schema import RUN
 
-    found = without_damaged(open_store(args).found())
-    rows = compare_rows(found.get(args.control, RUN), [found.get(name, RUN) for name in args.tests])
+    store = open_store(args)
+    found = without_damaged(store.found())
+    rows = compare_rows(store, found.get(args.control, RUN), [found.get(name, RUN) for name in args.tests])
     show(rows, COMPARED, is_json=args.json)
     return 0
 

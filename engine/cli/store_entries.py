@@ -32,7 +32,7 @@ def _label(row: Row) -> str:
 
 
 def _tokens_per_s(row: Row) -> str:
-    return f"{row['tokens'] / row['decode_s']:,.0f}" if row["tokens"] and row["decode_s"] else ""
+    return f"{row['tokens'] / row['wall_s']:,.0f}" if row["tokens"] and row["wall_s"] else ""
 
 
 def _by_file(row: Row) -> str:

@@ -1,7 +1,8 @@
 """One row per run, from the runs' sheets alone, and its ratios to a control with a mark where a difference is noise.
 
 What a sheet does not say is None, never 0. Figures that a report states are shown beside measured ones with their
-``origin``; none are averaged. Wall time has one figure per run, so its mark is that of the samples' own times; what is
+``origin``; none are averaged. Pace is wall time over samples, or over tokens; between two runs it is compared over the
+molecules that both have, by each sample's part of the wall time. What is
 counted for a run as a whole has no mark. A run's drift is in its samples only, as is its strain per
 heavy atom: they are read for the runs that are compared.
 """
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.comparing.measures import PACE
 from engine.comparing.paired import PairedRuns, compare_entries
 from engine.comparing.reading import has_samples, samples_of
 from engine.errors import StoreError
@@ -105,12 +107,7 @@ class RunFigures:
 
     @property
     def ms_a_token(self) -> float | None:
-        """Of ``ms_a_token_of``."""
-        return quotient(getattr(self, self.ms_a_token_of), self.tokens, 1000)
-
-    @property
-    def ms_a_token_of(self) -> str:
-        return "decode_s" if self.decode_s else "wall_s"
+        return quotient(self.wall_s, self.tokens, 1000)
 
     @property
     def log_w(self) -> float | None:
@@ -130,9 +127,7 @@ class RunFigures:
         if figure == "log_w":
             known = None if self.lp_cost is None else self.lp_cost.log_w_tempered
             return None if known is None else known.mapped(lambda nat: round(nat, 3) + 0.0)  # what rounding leaves
-        if figure == "pass_rate" and self.pass_rate is not None:
-            return Interval(self.pass_rate, *self._pass_interval)
-        return None
+        return self.rate(figure) if figure == "pass_rate" else None
 
     @property
     def reported_pass_rate(self) -> float | None:
@@ -142,18 +137,19 @@ class RunFigures:
 
     @property
     def pass_rate_low(self) -> float | None:
-        return self._pass_interval[0]
+        return None if (rate := self.rate("pass_rate")) is None else rate.low
 
     @property
     def pass_rate_high(self) -> float | None:
-        return self._pass_interval[1]
+        return None if (rate := self.rate("pass_rate")) is None else rate.high
 
-    @property
-    def _pass_interval(self) -> tuple[float, float] | tuple[None, None]:
-        """Wilson's, 95 %."""
-        passes, samples = self.passes, self.samples
-        is_rate = passes is not None and samples and 0 <= passes <= samples
-        return wilson(passes, samples) if is_rate else (None, None)
+    def rate(self, figure: str) -> Interval | None:
+        """A quotient of counts with Wilson's interval, 95 %; without one where the counts cannot be."""
+        value = getattr(self, figure)
+        if value is None:
+            return None
+        part, whole = (self.entry.row[column] for column in QUOTIENTS[figure])
+        return Interval(value, *wilson(part, whole)) if 0 <= part <= whole else Interval(value)
 
     @cached_property
     def _stated(self) -> dict[str, float | None]:
@@ -173,7 +169,9 @@ class RunFigures:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Test over control. ``within_noise`` is None where nothing tells, and ``reason`` says why."""
+    """Test over control, of pace over the molecules that both have. ``within_noise`` is None where nothing tells, and
+    ``reason`` says why.
+    """
 
     figure: str
     control: float | None
@@ -186,7 +184,7 @@ class Ratio:
 
 RATIOS: dict[str, str] = {
     "wall_s": "",
-    "wall_s_a_sample": "decode_s",
+    "wall_s_a_sample": "wall_part_s",
     "tokens": "",
     "tokens_a_sample": "tokens",
     "ms_a_token": "ms_a_token",
@@ -297,17 +295,21 @@ def ratios_of(control: RunFigures, test: RunFigures, paired: PairedRuns) -> tupl
     return tuple(_ratio(figure, measure, control, test, paired) for figure, measure in RATIOS.items())
 
 
-def compare_rows(control: Entry, tests: Sequence[Entry]) -> list[dict[str, Any]]:
-    """The rows of `compare --json`, the control first: the columns, the figures and the ratios, from the sheets."""
+def compare_rows(store: Store, control: Entry, tests: Sequence[Entry]) -> list[dict[str, Any]]:
+    """The rows of `compare --json`, the control first: the columns, the figures and the ratios with their intervals."""
     base = RunFigures(control)
     rows: list[dict[str, Any]] = []
     for run in (base, *map(RunFigures, tests)):
         row: dict[str, Any] = {"part": "test" if rows else "control", "run_id": run.run_id}
         row |= {name: run.entry.row.get(name) for name in ROW_COLUMNS}
         row |= {name: getattr(run, name) for name in ROW_FIGURES}
+        paired = compare_entries(store, control, run.entry)
         for name in ROW_RATIOS:
-            of_control, of_test = _values(name, base, run)
-            row[f"{name}_ratio"] = None if profiled_words(name, base, run) else quotient(of_test, of_control)
+            ratio = _ratio(name, RATIOS[name], base, run, paired)
+            row[f"{name}_ratio"] = ratio.ratio
+            if RATIOS[name]:
+                low, high = (None, None) if ratio.interval is None else (ratio.interval.low, ratio.interval.high)
+                row |= {f"{name}_ratio_low": low, f"{name}_ratio_high": high}
         rows.append(row)
     return rows
 
@@ -320,15 +322,8 @@ def profiled_words(figure: str, control: RunFigures, test: RunFigures) -> str:
     return f"A profiler, which slows a run, ran beside the {' and the '.join(names)}: times are not compared."
 
 
-def _values(figure: str, control: RunFigures, test: RunFigures) -> tuple[float | None, float | None]:
-    """Of both, like for like: time per token is of the wall time where one of them has no decoding time."""
-    if figure == "ms_a_token" and control.ms_a_token_of != test.ms_a_token_of:
-        return quotient(control.wall_s, control.tokens, 1000), quotient(test.wall_s, test.tokens, 1000)
-    return getattr(control, figure), getattr(test, figure)
-
-
 def _ratio(figure: str, measure: str, control: RunFigures, test: RunFigures, paired: PairedRuns) -> Ratio:
-    one, other = _values(figure, control, test)
+    one, other = getattr(control, figure), getattr(test, figure)
     if one is None or other is None:
         unknown = [part for part, value in (("control", one), ("test", other)) if value is None]
         return Ratio(figure, one, other, None, None, None, f"Not known of the {' and the '.join(unknown)}.")
@@ -338,4 +333,7 @@ def _ratio(figure: str, measure: str, control: RunFigures, test: RunFigures, pai
         return Ratio(figure, one, other, quotient(other, one), None, None, COUNTED_WHOLE)
     compared = paired.measure(measure)
     reason = compared.reason or ("" if compared.within_noise is not None else paired.reason)
-    return Ratio(figure, one, other, quotient(other, one), compared.within_noise, compared.ratio, reason)
+    ratio = quotient(other, one)
+    if measure in PACE and compared.ratio is not None and paired.is_paired:
+        ratio = compared.ratio.value
+    return Ratio(figure, one, other, ratio, compared.within_noise, compared.ratio, reason)

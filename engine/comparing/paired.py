@@ -2,9 +2,9 @@
 
 Answers are paired by molecule and generation; an answer without a partner is left out, and counted. A measure is told
 over the pairs in which both sides have it, so RMSD speaks of answers that could be laid on a reference in both runs,
-and drift of those with a known one: each measure says how many pairs that is. Runs that share no molecule are compared
-by drawing each side by itself, which finds less. Time is that of one run on one machine: its interval knows nothing of
-what else ran there.
+and drift of those with a known one: each measure says how many pairs that is. Pace is told over all answers of the
+molecules that both runs have, as each run's own pace is. Runs that share no molecule are compared by drawing each side
+by itself, which finds less. Time is that of one run on one machine: its interval knows nothing of what else ran there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from engine.comparing.measures import MEASURES
+from engine.comparing.measures import MEASURES, PACE
 from engine.comparing.reading import RunSamples, has_samples, samples_of
 from engine.figures.statistics import (
     LEAST_MOLECULES,
@@ -36,6 +36,7 @@ from engine.store.store import Store
 
 MOST_KEPT = 64
 NAMES = tuple(MEASURES)
+_IS_PACE = np.array([name in PACE for name in NAMES])
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +148,23 @@ def _paired(control: RunSamples, test: RunSamples, pairs: Pairs, seed: int) -> t
     is_known = np.isfinite(left[0]) & np.isfinite(right[0])
     codes, molecule = np.unique(pairs.control_molecule[pairs.control_rows], return_inverse=True)
     one, other = (
-        sums_by_molecule(np.where(is_known, values, np.nan), weights, molecule, len(codes))
-        for values, weights in (left, right)
+        _with_pace(
+            sums_by_molecule(np.where(is_known, values, np.nan), weights, molecule, len(codes)), run, numbers, codes
+        )
+        for (values, weights), run, numbers in (
+            (left, control, pairs.control_molecule),
+            (right, test, pairs.test_molecule),
+        )
     )
     return compare_sums(NAMES, one, other, paired_means(one, other, seed), "pair")
+
+
+def _with_pace(of_pairs: Sums, run: RunSamples, numbers: NDArray[np.int64], codes: NDArray[np.int64]) -> Sums:
+    """The same, with pace over all of the run's answers of these molecules."""
+    rows = np.flatnonzero(np.isin(numbers, codes))
+    of_all = sums_by_molecule(*_parts(run, rows), np.searchsorted(codes, numbers[rows]), len(codes))
+    parts = ("values", "weights", "answers")
+    return Sums(*(np.where(_IS_PACE, getattr(of_all, part), getattr(of_pairs, part)) for part in parts))
 
 
 def _unpaired(control: RunSamples, test: RunSamples, pairs: Pairs, seed: int) -> tuple[Compared, ...]:

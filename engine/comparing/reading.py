@@ -16,6 +16,7 @@ from engine.inspection.memo import computed_once
 from engine.store.entries import Entry
 from engine.store.schema import BLOCKS, SAMPLES
 from engine.store.store import Store
+from engine.store.views import WALL_PART_S
 
 Array = NDArray[np.float64]
 
@@ -23,18 +24,18 @@ MOST_KEPT = 12
 """Runs whose columns are kept. One of 100,000 samples takes some 20 MB."""
 
 # Twice the same molecule in one list: its answers are told apart by their order.
-_SAMPLES = """
+_SAMPLES = f"""
 WITH of_blocks AS (
-    SELECT sample_id, count_if(regexp_matches(text, '\\p{L}')) AS junk_letters,
+    SELECT sample_id, count_if(regexp_matches(text, '\\p{{L}}')) AS junk_letters,
            count_if(regexp_matches(text, '[^0-9.,-]')) AS junk_nonnumeric, avg(abs(drift)) AS drift_abs,
            count(drift) AS drift_blocks
     FROM blocks WHERE run_id = $run GROUP BY ALL
 )
 SELECT sample_id, smiles, coalesce(generation, 0) AS generation,
        (row_number() OVER (PARTITION BY smiles, generation ORDER BY sample_id) - 1)::INT AS repeat,
-       decode_s, tokens::DOUBLE AS tokens, passed::INT::DOUBLE AS passed, decodes::INT::DOUBLE AS decodes,
-       clean::INT::DOUBLE AS clean, usable::INT::DOUBLE AS usable, stereo_right::INT::DOUBLE AS stereo_right,
-       geometry_right::INT::DOUBLE AS geometry_right,
+       {WALL_PART_S} AS wall_part_s, tokens::DOUBLE AS tokens, passed::INT::DOUBLE AS passed,
+       decodes::INT::DOUBLE AS decodes, clean::INT::DOUBLE AS clean, usable::INT::DOUBLE AS usable,
+       stereo_right::INT::DOUBLE AS stereo_right, geometry_right::INT::DOUBLE AS geometry_right,
        CASE WHEN geometry_right THEN strain_kcal END AS strain_kcal,
        CASE WHEN geometry_right AND same_graph IS NOT FALSE
             THEN strain_kcal / nullif(heavy_atoms, 0) END AS strain_kcal_per_atom,
@@ -42,10 +43,11 @@ SELECT sample_id, smiles, coalesce(generation, 0) AS generation,
        CASE WHEN $has_blocks THEN coalesce(junk_letters, 0) END::DOUBLE AS junk_letters,
        CASE WHEN $has_blocks THEN coalesce(junk_nonnumeric, 0) END::DOUBLE AS junk_nonnumeric,
        cut_blocks::DOUBLE AS cut_blocks, drift_abs, rmsd_ang,
-       1000 * decode_s / nullif(tokens, 0) AS ms_a_token, forced_tokens / nullif(tokens, 0) AS forced_share,
+       1000 * wall_part_s / nullif(tokens, 0) AS ms_a_token, forced_tokens / nullif(tokens, 0) AS forced_share,
        bad_blocks::DOUBLE AS bad_blocks, drift::DOUBLE AS drift,
        coalesce(drift_blocks, 0)::DOUBLE AS drift_blocks
-FROM samples LEFT JOIN of_blocks USING (sample_id) WHERE run_id = $run ORDER BY sample_id
+FROM samples LEFT JOIN of_blocks USING (sample_id), (SELECT wall_s FROM runs WHERE run_id = $run) AS runs
+WHERE run_id = $run ORDER BY sample_id
 """
 
 

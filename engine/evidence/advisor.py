@@ -168,7 +168,7 @@ def _evidence(model: str, entries: Sequence[Entry], request: AdviceRequest) -> E
 def _advice(evidence: Evidence, measured: Measured, request: AdviceRequest, elsewhere: str) -> Advice:
     want, least = _want(measured, request), request.least
     decision = decide(measured, want, least)
-    apart = [f"{name_of(lp)}: its run asked other molecules" for lp in measured.apart]
+    apart = [f"{name_of(lp)}: its run asked other molecules, or its answers have no times" for lp in measured.apart]
     missing = tuple(lp for lp in request.lps if lp not in measured.names)
     versions = {entry.row.get("git_commit") for lp in measured.names for entry in evidence.runs[lp][:1]}
     probe = probe_command(evidence.model, request.lps, evidence.setting, request.want)

@@ -25,6 +25,7 @@ from engine.inspection.drifts import DriftBin, members
 from engine.inspection.memo import computed_once
 from engine.inspection.runs import RunFacts, runs_with_samples
 from engine.store.store import Store
+from engine.store.views import WALL_PART_S
 
 MOST_KEPT = 4
 """Tables that are kept, so that another filter need not read a million blocks again."""
@@ -94,7 +95,7 @@ SELECT samples.run_id, samples.sample_id, generation, smiles,
        coalesce(samples.bad_blocks, 0) AS bad_blocks,
        coalesce(of_blocks.unverified_blocks, 0)::INT AS unverified_blocks,
        drift, drift_min, drift_max, coalesce(drifts, []) AS drifts, samples.redrawn_blocks,
-       samples.rmsd_ang, samples.decode_s,
+       samples.rmsd_ang, {WALL_PART_S} AS wall_part_s,
        with_steps.run_id IS NOT NULL AS has_steps, samples.tokens IS NOT NULL AS has_ids
 FROM samples JOIN runs USING (run_id)
      LEFT JOIN of_blocks ON of_blocks.run_id = samples.run_id AND of_blocks.sample_id = samples.sample_id
@@ -108,8 +109,9 @@ def sample_table(store: Store, run_ids: Sequence[str], filter: Filter | None = N
 
     ``model`` is ``alias:step``, ``forced_share`` the share of forced tokens, ``checks`` what the molecule fails (null
     where not judged), ``strain_kcal_per_atom`` its strain per heavy atom, ``junk_tokens`` null where ids are not known,
-    ``drift`` the sum over its blocks with ``drift_min`` and ``drift_max``, ``drifts`` one a block in their order and
-    null where not known. Without ``worst`` the order is that of the runs given, then of their samples.
+    ``wall_part_s`` its part of the run's wall time, ``drift`` the sum over its blocks with ``drift_min`` and
+    ``drift_max``, ``drifts`` one a block in their order and null where not known. Without ``worst`` the order is that
+    of the runs given, then of their samples.
     """
     wanted = filter or Filter()
     runs = {run.run_id: run for run in runs_with_samples(store)}

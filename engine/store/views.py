@@ -33,6 +33,12 @@ MOST_MEMORY = "4 GB"
 MOST_SECONDS = 120.0
 PATTERN = "*?["
 LOCAL = pa.fs.LocalFileSystem()
+_OF_RUN = "OVER (PARTITION BY samples.run_id)"
+WALL_PART_S = f"""CASE WHEN count(samples.decode_s) {_OF_RUN} = count(*) {_OF_RUN}
+    THEN runs.wall_s * samples.decode_s / nullif(sum(samples.decode_s) {_OF_RUN}, 0) END"""
+"""A sample's part of its run's wall time, of ``samples JOIN runs``; null where not all samples of the run have a time.
+
+Samples of a batch overlap, so their own times add up to no time: they only say how the run's is shared out."""
 
 
 def connect(listings: Iterable[tuple[Kind, Sequence[Entry]]], only_of: str | None = None) -> duckdb.DuckDBPyConnection:

@@ -219,8 +219,7 @@ def show_table(advice: Advice, molecules: int) -> None:
         key="advice-table",
     )
     st.caption(
-        "In brackets: 95 % intervals. Seconds are wall time: with each run's set-up, which Side by side leaves out of "
-        f"its intervals, and without loading the model and judging. {MORE_COLUMNS}",
+        f"In brackets: 95 % intervals. Seconds are wall time, without loading the model and judging. {MORE_COLUMNS}",
         help=NOTE_HELP,
     )
 
@@ -274,7 +273,7 @@ def _columns(want: str, molecules: int) -> dict[str, Any]:
         "takes": config.TextColumn(
             f"for {molecules:,}",
             width=90,
-            help="Time for this many answers at the measured speed, with each run's set-up",
+            help="Time for this many answers at the measured pace",
         ),
         "gives": config.NumberColumn(f"{want} of them", width=100, format="localized"),
         "wins": config.NumberColumn("cheapest in", width=88, format="%.0f %%", help=WINS_HELP),

@@ -38,7 +38,7 @@ class ChartGroup:
 
 
 QUESTIONS: Mapping[str, ChartGroup] = {
-    "Speed and pass rate": ChartGroup([charts_pass.show], ["all_runs"]),
+    "Speed and pass rate": ChartGroup([charts_pass.show], ["all_runs", "passed_too"]),
     "Where time goes": ChartGroup([charts_slowdown.show, charts_budget.show], ["made_of", "time_in"]),
     "Failures": ChartGroup([charts_failures.show, charts_lengths.show]),
     "Molecules": ChartGroup([charts_pairs.show], ["points_of", "points_by", charts_pairs.PAIR]),

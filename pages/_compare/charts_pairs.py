@@ -44,8 +44,8 @@ MOST_DIGITS = 9
 MOST_LISTED = 5
 WORDS = {
     "tokens": "tokens",
-    "decode_s": "time of a sample",
-    "ms_a_token": "time per token",
+    "wall_part_s": "wall time per sample",
+    "ms_a_token": "wall time per token",
     "forced_share": "forced share",
     "passed": "passed",
     "decodes": "decodes",

@@ -1,4 +1,4 @@
-"""Is it faster, and does it pass? Pass rate against time per sample; other runs of the store are faint."""
+"""Is it faster, and is it usable? Usable rate against time per sample; passed, and other runs, on request."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 import streamlit as st
 
 from engine.comparing.figures import ComparedRun, RunFigures, all_figures
-from engine.figures.words import listed, percent, seconds
+from engine.figures.statistics import Interval
+from engine.figures.words import listed, percent, seconds, with_interval
 from engine.store.store import Store
-from pages._compare.charts_data import compared_runs, mark, within
+from pages._compare.charts_data import compared_runs, mark
 from pages._compare.runs import RunSelection
 from pages._compare.table_words import speed
 from pages._shared.charts.card import card
@@ -19,19 +20,21 @@ from pages._shared.charts.chart import Axis, Chart, Marks, Row, chart
 from pages._shared.theme import palette
 from pages._shared.words import run_name
 
-QUESTION = "Is it faster, and does it pass?"
+QUESTION = "Is it faster, and is it usable?"
 HELP = """
-Up and to the left is better. Time is wall time over samples; passed is the reports' rule (no issue named, junk may
-pass), with Wilson's 95 % interval. Filled: measured here. Open diamonds: a report states it. Open squares: imported.
+Up and to the left is better. Time is wall time over samples. Usable is of the judged answers: a clean text, and the
+molecule right in 3D. *Passed too* adds the reports' rule, by which junk and cut numbers pass: a small point of the same
+colour. Intervals are Wilson's, 95 %. Filled: measured here. Open diamonds: a report states it. Open squares: imported.
 
 It cannot say whether two runs had the same machine, batch and molecules: a reported point is drawn as its report states
-it. A run that passes may still be full of junk or cut numbers: hover over a point for the shares that decode, are clean
-and are usable.
+it, and a report states no usable answers.
 """
+USABLE, PASSED = "usable_rate", "pass_rate"
+VERBS = {USABLE: "usable", PASSED: "passed"}
 ORIGIN_SYMBOLS = {"measured": "circle", "imported": "square-open", "reported": "diamond-open"}
 FASTER, SLOWER = "Faster", "Slower"
 PROFILED = "Time not compared: a profiler ran beside it"
-LESS_OFTEN, MORE_OFTEN = "passes less often", "passes more often"
+LESS_OFTEN, MORE_OFTEN = "usable less often", "usable more often"
 TICKS = [digit * 10.0**power for power in range(-5, 5) for digit in (1, 2, 5)]
 BESIDE_POINT = ("middle right", "middle left", "bottom right", "bottom left", "top right", "top left")
 """Positions of letters in turn, so that neighbours do not cover each other."""
@@ -41,42 +44,50 @@ BESIDE_POINT = ("middle right", "middle left", "bottom right", "bottom left", "t
 def show(store: Store, chosen: RunSelection) -> None:
     with card("passing", QUESTION, HELP) as panel:
         runs = [RunFigures(entry) for entry in chosen.entries]
-        drawable = [run for run in runs if _is_known(run)]
-        everything = st.toggle(
-            "All runs of the store",
-            key="all_runs",
-            bind="query-params",
-            help="Faint points: every run whose time and pass rate are known",
-        )
+        with st.container(horizontal=True):
+            passed = st.toggle(
+                "Passed too", key="passed_too", bind="query-params", help="Small points: passed, by the reports' rule"
+            )
+            everything = st.toggle(
+                "All runs of the store",
+                key="all_runs",
+                bind="query-params",
+                help="Faint points: every run whose time and rate are known",
+            )
+        figures = (USABLE, PASSED) if passed else (USABLE,)
         store_runs = all_figures(store) if everything else []
-        others = [run for run in store_runs if _is_known(run) and not (run.is_profiled or run.run_id in chosen.ids)]
-        panel.tell(answer(chosen, runs, compared_runs(store, chosen)))
+        others = [run for run in store_runs if not (run.is_profiled or run.run_id in chosen.ids)]
+        panel.tell(answer(chosen, runs, compared_runs(store, chosen), figures))
         panel.data(lambda: [row(chosen, run) for run in [*runs, *others]])
-        if drawable or others:
-            panel.draw(pass_chart(chosen, drawable, others))
-        panel.leave_out(*(left_out(chosen, run) for run in runs), chosen.sizes())
+        if any(_known(run, figures) for run in [*runs, *others]):
+            panel.draw(pass_chart(chosen, runs, others, figures))
+        panel.leave_out(*(left_out(chosen, run, figures) for run in runs), chosen.sizes())
 
 
-def answer(chosen: RunSelection, runs: Sequence[RunFigures], compared: Sequence[ComparedRun]) -> str:
-    """Tests in groups of the same judgement; a control alone with its two figures."""
+def answer(
+    chosen: RunSelection,
+    runs: Sequence[RunFigures],
+    compared: Sequence[ComparedRun],
+    figures: Sequence[str] = (USABLE,),
+) -> str:
+    """Tests in groups of the same judgement; a control alone with its figures."""
     control = runs[0]
-    control_figures = f"{chosen.letter(control.run_id)} {_figures(control)}."
-    if not compared:
-        return control_figures
+    time = "an unknown time" if control.wall_s_a_sample is None else seconds(control.wall_s_a_sample)
+    sentences = [f"{chosen.letter(control.run_id)} takes {time} per sample, {_rates(control, figures)}."]
     groups: dict[str, list[str]] = {}
     for test in compared:
-        letter = chosen.letter(test.figures.run_id)
-        groups.setdefault(judgement(test, control), []).append(f"{letter} {_short(test)}")
-    sentences = [f"{words}: {'; '.join(tests)}." for words, tests in groups.items()]
-    return " ".join([control_figures, *sentences])
+        ratio = test.ratio("wall_s_a_sample").ratio
+        words = ", ".join(filter(None, ["" if ratio is None else speed(ratio), _rates(test.figures, figures)]))
+        groups.setdefault(judgement(test, control), []).append(f"{chosen.letter(test.figures.run_id)} {words}")
+    return " ".join([*sentences, *(f"{words}: {'; '.join(tests)}." for words, tests in groups.items())])
 
 
 def judgement(test: ComparedRun, control: RunFigures) -> str:
-    faster, passing = _speed(test), _passing(test, control)
-    if faster and passing:
-        is_mixed = (faster, passing) in ((FASTER, LESS_OFTEN), (SLOWER, MORE_OFTEN))
-        return f"{faster}, {'but' if is_mixed else 'and'} {passing}"
-    return faster or (f"Time not known, {passing}" if passing else "Neither time nor pass rate can be compared")
+    faster, usable = _speed(test), _usable(test, control)
+    if faster and usable:
+        is_mixed = (faster, usable) in ((FASTER, LESS_OFTEN), (SLOWER, MORE_OFTEN))
+        return f"{faster}, {'but' if is_mixed else 'and'} {usable}"
+    return faster or (f"Time not known, {usable}" if usable else "Neither time nor usable rate can be compared")
 
 
 def _speed(test: ComparedRun) -> str:
@@ -94,52 +105,50 @@ def _speed(test: ComparedRun) -> str:
     return FASTER if ratio < 1 else SLOWER
 
 
-def _passing(test: ComparedRun, control: RunFigures) -> str:
-    ratio, run = test.ratio("pass_rate"), test.figures
-    if control.pass_rate is None or run.pass_rate is None:
+def _usable(test: ComparedRun, control: RunFigures) -> str:
+    ratio, of_control, of_test = test.ratio(USABLE), control.rate(USABLE), test.figures.rate(USABLE)
+    if of_control is None or of_test is None:
         return ""
-    if ratio.within_noise is None and _overlap(control, run):
-        return "pass rates are too close to call"
+    if ratio.within_noise is None and _overlap(of_control, of_test):
+        return "usable rates are too close to call"
     if ratio.within_noise:
-        return "same pass rate within noise"
-    return LESS_OFTEN if run.pass_rate < control.pass_rate else MORE_OFTEN
+        return "same usable rate within noise"
+    return LESS_OFTEN if of_test.value < of_control.value else MORE_OFTEN
 
 
-def _overlap(one: RunFigures, other: RunFigures) -> bool:
+def _overlap(one: Interval, other: Interval) -> bool:
     """Of Wilson's intervals, where runs have no samples to draw from."""
-    (low, high), (other_low, other_high) = (
-        (run.pass_rate_low or 0.0, 1.0 if run.pass_rate_high is None else run.pass_rate_high) for run in (one, other)
-    )
-    return low <= other_high and other_low <= high
+    if one.ends is None or other.ends is None:
+        return True
+    return one.ends[0] <= other.ends[1] and other.ends[0] <= one.ends[1]
 
 
-def _short(test: ComparedRun) -> str:
-    run = test.figures
-    passed = "pass rate unknown" if run.pass_rate is None else f"passes {_rate(run)}"
-    ratio = test.ratio("wall_s_a_sample").ratio
-    return passed if ratio is None else f"{speed(ratio)}, {passed}"
+def _rates(run: RunFigures, figures: Sequence[str]) -> str:
+    words = [
+        f"{VERBS[figure]} {with_interval(rate, percent)}" if (rate := run.rate(figure)) else _unknown(run, figure)
+        for figure in figures
+    ]
+    return listed(words)
 
 
-def _figures(run: RunFigures) -> str:
-    passed = "its pass rate is unknown" if run.pass_rate is None else f"passes {_rate(run)}"
-    time = "an unknown time" if run.wall_s_a_sample is None else seconds(run.wall_s_a_sample)
-    return f"takes {time} per sample, {passed}"
+def _unknown(run: RunFigures, figure: str) -> str:
+    return "not judged" if figure == USABLE and run.has_samples else f"{VERBS[figure]} unknown"
 
 
-def _rate(run: RunFigures) -> str:
-    if run.pass_rate_low is None or run.pass_rate_high is None:
-        return percent(run.pass_rate)
-    return f"{percent(run.pass_rate)} ({within(run.pass_rate_low, run.pass_rate_high)})"
+def _known(run: RunFigures, figures: Sequence[str]) -> list[str]:
+    """The rates that can be drawn."""
+    return [figure for figure in figures if run.wall_s_a_sample and run.rate(figure) is not None]
 
 
-def _is_known(run: RunFigures) -> bool:
-    return bool(run.wall_s_a_sample) and run.pass_rate is not None
-
-
-def pass_chart(chosen: RunSelection, runs: Sequence[RunFigures], others: Sequence[RunFigures]) -> Chart:
+def pass_chart(
+    chosen: RunSelection,
+    runs: Sequence[RunFigures],
+    others: Sequence[RunFigures],
+    figures: Sequence[str] = (USABLE,),
+) -> Chart:
     colours = palette()
     points = [
-        _point(run)
+        _point(run, figure)
         | {
             "run": chosen.name(run.run_id),
             "colour": chosen.colour(run.run_id, colours),
@@ -147,22 +156,24 @@ def pass_chart(chosen: RunSelection, runs: Sequence[RunFigures], others: Sequenc
             "text_at": BESIDE_POINT[chosen.ids.index(run.run_id) % len(BESIDE_POINT)],
         }
         for run in runs
+        for figure in _known(run, figures)
     ]
     faint = Marks(
         kind="points",
-        rows=[_point(run) | {"run": run.name, "rate": percent(run.pass_rate)} for run in others],
+        rows=[_point(run, figure) | {"run": run.name} for run in others for figure in _known(run, figures)],
         size=7,
         opacity=0.45,
         colour=colours.muted,
         hover=_hover,
     )
     compared = [
-        Marks(kind="points", rows=[point], size=12, outline=point["colour"], outline_width=2, interval="y",
-              hover=_hover, more={"textfont": {"size": 14}})
+        Marks(kind="points", rows=[point], size=12 if point["figure"] == USABLE else 7, outline=point["colour"],
+              outline_width=2, interval="y", hover=_hover, more={"textfont": {"size": 14}})
         for point in points
     ]  # fmt: skip
-    descriptions = [f"{point['run']}: {seconds(point['x'])} per sample, passed {point['rate']}" for point in points]
-    low, high = (math.log10(end([run.wall_s_a_sample or 1.0 for run in [*runs, *others]])) for end in (min, max))
+    descriptions = [f"{point['run']}: {seconds(point['x'])} per sample, {point['rate']}" for point in points]
+    times = [run.wall_s_a_sample for run in [*runs, *others] if _known(run, figures)]
+    low, high = (math.log10(end(times, default=1.0)) for end in (min, max))
     room = max(0.12 * (high - low), 0.25)  # for letters beside the points, and for a scale where there is one point
     return chart(
         faint,
@@ -174,55 +185,61 @@ def pass_chart(chosen: RunSelection, runs: Sequence[RunFigures], others: Sequenc
             ticks={tick: f"{tick:g}" for tick in TICKS},
         ),
         y=Axis(
-            title="pass the reports' rule",
+            title="usable; small points: passed" if PASSED in figures else "usable, of judged answers",
             is_share=True,
             range=[-0.03, 1.09],
             more={"tickvals": [0, 0.25, 0.5, 0.75, 1]},
         ),
         height=330,
         top=10,
-        alt=f"Pass rate against time per sample. {'. '.join(descriptions)}.",
+        alt=f"Usable rate against time per sample. {'. '.join(descriptions)}.",
     )
 
 
-def _point(run: RunFigures) -> dict[str, Any]:
+def _point(run: RunFigures, figure: str) -> dict[str, Any]:
+    rate = run.rate(figure) or Interval(0.0)
+    rates = (("passed", run.pass_rate), ("decodes", run.decodes_rate), ("clean", run.clean_rate))
     return {
         "x": run.wall_s_a_sample,
-        "y": run.pass_rate or 0.0,
-        "low": run.pass_rate_low or 0.0,
-        "high": run.pass_rate_high or 0.0,
+        "y": rate.value,
+        "low": rate.value if rate.low is None else rate.low,
+        "high": rate.value if rate.high is None else rate.high,
+        "figure": figure,
         "origin": run.origin,
         "symbol": ORIGIN_SYMBOLS.get(run.origin, "circle"),
-        "rate": _rate(run),
-        "others": tuple(
-            f"{word} {percent(rate)}"
-            for word, rate in (("decodes", run.decodes_rate), ("clean", run.clean_rate), ("usable", run.usable_rate))
-            if rate is not None
-        ),
+        "rate": f"{VERBS[figure]} {with_interval(rate, percent)}",
+        "others": tuple(f"{word} {percent(other)}" for word, other in rates if other is not None),
     }
 
 
 def _hover(row: Row) -> tuple[str, ...]:
-    return row["run"], row["origin"], f"{seconds(row['x'])} per sample, passed {row['rate']}", *row["others"]
+    return row["run"], row["origin"], f"{seconds(row['x'])} per sample, {row['rate']}", *row["others"]
 
 
 def row(chosen: RunSelection, run: RunFigures) -> dict[str, object]:
+    usable = run.rate(USABLE) or Interval(math.nan)
     return {
         "run": chosen.name(run.run_id) if run.run_id in chosen.ids else run_name(run),
         "run_id": run.run_id,
         "origin": run.origin,
         "samples": run.samples,
         "wall time per sample (s)": run.wall_s_a_sample,
+        "judged": run.judged,
+        "usable": run.usable,
+        "usable rate": run.usable_rate,
+        "usable low": usable.low,
+        "usable high": usable.high,
         "passed": run.passes,
         "pass rate": run.pass_rate,
         "low": run.pass_rate_low,
         "high": run.pass_rate_high,
         "decodes rate": run.decodes_rate,
         "clean rate": run.clean_rate,
-        "usable rate": run.usable_rate,
     }
 
 
-def left_out(chosen: RunSelection, run: RunFigures) -> str:
-    missing = [*([] if run.wall_s_a_sample else ["time"]), *(["pass rate"] if run.pass_rate is None else [])]
-    return f"Not drawn: {chosen.name(run.run_id)}, {listed(missing)} unknown." if missing else ""
+def left_out(chosen: RunSelection, run: RunFigures, figures: Sequence[str] = (USABLE,)) -> str:
+    """What of a run is not drawn, and why."""
+    gaps = [*([] if run.wall_s_a_sample else ["time unknown"]), *(_unknown(run, f) for f in figures if not run.rate(f))]
+    more = " “Passed too” shows its pass rate." if gaps and PASSED not in figures and _known(run, [PASSED]) else ""
+    return f"Not drawn: {chosen.name(run.run_id)}, {listed(gaps)}.{more}" if gaps else ""

@@ -112,19 +112,16 @@ def _share(parts: Decomposition) -> str:
 
 
 def _uncertainty(pair: ComparedRun) -> str:
-    """By the samples' own tokens and times: wall time is one figure per run."""
     tokens, per_token = pair.ratio("tokens_a_sample"), pair.ratio("ms_a_token")
     ranges = [
         f"{name} {times(ratio.interval.value)} ({span(*ratio.interval.ends, times)}, {noise(mark(pair, ratio.figure))})"
-        for name, ratio in (("tokens", tokens), ("time per token", per_token))
+        for name, ratio in (("tokens", tokens), ("wall time per token", per_token))
         if ratio.interval is not None and ratio.interval.ends
     ]
     if not ranges:
         return f"No interval: {pair.paired.reason or tokens.reason or 'the noise is not known.'}"
     how = "" if pair.paired.is_paired else "; the runs share no molecule, so each was resampled by itself"
-    return (
-        f"By the samples' own tokens and times, set-up left out (95 % bootstrap over molecules{how}): {listed(ranges)}."
-    )
+    return f"95 % bootstrap over molecules{how}: {listed(ranges)}."
 
 
 def slowdown_chart(chosen: RunSelection, known: Known) -> Chart:

@@ -100,7 +100,9 @@ def unit_of_change(measure: str) -> str:
         return "Å"
     if measure.startswith("strain_kcal"):
         return "kcal/mol"
-    return {"decode_s": "s", "ms_a_token": "ms", "tokens": "tokens", "drift_abs": "tokens"}.get(measure, "per sample")
+    return {"wall_part_s": "s", "ms_a_token": "ms", "tokens": "tokens", "drift_abs": "tokens"}.get(
+        measure, "per sample"
+    )
 
 
 def pairs_words(cell: FigureCell, paired: PairedRuns | None) -> str:
@@ -140,8 +142,8 @@ def sharing(name: str, control: str, paired: PairedRuns) -> str:
     only = f"{len(paired.only_control):,} molecules are only in {control}, {len(paired.only_test):,} only in {name}"
     return (
         f"{name} and {control} share {counted(paired.shared_molecules, 'molecule')} ({paired.shared:,} pairs of"
-        f" answers); {' and '.join(unpaired)} are not paired ({only}). Figures and ratios cover whole runs, marks"
-        " only the pairs."
+        f" answers); {' and '.join(unpaired)} are not paired ({only}). Figures and ratios cover whole runs; marks,"
+        " and ratios of time per sample and per token, only what they share."
     )
 
 
@@ -263,7 +265,6 @@ def _reported(column: int, control: RunFigures, run: RunFigures, rows: list[Figu
 
 
 def _time(cell: FigureCell) -> str:
-    """The ratio and its interval are of one measure: the paired samples' own times, or the wall time without one."""
     if cell.ratio is None:
         is_profiled = "profiler" in cell.reason
         return "times not compared (profiled)" if is_profiled else "" if cell.value is None else "no time to compare"
@@ -271,16 +272,11 @@ def _time(cell: FigureCell) -> str:
         return f"{speed(cell.ratio)} by wall time per sample (no interval)"
     if cell.mark not in CLEAR:
         how = "within noise" if cell.mark in ("noise", "same") else "too close to call with one run each"
-        if cell.interval is not None and not is_near(cell):
-            over_pairs = times(cell.interval.value)
-            return f"{times(cell.ratio)} the wall time per sample, but {over_pairs} over the compared answers: {how}"
         return f"about as fast ({times(cell.ratio)} the wall time per sample, {how})"
     if cell.interval is None or not cell.interval.ends or not cell.interval.low:
         return f"{speed(cell.ratio)} by wall time per sample"
-    ratio, ends = cell.interval.value, cell.interval.ends
-    low, high = sorted(1 / end for end in ends) if ratio < 1 else ends
-    with_setup = speed(cell.ratio).split(" ")[0]
-    return f"{speed(ratio)} per sample (95 % CI {span(low, high)}, set-up left out; {with_setup} with it)"
+    low, high = sorted(1 / end for end in cell.interval.ends) if cell.ratio < 1 else cell.interval.ends
+    return f"{speed(cell.ratio)} per sample (95 % CI {span(low, high)})"
 
 
 def speed(ratio: float) -> str:

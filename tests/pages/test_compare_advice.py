@@ -63,7 +63,7 @@ def test_the_advice_is_the_command_lines(planted: Store) -> None:
     assert f"With {MODEL}, use exact" in shown and advice.sentence.partition(". ")[2] in shown
     assert advice.reports.sentence in shown and "does not agree" in shown
     assert advice.reports.detail not in shown  # behind help
-    assert "with each run's set-up" in shown and "RMSD, keep" not in shown
+    assert "Seconds are wall time, without loading the model and judging." in shown and "RMSD, keep" not in shown
     assert all(one in shown for one in (*advice.unknown, *advice.reasons, advice.rule))
     assert [one.value for one in app.code] == [f".venv/bin/{command}" for command in advice.commands]
     assert {one.language for one in app.code} == {"plaintext"}  # a shell's colours are too light to read

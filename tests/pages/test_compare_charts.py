@@ -110,7 +110,7 @@ def test_measured_slowdowns_have_intervals_and_all_three_ways_as_data() -> None:
     told = [(one, one.by_both) for one in (slowdown(chosen.control, test) for test in chosen.tests)]
     said = slow.answer(chosen, told, data.compared_runs(DEMO_STORE, chosen))
     assert re.match(r"The largest difference: C is \d\.\d+× faster \(0\.1\d+× the time\) than A per sample", said)
-    assert "By the samples' own tokens and times, set-up left out (95 % bootstrap over molecules): tokens" in said
+    assert "95 % bootstrap over molecules: tokens" in said
     (value, low, high) = map(
         float, re.findall(r"time per token (0\.\d+)× \((0\.\d+)–(0\.\d+)×, beyond noise\)", said)[0]
     )
@@ -136,40 +136,59 @@ def test_tokens_that_a_guard_threw_away_are_named_beside_those_that_count(tmp_pa
 # --- faster, and passing --------------------------------------------------------------------------------------------
 
 
+BOTH = (passing.USABLE, passing.PASSED)
+
+
 def test_tests_are_judged_by_what_is_beyond_noise() -> None:
-    chosen = demo(("llama", "none"), ("llama", "blocklist"), ("llama", "allowlist"), ("llama", "exact"))
+    chosen = demo(("llama", "none"), ("llama", "blocklist"), ("llama", "guarded"), ("llama", "exact"))
     runs = [RunFigures(entry) for entry in chosen.entries]
     beside = data.compared_runs(DEMO_STORE, chosen)
     judged = [passing.judgement(one, runs[0]) for one in beside]
-    assert judged[0].endswith("same pass rate within noise")
-    assert judged[1:] == ["Faster, but passes less often", "Faster, and same pass rate within noise"]
+    assert judged[0] == "Faster, but usable less often"
+    assert judged[2] == "Faster, and same usable rate within noise"
     said = passing.answer(chosen, runs, beside)
-    assert re.match(r"A takes 0\.\d+ s per sample, passes 100 % \(94\.3–100 %\)\.", said)
-    assert re.search(r"Faster, but passes less often: C \d\.\d+× faster, passes 50\.0 % \([^)]+\)\.", said)
-    assert f"B {speed(beside[0].ratio('wall_s_a_sample').ratio or 0)}, passes" in said, "as the page's table has it"
+    assert re.match(r"A takes 0\.\d+ s per sample, usable 40\.6 % \([^)]+\)\.", said)
+    assert re.search(r"Faster, but usable less often: B \d\.\d+× faster, usable 0 % \([^)]+\)\.", said)
+    assert f"B {speed(beside[0].ratio('wall_s_a_sample').ratio or 0)}, usable" in said, "as the page's table has it"
+    assert "passed" not in said and "usable 0 % (0–5.7) and passed 100 %" in passing.answer(chosen, runs, beside, BOTH)
 
 
-def test_points_have_wilsons_intervals_and_reported_ones_another_symbol() -> None:
+def test_a_run_of_which_nothing_is_usable_is_at_the_bottom_though_all_of_it_passes() -> None:
+    """It stood at 100 %, by the reports' rule."""
+    chosen = demo(("llama", "blocklist"), ("llama", "none"))
+    runs = [RunFigures(entry) for entry in chosen.entries]
+    first, second = passing.pass_chart(chosen, runs, []).figure().data
+    assert (first.y[0], second.y[0]) == (0, runs[1].usable_rate)
+    low, high = wilson(0, 64)
+    assert (first.y[0] - first.error_y.arrayminus[0], first.y[0] + first.error_y.array[0]) == pytest.approx((low, high))
+    both = passing.pass_chart(chosen, runs, [], BOTH).figure().data
+    assert [points.y[0] for points in both] == [0, 1, runs[1].usable_rate, 1] and first.x[0] == both[1].x[0]
+
+
+def test_reported_points_have_another_symbol_and_only_a_pass_rate() -> None:
     chosen = chosen_of(DEMO_STORE, demo_run("llama", "allowlist"), QWEN)
     runs = [RunFigures(entry) for entry in chosen.entries]
-    mine, reported = passing.pass_chart(chosen, runs, []).figure().data
-    low, high = wilson(runs[0].entry.row["passes"], 64)
-    assert mine.y[0] - mine.error_y.arrayminus[0] == pytest.approx(low)
-    assert mine.y[0] + mine.error_y.array[0] == pytest.approx(high)
+    (alone,) = passing.pass_chart(chosen, runs, []).figure().data
+    assert alone.marker.symbol == "circle"
+    mine, _, reported = passing.pass_chart(chosen, runs, [], BOTH).figure().data
     assert (mine.marker.symbol, reported.marker.symbol) == ("circle", "diamond-open")
     assert reported.x[0] == pytest.approx(115.46 / 64)
-    faint, *_ = passing.pass_chart(chosen, runs, runs).figure().data
-    assert list(faint.marker.symbol) == ["circle", "diamond-open"] and faint.marker.opacity < 0.5
+    faint, *_ = passing.pass_chart(chosen, runs, runs, BOTH).figure().data
+    assert list(faint.marker.symbol) == ["circle", "circle", "diamond-open"] and faint.marker.opacity < 0.5
     assert passing.row(chosen, runs[1])["origin"] == "reported"
+    assert passing.left_out(chosen, runs[1]).endswith("usable unknown. “Passed too” shows its pass rate.")
 
 
-def test_what_has_no_time_or_no_rate_is_named() -> None:
+def test_what_has_no_time_or_no_rate_is_named(store: Store) -> None:
+    write_run(store, "unjudged", [sample_row(0)], wall_s=1.0)
+    unjudged = chosen_of(store, "unjudged")
+    assert passing.left_out(unjudged, RunFigures(unjudged.control)).endswith("not judged.")
     chosen = chosen_of(DEMO_STORE, "reported-003-qwen-lp-64", "reported-004-gpt2-fp32")
     runs = [RunFigures(entry) for entry in chosen.entries]
-    assert passing.left_out(chosen, runs[0]).endswith("reported, pass rate unknown.")
-    assert passing.left_out(chosen, runs[1]).endswith("time and pass rate unknown.")
+    assert passing.left_out(chosen, runs[0], BOTH).endswith("reported, usable unknown and passed unknown.")
+    assert passing.left_out(chosen, runs[1]).endswith("time unknown and usable unknown.")
     (beside,) = data.compared_runs(DEMO_STORE, chosen)
-    assert passing.judgement(beside, runs[0]) == "Neither time nor pass rate can be compared"
+    assert passing.judgement(beside, runs[0]) == "Neither time nor usable rate can be compared"
 
 
 # --- budget ---------------------------------------------------------------------------------------------------------
@@ -281,8 +300,13 @@ def test_the_pair_of_an_address(store: Store, monkeypatch: pytest.MonkeyPatch) -
 def test_ten_thousand_points_are_one_trace(store: Store) -> None:
     rng = np.random.default_rng(0)
     for run_id in ("left", "right"):
-        write_run(store, run_id, [sample_row(n, smiles=f"C{n}", decode_s=s) for n, s in enumerate(rng.random(10_000))])
-    found = scatter(store, "left", "right", "decode_s")
+        write_run(
+            store,
+            run_id,
+            [sample_row(n, smiles=f"C{n}", decode_s=s) for n, s in enumerate(rng.random(10_000))],
+            wall_s=9.0,
+        )
+    found = scatter(store, "left", "right", "wall_part_s")
     (points,) = pairs_chart(chosen_of(store, "left", "right"), found, Spots.of(found), None).figure().data
     assert len(points.x) == 10_000 and points.type == "scattergl"
 

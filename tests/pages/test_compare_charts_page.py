@@ -23,7 +23,7 @@ LLAMA, QWEN = "reported-002-llama-lp-64", "reported-002-qwen-lp-64"
 NONE, ALLOWLIST = demo_run("llama", "none"), demo_run("llama", "allowlist")
 SPEED, TIME, FAILURES, MOLECULES, MASKS = QUESTIONS
 HEADINGS = {
-    SPEED: ["Is it faster, and does it pass?"],
+    SPEED: ["Is it faster, and is it usable?"],
     TIME: ["What is the speedup made of?", "Where does the time go?"],
     FAILURES: ["Where do failures go?", "How long are passed and failed answers?"],
     MOLECULES: ["Which molecules differ?"],
@@ -115,7 +115,7 @@ def test_the_question_fits_what_was_found(opened: Open) -> None:
 def test_a_run_alone(opened: Open) -> None:
     words = said_of_all(opened, control=NONE)
     assert "This needs two runs" in words and "Choose a test beside the control" in words
-    assert re.search(r"A takes 0\.\d+ s per sample, passes 100 %", words)
+    assert re.search(r"A takes 0\.\d+ s per sample, usable 40.6 %", words)
     answer = next(one.value for one in opened(control=NONE).markdown if one.value.startswith("A takes"))
     assert re.search(r"\d\u00a0s per", answer)  # no line ends between a figure and its unit
 
@@ -140,18 +140,18 @@ def test_reported_runs_alone(opened: Open) -> None:
 
 
 def test_all_runs_of_the_store_are_faint_points(opened: Open) -> None:
-    plain, with_all = (opened(control=NONE, **more) for more in ({}, {"all_runs": "true"}))
+    plain, with_all = (opened(control=NONE, **more) for more in ({}, {"all_runs": "true", "passed_too": "true"}))
     few, many = (
         next(spec for id_, spec in charts(app).items() if "figure-passing" in id_) for app in (plain, with_all)
     )
-    assert len(many["data"]) == len(few["data"]) + 1
+    assert len(many["data"]) == len(few["data"]) + 2  # the control's pass rate, and the others
     assert {"circle", "diamond-open"} == set(many["data"][0]["marker"]["symbol"])
 
 
 @pytest.mark.parametrize(
     ("question", "query"),
     [
-        (SPEED, {"all_runs": "true"}),
+        (SPEED, {"all_runs": "true", "passed_too": "true"}),
         (TIME, {"made_of": "passes × time per pass", "time_in": "share of the wall time"}),
         (MOLECULES, {"points_by": "passed", "points_of": "C · demo-llama:final · group-v4.3", "pair": "0-0"}),
         (MASKS, {"masked": "legal tokens at a position"}),
@@ -162,7 +162,7 @@ def test_a_link_without_a_question_opens_that_of_its_chart_and_sets_its_widgets(
 ) -> None:
     app = opened(control=NONE, test=[demo_run("llama", "exact"), ALLOWLIST], **query)
     assert app.session_state["question"] == question
-    expected = {**query, "all_runs": True, "points_of": ALLOWLIST}
+    expected = {**query, "all_runs": True, "passed_too": True, "points_of": ALLOWLIST}
     assert all(app.session_state[name] == expected[name] for name in query if name != "pair")
     words = said(app)
     assert "forward passes" not in words
@@ -192,9 +192,9 @@ def test_runs_that_share_no_molecule(opened: Open, tmp_path: Path) -> None:
 def test_no_judgement_is_stronger_than_the_tables_mark(opened: Open) -> None:
     """Two per cent of time are the machine's, and figures without an interval are no finding."""
     words = said(opened(control=demo_run("qwen", "none"), test=demo_run("qwen", "blocklist")))
-    assert "Time too close to call with one run each, and same pass rate within noise: B" in words
+    assert "Time too close to call with one run each, and usable less often: B" in words
     words = said(opened(control=LLAMA, test=QWEN))
-    assert "More time, without an interval, and" in words and "Slower" not in words
+    assert "More time, without an interval: B" in words and "Slower" not in words
 
 
 def test_texts_of_a_run_are_shown_as_texts(opened: Open, tmp_path: Path) -> None:

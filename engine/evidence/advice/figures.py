@@ -126,7 +126,7 @@ def measure(store: Store, runs: Mapping[str, Sequence[Entry]], seed: int = 0) ->
     """Figures of each LP's runs, over the molecules that they share."""
     order = sorted(runs, key=lambda lp: lp != BASE)  # an LP that shares nothing with `none` is left out, not `none`
     by_lp = {lp: answers_of(store, runs[lp]) for lp in order}
-    read = [lp for lp in order if len(by_lp[lp].smiles)]
+    read = [lp for lp in order if len(by_lp[lp].smiles) and np.isfinite(by_lp[lp].seconds).all()]
     smiles, is_in = shared_molecules([by_lp[lp] for lp in read], LEAST_MOLECULES)
     some = {lp for lp, is_shared in zip(read, is_in, strict=True) if is_shared}
     lps = [lp for lp in runs if lp in some]

@@ -1,7 +1,7 @@
 """The answers of one run, summed a molecule, with the run's wall time shared out among them.
 
-A run has one wall time. It is shared out by how long each answer was being written, because a row of a batch takes its
-share of every pass that it is in: so a molecule has a cost, and a bootstrap over molecules gives the mean an interval.
+A run has one wall time; each answer has its part of it, as in ``engine.comparing.reading``. So a molecule has a cost,
+and a bootstrap over molecules gives the mean an interval.
 Repeated runs of the same work give the spread of the clock. Other load on the machine during a single run is in no
 figure.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.comparing.reading import RunSamples, samples_of
+from engine.comparing.reading import samples_of
 from engine.figures.statistics import RESAMPLES, Sums, paired_means
 from engine.inspection.memo import Memo
 from engine.store.entries import Entry
@@ -81,7 +81,7 @@ def _read(store: Store, entry: Entry, wall_s: float) -> Answers:
         columns["clean"],
         columns["decodes"],
         columns["passed"],
-        wall_s * _shares(run),
+        wall_s / entry.row["wall_s"] * columns["wall_part_s"],
         *(np.where(is_counted, columns[name], 0) for name in ("junk_letters", "junk_nonnumeric", "cut_blocks")),
         np.where(is_counted, blocks, 0),
         np.nan_to_num(rmsd),
@@ -91,15 +91,6 @@ def _read(store: Store, entry: Entry, wall_s: float) -> Answers:
     count = len(encoded.dictionary)
     summed = [np.bincount(molecule, np.asarray(column), count).astype(np.float64) for column in figures]
     return Answers(tuple(encoded.dictionary.to_pylist()), *summed)
-
-
-def _shares(run: RunSamples) -> Array:
-    """Of the run's time; by tokens where no answer was timed, else alike."""
-    for name in ("decode_s", "tokens"):
-        spent = run.columns[name]
-        if len(spent) and np.isfinite(spent).all() and spent.sum() > 0:
-            return spent / float(spent.sum())
-    return np.full(len(run), 1 / max(1, len(run)))
 
 
 def shared_molecules(runs: Sequence[Answers], least: int) -> tuple[list[str], list[bool]]:

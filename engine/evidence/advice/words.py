@@ -94,8 +94,7 @@ def beside_base(figures: LpFigures, measured: Measured, want: Want) -> str:
     if math.isinf(base):
         return ""
     ratio = base / figures.cost(want).value
-    beside = f"{times(ratio)} faster than" if ratio > 1 else f"{times(1 / ratio)} that"
-    return f", {beside} without an LP (set-up included)"
+    return f", {times(ratio)} less than without an LP" if ratio > 1 else f", {times(1 / ratio)} that without an LP"
 
 
 def _sureness(decision: Decision, measured: Measured, want: Want) -> str:

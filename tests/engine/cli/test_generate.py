@@ -186,7 +186,7 @@ def test_what_a_terminal_shows() -> None:
     assert heading == "CC=O clean"
     assert text.startswith("[CONFORMER][C]<")
     assert re.search(
-        r"1 of 1 passed, 1 decode, 1 clean; 0 of 3 blocks not exact; \d+ tokens \(\d+ forced\) in", result.err
+        r"1 of 1 passed, 1 decode, 1 clean; 0 of 3 blocks not exact; \d+ tokens \(\d+ forced\) decoded in", result.err
     )
 
 

@@ -17,6 +17,8 @@ from engine.comparing.figures import (
     compare_rows,
 )
 from engine.comparing.measures import MEASURES
+from engine.comparing.slowdown import slowdown
+from engine.evidence.advisor import AdviceRequest, advise
 from engine.figures.statistics import wilson
 from engine.store.schema import RUNS
 from engine.store.store import Store
@@ -30,7 +32,7 @@ def test_a_reported_run_has_what_its_report_says_and_nothing_more() -> None:
     found = BY_ID["reported-002-qwen-lp-64"]
     assert (found.origin, found.model, found.lp, found.has_samples) == ("reported", "Qwen", "group-v2.1", False)
     assert (found.wall_s, found.tokens, found.pass_rate, found.junk_letters) == (115.46, 38_195, 1.0, 61)
-    assert found.ms_a_token == pytest.approx(3.023, abs=5e-4) and found.ms_a_token_of == "wall_s"
+    assert found.ms_a_token == pytest.approx(3.023, abs=5e-4)
     assert found.wall_s_a_sample == pytest.approx(1.804, abs=5e-4)
     assert found.junk_letters_share == pytest.approx(0.038, abs=5e-4)
     unknown = (found.junk_nonnumeric, found.forward_passes, found.forced_share, found.clean_rate, found.cut_share)
@@ -48,7 +50,7 @@ def test_a_pass_rate_has_wilsons_interval() -> None:
 def test_the_command_line_has_the_figures_of_the_page() -> None:
     control, test = demo_run("qwen", "none"), "reported-002-qwen-lp-64"
     page = compare_with(DEMO_STORE, control, [test])
-    _, row = compare_rows(DEMO_STORE.entry(control), [DEMO_STORE.entry(test)])
+    _, row = compare_rows(DEMO_STORE, DEMO_STORE.entry(control), [DEMO_STORE.entry(test)])
     for name in (*ROW_COLUMNS, *ROW_FIGURES):
         assert row[name] == getattr(page.tests[0].figures, name) or getattr(page.tests[0].figures, name) == ""
     for name in ROW_RATIOS:
@@ -67,7 +69,7 @@ def test_nothing_is_nought_that_nobody_said(store: Store) -> None:
     known = {name for name in (*RUNS.names, *CONFORMERS, *properties) if getattr(found, name) not in (None, "")}
     assert known == {
         *("run_id", "origin", "created_at", "model_alias", "lp", "samples"),
-        *("name", "model", "has_samples", "is_profiled", "ms_a_token_of"),
+        *("name", "model", "has_samples", "is_profiled"),
     }
 
 
@@ -131,13 +133,22 @@ def test_a_control_and_its_tests() -> None:
     assert time.ratio is not None and time.within_noise is None and "is reported" in time.reason
 
 
-def test_time_a_token_is_of_the_same_time_on_both_sides() -> None:
-    """A reported run has wall time only, so the control's is taken too."""
-    control = BY_ID[demo_run("qwen", "none")]
-    found = compare_with(DEMO_STORE, control.run_id, ["reported-002-qwen-lp-64"]).tests[0].ratio("ms_a_token")
-    assert control.ms_a_token_of == "decode_s" and control.wall_s is not None and control.tokens is not None
-    assert found.control == pytest.approx(1000 * control.wall_s / control.tokens)
-    assert found.control is not None and control.ms_a_token is not None and found.control > control.ms_a_token
+@pytest.mark.parametrize("lp", ["blocklist", "allowlist", "exact", "guarded"])
+def test_a_pair_of_runs_has_one_pace_everywhere(lp: str) -> None:
+    """Of one pair there were five: with set-up, without it, by the samples' overlapping times, over tokens."""
+    control, test = (DEMO_STORE.entry(demo_run("llama", name)) for name in ("none", lp))
+    found = compare_with(DEMO_STORE, control.id, [test.id]).tests[0]
+    ratio = (test.row["wall_s"] / test.row["samples"]) / (control.row["wall_s"] / control.row["samples"])
+    (row,) = compare_rows(DEMO_STORE, control, [test])[1:]
+    per_sample, per_token = found.ratio("wall_s_a_sample"), found.paired.measure("ms_a_token")
+    advised = advise(DEMO_STORE, "demo-llama", AdviceRequest(lps=("none", row["lp"]))).measured.figures(row["lp"])
+    total = slowdown(control, test).by_tokens.total
+    assert per_sample.interval and advised.time_ratio and total and per_token.ratio
+    ratios = [per_sample.ratio, per_sample.interval.value, row["wall_s_a_sample_ratio"], advised.time_ratio.value]
+    assert [*ratios, total.ratio] == pytest.approx([ratio] * 5)
+    assert per_sample.interval.ends == (row["wall_s_a_sample_ratio_low"], row["wall_s_a_sample_ratio_high"])
+    assert found.paired.measure("wall_part_s").test == pytest.approx(row["wall_s_a_sample"])
+    assert (per_token.test, per_token.ratio.value) == pytest.approx((row["ms_a_token"], row["ms_a_token_ratio"]))
 
 
 def test_drift_and_strain_per_atom_are_read_for_runs_that_are_compared(store: Store) -> None:

@@ -25,7 +25,7 @@ def run(store: Store, run_id: str, smiles: tuple[str, ...] = MANY, **columns: li
         sample_row(number, smiles=one, **{name: values[number] for name, values in columns.items()})
         for number, one in enumerate(smiles)
     ]
-    write_run(store, run_id, rows)
+    write_run(store, run_id, rows, wall_s=sum(columns.get("decode_s", ())) or None)
 
 
 def measure(store: Store, name: str, **more: Any) -> Compared:
@@ -99,6 +99,19 @@ def test_a_quotient_is_of_sums(store: Store) -> None:
     assert (forced.control, forced.test) == pytest.approx((51 / 101, 0)) and forced.within_noise is False
 
 
+def test_pace_is_wall_time_though_samples_of_a_batch_overlap(store: Store) -> None:
+    """Eight samples that ran at once took 2 s, and each of them nearly all of it: that was told as 1.5 s per sample."""
+    rows = [sample_row(number, smiles=smiles, decode_s=1.5, tokens=10) for number, smiles in enumerate(MANY)]
+    again = [sample_row(8 + n, smiles=smiles, generation=1, decode_s=0.5) for n, smiles in enumerate(MANY)]
+    write_run(store, "control", rows, wall_s=2.0)
+    write_run(store, "test", [*rows, *again], wall_s=1.0)
+    found = measure(store, "wall_part_s")
+    assert (found.control, found.test) == pytest.approx((2 / 8, 1 / 16))  # of all answers of the shared molecules
+    assert found.ratio is not None and (found.ratio.value, found.ratio.low) == pytest.approx((0.25, 0.25))
+    write_run(store, "untimed", [*rows[1:], sample_row(0)], wall_s=2.0)
+    assert compare_runs(store, "control", "untimed").measure("wall_part_s").test is None  # one has no part
+
+
 def test_of_few_molecules_there_is_no_interval(store: Store) -> None:
     few = MANY[: LEAST_MOLECULES - 1]
     run(store, "control", few, tokens=[10] * len(few))
@@ -142,7 +155,7 @@ def test_what_no_sample_has_is_null_and_said(store: Store) -> None:
     run(store, "control")
     run(store, "test", tokens=[5] * 8)
     found = compare_runs(store, "control", "test")
-    for name in ("tokens", "decode_s", "rmsd_ang", "drift_abs", "junk_letters", "cut_blocks"):
+    for name in ("tokens", "wall_part_s", "rmsd_ang", "drift_abs", "junk_letters", "cut_blocks"):
         told = found.measure(name)
         assert (told.answers, told.control, told.difference, told.ratio) == (0, None, None, None)
         assert told.reason == "No pair has it on both sides."
@@ -175,18 +188,18 @@ def test_columns_by_hand(store: Store) -> None:
             heavy_atoms=5,
             strain_moved_ang=0.25,
         ),
-        sample_row(1, passed=False, clean=False, blocks=0, cut_blocks=0),
+        sample_row(1, passed=False, clean=False, blocks=0, cut_blocks=0, decode_s=1.5),
     ]
     blocks = [
         block_row(0, 0, text="1.0,2.0,3.0é", drift=2),
         block_row(0, 1, text="1.0,2.0,3.0 ", drift=-3),
         block_row(0, 2, text="1.0,2.0,3.0", drift=None),
     ]
-    write_run(store, "one", samples, blocks)
+    write_run(store, "one", samples, blocks, wall_s=0.8)
     found = {name: values.tolist() for name, values in run_samples(store, "one").columns.items()}
     assert found.keys() == COLUMNS.keys()
     assert {name: values[0] for name, values in found.items() if name != "rmsd_ang"} == {
-        "decode_s": 0.5,
+        "wall_part_s": pytest.approx(0.2),  # a quarter, as of all decode_s
         "tokens": 10,
         "passed": 1,
         "decodes": 1,
@@ -201,13 +214,13 @@ def test_columns_by_hand(store: Store) -> None:
         "junk_nonnumeric": 2,
         "cut_blocks": 1,
         "drift_abs": 2.5,
-        "ms_a_token": 50,
+        "ms_a_token": pytest.approx(20),
         "forced_share": 0.4,
         "bad_blocks": 2,
         "drift": -1,
     }
     known = {name for name, values in found.items() if values[1] == values[1]}  # NaN is not itself
-    assert known == {"passed", "decodes", "clean", "junk_letters", "junk_nonnumeric", "cut_blocks"}
+    assert known == {"wall_part_s", "passed", "decodes", "clean", "junk_letters", "junk_nonnumeric", "cut_blocks"}
     assert (found["junk_letters"][1], found["passed"][1]) == (0, 0)
 
 
@@ -242,7 +255,7 @@ def test_the_demo_tells_an_lp_from_none() -> None:
     assert found.measure("cut_blocks").within_noise is False
     assert found.measure("cut_blocks").ratio is None  # the control has none
     assert found.measure("passed").within_noise is True
-    differing = ("decode_s", "ms_a_token", "forced_share")
+    differing = ("wall_part_s", "ms_a_token", "forced_share")
     exact = compare_runs(DEMO_STORE, demo_run("qwen", "none"), demo_run("qwen", "exact"))
     known = [name for name in NAMES if exact.measure(name).answers]
     assert not any(exact.measure(name).within_noise is False for name in known if name not in differing)

@@ -49,5 +49,5 @@ def test_runs_without_samples_have_no_points() -> None:
 
 
 def test_a_column_that_is_none_is_named() -> None:
-    with pytest.raises(ValueError, match="a scatter shows decode_s, tokens"):
+    with pytest.raises(ValueError, match="a scatter shows wall_part_s, tokens"):
         scatter(DEMO_STORE, demo_run("qwen", "none"), demo_run("qwen", "exact"), "sample_id")
