@@ -35,6 +35,7 @@ from pages._shared.rows import (
     show_steps,
 )
 from pages._shared.sections import fold, is_unfolded, put_unfolded
+from pages._shared.shown import put_shown
 from pages._shared.small_drawing import small_drawing
 from pages._shared.theme import DARK, palette
 from pages._shared.words import visible_text
@@ -101,6 +102,8 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
             inspection = inspected(store, run, chosen.sample_id)
         except DriftscopeError as error:
             error_words = error_markdown(error)
+    run_id, sample_id = (None, None) if inspection is None or chosen is None else (chosen.run_id, chosen.sample_id)
+    put_shown(run=run_id, sample=sample_id, bin=state.named_bar())
     is_open = is_unfolded(FOLD, not table.num_rows)
     with fold(_counts(table, sum(run.samples for run in runs)), FOLD, is_open, ":material/table_rows:"):
         _filters(any(run.judged for run in runs))

@@ -25,6 +25,7 @@ from pages._shared.choices import one_of
 from pages._shared.errors import escape_markdown
 from pages._shared.html_table import grouped_table
 from pages._shared.rows import BOX_PX, MORE_COLUMNS, ONE_ROW, PAGE_PX, fitting, picked_rows, show_rows, table_height
+from pages._shared.shown import put_shown
 from pages._shared.table_files import file_button
 from pages._shared.theme import palette
 from pages._shared.words import unbroken, visible_text
@@ -163,6 +164,7 @@ def _one(comparison: TraceComparison, rows: Sequence[KernelRow]) -> None:
     """The whole name of the one that is picked, and what is known of it stream by stream."""
     picked = st.query_params.get(PICKED)
     row = next((row for row in rows if tables.key_of(row) == picked), None)
+    put_shown(**{PICKED: None if row is None else picked})
     if row is None:
         st.caption(f"Tick a row for its full name, its streams, and its shortest and longest call. {MORE_COLUMNS}")
         return

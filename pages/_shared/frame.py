@@ -11,6 +11,7 @@ import streamlit as st
 from streamlit.runtime.pages_manager import PagesManager
 
 from engine import __version__
+from pages._shared import shown
 from pages._shared.managing import undo
 
 NAME = "Driftscope"
@@ -26,6 +27,7 @@ def page(title: str, icon: str, lead: str, more: str = "") -> None:
     """
     _leave_old_navigation()
     undo.page_opened(title)
+    shown.forget()
     # The favicon is a file of ours: a Material symbol would be fetched from the web.
     st.set_page_config(page_title=f"{title} · {NAME}", page_icon=FAVICON, layout="wide")
     st.html(_CSS)
