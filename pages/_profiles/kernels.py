@@ -134,7 +134,7 @@ def _is_wanted(row: KernelRow) -> bool:
 
 def _table(comparison: TraceComparison, rows: Sequence[KernelRow], *, by_calls: bool) -> None:
     picked = st.query_params.get(PICKED)
-    show_rows(KEY, [place for place, row in enumerate(rows) if tables.key_of(row) == picked][:1])
+    key = show_rows(KEY, [tables.key_of(row) for row in rows], [picked])
     table, looks = tables.shown(comparison, rows, by_calls=by_calls)
     st.dataframe(
         table,
@@ -142,16 +142,16 @@ def _table(comparison: TraceComparison, rows: Sequence[KernelRow], *, by_calls: 
         height=table_height(len(rows), TABLE_HEIGHT),
         column_config=looks,
         column_order=fitting(looks, looks, PAGE_PX - BOX_PX),
-        key=KEY,
-        on_select=lambda: _pick(rows),
+        key=key,
+        on_select=lambda: _pick(key, rows),
         selection_mode=ONE_ROW,
         placeholder="–",
         alt="Operations: tick one to see its full name",
     )
 
 
-def _pick(rows: Sequence[KernelRow]) -> None:
-    places = picked_rows(KEY)
+def _pick(key: str, rows: Sequence[KernelRow]) -> None:
+    places = picked_rows(key)
     if places is None:
         return
     if places and places[0] < len(rows):
