@@ -9,6 +9,7 @@ from pages._shared.components.charts_ready import charts_ready
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
 from pages._shared.sections import of_choice, show_open
+from pages._shared.shown import put_shown
 
 TITLE = "Compare runs"
 ICON = ":material/compare_arrows:"
@@ -30,3 +31,4 @@ with shown_errors():
         chosen = chosen_runs(store)
 show_open(SECTIONS, store, chosen)
 charts_ready()
+put_shown(page="compare", runs=chosen.ids if chosen else ())

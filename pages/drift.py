@@ -7,6 +7,7 @@ from pages._shared.errors import shown_errors
 from pages._shared.frame import page
 from pages._shared.inspected import open_store
 from pages._shared.sections import show_open
+from pages._shared.shown import put_shown
 
 TITLE = "Drift inspector"
 ICON = ":material/troubleshoot:"
@@ -24,3 +25,4 @@ with shown_errors():
     runs = chosen_runs(store)
 if runs:
     show_open(SECTIONS, store, runs)
+put_shown(page="drift", runs=[run.run_id for run in runs])

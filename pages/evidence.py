@@ -9,6 +9,7 @@ from pages._evidence.summary import counts, standing
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
 from pages._shared.sections import show_open
+from pages._shared.shown import put_shown
 
 TITLE = "Evidence"
 ICON = ":material/fact_check:"
@@ -35,3 +36,4 @@ with shown_errors():
     standing(store, last)
 evidence_state.open_named_claim()
 show_open(SECTIONS, store, rows)
+put_shown(page="evidence")

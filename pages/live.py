@@ -17,6 +17,7 @@ from pages._shared.errors import shown_errors
 from pages._shared.frame import page
 from pages._shared.generation_inputs import quick_inputs, sampling_input, show_problems
 from pages._shared.sections import fold, is_unfolded, put_unfolded
+from pages._shared.shown import put_shown
 
 TITLE = "Live generation"
 ICON = ":material/bolt:"
@@ -68,6 +69,7 @@ def inputs() -> tuple[tuple[Molecule, ...], bool]:
         start = st.container(width="content")
         with st.popover("Sampling, length, device", icon=":material/tune:"):
             sampling, limit, device = sampling_input()
+    put_shown(molecules=[molecule.smiles for molecule in molecules], lps=[lp for lp, *_ in chosen])
     lanes: tuple[Lane, ...] = ()
     if entry is not None:
         session.warm(entry, device)
@@ -103,3 +105,4 @@ with shown_errors():
         (show_running if is_running else show_results)(shown_sample())
     elif not has_problems:
         st.info(NOTHING_YET, icon=":material/bolt:")
+put_shown(page="live")

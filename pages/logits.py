@@ -10,6 +10,7 @@ from pages._logits.logs import chosen_logs
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
 from pages._shared.sections import of_choice, show_open
+from pages._shared.shown import put_shown
 
 TITLE = "Logit health"
 ICON = ":material/monitor_heart:"
@@ -28,3 +29,4 @@ with shown_errors():
     store = Store.open().snapshot()
     chosen = chosen_logs(store)
 show_open(SECTIONS, store, chosen)
+put_shown(page="logits", logs=chosen.ids if chosen else ())

@@ -11,6 +11,7 @@ from pages._shared.errors import shown_errors
 from pages._shared.frame import page
 from pages._shared.html_table import style
 from pages._shared.sections import of_choice, show_open
+from pages._shared.shown import put_shown
 
 TITLE = "Profiles"
 ICON = ":material/speed:"
@@ -33,3 +34,4 @@ with shown_errors():
     store = Store.open().snapshot()
     chosen = chosen_traces(store)
 show_open(SECTIONS, store, chosen)
+put_shown(page="profiles", traces=chosen.ids if chosen else ())

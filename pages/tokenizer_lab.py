@@ -3,6 +3,7 @@
 from pages._shared.components.charts_ready import charts_ready
 from pages._shared.frame import page
 from pages._shared.sections import show_open
+from pages._shared.shown import put_shown
 from pages._tokenizer_lab import drift as lab_drift
 from pages._tokenizer_lab import reports
 from pages._tokenizer_lab import text as lab_text
@@ -18,3 +19,4 @@ SECTIONS = {"One text": lab_text.show, "A molecule set": lab_drift.show, "The re
 page(TITLE, ICON, LEAD)
 show_open(SECTIONS)
 charts_ready()
+put_shown(page="tokenizer_lab")

@@ -1,6 +1,7 @@
 """Texts of another known form than enriched text: named for what they are, called neither clean nor damaged.
 
-Legacy text has atoms without brackets of their own: ``C<0.1,0.2,0.3>``, ``[H<...>]``. Binned text has bin numbers
+Legacy text has atoms as a SMILES has them, most without brackets of their own: ``C<0.1,0.2,0.3>``, ``[nH]<...>``,
+``[H<...>]``. Binned text has bin numbers
 in its blocks: ``[C]<0512,0498,0501>``. An LP summary is a file of the group's runner that has figures and no texts.
 """
 
@@ -21,6 +22,10 @@ OTHER_WORDS: dict[OtherForm, str] = {
 
 _PROMPT_END = "[/SMILES]"
 _BRACKETED = re.compile(r"(?<!\[CONFORMER)(?<!\[/SMILES)\]<(?!-[\[(])")
+_IN_BRACKETS = re.compile(r"\[(?:CH?\d?|Cl|Br|[BNOPSFI]|[bcnops])\]<")  # of atoms that seldom have any in a SMILES
+_BARE = re.compile(
+    r"(?:(?<![A-Za-z])(?:Cl|Br|[BCNOPSFIbcnops])<[-.,\s]*+\d[-\d.,\s]*+>|\[H<[-.,\s]*+\d[-\d.,\s]*+>\])", re.ASCII
+)
 _LEGACY = re.compile(r"(?:[A-Za-z]|\[[^\[\]<>]++)<[-.,\s]*+\d[-\d.,\s]*+>", re.ASCII)
 _BINS = re.compile(r"<(\d{3,12}),(\d{3,12}),(\d{3,12})>", re.ASCII)
 _BLOCK = re.compile(r"<([^<>|\d]*+\d[^<>|]*+)>", re.ASCII)
@@ -34,7 +39,10 @@ def other_form(text: str) -> OtherForm | None:
     if text.lstrip().startswith("{"):
         return "summary" if '"logs"' in text and is_summary(_parsed(text)) else None
     answer = text.rpartition(_PROMPT_END)[2]
-    if _LEGACY.search(answer) and not _BRACKETED.search(answer):
+    # Few atoms of a SMILES need brackets, as [nH] does; damaged enriched text lacks some, and has more.
+    if _LEGACY.search(answer) and (
+        not _BRACKETED.search(answer) or len(_BARE.findall(answer)) > len(_IN_BRACKETS.findall(answer))
+    ):
         return "legacy"
     return "binned" if bin_digits(answer) else None
 

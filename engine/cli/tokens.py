@@ -150,6 +150,8 @@ def run_junk(args: argparse.Namespace) -> None:
         counts = {"blocks": count.blocks, "bad_blocks": count.not_triples}
         reported = {"letters": count.letters, "nonnumeric": count.nonnumeric}
         return emit_json({"format": "enriched", **counts, **reported, "kinds": count.by_kind, "rows": rows})
+    if not rows:
+        return write("no coordinate block found: nothing of this text could be judged")
     bad = [row for row, reading in zip(rows, readings, strict=True) if not reading.is_clean_triple]
     if bad:
         lines = [(row["block"], repr(row["text"]), " ".join(row["kinds"]), repr(row["junk_text"])) for row in bad]

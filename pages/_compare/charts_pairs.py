@@ -29,6 +29,7 @@ from pages._shared.charts.chart import SYMBOLS, Axis, Chart, Marks, RefLine, aro
 from pages._shared.charts.text import safe
 from pages._shared.errors import escape_markdown
 from pages._shared.links import inspector_address
+from pages._shared.shown import put_shown
 from pages._shared.theme import palette
 
 QUESTION = "Which molecules differ?"
@@ -124,6 +125,7 @@ def _why_none(chosen: RunSelection) -> str:
 
 def _draw(chosen: RunSelection, scatter: Scatter, panel: Card, sentence: str) -> None:
     spots, pair = Spots.of(scatter), shown_pair(scatter)
+    put_shown(**{PAIR: None if pair is None else st.query_params[PAIR]})
     key = f"points-{scatter.test}-{scatter.measure.name}"
     picked = None if pair is None else int(spots.spot[pair])
 

@@ -15,6 +15,7 @@ from pages._compare.sql_state import NamedQuery, ShownStatement
 from pages._shared import sql_answer
 from pages._shared.components.sql_editor import editor, sent_statement
 from pages._shared.errors import error_markdown, escape_markdown
+from pages._shared.shown import put_shown
 from pages._shared.sql_console import (
     LIMITS,
     RUN_NAMES,
@@ -40,6 +41,7 @@ def show(store: Store, chosen: RunSelection | None) -> None:
         statement = state.current(queries)
     except StoreError as error:
         statement, wrong = ShownStatement(""), error
+    put_shown(sql=statement.text, saved=statement.named.key if statement.named else None)
     running = None
     may_run = state.runs_by_itself(statement)
     if statement.text.strip() and may_run:

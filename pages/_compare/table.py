@@ -86,14 +86,14 @@ def _pinned(chosen: RunSelection, columns: list[RunColumn]) -> list[RunColumn]:
     """The control, unless the reader chooses others; of two columns none is ever out of sight."""
     if len(columns) < 3:
         return columns
-    letters = {chosen.letter(column.run_id): column for column in columns}
+    ids = [column.run_id for column in columns]
     pins = st.multiselect(
-        f"Pinned runs (at most {MOST_PINNED})", list(letters), [next(iter(letters))], key="table_pins",
+        f"Pinned runs (at most {MOST_PINNED})", ids, ids[:1], key="table_pins", format_func=chosen.letter_or_id,
         bind="query-params", width=220, max_selections=MOST_PINNED, placeholder="none",
     )  # fmt: skip
-    places = [letter for letter in letters if letter in pins]
+    pinned = [id_ for id_ in ids if id_ in pins]
     return [
-        replace(column, pin=places.index(letter)) if letter in places else column for letter, column in letters.items()
+        replace(column, pin=pinned.index(column.run_id)) if column.run_id in pinned else column for column in columns
     ]
 
 

@@ -22,14 +22,14 @@ def show(inspection: Inspected, estimates: Mapping[int, BlockEstimate], atom: in
     """Draw the table, with columns for estimates where there are some."""
     if not inspection.blocks:
         return
-    selected = [place for place, block in enumerate(inspection.blocks) if atom is not None and block["atom"] == atom]
-    show_rows(KEY, selected[:1])
+    spot, atoms = spot_of(inspection), [block["atom"] for block in inspection.blocks]
+    blocks = [(spot, place) for place in range(len(atoms))]
+    key = show_rows(KEY, blocks, blocks[(first := atoms.index(atom)) : first + 1] if atom in atoms else ())
 
     def select_atom() -> None:
-        rows = picked_rows(KEY)
+        rows = picked_rows(key)
         if rows is not None:
-            block = inspection.blocks[rows[0]] if rows and rows[0] < len(inspection.blocks) else None
-            state.put_atom(spot_of(inspection), None if block is None else block["atom"])
+            state.put_atom(spot, atoms[rows[0]] if rows and rows[0] < len(atoms) else None)
 
     rows = [_row(block, estimates.get(block["block"]), bool(estimates)) for block in inspection.blocks]
     st.dataframe(
@@ -38,7 +38,7 @@ def show(inspection: Inspected, estimates: Mapping[int, BlockEstimate], atom: in
         height=table_height(min(len(inspection.blocks), MOST_ROWS)),
         column_config=_COLUMNS,
         column_order=fitting(_COLUMNS, rows[0], PAGE_PX - BOX_PX),
-        key=KEY,
+        key=key,
         on_select=select_atom,
         selection_mode=ONE_ROW,
         placeholder="–",

@@ -28,6 +28,7 @@ from pages._shared.components.alignment_strip import StepFacts, TopToken, alignm
 from pages._shared.components.molecule2d import molecule2d
 from pages._shared.components.viewer3d import model_of, viewer3d
 from pages._shared.errors import escape_markdown
+from pages._shared.shown import put_shown
 from pages._shared.table_files import file_button
 from pages._shared.theme import DARK, palette
 from pages._shared.tries import still_wrong, thrown_tries
@@ -145,6 +146,7 @@ def _linked(inspection: Inspected) -> None:
     estimates, estimated_by = scoring.estimates_of(inspection)
     atom = state.number(state.ATOM)
     atom = atom if atom is not None and atom < inspection.molecule.atoms else None
+    put_shown(atom=atom)
     with st.container(gap="xsmall", key="views"):
         if inspection.molecule.atoms:
             left, right = st.columns(2, gap="medium")
@@ -313,6 +315,8 @@ def _strip(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]], atom: 
     columns = inspection.alignment.rows
     atoms = atoms_of_columns(inspection.alignment)
     token = state.number(state.TOKEN)
+    token = token if token is not None and token < len(columns) else None
+    put_shown(token=token)
     tried = checks_by_block((thrown.blocks, thrown.check) for thrown in inspection.tries)
     by = {
         "position": "by position, as the LP counts",
@@ -329,7 +333,7 @@ def _strip(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]], atom: 
         steps={pos: step_facts(row) for pos, row in steps.items()},
         elements=inspection.molecule.elements,
         caption=f"Aligned {by} · {steps_words}",
-        selected=token if token is not None and token < len(columns) else None,
+        selected=token,
         block=atom,
         wrong=wrong_atoms(inspection.sample),
         redrawn={block: redrawn_words(checks) for block, checks in tried.items()},

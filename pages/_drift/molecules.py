@@ -35,6 +35,7 @@ from pages._shared.rows import (
     show_steps,
 )
 from pages._shared.sections import fold, is_unfolded, put_unfolded
+from pages._shared.shown import put_shown
 from pages._shared.small_drawing import small_drawing
 from pages._shared.theme import DARK, palette
 from pages._shared.words import visible_text
@@ -101,6 +102,8 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
             inspection = inspected(store, run, chosen.sample_id)
         except DriftscopeError as error:
             error_words = error_markdown(error)
+    run_id, sample_id = (None, None) if inspection is None or chosen is None else (chosen.run_id, chosen.sample_id)
+    put_shown(run=run_id, sample=sample_id, bin=state.named_bar())
     is_open = is_unfolded(FOLD, not table.num_rows)
     with fold(_counts(table, sum(run.samples for run in runs)), FOLD, is_open, ":material/table_rows:"):
         _filters(any(run.judged for run in runs))
@@ -216,16 +219,16 @@ def _rows(table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts]) -> Non
         page = st.pagination(pages, default=begin, key=f"rows of {hash((table.num_rows, *ends))} from {place}")
     start = (page - 1) * ROWS_PER_PAGE
     part = table.slice(start, ROWS_PER_PAGE)
-    inside = place is not None and start <= place < start + part.num_rows
     differing = [name for name in ("model", "lp") if len({getattr(run, name) for run in runs}) > 1]
     against = "; ".join(dict.fromkeys(run.rmsd_to for run in runs if run.rmsd_to)) or "references that are not named"
     is_judged, is_guarded = any(run.judged for run in runs), any(run.lp_record.is_guarded for run in runs)
-    show_rows(KEY, [place - start] if inside and place is not None else [])
+    spots = [_spot_at(part, row) for row in range(part.num_rows)]
+    key = show_rows(KEY, spots, [chosen])
 
     def open_selected() -> None:
-        selected = picked_rows(KEY)
-        if selected and selected[0] < part.num_rows:
-            state.put_spot(_spot_at(part, selected[0]))
+        selected = picked_rows(key)
+        if selected and selected[0] < len(spots):
+            state.put_spot(spots[selected[0]])
             put_unfolded(FOLD, False)  # the molecule takes the table's place
 
     rows = [_row(sample, differing, is_judged, is_guarded) for sample in part.to_pylist()]
@@ -238,7 +241,7 @@ def _rows(table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts]) -> Non
         row_height=ROW_HEIGHT,
         column_config=columns,
         column_order=fitting(columns, _by_importance(rows[0], is_hypothetical), TABLE_PX - BOX_PX),
-        key=KEY,
+        key=key,
         on_select=open_selected,
         selection_mode=ONE_ROW,
         placeholder="–",

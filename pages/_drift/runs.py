@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -15,6 +16,7 @@ from engine.store.schema import RUN
 from engine.store.store import Store
 from engine.store.temporary_runs import is_temporary
 from pages._drift import state
+from pages._shared.choices import by_name
 from pages._shared.entry_picker import EntryPicker
 from pages._shared.errors import escape_markdown
 from pages._shared.inspected import save_run
@@ -22,7 +24,7 @@ from pages._shared.run_rows import RUN_CHOICES, run_columns, run_row
 from pages._shared.selection import Selection, SelectionQuery
 from pages._shared.words import run_title
 
-NAMED = "runs named so far"
+NAMED, ONE = "runs named so far", "one_run"
 MOST_RUNS, FILTERS_FROM, MANY_SAMPLES = 12, 9, 30
 _EMPTY = """
 Three ways to get one:
@@ -118,13 +120,19 @@ def choose_one(runs: Sequence[RunFacts]) -> RunFacts:
     """The run that a section of one run shows: the only chosen run, or a choice among them."""
     if len(runs) == 1:
         return runs[0]
-    by_id = {run.run_id: run for run in runs}
-    chosen = st.selectbox(
+    words = {run.run_id: run_words(run) for run in runs}
+    named = st.query_params.get(ONE)
+    if named not in words and (ids := [run_id for run_id, text in words.items() if text == named]):
+        st.query_params[ONE] = ids[0]  # links once had the words
+    alike = Counter(words.values())
+    titles = {run_id: text if alike[text] == 1 else f"{text} · {run_id}" for run_id, text in words.items()}
+    chosen = by_name(
         "Run",
-        list(by_id),
-        format_func=lambda run_id: run_words(by_id[run_id]),
-        key="one_run",
-        bind="query-params",
+        words,
+        ONE,
+        ONE,
+        usual=runs[0].run_id,
+        format_func=lambda run_id: titles.get(run_id, run_id),
         width=620,
     )
-    return by_id.get(chosen or "", runs[0])
+    return next((run for run in runs if run.run_id == chosen), runs[0])

@@ -85,6 +85,11 @@ def put_only_cut() -> None:
     st.query_params[BIN] = _CUT
 
 
+def named_bar() -> str | None:
+    """Of either bar, as the address has it."""
+    return None if bar() is None and not only_cut() else st.query_params[BIN]
+
+
 def number(name: str) -> int | None:
     """A count in the address, from 0."""
     value = _whole(st.query_params.get(name) or "")

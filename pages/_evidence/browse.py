@@ -20,6 +20,7 @@ from pages._evidence.words import list_groups, list_row
 from pages._shared.components.claims_list import claims_list
 from pages._shared.errors import escape_markdown
 from pages._shared.rows import show_steps
+from pages._shared.shown import put_shown
 from pages._shared.table_files import csv_text, file_button
 
 LIST = "claims"
@@ -72,6 +73,7 @@ def _list_and_one(store: Store, rows: Sequence[Judged], shown: Sequence[int]) ->
     """A click in the list redraws this part alone."""
     selected = next((place for place, row in enumerate(rows) if row.id == state.claim_id()), None)
     claim = None if selected is None else rows[selected]
+    put_shown(claim=None if claim is None else claim.id, claims=[rows[place].id for place in shown])
     if claim is None and state.claim_id():
         message = f"There is no claim {shown_value(state.claim_id())}. Choose one below."
         st.error(escape_markdown(message), icon=":material/error:")

@@ -39,7 +39,7 @@ def show_grid() -> None:
         [GridCell(name(sample), sample // generations, tuple(lane.get(sample) for lane in marks)) for sample in order],
         [small_drawing(molecule.smiles, palette() is DARK) for molecule in watch.molecules],
         [lane.title for lane in lanes],
-        key="molecule_grid",
+        key=f"molecule_grid {hash((session.name(), *order))}",  # places of another order mean others
         label="Molecules" if len(watch.molecules) > 1 else "Samples",
         selected=order.index(shown_sample()),
         on_pick=lambda place: None if place is None else put_sample(order[place]),

@@ -55,11 +55,17 @@ def _of_which(chosen: LogSelection, found: dict[str, Health]) -> Entry | None:
     logs = [log for log in chosen.entries if log.id in found]
     if len(logs) < 2:
         return logs[0] if logs else None
-    letters = {chosen.letter(log.id): log for log in logs}
-    letter = st.segmented_control(
-        "Details of", list(letters), default="A", required=True, key="of", bind="query-params"
+    by_id = {log.id: log for log in logs}
+    id_ = st.segmented_control(
+        "Details of",
+        list(by_id),
+        default=logs[0].id,
+        required=True,
+        key="of",
+        format_func=chosen.letter_or_id,
+        bind="query-params",
     )
-    return letters.get(letter or "A", logs[0])
+    return by_id.get(id_ or "", logs[0])
 
 
 def show_findings(log: Entry, health: Health, late: LateRead | None = None) -> None:

@@ -25,6 +25,7 @@ from pages._shared.choices import one_of
 from pages._shared.errors import escape_markdown
 from pages._shared.html_table import grouped_table
 from pages._shared.rows import BOX_PX, MORE_COLUMNS, ONE_ROW, PAGE_PX, fitting, picked_rows, show_rows, table_height
+from pages._shared.shown import put_shown
 from pages._shared.table_files import file_button
 from pages._shared.theme import palette
 from pages._shared.words import unbroken, visible_text
@@ -133,7 +134,7 @@ def _is_wanted(row: KernelRow) -> bool:
 
 def _table(comparison: TraceComparison, rows: Sequence[KernelRow], *, by_calls: bool) -> None:
     picked = st.query_params.get(PICKED)
-    show_rows(KEY, [place for place, row in enumerate(rows) if tables.key_of(row) == picked][:1])
+    key = show_rows(KEY, [tables.key_of(row) for row in rows], [picked])
     table, looks = tables.shown(comparison, rows, by_calls=by_calls)
     st.dataframe(
         table,
@@ -141,16 +142,16 @@ def _table(comparison: TraceComparison, rows: Sequence[KernelRow], *, by_calls: 
         height=table_height(len(rows), TABLE_HEIGHT),
         column_config=looks,
         column_order=fitting(looks, looks, PAGE_PX - BOX_PX),
-        key=KEY,
-        on_select=lambda: _pick(rows),
+        key=key,
+        on_select=lambda: _pick(key, rows),
         selection_mode=ONE_ROW,
         placeholder="–",
         alt="Operations: tick one to see its full name",
     )
 
 
-def _pick(rows: Sequence[KernelRow]) -> None:
-    places = picked_rows(KEY)
+def _pick(key: str, rows: Sequence[KernelRow]) -> None:
+    places = picked_rows(key)
     if places is None:
         return
     if places and places[0] < len(rows):
@@ -163,6 +164,7 @@ def _one(comparison: TraceComparison, rows: Sequence[KernelRow]) -> None:
     """The whole name of the one that is picked, and what is known of it stream by stream."""
     picked = st.query_params.get(PICKED)
     row = next((row for row in rows if tables.key_of(row) == picked), None)
+    put_shown(**{PICKED: None if row is None else picked})
     if row is None:
         st.caption(f"Tick a row for its full name, its streams, and its shortest and longest call. {MORE_COLUMNS}")
         return

@@ -20,6 +20,7 @@ from pages._profiles.traces import TraceSelection
 from pages._shared.charts.card import card
 from pages._shared.choices import one_of
 from pages._shared.components.timeline_canvas import timeline_canvas
+from pages._shared.shown import put_shown
 from pages._shared.theme import palette
 from pages._shared.words import visible_text
 
@@ -50,6 +51,7 @@ def show(store: Store, chosen: TraceSelection) -> None:
         shifts = {entry.id: engine.timelines(entry)[side].first_us if align == WORK else 0.0 for entry in shown}
         most_ms = max(LEAST_MS, *((words.span_us(entry) - shifts[entry.id]) / 1000 for entry in shown))
         window_ms = _window(most_ms)
+        put_shown(**dict(zip((FROM, TO), window_ms, strict=True)))
         views = [_view(store, chosen, entry, side, shifts[entry.id], window_ms) for entry in shown]
         frame.tell(words.answer(chosen, views, is_whole=window_ms == (0.0, most_ms)))
         frame.data(lambda: words.rows(views))

@@ -9,6 +9,7 @@ import streamlit as st
 
 from engine.errors import shown
 from pages._shared.errors import escape_markdown
+from pages._shared.shown import put_shown
 
 Option = TypeVar("Option", bound=str)
 
@@ -36,10 +37,12 @@ def by_name(
     names = list(names)
     named = st.query_params.get(parameter, "")
     st.session_state[key] = named if named in names else usual
-    return st.selectbox(
+    chosen = st.selectbox(
         label,
         names,
         key=key,
         on_change=lambda: st.query_params.update({parameter: st.session_state[key] or ""}),
         **more,
     )
+    put_shown(**{parameter: chosen})
+    return chosen

@@ -57,7 +57,7 @@ class EntryPicker(Generic[Chosen]):
 
     @property
     def _default_key(self) -> str:
-        """Of the entries that were shown because the address named none, until a row is ticked."""
+        """Of the entries that are shown because the address names none, until a row is ticked: others may come."""
         return f"{self.key}_default"
 
     @property
@@ -73,7 +73,7 @@ class EntryPicker(Generic[Chosen]):
             st.info(self.empty, icon=":material/inbox:", title=title)
             show_damages(found)
             return None
-        chosen, complaints = self.query.read(found)
+        chosen, complaints = self.query.read(found, st.session_state.get(self._default_key, ()))
         if chosen is not None and not self.query.names:
             st.session_state[self._default_key] = chosen.ids
         for complaint in complaints:
@@ -169,14 +169,14 @@ class EntryPicker(Generic[Chosen]):
         shown, ids = list(rows), chosen.ids if chosen is not None else ()
         pins = st.session_state.get(self.prefix + PINS) or ()
         pinned = {name: {**column, "pinned": True} for name, column in self._pinnable(rows) if column["label"] in pins}
-        show_rows(self.key, [place for place, id_ in enumerate(shown) if id_ in ids])
+        key = show_rows(self.key, shown, ids)
         st.dataframe(
             list(rows.values()),
             hide_index=True,
             height=table_height(len(rows), TABLE_HEIGHT),
             column_config=self._columns(rows) | pinned,
-            key=self.key,
-            on_select=lambda: self._take(shown, ids, lambda id_: id_ if chosen is None else _name(chosen, id_)),
+            key=key,
+            on_select=lambda: self._take(key, shown, ids, lambda id_: id_ if chosen is None else _name(chosen, id_)),
             selection_mode="multi-row",
             placeholder="–",
             alt=f"{noun.capitalize()}s of the store: tick those to show",
@@ -197,14 +197,14 @@ class EntryPicker(Generic[Chosen]):
         """Streamlit itself forgets what a reader pins as soon as a row is ticked."""
         return [(name, column) for name, column in self._columns(rows).items() if column and not column.get("pinned")]
 
-    def _take(self, shown: Sequence[str], ids: Sequence[str], name: Callable[[str], str] = str) -> None:
+    def _take(self, key: str, shown: Sequence[str], ids: Sequence[str], name: Callable[[str], str] = str) -> None:
         """A ticked entry keeps its place, also where a filter hides its row.
 
         One too many takes the place of the oldest: of a pair its control, so that two ticks make another pair.
 
         Of equal entries, the first tick replaces those that the page opened with: the reader did not choose them.
         """
-        rows = picked_rows(self.key)
+        rows = picked_rows(key)
         if rows is None:
             return
         ticked = [shown[row] for row in rows if row < len(shown)]

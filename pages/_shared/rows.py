@@ -4,7 +4,7 @@ width."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import streamlit as st
@@ -37,10 +37,17 @@ def fitting(columns: Mapping[str, Any], names: Iterable[str], width_px: int = PA
     return [name for name, end in zip(order, ends, strict=True) if end <= width_px]
 
 
-def show_rows(key: str, rows: list[int]) -> None:
-    """Select these rows of the table that is drawn next under this key."""
+def show_rows(table: str, ids: Sequence[Hashable], selected: Container[Hashable]) -> str:
+    """Select these rows of the table of these ids, and give the key to draw it under.
+
+    Streamlit knows rows by their numbers. So a table of other rows has another key: what the browser still says of the
+    earlier ones is never read as a choice of these.
+    """
+    key = f"{table} {hash(tuple(ids))}"
+    rows = [place for place, id_ in enumerate(ids) if id_ in selected]
     st.session_state[key] = {"selection": {"rows": rows}}
-    st.session_state[_shown(key)] = rows
+    st.session_state[_shown(key)] = key, rows
+    return key
 
 
 def picked_rows(key: str) -> list[int] | None:
@@ -49,7 +56,9 @@ def picked_rows(key: str) -> list[int] | None:
     Streamlit calls a table back also when it hears its own selection from the browser again. A click on a cell leaves
     the selected row as it is, and a click on a row's box the cell.
     """
-    selection, shown = st.session_state[key]["selection"], st.session_state.get(_shown(key))
+    (drawn, shown), selection = st.session_state[_shown(key)], st.session_state[key]["selection"]
+    if drawn != key:
+        return None
     rows = list(selection["rows"])
     if rows == shown:
         rows = [row for row, _ in selection.get("cells", ())] or rows
@@ -69,4 +78,5 @@ def show_steps(place: int | None, count: int, words: str, go: Callable[[int], No
 
 
 def _shown(key: str) -> str:
-    return f"rows shown under {key}"
+    """One slot a table, whatever rows it has."""
+    return f"rows shown of {key.rpartition(' ')[0]}"

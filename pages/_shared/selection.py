@@ -49,6 +49,10 @@ class Selection(ABC):
         rounds, place = divmod(self.ids.index(id_), len(ascii_uppercase))
         return (ascii_uppercase[rounds - 1] if rounds else "") + ascii_uppercase[place]
 
+    def letter_or_id(self, id_: str) -> str:
+        """For a widget, which may still know an entry of the former selection."""
+        return self.letter(id_) if id_ in self.ids else id_
+
     def name(self, id_: str) -> str:
         """Letter and short name. Untrusted text: escape it where it is shown."""
         return f"{self.letter(id_)} · {self.short_name(self.entries[self.ids.index(id_)])}"
@@ -86,11 +90,14 @@ class SelectionQuery(Generic[Chosen]):
         control = [st.query_params.get(self.control, "")] if self.has_control else []
         return [name for name in (*control, *st.query_params.get_all(self.test)) if name]
 
-    def read(self, found: StoreListing) -> tuple[Chosen | None, list[str]]:
-        """The entries that the address names, else the default; and a sentence on each name without an entry."""
+    def read(self, found: StoreListing, before: Sequence[str] = ()) -> tuple[Chosen | None, list[str]]:
+        """The entries that the address names, else the default; and a sentence on each name without an entry.
+
+        ``before`` has the ids of the default that the reader saw until now: it stays where entries come.
+        """
         names, named_control = self.names, st.query_params.get(self.control)
         if not names:
-            return (None if self.control in st.query_params else self.default(found.entries)), []
+            return (None if self.control in st.query_params else self._default(found.entries, before)), []
         matches, complaints = self._matching(found, names[: self.most_tests + 2])
         if not matches:
             return None, complaints
@@ -99,6 +106,12 @@ class SelectionQuery(Generic[Chosen]):
         if len(dict.fromkeys(names)) > self.most_tests + 1:
             complaints.append(f"At most {self.most_tests + 1} {self.noun}s are shown at once. The others are left out.")
         return self.select(matches[0], tuple(matches[1 : self.most_tests + 1])), complaints
+
+    def _default(self, entries: Sequence[Entry], before: Sequence[str]) -> Chosen | None:
+        by_id = {entry.id: entry for entry in entries}
+        if not before or before[0] not in by_id:
+            return self.default(entries)
+        return self.select(by_id[before[0]], tuple(by_id[id_] for id_ in before[1:] if id_ in by_id))
 
     def _matching(self, found: StoreListing, names: Iterable[str]) -> tuple[list[Entry], list[str]]:
         """The entries of these names, each once; and a sentence on each name without an entry."""

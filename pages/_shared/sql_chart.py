@@ -24,6 +24,7 @@ from pages._shared.charts.card import draw
 from pages._shared.charts.chart import PATTERNS, SYMBOLS, Axis, Chart, Marks, Row, chart
 from pages._shared.charts.text import safe
 from pages._shared.errors import escape_markdown
+from pages._shared.shown import put_shown
 from pages._shared.sql_plot import KINDS, Plot, across, default_plot, groups, is_number, is_text, numbers, suited
 from pages._shared.theme import Palette, palette
 
@@ -72,6 +73,7 @@ def _chosen_plot(table: pa.Table, suggested: Plot, statement: str) -> Plot:
         y = "" if start.kind == "histogram" else _choice("y", numbers(table), start.y, Y, of)
     with places[3]:
         colour = _choice("Colour", [NO_COLOUR, *groups(table)], start.colour or NO_COLOUR, COLOUR, of)
+    put_shown(**{KIND: kind, X: x, Y: y, COLOUR: colour})
     return Plot(start.kind, x, y, "" if colour == NO_COLOUR else colour)
 
 

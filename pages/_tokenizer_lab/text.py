@@ -185,7 +185,8 @@ def _show_text(text: str, chosen: list[TextTokenizer], placeholder: str) -> None
             junk = " with junk" if any(item.is_junk for item in annotated.tokens) else ""
             caption = f"{annotated.free:,} FREE{junk} in {counted(len(needs), 'block')} · drift {drifts}"
         strips.append((tokenizer, _chips(annotated, beyond_template(annotated, needs)), caption))
-    is_judged = bool(annotated.blocks) and kind_of_input(text) not in OTHER_WORDS
+    is_other = kind_of_input(text) in OTHER_WORDS
+    is_judged = bool(annotated.blocks) and not is_other
     verdict_place = st.container()
     if is_judged:
         st.markdown(escape_markdown(template_words(needs_by_tokenizer, placeholder)))
@@ -193,6 +194,8 @@ def _show_text(text: str, chosen: list[TextTokenizer], placeholder: str) -> None
     for tokenizer, chips, caption in strips:
         key, label = f"strip_{tokenizer.name}", label_of(tokenizer)
         token_strip(chips, key=key, label=label, caption=caption, text=text, legend=False)
+    if not annotated.blocks and not is_other:
+        verdict_place.info("No coordinate block found: nothing of this text could be judged.", icon=":material/help:")
     if is_judged:
         _junk_metrics(annotated)
         _blocks_table(annotated, needs_by_tokenizer)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import FilePayload, Locator, expect
 
 from engine.inspection.runs import runs_with_samples
 from engine.store.store import DEMO
 from pages._shared.components.charts_ready import drawing_module
-from tests.engine.inspection.made import DEMO_STORE, demo_run
+from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
+from tests.engine.store.reports.documents import document
 from tests.pages.browser import (
     ROOT,
     Browser,
@@ -24,6 +28,7 @@ from tests.pages.browser import (
     visit,
 )
 from tests.pages.canvas_clicks import click_row, open_picker
+from tests.pages.drift_stores import store_at
 from tests.pages.test_compare_profiled import with_profiled
 
 pytestmark = pytest.mark.browser
@@ -117,4 +122,35 @@ def test_a_profiled_run_is_left_out_until_it_is_ticked(browser: Browser, tmp_pat
         click_row(seen, 0, 0)  # the newest
         expect(legend(seen).nth(2)).to_have_text("C · m · exact · profiled")
         expect(seen.page.get_by_text("times not compared (profiled)")).to_be_visible()
+        expect_harmless(seen)
+
+
+def test_runs_that_come_change_nothing_that_is_compared(browser: Browser, tmp_path: Path) -> None:
+    """The table grew under its ticks, which are row numbers in the browser: a click on a tab then compared others."""
+    shutil.copytree(DEMO, tmp_path, dirs_exist_ok=True)
+    newest = document()
+    newest["metadata"]["timestamp"] = "2098-01-01T00:00:00"
+    file = FilePayload(name="one.json", mimeType="application/json", buffer=json.dumps(newest).encode())
+    with (
+        serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(tmp_path)}) as server,
+        visit(browser, server, "/compare?manage=Import") as seen,
+    ):
+        open_picker(seen)
+        named = legend(seen).all_inner_texts()
+        seen.press("Manage")
+        query = parse_qs(urlsplit(seen.page.url).query)
+        seen.page.locator("input[type=file]").set_input_files([file])
+        seen.settle()
+        seen.press("Import")
+        expect(seen.page.get_by_text(re.compile("1 run in"))).to_be_visible()
+        for lp in ("", "none", "position-blocklist", "exact"):
+            if lp:  # another default, for whoever comes now
+                like = store_at(tmp_path).entry(demo_run("llama", lp)).row
+                like = {name: like[name] for name in ("model_alias", "model_step", "model_family", "molecules")}
+                write_run(store_at(tmp_path), f"new-{lp}", [sample_row(0)], **like, lp=lp, created_at="2099-01-01")
+            for view in ("Side by side", "Manage"):
+                seen.press(view)
+                expect(legend(seen)).to_have_text(named)
+        assert len(named) == 5
+        assert parse_qs(urlsplit(seen.page.url).query) == query
         expect_harmless(seen)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import time
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import FilePayload, expect
 
-from engine.store.store import Store
+from engine.store.store import DEMO, Store
 from tests.engine.store.reports.documents import document
-from tests.pages.browser import Browser, Server, expect_harmless, visit
+from tests.pages.browser import ROOT, Browser, Server, expect_harmless, serve_quietly, visit
+from tests.pages.canvas_clicks import open_picker
+from tests.pages.drift_stores import store_at
 from tests.support import of_soak
 
 pytestmark = pytest.mark.browser
@@ -84,6 +89,32 @@ def test_a_job_of_two_runs_is_stopped_and_resumed_as_a_whole(
         page.get_by_role("button", name="Delete").click()
         page.get_by_role("button", name="Delete permanently").click()
         expect(page.get_by_text("No run is unfinished")).to_be_visible()
+        expect_harmless(seen)
+
+
+@of_soak
+def test_runs_that_are_started_change_nothing_that_is_compared(browser: Browser, tmp_path: Path) -> None:
+    """A tab that was clicked while the others ran compared what had got the row numbers of the former runs."""
+    shutil.copytree(DEMO, tmp_path, dirs_exist_ok=True)
+    with (
+        serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(tmp_path)}) as server,
+        visit(browser, server, "/compare?run_first=4") as seen,
+    ):
+        legend = seen.page.locator(".chosen-entries li")
+        open_picker(seen)
+        named, runs = legend.all_inner_texts(), len(store_at(tmp_path).found().entries)
+        seen.press("Manage")
+        address = seen.page.url
+        seen.press("Start")
+        for more in (1, 2, 3):
+            limit = time.monotonic() + RUN_LIMIT_MS / 1000
+            while len(store_at(tmp_path).found().entries) < runs + more and time.monotonic() < limit:
+                seen.page.wait_for_timeout(100)
+            for view in ("Side by side", "Manage"):
+                seen.press(view)
+                seen.page.wait_for_timeout(1500)  # two ticks
+                expect(legend).to_have_text(named)
+        assert len(named) == 5 and "control=" not in seen.page.url and len(seen.page.url) == len(address)
         expect_harmless(seen)
 
 

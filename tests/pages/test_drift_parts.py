@@ -197,11 +197,21 @@ def test_the_sample_of_a_link_is_of_the_first_run_unless_it_says_of_which(monkey
 
 def test_a_tables_own_selection_that_comes_back_is_no_pick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(st, "session_state", {})
-    show_rows("table", [3])
-    assert picked_rows("table") is None
+    key = show_rows("table", "abcde", "d")
+    assert picked_rows(key) is None
     for rows in ([4], []):
-        st.session_state["table"] = {"selection": {"rows": rows}}
-        assert picked_rows("table") == rows
+        st.session_state[key] = {"selection": {"rows": rows}}
+        assert picked_rows(key) == rows
+
+
+def test_the_rows_of_a_table_are_never_rows_of_a_longer_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(st, "session_state", {})
+    key = show_rows("table", "abc", "b")
+    longer = show_rows("table", "new abc", "b")
+    assert longer != key
+    assert picked_rows(key) is None and picked_rows(longer) is None
+    st.session_state[key] = {"selection": {"rows": [2]}}
+    assert picked_rows(key) is None, "it is not drawn any more"
 
 
 @pytest.mark.parametrize(
@@ -218,9 +228,9 @@ def test_a_click_on_a_cell_picks_its_row(
     shown: list[int], rows: list[int], cell: int, picked: list[int] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(st, "session_state", {})
-    show_rows("table", shown)
-    st.session_state["table"] = {"selection": {"rows": rows, "cells": [(cell, "text")]}}
-    assert picked_rows("table") == picked
+    key = show_rows("table", range(9), shown)
+    st.session_state[key] = {"selection": {"rows": rows, "cells": [(cell, "text")]}}
+    assert picked_rows(key) == picked
 
 
 @pytest.mark.parametrize(

@@ -34,9 +34,9 @@ def ticked(
     monkeypatch.setattr(st, "session_state", session)
     monkeypatch.setattr(st, "toast", lambda text, icon: session.update(toast=text))
     picker = EntryPicker(query, lambda entry: {}, {}, "")
-    show_rows(picker.key, [shown.index(id_) for id_ in ids if id_ in shown])
-    session[picker.key] = {"selection": {"rows": rows}}
-    picker._take(shown, ids)
+    key = show_rows(picker.key, shown, ids)
+    session[key] = {"selection": {"rows": rows}}
+    picker._take(key, shown, ids)
     return params
 
 

@@ -44,7 +44,7 @@ def test_a_grid_has_every_answer_worst_first_and_a_click_opens_it(live: Live, mo
     assert wrong == sorted(wrong, reverse=True) and wrong[0] > 0
     assert names[drawn["selected"]] == "Molecule 1, sample 1"
     place = names.index("Molecule 2, sample 2")
-    app.session_state["molecule_grid"] = picked_atom(place)
+    app.session_state[drawn["key"]] = picked_atom(place)
     app.run()
     assert (app.number_input(key="molecule").value, app.number_input(key="answer").value) == (2, 2)
     assert drawn["selected"] == place

@@ -83,6 +83,7 @@ def test_a_bad_smiles_is_explained_and_still_shown_as_text(lab) -> None:
     assert not app.exception
     assert "at position 2" in app.warning[0].value
     assert "plain text" in app.caption[0].value
+    assert app.info[0].value.startswith("No coordinate block found")
 
 
 def test_an_example_fills_the_text(lab) -> None:

@@ -297,7 +297,9 @@ def test_junk_as_a_table() -> None:
     assert lines[1] == "1      '1.0,2.0,3.0\\namen'  letters punctuation  '\\namen'"
     assert lines[2] == "2 blocks, 1 of them not a clean triple"
     assert lines[3] == "by the reports' counts: 1 with letters, 1 with anything non-numeric"
-    assert run("junk", "CCO").out.startswith("0 blocks")
+    for text in ("CCO", "nothing of the kind"):  # which is no all-clear
+        assert run("junk", text).out == "no coordinate block found: nothing of this text could be judged\n"
+        assert [run_json("junk", text)[key] for key in ("blocks", "bad_blocks", "rows")] == [0, 0, []]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,65 @@
+"""Legacy text is named, whatever brackets it has, and enriched text never is."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import pytest
+from rdkit import Chem
+
+from engine.chem.enriched import decode
+from engine.chem.molecule_sets import load_molecule_set, load_named
+from engine.chem.other_forms import other_form
+from engine.errors import EnrichedError
+
+ATOM = re.compile(r"\[[^\]]+\]|Cl|Br|[BCNOPSFIbcnops]")
+SMILES = [*(named.smiles for named in load_named()), *(entry.smiles for entry in load_molecule_set(limit=2_000))]
+HARD = [
+    "[NH4+].[Cl-]",
+    "C[N+](C)(C)CC(=O)[O-]",
+    "[13CH3]c1c[nH]c2ccccc12",
+    "[2H]OC",
+    "F[B-](F)(F)F",
+    "C[Si](C)(C)C",
+    "[H][H]",
+]
+
+
+def legacy(smiles: str) -> str:
+    """Each atom with a block behind it, and hydrogens of their own around it."""
+    places = itertools.count()
+
+    def block(atom: str) -> str:
+        xyz = f"<{next(places) * 0.7:.4f},-1.25,0.3333>"
+        return f"[H{xyz}]" if atom == "[H]" else atom + xyz
+
+    return ATOM.sub(lambda found: block(found[0]), smiles)
+
+
+def enriched(smiles: str) -> str:
+    return ATOM.sub(lambda found: f"[{found[0].strip('[]')}]<0.1,-1.25,0.3333>", smiles)
+
+
+def with_hydrogens(smiles: str) -> str:
+    return str(Chem.MolToSmiles(Chem.AddHs(Chem.MolFromSmiles(smiles))))
+
+
+def test_legacy_text_is_named_also_with_atoms_in_brackets() -> None:
+    """``[nH]<...>`` and ``[C@H]<...>`` once made it damaged enriched text."""
+    spelt = [form(smiles) for smiles in (*SMILES, *HARD) for form in (str, with_hydrogens)]
+    # Where every atom has brackets in a SMILES, legacy text is enriched text.
+    texts = [legacy(smiles) for smiles in spelt if re.sub(r"\[[^\]H][^\]]*\]|\[H[^\]]+\]|[^A-Za-z]", "", smiles)]
+    assert sum("]<" in text for text in texts) > 500
+    assert [text for text in texts if other_form(text) != "legacy"] == []
+    for text in texts[::20]:
+        with pytest.raises(EnrichedError, match="legacy"):
+            decode(text)
+
+
+def test_enriched_text_is_never_named_so() -> None:
+    texts = [enriched(smiles) for smiles in (*SMILES, *HARD)]
+    assert [text for text in texts if other_form(text)] == []
+    cut = [text[: text.rindex("[")] + text[text.rindex("[") + 1 :] for text in texts]  # ``O]<...>`` ends it
+    bare = [text.replace("[C]", "C", 1) for text in texts if text.count("[C]") > 1]  # one atom lost its brackets
+    assert [text for text in (*cut, *bare) if other_form(text)] == []

@@ -1,0 +1,99 @@
+"""What each page says that it shows, as JSON, for a link."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from engine.paths import ROOT
+from engine.store.entries import StoreListing
+from pages._compare.runs import QUERY as RUNS
+from pages._logits.logs import QUERY as LOGS
+from pages._profiles.traces import query_of
+from pages._shared.selection import SelectionQuery
+from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
+from tests.pages.drift_stores import with_demo
+from tests.pages.params import Params
+
+NONE, BLOCKLIST, EXACT = (demo_run("llama", lp) for lp in ("none", "blocklist", "exact"))
+LINKS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("compare", {"control": NONE, "test": [EXACT, BLOCKLIST]}, {"runs": [NONE, EXACT, BLOCKLIST], "lp": []}),
+    ("compare", {}, {"view": "Side by side"}),
+    ("compare", {"view": "SQL", "sql": "SELECT 1"}, {"view": "SQL", "sql": "SELECT 1", "saved": None}),
+    (
+        "compare",
+        {"view": "Charts", "control": NONE, "test": EXACT, "points_by": "tokens"},
+        {"question": "Molecules", "points_of": EXACT, "points_by": "tokens", "pair": None},
+    ),
+    ("drift", {"run": BLOCKLIST}, {"view": "Molecules", "runs": [BLOCKLIST], "run": BLOCKLIST, "atom": None}),
+    (
+        "drift",
+        {"run": [NONE, BLOCKLIST], "of": BLOCKLIST, "sample": "3", "atom": "2", "order": "As written"},
+        {"runs": [NONE, BLOCKLIST], "run": BLOCKLIST, "sample": 3, "atom": 2, "order": "As written"},
+    ),
+    ("drift", {"run": BLOCKLIST, "sample": "99999"}, {"run": None, "sample": None}),
+    ("evidence", {}, {"view": "In two minutes"}),
+    ("evidence", {"claim": "005-cov-r-lp"}, {"view": "All claims", "claim": "005-cov-r-lp", "report": []}),
+    (
+        "live",
+        {"smiles": "CCO", "lp2": "exact", "lp3": "—", "seed": "7"},
+        {"molecules": ["CCO"], "lps": ["none", "exact"], "seed": 7, "model": "demo-llama:final"},
+    ),
+    ("logits", {"view": "Health"}, {"view": "Health"}),
+    ("profiles", {"view": "Timeline", "tl_from": "1"}, {"view": "Timeline", "tl_from": 1.0}),
+    ("profiles", {"view": "Kernels", "by": "calls"}, {"by": "calls", "operation": None}),
+    ("tokenizer_lab", {"text": "<1.0,2.0,3.0>"}, {"view": "One text", "text": "<1.0,2.0,3.0>"}),
+]
+
+
+@pytest.mark.parametrize(("name", "query", "expected"), LINKS)
+def test_a_link_to_a_page_says_what_it_selects(
+    name: str, query: dict[str, Any], expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(DEMO_STORE.home.where))
+    app = AppTest.from_file(str(ROOT / "pages" / f"{name}.py"), default_timeout=120)
+    for key, value in query.items():
+        app.query_params[key] = value
+    shown = json.loads(app.run().session_state["shown"])
+    assert not app.exception
+    assert shown["page"] == name
+    assert {key: shown.get(key, "missing") for key in expected} == expected
+
+
+@pytest.mark.parametrize("name", ["compare", "drift"])
+def test_what_a_page_opened_with_stays_where_newer_runs_come(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    store = with_demo(tmp_path, NONE, BLOCKLIST, EXACT)
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
+    app = AppTest.from_file(str(ROOT / "pages" / f"{name}.py"), default_timeout=120)
+    before = json.loads(app.run().session_state["shown"])
+    for lp in ("none", "exact"):
+        about: dict[str, Any] = {"model_alias": "m", "lp": lp, "molecules": 30, "junk_letters": 9, "passes": 9}
+        rows = [sample_row(number) for number in range(30)]
+        write_run(store, f"newer-{lp}", rows, **about, created_at="2099-01-01T00:00:00+00:00")
+        assert json.loads(app.run().session_state["shown"]) == before
+    assert not app.query_params
+    again = AppTest.from_file(str(ROOT / "pages" / f"{name}.py"), default_timeout=120).run()
+    assert json.loads(again.session_state["shown"])["runs"] != before["runs"], "who comes now sees the newer ones"
+
+
+@pytest.mark.parametrize("query", [RUNS, LOGS, query_of({})], ids=["runs", "logs", "traces"])
+def test_a_default_is_fixed_by_its_ids(query: SelectionQuery[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(st, "query_params", Params())
+    found = DEMO_STORE.found(query.kind)
+    usual, _ = query.read(found)
+    assert usual is not None
+    before = [entry.id for entry in found.entries][:2]
+    fixed, _ = query.read(found, before)
+    assert fixed is not None and list(fixed.ids) == before
+    less = StoreListing(tuple(entry for entry in found.entries if entry.id != before[1]), ())
+    fixed, _ = query.read(less, before)
+    assert fixed is not None and list(fixed.ids) == before[:1], "the other one was deleted"
+    anew, _ = query.read(found, ["deleted", before[1]])
+    assert anew is not None and anew.ids == usual.ids
