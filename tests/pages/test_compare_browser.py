@@ -143,7 +143,7 @@ def test_runs_that_come_change_nothing_that_is_compared(browser: Browser, tmp_pa
         seen.settle()
         seen.press("Import")
         expect(seen.page.get_by_text(re.compile("1 run in"))).to_be_visible()
-        for lp in ("", "none", "position-blocklist", "exact"):
+        for lp in ("", "none", "group-v2.1", "exact"):
             if lp:  # another default, for whoever comes now
                 like = store_at(tmp_path).entry(demo_run("llama", lp)).row
                 like = {name: like[name] for name in ("model_alias", "model_step", "model_family", "molecules")}

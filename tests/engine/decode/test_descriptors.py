@@ -37,8 +37,8 @@ def llama(folder: Path, *lines: str, own: bool = True) -> ModelEntry:
     return load_registry([path]).find("l")
 
 
-def prompt_of(entry: ModelEntry, **plan: bool) -> tuple[int, ...]:
-    return Generation(load_model(entry, "cpu"), [parse_smiles("CO")], Plan("exact", **plan)).requests[0].prompt
+def prompt_of(entry: ModelEntry, *, bos: bool = True) -> tuple[int, ...]:
+    return Generation(load_model(entry, "cpu"), [parse_smiles("CO")], Plan("exact", bos=bos)).requests[0].prompt
 
 
 def test_prompts_begin_as_the_checkpoints_tokenizer_begins_them(tmp_path: Path) -> None:

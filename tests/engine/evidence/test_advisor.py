@@ -154,7 +154,7 @@ def test_none_fits_and_the_cheapest_is_named(store: Store) -> None:
     assert (advice.decision.verdict, advice.decision.lp) == ("none fits", "")
     assert advice.sentence == (
         "Use group-v2.1: cheapest per clean conformer, most clean answers; every LP is below 90 % clean. "
-        "Position-blocklist: 30 of 60 answers are clean, 50.0 % (37.7–62.3), at 2.00 s (1.58–2.73) per clean "
+        "Group-v2.1: 30 of 60 answers are clean, 50.0 % (37.7–62.3), at 2.00 s (1.58–2.73) per clean "
         "conformer, 3.00× less than without an LP."
     )
     over, of_itself = (standing.over_least for standing in advice.decision.standings)
@@ -273,7 +273,7 @@ def test_runs_meet_in_the_molecules_that_they_share(store: Store) -> None:
     exact = advice.measured.figures("exact")
     assert (exact.clean, exact.answers) == (len(HALF), len(HALF))
     assert exact.seconds_a_sample.value == pytest.approx(0.5)  # its own share of the run's time
-    assert "position-blocklist: its run asked other molecules, or its answers have no times" in advice.left_out
+    assert "group-v2.1: its run asked other molecules, or its answers have no times" in advice.left_out
 
 
 def test_the_same_work_again_tells_the_clocks_own_spread(store: Store) -> None:
