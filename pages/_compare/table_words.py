@@ -28,8 +28,8 @@ MARKS: dict[Mark, tuple[str, str]] = {
 }
 """Signs and words."""
 SETUP = (
-    "tokenizer", "backend", "sampling", "device", "threads", "dtype", "batch_size", "placeholder", "descriptors", "guard",
-    "generations", "judged_with", "rmsd",
+    "tokenizer", "backend", "sampling", "device", "threads", "dtype", "batch_size", "placeholder", "descriptors",
+    "guard", "generations", "judged_with", "rmsd",
 )  # fmt: skip
 """Of a run, beside model and LP, what a difference may come from: columns, and the references of its RMSD."""
 SETUP_WORDS = {
