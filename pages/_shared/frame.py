@@ -19,6 +19,7 @@ NAME = "Driftscope"
 FAVICON = str(Path(__file__).with_name("favicon.svg"))
 _LOGO = str(Path(__file__).with_name("logo.svg"))
 _CSS = Path(__file__).with_name("frame.css")
+SEVERAL_LPS = ("advice_lps", "run_lp")
 
 
 def page(title: str, icon: str, lead: str, more: str = "") -> None:
@@ -56,7 +57,8 @@ def _rename_lps() -> None:
         values = st.query_params.get_all(key)
         named = [full_name(value) if split_cleanup(value)[0] in FORMER_NAMES else value for value in values]
         if named != values:
-            st.query_params[key] = named
+            del st.query_params[key]
+            st.session_state[key] = named if key in SEVERAL_LPS else named[0]
 
 
 def _footer() -> None:

@@ -364,3 +364,9 @@ def test_stopping_one_lane_leaves_the_others(live: Live) -> None:
     assert [lane.seen.state for lane in lanes] == ["stopped", "done", "done"]
     assert "[Stopped]" in texts(app)
     assert not app.exception
+
+
+def test_an_address_from_before_the_lps_had_the_groups_names(live: Live) -> None:
+    page = live(lp1="position-blocklist")
+    assert not page.exception and not page.error
+    assert page.selectbox(key="lp1").value == "group-v2.1"
