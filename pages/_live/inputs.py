@@ -20,7 +20,7 @@ from engine.errors import DriftscopeError
 from engine.live.lane import MOST_MOLECULES, Lane, scored_answers
 from engine.lp_records import GuardSettings, lp_choices, lp_record, split_cleanup
 from engine.models.registry import ModelEntry, load_registry
-from engine.records import Molecule
+from engine.records import DESCRIPTORS, Descriptors, Molecule
 from engine.runner.plan import ModelChoice, RunPlan
 from pages._shared.choices import complain, one_of
 from pages._shared.errors import error_markdown
@@ -33,10 +33,11 @@ FIRST_MOLECULE = "Cn1cnc2c1c(=O)n(C)c(=O)n2C"
 REFERENCES = 10
 """Reference conformers that a sample is compared with."""
 MOST_TRIES = 100
+OWN = "own"
 SOURCE = "live page"
 
-LaneChoice: TypeAlias = tuple[str, BackendName, str, GuardSettings]
-"""LP, backend, placeholder, and the guard's settings, the usual ones where there is no guard."""
+LaneChoice: TypeAlias = tuple[str, BackendName, str, Descriptors | None, GuardSettings]
+"""LP, backend, placeholder, descriptors, and the guard's settings, the usual ones where there is no guard."""
 
 
 def molecule_inputs() -> tuple[tuple[Molecule, ...], list[str]]:
@@ -161,10 +162,11 @@ def _lane_input(number: int, column: DeltaGenerator) -> LaneChoice:
         help="The logits processor. " + ("" if number == 1 else f"{NO_LANE}: no lane."),
     )
     is_guarded = lp != NO_LANE and lp_record(split_cleanup(lp)[0]).is_guarded
-    about = "Backend, guard" if is_guarded else "Backend, placeholder"
+    about = "Backend, guard" if is_guarded else "Backend, placeholder, descriptors"
     with row.popover("", icon=":material/tune:", disabled=lp == NO_LANE, width="content", help=about):
-        backend, placeholder = _lane_options(number, lp)
-        return lp, backend, placeholder, _guard_options(number) if is_guarded else GuardSettings()
+        backend, placeholder, descriptors = _lane_options(number, lp)
+        guard = _guard_options(number) if is_guarded else GuardSettings()
+        return lp, backend, placeholder, descriptors, guard
 
 
 def _guard_options(number: int) -> GuardSettings:
@@ -182,7 +184,7 @@ def _guard_options(number: int) -> GuardSettings:
     return replace(usual, retries=int(retries), back=int(back))
 
 
-def _lane_options(number: int, lp: str) -> tuple[BackendName, str]:
+def _lane_options(number: int, lp: str) -> tuple[BackendName, str, Descriptors | None]:
     info = None if lp == NO_LANE else lp_record(split_cleanup(lp)[0])
     if info is not None:
         st.caption(f"{info.name}: {info.help}.")
@@ -200,7 +202,15 @@ def _lane_options(number: int, lp: str) -> tuple[BackendName, str]:
         bind="query-params",
         help="The coordinates whose tokens a position LP counts. Default: the LP's own.",
     )
-    return backend, placeholder.strip() if has_placeholder else ""
+    own = f"as {'the LP' if info is not None and info.descriptors else 'the model'}"
+    how = st.selectbox(
+        "Descriptors", [OWN, *DESCRIPTORS], key=f"descriptors{number}", bind="query-params",
+        format_func=lambda name: own if name == OWN else name,
+        help="How a heteroatom with hydrogens is written: [O] and [N] (plain), or [OH] and [NH2]. The group's LPs "
+        "force the second, whatever the model was trained on.",
+    )  # fmt: skip
+    chosen: Descriptors | None = next((name for name in DESCRIPTORS if name == how), None)
+    return backend, placeholder.strip() if has_placeholder else "", chosen
 
 
 # --- all of it ----------------------------------------------------------------------------------------------------
@@ -217,7 +227,7 @@ def lanes_of(
     limit: int | None = None,
     device: str = "auto",
 ) -> tuple[Lane, ...]:
-    """One lane each; they differ in LP, backend, placeholder and guard only."""
+    """One lane each; they differ in LP, backend, placeholder, descriptors and guard only."""
     kept = scored_answers([molecule.atoms for molecule in molecules], samples)
     model = ModelChoice(entry.alias, entry.step, device=device)
     plan = Plan(sampling=sampling, generations=samples, seed=seed, limit=limit)
@@ -227,12 +237,12 @@ def lanes_of(
             smiles,
             RunPlan(
                 model,
-                replace(plan, lp=lp, backend=backend, placeholder=placeholder, guard=guard),
+                replace(plan, lp=lp, backend=backend, placeholder=placeholder, descriptors=descriptors, guard=guard),
                 keep_steps=kept,
                 rmsd=REFERENCES,
                 strain=True,
                 source=SOURCE,
             ),
         )
-        for lp, backend, placeholder, guard in lanes
+        for lp, backend, placeholder, descriptors, guard in lanes
     )
