@@ -267,10 +267,9 @@ def damaged_parts(entry: Entry) -> list[Damage]:
             continue
         if file.metadata.num_rows != part.rows:
             damages.append(Damage(where, f"it has {file.metadata.num_rows:,} rows in place of {part.rows:,}"))
-        types = dict(zip(file.schema_arrow.names, file.schema_arrow.types, strict=True))
-        expected = [column for column in tables[name] if column.since <= entry.version]
-        if wrong := [column.name for column in expected if types.get(column.name) != column.type]:
-            damages.append(Damage(where, f"it has no {name}: {', '.join(wrong)} missing, or of another type"))
+        expected = [column.name for column in tables[name] if column.since <= entry.version]
+        if missing := [column for column in expected if column not in file.schema_arrow.names]:
+            damages.append(Damage(where, f"it has no {name}: {', '.join(missing)} missing"))
     return damages
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from engine.errors import StoreError
@@ -346,9 +351,6 @@ def test_a_part_that_vanished(store: Store) -> None:
 
 def test_a_part_that_is_something_else(store: Store) -> None:
     """A foreign file with a sheet that fits: whole by its sum, and yet no table of runs."""
-    import hashlib
-    import json
-
     for name, content in (
         ("samples", b"nothing of the kind"),
         ("steps", (folder_of(store) / "blocks.parquet").read_bytes()),
@@ -361,11 +363,27 @@ def test_a_part_that_is_something_else(store: Store) -> None:
         path.write_text(json.dumps(document))
     samples, steps = damaged_parts(store.entry("one"))
     assert samples.what.startswith("it is no Parquet file of samples (")
-    assert steps.what.startswith("it has no steps: pos, token_id, piece, role") and steps.what.endswith(
-        "of another type"
-    )
+    assert steps.what.startswith("it has no steps: pos, token_id, piece, role") and steps.what.endswith(" missing")
     both = "SELECT run_id, count(*) AS n FROM steps JOIN samples USING (run_id, sample_id) GROUP BY run_id"
     assert store.rows(both) == [{"run_id": "other", "n": 1}]
+    assert store.rows(COUNTS) == [{"run_id": "other", "n": 4}]
+
+
+@pytest.mark.parametrize("column", ["sample_id", "run_id", "smiles", "failed"])
+@pytest.mark.parametrize("values", [["x"], [[1]], [{"a": 1}]])
+def test_a_column_of_another_type_is_damage_of_a_named_file(store: Store, column: str, values: list[Any]) -> None:
+    """A sample_id of text ended `verify` and `sql` with a ValueError where its keys were computed."""
+    path, sheet = folder_of(store) / "samples.parquet", folder_of(store) / "run.json"
+    table = pq.ParquetFile(path).read()
+    place = table.schema.get_field_index(column)
+    if table.schema.field(place).type == pa.array(values).type:
+        return
+    pq.write_table(table.set_column(place, column, pa.array(values * table.num_rows)), path)
+    content, document = path.read_bytes(), json.loads(sheet.read_text())
+    document["tables"]["samples"] |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    sheet.write_text(json.dumps(document))
+    (damage,) = damaged_parts(store.entry("one"))
+    assert damage.where.endswith("run_id=one/samples.parquet") and damage.what.startswith(f"its {column} is '")
     assert store.rows(COUNTS) == [{"run_id": "other", "n": 4}]
 
 
