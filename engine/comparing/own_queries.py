@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from engine.errors import FileFormatError, StoreError, nearest, shown, visible
-from engine.store.files import Files
+from engine.store.files import Files, read_sheet
 from engine.user_files import parsed_json
 
 FILE = "queries.json"
@@ -43,7 +43,7 @@ class OwnQueries:
     def all(self) -> tuple[OwnQuery, ...]:
         """By name. None where nothing was ever saved; an error where the file is not what was written."""
         try:
-            content = self.files.read(FILE)
+            content = read_sheet(self.files, FILE)
         except FileNotFoundError:
             return ()
         except OSError as error:

@@ -15,7 +15,7 @@ from typing import Any
 
 from engine.errors import DriftscopeError, StoreError, nearest, shown
 from engine.records import BinFormat, NumberFormat, read_number_format
-from engine.store.files import Files
+from engine.store.files import Files, read_sheet
 from engine.store.inflated import known_problem
 from engine.store.schema import RUNS, SAMPLES, TEXT, VERSION, Kind, Table
 from engine.user_files import parsed_json, unique_keys
@@ -203,7 +203,7 @@ def read_entry(files: Files, kind: Kind, name: str) -> tuple[Entry, list[Damage]
     sizes = files.sizes(folder)
     if kind.sheet not in sizes:
         raise FileNotFoundError(f"{folder}/{kind.sheet}")
-    entry = parse_entry(files.read(f"{folder}/{kind.sheet}"), kind, id_, folder, files)
+    entry = parse_entry(read_sheet(files, f"{folder}/{kind.sheet}"), kind, id_, folder, files)
     tables = [part for part in entry.sheet["tables"].values() if isinstance(part, dict)]  # of later versions, too
     named = {part["file"] for part in tables if isinstance(part.get("file"), str)}
     strangers = sorted(sizes.keys() - {kind.sheet, USER_SHEET} - named)
@@ -223,7 +223,7 @@ def read_entry(files: Files, kind: Kind, name: str) -> tuple[Entry, list[Damage]
     row = dict(entry.row)
     if USER_SHEET in sizes:
         try:
-            user = read_object(files.read(f"{folder}/{USER_SHEET}"), USER_SHEET)
+            user = read_object(read_sheet(files, f"{folder}/{USER_SHEET}"), USER_SHEET)
             values = values_of(kind.main, {key: user[key] for key in USER_KEYS if key in user}, is_whole=False)
             row |= {key: value or None for key, value in values.items()}  # an empty one removes the former
         except StoreError as error:

@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,13 +21,14 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from engine.errors import StoreError, StoreFolderError, shown
-from engine.user_files import read_regular
+from engine.user_files import open_regular
 
 ASIDE = "staging"
 """What is being written, and what is being thrown away: never read as an entry."""
 REMOVED = "removed-"
 """Begins the names of folders there that are being thrown away."""
 REMOVED_NAME = re.compile(rf"{REMOVED}[0-9a-f]{{8}}")
+MOST_SHEET_BYTES = 64 * 1024 * 1024
 ENTRY_DEPTH = 2
 """Of ``runs/run_id=x``."""
 _ADVICE = {
@@ -54,7 +56,9 @@ class Files(Protocol):
         """Bytes of a folder's files, by name."""
         ...
 
-    def read(self, name: str) -> bytes: ...
+    def read(self, name: str, most: int = sys.maxsize) -> bytes:
+        """StoreError where it has more bytes than ``most``; then none is read."""
+        ...
 
     def write(self, name: str, content: bytes) -> None:
         """The file is there whole or not at all, and stays when the power fails."""
@@ -101,11 +105,13 @@ class LocalFiles:
                     found[entry.name] = entry.stat().st_size
         return found
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, most: int = sys.maxsize) -> bytes:
         path = self.within(name, to_read=True)
         if path.is_symlink():
             raise OSError(errno.ELOOP, "it is a link", str(path))
-        return read_regular(path)
+        with open_regular(path) as file:
+            check_size(name, os.fstat(file.fileno()).st_size, most)
+            return file.read()
 
     def write(self, name: str, content: bytes) -> None:
         with self.writing(name) as file:
@@ -207,6 +213,17 @@ def _sync(folder: Path) -> None:
         os.fsync(number)
     finally:
         os.close(number)
+
+
+def read_sheet(files: Files, name: str) -> bytes:
+    """A JSON file of the store, of no more bytes than any that is written there."""
+    return files.read(name, MOST_SHEET_BYTES)
+
+
+def check_size(name: str, size: int, most: int) -> None:
+    if size > most:
+        what = f"{name.rpartition('/')[2]} has {size:,} bytes, more than the {most:,} that it may have"
+        raise StoreError(what, "It is not of this program")
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from engine.errors import shown
 from engine.parquet_pages import Pages, footer_bytes, groups_of
 from engine.store.columns import Table
 from engine.store.files import Files
-from engine.store.sound_rows import unsound
+from engine.store.sound_rows import misfit, unsound
 from engine.user_files import MOST_RATIO
 
 MOST_GROUP_BYTES = 512 * 1024 * 1024
@@ -56,8 +56,9 @@ def open_bytes(content: bytes, folder: str = "", table: Table | None = None, **h
 
 def check_stored(parts: Iterable[tuple[Files, str, StoredFile, Table]]) -> None:
     """StoredFileError where something is wrong with a file of an entry's folder. Each is looked at once."""
-    if problems := [problem for part in parts if (problem := _problem_once(*part))]:
-        raise StoredFileError(problems[0])
+    problems = [(f"{part[1]}/{part[2].file}", problem) for part in parts if (problem := _problem_once(*part))]
+    if problems:
+        raise StoredFileError(": ".join(problems[0]))
 
 
 def _problem_once(files: Files, folder: str, part: StoredFile, table: Table) -> str:
@@ -87,7 +88,8 @@ def problem_of(source: pa.NativeFile, folder: str = "", table: Table | None = No
         return str(error)
     try:
         file = pq.ParquetFile(source)
-        problem = _excess(source, file) or _other_owner(file, folder)
+        problem = misfit(file.schema_arrow, table) if table is not None else ""
+        problem = problem or _excess(source, file) or _other_owner(file, folder)
         return problem if problem or table is None else unsound(_coded(source, file), table)
     except UnicodeDecodeError as error:  # in a column's name
         raise OSError(str(error)) from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, Any
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from engine.errors import StoreError, one_line, shown
+from engine.store.files import check_size
 
 ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
@@ -58,9 +60,11 @@ class RemoteFiles:
     def sizes(self, name: str) -> dict[str, int]:
         return {info.base_name: info.size for info in self._infos(name) if info.type == pyarrow.fs.FileType.File}
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, most: int = sys.maxsize) -> bytes:
         try:
             with self.filesystem.open_input_file(self.path(name)) as file:
+                if most < sys.maxsize:  # else its size may cost a request
+                    check_size(name, file.size(), most)
                 return bytes(file.read())
         except FileNotFoundError:
             raise

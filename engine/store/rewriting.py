@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from engine.errors import StoreError
 from engine.store.entries import USER_SHEET, Entry, parse_entry
-from engine.store.files import alone, json_bytes
+from engine.store.files import alone, json_bytes, read_sheet
 from engine.store.groups import write_part
 from engine.store.schema import RUN, VERSION
 from engine.store.views import dataset
@@ -25,7 +25,7 @@ def rewrite_run(entry: Entry, tables: Mapping[str, pa.Table], columns: Mapping[s
     """The run with these rows, by table, and these columns of its own, in the present schema version."""
     files, folder = entry.files, entry.folder
     with alone(files, folder):
-        now = parse_entry(files.read(f"{folder}/{RUN.sheet}"), RUN, entry.id, folder, files)
+        now = parse_entry(read_sheet(files, f"{folder}/{RUN.sheet}"), RUN, entry.id, folder, files)
         if any(now.parts.get(name) != entry.parts.get(name) for name in tables):
             raise StoreError(f"{entry.id} was changed by another process meanwhile", "Try again")
         sheets = dict(now.sheet["tables"])

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from engine.errors import shown
 from engine.store.columns import Column, Table
 
 PIECE_ROWS = 2**15
@@ -21,11 +22,18 @@ KEY_BITS = 31
 """Of the second column of a key, and those behind it."""
 
 
+def misfit(schema: pa.Schema, table: Table) -> str:
+    """Which column a file has twice, or of another type than its table; looked at before any value is."""
+    if len(set(schema.names)) < len(schema.names):
+        return "it has a column twice"
+    types = dict(zip(schema.names, schema.types, strict=True))
+    wrong = [(column, types[column.name]) for column in table if types.get(column.name, column.type) != column.type]
+    return "".join(f"its {column.name} is {shown(kind, 60)} in place of {column.type}" for column, kind in wrong[:1])
+
+
 def unsound(file: pq.ParquetFile, table: Table) -> str:
     """Which column breaks its rule, and how; empty where none does. ``file`` reads texts as dictionaries."""
     names = file.schema_arrow.names
-    if len(set(names)) < len(names):
-        return "it has a column twice"
     ruled = [column for column in table if column.name in names and column.has_rule]
     keys: list[NDArray[np.int64]] = []
     columns = [column.name for column in ruled]

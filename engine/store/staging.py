@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from engine.errors import DriftscopeError, RunError, StoreError, StoreFolderError, nearest, shown
 from engine.store.entries import NAME, USER_SHEET, Entry, TableFile, entry_folder, parse_entry, read_object
-from engine.store.files import ASIDE, REMOVED, REMOVED_NAME, Files, LocalFiles, alone, json_bytes
+from engine.store.files import ASIDE, REMOVED, REMOVED_NAME, Files, LocalFiles, alone, json_bytes, read_sheet
 from engine.store.groups import COMPRESSION, Group, HashedFile, group_of, group_sheet, write_part
 from engine.store.inflated import open_bytes
 from engine.store.schema import VERSION, Kind, Table
@@ -89,7 +89,7 @@ class Staging:
             if NAME.fullmatch(id_) and f"{kind.key}={id_}" in files.folders(kind.folder):
                 raise RunError(f"{id_} is finished", "There is nothing to resume")
             raise RunError(f"no unfinished {kind.key} is named {shown(id_)}", nearest(id_, known))
-        content = files.read(f"{ASIDE}/{chosen}/{kind.sheet}")
+        content = read_sheet(files, f"{ASIDE}/{chosen}/{kind.sheet}")
         sheet = read_object(content, kind.sheet)
         parse_entry(json_bytes({"tables": {}, **sheet}), kind, chosen, "", files)  # an unfinished one has no tables yet
         return cls(files, kind, chosen, sheet)
@@ -136,7 +136,7 @@ class Staging:
         """The notes of all writers, each value once."""
         notes: dict[str, list[Any]] = {}
         for file in filter(NOTE_FILE.fullmatch, sorted(self.files.sizes(self.folder))):
-            for key, values in read_object(self.files.read(f"{self.folder}/{file}"), file).items():
+            for key, values in read_object(read_sheet(self.files, f"{self.folder}/{file}"), file).items():
                 known = notes.setdefault(key, [])
                 known += [value for value in values if value not in known]
         return notes
@@ -153,7 +153,7 @@ class Staging:
             name = GROUP_FILE.fullmatch(file)
             if name is None or (number is not None and _number(name[1]) != number):
                 continue
-            group = group_of(self.files.read(f"{self.folder}/{file}"), name[1])
+            group = group_of(read_sheet(self.files, f"{self.folder}/{file}"), name[1])
             if group is None or not all(sizes.get(part.file) == part.bytes for part in group.parts.values()):
                 continue
             if members.isdisjoint(group.members):

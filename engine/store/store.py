@@ -19,8 +19,17 @@ import pyarrow as pa
 
 from engine.errors import StoreError, shown
 from engine.paths import DATA, USER_DATA
-from engine.store.entries import USER_KEYS, USER_SHEET, Damage, Entry, StoreListing, entry_folder, read_entries
-from engine.store.files import Files, LocalFiles, json_bytes
+from engine.store.entries import (
+    USER_KEYS,
+    USER_SHEET,
+    Damage,
+    Entry,
+    StoreListing,
+    entry_folder,
+    read_entries,
+    read_entry,
+)
+from engine.store.files import Files, LocalFiles, alone, json_bytes
 from engine.store.inflated import StoredFileError, open_bytes
 from engine.store.schema import KINDS, RUN, Kind
 from engine.store.staging import sweep
@@ -184,17 +193,22 @@ class Store:
         for key, value in texts.items():
             if key not in USER_KEYS or len(value) > MOST_NOTE:
                 raise StoreError(f"{key} of {len(value):,} characters cannot be", f"At most {MOST_NOTE:,}")
-        _write_user_sheet(entry, texts if tags is None else {**texts, "tags": checked_tags(tags)})
+        new = texts if tags is None else {**texts, "tags": checked_tags(tags)}
+        _change_user_sheet(entry, kind, lambda _: new)
         self._forget()
         return self.entry(entry.id, kind)
 
     def tag(self, ids: Iterable[str], kind: Kind = RUN, *, add: Iterable[str] = (), take: Iterable[str] = ()) -> None:
         """Add tags to entries, and take others away."""
         added, taken = checked_tags(add), checked_tags(take)
+
+        def tags(entry: Entry) -> dict[str, list[str]]:
+            return {"tags": checked_tags({*(entry.row.get("tags") or ()), *added} - {*taken})}
+
         entries = [self.own(id_, kind) for id_ in ids]
-        tags = [checked_tags({*(entry.row.get("tags") or ()), *added} - {*taken}) for entry in entries]
-        for entry, new in zip(entries, tags, strict=True):
-            _write_user_sheet(entry, {"tags": new})
+        _ = [tags(entry) for entry in entries]  # refused before any of them is changed
+        for entry in entries:
+            _change_user_sheet(entry, kind, tags)
         self._forget()
 
     def _forget(self) -> None:
@@ -209,9 +223,12 @@ class Store:
         return entry
 
 
-def _write_user_sheet(entry: Entry, new: Mapping[str, Any]) -> None:
-    known = {key: entry.row.get(key) or nothing for key, nothing in USER_KEYS.items()}
-    entry.files.write(f"{entry.folder}/{USER_SHEET}", json_bytes({**known, **new}))
+def _change_user_sheet(entry: Entry, kind: Kind, new: Callable[[Entry], Mapping[str, Any]]) -> None:
+    """Read again and written by one process at a time: of several that add a tag none is lost."""
+    with alone(entry.files, entry.folder):
+        now, _ = read_entry(entry.files, kind, entry.folder.rpartition("/")[2])
+        known = {key: now.row.get(key) or nothing for key, nothing in USER_KEYS.items()}
+        entry.files.write(f"{entry.folder}/{USER_SHEET}", json_bytes({**known, **new(now)}))
 
 
 def checked_tags(tags: Iterable[str]) -> list[str]:
@@ -267,10 +284,9 @@ def damaged_parts(entry: Entry) -> list[Damage]:
             continue
         if file.metadata.num_rows != part.rows:
             damages.append(Damage(where, f"it has {file.metadata.num_rows:,} rows in place of {part.rows:,}"))
-        types = dict(zip(file.schema_arrow.names, file.schema_arrow.types, strict=True))
-        expected = [column for column in tables[name] if column.since <= entry.version]
-        if wrong := [column.name for column in expected if types.get(column.name) != column.type]:
-            damages.append(Damage(where, f"it has no {name}: {', '.join(wrong)} missing, or of another type"))
+        expected = [column.name for column in tables[name] if column.since <= entry.version]
+        if missing := [column for column in expected if column not in file.schema_arrow.names]:
+            damages.append(Damage(where, f"it has no {name}: {', '.join(missing)} missing"))
     return damages
 
 

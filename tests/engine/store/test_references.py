@@ -18,7 +18,7 @@ from engine.chem.heavy_conformers import HeavyConformer, OmittedConformer
 from engine.errors import FileFormatError, StoreError
 from engine.store import references
 from engine.store.files import LocalFiles
-from engine.store.reference_schema import REFERENCES
+from engine.store.reference_schema import REFERENCE_CONFORMERS, REFERENCES
 from engine.store.references import omissions, reference_set, write_references
 from engine.store.store import Store, damaged_parts
 from tests.engine.store.stored_runs import begun
@@ -152,10 +152,10 @@ def test_a_damaged_one_is_named(empty: Store) -> None:
     [
         ({"xyz": [0.5] * 8}, "'CCO' in mine are damaged: they have not three numbers per atom"),
         ({"xyz": [*range(6)]}, "'CCO' in mine are damaged: they have not three numbers per atom"),
-        ({"xyz": [math.nan] * 9}, "the conformers of mine cannot be read: its xyz is no number"),
-        ({"xyz": None}, "the conformers of mine cannot be read: its xyz is missing in a row"),
-        ({"xyz": "text"}, "the conformers of mine cannot be read"),
-        ({"smiles": None}, "the conformers of mine cannot be read: its smiles is missing in a row"),
+        ({"xyz": [math.nan] * 9}, "the conformers of mine cannot be read: .*: its xyz is no number"),
+        ({"xyz": None}, "the conformers of mine cannot be read: .*: its xyz is missing in a row"),
+        ({"xyz": "text"}, "the conformers of mine cannot be read: .*: its xyz is 'string'"),
+        ({"smiles": None}, "the conformers of mine cannot be read: .*: its smiles is missing in a row"),
         ({"smiles": "CCO("}, r"'CCO\(' in mine are damaged: SMILES 'CCO\('"),
     ],
     ids=str,
@@ -165,7 +165,10 @@ def test_rows_that_a_set_cannot_have_are_named(empty: Store, changes: dict[str, 
     entry = write(empty)
     path = Path(entry.path("reference_conformers"))
     rows = [row | changes for row in parquet.read_table(path, partitioning=None).to_pylist()]
-    parquet.write_table(pa.Table.from_pylist(rows), path)
+    types = [(column.name, column.type) for column in REFERENCE_CONFORMERS if column.name not in changes]
+    kinds = pa.Table.from_pylist([changes]).schema if "text" in changes.values() else REFERENCE_CONFORMERS.schema
+    types += [(name, kinds.field(name).type) for name in changes]
+    parquet.write_table(pa.Table.from_pylist(rows, pa.schema(types)), path)
     row = entry.parts["reference_conformers"]
     content = path.read_bytes()
     sheet = path.parent / REFERENCES.sheet
