@@ -66,6 +66,7 @@ class Side:
 
 EXACT = Side("fast", "exact", rounds=3)
 FREE = Side("fast", "none", rounds=3)
+POSITION = Side("fast", "position-blocklist", rounds=3)
 HF_OWN = Side("hf", "none", "generate")
 HF_KEYED = Side("hf", "none", "keyed")
 HF_EXACT = Side("hf", "exact", "keyed")
@@ -76,7 +77,7 @@ EXTRAS = (
     Side("peer", "xgrammar", "keyed", (32,), is_extra=True),
     Side("peer", "llguidance", "keyed", (32,), is_extra=True),
 )
-SIDES = (EXACT, FREE, HF_OWN, HF_KEYED, HF_EXACT, XGRAMMAR, LLGUIDANCE, *EXTRAS)
+SIDES = (EXACT, FREE, POSITION, HF_OWN, HF_KEYED, HF_EXACT, XGRAMMAR, LLGUIDANCE, *EXTRAS)
 PEERS = {"xgrammar": "xgrammar_processor", "llguidance": "llguidance_processor"}
 
 
@@ -146,7 +147,7 @@ class Desk:
 
     def _ours(self, side: Side, batch: int, limits: list[int], equal_work: bool) -> Run:
         """Through the project's own backends."""
-        never_end = equal_work and side.lp == "none"
+        never_end = equal_work and side.lp != "exact"
         requests = self._requests(self.constraint(side.lp, never_end), limits)
         backend, counters = self._backend(side, never_end), Counters()
         with timed_head() as head:

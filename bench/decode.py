@@ -7,7 +7,9 @@ which sorts the vocabulary at every token.
 
     --quick          8 molecules, one round, a part of each answer: whether it runs, no more
     --share 0.3      the sides with generate's own sampler write this part of each answer on the large batch
-    --only NAME      sides and sections whose name has this in it, several times; extra sides run only so
+    --only NAME      sides and sections whose name has this in it, several times; extra sides run only so.
+                     ``--only none --only position`` is what an LP gains: no LP, a position LP, the exact one, and
+                     ``generate`` without an LP
     --model NAME     one embedded model alone
     --json FILE      every repeat
 """
@@ -30,6 +32,7 @@ from bench._decode_sides import (
     HF_KEYED,
     HF_OWN,
     LLGUIDANCE,
+    POSITION,
     PRESET,
     SIDES,
     XGRAMMAR,
@@ -45,6 +48,9 @@ from bench._decode_table import Row, Spread, Table, asked, figure
 from bench._machine import machine, pin
 from engine.chem.molecule_sets import load_held_out
 from engine.chem.smiles import parse_smiles
+from engine.decode.cost import body_weights
+from engine.models.registry import load_registry
+from engine.models.summary import body_sizes
 from engine.records import Molecule
 
 MODELS = ("demo-qwen:final", "demo-llama:final")
@@ -60,6 +66,8 @@ FLOORS: dict[tuple[Side, Side], dict[int, float]] = {
     (EXACT, HF_OWN): {1: 8, 32: 18},
     (EXACT, HF_KEYED): {1: 8, 32: 18},
     (EXACT, FREE): {1: 1.2, 32: 1.5},
+    (EXACT, POSITION): {},
+    (POSITION, FREE): {},
     (EXACT, HF_EXACT): {},
     (EXACT, XGRAMMAR): {32: 18},
     (EXACT, LLGUIDANCE): {32: 18},
@@ -160,10 +168,14 @@ def compile_table(quick: bool) -> list[Row]:
 
 def header(args: argparse.Namespace, count: int) -> str:
     said = machine(("torch", "transformers", "numpy", "xgrammar", "llguidance"))
+    entries = [load_registry().find(model) for model in MODELS]
+    sizes = ", ".join(
+        f"{entry.name}: {body_weights(body_sizes(entry)) / 1e6:.1f} M weights in layers" for entry in entries
+    )
     which = "all other sides write" if args.quick else "generate's own sampler on the large batch writes"
     slow = "" if args.share >= 1 else f"; {which} the first {args.share:.0%} of them alone, which favours them"
     return (
-        f"{said} Single precision, preset {PRESET}. The first {count} molecules of data/held_out.tsv with "
+        f"{said} {sizes}. Single precision, preset {PRESET}. The first {count} molecules of data/held_out.tsv with "
         f"{LEAST_ATOMS} to {MOST_ATOMS} heavy atoms; at batch 1 the first {1 if args.quick else SINGLE}, "
         f"at batch 32 {count}. Every side "
         f"writes as many tokens for each molecule as the exact LP takes{slow}.\n"

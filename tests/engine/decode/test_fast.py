@@ -69,8 +69,8 @@ def test_steps_of_fixed_shapes_write_the_same(small: tuple[str, Any], lp: str, s
     name, model = small
     tokenizer, constraint = made(lp, name)
     requests = asked(constraint, tokenizer, limit=LIMIT if sampling in (GREEDY, QWEN3) else 12)  # two looks
-    # Layers add up otherwise in grids of other shape: under p0.8 a last bit may move the end of a random model's
-    # nucleus of 100,000 tokens, and with it a draw. It does so under other seeds.
+    # Layers add up otherwise in grids of other shape. Under p0.8 a last bit may move the end of a random model's
+    # nucleus of 100,000 tokens, and with it a draw, as some seeds show.
     asked_for = options(sampling, seed=1)
     loose, fixed = (
         collected(backend(model, constraint, tokenizer, is_static).run(requests, asked_for, Counters()))
