@@ -23,6 +23,7 @@ from engine.chem.verdict import GRAPH
 from engine.figures.words import angstrom
 from engine.inspection.drifts import DriftBin, members
 from engine.inspection.memo import computed_once
+from engine.inspection.misread import lost_by_sample
 from engine.inspection.runs import RunFacts, runs_with_samples
 from engine.store.store import Store
 from engine.store.views import WALL_PART_S
@@ -109,7 +110,8 @@ def sample_table(store: Store, run_ids: Sequence[str], filter: Filter | None = N
 
     ``model`` is ``alias:step``, ``forced_share`` the share of forced tokens, ``checks`` what the molecule fails (null
     where not judged), ``strain_kcal_per_atom`` its strain per heavy atom, ``junk_tokens`` null where ids are not known,
-    ``wall_part_s`` its part of the run's wall time, ``drift`` the sum over its blocks with ``drift_min`` and
+    ``wall_part_s`` its part of the run's wall time, ``lost_ang`` how far damage puts its atoms off, added up over its
+    blocks where known, ``drift`` the sum over its blocks with ``drift_min`` and
     ``drift_max``, ``drifts`` one a block in their order and null where not known. Without ``worst`` the order is that
     of the runs given, then of their samples.
     """
@@ -117,17 +119,19 @@ def sample_table(store: Store, run_ids: Sequence[str], filter: Filter | None = N
     runs = {run.run_id: run for run in runs_with_samples(store)}
     chosen = [runs[run_id] for run_id in dict.fromkeys(run_ids) if run_id in runs]
     found = _whole_table(store, *chosen).filter(SHOWS[wanted.show])
-    hypothetical = [run.run_id for run in chosen if run.is_hypothetical]
     if wanted.smiles:
         found = found.filter(pc.match_substring(found["smiles"], wanted.smiles))
     if wanted.bin is not None:
         found = _inside(found, store.table(*members(store, run_ids, wanted.bin)), run_ids)
-    return found if wanted.worst is None else _worst(found, wanted.worst, hypothetical)
+    return found if wanted.worst is None else _worst(found, wanted.worst)
 
 
 @computed_once(MOST_KEPT)
 def _whole_table(store: Store, *runs: RunFacts) -> pa.Table:
-    return store.table(_TABLE, {"runs": [run.run_id for run in runs]})
+    ids = [run.run_id for run in runs]
+    table, lost = store.table(_TABLE, {"runs": ids}), lost_by_sample(store, ids)
+    keys = zip(table["run_id"].to_pylist(), table["sample_id"].to_pylist(), strict=True)
+    return table.append_column("lost_ang", pa.array([lost.get(key) for key in keys], pa.float64()))
 
 
 def _inside(table: pa.Table, inside: pa.Table, run_ids: Sequence[str]) -> pa.Table:
@@ -143,43 +147,47 @@ def _numbers(table: pa.Table, runs: pa.Array) -> NDArray[np.int64]:
     return found
 
 
-def _worst(table: pa.Table, most: int, hypothetical: Sequence[str]) -> pa.Table:
-    """Failed ones first, then those that are not usable (not clean where not judged), then by bad blocks, cut blocks,
-    distance of the drift from 0 (not where it is hypothetical) and RMSD."""
-    is_hypothetical = pc.is_in(table["run_id"], pa.array(hypothetical, pa.string()))
-    keys = pa.table(
+def _worst(table: pa.Table, most: int) -> pa.Table:
+    """By harm: those that are not usable first (not clean where not judged), then by how far their atoms are off, then
+    by damaged and cut blocks; what fails the reports' rule and the largest RMSD first among equals."""
+    order = pc.sort_indices(_harm(table), sort_keys=[(name, "ascending") for name in HARM])  # nulls come last
+    return table.take(order[:most])
+
+
+HARM = ("usable", "lost", "bad", "cut", "passed", "rmsd", "place")
+
+
+def _harm(table: pa.Table) -> pa.Table:
+    return pa.table(
         {
-            "passed": table["passed"].cast(pa.int8()),
             "usable": pc.coalesce(table["usable"], table["clean"]).cast(pa.int8()),
+            "lost": pc.negate(pc.round(pc.coalesce(table["lost_ang"], 0.0), 2)),
             "bad": pc.negate(table["bad_blocks"]),
             "cut": pc.negate(table["cut_blocks"]),
-            "drift": pc.negate(pc.if_else(is_hypothetical, 0, pc.abs(table["drift"]))),
+            "passed": table["passed"].cast(pa.int8()),
             "rmsd": pc.negate(table["rmsd_ang"]),
             "place": np.arange(table.num_rows),
         }
     )
-    order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names])  # nulls come last
-    return table.take(order[:most])
 
 
 def worst_words(table: pa.Table) -> str:
     """Of a table with its worst first: by what its first row is the worst, and of which of them."""
-    first, every = table.slice(0, 1).to_pylist()[0], table.num_rows
-    kept = pc.coalesce(table["usable"], table["clean"])
-    heap, name = kept, ""
-    if first["passed"] is False:
-        heap, name = table["passed"], "that fail the reports' rule"
-    elif not kept[0].as_py():
-        name = "not clean" if first["usable"] is None else "not usable"
-    others = pc.sum(heap).as_py() or 0
-    of = f": of {every - others:,} {name}, by" if name and others else " by"
-    if bad := first["bad_blocks"]:
-        keys = (table["passed"], kept, table["bad_blocks"], table["cut_blocks"])
-        *_, ties, equals = itertools.accumulate((pc.equal(key, key[0]) for key in keys), pc.and_)
+    first, every, harm = table.slice(0, 1).to_pylist()[0], table.num_rows, _harm(table)
+    others = pc.sum(harm["usable"]).as_py() or 0
+    name = "not clean" if first["usable"] is None else "not usable"
+    is_some = others and not harm["usable"][0].as_py()
+    of = f": of {every - others:,} {name}, by" if is_some else " by"
+    bad, blocks = first["bad_blocks"], first["blocks"]
+    if lost := -harm["lost"][0].as_py():
+        off = f"how far its atoms are off: ≈ {angstrom(lost)} in all, {bad} of {blocks} blocks damaged"
+        return f"Worst of {every:,}{of} {off}"
+    if bad:
+        *_, ties, equals = itertools.accumulate((pc.equal(harm[key], harm[key][0]) for key in HARM[:4]), pc.and_)
         tied, equal = ((pc.sum(rows).as_py() or 1) - 1 for rows in (ties, equals))
         tie = f"; {tied:,} more {'has' if tied == 1 else 'have'} {bad}, with fewer cut" if tied else ""
         if equal:
             tie = f"; {equal:,} more {'has' if equal == 1 else 'have'} as many, and as many cut"
-        return f"Worst of {every:,}{of} number of damaged blocks: {bad} of {first['blocks']}{tie}"
+        return f"Worst of {every:,}{of} number of damaged blocks: {bad} of {blocks}{tie}"
     rmsd = "what is known" if first["rmsd_ang"] is None else f"RMSD: {angstrom(first['rmsd_ang'])}"
     return f"Worst of {every:,}{of} {rmsd}"

@@ -23,6 +23,12 @@ class VerdictMarks:
     geometry: Mark
     usable: Mark
     has_conformer: bool
+    lost_ang: float = 0.0  # how far damage puts its atoms off, as far as known
+
+    @property
+    def harm(self) -> tuple[bool, float, int]:
+        """Not usable (not right where not judged), Å lost, and how much is wrong."""
+        return self.usable == "wrong" or (self.usable == "unknown" and self.text != "right"), self.lost_ang, self.wrong
 
     @property
     def wrong(self) -> int:
@@ -40,18 +46,34 @@ def marks_of(row: Mapping[str, Any]) -> VerdictMarks:
         geometry=OF_FLAG[row["geometry_right"]],
         usable=OF_FLAG[row["usable"]],
         has_conformer=LOADED not in (row["checks"] or "").split(", "),
+        lost_ang=row["lost_ang"] or 0.0,
     )
 
 
 def marks_by_sample(store: Store, run_ids: Sequence[str]) -> dict[str, dict[int, VerdictMarks]]:
     """By run, then by sample."""
     marks: dict[str, dict[int, VerdictMarks]] = {run_id: {} for run_id in run_ids}
-    columns = ["run_id", "sample_id", "clean", "passed", "stereo_right", "geometry_right", "usable", "checks"]
+    columns = [
+        "run_id",
+        "sample_id",
+        "clean",
+        "passed",
+        "stereo_right",
+        "geometry_right",
+        "usable",
+        "checks",
+        "lost_ang",
+    ]
     for row in sample_table(store, run_ids).select(columns).to_pylist():
         marks[row["run_id"]][row["sample_id"]] = marks_of(row)
     return marks
 
 
 def worst_first(marks: Sequence[Mapping[int, VerdictMarks]], samples: int) -> list[int]:
-    """All samples, those first of which most is wrong over all runs; of equals, as they were written."""
-    return sorted(range(samples), key=lambda sample: -sum(run[sample].wrong for run in marks if sample in run))
+    """All samples, those first with most harm over all runs; of equals, as they were written."""
+
+    def harm(sample: int) -> tuple[float, ...]:
+        known = [run[sample].harm for run in marks if sample in run]
+        return tuple(-sum(one[part] for one in known) for part in range(3))
+
+    return sorted(range(samples), key=harm)

@@ -84,8 +84,8 @@ COLUMN_OF = {
 }
 """By what the rows are ordered: the column that shows it, where it is none of the first."""
 WORST_HELP = (
-    "Worst first: texts that fail the reports' rule, then molecules that are not usable (not clean where not judged), "
-    "by damaged blocks, cut blocks, drift and RMSD."
+    "Worst first: molecules that are not usable (not clean where not judged), by how far their atoms are off (junk as "
+    "the group's reader takes it, and the estimate of what a cut lost), then by damaged blocks, cut blocks and RMSD."
 )
 ROW_LIMITS = {"all": EVERYTHING, "10": 10, "25": 25, "100": 100}
 
@@ -274,6 +274,7 @@ def _row(sample: Mapping[str, Any], differing: Sequence[str], is_judged: bool, i
         "drifts": [0 if drift is None else drift for drift in sample["drifts"]],
         **({"checks": checks_words(sample)} if is_judged else {}),
         "decodes": sample["decodes"],
+        "lost": sample["lost_ang"],
         **({"redrawn": sample["redrawn_blocks"]} if is_guarded else {}),
         "tokens": sample["tokens"],
         "RMSD": sample["rmsd_ang"],
@@ -336,6 +337,12 @@ def _columns(table: pa.Table, is_hypothetical: bool, against: str) -> dict[str, 
             "in 3D", width=200 if is_hypothetical else 136, help="Its verdict: right in 3D, or the checks that it fails"
         ),
         "decodes": config.CheckboxColumn("decodes", width=62, help=RULE_HELP["decodes"]),
+        "lost": config.NumberColumn(
+            "off by (Å)",
+            width=70,
+            help="How far damage puts its atoms off, added up; an estimate of cuts",
+            format="%.2f",
+        ),
         "redrawn": config.NumberColumn(
             "drawn anew", width=70, help="How often the guard found a block wrong and had it drawn again"
         ),

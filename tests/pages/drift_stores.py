@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.chem.smiles import parse_smiles
 from engine.decode.samples import Reader
+from engine.inspection.molecules import Filter, sample_table
 from engine.records import TRIMMED4, FailedCheck, MoleculeVerdict
 from engine.store.entries import entry_folder
 from engine.store.files import LocalFiles
@@ -24,13 +25,10 @@ from tests.engine.store.reports.documents import DOCUMENT
 
 WITH_JUNK = demo_run("llama", "blocklist")
 EXACT = demo_run("qwen", "exact")
-WORST = [
-    int(row["sample_id"])
-    for row in DEMO_STORE.rows(
-        "SELECT sample_id FROM samples WHERE run_id = $1 ORDER BY bad_blocks DESC, cut_blocks DESC, abs(drift) DESC",
-        [WITH_JUNK],
-    )
-]  # of the run with junk: all of its answers pass, and none is clean
+_BY_HARM = sample_table(DEMO_STORE, [WITH_JUNK], Filter(worst=64)).select(["sample_id", "has_steps"]).to_pylist()
+WORST: list[int] = [row["sample_id"] for row in _BY_HARM]
+"""Of the run with junk: all of its answers pass, and none is clean."""
+WITH_STEPS = next(row["sample_id"] for row in _BY_HARM if row["has_steps"])
 CUT = len(DEMO_STORE.rows("SELECT 1 FROM samples WHERE run_id = $1 AND cut_blocks > 0", [WITH_JUNK]))
 BARE, GUARDED, HOSTILE = "bare-run", "guarded-run", "hostile-run"
 HOSTILE_JUNK = "<img src=x onerror=alert(1)>"

@@ -207,8 +207,8 @@ def test_what_is_written_stays_until_another_statement_is_opened(browser: Browse
         expect_harmless(seen)
     with visit(browser, server, address) as seen:
         expect(area(seen)).to_have_value("SELECT 3 AS kept")
-        seen.page.get_by_role("combobox", name="Open a query").fill("worst")
-        seen.page.get_by_role("option", name=re.compile("Which answers are worst")).click()
+        seen.page.get_by_role("combobox", name="Open a query").fill("most damaged")
+        seen.page.get_by_role("option", name=re.compile("Which answers have most damaged")).click()
         expect(rows_said(seen, 100)).to_be_visible()
         expect(area(seen)).to_have_value(re.compile("^SELECT run_id, sample_id, smiles"))
         expect_harmless(seen)

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from engine.inspection.drifts import DriftBin
-from engine.inspection.molecules import Filter, Show, sample_table
+from engine.inspection.molecules import Filter, Show, sample_table, worst_words
 from engine.inspection.runs import runs_with_samples
 from engine.store.store import Store
 from engine.text.blocks import CUT_KINDS, JUNK_KINDS, KINDS, SOUND, read_block
@@ -141,17 +141,36 @@ def test_the_smiles_is_plain_text(mixed: Store) -> None:
 
 
 def test_the_worst_come_first(mixed: Store) -> None:
-    assert [sample for _, sample in ids(mixed, worst=10)] == [3, 2, 1, 4, 0, 5]
-    assert ids(mixed, worst=1) == [("one", 3)]
+    assert [sample for _, sample in ids(mixed, worst=10)] == [2, 1, 3, 4, 0, 5]
+    assert ids(mixed, worst=1) == [("one", 2)]
     assert ids(mixed, worst=0) == []
     assert ids(mixed, worst=3, show="clean") == [("one", 4), ("one", 0), ("one", 5)]
 
 
-@pytest.mark.parametrize(("lp", "expected"), [("exact", [0, 1]), ("group-v2.1", [1, 0]), ("", [1, 0])])
-def test_hypothetical_drift_is_no_reason_to_come_first(store: Store, lp: str, expected: list[int]) -> None:
-    """What no template wrote, no template damaged; where the LP is not known, it may have."""
-    write_run(store, "run", [sample_row(0, drift=0, rmsd_ang=0.9), sample_row(1, drift=7, rmsd_ang=0.1)], lp=lp or None)
-    assert [sample for _, sample in ids(store, "run", worst=2)] == expected
+def test_the_worst_is_what_lost_most_and_not_what_has_most_blocks_that_lost_nothing(store: Store) -> None:
+    """Eight cuts of which seven moved nothing came before two that put atoms off, and both before what is unusable."""
+    cut, wrong = {"usable": False, "clean": False, "blocks": 9}, {"usable": False, "passed": False}
+    samples = [
+        sample_row(0, bad_blocks=8, cut_blocks=8, **cut),
+        sample_row(1, bad_blocks=1, cut_blocks=0, **cut),  # `-0.26(cc6` is 6 to the group's reader
+        sample_row(2, bad_blocks=2, cut_blocks=2, **cut),
+        sample_row(3, usable=True, bad_blocks=1, cut_blocks=1, clean=False),
+        sample_row(4, **wrong),
+        sample_row(5, rmsd_ang=9.0, drift=7),
+    ]
+    kinds, whole = {"kinds": ["cut"]}, "1.0,2.0,3.0000"
+    blocks = [block_row(0, n, text="1.0,2.0,3.0", x=1.0, y=2.0, z=3.0, continued_text=whole, **kinds) for n in range(8)]
+    blocks.append(block_row(1, 0, text="1.0,2.0,-0.26(cc6", x=1.0, y=2.0, z=-0.26, kinds=["letters"], junk_text="(cc6"))
+    blocks += [block_row(2, n, text="1.0,2.0,3", continued_text="1.0,2.0,3.5", **kinds) for n in range(2)]
+    blocks.append(block_row(3, 0, text="1.0,2.0,3.0", continued_text="1.0,2.0,3.5", **kinds))
+    write_run(store, "one", samples, blocks)
+    table = sample_table(store, ["one"], Filter(worst=6))
+    assert table["sample_id"].to_pylist() == [1, 0, 2, 4, 3, 5]
+    assert table["lost_ang"].to_pylist() == [pytest.approx(6.26), 0.0, None, None, 0.5, None]
+    assert worst_words(table) == (
+        "Worst of 6: of 4 not usable, by how far its atoms are off: ≈ 6.26 Å in all, 1 of 9 blocks damaged"
+    )
+    assert worst_words(table.slice(1)).endswith("not usable, by number of damaged blocks: 8 of 9")
 
 
 def test_a_bar_of_a_histogram_chooses_its_samples(mixed: Store) -> None:

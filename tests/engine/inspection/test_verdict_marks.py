@@ -11,7 +11,8 @@ from engine.paths import DATA
 from engine.store.files import LocalFiles
 from engine.store.store import Store
 
-RIGHT = {"clean": True, "passed": True, "stereo_right": True, "geometry_right": True, "usable": True, "checks": ""}
+FLAGS = ("clean", "passed", "stereo_right", "geometry_right", "usable")
+RIGHT: dict[str, Any] = {**dict.fromkeys(FLAGS, True), "checks": "", "lost_ang": None}
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,8 @@ def test_the_marks_of_a_sample(changes: dict[str, Any], codes: tuple[str, ...], 
 def test_the_worst_over_all_runs_comes_first_and_equals_keep_their_order() -> None:
     good, bad = marks_of(RIGHT), marks_of(RIGHT | {"clean": False, "geometry_right": False})
     assert worst_first([{0: good, 1: bad, 2: good}, {0: good, 1: good}], 4) == [1, 0, 2, 3]
+    unusable, moved = ({"usable": False, "clean": False, "lost_ang": ang} for ang in (None, 0.5))
+    assert worst_first([{0: bad, 1: marks_of(RIGHT | unusable), 2: marks_of(RIGHT | moved)}], 3) == [2, 1, 0]
 
 
 def test_marks_of_stored_runs_agree_with_their_samples() -> None:
