@@ -66,7 +66,7 @@ class Side:
 
 EXACT = Side("fast", "exact", rounds=3)
 FREE = Side("fast", "none", rounds=3)
-POSITION = Side("fast", "position-blocklist", rounds=3)
+POSITION = Side("fast", "group-v2.1", rounds=3)
 HF_OWN = Side("hf", "none", "generate")
 HF_KEYED = Side("hf", "none", "keyed")
 HF_EXACT = Side("hf", "exact", "keyed")
