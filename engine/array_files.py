@@ -11,7 +11,6 @@ import hashlib
 import json
 import lzma
 import math
-import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import AssetError, FileFormatError
+from engine.folders import PART, writing
 from engine.user_files import parsed_json
 
 Arrays = dict[str, NDArray[Any]]
@@ -29,8 +29,6 @@ MAGIC = b"driftscope arrays 1\n"
 _TYPES = {"|u1", "<u2", "<u4", "<i4", "<i8", "<f8"}
 _DIGEST_CHARACTERS = 64
 _MOST_BYTES = 1 << 31
-PART = ".part"
-"""Suffix of files that are being written; they start with a dot."""
 
 
 def write_arrays(path: Path, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -83,15 +81,11 @@ def read_body(path: Path) -> bytes:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Written beside its place and renamed: no reader meets half a file, and a full disk leaves nothing behind."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}{PART}")
+    """No reader meets half a file, and a full disk leaves nothing behind."""
     try:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            aside.write_bytes(content)
-            aside.replace(path)
-        finally:
-            aside.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with writing(path) as file:
+            file.write(content)
     except OSError as error:
         raise AssetError(
             f"{path} cannot be written: {error.strerror or error}", "Look at the folder and the space left there"

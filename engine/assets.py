@@ -19,6 +19,7 @@ import zlib
 from pathlib import Path
 
 from engine.errors import AssetError, shown
+from engine.folders import writing
 from engine.paths import STATIC
 
 log = logging.getLogger(__name__)
@@ -125,19 +126,12 @@ def _unpack(archive: Path) -> bytes:
 
 
 def _write(content: bytes, static: Path) -> Path:
-    """Written aside and renamed, so that no reader ever meets half a file."""
     path = static / FILE_NAME
     try:
         static.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=static, prefix=f".{FILE_NAME}-")
-        aside = Path(name)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            aside.chmod(0o644)  # mkstemp makes it readable by its owner alone
-            aside.replace(path)
-        finally:
-            aside.unlink(missing_ok=True)
+        with writing(path) as file:
+            file.write(content)
+        path.chmod(0o644)
     except OSError as error:
         raise AssetError(f"3Dmol.js cannot be written to {path}: {error.strerror}", BY_HAND) from error
     return path

@@ -1,16 +1,21 @@
-"""Folders that appear whole: filled aside, then renamed into place, so that a reader sees all of one or none."""
+"""Folders and files that appear whole: filled aside, then renamed into place, so that a reader sees all or none."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from engine.errors import AssetError, shown
 
 SHARED = "DRIFTSCOPE_SHARED"
+PART = ".part"
+"""Suffix of files that are being written; they start with a dot."""
 
 
 def keep_private() -> None:
@@ -42,6 +47,31 @@ def publish(target: Path, fill: Callable[[Path], None], what: str) -> Path:
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return target
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """A new file under this name, whole or not at all. An OSError names it."""
+    aside = path.with_name(f".{uuid.uuid4().hex[:12]}{PART}")
+    try:
+        with aside.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None
+        raise
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+@contextmanager
+def exporting(path: Path) -> Iterator[BinaryIO]:
+    """The same for a place that a user names: a link to a file stays one, and ``/dev/stdout`` is written as it is."""
+    is_device = str(path).startswith(("/dev/std", "/dev/fd/", "/proc/")) or (path.exists() and not path.is_file())
+    with path.open("wb") if is_device else writing(path.resolve()) as file:
+        yield file
 
 
 def _unwritable(what: str, path: Path, error: OSError) -> AssetError:

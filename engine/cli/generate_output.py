@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from engine.cli.output import StatusLine, bar, write
 from engine.errors import EnrichedError, visible
 from engine.figures.words import counted
+from engine.folders import exporting
 from engine.lp_records import lp_record
 from engine.models.devices import threads_of
 from engine.records import CHECK_COLUMNS
@@ -226,6 +227,7 @@ def write_sdf(path: Path, samples: Sequence[Sample], form: NumberFormat, reader:
             mols.append(decode_with(reader, as_decimals(sample.text, form)).mol)
         except EnrichedError:
             unread += 1
-    path.write_text(to_sdf(mols), encoding="utf-8")
+    with exporting(path) as file:
+        file.write(to_sdf(mols).encode())
     failed = f", {unread} samples cannot be read, by the {reader} reader" if unread else ""
     sys.stderr.write(f"{path}: {len(mols)} conformers{failed}\n")

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from engine.cli.options import add_bins_option, add_command, add_decimals_option, add_reader_option, form_of
 from engine.cli.output import emit_json, given_text, path_of, table, write
+from engine.folders import exporting
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -43,10 +44,10 @@ def run_decode(args: argparse.Namespace) -> None:
     from engine.text.readers import decode_with
 
     decoded = decode_with(args.reader, as_decimals(given_text(args.text, None), form_of(args)))
-    if args.sdf:
-        path_of(args.sdf).write_text(to_sdf([decoded.mol]), encoding="utf-8")
-    if args.xyz:
-        path_of(args.xyz).write_text(to_xyz(decoded.mol), encoding="utf-8")
+    for path, content in ((args.sdf, lambda: to_sdf([decoded.mol])), (args.xyz, lambda: to_xyz(decoded.mol))):
+        if path:
+            with exporting(path_of(path)) as file:
+                file.write(content().encode())
     stereo = judge_stereo(decoded.mol, decoded.mol)
     if args.json:
         judged = {"right": stereo.right, "sites": [asdict(site) for site in stereo.sites]}

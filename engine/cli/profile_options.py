@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from engine.cli.options import add_store_option, open_store, whole
 from engine.cli.output import note, path_of
 from engine.errors import RunError, shown
+from engine.folders import exporting
 
 if TYPE_CHECKING:
     from engine.decode.steps import StepObserver
@@ -124,10 +125,7 @@ def _copy(path: Path, target: Path) -> None:
     import gzip
 
     try:
-        if target.suffix == ".gz":
-            shutil.copyfile(path, target)
-            return
-        with gzip.open(path, "rb") as source, target.open("wb") as plain:
-            shutil.copyfileobj(source, plain)
+        with path.open("rb") if target.suffix == ".gz" else gzip.open(path) as source, exporting(target) as file:
+            shutil.copyfileobj(source, file)
     except OSError as error:
         raise RunError(f"{shown(target, 200)} cannot be written: {error.strerror}", "Choose another place") from error

@@ -41,6 +41,7 @@ from engine.figures.coverage_metrics import (
 from engine.file_jobs import FileJob, run_jobs
 from engine.processes import usable_cores
 from engine.store.entries import Entry, without_samples
+from engine.store.schema import CONFORMERS
 from engine.store.store import Store
 
 PER_MOLECULE = 10
@@ -97,7 +98,7 @@ class Evaluation:
     asked: int  # samples of the run
     references: int  # conformers
     without_references: int  # molecules left out
-    not_asked: int  # molecules of the set that the run was never asked for
+    not_asked: int  # molecules of the set that the run was never asked for; a pickle lacks its own, which are missing
     run: Side
     figures: SetFigures
     clustered: Side | None
@@ -138,17 +139,23 @@ def evaluate_run(
             f"the references have none of the {len(molecules):,} molecules of {entry.id}", "Name references of these"
         )
     clustered = sides[1] if request.baseline else None
+    baseline = None if clustered is None else _beside(run, clustered, request.rule)
+    judged = len(run.molecules)
+    not_asked = 0 if request.references is None else request.references.molecule_count - judged
+    if CONFORMERS.name in entry.sheet["tables"]:  # a pickle has no place for a molecule of which nothing was generated
+        run.molecules += [None] * not_asked
+        not_asked = 0
     return Evaluation(
         entry=entry,
         request=request,
         asked=sum(each.values()),
         references=references,
-        without_references=len(molecules) - len(run.molecules),
-        not_asked=0 if request.references is None else request.references.molecule_count - len(run.molecules),
+        without_references=len(molecules) - judged,
+        not_asked=not_asked,
         run=run,
         figures=over_molecules(run.molecules, request.rule),
         clustered=clustered,
-        baseline=None if clustered is None else _beside(run, clustered, request.rule),
+        baseline=baseline,
     )
 
 

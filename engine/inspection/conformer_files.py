@@ -8,6 +8,7 @@ from pathlib import Path
 from rdkit import Chem
 
 from engine.chem.structure_files import to_sdf
+from engine.folders import exporting
 from engine.inspection.conformers import conformers_of
 from engine.records import ReaderName
 from engine.store.store import Store
@@ -18,7 +19,8 @@ PROTOCOL = 4
 def write_sdf(store: Store, run_id: str, path: Path, reader: ReaderName = "strict") -> int:
     """Writes a record for each sample that the reader takes, and returns how many."""
     mols, properties = conformers_of(store, run_id, reader=reader)
-    path.write_text(to_sdf(mols, properties), encoding="utf-8")
+    with exporting(path) as file:
+        file.write(to_sdf(mols, properties).encode())
     return len(mols)
 
 
@@ -29,5 +31,6 @@ def write_generations(store: Store, run_id: str, path: Path, reader: ReaderName 
     by_smiles: dict[str, list[Chem.Mol]] = {}
     for (_, mol), sample in zip(mols, properties, strict=True):
         by_smiles.setdefault(sample["smiles"], []).append(mol)
-    path.write_bytes(pickle.dumps(by_smiles, PROTOCOL))
+    with exporting(path) as file:
+        pickle.dump(by_smiles, file, PROTOCOL)
     return len(mols)

@@ -69,7 +69,7 @@ def test_a_missing_file_is_named(path: Path) -> None:
         read_json(path)
 
 
-@pytest.mark.parametrize("method", ["write_bytes", "replace"])
+@pytest.mark.parametrize("method", ["open", "replace"])
 def test_a_full_disk_leaves_what_was_there(path: Path, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     write_arrays(path, META, ARRAYS)
     with monkeypatch.context() as patched:

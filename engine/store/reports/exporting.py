@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import pyarrow as pa
 
 from engine.chem.enriched import prompt_of
 from engine.errors import FileFormatError, StoreError, shown
+from engine.folders import exporting
 from engine.records import CHECK_COLUMNS
 from engine.store.entries import Entry, is_binned, without_samples
 from engine.store.inflated import open_stored
@@ -95,15 +95,12 @@ def export_report(entry: Entry, target: Path | IO[bytes]) -> None:
         target.write(content)
         return
     is_gz = target.name.lower().endswith(".gz")
-    aside = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.part")
     try:
-        aside.write_bytes(gzip.compress(content, mtime=0) if is_gz else content)
-        aside.replace(target)
+        with exporting(target) as file:
+            file.write(gzip.compress(content, mtime=0) if is_gz else content)
     except OSError as error:
         what = f"{shown(target, 200)} cannot be written: {error.strerror or error}"
         raise StoreError(what, "Give another place") from error
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def report_of(entry: Entry) -> dict[str, Any]:

@@ -300,10 +300,10 @@ def test_a_run_behind_a_link_is_served(store: Store, tmp_path_factory: pytest.Te
 def test_a_run_that_cannot_be_read_is_named(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     read = LocalFiles.read
 
-    def refused(files: LocalFiles, name: str) -> bytes:
+    def refused(files: LocalFiles, name: str, *most: int) -> bytes:
         if "run_id=one" in name:
             raise PermissionError(13, "Permission denied", name)
-        return read(files, name)
+        return read(files, name, *most)
 
     monkeypatch.setattr(LocalFiles, "read", refused)
     assert ids(store) == ["other"]
@@ -323,3 +323,15 @@ def test_parts_check_themselves() -> None:
     for wrong in ({"file": 1}, {"rows": True}, {"bytes": -1}, {"sha256": None}):
         with pytest.raises(TypeError):
             TableFile(**{"file": "a", "rows": 1, "bytes": 1, "sha256": "", **wrong})  # type: ignore[arg-type]
+
+
+def test_a_sheet_of_gigabytes_is_damage_and_is_not_read(store: Store) -> None:
+    """A sparse file of 3 GB was read into memory before anything was asked of it."""
+    for name in ("run.json", "user.json"):
+        path = folder_of(store) / name
+        before = path.read_bytes() if path.exists() else b""
+        with path.open("wb") as file:
+            file.truncate(3 * 2**30)
+        (damage,) = store.found().damages
+        assert damage.what.startswith(f"{name} has 3,221,225,472 bytes, more than the ")
+        path.write_bytes(before) if before else path.unlink()

@@ -96,7 +96,7 @@ def test_the_order_in_which_things_reach_the_disk(tmp_path: Path, monkeypatch: p
     files = LocalFiles(tmp_path)
     files.write("staging/x/run.json", b"{}")
     first, *rest = seen
-    assert first.startswith("fsync staging/x/.run.json.")
+    assert first.startswith("fsync staging/x/.")
     assert rest == ["replace run.json", "fsync staging/x"]
     seen.clear()
     files.publish("staging/x", "runs/run_id=x")

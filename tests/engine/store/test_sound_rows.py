@@ -115,3 +115,22 @@ def test_what_is_written_can_be_read_again() -> None:
 def test_a_rule_names_a_column() -> None:
     with pytest.raises(ValueError, match="drifts has no drfit"):
         table("drifts", ("drift", pa.int64(), "of all"), signed="drfit")
+
+
+@pytest.mark.parametrize("column", ["sample_id", "run_id", "smiles", "failed"])
+@pytest.mark.parametrize("value", ["x", [1], {"a": 1}], ids=str)
+def test_a_column_of_another_type_is_damage_of_a_named_file(tmp_path: Path, column: str, value: Any) -> None:
+    """A sample_id of text ended `verify` and `sql` with a ValueError, where its keys were computed."""
+    store, entry = copied(tmp_path, RUN, NONE)
+    given = pa.array([value])
+    if given.type == RUN.tables[0].schema.field(column).type:
+        return
+
+    def changed(rows: pa.Table) -> pa.Table:
+        place = rows.schema.get_field_index(column)
+        return rows.set_column(place, column, pa.array([value] * rows.num_rows, given.type))
+
+    craft(entry, "samples", changed)
+    (damage,) = damaged_parts(store.entry(entry.id))
+    assert Path(damage.where).name == entry.parts["samples"].file and damage.what.startswith(f"its {column} is '")
+    assert store.rows("SELECT count(*) AS n FROM samples") == [{"n": 0}]

@@ -8,13 +8,9 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import duckdb
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from engine.errors import StoreError
@@ -368,43 +364,6 @@ def test_a_part_that_is_something_else(store: Store) -> None:
     both = "SELECT run_id, count(*) AS n FROM steps JOIN samples USING (run_id, sample_id) GROUP BY run_id"
     assert store.rows(both) == [{"run_id": "other", "n": 1}]
     assert store.rows(COUNTS) == [{"run_id": "other", "n": 4}]
-
-
-@pytest.mark.parametrize("column", ["sample_id", "run_id", "smiles", "failed"])
-@pytest.mark.parametrize("values", [["x"], [[1]], [{"a": 1}]])
-def test_a_column_of_another_type_is_damage_of_a_named_file(store: Store, column: str, values: list[Any]) -> None:
-    """A sample_id of text ended `verify` and `sql` with a ValueError where its keys were computed."""
-    path, sheet = folder_of(store) / "samples.parquet", folder_of(store) / "run.json"
-    table = pq.ParquetFile(path).read()
-    place = table.schema.get_field_index(column)
-    if table.schema.field(place).type == pa.array(values).type:
-        return
-    pq.write_table(table.set_column(place, column, pa.array(values * table.num_rows)), path)
-    content, document = path.read_bytes(), json.loads(sheet.read_text())
-    document["tables"]["samples"] |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    sheet.write_text(json.dumps(document))
-    (damage,) = damaged_parts(store.entry("one"))
-    assert damage.where.endswith("run_id=one/samples.parquet") and damage.what.startswith(f"its {column} is '")
-    assert store.rows(COUNTS) == [{"run_id": "other", "n": 4}]
-
-
-def test_a_sheet_of_gigabytes_is_damage_and_is_not_read(store: Store) -> None:
-    """A sparse file of 3 GB was read into memory before anything was asked of it."""
-    for name in ("run.json", "user.json"):
-        path = folder_of(store) / name
-        before = path.read_bytes() if path.exists() else b""
-        with path.open("wb") as file:
-            file.truncate(3 * 2**30)
-        (damage,) = store.found().damages
-        assert damage.what.startswith(f"{name} has 3,221,225,472 bytes, more than the ")
-        path.write_bytes(before) if before else path.unlink()
-
-
-def test_tags_that_many_add_at_once_are_all_kept(store: Store) -> None:
-    """Ten `annotate --tag` at once lost four: each wrote what it had read before."""
-    with ThreadPoolExecutor(10) as pool:
-        list(pool.map(lambda tag: Store(store.home).tag(["one"], add=[f"tag {tag}"]), range(10)))
-    assert store.entry("one").row["tags"] == [f"tag {tag}" for tag in range(10)]
 
 
 def test_the_newest_run_comes_last(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -41,3 +42,10 @@ def test_tags_are_few_and_short(store: Store) -> None:
     assert store.entry("other").row.get("tags") is None, "all of them or none"
     (folder_of(store) / "user.json").write_text('{"tags": "a"}')
     assert named(store) == {"runs/run_id=one/user.json": "its tags is 'a'"}
+
+
+def test_tags_that_many_add_at_once_are_all_kept(store: Store) -> None:
+    """Ten `annotate --tag` at once lost four: each wrote what it had read before."""
+    with ThreadPoolExecutor(10) as pool:
+        list(pool.map(lambda tag: Store(store.home).tag(["one"], add=[f"tag {tag}"]), range(10)))
+    assert store.entry("one").row["tags"] == [f"tag {tag}" for tag in range(10)]
