@@ -23,7 +23,7 @@ state.setdefault("changed", {})
 def chips() -> list[Chip]:
     row = [*many(state["count"])]
     for index, piece in state["changed"].items():
-        row[index] = Chip(piece, index, "FREE", False, "junk", note="came later")
+        row[index] = Chip(piece, index, "FREE", False, "junk", note="came later", atom=0)
     return row
 
 

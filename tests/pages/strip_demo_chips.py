@@ -27,7 +27,7 @@ def generated() -> list[Chip]:
         start = chips[-1].end if chips and chips[-1].end is not None else 0
         end = start + len(piece)
         number = 1000 + 7 * len(chips)
-        chips.append(Chip(piece, number, role, forced, mark, block, start, end, note))  # type: ignore[arg-type]
+        chips.append(Chip(piece, number, role, forced, mark, block, start, end, note, block))  # type: ignore[arg-type]
 
     add("[CONFORMER]", "COPY", True)
     for block, (atom, numbers) in enumerate(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Locator, WebSocket, expect
 
+from pages._shared.components.once import source
 from pages._shared.components.token_strip import visible
 from tests.pages.browser import ROOT, Browser, Server, Visit, serve_quietly, visit
 from tests.pages.stream_demo_size import TICK
@@ -73,6 +74,47 @@ def test_a_change_before_the_end_is_painted_and_a_hostile_piece_is_text(seen: Vi
     expect(chips(seen)).to_have_count(2 * TICK)
     expect(chips(seen).nth(TICK - 2)).to_have_text(visible(HOSTILE[0]))
     assert seen.page.locator(".strip").locator("img, script, a").count() == 0
+
+
+def test_the_atom_that_is_pointed_at_is_lit_in_all_of_its_chips_also_in_later_ones(seen: Visit) -> None:
+    seen.page.evaluate("dispatchEvent(new CustomEvent('driftscope-atom', { detail: 0 }))")
+    lit = tokens(seen).locator(".chip.lit")
+    expect(lit.first).to_be_attached()
+    before = lit.count()
+    seen.press("Change the end")  # dresses that chip anew
+    expect(chips(seen).nth(TICK - 2)).to_contain_class("lit")
+    seen.press("Tick")
+    expect(chips(seen)).to_have_count(2 * TICK)
+    assert lit.count() > before
+    seen.page.evaluate("dispatchEvent(new CustomEvent('driftscope-atom', { detail: null }))")
+    expect(lit).to_have_count(0)
+
+
+def test_a_call_that_the_next_message_overtook_ends_nothing(seen: Visit) -> None:
+    """Streamlit ends it as if the component had gone: its strip then heard no more of atoms that were pointed at."""
+    ended = seen.page.evaluate(
+        """async source => {
+            const loaded = await import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
+            const host = document.createElement("div");
+            host.innerHTML = "<div class=once></div>";
+            document.body.append(host);
+            let ended = 0;
+            globalThis.endedHere = () => (ended += 1);
+            const js = "export const mount = () => ({ update: () => true, destroy: () => globalThis.endedHere() })";
+            const call = number => loaded.default({
+                data: { build: "made here", code: { html: "", css: "", js }, number }, parentElement: host,
+            });
+            const overtaken = call(1), last = call(2);
+            await new Promise(done => setTimeout(done, 200));
+            overtaken();
+            const before = ended;
+            host.remove();
+            last();
+            return [before, ended];
+        }""",
+        source("once.js"),
+    )
+    assert ended == [0, 1]
 
 
 def test_a_message_that_was_passed_over_is_asked_for(seen: Visit) -> None:

@@ -13,7 +13,7 @@ export default function ({ data, parentElement, setStateValue, setTriggerValue }
   shell.state = setStateValue;
   shell.trigger = setTriggerValue;
   shell.receive(data);
-  return () => shell.destroy();
+  return () => root.isConnected || shell.destroy(); // Streamlit also ends a call that the next message overtook
 }
 
 class Shell {

@@ -17,7 +17,8 @@ class Stream extends Strip {
     this.send = (value) => shell.state("selected", value);
     this.atEnd = true;
     this.top = 0;
-    this.lit = []; // chips of the atom under the pointer, in any view
+    this.atom = null; // under the pointer, in any view
+    this.lit = []; // its chips
     this.onAtom = (event) => this.light(event.detail);
     globalThis.addEventListener("driftscope-atom", this.onAtom);
     this.list.classList.add("streaming");
@@ -29,6 +30,7 @@ class Stream extends Strip {
   }
 
   light(atom) {
+    this.atom = atom;
     for (const chip of this.lit) chip.classList.remove("lit");
     this.lit = atom === null ? [] : this.chips.filter((_, i) => this.data.atoms[i] === atom);
     for (const chip of this.lit) chip.classList.add("lit");
@@ -41,6 +43,7 @@ class Stream extends Strip {
     if (!whole && !(known && this.data.number >= message.since)) return false;
     const isDone = this.data.follow && !message.follow && this.atEnd && !this.focused();
     super.update(merged(this.data, message));
+    this.light(this.atom); // new chips, and those that were dressed anew
     this.list.classList.toggle("writing", message.follow); // only then do chips flash, and is the height kept
     this.list.style.minHeight = message.follow ? this.list.style.maxHeight : "";
     if (isDone) this.list.scrollTop = this.top = 0; // a finished text is read from its beginning
