@@ -20,9 +20,12 @@ from engine.store.store import Store
 from engine.text.blocks import SOUND, displacement_ang
 
 MOST_KEPT = 1_000
-_LOST = """
+# Three plain numbers are the same to every reader.
+_LOST = r"""
 SELECT run_id, sample_id, coalesce(text, '') AS text, x, y, z, continued_text FROM blocks
-WHERE list_contains($runs, run_id) AND NOT list_contains($sound, kinds[1]) ORDER BY run_id, sample_id, block
+WHERE list_contains($runs, run_id) AND NOT list_contains($sound, kinds[1])
+      AND (continued_text IS NOT NULL OR NOT regexp_full_match(text, '(-?\d+(\.\d*)?,){2}-?\d+(\.\d*)?'))
+ORDER BY run_id, sample_id, block
 """
 _DAMAGED = "SELECT text, x, y, z FROM blocks WHERE run_id = $run AND NOT list_contains($sound, kinds[1]) ORDER BY ALL"
 

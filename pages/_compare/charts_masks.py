@@ -30,6 +30,12 @@ dense mask whose size is given. Under `exact` and `none` the model chooses how m
 """
 POSITIONS, ENTRIES, LEGAL = "FREE positions per molecule", "masked entries per molecule", "legal tokens at a position"
 COLUMNS = {ENTRIES: "masked", POSITIONS: "free_positions"}
+AXES = {
+    POSITIONS: "FREE positions per molecule",
+    ENTRIES: "forbidden tokens, over FREE positions",
+    LEGAL: "legal tokens at one position, fewest to most",
+}
+"""What is shown, on its axis."""
 POWERS = {f"{digits}{unit}": f"{digits} {unit}" for digits in (1, 10, 100) for unit in "kMG"}  # as texts have them
 BATCH = 32
 REPORTED_GB = dense_mask_bytes(BATCH, 2_000, 152_000) / 1e9
@@ -130,7 +136,7 @@ def masks_chart(chosen: RunSelection, runs: Sequence[Masked], shown: str, alt: s
     return chart(
         marks,
         x=Axis(title="atoms of the molecule", from_zero=True),
-        y=Axis(title=shown, from_zero=True, is_log=shown == ENTRIES, more=powers),
+        y=Axis(title=AXES[shown], from_zero=True, is_log=shown == ENTRIES, more=powers),
         height=330,
         top=40,
         alt=alt,
@@ -166,7 +172,7 @@ def _legal(chosen: RunSelection, runs: Sequence[Masked], alt: str) -> Chart:
     return chart(
         *layers,
         x=Axis(
-            title=LEGAL,
+            title=AXES[LEGAL],
             is_log=True,
             range=[-0.35, len(str(vocabulary)) + 0.1],
             ticks={10.0**power: f"{10**power:,}" for power in range(len(str(vocabulary)) + 1)},

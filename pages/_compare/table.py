@@ -18,6 +18,7 @@ from engine.figures.words import UNKNOWN, counted, listed, number, times
 from engine.store.store import Store
 from pages._compare import table_coverage as coverage
 from pages._compare import table_formats as formats
+from pages._compare import table_models
 from pages._compare import table_words as words
 from pages._compare.runs import RunSelection
 from pages._compare.table_cells import FigureCell, FigureLine, FigureRow, Form, Mark, mark_of, rows_of
@@ -45,6 +46,7 @@ def show(store: Store, chosen: RunSelection) -> None:
     with top:
         comparison = compare_entries_with(store, chosen.control, chosen.tests)
         _show(chosen, comparison, rows_of(comparison, coverage.known(chosen, request)))
+        table_models.show(store, chosen)
 
 
 def _show(chosen: RunSelection, comparison: Comparison, rows: list[FigureRow]) -> None:

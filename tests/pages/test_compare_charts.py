@@ -327,7 +327,9 @@ def test_what_lps_mask() -> None:
     blocked, allowed = masks.masks_chart(chosen, drawable, masks.POSITIONS).figure().data
     blocks = blocked.x[0]  # 20 FREE positions each; the shorter placeholder has 17
     assert blocks > 0 and (blocked.y[0], allowed.y[0]) == (20 * blocks, 17 * blocks)
-    assert masks.masks_chart(chosen, drawable, masks.ENTRIES).figure().data[0].y[0] == 20 * blocks * 1_177
+    entries = masks.masks_chart(chosen, drawable, masks.ENTRIES).figure()
+    assert entries.data[0].y[0] == 20 * blocks * 1_177
+    assert entries.layout.yaxis.title.text == "forbidden tokens, over FREE positions"
     assert [tuple(line.x) for line in masks.masks_chart(chosen, found, masks.LEGAL).figure().data][3] == (1, 12)
     assert len(masks.rows(chosen, found)) == 4 * 64
     assert "Not drawn here: A and D." in masks._notes(chosen, found, drawable)

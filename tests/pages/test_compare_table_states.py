@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.engine.inspection.made import DEMO_STORE, sample_row, write_run
+from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.pages.drift_stores import store_at
 from tests.pages.test_compare_table import BLOCKED, EXACT, NONE, REPORTED, apart
 
@@ -130,3 +130,13 @@ def test_coverage_is_offered_for_runs_with_samples_alone(opened: Open) -> None:
     app = opened(None, control=NONE, test=REPORTED, cov_references="20")
     assert app.button(key="cov_compute").label == "Compute COV and MAT of 1 run"
     assert "share of a molecule's 20 references" in shown(app)
+
+
+def test_several_models_have_both_comparisons(opened: Open) -> None:
+    one = opened(None, control=NONE, test=EXACT)
+    assert not any(fold.label == "Model × LP" for fold in one.expander)
+    both = opened(None, control=NONE, test=[EXACT, demo_run("llama", "none"), demo_run("llama", "exact")])
+    assert any(fold.label == "Model × LP" for fold in both.expander)
+    words = shown(both)
+    assert "**LP on over off, within each model**" in words and "**Model over model, within each LP**" in words
+    assert len(re.findall(r"<td>demo-llama:final</td>", tables(both))) == 2

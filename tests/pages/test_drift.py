@@ -102,8 +102,7 @@ def query(app: AppTest, name: str) -> str | None:
 def test_the_first_visit_opens_the_newest_run_with_junk_where_steps_are_kept(opened: Open) -> None:
     app = opened()
     assert not app.exception and not app.error
-    assert ticked(app) == {WITH_JUNK}
-    assert len(table(app)) == 64
+    assert ticked(app) == {WITH_JUNK} and len(table(app)) == 64
     assert "steps from the run" in str(opened(sample=str(WITH_STEPS)).get("bidi_component")[-1].proto)
     assert list(table(app)["sample"])[:3] == WORST[:3]
 
